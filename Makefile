@@ -122,7 +122,7 @@ simulate: setup ## The paper's categorical simulation: ARGS="--dry-run" says wha
 paper-tables: setup ## The paper's published figures in the report's formats: ARGS="--table 1 --format latex"
 	@$(PY) -m fgrpo_bench.report.published $(ARGS)
 
-report-simulation $(SWEEPS:%=report-%): report-%: setup
+$(SWEEPS:%=report-%): report-%: setup
 	@$(PY) -m fgrpo_bench.report $* $(ARGS)
 
 # Other names are refused before anything is installed; where it is, stored sweeps may have any.

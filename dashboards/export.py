@@ -23,7 +23,7 @@ from dashboards.queries.analysis import fates_of
 from dashboards.queries.draws import OUTCOMES
 from dashboards.queries.store import Store, checked
 from fgrpo_bench.results import Results, load_results
-from fgrpo_bench.runs import find_runs, has_checkpoints
+from fgrpo_bench.runs import find_runs
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.paths import RunPaths
 
@@ -74,7 +74,7 @@ def chosen_runs(root: Path, sweep: str | None, where: Sequence[str]) -> list[Run
     given = dict(part.split("=", 1) for part in where if "=" in part)
     if len(given) < len(where) or not given.keys() <= {"experiment", "version"}:
         raise LookupError(f"{' '.join(where)}: must be experiment=<name> or version=<name>")
-    runs = [run for run in find_runs(root, sweep, **given) if has_checkpoints(run)]
+    runs = find_runs(root, sweep, **given)
     if not runs:
         known = [
             f"{run.sweep} experiment={run.experiment} version={run.version}"

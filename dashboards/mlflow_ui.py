@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import quote
 
 from fgrpo_bench.runs import find_runs
-from fgrpo_bench.tracking.store import Store, embedded_uri, find_store
-from fgrpo_bench.tracking.sync import SyncResult, sync_all
-from fgrpo_bench.tracking.views import CHARTS, POINTS, TRAINING, VIEW
+from fgrpo_bench.tracking.desired import CELLS, POINTS
+from fgrpo_bench.tracking.sync import Store, SyncResult, embedded_uri, find_store, sync_all
 
 SERVER_ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -20,9 +20,13 @@ SERVER_ENVIRONMENT = {
     "PYTHONWARNINGS": "ignore",
 }
 
-
-SHOWN = {VIEW: "cells", CHARTS: "charts", POINTS: "points", TRAINING: "training"}
-"""What the page views are called where their addresses are listed."""
+PAGES = {
+    "cells": (CELLS, "TABLE"),
+    "charts": (CELLS, "CHART"),
+    "points": (POINTS, "TABLE"),
+    "training": (POINTS, "CHART"),
+}
+"""What the addresses of an experiment are called, which runs they show, and how."""
 FRONT = (
     "MLflow's home page lists experiments, and its own view of one begins with what this project "
     "does not use.\nThese addresses open where there is something to see:"
@@ -95,28 +99,21 @@ def in_url(host: str) -> str:
 
 
 def pages(base: str, results: Sequence[SyncResult]) -> str:
-    """The addresses to open: of each experiment its cells and its points in the columns that
-    matter, filtered and ordered, and its checkpoints by benchmark."""
-    ordered = sorted(results, key=lambda result: len(result.views))  # an old version may know none
-    latest = {result.experiment: result for result in ordered}
-    if not latest:
+    """The addresses to open: of each experiment its cells and its points, as a table and drawn."""
+    if not results:
         return f"MLflow: {base}/#/experiments"
     lines = []
-    for name, result in sorted(latest.items()):
-        page = f"{base}/#/experiments/{result.experiment_id}"
-        learning = "workflowType=machine_learning"
-        first = [view for view in SHOWN if view in result.views]
-        views = [
-            (SHOWN.get(view, view), f"{page}/runs?{learning}&viewStateShareKey={view}{_mode(view)}")
-            for view in dict.fromkeys([*first, *result.views])
-        ]
-        models = [("checkpoints", f"{page}/models?{learning}")] if POINTS in result.views else []
-        lines += [f"MLflow {name}", *(f"  {label:<11}  {url}" for label, url in [*views, *models])]
+    for name, result in sorted({result.experiment: result for result in results}.items()):
+        runs = f"{base}/#/experiments/{result.experiment_id}/runs?workflowType=machine_learning"
+        pages = {"runs": runs}
+        if result.has_cells:
+            of_kind = {kind: quote(f"tags.kind = '{kind}'") for kind in (CELLS, POINTS)}
+            pages = {
+                label: f"{runs}&searchFilter={of_kind[kind]}&compareRunsMode={mode}"
+                for label, (kind, mode) in PAGES.items()
+            }
+        lines += [f"MLflow {name}", *(f"  {label:<11}  {url}" for label, url in pages.items())]
     return "\n".join(lines)
-
-
-def _mode(view: str) -> str:
-    return "&compareRunsMode=CHART" if view in (CHARTS, TRAINING) else ""
 
 
 def server_command(store: Store, *, host: str, port: int) -> list[str]:

@@ -3,9 +3,9 @@
 A back end is a function that returns a Scorer, and a line in `make_scorer`. Answers are stored as
 text and encoded again: where a tokenizer would split an answer otherwise than it was sampled, the
 likelihood is that of the usual split, under every checkpoint alike. The end token is the one that
-was sampled, of which a model may have several. Where that is not known, as in draws that were
-stored without it, it is the engine's first: the tokenizer's (vLLM) or the smallest (transformers),
-which such sets were scored with under the base model too.
+was sampled, of which a model may have several. Where that is not known, as in imported draws, it is
+the engine's first: the tokenizer's (vLLM) or the smallest (transformers), which such sets were
+scored with under the base model too.
 """
 
 from __future__ import annotations

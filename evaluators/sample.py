@@ -32,9 +32,8 @@ SYNC_SECONDS = 1.0
 """A draw is handed to the operating system at once, and forced to the disk so often."""
 
 
-DRAW_TYPES = [str, int, int, str, int, str]
-LINE_TYPES = ([*DRAW_TYPES, int], [*DRAW_TYPES, type(None)], DRAW_TYPES)
-"""Of a shard's line: with an end token, without one, of before it was stored."""
+LINE_TYPES = tuple([str, int, int, str, int, str, end] for end in (int, type(None)))
+"""Of a shard's line, with an end token and without one."""
 
 
 class Shard:
@@ -71,7 +70,7 @@ def read_shards(paths: BenchmarkPaths, seeds: Seeds) -> tuple[pl.DataFrame, dict
             lines.pop()
         for number, line in lines:
             if _is_wanted(line, seeds):
-                rows.append([*line, None][: len(DRAWS)])  # of before there were end tokens
+                rows.append(line)
             else:
                 refused.setdefault(shard, []).append(number)
     table = pl.DataFrame(rows, schema=DRAWS, orient="row")
@@ -88,14 +87,14 @@ def _is_wanted(line: Any, seeds: Seeds) -> bool:
     """Whether a line is a draw that is asked for, with its own seed."""
     if not isinstance(line, list) or [type(value) for value in line] not in LINE_TYPES:
         return False
-    problem_id, draw, own, _, n_tokens, finish_reason, *ends = line
+    problem_id, draw, own, _, n_tokens, finish_reason, end = line
     wanted = seeds.get(problem_id, [])
     return (
         0 <= draw < len(wanted)
         and wanted[draw] == own
         and 0 <= n_tokens < 2**31
         and finish_reason in ("stop", "length")
-        and all(e is None or (0 <= e < 2**31 and finish_reason == "stop") for e in ends)
+        and (end is None or (0 <= end < 2**31 and finish_reason == "stop"))
     )
 
 

@@ -22,8 +22,8 @@ class Checkpoint:
     """Rollout batches behind it; 0 for a base model."""
     evaluate: StagePaths
     """Its evaluation."""
-    fingerprint: str | None
-    """Of the evaluation by the plan; None where a plan of before does not name it."""
+    fingerprint: str
+    """Of the evaluation by the plan."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,8 @@ class PointResult(EvaluatedCheckpoint):
     train: StagePaths
     checkpoints: tuple[Checkpoint, ...]
     """All of the run that are evaluated, by rising step."""
-    train_fingerprint: str | None
-    """By the plan; None where a plan of before does not name it."""
+    train_fingerprint: str
+    """By the plan."""
 
     @property
     def name(self) -> str:

@@ -12,12 +12,12 @@ from typing import Any
 from fgrpo_bench.evaluated import Asked, EvaluatedCheckpoint
 from fgrpo_bench.kinds.evaluate import Spec, stopping
 from fgrpo_bench.points import Checkpoint, PointResult
-from fgrpo_bench.runs import has_checkpoints
 from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell
 from fgrpo_bench.stages.digests import content_sha256
 from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import DECLARED, PLAN, SWEEP
+from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.shapes import DECLARED, SWEEP
 from fgrpo_bench.stats.staged import StagedDesign
 
 
@@ -295,19 +295,13 @@ def declared_digests(
 
 
 def load_results(paths: RunPaths) -> SweepResults:
-    """A sweep's points from plan.json; FileNotFoundError where it was never run, ValueError for one
-    without checkpoints."""
-    if not has_checkpoints(paths):
-        raise ValueError(
-            f"{paths.folder} has no checkpoints: `python -m fgrpo_bench.report {paths.sweep}` "
-            "shows what it has"
-        )
+    """A sweep's points from plan.json; FileNotFoundError where it was never run."""
     if not paths.plan.exists():
         raise FileNotFoundError(
             f"{paths.folder} holds no plan: run `python -m sweeps run {paths.sweep}` first, or "
             "name another root, experiment or version"
         )
-    plan = read_json(paths.plan, PLAN)
+    plan = read_plan(paths)
     marks = {stage["name"]: stage["fingerprint"] for stage in plan["stages"]}
     with fields_of(paths.plan):
         cells = [from_columns(point) for point in plan["points"]]
@@ -321,7 +315,7 @@ def load_results(paths: RunPaths) -> SweepResults:
             train=StagePaths(paths.folder / point["train"]),
             evaluate=checkpoints[-1].evaluate,
             checkpoints=checkpoints,
-            train_fingerprint=marks.get(point["train"]),
+            train_fingerprint=marks.get(point["train"], ""),
             evaluate_fingerprint=checkpoints[-1].fingerprint,
         )
         for point, cell in zip(plan["points"], cells, strict=True)
@@ -339,12 +333,12 @@ def load_results(paths: RunPaths) -> SweepResults:
 def _checkpoints(
     paths: RunPaths, point: dict[str, Any], marks: Mapping[str, str]
 ) -> tuple[Checkpoint, ...]:
-    """Of a point in plan.json; plans of earlier versions name the last checkpoint alone."""
+    """Of a point in plan.json."""
     return tuple(
         Checkpoint(
             step=each["step"],
             evaluate=StagePaths(paths.folder / each["evaluate"]),
-            fingerprint=marks.get(each["evaluate"]),
+            fingerprint=marks.get(each["evaluate"], ""),
         )
-        for each in point.get("checkpoints", [point])
+        for each in point["checkpoints"]
     )

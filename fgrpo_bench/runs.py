@@ -1,4 +1,4 @@
-"""Which runs there are under a root, which is meant, and what shows those that are no sweeps."""
+"""Which runs there are under a root, and which is meant."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ import argparse
 import os
 import shlex
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from fgrpo_bench.registry import meant
 from fgrpo_bench.stages.paths import RunPaths
-
-VIEWS = {"simulation": "fgrpo_bench.simulation.views"}
-"""What is laid out as a sweep and has no checkpoints, by its reserved name: the module that shows
-it, with `report(paths, formats)`, `desired(paths)` (fgrpo_bench.tracking.desired) and COMMAND."""
 
 
 def default_root() -> Path:
@@ -52,16 +46,6 @@ def address(paths: RunPaths, *, full: bool = False) -> str:
     if paths.root != default_root().absolute():
         words.append(shlex.quote(f"run_root={paths.root}"))
     return " ".join(words)
-
-
-def has_checkpoints(paths: RunPaths) -> bool:
-    """Whether a run found under a root is a sweep's, of trained and evaluated checkpoints."""
-    return paths.sweep not in VIEWS
-
-
-def own_view(paths: RunPaths) -> Any:
-    """The module that shows a run without checkpoints."""
-    return import_module(VIEWS[paths.sweep])
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:

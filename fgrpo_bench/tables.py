@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.stages import watch
 from fgrpo_bench.stages.files import write_bytes
 
 DRAWS = pl.Schema(
@@ -26,7 +27,7 @@ DRAWS = pl.Schema(
         "response": pl.String,
         "n_tokens": pl.Int32,  # sampled tokens, the end token included
         "finish_reason": pl.String,  # stop | length
-        "end_token": pl.Int32,  # id of the sampled one; null: cut off, or not known (LATER)
+        "end_token": pl.Int32,  # id of the sampled one; null: cut off, or not known
     }
 )
 GRADES = pl.Schema(
@@ -86,38 +87,8 @@ PROBLEMS = pl.Schema(
     }
 )
 METRICS = pl.Schema(
-    {
-        "step": pl.Int64,  # rollout batch, from 1
-        "time_ms": pl.Int64,  # when it ended, milliseconds since 1970
-        "seconds": pl.Float64,  # wall time of the step, evaluation apart
-        "seconds_generation": pl.Float64,  # of these: drawing rollouts and judging them
-        "seconds_experience": pl.Float64,  # log-probabilities and advantages; null: within training
-        "seconds_training": pl.Float64,  # the updates
-        "seconds_sync": pl.Float64,  # weights to the rollout engines; null where they are the same
-        "seconds_evaluation": pl.Float64,  # beside the step; null at steps without evaluation
-        "gpus": pl.Int64,  # that the run holds; 0 on a CPU
-        "reward": pl.Float64,  # mean reward that is trained on, length penalty included
-        "success_rate": pl.Float64,  # share of all rollouts sampled that are correct
-        "active_fraction": pl.Float64,  # share of groups with an advantage other than 0
-        "focal_weight": pl.Float64,  # mean over the active groups; null where there is none
-        "entropy": pl.Float64,  # nats a token, mean over sampled tokens
-        "clip_fraction": pl.Float64,  # share of active tokens whose ratio was clipped
-        "rollout_kl": pl.Float64,  # KL(rollout engine || policy) before the updates, nats a token
-        "loss": pl.Float64,  # mean over the updates of the batch
-        "grad_norm": pl.Float64,  # before clipping, mean over the updates
-        "learning_rate": pl.Float64,  # of the last update
-        "response_tokens": pl.Float64,  # mean length, end token included
-        "truncated_fraction": pl.Float64,  # share of rollouts cut off at the longest response
-        "unscored_fraction": pl.Float64,  # share of rollouts that the grader could not judge
-        "rollouts": pl.Int64,  # sampled so far
-        "tokens": pl.Int64,  # sampled so far
-        "optimizer_steps": pl.Int64,  # so far
-        "eval_pass_at_1": pl.Float64,  # null at steps without evaluation
-        "eval_pass_at_n": pl.Float64,  # share of problems with any correct draw; null likewise
-    }
+    {name: pl.Int64 if metric.whole else pl.Float64 for name, metric in watch.METRICS.items()}
 )
-LATER = frozenset({"end_token"})
-"""Columns that tables of before they were stored lack; they are null there."""
 
 _DRAW = ("problem_id", "draw")
 SMALL = 1_000
@@ -156,18 +127,12 @@ def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
 
 def read_table(path: Path, schema: pl.Schema) -> pl.DataFrame:
     """Read Parquet; ValueError that names the file where it is damaged or another table."""
-    frame = _read(path)
-    lacking = [name for name in schema if name in LATER and name not in frame.columns]
-    if lacking and frame.columns == [name for name in schema if name not in lacking]:
-        frame = frame.with_columns(pl.lit(None, schema[name]).alias(name) for name in lacking)
-        frame = frame.select(list(schema))
-    return _checked(path, frame, schema)
+    return _checked(path, _read(path), schema)
 
 
 def scan_table(path: Path, schema: pl.Schema) -> pl.LazyFrame:
     """A stored table, of which only what is asked for is read; collect it within `reading`."""
-    lacking: Literal["insert", "raise"] = "raise" if LATER.isdisjoint(schema) else "insert"
-    return pl.scan_parquet(path, schema=schema, glob=False, missing_columns=lacking)
+    return pl.scan_parquet(path, schema=schema, glob=False)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Sweeps: plan a grid, dispatch its stages, follow them. `python -m sweeps --help`.
 
-Planning: points, plan, preview, former, conflicts, freeze. Dispatching: commands, schedule, local/,
+Planning: points, plan, preview, conflicts, freeze. Dispatching: commands, schedule, local/,
 slurm/. Following: status, logs, reporting, check/. They stand in one folder as both dispatchers
 take them all.
 """

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 
 from fgrpo_bench import engines
-from fgrpo_bench.kinds import KINDS, Stage, train
-from fgrpo_bench.specs.fingerprint import differences, reduced
+from fgrpo_bench.kinds import Stage, train
+from fgrpo_bench.specs.fingerprint import differences
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.digests import is_altered
-from fgrpo_bench.stages.files import read_json, readable_json
+from fgrpo_bench.stages.files import read_json, readable_json, readable_record
+from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import MARKER
+from fgrpo_bench.stages.plan import check_format
 from fgrpo_bench.stages.states import read_progress
 from fgrpo_bench.stats.selection import saved_steps
 from sweeps.plan import Plan
@@ -29,8 +30,10 @@ UNSEALED = (
 
 
 def check_conflicts(paths: RunPaths, plan: Plan) -> None:
-    """ValueError that lists every field in which the folder's stages differ from the plan's, and
-    where sweep.json is not as it was frozen: what it records of the question would be believed."""
+    """ValueError that lists every field in which the folder's stages differ from the plan's; where
+    the folder's files are of another format; and where sweep.json is not as it was frozen: what it
+    records of the question would be believed."""
+    check_format(paths)
     _check_seal(paths)
     clashes: dict[str, list[str]] = defaultdict(list)
     clashing: set[str] = set()
@@ -95,15 +98,14 @@ def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
 
 def _reached(stage: StagePaths) -> int:
     """The step that a run has got to; 0 where nothing tells."""
-    marker = readable_json(stage.done, MARKER)
-    progress = (marker or {}) if stage.done.exists() else read_progress(stage)
-    return int(progress.get("step", 0))
+    told = readable_record(stage.done, Marker) if stage.done.exists() else read_progress(stage)
+    return told.step or 0 if told is not None else 0
 
 
 def _weights_sha256(base: StagePaths) -> str | None:
     """Of a base model; None where it is not there, or its marker is damaged and it will be made."""
-    marker = readable_json(base.done, MARKER)
-    return None if marker is None else marker.get("weights_sha256")
+    marker = readable_record(base.done, Marker)
+    return None if marker is None else marker.weights_sha256
 
 
 def _clashes(paths: StagePaths, stage: Stage) -> list[str]:
@@ -113,15 +115,12 @@ def _clashes(paths: StagePaths, stage: Stage) -> list[str]:
         return []  # cut short when the machine failed, before anything began: it is written again
     stored = read_json(paths.spec)
     if not {"fingerprint", "identity"} <= stored.keys():
-        return [
-            "spec.json has no fingerprint and identity: another version of this program wrote it"
-        ]
+        return ["spec.json has no fingerprint and identity: it was changed by hand"]
     if stored["fingerprint"] == stage.fingerprint:
         return []
-    identity = reduced(stored["identity"], KINDS[stage.kind].undefining)
     return [
         f"{field}: {old!r} there, {new!r} asked for"
-        for field, old, new in differences(identity, stage.spec["identity"])
+        for field, old, new in differences(stored["identity"], stage.spec["identity"])
     ] or ["fingerprint: the identity is the same, so spec.json was changed by hand"]
 
 

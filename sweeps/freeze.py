@@ -7,7 +7,6 @@ import platform
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from fgrpo_bench.stages.digests import SEAL, content_sha256, sealed
 from fgrpo_bench.stages.files import now, read_json, readable_json, write_json, write_many
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, between, shared_data
 from sweeps import REPOSITORY
-from sweeps.former import read_former
 from sweeps.plan import Plan, make_plan, plan_record
 
 RECORDED = ("numpy", "polars", "pydantic", "torch", "safetensors", "hydra-core", "mlflow")
@@ -40,10 +38,8 @@ def run_paths(declaration: Declaration) -> RunPaths:
 
 
 def plan_over(declaration: Declaration) -> tuple[Plan, RunPaths]:
-    """The plan of a declaration over what stands in its folder, and where that is; raises as
-    `make_plan`."""
-    paths = run_paths(declaration)
-    return make_plan(declaration, partial(read_former, paths)), paths
+    """The plan of a declaration, and where its folder is; raises as `make_plan`."""
+    return make_plan(declaration), run_paths(declaration)
 
 
 def check_writable(paths: RunPaths) -> None:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.runs import address
-from fgrpo_bench.stages.attempts import Attempts, logs, tail
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.attempts import attempts, logs, tail
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
 from sweeps.text import printable
 
@@ -29,7 +28,7 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> dict[str, An
     kind: None is the stage that was started last. ValueError lists near names, or the kinds there.
     """
     stages: dict[str, dict[str, Any]] = {
-        stage["name"]: stage for stage in read_json(paths.plan, PLAN)["stages"]
+        stage["name"]: stage for stage in read_plan(paths)["stages"]
     }
     known = sorted({stage["point_id"] for stage in stages.values()})
     if point_id not in known:
@@ -40,10 +39,9 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> dict[str, An
         )
     own = {name: stage for name, stage in stages.items() if stage["point_id"] == point_id}
     if kind is None:
-        tried = Attempts(paths)
+        notes = {name: attempts(StagePaths(paths.folder / name)) for name in own}
         begun = {
-            name: max((note.get("begun", "") for note in tried.of(name)), default="")
-            for name in own
+            name: max((note.get("begun", "") for note in notes[name]), default="") for name in own
         }
         last = max(reversed(own), key=begun.__getitem__)
         return own[last if begun[last] else next(iter(own))]
@@ -57,7 +55,7 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> dict[str, An
 
 def others(paths: RunPaths, stage: Mapping[str, Any]) -> list[str]:
     """The other kinds of stages that `find_stage` knows of a stage's point."""
-    stages = {each["name"]: each for each in read_json(paths.plan, PLAN)["stages"]}
+    stages = {each["name"]: each for each in read_plan(paths)["stages"]}
     own = [each for each in stages.values() if each["point_id"] == stage["point_id"]]
     needed = [stages[need] for each in own for need in each["needs"]]
     kinds = dict.fromkeys(each["kind"] for each in [*own, *needed])

@@ -6,14 +6,13 @@ needs. What each stage computes is frozen in its `spec`, which the stage reads f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench.kinds import KINDS, Planned, Stage
 from fgrpo_bench.specs import Declaration, SweepPoint
 from fgrpo_bench.specs.cell import to_stored
-from sweeps.former import Former, reuse_stored_identity
+from fgrpo_bench.stages.plan import FORMAT
 from sweeps.points import check, expand, family
 
 if TYPE_CHECKING:
@@ -36,21 +35,14 @@ class Plan:
     """The comparisons that are its question."""
 
 
-def make_plan(
-    declaration: Declaration, former: Callable[[str], Former | None] = lambda _: None
-) -> Plan:
-    """Points and stages of a declaration; ValueError where it makes no sense to run it.
-
-    former: what stands in the sweep's folder of a stage, by its name. A stage that is the same as
-    that keeps its fingerprint, and so does what rests on it.
-    """
+def make_plan(declaration: Declaration) -> Plan:
+    """Points and stages of a declaration; ValueError where it makes no sense to run it."""
     points = expand(declaration)
     warnings = check(declaration, points)
     planned = Planned(declaration=declaration, points=points)
     for kind in KINDS.values():
         for stage in kind.stages(planned):
-            stored = former(stage.name) if kind.undefining else None
-            planned.stages[stage.name] = reuse_stored_identity(stage, stored, kind.undefining)
+            planned.stages[stage.name] = stage
     return Plan(
         declaration=declaration,
         points=points,
@@ -90,6 +82,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
     for point in points:
         point["checkpoints"] = [at for _, at in sorted(looks[point["train"]].items())]
     return {
+        "format": FORMAT,
         "sweep": declaration.sweep.name,
         "experiment": declaration.experiment.name,
         "version": declaration.version,

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench import engines
+from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.kinds import KINDS, evaluate, expected_draws
 from fgrpo_bench.kinds.graded import find_graded
 from fgrpo_bench.results import averages_of
@@ -19,7 +20,7 @@ from fgrpo_bench.stats.power import Parts, advice, smallest_difference
 from sweeps import cost
 from sweeps.plan import Plan, plan_record
 from sweeps.status import first_undone
-from sweeps.text import counted, shown, table
+from sweeps.text import counted, shown
 
 if TYPE_CHECKING:
     from fgrpo_bench.analysis.power import Detected, Spread
@@ -194,7 +195,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             f"experiment={answer['experiment']}  version={answer['version']}  "
             f"profile={answer['profile']}  folder {shown(paths.folder)}",
             "",
-            table([*header, "evaluate"], rows),
+            *aligned([[*header, "evaluate"], *rows]),
             "",
             f"{counted(answer['points_total'], 'point')}, "
             f"{counted(answer['stages_total'], 'stage')}: {done} done, "

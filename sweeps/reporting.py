@@ -15,10 +15,9 @@ from pathlib import Path
 
 from fgrpo_bench.kinds import train
 from fgrpo_bench.runs import default_root
-from fgrpo_bench.stages.attempts import Attempts
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
 from sweeps.text import counted, duration, shown
 
@@ -47,8 +46,8 @@ def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
 
 def spent(paths: RunPaths) -> str:
     """How long workers were at work, and what that was together, by the notes of all attempts."""
-    plan, tried = read_json(paths.plan, PLAN), Attempts(paths)
-    notes = [note for stage in plan["stages"] for note in tried.of(stage["name"])]
+    folders = [paths.folder / stage["name"] for stage in read_plan(paths)["stages"]]
+    notes = [note for folder in folders for note in attempts(StagePaths(folder))]
     spans = sorted(
         (_seconds(note["begun"]), _seconds(note["ended"])) for note in notes if "ended" in note
     )
@@ -57,7 +56,7 @@ def spent(paths: RunPaths) -> str:
         busy += max(0.0, ended - max(begun, until))
         until = max(until, ended)
     together = sum(note["wall_seconds"] for note in notes if "wall_seconds" in note)
-    stages = counted(len(plan["stages"]), "stage")
+    stages = counted(len(folders), "stage")
     return f"{stages} in {duration(busy)}; {duration(together)} of all workers together"
 
 
@@ -124,7 +123,7 @@ class LiveSync:
 
     def _seen(self) -> dict[str, Seen]:
         """Points with metrics that are not trained yet, and those that failed."""
-        stages = read_stages(self._paths, read_json(self._paths.plan, PLAN)["stages"])
+        stages = read_stages(self._paths, read_plan(self._paths)["stages"])
         failed = {stage.point_id for stage in stages if stage.state == "failed"}
         files = {
             stage.point_id: (_stamp(paths.metrics), _stamp(paths.step_rows))
@@ -156,7 +155,7 @@ def main(folder: Path) -> int:
     """
     from fgrpo_bench.report.build import write_report
     from fgrpo_bench.results import load_results
-    from fgrpo_bench.tracking.store import URI_VARIABLE
+    from fgrpo_bench.tracking.sync import URI_VARIABLE
 
     *_, sweep, experiment, version = folder.parts
     paths = RunPaths(root=folder.parents[2], sweep=sweep, experiment=experiment, version=version)

@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
+from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.stages.files import read_json, void
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import PLAN, PROFILE
+from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.shapes import PROFILE
 from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
 from fgrpo_bench.stages.watch import NUMBERS, shown
-from sweeps.text import counted, duration, table
+from sweeps.text import counted, duration
 
 DAMAGED: State = "damaged"
 
@@ -40,7 +42,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any
 
     warn: told of damaged notes of attempts.
     """
-    plan = read_json(paths.plan, PLAN)
+    plan = read_plan(paths)
     stages = read_stages(paths, plan["stages"], warn, remade)
     by_name = {stage.name: stage for stage in stages}
     by_point = {
@@ -48,7 +50,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any
             by_name[name]
             for name in (
                 cell["train"],
-                *(each["evaluate"] for each in cell.get("checkpoints", [cell])),
+                *(each["evaluate"] for each in cell["checkpoints"]),
             )
         ]
         for cell in plan["points"]
@@ -140,17 +142,17 @@ def render(answer: Mapping[str, Any]) -> str:
                 " + ".join(str(stage["attempts"]) for stage in point["stages"]),
             ]
         )
-    titles = [NUMBERS[name].title for name in columns]
+    titles = [NUMBERS[name].column for name in columns]
     header = ["point", "train", "evaluate", "step", *titles, "left", "attempts"]
     driver_line = "no driver is running"
     if driver := answer["driver"]:
         since = driver.get("since")
         driver_line = f"driver: process {driver.get('pid')} on {driver.get('host')} since {since}"
-    return framed(answer, table(header, rows), driver_line, *damaged(answer))
+    return framed(answer, aligned([header, *rows]), driver_line, *damaged(answer))
 
 
-def framed(answer: Mapping[str, Any], shown: str, *further: str) -> str:
-    """A table between the sweep's address and how much of it is done, with further lines."""
+def framed(answer: Mapping[str, Any], lines: Sequence[str], *further: str) -> str:
+    """Lines of a table, between the sweep's address and how much is done, with further lines."""
     counts = ", ".join(
         f"{count} {state}" for state, count in answer["stages"].items() if count or state != DAMAGED
     )
@@ -159,7 +161,7 @@ def framed(answer: Mapping[str, Any], shown: str, *further: str) -> str:
             f"{answer['sweep']}  experiment={answer['experiment']}  version={answer['version']}",
             f"{answer['folder']}",
             "",
-            shown,
+            *lines,
             "",
             f"{answer['points_done']} of {counted(answer['points_total'], 'point')} done; "
             f"stages: {counts}",

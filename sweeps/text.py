@@ -1,19 +1,8 @@
-"""Words and columns for people: aligned tables and durations, the same on paper and on a screen."""
+"""Words for people: durations and counts, the same on paper and on a screen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Left-aligned columns with two spaces between them and no space at a line's end."""
-    lines = [list(header), *map(list, rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
 
 
 def duration(seconds: float) -> str:

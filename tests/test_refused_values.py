@@ -177,12 +177,12 @@ def test_names_of_other_things_in_a_run_root_are_refused(declared, where):
 
 
 def test_reserved_are_all_names_that_the_project_gives_in_a_run_root(tmp_path):
-    from fgrpo_bench.simulation.runs import SWEEP
+    from fgrpo_bench.simulation import FOLDER
     from fgrpo_bench.stages.paths import RunPaths
 
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v")
     own = (paths.mlflow_db, paths.mlflow_artifacts, paths.mlflow_lock, paths.verdicts, paths.draws)
-    assert {path.name for path in own} | {SWEEP, "evals"} <= RESERVED
+    assert {path.name for path in own} | {FOLDER, "evals"} <= RESERVED
 
 
 FAULTS = {

@@ -36,7 +36,7 @@ def build(of: Results, given: Given, links: Links) -> Page:
     curves = steps(results, curve)
     controls = [form.control("show", "Colour by", measures), form.control("benchmark", "Benchmark")]
     if curves or curve != CURVES[0]:
-        titles = {name: NUMBERS[name].title for name in CURVES}
+        titles = {name: NUMBERS[name].column for name in CURVES}
         controls.append(form.control("curve", "Curve by step", titles))
     values = _values(results, status, column, show)
     return Page(

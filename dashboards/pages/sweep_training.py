@@ -14,7 +14,7 @@ from dashboards.queries import training
 from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.report.looks import Look
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND
+from fgrpo_bench.stages.watch import METRICS, NUMBERS, TOKENS_PER_SECOND
 
 CURVES = tuple(NUMBERS)
 """What can be drawn by step."""
@@ -30,19 +30,20 @@ def steps(results: SweepResults, name: str) -> tuple[Chart, ...]:
     return (
         Chart(
             name="steps",
-            title=f"Training so far: {number.title}",
+            title=f"Training so far: {number.column}",
             direct="end",
             height=330,
             figure=charts.figure(
                 _lines(results, data, name, charts.short, mode="lines"),
                 x="training step",
-                y=number.unit,
+                y=number.label,
                 yaxis={"tickformat": ".1%"} if "%" in number.form else {},
             ),
             data=data,
             call=calls.call(calls.RUNS, results.paths, selected=f".select{('step', *columns)}"),
             note="Mean over the seeds that have come to a step"
-            + ("." if width == 1 else f", and over {width} steps at a time."),
+            + ("." if width == 1 else f", and over {width} steps at a time.")
+            + (f" {number.better.capitalize()} is better." if number.better else ""),
         ),
     )
 
@@ -61,7 +62,7 @@ def learning(results: SweepResults) -> tuple[Chart, ...]:
             figure=charts.figure(
                 _lines(results, data, "eval_pass_at_1", charts.percent),
                 x="training step",
-                y="pass@1 while training, %",
+                y=f"{METRICS['eval_pass_at_1'].title}, %",
             ),
             data=data,
             call=calls.call(calls.RUNS, results.paths, selected='.drop_nulls("eval_pass_at_1")'),

@@ -33,7 +33,7 @@ def _spec(checkpoint: EvaluatedCheckpoint, _: str) -> State:
 
 @remembered(_spec)
 def problem_texts(checkpoint: EvaluatedCheckpoint, benchmark: str) -> dict[str, ProblemText]:
-    """By problem_id; empty where an older version wrote the files, or the dataset is gone."""
+    """By problem_id; empty where the files cannot be read, or the dataset is gone."""
     try:
         return _published(checkpoint, benchmark)
     except (OSError, ValueError, KeyError, TypeError, IndexError):

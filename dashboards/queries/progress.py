@@ -13,10 +13,9 @@ from fgrpo_bench.kinds import remade
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.attempts import logs, tail
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
 
 SHOWN_STATES: tuple[State, ...] = ("done", "running", "waiting", "stopped", "failed", "damaged")
@@ -94,7 +93,7 @@ def states_of(results: SweepResults) -> dict[State, int]:
 
 
 def _stages(results: SweepResults) -> list[StageStatus]:
-    plan = read_json(results.paths.plan, PLAN)
+    plan = read_plan(results.paths)
     return read_stages(results.paths, plan["stages"], remade=remade)
 
 
@@ -136,10 +135,10 @@ def _name(results: SweepResults, stage: StagePaths) -> str:
 
 def _cost(stage: StagePaths, gpu: float) -> Cost:
     try:
-        marker = read_marker(stage) if stage.done.exists() else {}
-    except ValueError:
-        marker = {}  # the stage is shown as damaged
-    return Cost(marker.get("cpu_seconds", 0.0), gpu, marker.get("wall_seconds", 0.0))
+        marker = read_marker(stage)
+    except (FileNotFoundError, ValueError):  # a stage with a damaged marker is shown as damaged
+        return Cost(0.0, gpu, 0.0)
+    return Cost(marker.cpu_seconds or 0.0, gpu, marker.wall_seconds or 0.0)
 
 
 def _sum(costs: Iterable[Cost]) -> Cost:

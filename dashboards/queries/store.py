@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.results import Results, SweepResults, load_results
-from fgrpo_bench.runs import find_runs, has_checkpoints
+from fgrpo_bench.runs import find_runs
 from fgrpo_bench.stages.paths import RunPaths
 
 
@@ -18,8 +18,8 @@ class Store:
     root: Path
 
     def runs(self) -> list[RunPaths]:
-        """Every planned run, sorted by name; those without checkpoints left out."""
-        return [run for run in find_runs(self.root) if has_checkpoints(run)]
+        """Every planned run, sorted by name."""
+        return find_runs(self.root)
 
     def open(self, sweep: str, experiment: str, version: str) -> SweepResults:
         """A run by its names; LookupError where the root lists no such run.

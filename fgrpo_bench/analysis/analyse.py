@@ -182,8 +182,8 @@ def _completeness(
     for benchmark in results.benchmarks:
         for each in results.checkpoints:
             has_results = each.seed in scores[benchmark][key_of(each)].seeds
-            marker = each.evaluated() if each.is_evaluated else {"target": {"graders": {}}}
-            canaries = marker.get("canaries", {}).get(benchmark, [])
+            marker = each.evaluated() if each.is_evaluated else None
+            canaries = () if marker is None else marker.canaries_on(benchmark)
             yield Completeness(
                 point_id=each.name,
                 cell=each.label,
@@ -192,7 +192,7 @@ def _completeness(
                 has_results=has_results,
                 lacks=None if has_results else each.lacks,
                 engine=engines_of(canaries, each.engine(benchmark)),
-                grader=marker["target"]["graders"].get(benchmark),
+                grader=None if marker is None else marker.asked.graders.get(benchmark),
             )
 
 

@@ -84,9 +84,9 @@ def question_of(results: Results, cells: Sequence[CellRow]) -> tuple[list[Pair],
 def asked(declaration: Mapping[str, Any], cells: Sequence[CellRow]) -> tuple[list[Pair], Family]:
     """Every pair of a sweep's planned cells, and the family that it declares.
 
-    declaration: fgrpo_bench.specs.Declaration as JSON; one of before families were declared has the
-    default; of one that declares none every kind of pairs is made, the methods' too where there are
-    several algorithms. ValueError where the family names what the sweep does not have.
+    declaration: fgrpo_bench.specs.Declaration as JSON; one without a family has the default; of
+    one that declares none every kind of pairs is made, the methods' too where there are several
+    algorithms. ValueError where the family names what the sweep does not have.
     """
     evaluation = declaration["experiment"]["evaluation"]
     family = declaration["sweep"].get("family") or {}

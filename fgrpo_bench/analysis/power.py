@@ -32,7 +32,7 @@ import polars as pl
 
 from fgrpo_bench.analysis.store import stored_comparisons
 from fgrpo_bench.commandline import Parser
-from fgrpo_bench.runs import add_run_options, choose_run, find_runs, has_checkpoints
+from fgrpo_bench.runs import add_run_options, choose_run, find_runs
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stats.designs import PRIOR
 from fgrpo_bench.stats.power import (
@@ -144,7 +144,7 @@ def spreads_for(planned: RunPaths, columns: Sequence[str]) -> dict[str, Spread]:
     """What a planned run goes by, by column: its own stored analysis, else that of its experiment
     under the same root with the most degrees of freedom, else ASSUMED."""
     runs = find_runs(planned.root, experiment=planned.experiment)
-    stored = {run: stored_spread(run, columns) for run in runs if has_checkpoints(run)}
+    stored = {run: stored_spread(run, columns) for run in runs}
 
     def best(column: str) -> Spread:
         if column in (own := stored.get(planned, {})):

@@ -113,9 +113,6 @@ class Kind:
     cost: Callable[[Stage], float | None] = lambda _: 0.0
     """Processor seconds of a stage beside its start, on one thread of a common server processor;
     None where nobody can tell."""
-    undefining: tuple[str, ...] = ()
-    """Fields of identities that were stored before and define nothing any more, e.g. `model.name`:
-    a stage that differs in these alone is the one that is stored."""
     comes_first: bool = False
     """Whether everything else of a sweep waits for its stages."""
     fetches: bool = False

@@ -105,12 +105,6 @@ KIND = Kind(
     stages=stages,
     command=command,
     cost=cost,
-    undefining=(
-        "algorithm.name",
-        *(f"train.eval_{field}" for field in ("every", "n_problems", "n_samples", "dataset")),
-        *("train.save_every", "train.model.name", "train.pretrained.name"),
-        *("train.pretrained.parameters", "train.dataset.expected_rows", "train.dataset.exact_rows"),
-    ),
     takes="profile",
     remade="trains it again from its start, since only training makes it",
 )

@@ -90,10 +90,9 @@ def check_fits(model: ModelSpec, task: TaskSpec) -> None:
 
 def cost(stage: Stage) -> float:
     """By its demonstrations and the operations over them."""
-    warmup = stage.spec.get("warmup") or stage.spec["identity"]["warmup"]
-    each = DEMONSTRATION_SECONDS
-    if once := flops.stored_forward(stage.spec):  # earlier versions did not store the model
-        each += OPERATION_SECONDS * (once.prompt + once.response)
+    warmup, once = stage.spec["warmup"], flops.stored_forward(stage.spec)
+    assert once is not None, "every warm-up has a model and a task"
+    each = DEMONSTRATION_SECONDS + OPERATION_SECONDS * (once.prompt + once.response)
     return float(each * warmup["steps"] * warmup["batch_size"])
 
 
@@ -103,7 +102,6 @@ KIND = Kind(
     stages=stages,
     command=by_module(PROGRAM),
     cost=cost,
-    undefining=("model.name",),
     comes_first=True,
     remade="trains it again from its start, since only training makes it",
 )

@@ -14,7 +14,7 @@ from fgrpo_bench.commandline import Parser
 from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.report.build import FILES, render, write_report
 from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import add_run_options, choose_run, has_checkpoints, own_view
+from fgrpo_bench.runs import add_run_options, choose_run
 
 EXAMPLES = """\
 Which run: where a sweep was run with several experiments or versions, what you do not name is what
@@ -37,7 +37,6 @@ for others (each has a --help):
 FOR_OTHERS = {
     "export": "fgrpo_bench.report.exports.command",
     "bundle": "fgrpo_bench.report.exports.bundle",
-    "check-bundle": "fgrpo_bench.report.exports.check_bundle",
 }
 """Modules with a `main` of their own, by the first word."""
 
@@ -94,9 +93,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         paths = choose_run(
             options.root, options.sweep, experiment=options.experiment, version=options.version
         )
-        if not has_checkpoints(paths):
-            sys.stdout.write(own_view(paths).report(paths, options.format))
-            return 0
         results, compare_paper = load_results(paths), options.compare_paper
         if len(options.format) == 1:
             analysis = analysed(results, options.select)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.colors import BASE, FOCAL, MARKERS, PLAIN, shade
 
+LINESTYLES = ("-", ":", "-.")
+"""By rank of the learning rate; base models are dashed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
@@ -19,7 +22,8 @@ class Look:
 
 
 def looks(cells: Sequence[CellRow]) -> dict[CellRow, Look]:
-    """Colour by gamma (and by N where gamma is 0), marker by N, base models grey and dashed."""
+    """Colour by gamma (and by N where gamma is 0), marker by N, line by learning rate, base models
+    grey and dashed."""
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
     gammas = sorted({cell.focal_gamma for cell in cells if cell.focal_gamma})
     look_by_cell = {}
@@ -32,8 +36,23 @@ def looks(cells: Sequence[CellRow]) -> dict[CellRow, Look]:
             color = shade(FOCAL, gammas.index(cell.focal_gamma), len(gammas))
         else:
             color = shade(PLAIN, rank, len(sizes))
-        look_by_cell[cell] = Look(color=color, marker=MARKERS[rank % len(MARKERS)], linestyle="-")
+        look_by_cell[cell] = Look(
+            color=color,
+            marker=MARKERS[rank % len(MARKERS)],
+            linestyle=linestyle(cells, str(cell.algorithm), cell.learning_rate_factor),
+        )
     return look_by_cell
+
+
+def linestyle(cells: Iterable[CellRow], algorithm: str, factor: float) -> str:
+    """Of a factor of the learning rate, by its rank among those of the algorithm."""
+    return LINESTYLES[rates(cells, algorithm).index(factor) % len(LINESTYLES)]
+
+
+def rates(cells: Iterable[CellRow], algorithm: str | None) -> list[float]:
+    """The factors of an algorithm's learning rate: 1 first, then rising."""
+    own = {cell.learning_rate_factor for cell in cells if cell.algorithm == algorithm}
+    return sorted(own, key=lambda factor: (factor != 1, factor))
 
 
 def algorithms(cells: Iterable[CellRow]) -> list[str]:

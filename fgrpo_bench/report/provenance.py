@@ -16,8 +16,9 @@ from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import Results, SweepResults, declared_digests
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.markers import Output, read_marker
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.shapes import DECLARED
 
 NAME = "provenance.json"
@@ -26,9 +27,9 @@ SHAPE = {
     "sweep": str,
     "experiment": str,
     "version": str,
-    "select?": str,
+    "select": str,
     "compare_paper": bool,
-    "drawn_with?": str,
+    "drawn_with": str,
     "declared": {"first": DECLARED, "now": DECLARED},
     "files": {"*": str},
     "inputs": {"*": str},
@@ -45,13 +46,13 @@ class Input:
     """Path from the run's folder."""
     path: Path
     recorded: str | None
-    """sha256 that its stage's marker has; None where the marker lists no files."""
+    """sha256 that its stage's marker has; None where there is no marker."""
     is_large: bool
     """Draws and weights, which are not read for every report."""
 
     @property
     def is_listed(self) -> bool:
-        """Whether a provenance names it: draws and weights only where a marker has their digest."""
+        """Whether a provenance names it: draws and weights where a marker has their digest."""
         return self.path.exists() if not self.is_large else self.recorded is not None
 
 
@@ -73,7 +74,7 @@ def graded(results: Results) -> Iterator[tuple[EvaluatedCheckpoint, str, str]]:
     for checkpoint in results.every:
         if not checkpoint.is_evaluated:
             continue
-        versions = checkpoint.evaluated()["target"]["graders"]
+        versions = checkpoint.evaluated().asked.graders
         for benchmark in results.benchmarks:
             if benchmark in versions and checkpoint.results_on(benchmark) is not None:
                 yield checkpoint, benchmark, versions[benchmark]
@@ -109,19 +110,18 @@ def inputs(results: SweepResults) -> dict[str, Input]:
 
 
 def _input(results: SweepResults, path: Path, stage: StagePaths, is_large: bool) -> Input:
-    output = _outputs(stage).get(path.relative_to(stage.folder).as_posix(), {})
+    output = _outputs(stage).get(path.relative_to(stage.folder).as_posix())
     return Input(
         name=path.relative_to(results.paths.folder).as_posix(),
         path=path,
-        recorded=output.get("sha256"),
+        recorded=None if output is None else output.sha256,
         is_large=is_large,
     )
 
 
-def _outputs(stage: StagePaths) -> Mapping[str, Mapping[str, Any]]:
-    """What the stage's marker lists; nothing where it is not done, or by a version of before."""
-    listed: Mapping[str, Mapping[str, Any]] = {}
-    return read_marker(stage).get("outputs", listed) if stage.done.exists() else listed
+def _outputs(stage: StagePaths) -> Mapping[str, Output]:
+    """What the stage's marker lists; nothing where it is not done."""
+    return read_marker(stage).outputs if stage.done.exists() else {}
 
 
 def drawing_program() -> str:
@@ -134,8 +134,8 @@ def record(
 ) -> dict[str, Any]:
     """The provenance (SHAPE) of these files of a report, by name.
 
-    Draws and weights have the digests of their stages' markers; those of markers of before, which
-    have none, are left out.
+    Draws and weights have the digests of their stages' markers; those of a stage that lost its
+    marker are left out.
     """
     sweep = analysis.results.of_sweep()
     paths = sweep.paths
@@ -148,7 +148,7 @@ def record(
             "select": analysis.rule,
             "compare_paper": compare_paper,
             "drawn_with": drawing_program(),
-            "declared": declared_digests(sweep.declaration, read_json(paths.plan)),
+            "declared": declared_digests(sweep.declaration, read_plan(paths)),
             "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
             "inputs": {
                 each.name: each.recorded if each.is_large else sha256_file(each.path)

@@ -24,6 +24,7 @@ from fgrpo_bench.documents.table import (
     with_best,
 )
 from fgrpo_bench.report.footnotes import BOLD, footnotes, rule_note
+from fgrpo_bench.stages.watch import METRICS
 
 NAMES = ("method", "N", "gamma")
 FATES = ("retained", "lost", "gained", "neither", "surely_lost", "surely_gained")
@@ -134,7 +135,7 @@ def training_table(analysis: Analysis) -> Table:
     """What a run of each cell learned from, and how much choice its policy was left with."""
     return Table(
         title="Training, mean over the runs of a cell",
-        header=(*NAMES, "runs", "active groups, %", "entropy, nats a token"),
+        header=(*NAMES, "runs", "active groups, %", METRICS["entropy"].label),
         rows=tuple(
             (
                 *names(cell),

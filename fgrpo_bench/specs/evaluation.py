@@ -132,8 +132,7 @@ class EvalSpec:
     """Base of every draw's own seed, together with the training seed of the model that draws."""
     batch_invariant: bool = False
     """Whether vLLM computes with kernels whose results do not depend on what is drawn beside a draw
-    (VLLM_BATCH_INVARIANT). Has its neutral value as default, so that it names no draws of before
-    anew."""
+    (VLLM_BATCH_INVARIANT)."""
     prompts: dict[str, BenchmarkPrompt]
     """Prompts of the model family, by the names that benchmarks give them."""
 

@@ -74,16 +74,3 @@ def differences(old: Any, new: Any, prefix: str = "") -> Iterator[tuple[str, Any
             yield from differences(old.get(key), new.get(key), path)
     elif old != new:
         yield prefix, old, new
-
-
-def reduced(identity: Any, fields: Collection[str]) -> Any:
-    """An identity without some fields, each named by its path, e.g. `train.model.name`; `*` is any
-    key."""
-    if not isinstance(identity, dict):
-        return identity
-    return {
-        key: reduced(each, [tail for head, _, tail in parts if head in (key, "*") and tail])
-        for parts in [[field.partition(".") for field in fields]]
-        for key, each in identity.items()
-        if not any(head in (key, "*") and not tail for head, _, tail in parts)
-    }

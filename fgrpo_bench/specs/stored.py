@@ -39,15 +39,11 @@ def from_stored(cls: type[T], data: Any, path: Path) -> T:
         ) from error
 
 
-PLACEMENTS = ("placement", "openrlhf")
-"""Names that a profile's field for the layout over GPUs has or had."""
-
-
 def stored_profile(declaration: Mapping[str, Any], path: Path) -> LocalProfile | SlurmProfile:
     """The profile of a stored declaration, whose plug-ins are loaded; the rest of it is not looked
     at. Raises as `from_stored`."""
     registry.load(declaration.get("plugins", ()))
-    profile = {k: v for k, v in declaration["profile"].items() if k not in PLACEMENTS}
+    profile = declaration["profile"]
     kinds: dict[str, Any] = {"local": LocalProfile, "slurm": SlurmProfile}
     kind = kinds.get(profile.get("dispatcher", ""))
     if kind is None:
@@ -55,12 +51,5 @@ def stored_profile(declaration: Mapping[str, Any], path: Path) -> LocalProfile |
             f"{path}: profile.dispatcher is {profile.get('dispatcher')!r}, which this version does "
             f"not have ({', '.join(kinds)}): go on with the version that wrote it"
         )
-    placed = profile | {"placement": stored_placement(declaration)}
-    read: LocalProfile | SlurmProfile = from_stored(kind, placed, path)
+    read: LocalProfile | SlurmProfile = from_stored(kind, profile, path)
     return read
-
-
-def stored_placement(declaration: Mapping[str, Any]) -> Any:
-    """The placement to the letter, for code that was frozen with it; None where there is none."""
-    profile = declaration["profile"]
-    return next((profile[name] for name in PLACEMENTS if name in profile), None)

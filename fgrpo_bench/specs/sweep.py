@@ -220,8 +220,7 @@ class SweepPoint:
     group_size: GroupSize
     focal_gamma: Gamma
     learning_rate_factor: PositiveFloat = 1.0
-    """Times the learning rate of `train`. Has its neutral value as default, so that it names no run
-    of before anew."""
+    """Times the learning rate of `train`."""
     seed: Seed
     train: TrainSpec
     evaluation: EvalSpec

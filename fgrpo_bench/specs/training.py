@@ -150,8 +150,7 @@ class TrainSpec(OneOf, table="engines", key="engine", member="train"):
     it."""
     lr_warmup_steps: NonNegative | None = None
     """Linear learning-rate warm-up counted in rollout batches of updates_per_batch optimizer steps
-    each (how 15 warm-up steps of the paper are read), else null. Has a default because
-    declarations of before are read too."""
+    each (how 15 warm-up steps of the paper are read), else null."""
     beta1: Beta
     """AdamW beta 1."""
     beta2: Beta

@@ -8,8 +8,7 @@ end, and `why` where a job failed through no fault of its stage.
 
 Whoever begins an attempt claims its number by making its log, which one process alone can; drivers
 and jobs on several nodes could not append to one file safely. Notes tell what was tried: whether a
-stage is done is told by its marker alone. The drivers of earlier versions had a ledger for all
-stages (ledger.jsonl), which is read where there is one and not written any more.
+stage is done is told by its marker alone.
 """
 
 from __future__ import annotations
@@ -17,16 +16,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from fgrpo_bench.stages import journal
-from fgrpo_bench.stages.files import FULL, now, read_json, readable_json, void, write_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import EVENT, NOTE, misfit
+from fgrpo_bench.stages.files import FULL, now, read_json, readable_record, void, write_json
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.shapes import NOTE, misfit
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
+from fgrpo_bench.stages.watch import Progress
 
 Ending = Literal["done", "stopped", "failed"]
 Note = dict[str, Any]
@@ -83,8 +81,8 @@ def end(
 
 def step(stage: StagePaths) -> int | None:
     """How far the stage says it is; None where it has not said anything."""
-    progress = readable_json(stage.progress, {"step": int})
-    return None if progress is None else int(progress["step"])
+    progress = readable_record(stage.progress, Progress)
+    return None if progress is None else progress.step
 
 
 def ending(exit_code: int, *, marked: bool) -> Ending:
@@ -125,6 +123,11 @@ def attempts(stage: StagePaths, warn: Callable[[str], None] = void) -> list[Note
     return notes
 
 
+def count(stage: StagePaths) -> int:
+    """How many notes there are; they are not opened."""
+    return len(_files(stage, ".json"))
+
+
 def logs(stage: StagePaths) -> list[Path]:
     """The logs of all attempts, in order."""
     return _files(stage, ".log")
@@ -144,48 +147,3 @@ def tail(log: Path, n_bytes: int = 8192) -> list[str]:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - n_bytes))
         return file.read().decode(errors="replace").splitlines()
-
-
-class Attempts:
-    """All that was tried of a sweep's stages, by the ledger of earlier versions and by notes.
-
-    warn: told of damaged lines and notes, which are passed over.
-    """
-
-    def __init__(self, paths: RunPaths, warn: Callable[[str], None] = void) -> None:
-        self._paths, self._warn = paths, warn
-        self._before = _ledger(paths.ledger, warn)
-
-    def count(self, name: str) -> int:
-        """Attempts at a stage; their notes are not opened."""
-        stage = StagePaths(self._paths.folder / name)
-        return len(self._before.get(name, ())) + len(_files(stage, ".json"))
-
-    def of(self, name: str) -> Sequence[Note]:
-        """The notes of a stage, the attempt that was begun last at the end."""
-        notes = attempts(StagePaths(self._paths.folder / name), self._warn)
-        former = self._before.get(name)
-        return notes if former is None else sorted([*former, *notes], key=_begun)
-
-
-def _begun(note: Note) -> str:
-    return str(note.get("begun", ""))
-
-
-def _ledger(path: Path, warn: Callable[[str], None]) -> dict[str, list[Note]]:
-    """A ledger's starts and ends as notes, by stage; lines that are neither are passed over."""
-    lines = journal.read(path)
-    damaged = [line.number for line in lines if line.row is None]
-    if damaged:
-        warn(f"warning: {journal.passed_over(path, damaged)}")
-    notes: defaultdict[str, dict[int, Note]] = defaultdict(dict)
-    for line in lines:
-        row = line.row
-        if row is None or misfit(row, EVENT) is not None:
-            continue
-        begun = {"attempt": row["attempt"], "driver": row["driver"], "begun": row["time"]}
-        note = notes[row["stage"]].setdefault(row["attempt"], begun)
-        if row["event"] == "end":
-            ended = ("exit_code", "outcome", "wall_seconds")
-            note |= {key: row[key] for key in ended if key in row} | {"ended": row["time"]}
-    return {stage: [*of.values()] for stage, of in notes.items()}

@@ -4,8 +4,7 @@
 
 A journal's line carries a checksum of all else that it says. A disk that fails, a copy that broke
 off or a hand that slipped damages lines, not the file: what is left of it is read, and where the
-damage is can be said. A line without a checksum is an earlier version's; whoever reads the journal
-knows what its lines may say.
+damage is can be said.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ def opened(text: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(row, dict):
         return None
-    return row if CRC not in row or row.pop(CRC) == _checksum(row) else None
+    return row if row.pop(CRC, None) == _checksum(row) else None
 
 
 def _checksum(row: dict[str, Any]) -> str:
@@ -126,7 +125,7 @@ def _checksum(row: dict[str, Any]) -> str:
 
 
 def passed_over(path: Path, numbers: Iterable[int]) -> str:
-    """e.g. `ledger.jsonl: lines 3 and 7 to 9 are damaged and were passed over`."""
+    """e.g. `submissions.jsonl: lines 3 and 7 to 9 are damaged and were passed over`."""
     spans: list[list[int]] = []
     for number in sorted(numbers):
         if spans and number == spans[-1][-1] + 1:

@@ -129,7 +129,7 @@ class SharedPaths:
 
     folder: Path
     facts = Below("facts.json")
-    """What the draws follow from, who made them, and the digest of their file (shapes.SHARED);
+    """What the draws follow from, who made them, and the digest of their file (SharedRecord);
     written last."""
     lock = Below("draws.lock")
     """Held by the process that makes what is missing."""
@@ -173,7 +173,7 @@ class RunPaths:
                                              grades.<grader_version>.parquet  passk.parquet
       <base model's stage>/rare/<fp8>/                        a stage: trajectories.parquet
       <point_id>/rare/<fp8>/step-00400/                       a stage: likelihoods.parquet
-    <root>/simulation/categorical/<version>/<point_id>/   spec.json  masses.parquet  DONE.json
+    <root>/simulation/                           no sweep: the simulation's results and report
     <root>/mlflow.db  <root>/mlflow-artifacts/   the embedded MLflow store, over all sweeps
     <root>/verdicts/                             what judges have said, over all sweeps
     <root>/draws/<digest>/                       draws that evaluations share: facts.json
@@ -194,8 +194,6 @@ class RunPaths:
     """The resolved declaration, as last run, with git commit and library versions."""
     plan = Below("plan.json")
     """The points and stages, as last run."""
-    ledger = Below("ledger.jsonl")
-    """What the drivers of earlier versions noted of attempts (fgrpo_bench.stages.attempts)."""
     submissions = Below("submissions.jsonl")
     """One JSON line for each thing said to SLURM; append-only."""
     code = Below("code")

@@ -1,7 +1,9 @@
-"""What of a training step a person watches while a run goes on, and what to warn of at step 1.
+"""The metrics of a training step, what of them a person watches while a run goes on, and what to
+warn of at step 1.
 
-Both engines put these numbers of their last step into progress.json; status, the dashboard and
-MLflow name them alike. Imports stay light: `status` reads thousands of stages.
+Both engines write METRICS by step and put NUMBERS of their last step into progress.json; status,
+the report, the dashboard and MLflow take the words for them from here. Imports stay light: `status`
+reads thousands of stages.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from fgrpo_bench.stages.records import NAMES, Misfit, Record
 
 TRUNCATED_BOUND = 0.5
 """Share of rollouts cut off at the longest response, above which somebody should look."""
@@ -21,35 +25,130 @@ that is no noise."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Number:
-    """How a number is shown."""
+class Metric:
+    """What a number of a training step is, and how it is shown."""
 
     title: str
-    """Head of a column."""
-    unit: str
-    """In words, for an axis."""
-    form: str
+    """In words, for a figure or an axis."""
+    unit: str = ""
+    """In words; empty for shares and counts, whose title says it."""
+    whole: bool = False
+    """Whether it is a whole number."""
+    better: Literal["more", "less"] | None = None
+    """None where neither is better by itself."""
+    column: str = ""
+    """Head of a narrow column; given where a person watches it (NUMBERS), like `form`."""
+    form: str = ""
     """For str.format."""
 
+    @property
+    def label(self) -> str:
+        """The title with the unit, e.g. `entropy, nats a token`."""
+        return f"{self.title}, {self.unit}" if self.unit else self.title
 
-TOKENS_PER_SECOND = "tokens_per_second"
-NUMBERS = {
-    "reward": Number(title="reward", unit="mean reward", form="{:.3f}"),
-    "active_fraction": Number(title="active", unit="share of groups", form="{:.0%}"),
-    "clip_fraction": Number(title="clipped", unit="share of active tokens", form="{:.2%}"),
-    "entropy": Number(title="entropy", unit="nats a token", form="{:.3f}"),
-    "rollout_kl": Number(title="gap", unit="nats a token", form="{:.1e}"),
-    "truncated_fraction": Number(title="truncated", unit="share of rollouts", form="{:.0%}"),
-    TOKENS_PER_SECOND: Number(title="tokens/s", unit="tokens a second", form="{:,.0f}"),
+
+METRICS = {
+    "step": Metric(title="training step", whole=True),  # a rollout batch, from 1
+    "time_ms": Metric(title="end of the step", unit="milliseconds since 1970", whole=True),
+    "seconds": Metric(title="wall time of the step, evaluation apart", unit="seconds"),
+    # Of these seconds:
+    "seconds_generation": Metric(title="drawing rollouts and judging them", unit="seconds"),
+    # null: within training
+    "seconds_experience": Metric(title="log-probabilities and advantages", unit="seconds"),
+    "seconds_training": Metric(title="the updates", unit="seconds"),
+    # null where they are the same
+    "seconds_sync": Metric(title="weights to the rollout engines", unit="seconds"),
+    # Beside them; null at steps without evaluation
+    "seconds_evaluation": Metric(title="evaluation during training", unit="seconds"),
+    "gpus": Metric(title="GPUs that the run holds", whole=True),  # 0 on a CPU
+    # What is trained on, length penalty included
+    "reward": Metric(title="mean reward", better="more", column="reward", form="{:.3f}"),
+    # Over all rollouts sampled
+    "success_rate": Metric(title="success rate of rollouts", better="more"),
+    # Active: with an advantage other than 0
+    "active_fraction": Metric(
+        title="share of groups that are active", column="active", form="{:.0%}"
+    ),
+    # null where no group is active
+    "focal_weight": Metric(title="focal weight, mean over active groups"),
+    # Mean over sampled tokens
+    "entropy": Metric(title="entropy", unit="nats a token", column="entropy", form="{:.3f}"),
+    # Of the tokens of active groups
+    "clip_fraction": Metric(
+        title="share of active tokens whose ratio is clipped", column="clipped", form="{:.2%}"
+    ),
+    # Before the updates
+    "rollout_kl": Metric(
+        title="KL(rollout engine || policy)",
+        unit="nats a token",
+        better="less",
+        column="gap",
+        form="{:.1e}",
+    ),
+    "loss": Metric(title="loss, mean over the updates"),
+    "grad_norm": Metric(title="gradient norm before clipping, mean over the updates"),
+    "learning_rate": Metric(title="learning rate of the last update"),
+    "response_tokens": Metric(title="mean length of rollouts", unit="tokens"),  # with the end token
+    # At the longest response
+    "truncated_fraction": Metric(
+        title="share of rollouts that are cut off",
+        better="less",
+        column="truncated",
+        form="{:.0%}",
+    ),
+    "unscored_fraction": Metric(
+        title="share of rollouts that the grader could not judge", better="less"
+    ),
+    "rollouts": Metric(title="rollouts sampled so far", whole=True),
+    "tokens": Metric(title="tokens sampled so far", whole=True),
+    "optimizer_steps": Metric(title="optimizer steps so far", whole=True),
+    # null at steps without evaluation, both
+    "eval_pass_at_1": Metric(title="pass@1 of evaluations during training", better="more"),
+    "eval_pass_at_n": Metric(title="pass@n of evaluations during training", better="more"),
 }
-"""By their names in tables.METRICS; tokens_per_second is `tokens` of the step over `seconds`."""
+"""By name, in the order of the stored columns (tables.METRICS)."""
+TOKENS_PER_SECOND = "tokens_per_second"
+_WATCHED = (
+    *("reward", "active_fraction", "clip_fraction"),
+    *("entropy", "rollout_kl", "truncated_fraction"),
+)
+NUMBERS = {name: METRICS[name] for name in _WATCHED} | {
+    TOKENS_PER_SECOND: Metric(
+        title="sampled tokens a second", better="more", column="tokens/s", form="{:,.0f}"
+    )
+}
+"""What a person watches, in the order of its columns; tokens_per_second is not stored: `tokens` of
+the step over `seconds`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress(Record):
+    """progress.json: how far a stage says it is. Numbers of its last step, which are its own, stand
+    under further keys."""
+
+    step: int
+    of: int
+    eta_seconds: float | None
+    """None before a first step tells how long one takes."""
+    time: str | None = None
+    pid: int | None = None
+    host: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self.numbers.items():
+            if not isinstance(value, int | float):
+                raise Misfit(value, NAMES[float]).within(f".{name}")
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Those of NUMBERS that it tells."""
+        return {name: self.further[name] for name in NUMBERS if name in self.further}
 
 
 def step_numbers(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """NUMBERS of the last step that there is; those that it does not have are left out.
 
-    rows: metrics of the steps so far (keys of tables.METRICS), by rising step; the last two are
-    looked at.
+    rows: METRICS of the steps so far, by rising step; the last two are looked at.
     """
     last = rows[-1]
     before = rows[-2]["tokens"] if len(rows) > 1 else 0

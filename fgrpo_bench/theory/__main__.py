@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fgrpo_bench.commandline import Parser
+from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.runs import add_run_options
 from fgrpo_bench.theory import most_dangerous_group_size, tail_miss_probability
 
@@ -130,8 +131,7 @@ def words(rates: np.ndarray, shares: Sequence[float], measured: Measured | None)
         + ([f"{lost[int(size)]:.1%}" if int(size) in lost else "-"] if lost else [])
         for i, size in enumerate(sizes)
     ]
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    lines = ["  ".join(t.rjust(w) for t, w in zip(r, widths, strict=True)) for r in [header, *rows]]
+    lines = aligned([header, *rows], n_words=0)
     answers = [
         f"tail of {share:g} of the correct answers: missed most often at N = {peak(rates, share)}"
         for share in shares

@@ -65,12 +65,10 @@ def _run(arguments: argparse.Namespace, runs: list[RunPaths]) -> int:
     uri: str | None = arguments.tracking_uri
     if not runs:
         return 0
+    from fgrpo_bench.tracking.sync import rebuild, sync_all
+
     if arguments.command == "rebuild":
-        from fgrpo_bench.tracking.rebuild import rebuild
-
         return len(rebuild(runs, tracking_uri=uri, agreed=arguments.yes))
-    from fgrpo_bench.tracking.sync import sync_all
-
     return len(sync_all(runs, tracking_uri=uri, is_full=arguments.full))
 
 
@@ -86,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     sync.add_argument(
         "--full",
         action="store_true",
-        help="compare every value, also of runs whose files MLflow has as they are",
+        help="write every run anew, also those whose files MLflow has as they are",
     )
     rebuild = _command(commands, "rebuild", "make MLflow anew from the stored files", REBUILD)
     rebuild.add_argument(

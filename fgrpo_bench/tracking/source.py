@@ -19,20 +19,19 @@ from fgrpo_bench.analysis import Analysis, analysed, cells_of
 from fgrpo_bench.analysis.bands import FirstLoss
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.analysis.rows import CellRow, Estimate
+from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.looks import looks
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
 
-VERSION = 3
+VERSION = 4
 """Of what is computed from the same files; another one writes every run again."""
 
 
@@ -110,6 +109,12 @@ class Source:
         rows = (self.analysis.first_loss_of(each, cell, "base") for each in self.analysis.columns)
         return [row for row in rows if row is not None]
 
+    def comparisons_of(self, cell: str) -> Sequence[Comparison]:
+        """What a cell is asked to be compared with, on the headline."""
+        analysis = self.analysis
+        headline = (row for row in analysis.asked if row.column in analysis.headline)
+        return [row for row in headline if row.new == cell]
+
     def chosen(self, point: PointResult) -> PointResult:
         """The point at the checkpoint that stands for it."""
         step = self.analysis.by_cell[key_of(point)[0]].step
@@ -129,20 +134,22 @@ class Source:
     def failed(self) -> set[str]:
         """point_id where a stage failed and is not at work again."""
         paths = self.results.paths
-        stages = read_stages(paths, read_json(paths.plan, PLAN)["stages"])
+        stages = read_stages(paths, read_plan(paths)["stages"])
         return {stage.point_id for stage in stages if stage.state == "failed"}
 
     def span(self, point: PointResult) -> tuple[int | None, int | None]:
         """When the first step began, or the stage where it logs no steps, and when the evaluation
         was complete, in milliseconds since 1970; None where it has not, and is not."""
-        end = int(point.evaluated()["finished_ms"]) if point.is_evaluated else None
+        end = point.evaluated().finished_ms if point.is_evaluated else None
         curves = point.metrics().sort("step")
         if len(curves):
             return int(curves["time_ms"][0] - 1000 * curves["seconds"][0]), end
         if not point.is_trained:
             return None, end
         marker = read_marker(point.train)
-        return int(marker["finished_ms"] - 1000 * marker["wall_seconds"]), end
+        if marker.finished_ms is None or marker.wall_seconds is None:
+            return None, end
+        return int(marker.finished_ms - 1000 * marker.wall_seconds), end
 
     def has_begun(self, point: PointResult) -> bool:
         """Whether there is something to show of a point."""
@@ -183,15 +190,17 @@ class Source:
 def _digests(stage: StagePaths, files: Iterable[Path]) -> list[str | None]:
     """Of files of a stage; None for one that is not there."""
     try:
-        listed = read_marker(stage).get("outputs", {})
+        listed = read_marker(stage).outputs
     except (FileNotFoundError, ValueError):  # a damaged marker is none
         listed = {}
     digests: list[str | None] = []
     for file in files:
         try:
             output = listed.get(file.relative_to(stage.folder).as_posix())
-            is_listed = output is not None and output["bytes"] == file.stat().st_size
-            digests.append(output["sha256"] if is_listed else sha256_file(file))
+            if output is not None and output.bytes == file.stat().st_size:
+                digests.append(output.sha256)
+            else:
+                digests.append(sha256_file(file))
         except (FileNotFoundError, NotADirectoryError):
             digests.append(None)
     return digests

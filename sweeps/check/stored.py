@@ -13,12 +13,12 @@ from fgrpo_bench.specs.cell import to_stored
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.attempts import Note
-from fgrpo_bench.stages.digests import is_altered, is_edited
-from fgrpo_bench.stages.files import readable_json
+from fgrpo_bench.stages.digests import Listed, is_altered, is_edited
+from fgrpo_bench.stages.files import readable_json, readable_record
 from fgrpo_bench.stages.locks import is_locked
-from fgrpo_bench.stages.markers import is_done, is_of_last, read_marker
-from fgrpo_bench.stages.paths import DataPaths, RunPaths, StagePaths, is_below
-from fgrpo_bench.stages.shapes import MARKER, SPEC
+from fgrpo_bench.stages.markers import Marker, is_done, is_of_last, read_marker
+from fgrpo_bench.stages.paths import RunPaths, StagePaths, is_below
+from fgrpo_bench.stages.shapes import SPEC
 
 MARKER_FILE = "DONE.json"
 SPEC_FILE = "spec.json"
@@ -34,8 +34,6 @@ VIEWS = (REPORT, "MLflow")
 """What shows the results of all stages."""
 
 Standing = Literal["done", "undone", "begun again"]
-STORED = ("*.parquet", "*/*.parquet", "*/draws.json")
-"""Results in a stage's folder, for a marker that lists nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +44,7 @@ class RecordedFile:
     """Name of the stage, or REPORT."""
     name: str
     """Path from the run's folder."""
-    sha256: str
-    bytes: int | None = None
-    """None where the record does not say."""
+    listed: Listed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +66,7 @@ class StoredStage:
     record: Mapping[str, Any]
     """Of plan.json."""
     standing: Standing
-    marker: Mapping[str, Any] | None
+    marker: Marker | None
     """None where it has none, or none that can be believed."""
     faults: tuple[Damage, ...]
     """Of marker and spec.json."""
@@ -80,26 +76,12 @@ class StoredStage:
     """Whether a process has it in hand."""
     is_foreign: bool = False
     """Whether its spec.json is whole and of another stage or other settings than the plan's."""
-    seconds: float | None = None
-    """Wall seconds that all attempts at it took; None where none was noted."""
     labels: Mapping[str, Any] = field(default_factory=dict)
     """Of a training run by its spec.json, as plan.json has them: its point_id, cell and seed."""
     source: str | None = None
     """Name of the stage whose checkpoint it took; None where it took none."""
     step: int = 0
     """Of that checkpoint."""
-    stored: tuple[str, ...] = ()
-    """Results that its marker does not list, being of a version of before or damaged; paths from
-    the run's folder."""
-    of_before: tuple[RecordedFile, ...] = ()
-    """The few files that such a marker has a digest of."""
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether it was done and its marker lists nothing, or cannot be believed."""
-        if self.marker is None:
-            return bool(self.faults)
-        return "outputs" not in self.marker
 
     @property
     def name(self) -> str:
@@ -120,12 +102,6 @@ def read_stage(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]
         standing = "begun again"
     spec = readable_json(stage.spec, SPEC)
     faults += _wrong_spec(stage, spec, record, needed=marker is not None)
-    stored: list[str] = []
-    of_before: list[RecordedFile] = []
-    if "outputs" not in (marker or {}):
-        files = (file for pattern in STORED for file in sorted(stage.folder.glob(pattern)))
-        stored = [file.relative_to(paths.folder).as_posix() for file in files]
-        of_before = list(_of_before(paths, stage, record, marker or {}))
     train_spec = TrainStageSpec(stage, spec or {})
     source = train_spec.path("source")
     is_labelled = spec is not None and _is_whole(spec) and spec["kind"] == train.NAME
@@ -137,33 +113,28 @@ def read_stage(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]
         was_done=bool(tried) and tried[-1].get("outcome") == "done",
         at_work=at_work,
         is_foreign=spec is not None and _is_whole(spec) and not _is_planned(spec, record),
-        seconds=_seconds(marker, tried),
         labels=_labels(train_spec.point) if is_labelled else {},
         source=None if source is None else os.path.normpath(f"{name}/{source}"),
         step=0 if source is None else train_spec.step,
-        stored=tuple(stored),
-        of_before=tuple(of_before),
     )
 
 
-def _marker(
-    stage: StagePaths, record: Mapping[str, Any]
-) -> tuple[Mapping[str, Any] | None, list[Damage]]:
+def _marker(stage: StagePaths, record: Mapping[str, Any]) -> tuple[Marker | None, list[Damage]]:
     """The marker, and why it cannot be believed; None where it cannot, or is not there."""
     if not stage.done.exists():
         return None, []
     try:
         marker = read_marker(stage)
     except ValueError:
-        listed = (readable_json(stage.done, MARKER) or {}).get("outputs", {})
-        outside = [name for name in listed if not is_below(name)]
+        told = readable_record(stage.done, Marker)
+        outside = [name for name in told.outputs if not is_below(name)] if told else []
         fault = "cannot be read as a completion marker"
         if outside:
             fault = f"names {outside[0]!r}, which is outside its folder"
     else:
-        if marker["fingerprint"] != record["fingerprint"]:
+        if marker.fingerprint != record["fingerprint"]:
             fault = "is of another stage, or of other settings"
-        elif "outputs" in marker and is_altered(marker):
+        elif is_altered(marker.as_json()):
             fault = "was changed after it was written"
         else:
             return marker, []
@@ -203,31 +174,10 @@ def _labels(point: SweepPoint) -> dict[str, Any]:
     return {"point_id": point.point_id, **to_stored(point.cell), "seed": point.seed}
 
 
-def _seconds(marker: Mapping[str, Any] | None, tried: Sequence[Note]) -> float | None:
-    """Of all attempts whose ends were noted, else of the last one by its marker."""
-    noted = [note["wall_seconds"] for note in tried if note.get("wall_seconds") is not None]
-    recorded: float | None = (marker or {}).get("wall_seconds")
-    return sum(noted) if noted else recorded
-
-
-def _is_begun_again(stage: StagePaths, marker: Mapping[str, Any]) -> bool:
+def _is_begun_again(stage: StagePaths, marker: Marker) -> bool:
     """Whether a process has begun the stage since, so that its files may be newer; an owner.json
     that cannot be read says nothing."""
     try:
-        return not is_of_last(stage, dict(marker))
+        return not is_of_last(stage, marker)
     except ValueError:
         return False
-
-
-def _of_before(
-    paths: RunPaths, stage: StagePaths, record: Mapping[str, Any], marker: Mapping[str, Any]
-) -> Iterator[RecordedFile]:
-    """The few digests in markers of versions before: those of a dataset's table and of weights."""
-    files, digest = [], marker.get("weights_sha256")
-    if "step" in marker:
-        files = sorted(stage.checkpoint(marker["step"]).glob("*.safetensors"))
-    elif DataPaths(stage.folder).problems.exists():
-        files, digest = [DataPaths(stage.folder).problems], marker.get("sha256")
-    if digest is not None and len(files) == 1:  # of several files it is no file's
-        name = files[0].relative_to(paths.folder).as_posix()
-        yield RecordedFile(of=record["name"], name=name, sha256=digest)

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.plan import read_plan
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_SECONDS = 60.0
@@ -86,7 +85,7 @@ def cancel(paths: RunPaths) -> Iterator[str]:
         yield f"asked the driver, process {pid}, to stop; its workers save first"
         locks = [paths.driver_lock]
     else:
-        stages = [paths.folder / stage["name"] for stage in read_json(paths.plan, PLAN)["stages"]]
+        stages = [paths.folder / stage["name"] for stage in read_plan(paths)["stages"]]
         locks = [lock for lock in (StagePaths(stage).lock for stage in stages) if is_locked(lock)]
         for lock in locks:
             pid = holder_here(lock, host)

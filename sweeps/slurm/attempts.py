@@ -62,10 +62,9 @@ def no_progress(stage: StagePaths, notes: Sequence[Note]) -> bool:
 
 def _of_job(stage: StagePaths, job_id: str | None, batch: str | None) -> list[Note]:
     """Notes of a job, by its id and its batch's name, since ids are given again after a reset of
-    the controller; notes of earlier versions name no batch, and those of workers no job."""
-    notes = [note for note in attempts(stage) if "driver" not in note]
-    notes = [note for note in notes if note.get("job_id") == job_id]
-    return [note for note in notes if note.get("batch") in (batch, None)]
+    the controller; those of workers have neither."""
+    notes = [note for note in attempts(stage) if "job_id" in note]
+    return [note for note in notes if (note["job_id"], note.get("batch")) == (job_id, batch)]
 
 
 def of_failure(stage: StagePaths, log: Path, code: Path) -> str | None:

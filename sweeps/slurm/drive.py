@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from fgrpo_bench.runs import address
 from fgrpo_bench.specs import Declaration, SlurmProfile
-from fgrpo_bench.stages.files import FULL, read_json, readable_json
+from fgrpo_bench.stages.files import FULL, readable_json
 from fgrpo_bench.stages.locks import driving, holder_words
 from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.shapes import PLAN
 from sweeps import reporting
 from sweeps.commands import StageCommand, check_installed, stage_command
@@ -168,7 +169,7 @@ def retry(
     paths: RunPaths, point_id: str | None, *, say: Say = echo, call: Call = scheduler.call
 ) -> int:
     """Try again what was given up, of one point or of all, with the code as it was frozen."""
-    records = read_json(paths.plan, PLAN)["stages"]
+    records = read_plan(paths)["stages"]
     known = sorted({record["point_id"] for record in records})
     if point_id is not None and point_id not in known:
         raise ValueError(f"unknown point {point_id!r}: there are {', '.join(known)}")
@@ -188,7 +189,7 @@ def again(
     """Submit stages that are not done, whatever became of them before, with the code as it was
     frozen."""
     with driving(paths):
-        recover.at_home(paths, read_json(paths.plan, PLAN)["stages"], call)
+        recover.at_home(paths, read_plan(paths)["stages"], call)
         code = submissions.read(paths.submissions).code
         submissions.append(paths.submissions, "allow", stages=list(stages), code=code)
     return tick(paths, say=say, call=call)

@@ -87,8 +87,8 @@ def _read_card(paths: RunPaths, name: str) -> tuple[Batch, str | None]:
     if card is None or not is_event(card) or (card["event"], card.get("batch")) != ("intent", name):
         return batch, None
     batch.stages, batch.begun = tuple(card["stages"]), card["time"]
-    batch.cluster = card.get("cluster")
-    return batch, card.get("code")
+    batch.cluster = card["cluster"]
+    return batch, card["code"]
 
 
 def orphan_jobs(paths: RunPaths, known: History, call: Call) -> list[Job]:

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps import status
 from sweeps.slurm import scheduler
@@ -19,7 +19,7 @@ from sweeps.slurm.decide import Decision, StageObservation, decide_stage
 from sweeps.slurm.reasons import remedy
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.tick import frozen_profile, observe
-from sweeps.text import counted, table
+from sweeps.text import counted
 
 AT_REST = ("done", "waiting", "ended")
 """States of a stage that SLURM has no job of."""
@@ -57,7 +57,7 @@ def saved_now(paths: RunPaths, decision: Decision) -> list[str]:
     done = {name for name, each in decision.standings.items() if each.state == "done"}
     if not done:
         return []
-    records = read_json(paths.plan, PLAN)["stages"]
+    records = read_plan(paths)["stages"]
     return status.saved_words(status.saved_draws(paths, records, done))
 
 
@@ -82,7 +82,7 @@ def report(
     """
     answer = status.report(paths)
     limit = frozen_profile(paths).max_attempts
-    records = read_json(paths.plan, PLAN)["stages"]
+    records = read_plan(paths)["stages"]
     try:
         seen = {each.record["name"]: each for each in observe(paths, records, call, warn=warn).seen}
     except (ValueError, ConnectionError) as error:
@@ -136,7 +136,7 @@ def render(answer: Mapping[str, Any]) -> str:
     """A row a stage that is at work, waits for a reason or failed; a count of the others."""
     columns = status.number_columns(s for point in answer["points"] for s in point["stages"])
     header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step"]
-    header += [NUMBERS[name].title for name in columns]
+    header += [NUMBERS[name].column for name in columns]
     rows = [
         [
             point["point_id"],
@@ -153,4 +153,4 @@ def render(answer: Mapping[str, Any]) -> str:
         for point in answer["points"]
         for stage in point["stages"]
     ]
-    return status.framed(answer, table([*header, "why"], rows))
+    return status.framed(answer, aligned([[*header, "why"], *rows]))

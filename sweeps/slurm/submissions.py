@@ -36,8 +36,8 @@ SHAPES: dict[str, dict[str, Shape]] = {
         "kind": str,
         "stages": [str],
         "time": int | float,
-        "code?": str | None,
-        "cluster?": str | None,
+        "code": str | None,
+        "cluster": str | None,
     },
     "submitted": {"batch": str, "job_id": str},
     "void": {"batch": str},
@@ -167,7 +167,7 @@ def _add(history: History, row: dict[str, Any]) -> None:
                 del history.attempts[stage]
                 history.tried.pop(stage, None)
         case "intent":
-            history.code = row.get("code") or history.code
+            history.code = row["code"] or history.code
             _intend(history, row)
         case "submitted":
             _named(history, row["batch"]).job_id = row["job_id"]
@@ -191,7 +191,7 @@ def _intend(history: History, row: dict[str, Any]) -> None:
     """An intent that was recovered comes late: its batch keeps the place that it has, if any."""
     batch = Batch(name=row["batch"], kind=row["kind"], stages=tuple(row["stages"]))
     batch.begun, batch.recovered = row["time"], row.get("recovered", False)
-    batch.cluster = row.get("cluster")
+    batch.cluster = row["cluster"]
     former = history.batches.get(batch.name)
     if former is not None:
         batch.job_id, batch.void = former.job_id, former.void

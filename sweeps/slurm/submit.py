@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from fgrpo_bench import engines
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.commands import StageCommand, interpreter, stage_command, stage_environment
-from sweeps.former import as_frozen
 from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.arrays import Record, Resources, Sending, resources
 from sweeps.slurm.attempts import damaged_path
@@ -45,8 +43,6 @@ class Sender:
     records: Mapping[str, Record]
     """All stages by name."""
     command: StageCommand = stage_command
-    placement: Any = None
-    """The profile's as sweep.json has it, for code of before; None takes that of `profile`."""
 
     def payloads(self, sending: Sending) -> list[Callable[[], str]]:
         """What each element runs."""
@@ -55,8 +51,7 @@ class Sender:
         cwd, environment = str(self.code), tuple(sorted(variables.items()))
         if sending.batch.kind == REPORT:
             words = [self._python(), "-m", "sweeps.reporting", str(self.paths.folder)]
-            last = as_frozen(words, self.code, None)
-            return [Report(command=last, cwd=cwd, environment=environment)]
+            return [Report(command=tuple(words), cwd=cwd, environment=environment)]
         payloads: list[Callable[[], str]] = []
         for name in sending.batch.stages:
             record = self.records[name]
@@ -65,10 +60,8 @@ class Sender:
                 Payload(
                     folder=str(folder),
                     needs=tuple(str(self.paths.folder / need) for need in record["needs"]),
-                    command=as_frozen(
-                        self.command(record["kind"], folder, self.profile, record["environment"]),
-                        self.code,
-                        self.placement,
+                    command=tuple(
+                        self.command(record["kind"], folder, self.profile, record["environment"])
                     ),
                     cwd=cwd,
                     environment=environment,

@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from fgrpo_bench.runs import address
 from fgrpo_bench.specs import SlurmProfile
-from fgrpo_bench.specs.stored import stored_placement, stored_profile
+from fgrpo_bench.specs.stored import stored_profile
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.locks import driving, is_locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import PLAN, PROFILE
+from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.shapes import PROFILE
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.arrays import Record, arrange, beyond
@@ -230,7 +230,7 @@ def reconcile_journal(
     """Observe, and first make up the books: of a driver that died between sbatch and its note, and
     of a journal that lost lines."""
     noted = submissions.read(paths.submissions)
-    records = read_json(paths.plan, PLAN)["stages"]
+    records = read_plan(paths)["stages"]
     observed = observe(paths, records, call, warn=warn)
     history = observed.history
     lost = recover.orphan_jobs(paths, history, call) if noted.damaged or not noted.batches else []
@@ -316,7 +316,6 @@ def tick(
             code=Path(history.code or ""),
             records={seen.record["name"]: seen.record for seen in observed.seen},
             command=command,
-            placement=stored_placement(_declaration(paths)),
         )
         seen = asked_anew(observed.seen, sender) if renew else observed.seen
         decision = decide(seen, now=clock(), max_attempts=profile.max_attempts, held=history.held)
@@ -414,18 +413,14 @@ def _submit(
 
 def frozen_profile(paths: RunPaths) -> SlurmProfile:
     """The profile that the sweep was last run with; ValueError where that was not SLURM."""
-    profile = stored_profile(_declaration(paths), paths.sweep_json)
+    declaration = read_json(paths.sweep_json, PROFILE)["declaration"]
+    profile = stored_profile(declaration, paths.sweep_json)
     if not isinstance(profile, SlurmProfile):
         raise ValueError(
             f"{paths.folder} was last run with profile={profile.name}, on one machine: "
             "`run` goes on with it; run it with profile=slurm to submit it"
         )
     return profile
-
-
-def _declaration(paths: RunPaths) -> dict[str, Any]:
-    declaration: dict[str, Any] = read_json(paths.sweep_json, PROFILE)["declaration"]
-    return declaration
 
 
 def is_pending(decision: Decision) -> bool:

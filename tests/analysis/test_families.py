@@ -201,7 +201,7 @@ def test_only_the_family_is_corrected_and_nothing_beside_it_is_robust(tmp_path):
     assert "robust" in set(own["verdict"]) and "robust" not in set(others["verdict"])
 
 
-def test_a_sweep_of_before_families_has_the_default(tmp_path):
+def test_a_sweep_without_a_family_has_the_default(tmp_path):
     results = small_sweep(tmp_path)
     del results.declaration["declaration"]["sweep"]["family"]
     own = rows(analyse(results))

@@ -16,6 +16,7 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 from urllib.parse import urljoin
 
 import numpy as np
@@ -26,6 +27,7 @@ from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.plan import FORMAT
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.tables import DRAWS, GRADES, METRICS, PASSK, write_table
 from tests.support.servers import free_port, stop, wait_for
@@ -57,13 +59,14 @@ def write_sweep(root: Path) -> RunPaths:
         for algorithm, size, gamma in CELLS
         for seed in SEEDS
     ]
-    plan: dict[str, list[dict[str, object]]] = {"points": [], "stages": []}
+    plan: dict[str, Any] = {"format": FORMAT, "points": [], "stages": []}
     for name, algorithm, size, gamma, seed in points:
         evaluate = f"{name}/eval/pass256-00000000/step-{STEPS:05d}"
         plan["points"].append(
             {
                 "point_id": name, "algorithm": algorithm, "group_size": size, "focal_gamma": gamma,
-                "seed": seed, "train": name, "evaluate": evaluate, "step": STEPS,
+                "seed": seed, "train": name,
+                "checkpoints": [{"evaluate": evaluate, "step": STEPS}],
             }
         )  # fmt: skip
         for stage, kind in ((name, "train"), (evaluate, "evaluate")):
@@ -74,7 +77,8 @@ def write_sweep(root: Path) -> RunPaths:
                 }
             )  # fmt: skip
             target = {"n_samples": N, "graders": dict.fromkeys(SIZES, VERSION)}
-            marker = {"fingerprint": "f", "target": target, "cpu_seconds": 1.0, "wall_seconds": 1.0}
+            marker = {"fingerprint": "f", "target": target, "outputs": {}}
+            marker |= {"cpu_seconds": 1.0, "wall_seconds": 1.0}
             write_json(run.folder / stage / "DONE.json", marker)
             if kind == "evaluate":
                 write_json(run.folder / stage / "spec.json", SPEC)

@@ -304,7 +304,7 @@ def test_a_run_that_trains_shows_what_to_look_into_and_then_its_curves(tmp_path)
     run = Training(point, "openrlhf")
     run.whole[4]["truncated_fraction"] = 0.8
     run.train(5)
-    note(results, point.train, "start")
+    note(point.train)
     client = client_of(tmp_path)
     page = Reader(client.get(f"{BASE}/sweep").text)
     text = " ".join(page.text.split())

@@ -16,6 +16,7 @@ from fgrpo_bench.stages.files import read_json, write_json, write_text
 from fgrpo_bench.tables import PASSK, read_table, write_table
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import HOSTILE, Reader, assert_inert, sweep_with_draws
+from tests.support.watched import note
 
 BASE = "/groupsize/countdown/v1"
 
@@ -51,13 +52,7 @@ def test_hostile_names_in_the_stored_files_are_text_too(tmp_path):
     failed.evaluate.done.unlink()
     failed.train.done.unlink()
     write_text(failed.train.log(1), f"{name}\n")
-    write_text(
-        results.paths.ledger,
-        json.dumps(
-            {"event": "end", "stage": failed.point_id, "attempt": 1, "pid": 1, "driver": "d",
-             "time": "t", "outcome": "failed"}
-        ) + "\n",
-    )  # fmt: skip
+    note(failed.train, outcome="failed")
     client = client_of(tmp_path)
     for view in VIEWS:
         page = client.get(f"{BASE}/{view}").text

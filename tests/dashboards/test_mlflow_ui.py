@@ -18,13 +18,13 @@ import pytest
 
 from dashboards.__main__ import main
 from dashboards.mlflow_ui import pages, server_command
-from fgrpo_bench.tracking.store import find_store
-from fgrpo_bench.tracking.sync import SyncResult
+from fgrpo_bench.tracking.sync import SyncResult, find_store
 from tests.support.servers import free_port, stop, wait_for
 from tests.support.synthetic import SMALL, write_sweep
 
 ONE = [*SMALL, "sweep.grid.seed=[11]", "sweep.grid.group_size=[2]", "sweep.cells=[]"]
 ONE += ["sweep.family=null"]
+KINDS = ("cell", "point")
 
 
 def get(url: str) -> bytes:
@@ -57,7 +57,7 @@ def test_the_ui_shows_runs_and_artifacts_on_loopback_alone_and_ends_with_ctrl_c(
         assert listening(port) == {"0100007F"}
         assert b"<title>MLflow</title>" in get(base)
         said = (tmp_path / "output").read_text()
-        assert len(said.splitlines()) == 13, f"more than summary, addresses, MLflow's word: {said}"
+        assert len(said.splitlines()) == 12, f"more than summary, addresses, MLflow's word: {said}"
         address = next(word for word in said.split() if word.startswith(f"{base}/#/experiments/"))
         experiment = address.split("/")[5]
         search = urllib.request.Request(
@@ -69,9 +69,9 @@ def test_the_ui_shows_runs_and_artifacts_on_loopback_alone_and_ends_with_ctrl_c(
         ids = {run["info"]["run_name"]: run["info"]["run_id"] for run in runs}
         assert set(ids) == {"Base", "Base, seed 11", "GRPO N=2", "GRPO N=2, seed 11"}
         query = urllib.parse.urlencode(
-            {"path": "countdown/pass_at_k.csv", "run_uuid": ids["GRPO N=2, seed 11"]}
+            {"path": "countdown/pass_at_k.json", "run_uuid": ids["GRPO N=2, seed 11"]}
         )
-        assert get(f"{base}/get-artifact?{query}").startswith(b"k,pass_at_k,")
+        assert get(f"{base}/get-artifact?{query}").startswith(b'{"columns":["k","pass_at_k",')
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(60) == 0
     finally:
@@ -120,7 +120,7 @@ def test_an_experiment_is_linked_once_however_many_versions_it_has(versions):
     result = SyncResult(
         experiment="groupsize/countdown",
         experiment_id="7",
-        views=("overview", "points"),
+        has_cells=True,
         where="sqlite:////runs/mlflow.db",
         seconds=1.0,
         created=1,
@@ -128,11 +128,14 @@ def test_an_experiment_is_linked_once_however_many_versions_it_has(versions):
         replaced=0,
         unchanged=0,
     )
-    older = dataclasses.replace(result, views=())
-    page, learning = "http://127.0.0.1:5000/#/experiments/7", "?workflowType=machine_learning"
-    assert pages("http://127.0.0.1:5000", [result, *[older] * (versions - 1)]).splitlines() == [
+    runs = "http://127.0.0.1:5000/#/experiments/7/runs?workflowType=machine_learning"
+    cells, points = (f"{runs}&searchFilter=tags.kind%20%3D%20%27{kind}%27" for kind in KINDS)
+    assert pages("http://127.0.0.1:5000", [result] * versions).splitlines() == [
         "MLflow groupsize/countdown",
-        f"  cells        {page}/runs{learning}&viewStateShareKey=overview",
-        f"  points       {page}/runs{learning}&viewStateShareKey=points",
-        f"  checkpoints  {page}/models{learning}",
+        f"  cells        {cells}&compareRunsMode=TABLE",
+        f"  charts       {cells}&compareRunsMode=CHART",
+        f"  points       {points}&compareRunsMode=TABLE",
+        f"  training     {points}&compareRunsMode=CHART",
     ]
+    simulated = dataclasses.replace(result, has_cells=False)
+    assert pages("http://127.0.0.1:5000", [simulated]).endswith(f"\n  runs         {runs}")

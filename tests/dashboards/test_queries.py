@@ -21,7 +21,6 @@ from fgrpo_bench.analysis import analysed
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.files import read_json, write_json, write_text
-from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND, step_numbers
 from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
 from fgrpo_bench.tasks import make_task
@@ -135,12 +134,7 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
     failed.train.done.unlink()
     failed.evaluate.done.unlink()
     write_text(failed.train.log(1), "first\n" * 99 + "\nMemoryError: no room\n")
-    event = {"stage": "grpo-n8-g1-s12", "attempt": 1, "pid": 1, "driver": "d", "time": "t"}
-    append_line(results.paths.ledger, {"event": "start"} | event)
-    append_line(
-        results.paths.ledger,
-        {"event": "end", "exit_code": 1, "outcome": "failed", "wall_seconds": 1.0} | event,
-    )
+    note(failed.train, exit_code=1, outcome="failed", wall_seconds=1.0)
     found = progress.progress(load_results(results.paths))
     assert found.states["failed"] == 1
     ((_, lines),) = found.failures
@@ -159,7 +153,7 @@ def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
     before = second.metrics()
     run = Training(first, engine)
     run.whole = [row | {"gpus": 8} for row in run.whole]
-    note(results, first.train, "start")
+    note(first.train)
     run.train(7)
     run.tear()
     for name, table in whole.items():

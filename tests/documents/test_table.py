@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from fgrpo_bench.documents.numbers import percent_value
 from fgrpo_bench.documents.table import grid, with_best
+from fgrpo_bench.documents.terminal import aligned
+
+
+def test_lines_align_and_leave_no_space_at_the_end():
+    rows = [["a", "bb"], ["ccc", ""], ["d", "e"]]
+    assert aligned(rows) == ["a    bb", "ccc", "d    e"]
+    assert aligned(rows, n_words=1) == ["a    bb", "ccc", "d     e"]
 
 
 def test_the_best_is_the_largest_and_one_alone_is_none():

@@ -19,8 +19,6 @@ from tests.support.points import declared
 
 NAMED = {
     "fgrpo_bench/stages/paths.py": "the name of a folder on the disk, which stays as it is",
-    "fgrpo_bench/specs/stored.py": "the name that the placement has in declarations of before",
-    "sweeps/former.py": "where the programs of before were",
 }
 """Files outside fgrpo_bench/engines that may name an engine's package or classes, and why."""
 

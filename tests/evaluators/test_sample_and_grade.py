@@ -1,5 +1,7 @@
 """Draws are made once, in blocks that survive; grades and pass@k follow from them."""
 
+import io
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
+from evaluators.evaluate import Bar
 from evaluators.grade_worker import GradeWorkers
 from evaluators.grading import Grading
 from evaluators.records import SampleRequest, Waiting, drawn
@@ -18,10 +21,9 @@ from fgrpo_bench.kinds.evaluate import SEED_SCHEME
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.seeds import draw_seeds, stream
-from fgrpo_bench.stages.journal import append_lines
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.stage import Stopped
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, scan_table
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table
 
 PROBLEMS = [
     Problem(
@@ -125,16 +127,17 @@ def test_a_line_that_a_crash_cut_short_is_drawn_again(tmp_path):
 
 
 FORGED = [
-    b'["3256-24", 99, 4711, "a", 7, "stop"]',  # beyond n_samples
-    b'["3256-24", 1, 4711, "a", 7, "stop"]',  # with another seed
-    b'["9999-24", 1, SEED, "a", 7, "stop"]',  # of no problem of the benchmark
-    b'["3256-24", 1, SEED, 5, 7, "stop"]',
-    b'["3256-24", 1, SEED, null, 7, "stop"]',
-    b'["3256-24", true, SEED, "a", 7, "stop"]',
-    b'["3256-24", 1.0, SEED, "a", 7, "stop"]',
-    b'["3256-24", 1, SEED, "a", 7, "because"]',
-    b'["3256-24", 1, SEED, "a", 99999999999, "stop"]',
-    b'["3256-24", 1, SEED, "\xff", 7, "stop"]',
+    b'["3256-24", 99, 4711, "a", 7, "stop", 1]',  # beyond n_samples
+    b'["3256-24", 1, 4711, "a", 7, "stop", 1]',  # with another seed
+    b'["9999-24", 1, SEED, "a", 7, "stop", 1]',  # of no problem of the benchmark
+    b'["3256-24", 1, SEED, 5, 7, "stop", 1]',
+    b'["3256-24", 1, SEED, null, 7, "stop", 1]',
+    b'["3256-24", true, SEED, "a", 7, "stop", 1]',
+    b'["3256-24", 1.0, SEED, "a", 7, "stop", 1]',
+    b'["3256-24", 1, SEED, "a", 7, "because", 1]',
+    b'["3256-24", 1, SEED, "a", 99999999999, "stop", 1]',
+    b'["3256-24", 1, SEED, "\xff", 7, "stop", 1]',
+    b'["3256-24", 1, SEED, "a", 7, "stop"]',  # without what ended it
     b"[" * 100_000,
     b"{}",
 ]
@@ -148,8 +151,8 @@ def test_a_line_that_is_no_draw_that_was_asked_for_is_refused_and_drawn_again(
     paths, whole = BenchmarkPaths(tmp_path / "countdown"), Counting()
     want, _ = draw(BenchmarkPaths(tmp_path / "undisturbed"), 10, Counting())
     own = draw_seeds(5, ["3256-24"], np.arange(10))[0].tolist()
-    reason = "length" if own[0] % 2 else "stop"
-    true = f'["3256-24", 0, {own[0]}, "{response(own[0])}", 7, "{reason}"]'
+    end = '"length", null' if own[0] % 2 else '"stop", 1'
+    true = f'["3256-24", 0, {own[0]}, "{response(own[0])}", 7, {end}]'
     paths.shards.mkdir(parents=True)
     lines = [line.replace(b"SEED", str(own[1]).encode()), true.encode(), b'["3256-24", 2, 17']
     paths.shard(0).write_bytes(b"\n".join(lines))
@@ -167,24 +170,6 @@ def test_shards_of_a_crash_before_the_table_was_written_are_used(tmp_path, monke
         draw(paths, 16, backend)
     table, made = draw(paths, 16, backend)
     assert (made, backend.made, len(table)) == (0, 48, 48)
-
-
-def test_draws_of_before_their_end_tokens_were_stored_are_kept_and_read(tmp_path):
-    paths, backend = BenchmarkPaths(tmp_path), Counting()
-    first, _ = draw(paths, 16, backend)
-    before = [name for name in DRAWS if name != "end_token"]
-    first.filter(pl.col("draw") < 8).select(before).write_parquet(paths.draws)
-    paths.shards.mkdir()
-    append_lines(paths.shard(0), first.filter(pl.col("draw") >= 8).select(before).rows(), sync=True)
-    table, made = draw(paths, 32, backend)
-    assert made == 48 and table.schema == DRAWS
-    whole, _ = draw(BenchmarkPaths(tmp_path / "other"), 32, Counting())
-    assert table.filter(pl.col("draw") < 16)["end_token"].null_count() == 48
-    assert table.filter(pl.col("draw") >= 16).equals(whole.filter(pl.col("draw") >= 16))
-    assert table.select(before).equals(whole.select(before))
-
-    first.select(before).write_parquet(paths.draws)
-    assert scan_table(paths.draws, DRAWS).collect().equals(read_table(paths.draws, DRAWS))
 
 
 def full_disk(*_):
@@ -297,6 +282,25 @@ def test_unscored_draws_leave_the_denominator():
     assert table["pass_at_k"].to_list() == [0.5, 1.0, None]
     assert table["pass_at_k_low"].to_list() == [0.25, 0.5, 1.0]
     assert table["pass_at_k_high"].to_list() == [0.75, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize("columns", [80, 200])
+def test_a_bar_of_draws_is_drawn_on_a_terminal_alone(monkeypatch, is_terminal, columns):
+    out = io.StringIO()
+    out.isatty = lambda: is_terminal
+    monkeypatch.setattr(sys, "stderr", out)
+    for name, value in (("TERM", "xterm"), ("COLUMNS", str(columns)), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+    bar = Bar()
+    numbers = {"tokens_per_second": 12_345.6, "pass_at_1": 0.314}
+    for done in (410, 10_240):
+        bar("olympiadbench", done, 10_240, numbers)
+    bar("[aime]", 1, 4, numbers)
+    bar.close()
+    assert bool(out.getvalue()) == is_terminal
+    for words in ("olympiadbench ", "10240/10240", "12,346 tok/s  pass@1 31.4", "[aime] ", "1/4"):
+        assert (words in out.getvalue()) == is_terminal
 
 
 def test_the_seed_scheme_is_part_of_the_identity_and_fixed():

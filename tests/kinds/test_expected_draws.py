@@ -69,6 +69,7 @@ def grade(folder, stage, **facts):
         {
             "fingerprint": stage.fingerprint,
             "target": dict(stage.target) | {"design": None},
+            "outputs": {},
             "draws_made": {"countdown": 128},
         }
         | facts,
@@ -199,7 +200,7 @@ def test_rates_of_draws_that_stopped_are_estimated_by_the_design_that_stopped_th
     draws = pl.DataFrame([(p, 0, 0, "", 7, "stop", 1) for p in names], DRAWS, orient="row")
     write_table(own.benchmark("countdown").draws, draws, DRAWS)
     target = dict(stage.target) | {"design": {"stages": [2, 4], "enough": 1}}
-    write_json(own.done, {"fingerprint": stage.fingerprint, "target": target})
+    write_json(own.done, {"fingerprint": stage.fingerprint, "target": target, "outputs": {}})
     rates = graded.read_graded(own, stage.fingerprint, ["countdown"])["countdown"].rates
     assert share.sum() == 1 and len(rates) == len(ways)
     assert rates @ share == pytest.approx(0.5, abs=1e-15)

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs import Declaration, config
 from fgrpo_bench.specs.base import STRICT
-from fgrpo_bench.specs.fingerprint import defining, fingerprint, reduced
+from fgrpo_bench.specs.fingerprint import defining, fingerprint
 from sweeps.plan import make_plan
 
 OWN = {
@@ -82,12 +82,3 @@ def test_a_field_that_is_added_with_its_neutral_value_changes_no_fingerprint() -
     ):
         assert fingerprint(defining(replace(after, **change))) != fingerprint(before)
     assert defining(after, ("steps",)) == defining(after, without=("inner",)) == {"steps": 3}
-
-
-def test_fields_that_define_nothing_any_more_are_looked_over_by_their_paths() -> None:
-    identity = {"a": 1, "model": {"name": "x", "width": 8}, "train": {"name": "y", "data": None}}
-    assert reduced(identity, ("model.name", "train.data", "train.data.rows", "b")) == {
-        "a": 1,
-        "model": {"width": 8},
-        "train": {"name": "y"},
-    }

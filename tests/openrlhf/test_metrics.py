@@ -8,6 +8,7 @@ import pytest
 from fgrpo_bench.engines.openrlhf import metrics
 from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals
 from fgrpo_bench.stages.journal import append_line, read_lines
+from fgrpo_bench.tables import METRICS
 
 pytestmark = pytest.mark.openrlhf
 
@@ -68,6 +69,7 @@ def test_a_row_adds_up_phases_and_totals():
     assert got["seconds"] == 1.5 * len(metrics.PHASES)
     assert (got["rollouts"], got["step_tokens"], got["tokens"]) == (12, 3, 103)
     assert (got["learning_rate"], got["gpus"]) == (0.2, 3)
+    assert set(METRICS) <= set(got)
 
 
 def test_what_a_step_does_not_have_is_null_and_a_number_json_cannot_hold_too():

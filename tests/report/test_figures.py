@@ -24,6 +24,12 @@ from fgrpo_bench.report.looks import looks
 from tests.support.report import ONE_SEED, small_sweep
 
 
+@pytest.fixture(scope="module")
+def of_two_rates(tmp_path_factory):
+    factors = "+sweep.grid.learning_rate_factor=[0.5,1]"
+    return analyse(small_sweep(tmp_path_factory.mktemp("rates"), "groupsize", ONE_SEED, factors))
+
+
 def cell(algorithm, group_size, focal_gamma):
     return CellRow(
         cell="base" if algorithm is None else "x",
@@ -64,6 +70,34 @@ def test_lines_and_error_bars_are_the_estimates(analysis):
     figure = by_axis(analysis, "countdown", "group_size")
     last = figure.axes[1].containers[0].lines[0].get_ydata()
     assert last[0] == pytest.approx(100 * rows[-1].mean)
+
+
+@pytest.mark.parametrize("axis", ["group_size", "focal_gamma"])
+def test_cells_of_several_learning_rates_are_lines_of_their_own(of_two_rates, axis):
+    axes = by_axis(of_two_rates, "countdown", axis).axes[0]
+    names = axes.get_legend_handles_labels()[1]
+    assert len(set(names)) == len(names)
+    trained = [cell for cell in of_two_rates.by_cell.values() if not cell.is_base]
+    settings = {(cell.learning_rate_factor, cell.focal_gamma if axis == "group_size" else
+                 cell.group_size) for cell in trained}  # fmt: skip
+    assert len(axes.containers) == len(settings)
+    assert sum("lr x0.5" in name for name in names) == len(settings) / 2
+    lines = [container.lines[0] for container in axes.containers]
+    assert all((np.diff(line.get_xdata()) > 0.5).all() for line in lines), "each cell once"
+    assert sum(len(line.get_ydata()) for line in lines) == len(trained)
+    assert {line.get_linestyle() for line in lines} == {"-", ":"}
+
+
+def test_no_legend_leaves_out_a_learning_rate(of_two_rates):
+    cells = of_two_rates.by_cell.values()
+    made = looks(list(cells))
+    assert len(set(made.values())) == len(cells)
+    for draw in (curves, plane):
+        axes = draw(of_two_rates, "countdown").axes[0]
+        words = axes.get_legend_handles_labels()[1]
+        assert len(set(words)) == len(cells), draw
+    joined = [line for line in axes.get_lines() if line.get_color() == "#9ab6d3"]
+    assert [line.get_linestyle() for line in joined] == ["-", ":"]
 
 
 def test_every_trained_cell_has_its_band_over_k(analysis):

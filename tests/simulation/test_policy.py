@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fgrpo_bench.simulation.policy import Policy
-from fgrpo_bench.simulation.run import Adam, Literally, group_rewards
-from fgrpo_bench.simulation.settings import Rule, Run, Settings
+from fgrpo_bench.simulation import Adam, Literally, Policy, Rule, Run, Settings, group_rewards
 from tests.support.dense_simulation import Dense
 
 SMALL = Settings(n_actions=600, n_correct=60, learning_rate=0.05)

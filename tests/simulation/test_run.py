@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fgrpo_bench.simulation.run import simulate
-from fgrpo_bench.simulation.settings import GROUP_SIZES, Rule, Run, Settings, grid
+from fgrpo_bench.simulation import GROUP_SIZES, Rule, Run, Settings, grid, simulate
 from tests.support.dense_simulation import Dense
 
 SMALL = Settings(n_actions=2_000, n_correct=156, steps=1_000)
@@ -14,8 +13,8 @@ SMALL = Settings(n_actions=2_000, n_correct=156, steps=1_000)
 def ends(settings: Settings, size: int, gamma: float = 0.0, rule: Rule = "adam") -> list[float]:
     """Total and retained mass after the last step, mean over two seeds."""
     runs = [Run(rule=rule, group_size=size, focal_gamma=gamma, seed=seed) for seed in (0, 1)]
-    tables = [simulate(settings, run) for run in runs]
-    return [float(np.mean(column)) for column in zip(*(t.row(-1)[1:] for t in tables), strict=True)]
+    last = [simulate(settings, run)[-1][1:] for run in runs]
+    return [float(np.mean(masses)) for masses in zip(*last, strict=True)]
 
 
 def test_retained_mass_is_high_for_small_and_for_large_groups_and_low_between() -> None:
@@ -39,7 +38,7 @@ def test_the_literal_rule_moves_nothing_at_the_stated_rate() -> None:
 def test_masses_agree_with_the_plain_implementation_in_distribution() -> None:
     settings = Settings(n_actions=500, n_correct=40, steps=300, every=300)
     runs = [Run(rule="adam", group_size=12, focal_gamma=0.0, seed=seed) for seed in range(30)]
-    ours = [simulate(settings, run).row(-1)[1:] for run in runs]
+    ours = [simulate(settings, run)[-1][1:] for run in runs]
     theirs = []
     for run in runs[:15]:
         plain = Dense(settings, run)
@@ -54,9 +53,9 @@ def test_a_run_is_a_function_of_its_settings() -> None:
     settings = Settings(n_actions=500, n_correct=40, steps=50)
     run = Run(rule="adam", group_size=12, focal_gamma=1.0, seed=1)
     first = simulate(settings, run)
-    assert first.equals(simulate(settings, run))
-    assert first["step"].to_list() == [0, 10, 20, 30, 40, 50]
-    assert first["retained_mass"][0] == 1.0
+    assert first == simulate(settings, run)
+    assert [step for step, _, _ in first] == [0, 10, 20, 30, 40, 50]
+    assert first[0][2] == 1.0
 
 
 def test_the_default_grid_is_the_papers_with_a_column_of_the_literal_rule() -> None:
@@ -65,7 +64,7 @@ def test_the_default_grid_is_the_papers_with_a_column_of_the_literal_rule() -> N
     assert len(adam) == 17 * 2 * 4
     assert {run.group_size for run in adam} == set(GROUP_SIZES) == {2**k for k in range(1, 18)}
     assert len(runs) - len(adam) == 17
-    assert len({run.point_id for run in runs}) == len(runs)
+    assert len({run.name for run in runs}) == len(runs)
 
 
 @pytest.mark.parametrize("changed", [{"n_correct": 1}, {"steps": 15}, {"steps": 0}])

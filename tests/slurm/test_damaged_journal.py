@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages import journal
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
 from sweeps.slurm import drive, recover, tick
@@ -225,26 +224,5 @@ def test_jobs_of_which_nothing_tells_what_they_run_make_way_for_others(
     start_fake(tmp_path, monkeypatch)
     assert "cancelled 2 jobs of which nothing tells what they run" in capsys.readouterr().out
     hold(tmp_path).unlink()
-    fake_until(paths, all_done)
-    check_fake(paths)
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-def test_a_sweep_that_an_earlier_version_sent_is_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
-) -> None:
-    """Its lines have no checksum, its batches no card and no mark of the run folder."""
-    with monkeypatch.context() as earlier:
-        earlier.setattr(recover, "mark", lambda paths: "")
-        earlier.setattr(recover, "write_card", lambda paths, batch, code: None)
-        earlier.setattr(journal, "sealed", lambda row: row)
-        paths = live(tmp_path, monkeypatch, cluster)
-    assert b"crc" not in paths.submissions.read_bytes()
-    assert tick.tick(paths, say=print, command=fake_command).submit == ()
-    drive.cancel(paths)
-    wait_until(lambda: not names(cluster), what="an empty queue")
-    hold(tmp_path).unlink()
-    start_fake(tmp_path, monkeypatch)
     fake_until(paths, all_done)
     check_fake(paths)

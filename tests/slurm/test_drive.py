@@ -223,7 +223,7 @@ def test_a_report_that_slurm_holds_is_removed_once_every_stage_is_done(
     call = running_on(told, rows=f"{RUNNING}{rows}")
     tick.tick(paths, say=print, call=call)
     assert "scancel" not in {command[0] for command in told}, "a stage is not done"
-    write_json(paths.point("a").done, {"fingerprint": "f", "target": {}})
+    write_json(paths.point("a").done, {"fingerprint": "f", "target": {}, "outputs": {}})
     tick.tick(paths, say=print, call=call)
     cancelled = [command for command in told if command[0] == "scancel"]
     assert cancelled == ([["scancel", "8"]] if is_cancelled else [])

@@ -55,7 +55,7 @@ def test_a_sweep_of_which_nothing_is_left_to_run_is_bound_to_no_cluster(paths: R
     """One stage is done, and the job of the other noted that it failed."""
     planned(paths, "a", "b")
     send(paths, "smoke-train-1", "a", "b", begun=1.0, job_id="7", cluster="near")
-    write_json(paths.point("a").done, {"fingerprint": "f", "target": {}})
+    write_json(paths.point("a").done, {"fingerprint": "f", "target": {}, "outputs": {}})
     note = {"attempt": 1, "job_id": "7_1", "batch": "smoke-train-1", "outcome": "stopped"}
     write_json(paths.point("b").attempt(1), note)
     with pytest.raises(ValueError, match="that is not done went to cluster near"):

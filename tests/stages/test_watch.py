@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from fgrpo_bench.stages.watch import (
+    METRICS,
     NUMBERS,
     ROLLOUT_GAP_BOUND,
     TOKENS_PER_SECOND,
@@ -12,7 +16,7 @@ from fgrpo_bench.stages.watch import (
     step_numbers,
     warnings,
 )
-from fgrpo_bench.tables import METRICS
+from tests.architecture import ROOTS
 
 ROW = {
     "step": 1,
@@ -29,10 +33,36 @@ WELL = {name: ROW[name] for name in NUMBERS if name in ROW}
 
 
 def test_the_numbers_are_those_of_the_last_step_by_the_names_of_the_metrics():
-    assert set(NUMBERS) - {TOKENS_PER_SECOND} <= set(METRICS)
     assert step_numbers([ROW]) == WELL | {TOKENS_PER_SECOND: 250.0}
     later = ROW | {"step": 2, "tokens": 1800, "seconds": 2.0, "reward": 0.5}
     assert step_numbers([ROW, later]) == WELL | {"reward": 0.5, TOKENS_PER_SECOND: 400.0}
+
+
+def test_no_other_module_words_a_metric():
+    """Neither in a dict by its name (where it has an underscore; `loss` is a word of others too),
+    nor a title of two words or more. Titles of counts stand for others too, e.g. an axis' step."""
+    titles = {m.label for m in METRICS.values() if " " in m.label and not m.whole}
+    repository, offences = Path(__file__).parents[2], []
+    for path in sorted(file for root in ROOTS for file in (repository / root).rglob("*.py")):
+        place = path.relative_to(repository).as_posix()
+        if place == "fgrpo_bench/stages/watch.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Dict():
+                    texts = {
+                        ast.unparse(key).strip("'").rpartition("/")[2]: value.value
+                        for key, value in zip(node.keys, node.values, strict=True)
+                        if key is not None and isinstance(value, ast.Constant)
+                    }
+                    offences += [
+                        f"{place}: {name}: {text!r}"
+                        for name, text in texts.items()
+                        if name in METRICS and "_" in name and " " in str(text)
+                    ]
+                case ast.Constant(value=str(text)) if text in titles:
+                    offences.append(f"{place}: {text!r}")
+    assert offences == []
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])

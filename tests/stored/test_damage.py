@@ -21,7 +21,6 @@ from fgrpo_bench.report import verify as verifying
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.stages import journal
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps import logs, status
@@ -32,7 +31,6 @@ EVALUATION = f"{POINT}/eval/*/step-00004"
 FILES = [
     "sweep.json",
     "plan.json",
-    "ledger.jsonl",
     f"{POINT}/logs/attempt-002.json",
     "report/provenance.json",
     "report/results.csv",
@@ -57,13 +55,10 @@ CONTENTS: dict[str, bytes | None] = {
 
 @pytest.fixture(scope="module")
 def swept(finished: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    """A copy of the finished sweep with a ledger, changed and mended by each test."""
+    """A copy of the finished sweep with a second attempt, changed and mended by each test."""
     paths = replace(finished, root=tmp_path_factory.mktemp("swept"))
     shutil.copytree(finished.folder, paths.folder, symlinks=True)
-    event = {"stage": POINT, "attempt": 1, "pid": 1, "driver": "a:1:2", "time": "2026-01-02"}
     ended = {"exit_code": 0, "outcome": "done", "wall_seconds": 1.0}
-    journal.append(paths.ledger, {"event": "start"} | event)
-    journal.append(paths.ledger, {"event": "end"} | event | ended)
     note = {"attempt": 2, "driver": "a:1:2", "begun": "2026-01-03", "from_step": None, "step": 8}
     write_json(paths.point(POINT).attempt(2), note | ended)
     return paths

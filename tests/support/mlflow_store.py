@@ -13,11 +13,8 @@ from urllib.parse import unquote, urlparse
 
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.tracking.desired import desired_experiment
-from fgrpo_bench.tracking.read import PARENT
-from fgrpo_bench.tracking.state import IDENTITY, RunState
-from fgrpo_bench.tracking.store import embedded_uri
-from fgrpo_bench.tracking.sync import sync_run
+from fgrpo_bench.tracking.desired import IDENTITY, RunState, desired_experiment
+from fgrpo_bench.tracking.sync import PARENT, embedded_uri, sync_run
 from tests.support.servers import free_port, stop, wait_for
 
 
@@ -32,15 +29,12 @@ def contents(uri: str) -> dict[tuple[str, ...], dict[str, Any]]:
 
     client = MlflowClient(tracking_uri=uri)
     found = {run.info.run_id: run for run in runs(uri)}
-    models = models_by_run(uri)
-    assert set(models) <= set(found), "models of runs that are in the trash"
     held = {}
     for run_id, run in found.items():
         identity = tuple(run.data.tags[key] for key in IDENTITY)
         assert identity not in held, f"{identity} twice"
         tags = dict(run.data.tags)
         parent = tags.pop(PARENT, None)
-        linked = {output.model_id: output.step for output in run.outputs.model_outputs}
         held[identity] = {
             "info": (run.info.run_name, run.info.status, run.info.start_time, run.info.end_time),
             "params": run.data.params,
@@ -54,11 +48,6 @@ def contents(uri: str) -> dict[tuple[str, ...], dict[str, Any]]:
                     client.get_metric_history(run_id, key), key=lambda one: one.step
                 )
             ],
-            "datasets": sorted(
-                (each.dataset.name, each.dataset.digest, each.dataset.source, each.dataset.profile)
-                for each in run.inputs.dataset_inputs
-            ),
-            "models": [_model(model, linked) for model in models.get(run_id, [])],
             "artifacts": artifacts(run.info.artifact_uri),
         }
     return held
@@ -66,46 +55,7 @@ def contents(uri: str) -> dict[tuple[str, ...], dict[str, Any]]:
 
 def without_files(runs: dict[tuple[str, ...], dict[str, Any]]) -> dict[tuple[str, ...], Any]:
     """The contents apart from what stands in artifact folders."""
-    return {
-        identity: run
-        | {"artifacts": {}, "models": [model | {"files": []} for model in run["models"]]}
-        for identity, run in runs.items()
-    }
-
-
-def models_by_run(uri: str) -> dict[str, list[Any]]:
-    """The logged models that are not in the trash, by the id of their run, by name."""
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=uri)
-    experiments = [found.experiment_id for found in client.search_experiments()]
-    by_run: dict[str, list[Any]] = {}
-    for model in client.search_logged_models(experiments, max_results=1000):
-        by_run.setdefault(model.source_run_id, []).append(model)
-    return {run: sorted(models, key=lambda one: one.name) for run, models in by_run.items()}
-
-
-def _model(model: Any, linked: dict[str, int]) -> dict[str, Any]:
-    """All but ids and the times of writing."""
-    return {
-        "name": model.name,
-        "status": str(model.status),
-        "params": model.params,
-        "tags": model.tags,
-        "step": linked[model.model_id],
-        "metrics": sorted(
-            (
-                one.key,
-                one.step,
-                one.timestamp,
-                repr(one.value),
-                one.dataset_name,
-                one.dataset_digest,
-            )
-            for one in model.metrics or []
-        ),
-        "files": sorted(artifacts(model.artifact_location)),
-    }
+    return {identity: run | {"artifacts": {}} for identity, run in runs.items()}
 
 
 def held(results: SweepResults) -> dict[tuple[str, ...], dict[str, Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from fgrpo_bench.specs import config, to_dict
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.plan import FORMAT
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, recover, scheduler, submissions
 from sweeps.slurm.scheduler import Call
@@ -26,7 +27,7 @@ def planned(paths: RunPaths, *names: str) -> None:
     """A plan of training runs."""
     facts = {"kind": "train", "environment": "base", "needs": [], "fingerprint": "f", "target": {}}
     stages = [facts | {"name": name, "point_id": name} for name in names]
-    write_json(paths.plan, {"points": [], "stages": stages})
+    write_json(paths.plan, {"format": FORMAT, "points": [], "stages": stages})
     write_json(paths.sweep_json, {"declaration": to_dict(config.load("smoke", ["profile=slurm"]))})
 
 

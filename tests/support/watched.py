@@ -6,21 +6,20 @@ from typing import Any
 
 from fgrpo_bench.engines.openrlhf.metrics import rewind
 from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.watch import step_numbers
+from fgrpo_bench.stages.watch import Progress, step_numbers
 from fgrpo_bench.tables import METRICS, metrics_table, read_table, write_table
 
 Rows = list[dict[str, Any]]
 
 
-def note(results: SweepResults, stage: StagePaths, event: str, **facts: Any) -> None:
-    """Note in the ledger that a stage was started or ended, as a driver does that is gone."""
-    name = stage.folder.relative_to(results.paths.folder)
-    row = {"event": event, "stage": str(name), "attempt": 1, "pid": 1, "driver": "d", "time": "t"}
-    append_line(results.paths.ledger, row | facts)
+def note(stage: StagePaths, attempt: int = 1, **ending: Any) -> None:
+    """Note an attempt at a stage, as a driver does that is gone. ending: what it noted at the end;
+    nothing where it noted none."""
+    begun = {"attempt": attempt, "driver": "d", "begun": f"t{attempt}"}
+    write_json(stage.attempt(attempt), begun | ending)
 
 
 class Training:
@@ -46,8 +45,13 @@ class Training:
                 append_line(self.point.train.step_rows, made | {"groups": 8, "step_tokens": 2048})
         if self.engine == "embedded":
             write_table(self.point.train.metrics, metrics_table(self.rows), METRICS)
-        at = {"step": len(self.rows), "of": len(self.whole)}
-        write_json(self.point.train.progress, at | step_numbers(self.rows))
+        told = Progress(
+            step=len(self.rows),
+            of=len(self.whole),
+            eta_seconds=None,
+            further=step_numbers(self.rows),
+        )
+        write_json(self.point.train.progress, told.as_json())
 
     def tear(self) -> None:
         """Half a line, of a step that is being written; the embedded engine writes no halves."""

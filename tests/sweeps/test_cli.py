@@ -31,7 +31,7 @@ STAGED = ["groupsize", "evaluation@experiment.evaluation=staged"]
 
 def finish(paths: RunPaths, name: str, **measured: float) -> None:
     spec = json.loads((paths.folder / name / "spec.json").read_text())
-    marker = {"fingerprint": spec["fingerprint"], "target": spec["target"]}
+    marker = {"fingerprint": spec["fingerprint"], "target": spec["target"], "outputs": {}}
     write_json(paths.folder / name / "DONE.json", marker | measured)
 
 

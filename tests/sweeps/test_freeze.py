@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.results import declared_digests, load_results
 from fgrpo_bench.specs import config
+from fgrpo_bench.specs.stored import stored_profile
 from fgrpo_bench.stages.digests import SEAL, is_altered, sealed
 from fgrpo_bench.stages.files import read_json, write_json, write_text
 from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.plan import FORMAT
+from sweeps.cli import main as sweeps
 from sweeps.conflicts import check_conflicts, next_version
 from sweeps.freeze import check_writable, freeze, run_paths
 from sweeps.plan import Plan, make_plan
@@ -174,10 +179,56 @@ def test_a_larger_grid_goes_into_the_same_folder(tmp_path: Path) -> None:
     assert len(load_results(paths).points) == 2 + 4
 
 
-def test_a_folder_of_another_version_of_the_files_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("commit", "said"),
+    [("c0ffee", "the code of commit c0ffee, which wrote it"), (None, "names no commit")],
+)
+def test_a_folder_of_another_format_is_refused_in_a_sentence_with_its_commit(
+    commit: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths, _ = frozen(tmp_path)
+    plan = {key: value for key, value in read_json(paths.plan).items() if key != "format"}
+    write_json(paths.plan, plan if commit is None else plan | {"format": FORMAT + 1})
+    write_json(paths.sweep_json, read_json(paths.sweep_json) | {"git_commit": commit})
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
+    root = f"run_root={tmp_path}"
+    for words in (
+        ["status", "smoke"],
+        ["check", "smoke"],
+        ["run", "smoke"],
+        ["logs", "smoke", NAME],
+    ):
+        assert sweeps([*words, root]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and f"reads format {FORMAT} alone" in error and said in error
+    assert report(["smoke", "--root", str(tmp_path)]) == 1
+    assert said in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == before
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"time_minutes": None}, "time_minutes is None: "),
+        ({"nodes": 0}, "nodes is 0: "),
+        ({"dispatcher": "pbs"}, "dispatcher is 'pbs', which this"),
+    ],
+)
+def test_a_stored_profile_that_cannot_be_read_is_refused_in_a_sentence(
+    change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    paths, _ = frozen(tmp_path, "profile=slurm")
+    declaration = read_json(paths.sweep_json)["declaration"]
+    declaration["profile"] |= change
+    with pytest.raises(ValueError, match=said) as refused:
+        stored_profile(declaration, paths.sweep_json)
+    assert "\n" not in str(refused.value) and "pydantic" not in str(refused.value)
+
+
+def test_a_spec_without_an_identity_is_refused(tmp_path: Path) -> None:
     paths, plan = frozen(tmp_path)
     write_text(paths.point(NAME).spec, '{"train": {}}')
-    with pytest.raises(ValueError, match="another version of this program wrote it") as refused:
+    with pytest.raises(ValueError, match="no fingerprint and identity: it was changed") as refused:
         check_conflicts(paths, plan)
     assert NAME in str(refused.value)
     assert "version=v2" in str(refused.value)

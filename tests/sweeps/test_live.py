@@ -113,8 +113,7 @@ def test_a_run_that_failed_is_synced_though_nothing_grew(
     looking = LiveSync(results.paths, clock.said.append)
     clock.looks(looking)
     point = results.points[-1]
-    note(results, point.evaluate, "start")
-    note(results, point.evaluate, "end", outcome="failed")
+    note(point.evaluate, outcome="failed")
     assert clock.looks(looking) == [], "its marker stands"
     point.evaluate.done.unlink()
     assert clock.looks(looking) == [[point.point_id]]

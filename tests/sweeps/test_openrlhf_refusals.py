@@ -265,7 +265,9 @@ def test_a_state_that_this_run_cannot_go_on_from_is_refused(
     stage = next(stage for stage in plan.stages if stage.kind == "train")
     own = StagePaths(paths.folder / stage.name)
     base = StagePaths((own.folder / stage.spec["base"]).resolve())
-    write_json(base.done, {"fingerprint": "f", "target": {}, "weights_sha256": "a" * 64})
+    write_json(
+        base.done, {"fingerprint": "f", "target": {}, "outputs": {}, "weights_sha256": "a" * 64}
+    )
     (own.training_states / "_actor" / "global_step10").mkdir(parents=True)
     mark_whole(own.training_states, 10, Origin(ranks=ranks, base_sha256=base_sha256))
     with pytest.raises(ValueError, match=said) if said else nullcontext():

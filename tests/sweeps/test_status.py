@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.attempts import Attempts, begin, end
+from fgrpo_bench.stages.attempts import begin, end
 from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import StageStatus, driver_id, driver_of, read_stages
@@ -36,7 +35,7 @@ def planned(root: Path, sweep: str = "smoke", *overrides: str) -> tuple[RunPaths
 
 def finish(paths: RunPaths, plan: Plan, name: str) -> None:
     (stage,) = [each for each in plan.stages if each.name == name]
-    marker = {"fingerprint": stage.fingerprint, "target": stage.target}
+    marker = {"fingerprint": stage.fingerprint, "target": stage.target, "outputs": {}}
     write_json(StagePaths(paths.folder / name).done, marker)
 
 
@@ -44,12 +43,6 @@ def note(paths: RunPaths, kind: str, driver: str = "gone", attempt: int = 1, **m
     path = paths.point(TRAIN).attempt(attempt)
     begun = {"attempt": attempt, "driver": driver, "begun": f"t{attempt}"}
     write_json(path, begun if kind == "start" else read_json(path) | more)
-
-
-def note_in_ledger(paths: RunPaths, kind: str, **more: Any) -> None:
-    """As drivers of earlier versions did."""
-    row = {"event": kind, "stage": TRAIN, "attempt": 1, "pid": 1, "driver": "gone", "time": "t1"}
-    append_line(paths.ledger, row | more)
 
 
 def found(paths: RunPaths) -> StageStatus:
@@ -107,18 +100,6 @@ def test_an_attempt_that_ended_says_how(tmp_path: Path, code: int, outcome: Any)
     assert found(paths).state == outcome
 
 
-def test_what_a_ledger_of_before_says_comes_before_the_notes(tmp_path: Path) -> None:
-    paths, _ = planned(tmp_path)
-    note_in_ledger(paths, "start")
-    assert (found(paths).state, found(paths).attempts) == ("stopped", 1)
-    note_in_ledger(paths, "end", exit_code=1, outcome="failed", wall_seconds=2.5)
-    assert (found(paths).state, found(paths).attempts) == ("failed", 1)
-    assert Attempts(paths).of(TRAIN)[0]["wall_seconds"] == 2.5
-    note(paths, "start", attempt=2)
-    assert (found(paths).state, found(paths).attempts) == ("stopped", 2)
-    assert [each["attempt"] for each in Attempts(paths).of(TRAIN)] == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("ending", "state"),
     [
@@ -165,29 +146,6 @@ def test_a_marker_that_does_not_cover_the_plan_is_not_done(tmp_path: Path) -> No
     assert status.report(paths)["stages"]["done"] == 1
     planned(tmp_path, "smoke", "experiment.evaluation.n_samples=64")
     assert status.report(paths)["stages"]["done"] == 0
-
-
-def test_a_ledger_line_cut_short_by_a_full_disk_hides_no_later_one(tmp_path: Path) -> None:
-    paths, _ = planned(tmp_path)
-    note_in_ledger(paths, "start")
-    with paths.ledger.open("a") as file:
-        file.write('{"event": "end", "stage": "grpo')
-    note_in_ledger(paths, "start", attempt=2)
-    assert [each["attempt"] for each in Attempts(paths).of(TRAIN)] == [1, 2]
-
-
-def test_a_damaged_ledger_is_told_of_by_file_and_line_and_hides_no_other_attempt(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths, _ = planned(tmp_path)
-    note_in_ledger(paths, "start")
-    with paths.ledger.open("ab") as file:
-        file.write(b"17\n\xff\0\n")
-    note_in_ledger(paths, "start", attempt=2)
-    assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
-    said = capsys.readouterr()
-    assert f"{paths.ledger}: lines 2 to 3 are damaged and were passed over" in said.err
-    assert found(paths).attempts == 2
 
 
 def test_the_table_has_a_row_a_point_and_a_summary(tmp_path: Path) -> None:
@@ -265,7 +223,7 @@ def thousand_points(root: Path) -> tuple[RunPaths, Plan]:
         note = {"attempt": 1, "driver": "d", "begun": "t"}
         folder.logs.mkdir(parents=True)
         if number % 100:
-            marker = {"fingerprint": stage.fingerprint, "target": stage.target}
+            marker = {"fingerprint": stage.fingerprint, "target": stage.target, "outputs": {}}
             folder.done.write_text(json.dumps(marker))
             note |= {"exit_code": 0, "outcome": "done"}
         else:

@@ -20,7 +20,7 @@ from sweeps.check.examine import reading
 from sweeps.local.pool import Pool
 from sweeps.local.stopping import stop_requests
 from sweeps.local.view import Lines, Overview, Running, draw, shown, summary_words
-from sweeps.text import counted, duration, table
+from sweeps.text import counted, duration
 from tests.support.fake_sweep import fake_sweep
 
 SEEN = Overview(
@@ -103,8 +103,7 @@ def test_durations_read_well(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
-def test_tables_align_and_leave_no_space_at_the_end() -> None:
-    assert table(["a", "bb"], [["ccc", ""], ["d", "e"]]) == "a    bb\nccc\nd    e"
+def test_counts_read_well() -> None:
     assert [counted(1, "point"), counted(0, "point")] == ["1 point", "0 points"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.tracking.store import find_store, opened
+from fgrpo_bench.tracking.sync import find_store, opened
 from tests.support.synthetic import SMALL, write_sweep
 
 TINY = [

@@ -14,9 +14,7 @@ from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
 from fgrpo_bench.tracking import source
-from fgrpo_bench.tracking.desired import desired_experiment
-from fgrpo_bench.tracking.points import LARGEST
-from fgrpo_bench.tracking.state import RunState
+from fgrpo_bench.tracking.desired import LARGEST, RunState, desired_experiment
 from tests.support import mlflow_store
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
@@ -81,6 +79,14 @@ def test_a_base_model_has_no_params_of_a_training_it_never_had(results):
     assert not {"algorithm", "group_size", "focal_gamma", "budget", "learning_rate"} & set(params)
 
 
+def test_the_learning_rate_is_that_of_training_also_where_the_algorithm_lowers_it(tmp_path):
+    lowered = "sweep.cells=[{algorithm: grpo-lowlr, group_size: 2, focal_gamma: 0.0}]"
+    runs = states(write_sweep(tmp_path, overrides=[*TINY, lowered, "sweep.family=null"]))
+    (of_control,) = (run for run in runs.values() if run.name.startswith("grpo-lowlr-n2-g0-s"))
+    assert float(of_control.params["learning_rate"]) == pytest.approx(0.679 * 3e-4, rel=1e-3)
+    assert runs["grpo-n2-g0-s11"].params["learning_rate"] == "0.0003"
+
+
 def test_tags_tell_where_a_run_comes_from(results):
     point = results.points[1]
     tags = states(results)[point.point_id].tags
@@ -124,10 +130,10 @@ def test_pass_at_k_is_the_mean_over_problems_by_k_and_plain_at_both_ends(results
             k: point.passk("countdown").filter(pl.col("k") == k)["pass_at_k"].mean()
             for k in (1, 8, 32)
         }
-        assert history(run, "countdown/pass_at_k") == pytest.approx(means)
+        assert history(run, "countdown/pass_at_k") == {k: float(f"{means[k]:.4g}") for k in means}
         for k in (1, 32):
             key = f"countdown/pass_at_{k}"
-            assert history(run, key) == {point.step: pytest.approx(means[k])}
+            assert history(run, key) == {point.step: float(f"{means[k]:.4g}")}
         assert history(run, "countdown/pass_at_8") == {}
     assert {p.timestamp for p in run.points if p.key.startswith("countdown/")} == {FINISHED}
 
@@ -146,20 +152,21 @@ def test_problems_with_too_few_scored_draws_are_left_out_and_their_share_is_said
     write_table(path, passk.cast({"n_scored": pl.Int64, "n_correct": pl.Int64}), PASSK)
     run = states(results)[point.point_id]
     others = passk.filter((pl.col("k") == 32) & (pl.col("problem_id") != "p000"))
-    assert history(run, "countdown/pass_at_k")[32] == pytest.approx(others["pass_at_k"].mean())
+    assert history(run, "countdown/pass_at_k")[32] == pytest.approx(
+        others["pass_at_k"].mean(), abs=1e-4
+    )
     share = history(run, "countdown/unscored_fraction")[point.step]
-    assert share == pytest.approx(48 / (24 * 64))
-    assert run.artifacts["countdown/pass_at_k.csv"].decode().splitlines()[3].split(",")[2] == "23"
+    assert share == float(f"{48 / (24 * 64):.4g}")
+    assert run.tables["countdown/pass_at_k.json"].row(2)[2] == 23
 
 
 def test_the_artifacts_are_the_specs_and_the_pass_at_k_tables(results):
     point = results.points[1]
-    artifacts = states(results)[point.point_id].artifacts
+    run = states(results)[point.point_id]
+    artifacts, tables = run.artifacts, run.tables
     assert set(artifacts) == {
         "spec.json",
         "evaluation.json",
-        "countdown/pass_at_k.csv",
-        "countdown/pass_at_k_by_problem.csv",
         "countdown/passk.parquet",
         "draws.txt",
         "log-tail.txt",
@@ -167,9 +174,12 @@ def test_the_artifacts_are_the_specs_and_the_pass_at_k_tables(results):
     where = point.evaluate.benchmark("countdown").draws.relative_to(results.paths.root)
     assert f"countdown: {where.as_posix()} under the run root" in artifacts["draws.txt"].decode()
     assert artifacts["spec.json"] == point.train.spec.read_bytes()
-    header, *rows = artifacts["countdown/pass_at_k_by_problem.csv"].decode().splitlines()
-    assert header == "problem_id,n_drawn,n_scored,n_correct,pass_at_1,pass_at_8,pass_at_32"
-    assert len(rows) == 24
+    assert set(tables) == {"countdown/pass_at_k.json", "countdown/pass_at_k_by_problem.json"}
+    problems = tables["countdown/pass_at_k_by_problem.json"]
+    assert problems.columns == [
+        *("problem_id", "n_drawn", "n_scored", "n_correct", "pass_at_1", "pass_at_8", "pass_at_32")
+    ]
+    assert len(problems) == 24
 
 
 def test_the_end_of_a_log_is_an_artifact_without_what_a_terminal_obeys(results):

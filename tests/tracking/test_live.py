@@ -15,8 +15,7 @@ from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.tables import METRICS, write_table
-from fgrpo_bench.tracking.store import embedded_uri
-from fgrpo_bench.tracking.sync import sync_run, sync_training
+from fgrpo_bench.tracking.sync import embedded_uri, sync_run, sync_training
 from tests.support.mlflow_store import contents, counts, held, runs, states
 from tests.support.watched import Training, note
 
@@ -128,10 +127,9 @@ def test_a_run_is_running_then_failed_then_running_again_in_the_same_run(swept):
 
     known, *first = state()
     assert first == ["RUNNING", None, "training"]
-    note(swept, point.train, "start")
-    note(swept, point.train, "end", exit_code=1, outcome="failed")
+    note(point.train, exit_code=1, outcome="failed")
     assert state() == (known, "FAILED", None, "failed")
-    note(swept, point.train, "start", attempt=2)
+    note(point.train, attempt=2)
     with locked(point.train.lock, wait=False, what="the stage"):
         training.train(8)
         assert state() == (known, "RUNNING", None, "training")

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fgrpo_bench.tracking.store import embedded_uri
-from fgrpo_bench.tracking.sync import sync_run
+from fgrpo_bench.tracking.sync import embedded_uri, sync_run
 from tests.support.mlflow_store import background_sync, contents, runs
 from tests.support.outage import finish, hold_back
 from tests.support.postgres import Postgres, postgres
@@ -74,10 +73,6 @@ def _delete(uri: str, run_id: str) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=uri)
-    [experiment] = {run.info.experiment_id for run in runs(uri)}
-    for model in client.search_logged_models([experiment]):
-        if model.source_run_id == run_id:
-            client.delete_logged_model(model.model_id)
     client.delete_run(run_id)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fgrpo_bench.tracking.__main__ import main
-from fgrpo_bench.tracking.store import embedded_uri
-from fgrpo_bench.tracking.sync import sync_run
+from fgrpo_bench.tracking.sync import embedded_uri, sync_run
 from tests.support.mlflow_store import contents, held, runs, server, without_files
 from tests.support.outage import finish, hold_back
 from tests.support.servers import free_port
@@ -38,7 +37,6 @@ def test_a_rebuilt_store_equals_the_old_one_but_for_ids(grown, capsys):
     assert contents(f"sqlite:///{root}/mlflow.db.old-1").keys() == before.keys()
     kinds = {run["tags"]["kind"] for run in before.values()}
     assert kinds == {"cell", "point", "report"}
-    assert any(len(run["models"]) > 1 for run in before.values())
 
 
 @pytest.mark.slow

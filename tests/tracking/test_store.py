@@ -11,9 +11,7 @@ import pytest
 
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.__main__ import main
-from fgrpo_bench.tracking.read import DIGEST
-from fgrpo_bench.tracking.store import embedded_uri, find_store, without_password
-from fgrpo_bench.tracking.sync import sync_run
+from fgrpo_bench.tracking.sync import DIGEST, embedded_uri, find_store, sync_run, without_password
 from tests.support.mlflow_store import contents, held, runs, server, without_files
 from tests.support.servers import free_port, stop
 from tests.support.synthetic import write_sweep
@@ -95,44 +93,25 @@ def test_a_damaged_database_is_named_and_made_again_once_it_is_deleted(swept):
     assert "delete mlflow.db" in str(caught.value)
 
 
-@pytest.mark.parametrize("is_moved", [True, False], ids=["moved", "copied"])
-def test_a_root_that_was_moved_or_copied_takes_its_store_along(swept, tmp_path, is_moved):
+@pytest.mark.parametrize("has_artifacts", [True, False], ids=["whole", "without artifacts"])
+def test_a_root_that_was_copied_gets_a_store_of_its_own_with_the_same_contents(
+    swept, tmp_path, has_artifacts
+):
     old, new = tmp_path, tmp_path.with_name(f"{tmp_path.name} elsewhere")
     sync_run(swept.paths)
-    before, ids = held(swept), ids_of(swept.paths)
-    shutil.copytree(old, new)
-    moved = dataclasses.replace(swept, paths=dataclasses.replace(swept.paths, root=new))
-    if is_moved:
-        shutil.rmtree(old)
-    result = sync_run(moved.paths)
-    assert (result.created, result.replaced) == (0, 0)
-    assert ids_of(moved.paths) == ids, "no run is another one"
-    after = held(moved)
+    before = held(swept)
+    left = [] if has_artifacts else ["mlflow-artifacts"]
+    shutil.copytree(old, new, ignore=shutil.ignore_patterns(*left))
+    copied = dataclasses.replace(swept, paths=dataclasses.replace(swept.paths, root=new))
+    assert sync_run(copied.paths).created == 6
+    after = held(copied)
     for run in (*before.values(), *after.values()):
         run["tags"].pop(DIGEST)  # the folder is part of what a run is computed from
     assert repr(after).replace(str(new), str(old)) == repr(before)
     assert all(run["artifacts"] for run in after.values() if run["tags"]["kind"] != "cell")
-    assert sync_run(moved.paths).unchanged == 6
-    if is_moved:
-        assert not old.exists(), "nothing is written to the old place"
-    else:
-        assert sync_run(swept.paths).unchanged == 6
-
-
-def test_a_store_that_was_moved_without_its_artifacts_is_refused(swept, tmp_path):
-    sync_run(swept.paths)
-    moved = dataclasses.replace(swept.paths, root=tmp_path.with_name(f"{tmp_path.name}-moved"))
-    shutil.copytree(tmp_path, moved.root, ignore=shutil.ignore_patterns("mlflow-artifacts"))
-    for _ in range(2):
-        with pytest.raises(ConnectionError, match="without its artifacts") as caught:
-            sync_run(moved)
-    assert "delete mlflow.db" in str(caught.value)
-    moved.mlflow_db.unlink()
-    assert sync_run(moved).created == 6
-
-
-def ids_of(paths: RunPaths) -> set[str]:
-    return {run.info.run_id for run in runs(embedded_uri(paths))}
+    assert (new / "mlflow.db.old-1").exists()
+    assert sync_run(copied.paths).unchanged == sync_run(swept.paths).unchanged == 6
+    assert not (old / "mlflow.db.old-1").exists(), "nothing is done to the store of the old place"
 
 
 def test_the_environment_names_the_store_and_an_argument_goes_first(swept, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import shutil
 from pathlib import Path
@@ -13,11 +14,9 @@ import pytest
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
-from fgrpo_bench.tracking import cells, desired
+from fgrpo_bench.tracking import desired
 from fgrpo_bench.tracking.desired import desired_experiment
-from fgrpo_bench.tracking.read import DIGEST
-from fgrpo_bench.tracking.store import embedded_uri
-from fgrpo_bench.tracking.sync import sync_run
+from fgrpo_bench.tracking.sync import DIGEST, embedded_uri, sync_run
 from tests.support.mlflow_store import contents, counts, held, runs, states
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
@@ -46,13 +45,38 @@ def test_a_sync_writes_every_run_as_the_files_say(swept):
         assert found["info"] == (run.title, "FINISHED", run.start, run.end)
         assert found["params"] == run.params
         expected = dict(run.tags) | {DIGEST: wanted.digest, "mlflow.runName": run.title}
+        logged = found["tags"].pop("mlflow.loggedArtifacts", "[]")
+        assert {each["path"] for each in json.loads(logged)} == set(run.tables)
         assert found["tags"] == expected
+        tables = {name: found["artifacts"].pop(name) for name in run.tables}
+        assert all(json.loads(table)["columns"] for table in tables.values())
         assert found["artifacts"] == run.artifacts
         points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in run.points]
         assert sorted(found["history"]) == sorted(points)
         assert found["parent"] == wanted.parent
         assert found["latest"] == {p.key: repr(p.value) for p in run.points}, "rising steps"
-        assert [model["name"] for model in found["models"]] == [one.name for one in run.models]
+
+
+def test_tables_of_several_runs_open_as_one(swept):
+    import mlflow
+
+    sync_run(swept.paths)
+    experiment = sync_run(swept.paths, is_full=True).experiment_id
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(embedded_uri(swept.paths))
+    try:
+        trained = [ids(swept)[point.point_id] for point in swept.points[1:]]
+        table = mlflow.MlflowClient().load_table(
+            experiment, "countdown/pass_at_k.json", trained, ["run_id"]
+        )
+    finally:
+        mlflow.set_tracking_uri(before)
+    rows = pl.from_dicts(table.to_dict("records"))
+    for run_id, point in zip(trained, swept.points[1:], strict=True):
+        means = point.passk("countdown").group_by("k").agg(pl.col("pass_at_k").mean()).sort("k")
+        own = rows.filter(pl.col("run_id") == run_id)
+        assert own["k"].to_list() == [1, 8, 32], "written once"
+        assert own["pass_at_k"].to_list() == pytest.approx(means["pass_at_k"].to_list())
 
 
 def test_a_second_sync_changes_nothing(swept):
@@ -64,8 +88,8 @@ def test_a_second_sync_changes_nothing(swept):
 
 def test_of_unchanged_runs_nothing_is_computed(swept, monkeypatch):
     sync_run(swept.paths)
-    for module, name in ((desired, "point_run"), (cells, "_cell_run"), (desired, "words")):
-        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("computed"))
+    for name in ("_point_run", "_cell_run", "_words"):
+        monkeypatch.setattr(desired, name, lambda *_, **__: pytest.fail("computed"))
     assert counts(swept) == (0, 0, 0, 6)
 
 
@@ -80,7 +104,7 @@ def test_a_deleted_run_is_made_again_and_an_edited_one_by_a_full_sync(swept):
     assert counts(swept) == (1, 0, 0, 5)
     assert held(swept) != before
     done = sync_run(swept.paths, is_full=True)
-    assert (done.created, done.updated, done.replaced) == (0, 6, 0)
+    assert (done.created, done.updated, done.replaced) == (0, 0, 6)
     assert held(swept) == before
 
 
@@ -112,8 +136,9 @@ def test_a_half_finished_sweep_is_completed_in_the_same_runs(swept, blank_store)
     write_table(point.train.metrics, metrics, METRICS)
     for path, content in aside.items():
         path.write_bytes(content)
-    assert counts(swept) == (0, 2, 0, 4)
-    assert ids(swept) == early
+    assert counts(swept) == (0, 2, 1, 3)
+    compared = "grpo-n2-g0.5"
+    assert {name for name, run_id in ids(swept).items() if run_id != early[name]} == {compared}
     grown = held(swept)
     shutil.copy(blank_store, swept.paths.mlflow_db.with_name("other.db"))
     other = f"sqlite:///{swept.paths.mlflow_db.with_name('other.db')}"
@@ -121,14 +146,15 @@ def test_a_half_finished_sweep_is_completed_in_the_same_runs(swept, blank_store)
     assert grown == contents(other)
 
 
-def test_a_regraded_point_and_its_cell_are_written_anew_and_the_old_runs_are_in_the_trash(swept):
+def test_a_regraded_point_its_cell_and_what_is_compared_with_it_are_written_anew(swept):
     sync_run(swept.paths)
     before = ids(swept)
     regrade(swept)
-    assert counts(swept) == (0, 0, 2, 4)
+    assert counts(swept) == (0, 0, 3, 3)
     after = ids(swept)
     changed = {name for name in before if before[name] != after[name]}
-    assert changed == {"grpo-n2-g0", "grpo-n2-g0-s11"}
+    compared = "grpo-n2-g0.5"
+    assert changed == {"grpo-n2-g0", "grpo-n2-g0-s11", compared}
     assert [run["parent"] for run in held(swept).values() if run["parent"]] == [
         *("base", "grpo-n2-g0", "grpo-n2-g0.5")
     ]
@@ -191,7 +217,7 @@ def test_nan_and_infinity_are_synced_once(swept):
     (swept.paths.sweep_json).write_text(
         swept.paths.sweep_json.read_text().replace("0" * 40, "1" * 40)
     )
-    assert counts(swept) == (0, 6, 0, 0)
+    assert counts(swept) == (0, 0, 6, 0)
 
 
 def test_the_embedded_store_is_found_from_any_folder_and_under_any_name(

@@ -91,11 +91,12 @@ class OneEpoch(Iterator[int]):
         return {"epoch": self._epoch, "taken": self._taken}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on at a place that state_dict gave; ValueError for what a former version kept."""
+        """Go on at a place that state_dict gave; ValueError for anything else."""
         if state.keys() != {"epoch", "taken"}:
             raise ValueError(
-                "the training state is of a version that ordered its prompts otherwise, and cannot "
-                "be gone on from: move the stage's openrlhf/states away to start at step 1"
+                f"the training state has {sorted(state)} in place of its epoch and the prompts "
+                "taken, so nothing can go on from it: move the stage's openrlhf/states away to "
+                "start at step 1"
             )
         self._epoch, self._taken, self._indices = state["epoch"], state["taken"], None
         self._order.epoch = self._epoch + (self._taken > 0)

@@ -50,7 +50,7 @@ def check_origin(states: Path, *, ranks: int, base_sha256: str | None) -> None:
     for _, state in sorted(_saved(_folder(states)).items(), reverse=True):
         listed = _whole_list(state)
         if listed is not None:
-            known = base_sha256 or listed.get("base_sha256", "")
+            known = base_sha256 or listed["base_sha256"]
             _check_origin(state, listed, Origin(ranks=ranks, base_sha256=known))
             break
 
@@ -108,14 +108,16 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 def _whole_list(folder: Path) -> dict[str, Any] | None:
     """The list of a state's files; None where the state is not whole."""
-    listed: dict[str, Any] | None = readable_json(folder / WHOLE, {"ranks": int, "files": dict})
+    listed: dict[str, Any] | None = readable_json(
+        folder / WHOLE, {"ranks": int, "files": dict, "base_sha256": str}
+    )
     if listed is None or not listed["files"].items() <= _sizes(folder).items():
         return None
     return listed
 
 
 def _check_origin(folder: Path, listed: dict[str, Any], origin: Origin) -> None:
-    base = listed.get("base_sha256", origin.base_sha256)  # lists of before did not tell
+    base = listed["base_sha256"]
     if base != origin.base_sha256:
         raise ValueError(
             f"{folder} was trained from a base model with sha256 {base}, and this run's has "

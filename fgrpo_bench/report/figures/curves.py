@@ -13,7 +13,7 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import CellRow, Estimate
 from fgrpo_bench.documents.colors import ALGORITHMS, BASE, MARKERS
 from fgrpo_bench.documents.style import COLUMN, PAGE, in_math, label_ends, wrapped
-from fgrpo_bench.report.looks import Look, algorithms, looks
+from fgrpo_bench.report.looks import Look, algorithms, linestyle, looks, rates
 from fgrpo_bench.specs import method_name
 
 ABREAST = 4
@@ -33,11 +33,12 @@ def curves(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
         axes.set_axis_off()
     for axes, algorithm in zip(panels.flat, names, strict=False):
         labels = []
+        several_rates = len(rates(cells, algorithm)) > 1
         for cell in (c for c in cells if c.is_base or c.algorithm == algorithm):
             mean, low, high = percents(analysis.over_k(column, cell))
             if np.isnan(mean).all():
                 continue
-            style = look[cell]
+            style, short = look[cell], cell.label if several_rates else cell.short
             axes.fill_between(ks, low, high, color=style.color, alpha=0.11, lw=0)
             axes.plot(
                 ks,
@@ -47,9 +48,9 @@ def curves(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
                 marker=style.marker,
                 ms=3,
                 clip_on=False,
-                label=in_math(cell.short),
+                label=in_math(short),
             )
-            name = cell.label if width > COLUMN else cell.short
+            name = cell.label if width > COLUMN else short
             labels.append((float(mean[~np.isnan(mean)][-1]), name, style.color))
         axes.set_xscale("log", base=2)
         every = 1 if len(ks) < 7 or (len(names) == 1 and width > COLUMN) else 2
@@ -102,13 +103,15 @@ def varied_axis(cells: Sequence[CellRow]) -> str:
 
 
 def by_axis(analysis: Analysis, column: str, axis: str, width: float = PAGE) -> Figure:
-    """pass@k at the smallest and at the largest k along one axis of the grid."""
+    """pass@k at the smallest and at the largest k along one axis of the grid, a line for what is
+    alike but for that."""
     every = analysis.by_cell.values()
     trained = [cell for cell in every if not cell.is_base]
-    lines: dict[tuple[str | None, float | int | None], list[CellRow]] = {}
+    lines: dict[tuple[str, float, float], list[CellRow]] = {}
     for cell in trained:
         other = cell.focal_gamma if axis == "group_size" else cell.group_size
-        lines.setdefault((cell.algorithm, other), []).append(cell)
+        key = str(cell.algorithm), cell.learning_rate_factor, other or 0
+        lines.setdefault(key, []).append(cell)
     height = (2.1 if width > COLUMN else 1.8) + 0.15 * (len(lines) // names_abreast(width))
     figure = Figure(figsize=(width, height), layout="constrained")
     panels = figure.subplots(1, len(analysis.ends), squeeze=False)[0]
@@ -131,7 +134,7 @@ def by_axis(analysis: Analysis, column: str, axis: str, width: float = PAGE) -> 
                 capsize=2,
                 elinewidth=0.9,
                 ms=4,
-                label=in_math(_line_name(key, axis)),
+                label=in_math(_line_name(trained, key, axis)),
             )
         for cell in every:
             if cell.is_base:
@@ -154,27 +157,30 @@ def _base_line(axes: Axes, base: Estimate) -> None:
         axes.axhspan(100 * base.low, 100 * base.high, color=BASE, alpha=0.1, lw=0)
 
 
-def _line_look(
-    cells: Sequence[CellRow], key: tuple[str | None, float | int | None], axis: str
-) -> Look:
-    """Along N a line is a gamma (colour) of an algorithm (marker); along gamma the reverse."""
-    number = algorithms(cells).index(str(key[0]))
-    marker = MARKERS[number % len(MARKERS)]
+def _line_look(cells: Sequence[CellRow], key: tuple[str, float, float], axis: str) -> Look:
+    """key: algorithm, factor of the learning rate, and gamma along N, where gamma is a colour and
+    the algorithm a marker; N along gamma, where the algorithm is both."""
+    algorithm, factor, other = key
+    number = algorithms(cells).index(algorithm)
     if axis == "focal_gamma":
-        return Look(color=ALGORITHMS[number % len(ALGORITHMS)], marker=marker, linestyle="-")
-    if not key[1]:
-        return Look(color="#16598f", marker=marker, linestyle="-")
-    look = looks(cells)
-    color = next(look[cell].color for cell in cells if cell.focal_gamma == key[1])
-    return Look(color=color, marker=marker, linestyle="-")
+        color = ALGORITHMS[number % len(ALGORITHMS)]
+    elif not other:
+        color = "#16598f"
+    else:
+        look = looks(cells)
+        color = next(look[cell].color for cell in cells if cell.focal_gamma == other)
+    marker = MARKERS[number % len(MARKERS)]
+    return Look(color=color, marker=marker, linestyle=linestyle(cells, algorithm, factor))
 
 
-def _line_name(key: tuple[str | None, float | int | None], axis: str) -> str:
-    algorithm, other = str(key[0]), key[1] or 0
+def _line_name(cells: Sequence[CellRow], key: tuple[str, float, float], axis: str) -> str:
+    """key: as of `_line_look`. A learning rate is named where the algorithm has several."""
+    algorithm, factor, other = key
+    rate = factor if len(rates(cells, algorithm)) > 1 else 1.0
     if axis == "group_size":
         gamma = f" gamma={other:g}" if other else ""
-        return f"{method_name(algorithm, other)}{gamma}"
-    return f"{method_name(algorithm)} N={other}"
+        return f"{method_name(algorithm, other, rate)}{gamma}"
+    return f"{method_name(algorithm, learning_rate_factor=rate)} N={other:g}"
 
 
 def _at(cell: CellRow, axis: str) -> float:

@@ -22,7 +22,7 @@ from fgrpo_bench.report.figures.curves import (
     names_abreast,
     rows_and_columns,
 )
-from fgrpo_bench.report.looks import Look, algorithms, looks
+from fgrpo_bench.report.looks import Look, algorithms, linestyle, looks, rates
 from fgrpo_bench.specs import method_name
 
 Floats = NDArray[np.float64]
@@ -60,12 +60,17 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
         cells = [cell for cell in every if cell.is_base or cell.algorithm == algorithm]
         ends = {cell: analysis.over_k(column, cell) for cell in cells}
         known = [c for c in cells if ends[c][0].mean is not None and ends[c][-1].mean is not None]
-        line = sorted(
-            (cell for cell in known if cell.focal_gamma == 0), key=lambda c: c.group_size or 0
-        )
-        at = np.array([[_percent(ends[c][0]), _percent(ends[c][-1])] for c in line])
-        if len(line) > 1:
-            axes.plot(at[:, 0], at[:, 1], color="#9ab6d3", lw=1.1, zorder=1)
+        factors = rates(every, algorithm)
+        for factor in factors:
+            line = sorted(
+                (c for c in known if c.focal_gamma == 0 and c.learning_rate_factor == factor),
+                key=lambda c: c.group_size or 0,
+            )
+            at = np.array([[_percent(ends[c][0]), _percent(ends[c][-1])] for c in line])
+            if len(line) > 1:
+                axes.plot(at[:, 0], at[:, 1], color="#9ab6d3", lw=1.1, zorder=1,
+                          ls=linestyle(every, algorithm, factor))  # fmt: skip
+        is_short = len(names) > 1 and len(factors) == 1
         for cell in known:
             first, last = ends[cell][0], ends[cell][-1]
             style = look[cell]
@@ -78,7 +83,7 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
                 elinewidth=0.8,
                 capsize=2,
                 **_marker(style, hollow=is_dominated(analysis, column, cell)),
-                label=in_math(cell.label if len(names) == 1 else cell.short),
+                label=in_math(cell.short if is_short else cell.label),
             )
         axes.set_xlabel(f"pass@{ks[0]} (%)")
         if len(names) > 1:

@@ -12,13 +12,9 @@ from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.style import PAGE, in_math, wrapped
 from fgrpo_bench.report.looks import looks
 from fgrpo_bench.specs import method_name
+from fgrpo_bench.stages.watch import METRICS
 
-PANELS = {
-    "success_rate": "success rate of rollouts",
-    "active_fraction": "share of groups that are active",
-    "entropy": "entropy, nats a token",
-    "focal_weight": "focal weight, mean over active groups",
-}
+PANELS = ("success_rate", "active_fraction", "entropy", "focal_weight")
 SMOOTHED = 30
 """Training curves are averaged over 1 / SMOOTHED of their steps."""
 DRAWN = 120
@@ -61,8 +57,8 @@ def training(analysis: Analysis, algorithm: str, width: float = PAGE) -> Figure:
             axes.fill_between(steps[shown], low, high, color=color, alpha=0.11, lw=0)
             axes.plot(steps[shown], values.mean(axis=0), color=color, lw=1.1,
                       label=in_math(cell.label))  # fmt: skip
-    for axes, title in zip(panels.flat, PANELS.values(), strict=True):
-        axes.set_title(wrapped(title, width / 2 - 0.4))
+    for axes, column in zip(panels.flat, PANELS, strict=True):
+        axes.set_title(wrapped(METRICS[column].label, width / 2 - 0.4))
     for axes in panels[1]:
         axes.set_xlabel("step")
     handles, names = panels[0, 0].get_legend_handles_labels()

@@ -62,7 +62,7 @@ def test_more_prompts_an_epoch_than_there_are_are_refused() -> None:
 
 def test_a_state_of_a_former_version_is_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"ordered its prompts otherwise.*move the stage's openrlhf"
+        ValueError, match=r"in place of its epoch and the prompts taken.*move the stage's openrlhf"
     ):
         iter(PromptOrder(seed=3, problems=7, size=5)).load_state_dict({"yielded": 4})
 

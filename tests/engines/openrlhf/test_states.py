@@ -1,10 +1,8 @@
 """What a kill in a save leaves is cleared away, and the newest whole state is gone on from."""
 
-import json
-
 import pytest
 
-from fgrpo_bench.engines.openrlhf.states import WHOLE, Origin, mark_whole, settle
+from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole, settle
 
 FILES = ("mp_rank_00_model_states.pt", "rank_0_optim_states.pt", "rank_1_optim_states.pt")
 OWN = Origin(ranks=2, base_sha256="b")
@@ -107,12 +105,3 @@ def test_a_state_of_another_base_model_is_refused_with_both(tmp_path):
     rule = r"base model with sha256 b, and this run's has c: .* or move the states away"
     with pytest.raises(ValueError, match=rule):
         settled(tmp_path, base_sha256="c")
-
-
-def test_a_list_of_before_it_named_the_base_model_is_believed(tmp_path):
-    save(tmp_path, 20)
-    path = tmp_path / "_actor" / "global_step20" / WHOLE
-    listed = json.loads(path.read_text())
-    del listed["base_sha256"]
-    path.write_text(json.dumps(listed))
-    assert settled(tmp_path, base_sha256="c")[0] == 20
