@@ -126,10 +126,12 @@ examples:
         "check",
         "compare every file of a sweep with its digest; --repair makes again what is damaged",
         *("groupsize", "groupsize experiment=countdown version=v1 --json", "groupsize --repair"),
+        "groupsize-countdown-v1/",
         more=f"{ADDRESS}\n"
-        "It lists what is damaged or missing, what rests on it and what it took to make. With\n"
-        "--repair damaged files are moved into folders named `damaged`, and exactly what is then\n"
-        "missing is made again, by the workers of `run` or on SLURM; nothing else is computed.\n"
+        "It lists what is damaged or missing and what rests on it. With --repair damaged files\n"
+        "are moved into folders named `damaged`, and the sweep is run as it was declared, which\n"
+        "makes again what is missing. In place of a sweep's name it takes the folder of an\n"
+        "unpacked bundle (`python -m fgrpo_bench.report bundle`) and names added files, too.\n"
         "MLflow is a view of these files and is not compared: `python -m fgrpo_bench.tracking\n"
         "rebuild` makes it anew.\n"
         "Exit codes: 0 whole (with --repair: mended, or SLURM has it), 1 damaged, 2 refused.\n",
@@ -137,7 +139,7 @@ examples:
     either = check.add_mutually_exclusive_group()
     either.add_argument("--json", action="store_true", help="print JSON")
     either.add_argument(
-        "--repair", action="store_true", help="make again what is damaged, and nothing else"
+        "--repair", action="store_true", help="move what is damaged aside, and run the sweep again"
     )
     running = ("groupsize", "groupsize experiment=countdown")
     add("cancel", "ask a running sweep to save and stop", *running)

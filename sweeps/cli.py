@@ -12,13 +12,16 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fgrpo_bench.stages.digests import MANIFEST_FILE
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.arguments import find_run, parse
 from sweeps.text import error_words
 
 if TYPE_CHECKING:
+    from fgrpo_bench.specs import Declaration
     from sweeps.plan import Plan
 
 EXIT_DAMAGED = 1
@@ -31,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command in PLANNING:
             return PLANNING[arguments.command](arguments)
+        if arguments.command == "check" and _is_folder(arguments.sweep):
+            return _check_folder(arguments)
         paths = find_run(arguments.sweep, arguments.overrides)
         return OF_RUNS[arguments.command](paths, arguments)
     except BrokenPipeError:  # whoever read the output, e.g. `head`, has seen enough
@@ -78,10 +83,8 @@ def _run(arguments: Namespace) -> int:
 
     declaration = config.load(arguments.sweep, arguments.overrides)
     on_slurm = declaration.profile.dispatcher == "slurm"
-    if on_slurm and not arguments.dry_run:
-        from sweeps.slurm import drive as slurm
-
-        return slurm.run(declaration)
+    if not arguments.dry_run:
+        return _start(declaration)
     if on_slurm:
         from sweeps.slurm import drive as slurm
 
@@ -91,9 +94,15 @@ def _run(arguments: Namespace) -> int:
         for text in slurm.dry_run(plan, paths, limit=limit):
             print(f"\n{text}", end="")
         return 0
-    if arguments.dry_run:
-        _show_plan(*plan_over(declaration))
-        return 0
+    _show_plan(*plan_over(declaration))
+    return 0
+
+
+def _start(declaration: Declaration) -> int:
+    if declaration.profile.dispatcher == "slurm":
+        from sweeps.slurm import drive as slurm
+
+        return slurm.run(declaration)
     from sweeps.local import drive
 
     return drive.run(declaration)
@@ -137,7 +146,26 @@ def _check(paths: RunPaths, arguments: Namespace) -> int:
     from sweeps.check.repair import repair
     from sweeps.text import echo
 
-    return repair(examined, say=lambda text: echo(escaped(text)))
+    return repair(examined, say=lambda text: echo(escaped(text)), run=_start)
+
+
+def _is_folder(word: str) -> bool:
+    """Whether `check` was given an unpacked bundle in place of a sweep's name."""
+    return "/" in word or (Path(word) / MANIFEST_FILE).exists()
+
+
+def _check_folder(arguments: Namespace) -> int:
+    from sweeps.check import examine, unpacked
+
+    if arguments.repair or arguments.overrides:
+        raise ValueError(
+            f"{arguments.sweep} is an unpacked bundle, which takes no --repair and no key=value: "
+            "unpack its archive again"
+        )
+    with examine.reading(sys.stderr) as bar:
+        answer = unpacked.examine_folder(Path(arguments.sweep), bar)
+    print(json.dumps(answer, indent=1) if arguments.json else unpacked.render(answer))
+    return EXIT_DAMAGED if answer["damaged"] else 0
 
 
 def _cancel(paths: RunPaths, arguments: Namespace) -> int:

@@ -37,7 +37,6 @@ for others (each has a --help):
 FOR_OTHERS = {
     "export": "fgrpo_bench.report.exports.command",
     "bundle": "fgrpo_bench.report.exports.bundle",
-    "check-bundle": "fgrpo_bench.report.exports.check_bundle",
 }
 """Modules with a `main` of their own, by the first word."""
 

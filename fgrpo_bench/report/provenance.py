@@ -51,7 +51,7 @@ class Input:
 
     @property
     def is_listed(self) -> bool:
-        """Whether a provenance names it: draws and weights only where a marker has their digest."""
+        """Whether a provenance names it: draws and weights where a marker has their digest."""
         return self.path.exists() if not self.is_large else self.recorded is not None
 
 

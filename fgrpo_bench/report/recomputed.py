@@ -23,7 +23,7 @@ from fgrpo_bench.report.differences import different_rows, first_of
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import TaskSpec, from_dict
-from fgrpo_bench.stages.digests import is_altered, sha256_file
+from fgrpo_bench.stages.digests import differing, is_altered, of_digests
 from fgrpo_bench.stages.files import fields_of, read_record
 from fgrpo_bench.stages.markers import read_marker_of
 from fgrpo_bench.tables import DRAWS, GRADES, LIKELIHOODS, PASSK, read_table
@@ -180,15 +180,14 @@ def wrong_frames(analysis: Analysis, unseen: list[str]) -> Iterator[str]:
         return
     if record.family != analysis.family:
         yield f"{named}: family is {record.family!r}, computed again {analysis.family!r}"
-    for name in FRAMES:
-        path = folder / f"{name}.parquet"
-        file = path.relative_to(paths.folder).as_posix()
+    digests = {f"{name}.parquet": record.files.get(name, "") for name in FRAMES}
+    faults = differing(folder, of_digests(digests))
+    for name, frame in zip(digests, FRAMES, strict=True):
+        file = (folder / name).relative_to(paths.folder).as_posix()
+        if name in faults:
+            yield f"{file}: {faults[name]} since the analysis was stored"
         try:
-            is_changed = sha256_file(path) != record.files.get(name)
-            then = pl.read_parquet(path, glob=False)
+            then = pl.read_parquet(folder / name, glob=False)
         except (OSError, pl.exceptions.PolarsError):
-            yield f"{file}: is gone or cannot be read"
-            continue
-        if is_changed:
-            yield f"{file}: was changed after the analysis was stored"
-        yield from first_of(file, different_rows(file, then, getattr(analysis, name)))
+            continue  # which is named above
+        yield from first_of(file, different_rows(file, then, getattr(analysis, frame)))

@@ -12,13 +12,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.analysis import Analysis, analyse
-from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.families import asked
 from fgrpo_bench.report.build import FILES, draw, render
 from fgrpo_bench.report.differences import different_lines, first_of
@@ -39,17 +38,24 @@ from fgrpo_bench.report.recomputed import (
     wrong_verdicts,
 )
 from fgrpo_bench.results import SweepResults, declared_digests, load_results
-from fgrpo_bench.stages.digests import is_altered, sha256_file, weights_sha256
+from fgrpo_bench.stages.digests import (
+    MANIFEST_FILE,
+    differing,
+    from_lines,
+    is_altered,
+    of_digests,
+    weights_sha256,
+)
 from fgrpo_bench.stages.markers import read_marker
-from fgrpo_bench.stages.paths import RunPaths, StagePaths, is_below
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import read_plan
 
 KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""
 FIGURES = (".svg", ".pdf")
-GONE = "is gone since the report was built"
-AGAIN = "`python -m sweeps check <sweep> --repair` makes them again"
-"""What to do about files that cannot be read."""
+SINCE = "since the report was built"
+AGAIN = "`python -m sweeps check <sweep> --repair` makes it again"
+"""What to do about a file that is damaged."""
 WHOLE = "--verify of the folder writes every file again"
 """What to do about files that were only hashed."""
 ADDRESS = ("sweep", "experiment", "version")
@@ -82,22 +88,26 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     names = [named] if named else sorted(known["files"])
     differences = [*_foreign(known, paths, folder), *_declared(known, results)]
     differences += _files(folder, named, known, unseen, at_home=at_home)
-    lacking: list[Input] = []
-    differences += _inputs(known, results, lacking)
+    lacking, left_out = list[Input](), _left_out(paths, inputs(results))
+    differences += _inputs(known, results, lacking, left_out)
     differences += _markers(results, unseen)
+    if left_out:
+        first = min(left_out).relative_to(paths.folder)
+        unseen.append(f"what the bundle was packed without: {len(left_out)} files, e.g. {first}")
     if lacking:
         regrade = False
-        unseen.append(f"what needs files that are gone or cannot be read: {AGAIN}")
+        unseen.append("what needs files that are damaged")
         if any(os.path.lexists(each.path) and not each.is_large for each in lacking):
             return Verified(differences=tuple(differences), unseen=tuple(unseen))
-    analysis = analyse(results, known.get("select", LAST))
+    analysis = analyse(results, known["select"])
     results = analysis.results
     differences += _other_family(analysis)
     for point, benchmark, version in graded(results):
-        others = point.beside(benchmark)
+        of, others = point.evaluate.benchmark(benchmark), point.beside(benchmark)
         for each in (version, *others.values()):
-            differences += wrong_scores(point, benchmark, each)
-        if regrade:
+            if of.grades(each) not in left_out:
+                differences += wrong_scores(point, benchmark, each)
+        if regrade and of.draws not in left_out:
             differences += wrong_verdicts(point, benchmark, version)
             for grader, each in others.items():
                 differences += wrong_verdicts(point, benchmark, each, grader)
@@ -154,7 +164,7 @@ def _named(known: Mapping[str, Any], root: Path) -> RunPaths:
 
 def _foreign(known: Mapping[str, Any], paths: RunPaths, folder: Path) -> Iterator[str]:
     """What does not belong into this provenance."""
-    for key in sorted(known.keys() - {key.removesuffix("?") for key in SHAPE}):
+    for key in sorted(known.keys() - SHAPE.keys()):
         yield f"{NAME}: {key!r} is nothing that a report writes there"
     if is_altered(known):
         yield f"{NAME}: was changed after the report was built"
@@ -211,63 +221,63 @@ def _files(
     if not figures and named is not None and named not in KINDS:
         raise ValueError(f"{folder / NAME} names no figure: build the report again")
     others = {file.name for file in folder.iterdir()} - {NAME} if at_home and not named else set()
-    absent = []
-    for name in sorted({*_files_of(known), *others, *([named] if named else [])}):
-        file = folder / name
-        digest, fault = _digest(file)
-        if name not in known["files"]:
-            yield f"{name}: is not of this report, but of one that was built before"
-        elif not file.exists() and not at_home:
-            absent.append(name)
-        elif fault is not None:
-            yield f"{name}: {fault}"
-        elif digest != known["files"][name]:
-            yield f"{name}: was changed after the report was built"
+    own = _files_of(known)
+    for name in sorted({*others, *([named] if named else [])} - own):
+        yield f"{name}: is not of this report, but of one that was built before"
+    faults = differing(folder, of_digests({name: known["files"][name] for name in sorted(own)}))
+    absent = [] if at_home else [name for name in faults if not (folder / name).exists()]
     if absent:
         unseen.append(f"files of the report that are not beside it: {', '.join(absent)}")
     if not figures:
         unseen.append(f"the figures ({NAME} names none: build the report again)")
+    yield from (_since(name, faults[name]) for name in faults if name not in absent)
 
 
-def _digest(path: Path) -> tuple[str | None, str | None]:
-    """Of a file; else what is wrong with it, in words."""
-    if not os.path.lexists(path):
-        return None, GONE
-    if not path.is_file():  # nor does a loop of links lead to one
-        return None, f"is no file; {AGAIN}"
-    try:
-        return sha256_file(path), None
-    except OSError as error:
-        return None, f"cannot be read ({error.strerror or error}); {AGAIN}"
+def _since(name: str, fault: str) -> str:
+    """What is said of a file that is not as the report has it."""
+    is_plain = fault in ("is missing", "was changed")
+    return f"{name}: {fault} " + (SINCE if is_plain else f"({AGAIN})")
 
 
-def _inputs(known: Mapping[str, Any], results: SweepResults, lacking: list[Input]) -> Iterator[str]:
-    """The stored files behind the report against the digests of provenance and markers. lacking: is
-    told of those that are gone or cannot be read."""
+def _left_out(paths: RunPaths, behind: Mapping[str, Input]) -> set[Path]:
+    """Of an unpacked bundle, the files that it was packed without; ValueError where its manifest is
+    none."""
+    at = paths.root.parent / MANIFEST_FILE
+    if not at.is_file():
+        return set()
+    packed, run = from_lines(at.read_text(encoding="utf-8")), paths.folder.relative_to(at.parent)
+    absent = (each for each in behind.values() if not os.path.lexists(each.path))
+    return {each.path for each in absent if (run / each.name).as_posix() not in packed}
+
+
+def _inputs(
+    known: Mapping[str, Any],
+    results: SweepResults,
+    lacking: list[Input],
+    left_out: Collection[Path],
+) -> Iterator[str]:
+    """The stored files behind the report, those left out apart, against the digests of provenance
+    and markers. lacking: is told of those that are gone or cannot be read."""
     behind, recorded = inputs(results), known["inputs"]
-    present = {each.name: each.path for each in behind.values() if each.path.exists()}
+    present = {each.name: each.path for each in behind.values() if each.path.is_file()}
     size = sum(path.stat().st_size for path in present.values())
     print(f"reading {len(present)} files, {size / 1e6:.1f} MB", file=sys.stderr, flush=True)
-    expected = {each.name for each in behind.values() if each.is_listed}
-    if "drawn_with" not in known:  # of a version that recorded grades, pass@k and likelihoods alone
-        expected = {
-            n for n in expected if not (behind[n].is_large or n.endswith("metrics.parquet"))
-        }
+    digests = {name: recorded.get(name, each.recorded) for name, each in behind.items()}
+    expected = {name: digest for name, digest in digests.items() if digest is not None}
+    faults = differing(results.paths.folder, of_digests(expected))
     for name in sorted(recorded.keys() | behind.keys()):
         if name not in behind:
-            is_link = is_below(name) and (results.paths.folder / name).is_symlink()
-            why = f"leads to no file; {AGAIN}" if is_link else f"{GONE}, or was never behind it"
-            yield f"{name}: {why}"
+            yield f"{name}: is gone {SINCE}, or was never behind it; {AGAIN}"
+        elif behind[name].path in left_out:
             continue
-        digest, fault = _digest(behind[name].path)
-        if fault is not None:
-            yield f"{name}: {fault}"
-            lacking.append(behind[name])
-        elif name not in recorded and name in expected:
-            yield f"{name}: is new since the report was built"
-        elif name in recorded and digest != recorded[name]:
-            yield f"{name}: changed since the report was built"
-        elif behind[name].recorded not in (None, digest):
+        elif name in faults:
+            yield _since(name, faults[name])
+            if faults[name] != "was changed":
+                lacking.append(behind[name])
+        elif name not in recorded:
+            if behind[name].is_listed:
+                yield f"{name}: is new {SINCE}"
+        elif behind[name].recorded not in (None, recorded[name]):
             yield f"{name}: is not what the marker of its stage has: one of them was changed"
 
 
@@ -300,7 +310,7 @@ def _text(path: Path, known: Mapping[str, Any], analysis: Analysis) -> Iterator[
     """The file against itself written again; drawings in it only where the same program drew."""
     again = render(analysis, KINDS[path.name], compare_paper=known["compare_paper"])
     then = path.read_bytes().decode(errors="backslashreplace")
-    if path.suffix == ".html" and known.get("drawn_with") != drawing_program():
+    if path.suffix == ".html" and known["drawn_with"] != drawing_program():
         then, again = (re.sub(r"<svg\b.*?</svg>", "<svg/>", t, flags=re.S) for t in (then, again))
     return first_of(path.name, different_lines(path.name, then, again))
 
@@ -318,7 +328,7 @@ def _drawings(
     if suffix in (".tex", ".csv"):
         unseen.append(f"what the figures show, beyond their digests ({WHOLE})")
         return
-    program = known.get("drawn_with")
+    program = known["drawn_with"]
     if program != drawing_program():
         unseen.append(
             f"what the figures show, beyond their digests: they were drawn with {program}, and "

@@ -1,22 +1,137 @@
-"""Digests that tell whether something was changed: of a file, of what a JSON file says, and of a
-checkpoint's weights."""
+"""Digests that tell whether something was changed: of a file, of a folder by its manifest, of what
+a JSON file says, and of a checkpoint's weights.
+
+Every record of files is a manifest: the marker of a stage, the provenance of a report, the record
+of an analysis, the digests of frozen code and of a bundle. All are compared here, by `differing`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
+
+from fgrpo_bench.stages.paths import is_below
+from fgrpo_bench.stages.records import Record
 
 PART_BYTES = 2**22
 """Read at once where somebody is told how far a digest is."""
 SEAL = "content_sha256"
 """Key under which `sealed` keeps the digest."""
+MANIFEST_FILE = "manifest.sha256"
+"""The manifest of a folder, in it, as `sha256sum --check` reads it."""
+Tell = Callable[[int], None]
+"""Told of bytes that were read."""
 
 
-def sha256_file(path: Path, tell: Callable[[int], None] | None = None) -> str:
-    """Hex digest of a file's bytes. tell(bytes): called for every part that was read."""
+@dataclass(frozen=True, kw_only=True)
+class Listed(Record):
+    """What a manifest says of a file."""
+
+    bytes: int | None = None
+    """None where the manifest has no sizes."""
+    sha256: str
+
+
+Manifest = Mapping[str, Listed]
+"""The files of a folder, by path in it."""
+
+
+def of_digests(digests: Mapping[str, str]) -> dict[str, Listed]:
+    """A manifest without sizes, from hex digests by path."""
+    return {name: Listed(sha256=digest) for name, digest in digests.items()}
+
+
+def made_manifest(folder: Path, names: Iterable[str]) -> dict[str, Listed]:
+    """The manifest of some files of a folder as they are now; OSError where one cannot be read."""
+    return {
+        name: Listed(sha256=sha256_file(folder / name), bytes=(folder / name).stat().st_size)
+        for name in names
+    }
+
+
+def size_fault(path: Path, known: Listed) -> str | None:
+    """What is wrong with a file without reading it, for a person; None where nothing is. Raises
+    OSError where the disk does not tell."""
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return "is missing"
+    if not S_ISREG(status.st_mode):
+        return "is no file"
+    if known.bytes not in (None, status.st_size):
+        return f"has {status.st_size} bytes instead of {known.bytes}"
+    return None
+
+
+def fault_of(path: Path, known: Listed, tell: Tell | None = None) -> str | None:
+    """What is wrong with a file, for a person, e.g. `is missing`; None where it is as its manifest
+    has it. One of another size is not read."""
+    try:
+        fault = size_fault(path, known)
+        if fault is None and sha256_file(path, tell) != known.sha256:
+            fault = "was changed"
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        fault = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    return fault
+
+
+def differing(folder: Path, manifest: Manifest, tell: Tell | None = None) -> dict[str, str]:
+    """The files of a folder that are not as its manifest has them, as `fault_of`. Of a name that
+    leads out of the folder nothing is read."""
+    faults = {}
+    for name, known in manifest.items():
+        is_inside = is_below(name)
+        fault = fault_of(folder / name, known, tell) if is_inside else "leads out of the folder"
+        if fault is not None:
+            faults[name] = fault
+    return faults
+
+
+def added(folder: Path, manifest: Manifest) -> list[str]:
+    """Files of a folder that its manifest does not list, MANIFEST_FILE left out."""
+    files = (
+        (Path(at) / name).relative_to(folder).as_posix()
+        for at, _, names in os.walk(folder)
+        for name in names
+    )
+    return sorted(set(files) - manifest.keys() - {MANIFEST_FILE})
+
+
+def as_lines(manifest: Manifest) -> str:
+    """A manifest as sha256sum writes it, in its order, without sizes; ValueError for a name that
+    would have to be written otherwise."""
+    for name in manifest:
+        if any(mark in name for mark in "\n\r\\"):
+            raise ValueError(
+                f"the file name {name!r} has a line break or a backslash in it, so it cannot stand "
+                "in a list of digests: rename it, or keep it out of the code with .gitignore"
+            )
+    return "".join(f"{known.sha256}  {name}\n" for name, known in manifest.items())
+
+
+def from_lines(text: str) -> dict[str, Listed]:
+    """The manifest that `as_lines` wrote; ValueError where a line is none of its."""
+    manifest = {}
+    lines = text.removesuffix("\n").split("\n") if text else []
+    for number, line in enumerate(lines, start=1):
+        digest, gap, name = line.partition("  ")
+        if len(digest) != 64 or not gap or not name:
+            raise ValueError(
+                f"line {number} of the list of digests is {line[:80]!r}, which is not "
+                "`<sha256>  <path>`: get that file again from where it came"
+            )
+        manifest[name] = Listed(sha256=digest)
+    return manifest
+
+
+def sha256_file(path: Path, tell: Tell | None = None) -> str:
+    """Hex digest of a file's bytes. tell: called for every part that was read."""
     with path.open("rb") as file:
         if tell is None:
             return hashlib.file_digest(file, "sha256").hexdigest()

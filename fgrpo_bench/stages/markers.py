@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fgrpo_bench.stages.digests import sealed, sha256_file
+from fgrpo_bench.stages.digests import Listed, sealed, sha256_file, size_fault
 from fgrpo_bench.stages.files import read_record, set_aside, write_json
 from fgrpo_bench.stages.paths import StagePaths, is_below
 from fgrpo_bench.stages.records import Record
@@ -22,11 +22,10 @@ M = TypeVar("M", bound="Marker")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output(Record):
+class Output(Listed):
     """What a marker says of a file of its stage."""
 
     bytes: int
-    sha256: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,17 +170,10 @@ def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> b
 
 def lacking(paths: StagePaths, marker: Marker) -> dict[str, str]:
     """What a marker lists and is not there as listed, by path in the stage's folder, with the
-    reason for a person."""
-    faults = {}
-    for name, output in marker.outputs.items():
-        try:
-            size = (paths.folder / name).stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
-            faults[name] = "is missing"
-            continue
-        if size != output.bytes:
-            faults[name] = f"has {size} bytes instead of {output.bytes}"
-    return faults
+    reason for a person. Contents are not read."""
+    listed = marker.outputs.items()
+    faults = {name: size_fault(paths.folder / name, output) for name, output in listed}
+    return {name: fault for name, fault in faults.items() if fault is not None}
 
 
 def former_marker(paths: StagePaths, *, fingerprint: str) -> Marker | None:

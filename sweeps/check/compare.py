@@ -1,8 +1,5 @@
-"""What is damaged in a sweep, what rests on it, and what would be made again: pure functions of the
-markers and the provenance, which have a digest of every file.
-
-`sweeps.check.examine` reads them, `sweeps.check.repair` makes again what is damaged.
-"""
+"""What is damaged in a sweep beyond single files, and what rests on it: pure functions of the
+markers and the provenance, which have a digest of every file; `sweeps.check.examine` reads them."""
 
 from __future__ import annotations
 
@@ -12,13 +9,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fgrpo_bench.specs.cell import COLUMNS
-from fgrpo_bench.stages.digests import combined_sha256
+from fgrpo_bench.stages.digests import combined_sha256, of_digests
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps.check.stored import (
     DECLARATION,
     MARKER_FILE,
     REPORT,
-    SPEC_FILE,
     VIEWS,
     Damage,
     RecordedFile,
@@ -31,8 +27,7 @@ def promised(stage: StoredStage) -> Iterator[RecordedFile]:
     if stage.marker is None or stage.standing == "begun again":
         return
     for name, output in stage.marker.outputs.items():
-        path = f"{stage.name}/{name}"
-        yield RecordedFile(of=stage.name, name=path, sha256=output.sha256, bytes=output.bytes)
+        yield RecordedFile(of=stage.name, name=f"{stage.name}/{name}", listed=output)
 
 
 def with_lost_markers(
@@ -62,15 +57,15 @@ def _stage_of(name: str, stages: Collection[str]) -> str | None:
 def in_provenance(
     inputs: Mapping[str, str], stages: Iterable[StoredStage]
 ) -> Iterator[RecordedFile]:
-    """What a report's provenance has digests of, for stages whose markers do not list it.
+    """What a report's provenance has digests of, for stages whose markers are damaged or lost.
 
     inputs: digests by path from the run's folder.
     """
-    is_silent = {stage.name: stage.is_silent for stage in stages}
-    for name, digest in inputs.items():
-        of = _stage_of(name, is_silent)
-        if of is not None and is_silent[of]:
-            yield RecordedFile(of=of, name=name, sha256=digest)
+    by_name = {stage.name: stage for stage in stages}
+    for name, listed in of_digests(inputs).items():
+        of = _stage_of(name, by_name)
+        if of is not None and by_name[of].marker is None and by_name[of].faults:
+            yield RecordedFile(of=of, name=name, listed=listed)
 
 
 def mislabelled(
@@ -123,7 +118,7 @@ def weights(source: StoredStage, *, step: int) -> str | None:
     """Digest of a checkpoint by its stage's marker; None where that does not tell."""
     folder = StagePaths(Path(source.name)).checkpoint(step).as_posix()
     listed = {
-        name.removeprefix(f"{folder}/"): known.sha256
+        name.removeprefix(f"{folder}/"): known.listed.sha256
         for known in promised(source)
         for name in [known.name]
         if name.startswith(f"{folder}/") and name.endswith(".safetensors")
@@ -140,7 +135,8 @@ def outdated(
     """Where the report was made from other files than the stages' markers have, though these are
     whole. inputs: digests by name, of the provenance."""
     for each in known:
-        if each.name not in damaged and inputs.get(each.name, each.sha256) != each.sha256:
+        recorded = each.listed.sha256
+        if each.name not in damaged and inputs.get(each.name, recorded) != recorded:
             fault = f"was made from another {each.name}"
             yield Damage(of=REPORT, name=f"{REPORT}/provenance.json", fault=fault)
 
@@ -160,22 +156,3 @@ def resting(damage: Iterable[Damage], records: Sequence[Mapping[str, Any]]) -> d
         below = [each["name"] for each in records if each["name"] in reached]
         rests[record["name"]] = [*below, *VIEWS]
     return rests
-
-
-def to_remove(stage: StoredStage, damage: Collection[Damage]) -> list[str]:
-    """What must be away so that a stage makes again what is damaged, and only that: paths from the
-    run's folder, whether or not such a file is there. Empty where spec.json alone is damaged.
-
-    Of an evaluation without its draws, or their record, the rest is its own to judge
-    (evaluators.resume); a training run writes its metrics again, with other times.
-    """
-    own = {each.name for each in damage if each.of == stage.name}
-    gone = {name for name in own if not name.endswith(f"/{SPEC_FILE}")}
-    if not gone:
-        return []
-    metrics = f"{stage.name}/metrics.parquet"
-    if metrics in {*stage.stored, *(known.name for known in promised(stage))}:
-        gone.add(metrics)
-    if not any(promised(stage)):  # by its files alone such a stage would still be done
-        gone.add(f"{stage.name}/{MARKER_FILE}")
-    return sorted(gone)

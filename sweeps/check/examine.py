@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -21,7 +20,7 @@ from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.report import provenance
 from fgrpo_bench.results import declared_digests
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.digests import is_altered, sha256_file
+from fgrpo_bench.stages.digests import Listed, Tell, fault_of, is_altered, of_digests
 from fgrpo_bench.stages.draws import DrawsRecord, SharedRecord
 from fgrpo_bench.stages.files import read_json, readable_json, readable_record
 from fgrpo_bench.stages.locks import is_locked
@@ -54,8 +53,6 @@ WORKING = (
 beside locks and what is being written."""
 DIGEST = re.compile("[0-9a-f]{64}")
 PROVENANCE = f"{REPORT}/{provenance.NAME}"
-Tell = Callable[[int], None]
-"""Told of bytes that were read."""
 Bar = Callable[[int], Tell]
 """Asked once, with the bytes that are to be read."""
 
@@ -68,12 +65,11 @@ class Examined:
     stages: tuple[StoredStage, ...]
     """Every stage of the plan, each after what it needs."""
     damage: tuple[Damage, ...]
-    unrecorded: tuple[str, ...]
-    """Files that no record has a digest of; paths from the run's folder."""
     unplanned: tuple[str, ...]
     """Folders of stages that the plan does not have."""
     unlisted: tuple[str, ...]
-    """Files that no record lists and that nothing is known to work with; paths as above."""
+    """Files that no record lists and that nothing is known to work with; paths from the run's
+    folder."""
     n_files: int
     """Compared with a digest."""
     n_bytes: int
@@ -92,29 +88,23 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     recorded = [*compare.in_provenance(inputs, stages), *files, *shared, *analysed]
     recorded += [known for stage in stages for known in compare.promised(stage)]
     known = {each.name: each for each in recorded}
-    sizes = {name: _size(paths.folder / name) for name in known}
+    n_bytes = sum(size_of(paths.folder / name) for name in known)
     damage = [*_sweep_json(paths), *(_outside(DECLARATION, "plan.json", name) for name in outside)]
     damage += [*compare.mislabelled(plan["points"], stages), *_edited_plan(plan)]
     damage += [*(fault for stage in stages for fault in stage.faults), *faults]
     damage += [*shared_faults, *analysis_faults]
-    damage += [*_differing(paths, known, sizes, bar), *compare.of_other_weights(stages)]
+    damage += [*_differing(paths, known.values(), bar(n_bytes))]
+    damage += compare.of_other_weights(stages)
     damage += compare.outdated(inputs, known.values(), {each.name for each in damage})
     unplanned, unlisted = _beyond(paths, stages, known)
     return Examined(
         paths=paths,
         stages=tuple(stages),
         damage=tuple({each.name: each for each in reversed(damage)}.values())[::-1],
-        unrecorded=tuple(
-            name
-            for stage in stages
-            if stage.is_silent
-            for name in stage.stored
-            if name not in known
-        ),
         unplanned=unplanned,
         unlisted=unlisted,
         n_files=len(known),
-        n_bytes=sum(size for size in sizes.values() if isinstance(size, int)),
+        n_bytes=n_bytes,
     )
 
 
@@ -126,7 +116,7 @@ def _stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> Iterator[S
             yield read_stage(paths, record, attempts(StagePaths(paths.folder / name)))
         except OSError as error:
             at = os.path.relpath(error.filename or paths.folder / name, paths.folder)
-            fault = Damage(of=name, name=at, fault=_unreadable(error))
+            fault = Damage(of=name, name=at, fault=f"cannot be read: {error.strerror or error}")
             yield StoredStage(record=record, standing="undone", marker=None, faults=(fault,))
 
 
@@ -164,10 +154,10 @@ def _analyses(paths: RunPaths) -> tuple[list[RecordedFile], list[Damage]]:
             fault = "cannot be read" if stored is None else "was changed after it was written"
             faults.append(Damage(of=ANALYSIS, name=record, fault=fault))
             continue  # all frames are computed again, whatever they are
-        for name, digest in stored.files.items():
+        for name, listed in of_digests(stored.files).items():
             if name in FRAMES:
                 file = f"{folder}/{name}.parquet"
-                known.append(RecordedFile(of=ANALYSIS, name=file, sha256=digest))
+                known.append(RecordedFile(of=ANALYSIS, name=file, listed=listed))
             else:
                 faults.append(Damage(of=ANALYSIS, name=record, fault=f"names no frame: {name!r}"))
     return known, faults
@@ -200,8 +190,8 @@ def _report(
     outside = [name for name in (*known["files"], *known["inputs"]) if not is_below(name)]
     faults += [_outside(REPORT, PROVENANCE, name) for name in outside]
     files = [
-        RecordedFile(of=REPORT, name=f"{REPORT}/{name}", sha256=digest)
-        for name, digest in known["files"].items()
+        RecordedFile(of=REPORT, name=f"{REPORT}/{name}", listed=listed)
+        for name, listed in of_digests(known["files"]).items()
         if name not in outside
     ]
     inputs = {name: known["inputs"][name] for name in known["inputs"] if name not in outside}
@@ -237,51 +227,25 @@ def _shared(
             faults.append(Damage(of=SHARED_DRAWS, name=name, fault=fault))
             continue
         name = os.path.relpath(entry.draws(facts.sha256), paths.folder)
-        known.append(
-            RecordedFile(of=SHARED_DRAWS, name=name, sha256=facts.sha256, bytes=facts.bytes)
-        )
+        listed = Listed(sha256=facts.sha256, bytes=facts.bytes)
+        known.append(RecordedFile(of=SHARED_DRAWS, name=name, listed=listed))
     return known, faults
 
 
-def _differing(
-    paths: RunPaths,
-    known: Mapping[str, RecordedFile],
-    sizes: Mapping[str, int | str],
-    bar: Bar,
-) -> Iterator[Damage]:
-    """Files that are not as they were recorded; those of another size are not read. sizes: in
-    bytes, or why it is no file that can be read."""
-    alike = {name: size for name, size in sizes.items() if known[name].bytes in (None, size)}
-    tell = bar(sum(size for size in alike.values() if isinstance(size, int)))
-    for name, each in known.items():
-        size = sizes[name]
-        try:
-            if isinstance(size, str):
-                fault = size
-            elif name not in alike:
-                fault = f"has {size} bytes instead of {each.bytes}"
-            elif sha256_file(paths.folder / name, tell) != each.sha256:
-                fault = "has other content than was recorded"
-            else:
-                continue
-        except OSError as error:
-            fault = _unreadable(error)
-        yield Damage(of=each.of, name=name, fault=fault)
+def _differing(paths: RunPaths, known: Iterable[RecordedFile], tell: Tell) -> Iterator[Damage]:
+    """Files that are not as they were recorded."""
+    for each in known:
+        fault = fault_of(paths.folder / each.name, each.listed, tell)
+        if fault is not None:
+            yield Damage(of=each.of, name=each.name, fault=fault)
 
 
-def _size(path: Path) -> int | str:
-    """Bytes of a file, or why it is none that can be read."""
+def size_of(path: Path) -> int:
+    """Bytes of a file; 0 where there is none that can be read."""
     try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return "is missing"
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        return _unreadable(error)
-    return status.st_size if S_ISREG(status.st_mode) else "is no file"
-
-
-def _unreadable(error: OSError | ValueError) -> str:
-    return f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        return path.stat().st_size if path.is_file() else 0
+    except (OSError, ValueError):  # ValueError: a name that no file can have
+        return 0
 
 
 def _beyond(
@@ -313,7 +277,7 @@ def _is_stage(paths: RunPaths, folder: Path) -> bool:
 def _should_list(stage: StoredStage, file: Path) -> bool:
     """Whether the marker of a stage would list a file, if it were a result."""
     is_record = file.name in (MARKER_FILE, SPEC_FILE) and str(file.parent) == stage.name
-    return not is_record and stage.standing == "done" and not stage.is_silent
+    return not is_record and stage.standing == "done" and stage.marker is not None
 
 
 def _is_working(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What `check` found, as JSON types and in words, with what it would cost to make it again."""
+"""What `check` found, as JSON types and in words, with what is to be made again."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.documents.terminal import escaped
-from fgrpo_bench.kinds import Stage
 from fgrpo_bench.runs import address
-from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import SPEC
-from sweeps import schedule
+from fgrpo_bench.stages.paths import RunPaths
 from sweeps.check import compare
 from sweeps.check.examine import Examined
-from sweeps.check.stored import DECLARATION, SHARED_DRAWS, StoredStage
-from sweeps.text import counted, duration
+from sweeps.check.stored import DECLARATION, SHARED_DRAWS, SPEC_FILE
+from sweeps.text import counted
 
 SHOWN = 8
-"""Most names that are listed of what rests on a stage, or has no digest."""
+"""Most names that are listed."""
 BEYOND = {
     "of_no_stage_of_the_plan": "not compared, of no stage of the plan",
     "in_no_record": "not compared, in no record",
@@ -34,10 +30,11 @@ NOT_COMPARED = (
 def findings(examined: Examined) -> dict[str, Any]:
     """The whole answer as JSON types; `render` puts it into words."""
     records = [stage.record for stage in examined.stages]
+    damaged = {each.of for each in examined.damage if not each.name.endswith(f"/{SPEC_FILE}")}
     again = [
-        {"stage": stage.name, "kind": stage.record["kind"], "seconds": _seconds(examined, stage)}
+        {"stage": stage.name, "kind": stage.record["kind"]}
         for stage in examined.stages
-        if compare.to_remove(stage, examined.damage)
+        if stage.name in damaged
     ]
     return {
         "sweep": examined.paths.sweep,
@@ -51,23 +48,11 @@ def findings(examined: Examined) -> dict[str, Any]:
         "rests_on_it": compare.resting(examined.damage, records),
         "to_make_again": again,
         "report_to_make_again": any(each.of != SHARED_DRAWS for each in examined.damage),
-        "unrecorded": list(examined.unrecorded),
         "of_no_stage_of_the_plan": list(examined.unplanned),
         "in_no_record": list(examined.unlisted),
         "undone": [stage.name for stage in examined.stages if stage.standing == "undone"],
         "begun_again": [stage.name for stage in examined.stages if stage.standing == "begun again"],
     }
-
-
-def _seconds(examined: Examined, stage: StoredStage) -> float | None:
-    """At most, on one worker: what it took before, else an estimate; None where nothing tells."""
-    if stage.seconds is not None:
-        return round(stage.seconds, 1)
-    try:
-        spec = read_json(StagePaths(examined.paths.folder / stage.name).spec, SPEC)
-        return round(schedule.cpu_seconds(Stage(**stage.record, spec=spec)), 1)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def render(answer: Mapping[str, Any]) -> str:
@@ -84,8 +69,6 @@ def render(answer: Mapping[str, Any]) -> str:
         lines.append(f"not done yet: {_listed(undone)}")
     if answer["begun_again"]:
         lines.append(f"begun again and not compared: {_listed(answer['begun_again'])}")
-    if answer["unrecorded"]:
-        lines.append(f"no digest recorded for {_listed(answer['unrecorded'])}")
     for key, words in BEYOND.items():
         if answer[key]:
             lines.append(f"{words}: {_listed(answer[key])}")
@@ -103,11 +86,8 @@ def _joined(lines: list[str]) -> str:
 
 def _remedy(answer: Mapping[str, Any]) -> list[str]:
     again = answer["to_make_again"]
-    known = [each["seconds"] for each in again if each["seconds"] is not None]
     parts = [f"{each['kind']} {each['stage']}" for each in again]
-    takes = f", at most {duration(sum(known))} on one worker" if known else ""
-    takes += "; how long is not known of some" if len(known) < len(again) else ""
-    stages = f"{counted(len(again), 'stage')} ({_listed(parts)}{takes}) and " if again else ""
+    stages = f"{counted(len(again), 'stage')} ({_listed(parts)}) and " if again else ""
     named = {key: answer[key] for key in ("sweep", "experiment", "version")}
     of_run = address(RunPaths(root=Path(answer["run_root"]), **named), full=True)
     if DECLARATION in _damaged(answer):
@@ -119,8 +99,8 @@ def _remedy(answer: Mapping[str, Any]) -> list[str]:
         ]
     return [
         f"to be made again: {stages}the report",
-        f"`python -m sweeps check {of_run} --repair` moves what is damaged aside and makes "
-        "exactly this again",
+        f"`python -m sweeps check {of_run} --repair` moves what is damaged aside and runs the "
+        "sweep as it was declared, which makes again what is missing",
     ]
 
 

@@ -1,195 +1,91 @@
-"""`check --repair`: move aside what is damaged, and have exactly that made again."""
+"""`check --repair`: what is damaged is moved aside, and `run` makes again what is missing then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import PurePosixPath
+import os
+from collections.abc import Callable
+from pathlib import Path
 
-from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.kinds import Stage
-from fgrpo_bench.report import provenance
-from fgrpo_bench.report.build import FILES, write_report
-from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import address
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.files import read_json, set_aside
 from fgrpo_bench.stages.locks import driving, locked
-from fgrpo_bench.stages.markers import put_aside, read_marker
-from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths
+from fgrpo_bench.stages.markers import put_aside
+from fgrpo_bench.stages.paths import SharedPaths, StagePaths
 from fgrpo_bench.stages.shapes import SWEEP
-from sweeps.check import compare
-from sweeps.check.examine import PROVENANCE, Examined
-from sweeps.check.stored import ANALYSIS, DECLARATION, REPORT, SHARED_DRAWS, SPEC_FILE
-from sweeps.commands import StageCommand, stage_command
-from sweeps.freeze import freeze_specs
-from sweeps.local import drive
-from sweeps.local.drive import Finish, fetch_files
-from sweeps.plan import Plan, make_plan
-from sweeps.reporting import sync
-from sweeps.status import on_slurm
-from sweeps.text import counted, shown
+from sweeps.check.examine import Examined
+from sweeps.check.stored import ANALYSIS, DECLARATION, REPORT, SHARED_DRAWS
+from sweeps.reporting import finish
+from sweeps.text import shown
 
 Say = Callable[[str], None]
-VIEWED = (REPORT, ANALYSIS)
-"""Whose files whoever writes the report makes again."""
 
 
-def repair(
-    examined: Examined,
-    *,
-    say: Say,
-    command: StageCommand = stage_command,
-    finish: Finish | None = None,
-) -> int:
-    """Make again what is damaged, and nothing else; exit code as of `sweeps.local.drive.run`, and 0
-    where SLURM has it in hand.
+def repair(examined: Examined, *, say: Say, run: Callable[[Declaration], int]) -> int:
+    """Move every damaged file into a folder `damaged`, and have made again what is missing then;
+    exit code as of `run`, which is given what the sweep was run with.
 
-    finish: in place of writing the report as it was and syncing MLflow. Raises ValueError, before
-    anything is moved, where that would make something else; BlockingIOError where the sweep is
+    Where stages lack nothing, report and MLflow are written here. Raises ValueError, before
+    anything is moved, where making a file again would not mend it; BlockingIOError where it is
     being run.
     """
-    paths = examined.paths
-    removed = {stage.name: compare.to_remove(stage, examined.damage) for stage in examined.stages}
-    names = [name for name, files in removed.items() if files]
-    _check_places(examined, removed)
-    if {each.of for each in examined.damage} == {SHARED_DRAWS}:
-        _put_shared_aside(examined, say)
+    paths, of = examined.paths, {each.of for each in examined.damage}
+    _check_places(examined)
+    _put_shared_aside(examined, say)
+    if of == {SHARED_DRAWS}:
+        return 0  # the sweep has these draws as well
+    _put_aside(examined, say)
+    if of <= {REPORT, ANALYSIS, SHARED_DRAWS}:
+        finish(paths, say)
         return 0
     declared = read_json(paths.sweep_json, SWEEP)["declaration"] | {"run_root": str(paths.root)}
-    plan = make_plan(from_stored(Declaration, declared, paths.sweep_json))
-    stages = _same_stages(examined, plan)
-    finish = finish or _reporting(paths)
-    _put_aside(examined, removed, say)
-    freeze_specs(paths, stages)
-    if names and on_slurm(paths):
-        return _submit(plan, paths, names, command)
-    code = drive.again(plan, paths, names, command=command, finish=finish)
-    if code == 0:
-        _tell_other_bytes(examined, names, say)
-    return code
+    return run(from_stored(Declaration, declared, paths.sweep_json))
 
 
-def _check_places(examined: Examined, removed: Mapping[str, Iterable[str]]) -> None:
+def _check_places(examined: Examined) -> None:
     """ValueError for what cannot be mended by making it again."""
-    paths = examined.paths
+    folder = examined.paths.folder
+    foreign = {stage.name for stage in examined.stages if stage.is_foreign}
     for each in examined.damage:
+        at = Path(os.path.realpath(folder / each.name))  # of a loop of links, too
         if each.of == DECLARATION:
-            raise ValueError(f"{paths.folder / each.name} {each.fault}; nothing was moved")
-    for stage in examined.stages:
-        folder = paths.folder / stage.name
-        if stage.is_foreign:
+            raise ValueError(f"{folder / each.name} {each.fault}; nothing was moved")
+        if each.of in foreign:
             raise ValueError(
-                f"{folder} holds another stage, or one of other settings (were two folders "
-                "swapped?): put it back where it belongs, or move it away; nothing was moved"
+                f"{folder / each.of} holds another stage, or one of other settings (were two "
+                "folders swapped?): put it back where it belongs, or move it away; nothing was "
+                "moved"
             )
-        for name in removed[stage.name]:
-            if not (paths.folder / name).resolve().is_relative_to(folder.resolve()):
-                raise ValueError(
-                    f"{paths.folder / name} stands in {(paths.folder / name).resolve().parent}, "
-                    "which is not the sweep's: restore it there; nothing was moved"
-                )
-
-
-def _same_stages(examined: Examined, plan: Plan) -> list[Stage]:
-    """The damaged stages; ValueError where this version of the program would make others."""
-    damaged = {each.of for each in examined.damage}
-    by_name = {stage.name: stage for stage in plan.stages}
-    stages = []
-    for stage in examined.stages:
-        if stage.name not in damaged:
-            continue
-        planned = by_name.get(stage.name)
-        if planned is None or any(
-            getattr(planned, key) != stage.record[key] for key in ("fingerprint", "target", "kind")
-        ):
+        if each.of != SHARED_DRAWS and not at.is_relative_to((folder / each.of).resolve()):
             raise ValueError(
-                f"this version of the program would not make {stage.name} again but something else "
-                "(its recipe, a grader's version or its settings have changed since): repair with "
-                f"the version that made it (git_commit in {examined.paths.sweep_json}), or have it "
-                "made anew by `run`; nothing was moved"
+                f"{folder / each.name} stands in {at.parent}, which is not the sweep's: restore it "
+                "there; nothing was moved"
             )
-        stages.append(planned)
-    return stages
-
-
-def _put_aside(examined: Examined, removed: Mapping[str, Iterable[str]], say: Say) -> None:
-    """Under the locks of driver and stages; BlockingIOError where one is held."""
-    _put_shared_aside(examined, say)
-    paths = examined.paths
-    specs = {each.name for each in examined.damage if each.name.endswith(f"/{SPEC_FILE}")}
-    with driving(paths):
-        for stage in examined.stages:
-            stage_paths = StagePaths(paths.folder / stage.name)
-            names = sorted({*removed[stage.name], *specs & {f"{stage.name}/{SPEC_FILE}"}})
-            existing = [name for name in names if (paths.folder / name).exists()]
-            if not existing:
-                continue
-            with locked(stage_paths.lock, wait=False, what=f"stage {stage.name}"):
-                for name in existing:
-                    aside = put_aside(stage_paths, name.removeprefix(f"{stage.name}/"))
-                    say(f"moved aside {name} -> {shown(aside)}")
-        for name in sorted({each.name for each in examined.damage if each.of in VIEWED}):
-            if (paths.folder / name).exists():
-                into = paths.damaged / PurePosixPath(name).parent
-                say(f"moved aside {name} -> {shown(set_aside(paths.folder / name, into))}")
 
 
 def _put_shared_aside(examined: Examined, say: Say) -> None:
     """Under the entry's lock; BlockingIOError where somebody adds to it."""
-    paths = examined.paths
     names = [each.name for each in examined.damage if each.of == SHARED_DRAWS]
-    for entry in {SharedPaths((paths.folder / name).parent.resolve()) for name in names}:
+    entries = {(examined.paths.folder / name).parent.resolve() for name in names}
+    for entry in map(SharedPaths, sorted(entries)):
         with locked(entry.lock, wait=False, what=f"shared draws {entry.folder.name[:12]}"):
             for file in (entry.facts, *sorted(entry.folder.glob("*.parquet"))):
                 if file.exists():
-                    aside = set_aside(file, entry.damaged)
-                    say(f"moved aside {shown(file)} -> {shown(aside)}")
+                    say(f"moved aside {shown(file)} -> {shown(set_aside(file, entry.damaged))}")
 
 
-def _reporting(paths: RunPaths) -> Finish:
-    """Writes the report as it was written last, as far as its provenance can be read."""
-    try:
-        known = provenance.read(paths.folder / PROVENANCE)
-    except (OSError, ValueError):
-        known = {}
-    formats = [kind for kind, name in FILES.items() if name in known.get("files", FILES.values())]
-    rule, beside = known.get("select", LAST), known.get("compare_paper", False)
-
-    def finish(paths: RunPaths, say: Say) -> None:
-        write_report(load_results(paths), rule, formats=formats, compare_paper=beside)
-        say(f"wrote the report into {shown(paths.report)}")
-        sync(paths, say)
-
-    return finish
-
-
-def _submit(plan: Plan, paths: RunPaths, names: list[str], command: StageCommand) -> int:
-    from sweeps.slurm import drive as slurm
-
+def _put_aside(examined: Examined, say: Say) -> None:
+    """Under the locks of driver and stages; BlockingIOError where one is held."""
+    paths, stages = examined.paths, {stage.name for stage in examined.stages}
     with driving(paths):
-        exit_code = fetch_files(plan, paths, command)
-    if exit_code:
-        return exit_code
-    slurm.again(paths, names)
-    print(
-        f"`python -m sweeps follow {address(paths)}` watches it; the last job writes the report",
-        flush=True,
-    )
-    return 0
-
-
-def _tell_other_bytes(examined: Examined, names: Iterable[str], say: Say) -> None:
-    """Whether what was made again is what was recorded before."""
-    other, same = [], 0
-    for stage in (stage for stage in examined.stages if stage.name in names):
-        now = read_marker(StagePaths(examined.paths.folder / stage.name)).outputs
-        for known in compare.promised(stage):
-            output = now.get(known.name.removeprefix(f"{stage.name}/"))
-            is_same = output is not None and output.sha256 == known.sha256
-            same += is_same
-            other += [] if is_same else [known.name]
-    say(f"made again: {counted(same, 'file')} with the bytes that were recorded")
-    for name in other:
-        times = " (it holds times)" if name.endswith("/metrics.parquet") else ""
-        say(f"made again with other bytes: {name}{times}")
+        for each in examined.damage:
+            path = paths.folder / each.name
+            if each.of == SHARED_DRAWS or not os.path.lexists(path):
+                continue
+            if each.of in stages:
+                stage = StagePaths(paths.folder / each.of)
+                with locked(stage.lock, wait=False, what=f"stage {each.of}"):
+                    aside = put_aside(stage, each.name.removeprefix(f"{each.of}/"))
+            else:  # of the report or the analysis
+                aside = set_aside(path, (paths.damaged / each.name).parent)
+            say(f"moved aside {each.name} -> {shown(aside)}")

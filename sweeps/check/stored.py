@@ -13,7 +13,7 @@ from fgrpo_bench.specs.cell import to_stored
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.attempts import Note
-from fgrpo_bench.stages.digests import is_altered, is_edited
+from fgrpo_bench.stages.digests import Listed, is_altered, is_edited
 from fgrpo_bench.stages.files import readable_json, readable_record
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import Marker, is_done, is_of_last, read_marker
@@ -34,8 +34,6 @@ VIEWS = (REPORT, "MLflow")
 """What shows the results of all stages."""
 
 Standing = Literal["done", "undone", "begun again"]
-STORED = ("*.parquet", "*/*.parquet", "*/draws.json")
-"""Results in a stage's folder, for a marker that lists nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +44,7 @@ class RecordedFile:
     """Name of the stage, or REPORT."""
     name: str
     """Path from the run's folder."""
-    sha256: str
-    bytes: int | None = None
-    """None where the record does not say."""
+    listed: Listed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,21 +76,12 @@ class StoredStage:
     """Whether a process has it in hand."""
     is_foreign: bool = False
     """Whether its spec.json is whole and of another stage or other settings than the plan's."""
-    seconds: float | None = None
-    """Wall seconds that all attempts at it took; None where none was noted."""
     labels: Mapping[str, Any] = field(default_factory=dict)
     """Of a training run by its spec.json, as plan.json has them: its point_id, cell and seed."""
     source: str | None = None
     """Name of the stage whose checkpoint it took; None where it took none."""
     step: int = 0
     """Of that checkpoint."""
-    stored: tuple[str, ...] = ()
-    """Results of a stage without a marker that can be believed; paths from the run's folder."""
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether its marker cannot be believed, so that nothing says what it should hold."""
-        return self.marker is None and bool(self.faults)
 
     @property
     def name(self) -> str:
@@ -115,10 +102,6 @@ def read_stage(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]
         standing = "begun again"
     spec = readable_json(stage.spec, SPEC)
     faults += _wrong_spec(stage, spec, record, needed=marker is not None)
-    stored: list[str] = []
-    if marker is None:
-        files = (file for pattern in STORED for file in sorted(stage.folder.glob(pattern)))
-        stored = [file.relative_to(paths.folder).as_posix() for file in files]
     train_spec = TrainStageSpec(stage, spec or {})
     source = train_spec.path("source")
     is_labelled = spec is not None and _is_whole(spec) and spec["kind"] == train.NAME
@@ -130,11 +113,9 @@ def read_stage(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]
         was_done=bool(tried) and tried[-1].get("outcome") == "done",
         at_work=at_work,
         is_foreign=spec is not None and _is_whole(spec) and not _is_planned(spec, record),
-        seconds=_seconds(marker, tried),
         labels=_labels(train_spec.point) if is_labelled else {},
         source=None if source is None else os.path.normpath(f"{name}/{source}"),
         step=0 if source is None else train_spec.step,
-        stored=tuple(stored),
     )
 
 
@@ -191,13 +172,6 @@ def _is_planned(spec: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
 
 def _labels(point: SweepPoint) -> dict[str, Any]:
     return {"point_id": point.point_id, **to_stored(point.cell), "seed": point.seed}
-
-
-def _seconds(marker: Marker | None, tried: Sequence[Note]) -> float | None:
-    """Of all attempts whose ends were noted, else of the last one by its marker."""
-    noted = [note["wall_seconds"] for note in tried if note.get("wall_seconds") is not None]
-    recorded = None if marker is None else marker.wall_seconds
-    return sum(noted) if noted else recorded
 
 
 def _is_begun_again(stage: StagePaths, marker: Marker) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fgrpo_bench import engines
@@ -26,7 +26,6 @@ from sweeps import schedule
 from sweeps.commands import (
     StageCommand,
     check_installed,
-    check_interpreters,
     stage_command,
     stage_environment,
     workers,
@@ -63,45 +62,16 @@ def run(
     check_writable(paths)
     with driving(paths):
         check_conflicts(paths, plan)
-        return _make(plan, paths, plan.stages, command=command, finish=finish, freezes=True)
 
-
-def again(
-    plan: Plan,
-    paths: RunPaths,
-    names: Collection[str],
-    *,
-    command: StageCommand = stage_command,
-    finish: Finish = finish,
-) -> int:
-    """Make some stages of a frozen sweep again, whose files were moved away, and nothing else; see
-    the exit codes above. names: of stages; none of them only finishes. Raises as `run`."""
-    needed = {need for stage in plan.stages if stage.name in names for need in stage.needs}
-    stages = [stage for stage in plan.stages if stage.name in {*names, *needed}]
-    check_interpreters(plan.declaration.profile, {stage.environment for stage in stages})
-    with driving(paths):
-        return _make(plan, paths, stages, command=command, finish=finish, freezes=False)
-
-
-def _make(
-    plan: Plan,
-    paths: RunPaths,
-    stages: Sequence[Stage],
-    *,
-    command: StageCommand,
-    finish: Finish,
-    freezes: bool,
-) -> int:
-    def begin(pool: Pool) -> None:
-        if freezes:
+        def begin(pool: Pool) -> None:
             freeze(paths, plan, nothing_to_run=not pool.waiting)
-        _say_begin(plan, pool)
+            _say_begin(plan, pool)
 
-    at_once = workers(plan.declaration.profile)
-    exit_code = pooled(plan, paths, stages, command=command, workers=at_once, begin=begin)
-    if exit_code == 0:
-        finish(paths, echo)
-    return exit_code
+        at_once = workers(declaration.profile)
+        exit_code = pooled(plan, paths, plan.stages, command=command, workers=at_once, begin=begin)
+        if exit_code == 0:
+            finish(paths, echo)
+        return exit_code
 
 
 def pooled(

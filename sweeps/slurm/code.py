@@ -15,10 +15,18 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.digests import (
+    Listed,
+    Manifest,
+    as_lines,
+    differing,
+    fault_of,
+    from_lines,
+    made_manifest,
+)
 from fgrpo_bench.stages.files import now, readable_json, write_bytes, write_json, write_text
 from sweeps import REPOSITORY
 
@@ -38,19 +46,16 @@ def manifest_path(code: Path) -> Path:
 
 
 def damage(code: Path) -> dict[str, str]:
-    """What is not as it was frozen: names with `is missing` or `was changed`; empty where all is
-    whole. Where the file of digests is damaged, that alone.
+    """What is not as it was frozen, by name, as `differing`; empty where all is whole. Where the
+    file of digests is damaged, that alone.
 
     What was added is no damage: Python's caches are, and whatever a stage leaves where it runs.
     """
-    digests = _read_digests(code)
-    if digests is None:
-        return {manifest_path(code).name: _fault(manifest_path(code))}
-    return {
-        name: _fault(code / name)
-        for name, digest in digests.items()
-        if _frozen_content(code / name, digest) is None
-    }
+    manifest = _read_manifest(code)
+    if manifest is None:
+        path = manifest_path(code)
+        return {path.name: "was changed" if path.exists() else "is missing"}
+    return differing(code, manifest)
 
 
 def in_words(wrong: Mapping[str, str]) -> str:
@@ -74,8 +79,8 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
             f"the code under {repository} is {size:.0f} MB, more than the {MAX_MEGABYTES} MB that "
             f"a sweep keeps of it; ignore what is no code in .gitignore, e.g. {largest}"
         )
-    manifest = _make_manifest(repository, files)
-    target = folder / _copy_name(manifest)
+    lines = as_lines(made_manifest(repository, files))
+    target = folder / _copy_name(lines)
     if target.exists():
         mend(target, repository)
         return target
@@ -86,7 +91,7 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
             (aside / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(repository / name, aside / name)
         _record(target, repository, is_git)
-        write_text(manifest_path(target), manifest)
+        write_text(manifest_path(target), lines)
         aside.rename(target)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -95,7 +100,7 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
 
 def code_folder(folder: Path, repository: Path = REPOSITORY) -> Path:
     """Where `freeze_code` puts the code as it is now: 16 hex digits of all names and contents."""
-    return folder / _copy_name(_make_manifest(repository, _listing(repository)[1]))
+    return folder / _copy_name(as_lines(made_manifest(repository, _listing(repository)[1])))
 
 
 def mend(code: Path, repository: Path = REPOSITORY) -> dict[str, str]:
@@ -113,13 +118,11 @@ def mend(code: Path, repository: Path = REPOSITORY) -> dict[str, str]:
         return wrong
     commit = _frozen_commit(code)
     contents: dict[str, bytes] = {}
-    for name, digest in (_read_digests(code) or {}).items():
+    for name, known in (_read_manifest(code) or {}).items():
         if name not in wrong:
             continue
-        content = _frozen_content(repository / name, digest)
-        if content is None and commit is not None:
-            content = _git(repository, "show", f"{commit}:{name}")
-        if content is None or _sha256(content) != digest:
+        content = _frozen_content(repository, name, known, commit)
+        if content is None:
             raise _irreparable(code, repository, wrong)
         contents[name] = content
     for name, content in contents.items():
@@ -132,9 +135,9 @@ def mend(code: Path, repository: Path = REPOSITORY) -> dict[str, str]:
 def _mend_manifest(code: Path, repository: Path, wrong: Mapping[str, str]) -> None:
     """From the copy itself, or from a checkout that is as it was."""
     for folder, names in ((code, _files_of(code)), (repository, _listing(repository)[1])):
-        manifest = _make_manifest(folder, names)
-        if _copy_name(manifest) == code.name:
-            return write_text(manifest_path(code), manifest)
+        lines = as_lines(made_manifest(folder, names))
+        if _copy_name(lines) == code.name:
+            return write_text(manifest_path(code), lines)
     raise _irreparable(code, repository, wrong)
 
 
@@ -150,50 +153,27 @@ def _irreparable(code: Path, repository: Path, wrong: Mapping[str, str]) -> Valu
     )
 
 
-def _make_manifest(folder: Path, names: Iterable[str]) -> str:
-    """A line a file; ValueError for a name that sha256sum would have to write otherwise."""
-    lines = []
-    for name in names:
-        if "\n" in name or "\\" in name:
-            raise ValueError(
-                f"the file name {name!r} under {folder} has a line break or a backslash in it, so "
-                "the code cannot be frozen: rename it, or ignore it in .gitignore"
-            )
-        lines.append(f"{sha256_file(folder / name)}  {name}\n")
-    return "".join(lines)
+def _copy_name(lines: str) -> str:
+    return hashlib.sha256(lines.encode()).hexdigest()[:NAME_DIGITS]
 
 
-def _copy_name(manifest: str) -> str:
-    return _sha256(manifest.encode())[:NAME_DIGITS]
-
-
-def _read_digests(code: Path) -> dict[str, str] | None:
-    """By name; None where the file of digests is missing or not as it was written."""
+def _read_manifest(code: Path) -> Manifest | None:
+    """None where the file of digests is missing or not as it was written."""
     try:
         text = manifest_path(code).read_text(encoding="utf-8")
     except (OSError, ValueError):
         return None
-    if _copy_name(text) != code.name:
-        return None
-    rows = (line.partition("  ") for line in text.removesuffix("\n").split("\n"))
-    return {name: digest for digest, _, name in rows}
+    return from_lines(text) if _copy_name(text) == code.name else None
 
 
-def _frozen_content(path: Path, digest: str) -> bytes | None:
-    """What a file holds; None where it cannot be read, or is not what was frozen."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    return content if _sha256(content) == digest else None
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _fault(path: Path) -> str:
-    return "was changed" if path.exists() else "is missing"
+def _frozen_content(repository: Path, name: str, known: Listed, commit: str | None) -> bytes | None:
+    """What a frozen file held, from the checkout or the commit that it was taken from; None where
+    neither has it any more."""
+    if fault_of(repository / name, known) is None:
+        return (repository / name).read_bytes()
+    content = None if commit is None else _git(repository, "show", f"{commit}:{name}")
+    is_same = content is not None and hashlib.sha256(content).hexdigest() == known.sha256
+    return content if is_same else None
 
 
 def _frozen_commit(code: Path) -> str | None:

@@ -106,9 +106,6 @@ WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
     ("fgrpo_bench", "completion"): elsewhere("tests/sweeps/test_completion.py", "bash"),
     ("fgrpo_bench.analysis",): runs,
     ("fgrpo_bench.report", "groupsize", "--format", "csv"): runs,
-    ("fgrpo_bench.report", "check-bundle"): elsewhere(
-        "tests/report/test_bundle.py", "program = Path(check_bundle.__file__)"
-    ),
     ("fgrpo_bench.report",): parses,
     ("fgrpo_bench.report.published",): runs,
     ("fgrpo_bench.simulation",): runs_dry,
@@ -123,7 +120,7 @@ WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
 
 OTHERS: dict[tuple[str, ...], tuple[str, str]] = {
     ("source", ".venv/bin/activate"): ("Makefile", "-m venv $(@D)"),
-    ("python", "verify.py"): ("fgrpo_bench/report/exports/bundle.py", "verify.py"),
+    ("sha256sum", "--check"): ("fgrpo_bench/report/exports/bundle.py", "sha256sum --check"),
     ("make", "setup-openrlhf"): ("Makefile", "setup-openrlhf:"),
     ("make", "rehearse"): ("Makefile", "rehearse:"),
 }

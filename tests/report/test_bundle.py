@@ -1,28 +1,27 @@
-"""One archive of a sweep's results: the same report, and a check that needs Python alone."""
+"""One archive of a sweep's results: the same report, and its digests."""
 
 from __future__ import annotations
 
-import csv
-import io
+import hashlib
+import json
 import subprocess
-import sys
 import tarfile
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from fgrpo_bench import StagedDesign, pass_at_k
 from fgrpo_bench.analysis import analyse, analysed
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render
-from fgrpo_bench.report.exports import bundle, check_bundle
+from fgrpo_bench.report.exports import bundle
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.tables import PASSK, read_table, write_table
+from sweeps.cli import main as check
 from sweeps.local import drive
 from tests.support.report import copy, published_and_gated
-from tests.support.staged import DESIGN, OTHER, staged_sweep
 from tests.support.tiny_run import tiny_plan, tiny_run
 
 
@@ -42,19 +41,41 @@ def unpacked(archive, tmp_path) -> Path:
     return folder
 
 
-def checked(path: Path) -> tuple[int, str]:
-    """Exit code and words of the check, by an interpreter that sees the standard library alone."""
-    program = Path(check_bundle.__file__)
-    given = [sys.executable, "-I", "-S", str(program), str(path)]
-    done = subprocess.run(given, capture_output=True, text=True, timeout=60)
-    return done.returncode, done.stdout + done.stderr
+def checked(folder: Path, capsys) -> tuple[int, str]:
+    """Exit code and words of `sweeps check FOLDER`."""
+    code = check(["check", str(folder)])
+    said = capsys.readouterr()
+    return code, said.out + said.err
 
 
-def test_the_check_needs_python_alone(archive, unpacked):
-    for path in (archive, unpacked):
-        code, said = checked(path)
-        assert code == 0, said
-        assert "means of pass@k follow from the counts" in said
+def test_the_check_of_an_unpacked_bundle_agrees_with_sha256sum(unpacked, capsys):
+    code, said = checked(unpacked, capsys)
+    manifest = unpacked / "manifest.sha256"
+    assert code == 0 and "nothing is damaged" in said
+    assert hashlib.sha256(manifest.read_bytes()).hexdigest() in said
+    command = ["sha256sum", "--check", "--quiet", str(manifest)]
+    assert subprocess.run(command, cwd=unpacked, capture_output=True, check=True).stdout == b""
+    names = {p.relative_to(unpacked).as_posix() for p in unpacked.rglob("*") if p.is_file()}
+    listed = {line.partition("  ")[2] for line in manifest.read_text().splitlines()}
+    assert listed == names - {"manifest.sha256"}
+    assert check(["check", str(unpacked), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"] == len(listed)
+
+
+@pytest.mark.slow
+def test_an_unpacked_bundle_is_verified_to_what_was_left_out(unpacked, capsys):
+    (report,) = unpacked.glob("runs/*/*/*/report")
+    assert main(["--verify", str(report)]) == 0
+    said = capsys.readouterr().out
+    assert "every number computed again, none differs" in said
+    assert "not looked at: what the bundle was packed without: " in said
+    (passk,) = list(unpacked.glob("runs/*/*/*/grpo-n4-*/eval/*/*/*/passk.parquet"))[:1]
+    table = read_table(passk, PASSK)
+    write_table(passk, table.with_columns(pass_at_k=pl.col("pass_at_k") / 2), PASSK)
+    assert main(["--verify", str(report / "results.csv")]) == 1
+    said = capsys.readouterr().out
+    assert "passk.parquet: was changed" in said
+    assert "pass@k is not what the stored grades give" in said
 
 
 def test_the_same_report_comes_from_the_unpacked_runs(unpacked, reported):
@@ -103,44 +124,40 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
-def test_every_edit_is_named(unpacked):
-    with (unpacked / "counts.csv").open() as file:
-        row = next(row for row in csv.DictReader(file) if int(row["n_correct"]))
-    counts = ",".join([row["problem_id"], row["n_drawn"], row["n_scored"]])
-    edit(unpacked / "counts.csv", f"{counts},{row['n_correct']}", f"{counts},0")
+def test_every_edit_is_named(unpacked, capsys):
     (spec,) = unpacked.glob("runs/*/*/*/sweep.json")
     edit(spec, "smoke", "smog")
     (table,) = unpacked.glob("runs/*/*/*/report/report.md")
     table.unlink()
-    (unpacked / "more.txt").write_text("x")
-    code, said = checked(unpacked)
+    (unpacked / "more.txt\x1b").write_text("x")
+    outside = "0" * 64 + "  ../../outside\n"
+    manifest = unpacked / "manifest.sha256"
+    manifest.write_text(manifest.read_text() + outside)
+    code, said = checked(unpacked, capsys)
     assert code == 1
     for line in (
-        "counts.csv: was changed after the bundle was made",
-        "sweep.json: was changed after the bundle was made",
+        "sweep.json: was changed",
         "report/report.md: is missing",
-        "more.txt: is not of this bundle",
-        f"estimates.csv: {row['benchmark']}, {row['cell']}",
-        "from the counts",
+        r"more.txt\x1b: is not of this bundle",
+        "../../outside: leads out of the folder",
     ):
         assert line in said
 
 
-def test_what_is_no_bundle_is_an_error_in_a_line(tmp_path):
-    garbage = tmp_path / "x.tar.gz"
-    garbage.write_bytes(b"garbage")
-    with tarfile.open(tmp_path / "link.tar.gz", "w:gz") as packed:
-        member = tarfile.TarInfo("x/manifest.json")
-        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        packed.addfile(member, io.BytesIO())
-    for path in (garbage, tmp_path / "link.tar.gz"):
-        code, said = checked(path)
-        assert code == 1
-        assert said.startswith("error: ")
-        assert "Traceback" not in said
+def test_what_is_no_bundle_is_refused_with_what_to_give(unpacked, tmp_path, capsys):
+    other = tmp_path / "other"
+    other.mkdir()
+    code, said = checked(other, capsys)
+    assert code == 2 and "manifest.sha256 does not exist: give the name of a sweep, or" in said
+    for content in (b"garbage", b"\xff", ("0" * 64 + " *x\n").encode()):
+        (unpacked / "manifest.sha256").write_bytes(content)
+        code, said = checked(unpacked, capsys)
+        assert code == 2 and "holds no list of digests" in said and said.startswith("error: ")
+    assert check(["check", str(unpacked), "--repair"]) == 2
+    assert "unpack its archive again" in capsys.readouterr().err
 
 
-def test_no_text_of_a_gated_benchmark_is_packed(tmp_path):
+def test_no_text_of_a_gated_benchmark_is_packed(tmp_path, capsys):
     results = published_and_gated(tmp_path / "runs")
     left_out = bundle.pack(analysed(results), tmp_path / "nine.tar.gz", name="nine", draws=True)
     (said,) = left_out
@@ -149,42 +166,6 @@ def test_no_text_of_a_gated_benchmark_is_packed(tmp_path):
         names = packed.getnames()
     assert any(name.endswith("gpqa/passk.parquet") for name in names)
     assert not any("gpqa/grades" in name or "gpqa/draws.parquet" in name for name in names)
-    assert checked(tmp_path / "nine.tar.gz")[0] == 0
-
-
-def test_means_of_draws_that_stop_follow_from_the_counts_too(tmp_path):
-    results = staged_sweep(tmp_path / "runs")
-    bundle.pack(analysed(results), tmp_path / "staged.tar.gz", name="staged", draws=False)
-    code, said = checked(tmp_path / "staged.tar.gz")
-    assert code == 0, said
-
-
-@pytest.mark.parametrize("design", [DESIGN, OTHER, StagedDesign(stages=(3, 5, 9), enough=3)])
-def test_the_checks_pass_at_k_is_that_of_the_package(design):
-    drawn, correct = design.ends()
-    for n, c in zip(drawn.tolist(), correct.tolist(), strict=True):
-        for k in range(1, design.stages[-1] + 1):
-            ours = design.pass_at_k(n_drawn=n, n_correct=c, k=k)
-            none = (0,) * len(design.stages)
-            checks = check_bundle.pass_at_k(design.stages, design.enough, n, n, c, none, k)
-            assert float(checks) == pytest.approx(ours, abs=1e-12)
-    assert check_bundle.pass_at_k((), 0, 8, 8, 3, (), 2) == Fraction(9, 14)
-    assert pass_at_k(n_samples=8, n_correct=3, k=2) == pytest.approx(9 / 14)
-
-
-@pytest.mark.parametrize("n_unscored", [(1, 0, 0), (0, 1, 0), (1, 1, 2)])
-def test_it_is_so_with_draws_that_could_not_be_judged(n_unscored):
-    lost = [sum(n_unscored[: i + 1]) for i in range(3)]
-    for stage, n in enumerate(DESIGN.stages):
-        own = [*n_unscored[: stage + 1], *([0] * (2 - stage))]
-        for c in range(n - lost[stage] + 1):
-            for k in range(1, 9):
-                try:
-                    ours = DESIGN.pass_at_k(n_drawn=n, n_correct=c, k=k, n_unscored=own)
-                except ValueError:
-                    continue  # the design cannot end so
-                given = (DESIGN.stages, DESIGN.enough, n, n - sum(own), c, own, k)
-                checks = check_bundle.pass_at_k(*given)
-                assert (checks is None) == (ours != ours)
-                if checks is not None:
-                    assert float(checks) == pytest.approx(ours, abs=1e-12)
+    with tarfile.open(tmp_path / "nine.tar.gz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    assert checked(tmp_path / "nine", capsys)[0] == 0

@@ -50,7 +50,7 @@ def test_a_number_that_was_edited_by_hand_is_named_with_its_line(results, capsys
     file.write_text("".join([header, first.replace("0.", "0.9", 1), *rest]))
     assert main(["--verify", str(file)]) == 1
     said = capsys.readouterr().out
-    assert "results.csv: was changed after the report was built" in said
+    assert "results.csv: was changed since the report was built" in said
     row = "results.csv, line 2, row method Base, k 1, column pass_at_k: has '0.9"
     assert row in said and "computed again '0." in said
 
@@ -62,7 +62,7 @@ def test_grades_that_changed_are_named_and_what_follows_from_them(results):
     ).differences
     point = results.points[-1].point_id
     assert any(
-        line.endswith("grades.countdown-1.parquet: changed since the report was built")
+        line.endswith("grades.countdown-1.parquet: was changed since the report was built")
         for line in found
     )
     assert f"{point}, countdown: pass@k is not what the stored grades give" in found
@@ -115,7 +115,7 @@ def test_an_earlier_checkpoint_is_verified_as_the_last_one_is(tmp_path):
     first, last = point.checkpoints
     change_an_outcome(point.at(first).evaluate.benchmark("countdown").grades("countdown-1"))
     changed, wrong = verify(file, root=tmp_path, regrade=False).differences
-    assert changed.endswith("changed since the report was built")
+    assert changed.endswith("was changed since the report was built")
     said = f"{point.point_id} at step {first.step}, countdown: pass@k is not what the stored"
     assert wrong.startswith(said) and first.step < last.step
 

@@ -168,7 +168,7 @@ REASON = pl.lit("for another reason")
     [
         (edit_text("coverage-countdown.svg", bytes.lower), "table.tex", "svg: was changed"),
         (replace_svg, "table.tex", "coverage-countdown.svg: was changed"),
-        (remove(svg), "table.tex", "coverage-countdown.svg: is gone"),
+        (remove(svg), "table.tex", "coverage-countdown.svg: is missing"),
         (edit_text("plane-countdown.pdf", lambda b: b + b"%"), "table.tex", "pdf: was changed"),
         (
             edit_text("plane-countdown.pdf", lambda b: b + b"%", forged=True),
@@ -207,10 +207,14 @@ REASON = pl.lit("for another reason")
             "results.csv",
             "grades.countdown-1.parquet: is not what the marker of its stage has",
         ),
-        (edit_table(draws, DRAWS, response=pl.lit("1+2")), "results.csv", "draws.parquet: changed"),
-        (remove(draws), "results.csv", "draws.parquet: is gone"),
-        (swap_draws, "results.csv", "draws.parquet: changed"),
-        (edit_table(draws, DRAWS, seed=OTHER_SEEDS), "results.csv", "draws.parquet: changed"),
+        (
+            edit_table(draws, DRAWS, response=pl.lit("1+2")),
+            "results.csv",
+            "draws.parquet: was changed",
+        ),
+        (remove(draws), "results.csv", "draws.parquet: is missing"),
+        (swap_draws, "results.csv", "draws.parquet: was changed"),
+        (edit_table(draws, DRAWS, seed=OTHER_SEEDS), "results.csv", "draws.parquet: was changed"),
         (
             edit_table(draws, DRAWS, seed=OTHER_SEEDS, forged=True),
             "results.csv",
@@ -219,10 +223,10 @@ REASON = pl.lit("for another reason")
         (
             edit_table(metrics, METRICS, loss=pl.col("loss") + 1),
             "table.tex",
-            "metrics.parquet: changed",
+            "metrics.parquet: was changed",
         ),
-        (remove(metrics), "table.tex", "metrics.parquet: is gone"),
-        (edit_weights, "results.csv", "model.safetensors: changed since the report was built"),
+        (remove(metrics), "table.tex", "metrics.parquet: is missing"),
+        (edit_weights, "results.csv", "model.safetensors: was changed since the report was built"),
         (edit_a_digest_of_the_marker, "results.csv", "safetensors: is not what the marker"),
         (edit_the_cost_in_a_marker, "results.csv", "DONE.json: was changed after its stage"),
         (edit_declared("sweep.json", family_at_32), "report.md", f"sweep.json: {SEALED}"),

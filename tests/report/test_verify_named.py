@@ -240,15 +240,14 @@ def test_an_edited_frame_is_named_by_row_and_column(planted, tmp_path):
     other = pl.when(this).then(0.5).otherwise("p").alias("p")
     frame.with_columns(other).write_parquet(path)
     changed, named = found(results, "results.csv")
-    assert changed == "analysis/comparisons.parquet: was changed after the analysis was stored"
+    since = "since the analysis was stored"
+    assert changed == f"analysis/comparisons.parquet: was changed {since}"
     where = "comparisons.parquet, row k 8, group GRPO N=8, focal weight against none, name gamma=1"
     assert f"{where}, column p: has 0.5, computed again " in named
     frame[1:].write_parquet(path)
     assert any("the number of rows: has " in line for line in found(results, "results.csv"))
     path.unlink()
-    assert found(results, "results.csv") == [
-        f"{changed.partition(':')[0]}: is gone or cannot be read"
-    ]
+    assert found(results, "results.csv") == [f"{changed.partition(':')[0]}: is missing {since}"]
 
 
 def test_edited_facts_of_an_analysis_are_found_and_one_of_other_results_is_not_looked_at(

@@ -11,7 +11,7 @@ from fgrpo_bench.stages.paths import RunPaths
 from sweeps.check.examine import Examined, examine
 from sweeps.check.repair import repair
 from sweeps.check.stored import REPORT
-from sweeps.slurm import decide, drive, submissions, tick
+from sweeps.slurm import decide, drive, submissions
 from tests.slurm.running import POINT, fake_until, hold, start_fake
 from tests.support.fake_stage import fake_command
 from tests.support.ticking import all_done
@@ -39,9 +39,9 @@ def test_a_damaged_result_is_made_again_by_one_job(
     before, sent = result.read_bytes(), set(submissions.read(paths.submissions).batches)
     result.write_bytes(before.replace(b"8", b"9", 1))
     assert damaged(paths) == [f"{POINT}/result.json"]
-    monkeypatch.setattr(drive, "tick", partial(tick.tick, command=fake_command))
     monkeypatch.setattr(decide, "GRACE_SECONDS", 0.0)
-    assert repair(look(paths), say=print, command=fake_command) == 0
+    run = partial(drive.run, command=fake_command)
+    assert repair(look(paths), say=print, run=run) == 0
     fake_until(paths, all_done)
     assert damaged(paths) == [] and result.read_bytes() == before
     history = submissions.read(paths.submissions)

@@ -116,7 +116,7 @@ def test_a_whole_sweep_has_exit_code_0_and_every_result_was_compared(
     outputs = sum(len(read_json(marker)["outputs"]) for marker in markers)
     report = len(list(shared.report.iterdir())) - 1  # provenance.json has the others' digests
     assert told["files"] == outputs + report + len(FRAMES) and len(markers) == 4
-    assert (told["damaged"], told["undone"], told["unrecorded"]) == ([], [], [])
+    assert (told["damaged"], told["undone"]) == ([], [])
     assert (told["of_no_stage_of_the_plan"], told["in_no_record"]) == ([], [])
 
 
@@ -128,9 +128,9 @@ def test_damage_has_exit_code_1_and_comes_with_what_rests_on_it_and_what_it_took
     assert main(["check", "smoke", f"run_root={whole.root}"]) == 1
     said = capsys.readouterr().out
     assert f"{RECORDED[0]}: has 5 bytes instead of" in said
-    assert "report/plane-countdown.svg: has other content than was recorded" in said
+    assert "report/plane-countdown.svg: was changed" in said
     assert f"on {TRAIN} rest {TRAIN}/eval/" in said and "/step-00004, report, MLflow" in said
-    assert f"to be made again: 1 stage (train {TRAIN}, at most " in said
+    assert f"to be made again: 1 stage (train {TRAIN}) and the report" in said
     assert f"check smoke experiment=countdown-tiny version=v1 run_root={whole.root} --" in said
 
 
@@ -156,6 +156,22 @@ def test_a_marker_without_its_own_digest_or_of_another_stage_is_damaged(whole: R
     assert faults(whole)[name] == "is of another stage, or of other settings"
     done.write_text("[]")
     assert faults(whole)[name] == "cannot be read as a completion marker"
+
+
+def test_what_a_damaged_marker_lists_is_compared_with_the_reports_provenance(
+    whole: RunPaths,
+) -> None:
+    (done,) = whole.folder.glob(f"{TRAIN}/eval/*/*/DONE.json")
+    passk = one(whole, f"{TRAIN}/eval/*/*/countdown/passk.parquet")
+    passk.write_bytes(passk.read_bytes() + b"\0")
+    name = passk.relative_to(whole.folder).as_posix()
+    marker = read_json(done)
+    without = sealed({key: marker[key] for key in marker if key not in ("outputs", SEAL)})
+    for content in (b"[]", json.dumps(without).encode(), None):
+        done.write_bytes(content) if content else done.unlink()
+        said = faults(whole)
+        assert said.pop(done.relative_to(whole.folder).as_posix())
+        assert said == {name: "was changed"}
 
 
 def test_results_of_other_weights_than_stand_there_are_damaged(whole: RunPaths) -> None:
@@ -192,7 +208,7 @@ def test_a_file_that_the_disk_does_not_give_is_damage_and_no_end(
             raise OSError(5, "Input/output error")
         return sha256_file(path)
 
-    monkeypatch.setattr("sweeps.check.examine.sha256_file", read)
+    monkeypatch.setattr("fgrpo_bench.stages.digests.sha256_file", read)
     assert faults(whole) == {f"{TRAIN}/metrics.parquet": "cannot be read: Input/output error"}
 
 

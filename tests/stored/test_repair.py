@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,15 @@ from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import link_whole, read_json, write_json
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.markers import Marker, rewritten
+from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths
-from sweeps.check.compare import resting, to_remove
+from sweeps.check.compare import resting
 from sweeps.check.examine import Examined, examine
 from sweeps.check.findings import findings, render
 from sweeps.check.repair import repair
 from sweeps.check.stored import ANALYSIS, REPORT, SHARED_DRAWS, Damage, StoredStage
-from sweeps.commands import stage_command
+from sweeps.cli import main
+from sweeps.commands import StageCommand, stage_command
 from sweeps.local import drive
 
 TRAIN = "grpo-n4-g0-s11"
@@ -62,7 +64,12 @@ def results(paths: RunPaths) -> dict[str, bytes]:
 
 
 def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeps.check.repair.sync", lambda paths, say: None)
+    monkeypatch.setattr("sweeps.reporting.sync", lambda paths, say: None)
+
+
+def repaired(paths: RunPaths, command: StageCommand = stage_command) -> int:
+    """The exit code of `check --repair`, with these commands of stages."""
+    return repair(look(paths), say=print, run=partial(drive.run, command=command))
 
 
 def flip(path: Path) -> bytes:
@@ -112,7 +119,7 @@ def test_damaged_shared_draws_are_moved_aside_and_nothing_is_made_again(
     examined = replace(examined, damage=(damage,))
     assert "moves these draws aside" in render(findings(examined))
     before = results(paths)
-    assert repair(examined, say=print) == 0
+    assert repair(examined, say=print, run=drive.run) == 0
     assert results(paths) == before and not entry.facts.exists() and not file.exists()
     assert len(list(entry.damaged.iterdir())) == 2 and "moved aside" in capsys.readouterr().out
     assert {each.name for each in look(paths).damage} == report
@@ -138,33 +145,32 @@ def test_pass_at_k_and_a_figure_are_made_again_and_nothing_else(
         commands.append(kind)
         return stage_command(kind, folder, profile, environment)
 
-    assert repair(look(paths), say=print, command=command) == 0
+    assert repaired(paths, command) == 0
     assert commands == ["evaluate"]
     assert results(paths) == before and look(paths).damage == ()
     assert {path: path.stat().st_mtime_ns for path in untouched} == untouched
     aside = evaluation(paths).damaged / "countdown" / "passk.parquet"
     assert (aside.read_bytes(), (paths.damaged / "report" / figure.name).read_bytes()) == damaged
-    said = capsys.readouterr().out
-    assert "made again: 4 files with the bytes that were recorded" in said
+    assert f"moved aside {table.relative_to(paths.folder)} -> " in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_a_report_alone_is_written_as_it_was_asked_for(
+def test_a_report_and_a_spec_are_written_again_by_the_command_and_no_stage_is_run(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_mlflow(monkeypatch)
     before = results(paths)
-    for name in ("report.html", "report.md"):  # as `--format latex,csv` leaves none of them
-        (paths.report / name).unlink()
-    from fgrpo_bench.report.build import write_report
-    from fgrpo_bench.results import load_results
-
-    write_report(load_results(paths), formats=("latex", "csv"))
     (paths.report / "table.tex").write_text("edited")
-    assert repair(look(paths), say=print) == 0
+    (paths.report / "report.md").unlink()
+    (paths.report / "report.md").symlink_to("report.md")
+    paths.point(TRAIN).spec.write_text("{}")
+    notes = sorted(paths.folder.rglob("attempt-*"))
+    assert main(["check", "smoke", "--repair", f"run_root={paths.root}"]) == 0
     assert results(paths) == before and look(paths).damage == ()
-    assert not (paths.report / "report.md").exists()
+    assert sorted(paths.folder.rglob("attempt-*")) == notes
     assert (paths.damaged / "report" / "table.tex").read_text() == "edited"
+    assert (paths.damaged / "report" / "report.md").is_symlink()
+    assert (paths.point(TRAIN).damaged / "spec.json").read_text() == "{}"
 
 
 @pytest.mark.slow
@@ -178,28 +184,11 @@ def test_weights_draws_and_a_marker_come_out_with_the_same_bytes(
     flip(evaluation(paths).benchmark("countdown").draws)
     warmup = paths.warmup(11)
     warmup.done.write_text("[]")
-    assert repair(look(paths), say=print) == 0
+    assert repaired(paths) == 0
     assert results(paths) == before and look(paths).damage == ()
     aside = paths.point(TRAIN).damaged / "checkpoints" / "step-00004" / "model.safetensors"
     assert aside.read_bytes() == damaged
     assert (warmup.damaged / "DONE.json").read_text() == "[]"
-    said = capsys.readouterr().out
-    assert "made again with other bytes: grpo-n4-g0-s11/metrics.parquet (it holds times)" in said
-
-
-@pytest.mark.slow
-def test_a_spec_alone_is_written_again_and_no_stage_is_run(
-    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    no_mlflow(monkeypatch)
-    before = results(paths)
-    paths.point(TRAIN).spec.write_text("{}")
-
-    def command(kind, folder, profile, environment):
-        raise AssertionError(f"{kind} was run")
-
-    assert repair(look(paths), say=print, command=command) == 0
-    assert results(paths) == before and look(paths).damage == ()
 
 
 @pytest.mark.parametrize("name", ["comparisons.parquet", "analysis.json"])
@@ -210,7 +199,7 @@ def test_a_damaged_frame_is_moved_aside_and_computed_again(
     before = results(paths)
     damaged = flip(paths.analysis / name)
     assert [each.of for each in look(paths).damage] == [ANALYSIS]
-    assert repair(look(paths), say=print) == 0
+    assert repaired(paths) == 0
     assert results(paths) == before and look(paths).damage == ()
     assert (paths.damaged / "analysis" / name).read_bytes() == damaged
 
@@ -218,13 +207,13 @@ def test_a_damaged_frame_is_moved_aside_and_computed_again(
 def refused(found: Examined, *words: str) -> None:
     before = sorted(found.paths.folder.rglob("*"))
     with pytest.raises((ValueError, BlockingIOError)) as error:
-        repair(found, say=print)
+        repair(found, say=print, run=drive.run)
     assert all(word in str(error.value) for word in words), error.value
     assert sorted(found.paths.folder.rglob("*")) == before
 
 
 def test_what_cannot_be_mended_by_making_it_again_is_refused_and_nothing_is_moved(
-    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
+    paths: RunPaths,
 ) -> None:
     flip(evaluation(paths).benchmark("countdown").passk)
     with locked(paths.driver_lock, wait=False, what="a driver"):
@@ -233,9 +222,6 @@ def test_what_cannot_be_mended_by_making_it_again_is_refused_and_nothing_is_move
     paths.sweep_json.write_text("[]")
     refused(look(paths), "sweep.json cannot be read", "`run` writes it again", "nothing was moved")
     paths.sweep_json.write_bytes(declaration)
-    monkeypatch.setattr("fgrpo_bench.kinds.evaluate.grader_version", lambda name: f"{name}-9")
-    refused(look(paths), "would not make", "/step-00004 again", "git_commit", "nothing was moved")
-    monkeypatch.undo()
     shutil.copy(paths.warmup(11).spec, paths.point(TRAIN).spec)
     refused(look(paths), TRAIN, "were two folders swapped?", "nothing was moved")
 
@@ -252,10 +238,9 @@ def test_a_model_that_stands_elsewhere_is_its_owners_to_restore(
     refused(look(paths), str(elsewhere), "restore it there", "nothing was moved")
 
 
-def stage(name: str, kind: str, *needs: str, files: tuple[str, ...] = ()) -> StoredStage:
-    outputs = {file: {"bytes": 1, "sha256": file} for file in files}
+def stage(name: str, kind: str, *needs: str) -> StoredStage:
     record = {"name": name, "kind": kind, "needs": list(needs)}
-    return StoredStage(record=record, standing="done", marker={"outputs": outputs}, faults=())
+    return StoredStage(record=record, standing="done", marker={"outputs": {}}, faults=())
 
 
 def test_everything_that_follows_from_a_damaged_stage_rests_on_it() -> None:
@@ -272,15 +257,6 @@ def test_everything_that_follows_from_a_damaged_stage_rests_on_it() -> None:
     assert base == {"_warmup/s1": ["a", "b", "a/eval", "report", "MLflow"]}
 
 
-def test_without_a_list_of_files_the_marker_leaves_too_and_training_leaves_its_metrics() -> None:
-    marker = Marker(fingerprint="f", target={}, outputs={})
-    training = replace(stage("t", "train"), marker=marker, stored=("t/metrics.parquet",))
-    damage = [Damage(of="t", name="t/checkpoints/step-00001/model.safetensors", fault="")]
-    assert to_remove(training, damage) == [
-        *("t/DONE.json", "t/checkpoints/step-00001/model.safetensors", "t/metrics.parquet")
-    ]
-
-
 def test_a_repair_that_fails_has_the_exit_code_of_a_run(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,5 +264,5 @@ def test_a_repair_that_fails_has_the_exit_code_of_a_run(
     no_mlflow(monkeypatch)
     flip(evaluation(paths).benchmark("countdown").passk)
     failing = ["false"]
-    assert repair(look(paths), say=print, command=lambda *_: failing) == 1
+    assert repaired(paths, command=lambda *_: failing) == 1
     assert len(look(paths).damage) == 1

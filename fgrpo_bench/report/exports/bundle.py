@@ -1,9 +1,9 @@
 """`python -m fgrpo_bench.report bundle <sweep>`: a sweep's results as one archive.
 
 It holds declaration, plan, the specs and markers of all stages, counts, grades, analysis and
-report, with a digest of every file, and on request the draws. Unpacked, its folder `runs` is a
-folder of runs that report, dashboard and `fgrpo_bench.analysis.load` read; verify.py in it checks
-it with nothing but Python (fgrpo_bench.report.exports.check_bundle).
+report, on request the draws, and the digest of every file as `sha256sum --check` reads them.
+Unpacked, its folder `runs` is a folder of runs that report, dashboard and
+`fgrpo_bench.analysis.load` read; `python -m sweeps check` compares it with its digests.
 """
 
 from __future__ import annotations
@@ -11,46 +11,44 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import json
 import sys
 import tarfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
-
-import polars as pl
+from typing import IO
 
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.likelihood import stages as likelihood_stages
-from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.analysis.store import folder_of
 from fgrpo_bench.commandline import Parser
 from fgrpo_bench.report.build import write_report
-from fgrpo_bench.report.exports import check_bundle
-from fgrpo_bench.report.exports.check_bundle import COUNTS, ESTIMATES, MANIFEST
 from fgrpo_bench.report.provenance import evaluated, graded
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.runs import add_run_options, choose_run
 from fgrpo_bench.specs.dataset import withheld
+from fgrpo_bench.stages.digests import MANIFEST_FILE, Listed, as_lines, made_manifest
 from fgrpo_bench.stages.files import write_whole
 
 EXAMPLES = """\
 examples:
   python -m fgrpo_bench.report bundle groupsize
   python -m fgrpo_bench.report bundle groupsize --draws --out groupsize.tar.gz
-  python -m fgrpo_bench.report check-bundle groupsize.tar.gz
+
+others, who have unpacked it:
+  python -m sweeps check groupsize-countdown-v1
 """
 README = """\
 Results of the sweep {sweep} ({experiment}, {version}), made by fgrpo-bench {program}.
 
-python verify.py    checks every file, and every mean pass@k from the counts
-counts.csv          draws and correct ones, a row a problem and checkpoint
-estimates.csv       mean pass@k with intervals, a row a cell and k
-runs/               specs, markers, grades, analysis and report; where fgrpo-bench is installed,
-                    python -m fgrpo_bench.report {sweep} --root runs   makes the report from them
+runs/              specs, markers, counts, grades, analysis and report
+manifest.sha256    the digest of every other file: sha256sum --check manifest.sha256
+
+In a checkout of fgrpo-bench, FOLDER being this one:
+python -m sweeps check FOLDER    the same, and what was added
+python -m fgrpo_bench.report --verify FOLDER/{report}    every number from the grades
+python -m fgrpo_bench.report {sweep} --root FOLDER/runs    the report again
 
 The weights are not in it.{left_out}
 """
@@ -60,8 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     """Exit code 0, or 1 with a line on standard error."""
     parser = Parser(
         prog="python -m fgrpo_bench.report bundle",
-        description="Pack a sweep's results into one archive that verify.py in it checks with "
-        "nothing but Python.",
+        description="Pack a sweep's results into one archive with the digest of every file.",
         epilog=EXAMPLES,
     )
     parser.add_argument("sweep", help="name of the sweep, e.g. groupsize")
@@ -98,35 +95,19 @@ def pack(analysis: Analysis, out: Path, *, name: str, draws: bool) -> tuple[str,
     name: of the folder in it. draws: whether draws with their texts are in it. ValueError where
     nothing is evaluated yet.
     """
-    results = analysis.results
+    paths = analysis.results.paths
     left_out: list[str] = []
-    stored = {each.relative_to(results.paths.root).as_posix(): each
-              for each in _stored(analysis, draws=draws, left_out=left_out)}  # fmt: skip
-    designs, counts = _counts(analysis)
-    if counts.is_empty():
+    names = {each.relative_to(paths.root).as_posix()
+             for each in _stored(analysis, draws=draws, left_out=left_out)}  # fmt: skip
+    if not any(graded(analysis.results)):
         raise ValueError(
-            f"{results.paths.folder} has no complete evaluation to pack: `python -m sweeps status "
-            f"{results.paths.sweep}` says what is missing"
+            f"{paths.folder} has no complete evaluation to pack: `python -m sweeps status "
+            f"{paths.sweep}` says what is missing"
         )
-    contents = {
-        COUNTS: counts.write_csv().encode(),
-        ESTIMATES: _estimates(analysis).write_csv().encode(),
-        "verify.py": Path(check_bundle.__file__).read_bytes(),
-        "README.txt": _readme(results, left_out).encode(),
-    }
-    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    for path, source in stored.items():
-        with source.open("rb") as file:
-            digests[f"runs/{path}"] = hashlib.file_digest(file, "sha256").hexdigest()
-    manifest = {
-        "program": f"fgrpo-bench {__version__}",
-        "rule": analysis.rule,
-        "designs": designs,
-        "averages": {name: list(of) for name, of in analysis.averages.items()},
-        "left_out": left_out,
-        "files": dict(sorted(digests.items())),
-    }
-    contents = {MANIFEST: (json.dumps(manifest, indent=1) + "\n").encode()} | contents
+    readme = _readme(analysis.results, left_out).encode()
+    manifest = {f"runs/{path}": k for path, k in made_manifest(paths.root, sorted(names)).items()}
+    manifest["README.txt"] = Listed(sha256=hashlib.sha256(readme).hexdigest())
+    contents = {MANIFEST_FILE: as_lines(manifest).encode(), "README.txt": readme}
 
     def write(aside: Path) -> None:
         with (
@@ -136,7 +117,8 @@ def pack(analysis: Analysis, out: Path, *, name: str, draws: bool) -> tuple[str,
         ):
             for path, content in contents.items():
                 _add(archive, f"{name}/{path}", io.BytesIO(content), len(content))
-            for path, source in sorted(stored.items()):
+            for path in sorted(names):
+                source = paths.root / path
                 with source.open("rb") as file:
                     _add(archive, f"{name}/runs/{path}", file, source.stat().st_size)
 
@@ -167,12 +149,13 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
     gated = set()
     for point, benchmark, version in graded(results):
         of = point.evaluate.benchmark(benchmark)
-        yield from _existing(of.passk, of.manifest)
+        versions = (version, *point.beside(benchmark).values())
+        yield from _existing(of.passk, of.manifest, *map(of.also_passk, versions[1:]))
         spec = point.evaluation_spec()
         if withheld((spec.former | spec.benchmarks).get(benchmark)):
             gated.add(benchmark)
             continue
-        yield from _existing(of.grades(version), *([of.draws] if draws else []))
+        yield from _existing(*map(of.grades, versions), *([of.draws] if draws else []))
     left_out += [
         f"grades and draws of {name}: a gated benchmark, whose publisher asks that none of its "
         "text is shown to others"
@@ -186,49 +169,6 @@ def _existing(*paths: Path) -> Iterator[Path]:
     return (path for path in paths if path.exists())
 
 
-def _counts(analysis: Analysis) -> tuple[dict[str, Any], pl.DataFrame]:
-    """Designs by their name in the table, and a row a problem and checkpoint that stands for a run:
-    the counts that its pass@k follows from."""
-    designs: dict[str, Any] = {}
-    parts = []
-    steps = dict(analysis.cells.select("cell", "step").iter_rows())
-    for point in analysis.results.points:
-        for benchmark in analysis.results.benchmarks:
-            if point.results_on(benchmark) is None:
-                continue
-            cell, asked = key_of_cell(point.cell), point.asked()
-            if asked.design is not None:
-                designs[asked.words] = asdict(asked.design)
-            table = point.passk(benchmark).unique("problem_id").sort("problem_id")
-            parts.append(
-                table.with_columns(n_drawn=asked.n_drawn)
-                .drop_nulls("n_drawn")
-                .select(
-                    pl.lit(benchmark).alias("benchmark"),
-                    pl.lit(cell).alias("cell"),
-                    pl.lit(steps[cell]).alias("step"),
-                    pl.lit(point.seed).alias("seed"),
-                    "problem_id",
-                    "n_drawn",
-                    "n_scored",
-                    "n_correct",
-                    pl.col("n_unscored").cast(pl.List(pl.String)).list.join(" "),
-                    pl.lit(asked.words if asked.design else None, pl.String).alias("design"),
-                )
-            )
-    if not parts:
-        return designs, pl.DataFrame()
-    used = analysis.problems.select("benchmark", "cell", "seed", "problem_id")
-    counts = pl.concat(parts).join(used, on=used.columns, how="semi", maintain_order="left")
-    return designs, counts
-
-
-def _estimates(analysis: Analysis) -> pl.DataFrame:
-    columns = ["column", "cell", "step", "k", "seeds", "n_problems", "mean", "low", "high"]
-    seeds = pl.col("seeds").cast(pl.List(pl.String)).list.join(" ")
-    return analysis.estimates.filter("is_chosen").select(columns).with_columns(seeds)
-
-
 def _readme(results: SweepResults, left_out: Sequence[str]) -> str:
     paths = results.paths
     return README.format(
@@ -236,5 +176,6 @@ def _readme(results: SweepResults, left_out: Sequence[str]) -> str:
         experiment=paths.experiment,
         version=paths.version,
         program=__version__,
+        report=f"runs/{paths.report.relative_to(paths.root).as_posix()}",
         left_out="".join(f"\nLeft out: {line}." for line in left_out),
     )
