@@ -174,7 +174,7 @@ def evaluated_twice(model: Path, root: Path, engine: Engine) -> list[dict[str, A
             bar=None,
         )
         stored = read_json(paths.benchmark("countdown").manifest)
-        told.append({"marker": facts, "stored": stored, "engines": len(started)})
+        told.append({"marker": facts.as_json(), "stored": stored, "engines": len(started)})
     return told
 
 
