@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from fgrpo_bench import registry
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.draws import CanaryRecord, CanarySummary, DrawsRecord
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import BenchmarkPaths
 
@@ -80,21 +81,20 @@ def _responses(draw: Sampler, wanted: Sequence[SampleRequest]) -> list[str]:
     return [by_problem[each.problem.problem_id] for each in wanted if each.draw == 0]
 
 
-def summary(canaries: Sequence[Canaries]) -> dict[str, Any]:
-    """For a file: digests of the responses, and the mean log-probability, nats a token (None where
-    no text has two tokens). Engines that agree have the digest of one."""
+def summary(canaries: Sequence[Canaries]) -> CanarySummary:
+    """For a file; engines that agree have the digest of one."""
     nats = [value for each in canaries for value in each.log_probs]
-    return {
-        "alone": fingerprint(list(dict.fromkeys(each.alone for each in canaries)))[:DIGEST],
-        "batch": fingerprint(list(dict.fromkeys(each.batch for each in canaries)))[:DIGEST],
-        "log_prob": round(float(np.mean(nats)), DIGITS) if nats else None,
-    }
+    return CanarySummary(
+        alone=fingerprint(list(dict.fromkeys(each.alone for each in canaries)))[:DIGEST],
+        batch=fingerprint(list(dict.fromkeys(each.batch for each in canaries)))[:DIGEST],
+        log_prob=round(float(np.mean(nats)), DIGITS) if nats else None,
+    )
 
 
 class Session:
     """The draws that one engine makes on a benchmark at a stretch, with the canaries around them.
 
-    manifest: what the draws belong to (shapes.MANIFEST). It gets the engine, and the last of its
+    manifest: what the draws belong to. It gets the engine, and the last of its
     `canaries`, which lacks `end`, `draws` and `tokens` where the session was killed. start: starts
     the engine; called, and canaries drawn, only if a draw is missing.
     """
@@ -102,7 +102,7 @@ class Session:
     def __init__(
         self,
         paths: BenchmarkPaths,
-        manifest: dict[str, Any],
+        manifest: DrawsRecord,
         problems: Sequence[Problem],
         start: Callable[[], Engine],
     ) -> None:
@@ -112,8 +112,8 @@ class Session:
         self._paths, self._problems, self._start = paths, problems, start
         self._engine: Engine | None = None
         has_draws = paths.draws.exists() or paths.shards.exists()
-        self._former = manifest.get("canaries", []) if has_draws else []  # else of lost draws
-        self._record: dict[str, Any] = {}
+        self._former = manifest.canaries if has_draws else ()  # else of lost draws
+        self._record: CanaryRecord | None = None
         self._draws = self._tokens = 0
         self._begun = 0.0
 
@@ -122,14 +122,14 @@ class Session:
         self._engine = self._start()
         self._begun = time.monotonic()
         seen = self._engine.canaries(self._problems)
-        self.manifest = self.manifest | {"engine": self._engine.facts} | registry.record()
+        self.manifest = replace(self.manifest, engine=self._engine.facts, **registry.record())
         self._write(
-            {
-                "engine": self._engine.facts,
-                "texts": fingerprint(list(seen[0].tokens))[:DIGEST],
-                "log_probs": [round(value, DIGITS) for value in seen[0].log_probs],
-                "start": summary(seen),
-            }
+            CanaryRecord(
+                engine=self._engine.facts,
+                texts=fingerprint(list(seen[0].tokens))[:DIGEST],
+                log_probs=tuple(round(value, DIGITS) for value in seen[0].log_probs),
+                start=summary(seen),
+            )
         )
         if "batch_invariant" in self._engine.facts and any(x.alone != x.batch for x in seen):
             print(
@@ -147,21 +147,21 @@ class Session:
 
     def end(self) -> None:
         """All draws are made; says where the engine is no longer what it was."""
-        if self._engine is None:
+        if self._engine is None or self._record is None:
             return
-        start, end = self._record["start"], summary(self._engine.canaries(self._problems))
-        self._write(self._record | {"end": end, "draws": self._draws, "tokens": self._tokens})
+        start, end = self._record.start, summary(self._engine.canaries(self._problems))
+        self._write(replace(self._record, end=end, draws=self._draws, tokens=self._tokens))
         self.draw_seconds = (time.monotonic() - self._begun) / max(self._draws, 1)
-        if end["alone"] != start["alone"]:
+        if end.alone != start.alone:
             print(
                 f"{self._paths.folder.name}: the same seeds gave other canaries after these draws "
                 "than before them, so the engine has changed meanwhile or does not compute alike "
-                f"twice; mean log-probability of the same texts, nats a token: {start['log_prob']} "
-                f"before, {end['log_prob']} after ({self._paths.manifest})",
+                f"twice; mean log-probability of the same texts, nats a token: {start.log_prob} "
+                f"before, {end.log_prob} after ({self._paths.manifest})",
                 flush=True,
             )
 
-    def _write(self, record: dict[str, Any]) -> None:
+    def _write(self, record: CanaryRecord) -> None:
         self._record = record
-        self.manifest = self.manifest | {"canaries": [*self._former, record]}
-        write_json(self._paths.manifest, self.manifest)
+        self.manifest = replace(self.manifest, canaries=(*self._former, record))
+        write_json(self._paths.manifest, self.manifest.as_json())

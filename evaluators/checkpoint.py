@@ -11,7 +11,7 @@ from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import Frozen, trained_with
 from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import now, read_json, write_json
-from fgrpo_bench.stages.markers import read_marker, write_marker
+from fgrpo_bench.stages.markers import Marker, read_marker, write_marker
 from fgrpo_bench.stages.paths import StagePaths
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -112,7 +112,7 @@ def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
     """
     sha256 = weights_sha256(folder)
     if paths.done.exists():
-        known = read_marker(paths).get("weights_sha256")
+        known = read_marker(paths).weights_sha256
         if known != sha256:
             raise ValueError(
                 f"{paths.folder} belongs to weights with sha256 {known}, but those of {named} have "
@@ -123,10 +123,12 @@ def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
             link(folder, paths)
         return sha256
     link(folder, paths)
-    mark = {"fingerprint": fingerprint({"weights_sha256": sha256}), "target": {}}
-    write_json(paths.spec, {"kind": "checkpoint", **mark, "path": named})
-    facts = {"outputs": {}, "step": 0, "weights_sha256": sha256, "finished": now()}
-    write_marker(paths, mark | facts)
+    mark = fingerprint({"weights_sha256": sha256})
+    write_json(paths.spec, {"kind": "checkpoint", "fingerprint": mark, "target": {}, "path": named})
+    marker = Marker(
+        fingerprint=mark, target={}, finished=now(), outputs={}, step=0, weights_sha256=sha256
+    )
+    write_marker(paths, marker)
     return sha256
 
 

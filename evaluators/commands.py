@@ -11,6 +11,7 @@ from typing import Any
 from fgrpo_bench.runs import default_root
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.shapes import SPEC
 from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 
@@ -48,7 +49,7 @@ def plan_command(parser: argparse.ArgumentParser, options: argparse.Namespace) -
     return EXIT_DONE
 
 
-def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> dict[str, Any]:
+def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> Record:
     import torch
 
     from evaluators.evaluate import Bar, evaluate
@@ -70,8 +71,9 @@ def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> d
     if spec["kind"] != "evaluate":
         from evaluators.rare import collect, rescore
 
-        work = collect if spec["kind"] == "rare" else rescore
-        return work(spec, run, device=options.device, placement=placement)
+        if spec["kind"] == "rare":
+            return collect(spec, run, device=options.device, placement=placement)
+        return rescore(spec, run, device=options.device, placement=placement)
     bar = Bar() if options.bar else None
     try:
         return evaluate(spec, run, device=options.device, placement=placement, bar=bar)

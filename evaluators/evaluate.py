@@ -20,9 +20,10 @@ from evaluators.resume import check_manifest, clear_draws, clear_tables, with_de
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws
 from fgrpo_bench.benchmarks import graders_of, load_problems
-from fgrpo_bench.kinds.evaluate import Spec
+from fgrpo_bench.kinds.evaluate import EvaluationFacts, EvaluationMarker, Spec
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import Placement
+from fgrpo_bench.stages.draws import CanaryRecord
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import PASSK, write_table
@@ -35,7 +36,7 @@ def evaluate(
     device: str,
     placement: Placement | None,
     bar: Bar | None,
-) -> dict[str, Any]:
+) -> EvaluationFacts:
     """Run an evaluation stage; returns facts for its completion marker.
 
     content: of its spec.json. bar: shows the progress in place of lines; None prints lines.
@@ -57,15 +58,16 @@ def evaluate(
     adopted: dict[str, int] = {}
     adopted_seconds: dict[str, float] = {}
     graded: dict[str, dict[str, Any]] = {}
-    canaries: dict[str, list[dict[str, Any]]] = {}
+    canaries: dict[str, tuple[CanaryRecord, ...]] = {}
     facts: dict[str, Any] = {}
+    former = None if run.former is None else EvaluationMarker.parsed(run.former.as_json())
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, asked.settings["task"], spec.data(name))
         clear_draws(paths, run.recorded)
         clear_tables(paths)
         manifest = check_manifest(paths, problems, asked.sha256, spec.mark(name))
-        manifest = with_former(paths, manifest, run.former, name)
+        manifest = with_former(paths, manifest, former, name)
         manifest = with_design(paths, manifest, evaluation)
         with GradeWorkers(problems, workers=grade_workers()) as workers:
             layers = [
@@ -116,11 +118,11 @@ def evaluate(
                     shared=shared,
                 )
                 session.end()
-                manifest = session.manifest | shared.publish(
+                manifest = shared.publish(
                     paths.draws, draws, session.manifest, session.draw_seconds
                 )
             if shared.is_open:
-                write_json(paths.manifest, manifest)
+                write_json(paths.manifest, manifest.as_json())
             if shared.n_taken:
                 adopted[name] = shared.n_taken
                 if (seconds := shared.taken_seconds) is not None:
@@ -134,18 +136,18 @@ def evaluate(
                 write_table(at, table, PASSK)
                 run.leave(paths.grades(layer.version), at)
             run.leave(paths.manifest, paths.draws)
-            canaries[name] = manifest.get("canaries", [])
+            canaries[name] = manifest.canaries
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
-    return {
-        "step": spec.step,
-        "weights_sha256": asked.sha256,
-        "draws_made": draws_made,
-        "draws_adopted": adopted,
-        "adopted_seconds": adopted_seconds,
-        "grading": graded,
-        "engine": facts,
-        "canaries": canaries,
-    }
+    return EvaluationFacts(
+        step=spec.step,
+        weights_sha256=asked.sha256,
+        draws_made=draws_made,
+        draws_adopted=adopted,
+        adopted_seconds=adopted_seconds,
+        grading=graded,
+        engine=facts,
+        canaries=canaries,
+    )
 
 
 class Bar:

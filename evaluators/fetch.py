@@ -9,14 +9,14 @@ import argparse
 import sys
 from pathlib import Path
 
+from fgrpo_bench.data import DatasetLock
 from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.runs import default_root
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
-from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.files import read_record, write_json
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.paths import DataPaths, StagePaths, shared_data
-from fgrpo_bench.stages.shapes import LOCK
 
 EXAMPLES = """examples:
   python -m evaluators fetch                    what there is, and what of it is fetched
@@ -124,8 +124,7 @@ def _state(root: Path, benchmark: BenchmarkSpec) -> str:
         return "in hand"
     if not stage.done.exists():
         return "-"
-    lock = read_json(DataPaths(folder).lock, LOCK)
-    if "source" not in lock or "result" not in lock:
+    lock = read_record(DataPaths(folder).lock, DatasetLock)
+    if lock.source is None or lock.result is None:
         return "damaged"
-    source = lock["source"]
-    return f"{lock['result']['rows']} rows of {source.get('revision', source['sha256'])[:12]}"
+    return f"{lock.result.rows} rows of {(lock.source.revision or lock.source.sha256)[:12]}"

@@ -21,8 +21,9 @@ from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import check_name, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.files import now, write_json
-from fgrpo_bench.stages.markers import described, write_marker
+from fgrpo_bench.stages.markers import Marker, described, write_marker
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.tables import DRAWS, write_table
 
@@ -78,15 +79,10 @@ def import_file(
     write_table(stored.paths.draws, draws, DRAWS)
     engine = {"engine": "imported", "file": path.name, "sha256": sha256}
     prompts = fingerprint([[p.problem_id, p.prompt] for p in problems])
-    write_json(
-        stored.paths.manifest,
-        {
-            "fingerprint": mark,
-            "weights_sha256": None,
-            "prompts_sha256": prompts,
-            "engine": engine,
-        },
+    manifest = DrawsRecord(
+        fingerprint=mark, weights_sha256=None, prompts_sha256=prompts, engine=engine
     )
+    write_json(stored.paths.manifest, manifest.as_json())
     return stored
 
 
@@ -98,9 +94,13 @@ def conclude(stored: Stored) -> None:
         version = grader_version(grader)
         own = grader == benchmark.grader
         files += [paths.grades(version), paths.passk if own else paths.also_passk(version)]
-    facts = {"fingerprint": stored.spec.fingerprint, "target": stored.spec.value("target")}
-    outputs = described(stored.stage, files)
-    write_marker(stored.stage, facts | {"finished": now(), "outputs": outputs})
+    marker = Marker(
+        fingerprint=stored.spec.fingerprint,
+        target=stored.spec.value("target"),
+        finished=now(),
+        outputs=described(stored.stage, files),
+    )
+    write_marker(stored.stage, marker)
 
 
 def table(rows: list[tuple[Any, ...]]) -> pl.DataFrame:

@@ -42,7 +42,7 @@ from fgrpo_bench.tasks import make_task
 
 def collect(
     content: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
-) -> dict[str, Any]:
+) -> rare.RareFacts:
     """Run a stage `rare`; returns facts for its marker."""
     spec = rare.Spec(run.paths, content)
     asked = SamplingTarget.of(spec, step=0, device=device, placement=placement)
@@ -85,20 +85,20 @@ def collect(
     kept = rarest(table.with_columns(pl.Series("nll", nll, pl.Float64)), spec.share)
     write_table(run.paths.trajectories, kept.select(list(TRAJECTORIES)), TRAJECTORIES)
     run.leave(run.paths.trajectories, paths.draws, paths.grades(grading.version))
-    return {
-        "weights_sha256": asked.sha256,
-        "n_draws": len(draws),
-        "n_correct": len(correct),
-        "n_rare": len(kept),
-        "nll_correct": float(nll.mean()) if len(nll) else None,
-        "nll_rare": kept["nll"].mean(),
-    }
+    return rare.RareFacts(
+        weights_sha256=asked.sha256,
+        n_draws=len(draws),
+        n_correct=len(correct),
+        n_rare=len(kept),
+        nll_correct=float(nll.mean()) if len(nll) else None,
+        nll_rare=_mean(kept["nll"]),
+    )
 
 
 def rescore(
     content: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
-) -> dict[str, Any]:
-    """Run a stage `likelihood`; returns facts for its marker, delta_nll None for an empty set."""
+) -> likelihood.LikelihoodFacts:
+    """Run a stage `likelihood`; returns facts for its marker."""
     spec = likelihood.Spec(run.paths, content)
     asked = SamplingTarget.of(spec, step=spec.step, device=device, placement=placement)
     (benchmark,) = asked.evaluation.benchmarks.values()
@@ -110,13 +110,20 @@ def rescore(
     )
     write_table(run.paths.likelihoods, scored, LIKELIHOODS)
     run.leave(run.paths.likelihoods)
-    return {
-        "step": spec.step,
-        "weights_sha256": asked.sha256,
-        "set_sha256": sha256_file(trajectories),
-        "n_rare": len(table),
-        "delta_nll": scored["delta_nll"].mean(),
-    }
+    return likelihood.LikelihoodFacts(
+        step=spec.step,
+        weights_sha256=asked.sha256,
+        set_sha256=sha256_file(trajectories),
+        n_rare=len(table),
+        delta_nll=_mean(scored["delta_nll"]),
+    )
+
+
+def _mean(column: pl.Series) -> float | None:
+    """None of nothing."""
+    mean = column.mean()
+    assert mean is None or isinstance(mean, float)
+    return mean
 
 
 def training_problems(spec: rare.Spec, benchmark: BenchmarkSpec, *, seed: int) -> list[Problem]:

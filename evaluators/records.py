@@ -16,7 +16,7 @@ from fgrpo_bench.kinds.evaluate import Draws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import EvalSpec, Placement
 from fgrpo_bench.stages.digests import check_weights, weights_sha256
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.markers import read_marker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +45,11 @@ class SamplingTarget:
         cls, spec: Draws, *, step: int, device: str, placement: Placement | None
     ) -> SamplingTarget:
         """That of a stage's spec; step: of the checkpoint, by which its marker may know it."""
-        folder, made_by = spec.source.checkpoint(step), read_json(spec.source.done)
-        last = made_by["step"] == step  # of the others the digest is taken at the first draw
+        folder, made_by = spec.source.checkpoint(step), read_marker(spec.source)
+        recorded = made_by.weights_sha256 if made_by.step == step else None
         return cls(
             folder=folder,
-            sha256=made_by["weights_sha256"] if last else weights_sha256(folder),
+            sha256=recorded or weights_sha256(folder),  # of others it is taken at the first draw
             evaluation=spec.evaluation,
             settings=spec.settings,
             device=device,

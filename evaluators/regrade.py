@@ -102,7 +102,7 @@ def _mark(stored: Stored, grader: str, written: list[Path], *, lacking: int) -> 
     problems the design asks for more draws; then it covers no target, so that they are made."""
     if not stored.stage.done.exists():
         return
-    target = read_marker(stored.stage)["target"]
+    target = read_marker(stored.stage).target
     if grader in graders_of(stored.benchmark):
         name = stored.benchmark.name
         key = name if grader == stored.benchmark.grader else f"{name}/{grader}"

@@ -8,18 +8,19 @@ that is moved aside keeps its content under a name that nothing reads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.kinds.evaluate import EvaluationMarker
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import EvalSpec, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import now, read_json, set_aside, write_json
+from fgrpo_bench.stages.draws import Design, DesignedSince, DrawsRecord
+from fgrpo_bench.stages.files import now, read_record, set_aside, write_json
 from fgrpo_bench.stages.paths import BenchmarkPaths
-from fgrpo_bench.stages.shapes import MANIFEST
 from fgrpo_bench.tables import DRAWS, GRADES, read_table
 
 Recorded = Callable[[Path], str | None]
@@ -32,7 +33,7 @@ def clear_draws(paths: BenchmarkPaths, recorded: Recorded) -> None:
     without draws.json that are not what the marker recorded."""
     if paths.manifest.exists():
         try:
-            read_json(paths.manifest, MANIFEST)
+            read_record(paths.manifest, DrawsRecord)
         except ValueError as error:
             _set_aside(paths.manifest, paths.damaged, str(error))
     if paths.manifest.exists():
@@ -61,24 +62,25 @@ def clear_tables(paths: BenchmarkPaths) -> None:
 
 def check_manifest(
     paths: BenchmarkPaths, problems: list[Problem], sha256: str, mark: str
-) -> dict[str, Any]:
+) -> DrawsRecord:
     """What the draws belong to; written before the first draw, compared before every later one.
 
     Raises ValueError where draws of other weights, prompts or settings stand at this address.
     """
-    wanted = {
-        "fingerprint": mark,
-        "weights_sha256": sha256,
-        "prompts_sha256": fingerprint([[p.problem_id, p.prompt] for p in problems]),
-    }
+    wanted = DrawsRecord(
+        fingerprint=mark,
+        weights_sha256=sha256,
+        prompts_sha256=fingerprint([[p.problem_id, p.prompt] for p in problems]),
+    )
     if not paths.manifest.exists():
-        write_json(paths.manifest, wanted)
+        write_json(paths.manifest, wanted.as_json())
         return wanted
-    manifest: dict[str, Any] = read_json(paths.manifest, MANIFEST)
-    for field, value in wanted.items():
-        if manifest.get(field) != value:
+    manifest = read_record(paths.manifest, DrawsRecord)
+    stored = manifest.as_json()
+    for field, value in wanted.as_json().items():
+        if stored[field] != value:
             raise ValueError(
-                f"{paths.folder} holds draws with {field} {manifest.get(field)}, but this "
+                f"{paths.folder} holds draws with {field} {stored[field]}, but this "
                 f"evaluation has {value}: draws of different origin are never mixed; move that "
                 "folder away, or bump `version`"
             )
@@ -86,33 +88,36 @@ def check_manifest(
 
 
 def with_former(
-    paths: BenchmarkPaths, manifest: dict[str, Any], former: dict[str, Any], name: str
-) -> dict[str, Any]:
+    paths: BenchmarkPaths, manifest: DrawsRecord, former: EvaluationMarker | None, name: str
+) -> DrawsRecord:
     """What the draws belong to, with what an earlier marker of the evaluation knows of the engine
     that made them, where it lacks that."""
-    known = {"engine": former.get("engine"), "canaries": former.get("canaries", {}).get(name)}
-    lacking = {field: each for field, each in known.items() if each and field not in manifest}
-    if lacking:
-        manifest = manifest | lacking
-        write_json(paths.manifest, manifest)
-    return manifest
+    if former is None:
+        return manifest
+    whole = replace(
+        manifest,
+        engine=manifest.engine or former.engine or None,
+        canaries=manifest.canaries or former.canaries_on(name),
+    )
+    if whole != manifest:
+        write_json(paths.manifest, whole.as_json())
+    return whole
 
 
-def with_design(
-    paths: BenchmarkPaths, manifest: dict[str, Any], evaluation: EvalSpec
-) -> dict[str, Any]:
+def with_design(paths: BenchmarkPaths, manifest: DrawsRecord, evaluation: EvalSpec) -> DrawsRecord:
     """What the draws belong to, with the design at the end of its list of designs, which has none
     as long as all draws were made: pass@k is exact for one that was chosen before any grade was
     seen."""
-    design, designs = evaluation.design and to_dict(evaluation.design), manifest.get("designs", [])
+    asked, designs = evaluation.design, manifest.designs
+    design = None if asked is None else Design.parsed(to_dict(asked))
     if not designs and paths.draws.exists():
-        designs = [{"since": None, "n_samples": None, "design": None}]
-    if design == (designs[-1]["design"] if designs else None):
+        designs = (DesignedSince(since=None, n_samples=None, design=None),)
+    if design == (designs[-1].design if designs else None):
         return manifest
     since = now() if designs else None
-    own = {"since": since, "n_samples": evaluation.n_samples, "design": design}
-    manifest = manifest | {"designs": [*designs, own]}
-    write_json(paths.manifest, manifest)
+    own = DesignedSince(since=since, n_samples=evaluation.n_samples, design=design)
+    manifest = replace(manifest, designs=(*designs, own))
+    write_json(paths.manifest, manifest.as_json())
     return manifest
 
 

@@ -12,8 +12,9 @@ entry that cannot be read is moved aside, and what it held is made again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +25,22 @@ from fgrpo_bench.data.model import PATTERNS
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
 from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file
-from fgrpo_bench.stages.files import link_whole, now, read_json, set_aside, write_json
+from fgrpo_bench.stages.draws import (
+    CanaryRecord,
+    DrawsRecord,
+    MadeBy,
+    SharedOrigin,
+    SharedRecord,
+)
+from fgrpo_bench.stages.files import link_whole, now, read_record, set_aside, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import SharedPaths, StagePaths
-from fgrpo_bench.stages.shapes import SHARED
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.tables import DRAWS, read_table, write_table
 
 VARIABLE = "FGRPO_DRAWS"
 """Names the folder of all entries; without it nothing is shared."""
 KEY = ["problem_id", "draw"]
-MADE_WITH: dict[str, Any] = {"engine": {}, "canaries": []}
-"""What draws.json says of the engine that made draws, and what stands there where it does not."""
 
 
 def identity(asked: SamplingTarget, benchmark: str, problems: Sequence[Problem]) -> dict[str, Any]:
@@ -75,7 +80,7 @@ class SharedDraws:
         self._paths = None if root is None else SharedPaths(root / self.digest)
         self._made_of, self._stopped = made_of, stopped
         self._stage = os.path.relpath(stage, root.parent) if root is not None else str(stage)
-        self._facts: dict[str, Any] | None = None
+        self._facts: SharedRecord | None = None
         self._draws = DRAWS.to_frame()
         self._stack = ExitStack()
 
@@ -133,71 +138,85 @@ class SharedDraws:
     def taken_seconds(self) -> float | None:
         """Wall time that the draws from here took where they were made; None where nobody recorded
         it."""
-        makers = (self._facts or {}).get("made_by", [])
-        recorded = [each for each in makers if each.get("draw_seconds") is not None]
+        recorded = [
+            (each.draws, each.draw_seconds)
+            for each in self._makers
+            if each.draw_seconds is not None
+        ]
         if not recorded:
             return None
-        seconds = sum(each["draws"] * each["draw_seconds"] for each in recorded)
-        return float(self.n_taken * seconds / sum(each["draws"] for each in recorded))
+        seconds = sum(draws * draw_seconds for draws, draw_seconds in recorded)
+        return float(self.n_taken * seconds / sum(draws for draws, _ in recorded))
+
+    @property
+    def _makers(self) -> tuple[MadeBy, ...]:
+        return () if self._facts is None else self._facts.made_by
 
     def publish(
         self,
         path: Path,
         table: pl.DataFrame,
-        manifest: Mapping[str, Any],
+        manifest: DrawsRecord,
         draw_seconds: float | None = None,
-    ) -> dict[str, Any]:
-        """Let others have the draws of an evaluation, all of them; returns what its manifest says
-        of them, nothing where `fetch` was not called.
+    ) -> DrawsRecord:
+        """Let others have the draws of an evaluation, all of them; returns its manifest with what
+        there is to say of them, the same where `fetch` was not called.
 
         path: of the table, which becomes another name of the shared file where they are the same.
         manifest: with the engine that made the evaluation's own draws, if it made any.
         draw_seconds: wall time of one of these; None where nobody measured it.
         """
         if self._paths is None or not self.is_open:
-            return {}
-        others = (self._facts or {}).get("made_by", [])
+            return manifest
+        others = self._makers
         new = table.join(self._draws, on=KEY, how="anti")
-        before = manifest.get("shared", {"adopted": 0, "made_by": []})
-        told: dict[str, Any] = {
-            "shared": {
-                "digest": self.digest,
-                "adopted": min(before["adopted"] + self.n_taken, len(table)),
-                "made_by": before["made_by"],
-            }
-        }
+        before = manifest.shared or SharedOrigin(digest=self.digest, adopted=0, made_by=())
+        shared = SharedOrigin(
+            digest=self.digest,
+            adopted=min(before.adopted + self.n_taken, len(table)),
+            made_by=before.made_by,
+        )
+        told = replace(manifest, shared=shared)
         if self.n_taken:
-            makers = told["shared"]["made_by"] = list(dict.fromkeys(o["stage"] for o in others))
+            makers = tuple(dict.fromkeys(each.stage for each in others))
             print(
                 f"{path.parent.name}: {self.n_taken:,} of {len(table):,} draws were made by "
                 f"{', '.join(makers)} ({self._paths.folder})",
                 flush=True,
             )
-            told["engine"] = max(others, key=lambda each: each["draws"])["engine"]
-            told |= {"engine": manifest["engine"]} if "engine" in manifest else {}
-            told["canaries"] = _each_once(
-                [record for each in others for record in each["canaries"]]
-                + manifest.get("canaries", [])
+            told = replace(
+                told,
+                shared=replace(shared, made_by=makers),
+                engine=manifest.engine or max(others, key=lambda each: each.draws).engine or None,
+                canaries=_each_once(
+                    [record for each in others for record in each.canaries]
+                    + list(manifest.canaries)
+                ),
             )
         try:
             if len(new):
-                own = {"stage": self._stage, "draws": len(new), "time": now()}
-                own["draw_seconds"] = draw_seconds
-                own |= {name: manifest.get(name, empty) for name, empty in MADE_WITH.items()}
-                self._store(self._paths, path, table, [*others, own])
+                own = MadeBy(
+                    stage=self._stage,
+                    draws=len(new),
+                    time=now(),
+                    draw_seconds=draw_seconds,
+                    engine=manifest.engine or {},
+                    canaries=manifest.canaries,
+                )
+                self._store(self._paths, path, table, (*others, own))
             elif self._facts is not None and table.equals(self._draws):
-                link_whole(path, self._paths.draws(self._facts["sha256"]))
+                link_whole(path, self._paths.draws(self._facts.sha256))
         except OSError as error:
             print(f"the draws are stored, but not shared: {error}", flush=True)
         return told
 
-    def _read(self, paths: SharedPaths, seeds: Seeds) -> tuple[dict[str, Any], pl.DataFrame]:
+    def _read(self, paths: SharedPaths, seeds: Seeds) -> tuple[SharedRecord, pl.DataFrame]:
         """OSError or ValueError where the entry is not what it says that it is."""
-        facts: dict[str, Any] = read_json(paths.facts, SHARED)
-        if is_altered(facts) or fingerprint(facts["identity"]) != paths.folder.name:
+        facts = read_record(paths.facts, SharedRecord)
+        if is_altered(facts.as_json()) or fingerprint(facts.identity) != paths.folder.name:
             raise ValueError(f"{paths.facts} was changed, or is of other draws")
-        file = paths.draws(facts["sha256"])
-        if sha256_file(file) != facts["sha256"]:
+        file = paths.draws(facts.sha256)
+        if sha256_file(file) != facts.sha256:
             raise ValueError(f"{file} has other content than {paths.facts.name} says")
         draws = read_table(file, DRAWS)
         wanted = pl.DataFrame(
@@ -210,7 +229,7 @@ class SharedDraws:
         return facts, draws
 
     def _store(
-        self, paths: SharedPaths, path: Path, table: pl.DataFrame, made_by: list[dict[str, Any]]
+        self, paths: SharedPaths, path: Path, table: pl.DataFrame, made_by: tuple[MadeBy, ...]
     ) -> None:
         """Store the draws that are there and those of a table, which is the file `path`."""
         both = pl.concat([self._draws, table]).unique(KEY, keep="first").sort(KEY)
@@ -222,9 +241,14 @@ class SharedDraws:
             write_table(whole, both, DRAWS)
             sha256 = sha256_file(whole)
             whole.replace(paths.draws(sha256))
-        size = paths.draws(sha256).stat().st_size
-        facts = {"identity": self._made_of, "n_draws": len(both), "bytes": size, "sha256": sha256}
-        write_json(paths.facts, sealed(facts | {"made_by": made_by}))
+        facts = SharedRecord(
+            identity=self._made_of,
+            n_draws=len(both),
+            bytes=paths.draws(sha256).stat().st_size,
+            sha256=sha256,
+            made_by=made_by,
+        )
+        write_json(paths.facts, sealed(facts.as_json()))
         for file in paths.folder.glob("*.parquet"):
             if file != paths.draws(sha256):
                 file.unlink()
@@ -234,5 +258,5 @@ class SharedDraws:
             raise Stopped("another evaluation makes the same draws; what was drawn is saved")
 
 
-def _each_once(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [record for number, record in enumerate(records) if record not in records[:number]]
+def _each_once(records: Sequence[CanaryRecord]) -> tuple[CanaryRecord, ...]:
+    return tuple(each for number, each in enumerate(records) if each not in records[:number])

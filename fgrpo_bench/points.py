@@ -7,14 +7,15 @@ from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.kinds.evaluate import EvaluationMarker, read_spec, stopping
 from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
-from fgrpo_bench.kinds.evaluate import read_spec, stopping
 from fgrpo_bench.specs import Cell
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.draws import DrawsRecord
+from fgrpo_bench.stages.files import read_record
 from fgrpo_bench.stages.journal import read_lines
-from fgrpo_bench.stages.markers import refuse_foreign, stands
+from fgrpo_bench.stages.markers import read_marker_of, refuse_foreign, stands
 from fgrpo_bench.stages.paths import BenchmarkPaths, StagePaths
-from fgrpo_bench.stages.shapes import EVALUATED, MANIFEST, NUMBER, STEP_ROW, misfit
+from fgrpo_bench.stages.shapes import NUMBER, STEP_ROW, misfit
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import METRICS, PASSK, metrics_table, read_table
 
@@ -115,8 +116,8 @@ class PointResult:
         if not self.is_evaluated or not paths.passk.exists():
             return None
         if paths.manifest.exists():
-            facts = read_json(paths.manifest, MANIFEST)
-            refuse_foreign(paths.manifest, facts, fingerprint=self.evaluate_fingerprint)
+            said = read_record(paths.manifest, DrawsRecord).fingerprint
+            refuse_foreign(paths.manifest, said, fingerprint=self.evaluate_fingerprint)
         return paths
 
     def metrics(self) -> pl.DataFrame:
@@ -136,7 +137,7 @@ class PointResult:
         if not self.is_evaluated:
             return {}
         of = self.evaluate.benchmark(benchmark)
-        graders = self.evaluated()["target"]["graders"]
+        graders = self.evaluated().asked.graders
         parts = {key.partition("/"): version for key, version in graders.items()}
         return {
             grader: version
@@ -149,21 +150,21 @@ class PointResult:
         version = self.beside(benchmark)[grader]
         return read_table(self.evaluate.benchmark(benchmark).also_passk(version), PASSK)
 
-    def evaluated(self) -> dict[str, Any]:
-        """The marker of the evaluation (shapes.EVALUATED)."""
-        marker: dict[str, Any] = read_json(self.evaluate.done, EVALUATED)
-        return marker
+    def evaluated(self) -> EvaluationMarker:
+        """The marker of the evaluation."""
+        return read_marker_of(EvaluationMarker, self.evaluate)
 
     def asked(self) -> Asked:
         """The draws that the stored pass@k is of."""
-        target = self.evaluated()["target"]
-        design = stopping(target.get("design"), self.evaluate.done)
-        return Asked(n_samples=int(target["n_samples"]), design=design)
+        asked = self.evaluated().asked
+        design = None if asked.design is None else asked.design.as_json()
+        return Asked(n_samples=asked.n_samples, design=stopping(design, self.evaluate.done))
 
     def has_new_design(self, benchmark: str) -> bool:
         """Whether another design was asked for when draws were there already, so that it may have
         been chosen by their grades; False where it was not recorded."""
-        return len(self._manifest(benchmark).get("designs", ())) > 1
+        manifest = self._manifest(benchmark)
+        return manifest is not None and len(manifest.designs) > 1
 
     def evaluation_spec(self) -> EvaluationSpec:
         """What the evaluation computes."""
@@ -171,13 +172,13 @@ class PointResult:
 
     def engine(self, benchmark: str) -> dict[str, Any] | None:
         """Fingerprint of the engine that made the draws; None where it was not recorded."""
-        return self._manifest(benchmark).get("engine") or None
+        manifest = self._manifest(benchmark)
+        return None if manifest is None else manifest.engine
 
-    def _manifest(self, benchmark: str) -> dict[str, Any]:
-        """Of the evaluation's draws (shapes.MANIFEST); empty where there is none."""
+    def _manifest(self, benchmark: str) -> DrawsRecord | None:
+        """Of the evaluation's draws; None where there is none."""
         path = self.evaluate.benchmark(benchmark).manifest
-        manifest: dict[str, Any] = read_json(path, MANIFEST) if path.exists() else {}
-        return manifest
+        return read_record(path, DrawsRecord) if path.exists() else None
 
 
 def metrics_so_far(stage: StagePaths) -> pl.DataFrame:

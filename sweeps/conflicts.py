@@ -13,10 +13,10 @@ from fgrpo_bench.kinds import Stage, train
 from fgrpo_bench.specs.fingerprint import differences
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.digests import is_altered
-from fgrpo_bench.stages.files import read_json, readable_json
+from fgrpo_bench.stages.files import read_json, readable_json, readable_record
+from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import check_format
-from fgrpo_bench.stages.shapes import MARKER
 from fgrpo_bench.stages.states import read_progress
 from fgrpo_bench.stats.selection import saved_steps
 from sweeps.plan import Plan
@@ -98,15 +98,14 @@ def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
 
 def _reached(stage: StagePaths) -> int:
     """The step that a run has got to; 0 where nothing tells."""
-    marker = readable_json(stage.done, MARKER)
-    progress = (marker or {}) if stage.done.exists() else read_progress(stage)
-    return int(progress.get("step", 0))
+    told = readable_record(stage.done, Marker) if stage.done.exists() else read_progress(stage)
+    return told.step or 0 if told is not None else 0
 
 
 def _weights_sha256(base: StagePaths) -> str | None:
     """Of a base model; None where it is not there, or its marker is damaged and it will be made."""
-    marker = readable_json(base.done, MARKER)
-    return None if marker is None else marker.get("weights_sha256")
+    marker = readable_record(base.done, Marker)
+    return None if marker is None else marker.weights_sha256
 
 
 def _clashes(paths: StagePaths, stage: Stage) -> list[str]:

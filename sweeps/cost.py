@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from fgrpo_bench import engines
 from fgrpo_bench.kinds import KINDS, Stage, evaluate, flops
@@ -73,10 +73,13 @@ def _for_gpus(plan: Plan, stages: list[Stage]) -> list[Stage]:
     return [stage for stage in stages if engines.environment(stage.environment).is_placed]
 
 
-def _took(paths: RunPaths, stage: Stage, field: str) -> float | None:
+def _took(
+    paths: RunPaths, stage: Stage, field: Literal["wall_seconds", "cpu_seconds"]
+) -> float | None:
     """What a done stage's marker says of its time; None where it says nothing."""
     marker = read_marker(StagePaths(paths.folder / stage.name))
-    return undivided(marker, marker[field]) if field in marker else None
+    seconds: float | None = getattr(marker, field)
+    return None if seconds is None else undivided(marker, seconds)
 
 
 def _on_processors(plan: Plan, stages: list[Stage]) -> int:

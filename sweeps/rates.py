@@ -1,7 +1,7 @@
 """How fast a model draws and trains on a GPU: assumed until `make check-gpu` or the sweep's own
 training runs have measured it.
 
-<run root>/_measured/<model>.<gpu>.json, as check-gpu leaves it (shapes.RATES):
+<run root>/_measured/<model>.<gpu>.json, as check-gpu leaves it:
     {"model": "qwen3-4b-base", "gpu": "NVIDIA H100 80GB HBM3", "date": "2026-07-01",
      "generate_tokens_per_second_per_gpu": 4100.0, "train_tokens_per_second_per_gpu": 7700.0,
      "save_gb_per_second": 1.9, ...}
@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.files import read_record
 from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.shapes import RATES
+from fgrpo_bench.stages.records import Record
 from sweeps.text import counted
 
 PROMPT_TOKENS = 200
@@ -58,6 +58,29 @@ class Rates:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRates(Record):
+    """What check-gpu measured of a model on a GPU."""
+
+    model: str
+    gpu: str
+    placement: str
+    adam_offload: bool | None = None
+    """Whether the optimizer lived in the host's memory; None where that is not told."""
+    n_gpus: int
+    source: str
+    """The command that measured."""
+    date: str
+    generate_tokens_per_second_per_gpu: float
+    train_tokens_per_second_per_gpu: float
+    save_gb_per_second: float
+    """Of a training state, in 10^9 bytes."""
+    peak_memory_gib: float | None
+    """Of a GPU; None where it is not known."""
+    seconds: dict[str, float]
+    """Of the phases of a step, by their names."""
+
+
 REFERENCE = 7_615_616_512
 """Parameters of qwen2.5-7b, from whose speeds others follow."""
 TABLE = {
@@ -95,12 +118,12 @@ def by_check_gpu(rates: Rates, root: Path, model: str, *, offloads: bool) -> Rat
     measured with the other choice tells nothing.
     """
     files = sorted((root / "_measured").glob("*.json"))
-    told = {path: read_json(path, RATES) for path in files}
-    own = {path: each for path, each in told.items() if each["model"] == model}
+    told = {path: read_record(path, MeasuredRates) for path in files}
+    own = {path: each for path, each in told.items() if each.model == model}
     if not own:
         return rates
-    path, last = max(own.items(), key=lambda item: item[1]["date"])
-    source = f"measured by make check-gpu on {last['gpu']}, {last['date']}"
+    path, last = max(own.items(), key=lambda item: item[1].date)
+    source = f"measured by make check-gpu on {last.gpu}, {last.date}"
     known = replace(
         rates,
         generate=_positive(path, last, "generate_tokens_per_second_per_gpu"),
@@ -108,14 +131,14 @@ def by_check_gpu(rates: Rates, root: Path, model: str, *, offloads: bool) -> Rat
         source=source,
         save_source=source,
     )
-    if last.get("adam_offload", offloads) != offloads:
+    if last.adam_offload not in (None, offloads):
         return known
     train = _positive(path, last, "train_tokens_per_second_per_gpu")
     return replace(known, train=train, train_source=source)
 
 
-def _positive(path: Path, told: dict[str, Any], name: str) -> float:
-    value = told[name]
+def _positive(path: Path, told: MeasuredRates, name: str) -> float:
+    value: float = getattr(told, name)
     if not (math.isfinite(value) and value > 0):
         raise ValueError(
             f"{path} has {name}={value}, which is no rate above 0: delete it, and `make check-gpu` "

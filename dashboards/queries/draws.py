@@ -17,7 +17,7 @@ def grades_version(point: PointResult, benchmark: str) -> str | None:
     """The version of the grader behind a point's pass@k, where its grades are there."""
     if point.results_on(benchmark) is None:
         return None
-    version = point.evaluated()["target"]["graders"].get(benchmark)
+    version = point.evaluated().asked.graders.get(benchmark)
     return version if version in layers(point, benchmark) else None
 
 

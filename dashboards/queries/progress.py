@@ -135,10 +135,10 @@ def _name(results: SweepResults, stage: StagePaths) -> str:
 
 def _cost(stage: StagePaths, gpu: float) -> Cost:
     try:
-        marker = read_marker(stage) if stage.done.exists() else {}
-    except ValueError:
-        marker = {}  # the stage is shown as damaged
-    return Cost(marker.get("cpu_seconds", 0.0), gpu, marker.get("wall_seconds", 0.0))
+        marker = read_marker(stage)
+    except (FileNotFoundError, ValueError):  # a stage with a damaged marker is shown as damaged
+        return Cost(0.0, gpu, 0.0)
+    return Cost(marker.cpu_seconds or 0.0, gpu, marker.wall_seconds or 0.0)
 
 
 def _sum(costs: Iterable[Cost]) -> Cost:

@@ -176,8 +176,8 @@ def _completeness(
     for benchmark in results.benchmarks:
         for point in results.points:
             has_results = point.seed in scores[benchmark][key_of(point)].seeds
-            marker = point.evaluated() if point.is_evaluated else {"target": {"graders": {}}}
-            canaries = marker.get("canaries", {}).get(benchmark, [])
+            marker = point.evaluated() if point.is_evaluated else None
+            canaries = () if marker is None else marker.canaries_on(benchmark)
             yield Completeness(
                 point_id=point.point_id,
                 cell=key_of(point)[0],
@@ -186,7 +186,7 @@ def _completeness(
                 has_results=has_results,
                 lacks=None if has_results else point.lacks,
                 engine=engines_of(canaries, point.engine(benchmark)),
-                grader=marker["target"]["graders"].get(benchmark),
+                grader=None if marker is None else marker.asked.graders.get(benchmark),
             )
 
 

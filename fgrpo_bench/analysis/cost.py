@@ -11,7 +11,7 @@ from fgrpo_bench.analysis.read import At
 from fgrpo_bench.analysis.rows import key_of_cell
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.markers import Marker, read_marker
 
 LAST = 10
 """The entropy that training ends with is a mean over 1 / LAST of its steps."""
@@ -64,7 +64,7 @@ def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:
             rows = [frame for frame in until if len(frame)]
             training = [read_marker(point.train) for point in trained] if step == steps[-1] else []
             markers = [read_marker(point.evaluate) for point in judged]
-            graded = [marker for marker in markers if not marker.get("draws_adopted")]
+            graded = [marker for marker in markers if not marker.draws_adopted]
             yield Cost(
                 cell=name,
                 step=step,
@@ -78,10 +78,8 @@ def costs(results: SweepResults, chosen: Collection[At]) -> Iterator[Cost]:
                 train_gpu_seconds=_mean(
                     [float((frame["seconds"] * frame["gpus"]).to_numpy().sum()) for frame in rows]
                 ),
-                train_cpu_seconds=_mean([m["cpu_seconds"] for m in training if "cpu_seconds" in m]),
-                evaluate_cpu_seconds=_mean(
-                    [m["cpu_seconds"] for m in graded if "cpu_seconds" in m]
-                ),
+                train_cpu_seconds=_cpu_seconds(training),
+                evaluate_cpu_seconds=_cpu_seconds(graded),
             )
 
 
@@ -89,6 +87,11 @@ def _mean_of(frames: Sequence[pl.DataFrame], metric: str) -> float | None:
     """Of the steps of each run, then of the runs that have a value."""
     own = [frame[metric].drop_nulls().to_numpy() for frame in frames]
     return _mean([float(values.mean()) for values in own if len(values)])
+
+
+def _cpu_seconds(markers: Sequence[Marker]) -> float | None:
+    recorded = [marker.cpu_seconds for marker in markers]
+    return _mean([seconds for seconds in recorded if seconds is not None])
 
 
 def _mean(numbers: Sequence[float]) -> float | None:

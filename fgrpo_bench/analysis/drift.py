@@ -7,18 +7,18 @@ its run root, they can be compared: training is in both alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fgrpo_bench.kinds.evaluate import read_spec
+from fgrpo_bench.kinds.evaluate import EvaluationMarker, read_spec
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.draws import CanaryRecord
+from fgrpo_bench.stages.markers import read_marker_of
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.shapes import EVALUATED
 
 THEN = ", then "
 """Between the engines that made draws one after the other."""
@@ -55,7 +55,7 @@ class _Seen(NamedTuple):
     weights: tuple[str, str]
     """Digests of the weights and of the texts' tokens."""
     engine: str
-    log_probs: list[float]
+    log_probs: tuple[float, ...]
     draws: int
     tokens: int
 
@@ -65,9 +65,9 @@ def engine_words(engine: dict[str, Any]) -> str | None:
     return ", ".join(f"{name} {value}" for name, value in sorted(engine.items())) or None
 
 
-def engines_of(canaries: list[dict[str, Any]], last: dict[str, Any] | None) -> str | None:
+def engines_of(canaries: Sequence[CanaryRecord], last: dict[str, Any] | None) -> str | None:
     """All engines that made draws, in words; last: the one that is recorded without canaries."""
-    each = [engine_words(record["engine"]) for record in canaries] or [engine_words(last or {})]
+    each = [engine_words(record.engine) for record in canaries] or [engine_words(last or {})]
     return THEN.join(dict.fromkeys(words for words in each if words)) or None
 
 
@@ -87,8 +87,8 @@ def elsewhere(results: SweepResults) -> list[StagePaths]:
 def _is_alike(stage: StagePaths, results: SweepResults, weights: set[str]) -> bool:
     """Whether it has canaries under such weights, in the sweep's number type."""
     try:
-        marker = read_json(stage.done, EVALUATED)
-        if marker.get("weights_sha256") not in weights or not marker.get("canaries"):
+        marker = read_marker_of(EvaluationMarker, stage)
+        if marker.weights_sha256 not in weights or not marker.canaries:
             return False
         return bool(read_spec(stage).settings["dtype"] == results.evaluation["dtype"])
     except (OSError, ValueError, KeyError):
@@ -99,7 +99,9 @@ def drifts(results: SweepResults) -> Iterator[Drift]:
     """A row a benchmark and pair of the sweep's engines that have common weights."""
     own = list(_of_sweep(results))
     further = [
-        each for stage in elsewhere(results) for each in _seen(read_json(stage.done, EVALUATED))
+        each
+        for stage in elsewhere(results)
+        for each in _seen(read_marker_of(EvaluationMarker, stage))
     ]
     for benchmark in results.benchmarks:
         engines = sorted({each.engine for each in own if each.benchmark == benchmark})
@@ -116,16 +118,16 @@ def _of_sweep(results: SweepResults) -> Iterator[_Seen]:
                 yield from _seen(at.evaluated())
 
 
-def _seen(marker: dict[str, Any]) -> Iterator[_Seen]:
-    for benchmark, records in marker.get("canaries", {}).items():
+def _seen(marker: EvaluationMarker) -> Iterator[_Seen]:
+    for benchmark, records in (marker.canaries or {}).items():
         for record in records:
             yield _Seen(
                 benchmark,
-                (str(marker.get("weights_sha256")), record["texts"]),
-                engine_words(record["engine"]) or "",
-                record["log_probs"],
-                record.get("draws", 0),
-                record.get("tokens", 0),
+                (str(marker.weights_sha256), record.texts),
+                engine_words(record.engine) or "",
+                record.log_probs,
+                record.draws or 0,
+                record.tokens or 0,
             )
 
 

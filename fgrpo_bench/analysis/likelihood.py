@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from fgrpo_bench.analysis.published import published_delta_nll
 from fgrpo_bench.analysis.read import key_of
 from fgrpo_bench.analysis.rows import CellRow
+from fgrpo_bench.kinds.likelihood import LikelihoodMarker
 from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.markers import stands
+from fgrpo_bench.stages.markers import read_marker_of, stands
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.shapes import LIKELIHOOD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,23 +43,25 @@ def stages(results: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:
 
 def likelihoods(results: SweepResults, cells: Sequence[CellRow]) -> Iterator[Likelihood]:
     """A row a cell with a score; a set without an answer has none."""
-    markers = {(point, step): read_json(stage.done, LIKELIHOOD)
-               for point, step, stage in stages(results)}  # fmt: skip
+    markers = {
+        (point, step): read_marker_of(LikelihoodMarker, stage)
+        for point, step, stage in stages(results)
+    }
     for cell in cells:
         own = {
-            point.seed: marker
+            point.seed: (marker.delta_nll, marker.n_rare)
             for point in sorted(results.points, key=lambda point: point.seed)
             if key_of(point) == (cell.cell, cell.step)
-            and (marker := markers.get((point.point_id, point.step), {})).get("delta_nll")
-            is not None
+            and (marker := markers.get((point.point_id, point.step))) is not None
+            and marker.delta_nll is not None
         }
         if own:
-            by_seed = tuple(marker["delta_nll"] for marker in own.values())
+            by_seed = tuple(delta_nll for delta_nll, _ in own.values())
             yield Likelihood(
                 cell=cell.cell,
                 seeds=tuple(own),
                 by_seed=by_seed,
                 mean=sum(by_seed) / len(by_seed),
-                n_rare=tuple(marker["n_rare"] for marker in own.values()),
+                n_rare=tuple(n_rare for _, n_rare in own.values()),
                 published=published_delta_nll(cell.setting),
             )

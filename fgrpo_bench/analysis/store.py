@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -22,14 +22,28 @@ from fgrpo_bench.analysis.likelihood import stages as likelihood_stages
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.runs import choose_run, default_root
 from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file
-from fgrpo_bench.stages.files import read_json, write_json, write_whole
+from fgrpo_bench.stages.files import read_record, write_json, write_whole
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.records import Record
 
 VERSION = 11
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
-SHAPE = {"version": int, "rule": str, "family": str, "inputs": str, "files": {"*": str}}
-"""Of FACTS: `inputs` is the digest of what was read, `files` are digests of the frames."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalysisRecord(Record):
+    """analysis.json: what stored frames were computed by and of."""
+
+    version: int
+    """Of the frames (VERSION)."""
+    rule: str
+    family: str
+    """The family of comparisons in words."""
+    inputs: str
+    """Digest of what was read (`digest_of`)."""
+    files: dict[str, str]
+    """Digests of the frames, by name."""
 
 
 def load(
@@ -73,9 +87,10 @@ def stored_comparisons(paths: RunPaths) -> pl.DataFrame | None:
     folder = folder_of(paths, LAST)
     path = folder / "comparisons.parquet"
     try:
-        facts: dict[str, Any] = read_json(folder / FACTS, SHAPE)
-        is_whole = not is_altered(facts) and facts["files"].get("comparisons") == sha256_file(path)
-        if not is_whole or facts["version"] != VERSION:
+        record = read_record(folder / FACTS, AnalysisRecord)
+        is_whole = not is_altered(record.as_json())
+        is_whole = is_whole and record.files.get("comparisons") == sha256_file(path)
+        if not is_whole or record.version != VERSION:
             return None
         return pl.read_parquet(path, glob=False)
     except (OSError, ValueError, pl.exceptions.PolarsError):
@@ -130,19 +145,19 @@ def _stages(results: SweepResults) -> Iterator[tuple[StagePaths, list[Path]]]:
 def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
     folder = folder_of(results.paths, rule)
     try:
-        facts: dict[str, Any] = read_json(folder / FACTS, SHAPE)
-        if is_altered(facts):
+        record = read_record(folder / FACTS, AnalysisRecord)
+        if is_altered(record.as_json()):
             return None
-        if (facts["version"], facts["rule"], facts["inputs"]) != (VERSION, rule, digest):
+        if (record.version, record.rule, record.inputs) != (VERSION, rule, digest):
             return None
         paths = {name: folder / f"{name}.parquet" for name in FRAMES}
-        if facts["files"] != {name: sha256_file(path) for name, path in paths.items()}:
+        if record.files != {name: sha256_file(path) for name, path in paths.items()}:
             return None
         frames = {name: pl.read_parquet(path, glob=False) for name, path in paths.items()}
     except (FileNotFoundError, ValueError, pl.exceptions.PolarsError):
         return None
     steps = dict(frames["cells"].filter(pl.col("algorithm").is_not_null())["cell", "step"].rows())
-    return Analysis(results=at_steps(results, steps), rule=rule, family=facts["family"], **frames)
+    return Analysis(results=at_steps(results, steps), rule=rule, family=record.family, **frames)
 
 
 def _write(analysis: Analysis, digest: str) -> None:
@@ -154,6 +169,7 @@ def _write(analysis: Analysis, digest: str) -> None:
         path = folder / f"{name}.parquet"
         write_whole(path, getattr(analysis, name).write_parquet)
         files[name] = sha256_file(path)
-    facts = {"version": VERSION, "rule": analysis.rule, "family": analysis.family,
-             "inputs": digest, "files": files}  # fmt: skip
-    write_json(folder / FACTS, sealed(facts))
+    record = AnalysisRecord(
+        version=VERSION, rule=analysis.rule, family=analysis.family, inputs=digest, files=files
+    )
+    write_json(folder / FACTS, sealed(record.as_json()))

@@ -5,15 +5,92 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.files import read_record
+from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stages.paths import DataPaths, StagePaths
-from fgrpo_bench.stages.shapes import LOCK
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.tables import PROBLEMS, read_table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Record):
+    """Where a dataset's file came from."""
+
+    publisher: str | None = None
+    """Address that it was fetched from; None, like the next two, of a file on this machine."""
+    repository: str | None = None
+    revision: str | None = None
+    path: str
+    """In the repository, or on this machine."""
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerSource(Record):
+    """Which tokenizer counted the tokens of a length limit."""
+
+    name: str
+    publisher: str | None = None
+    """None, like revision, of a folder on this machine."""
+    revision: str | None = None
+    sha256: str
+    """Of its tokenizer.json."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule(Record):
+    """What a rule left of the rows."""
+
+    rule: str
+    """In words."""
+    rows_before: int
+    rows_after: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Record):
+    """The table that was made."""
+
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetLock(Record):
+    """data.lock.json: where every byte of a dataset came from, and what each rule left."""
+
+    fingerprint: str
+    source: Source | None = None
+    """None before it is fetched."""
+    tokenizer: TokenizerSource | None = None
+    """None without a length limit."""
+    rules: tuple[Rule, ...] | None = None
+    """None, like the next two, before the table is made."""
+    result: Prepared | None = None
+    remark: str | None = None
+    """The count for a person, and by which rules where another one was expected."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetFacts(Record):
+    """What a fetched dataset says in its marker beside what all stages say."""
+
+    rows: int
+    sha256: str
+    """Of the table."""
+    source_sha256: str
+    remark: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetMarker(DatasetFacts, Marker):
+    """DONE.json of a fetched dataset."""
 
 
 def dataset_problems(folder: Path, spec: DatasetSpec, *, n_problems: int | None) -> list[Problem]:
@@ -22,7 +99,8 @@ def dataset_problems(folder: Path, spec: DatasetSpec, *, n_problems: int | None)
     ValueError where there are fewer than asked for, or the table is not the one that was prepared.
     """
     paths = DataPaths(folder)
-    prepared = read_json(paths.lock, LOCK | {"result": LOCK["result?"]})["result"]["sha256"]
+    result = read_record(paths.lock, DatasetLock).result
+    prepared = None if result is None else result.sha256
     sha256 = sha256_file(paths.problems)
     if sha256 != prepared:
         raise ValueError(

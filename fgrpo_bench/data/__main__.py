@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import StageRun, named_stage, run_stage, stage_parser
 
 EXAMPLES = """\
@@ -27,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
     return run_stage(paths, work)
 
 
-def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
+def work(spec: dict[str, Any], run: StageRun) -> Record:
     """Do a fetch stage; returns facts for its completion marker."""
     from fgrpo_bench.data.model import fetch_model
     from fgrpo_bench.data.prepare import prepare

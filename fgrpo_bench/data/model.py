@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fgrpo_bench.specs import PretrainedSpec
 from fgrpo_bench.specs.frozen import FetchSpec
 from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths, between
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import StageRun
 
 PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
 """What is fetched of a model: no pickled weights, which could run code."""
 
 
-def fetch_model(spec: FetchSpec, run: StageRun) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class ModelFacts(Record):
+    """What a fetched model says in its marker beside what all stages say."""
+
+    step: int
+    path: str
+    """Folder, or id at the publisher."""
+    revision: str | None = None
+    """None of a folder."""
+    weights_sha256: str
+
+
+def fetch_model(spec: FetchSpec, run: StageRun) -> ModelFacts:
     """Run a fetch stage of a model; returns facts for its completion marker.
 
     Raises ValueError where a folder lacks something (`check_model`), OSError where the publisher
     cannot be reached.
     """
     model = spec.model
-    facts: dict[str, Any] = {"step": 0, "path": model.path}
-    if Path(model.path).is_dir():
-        folder = Path(model.path).absolute()
-    else:
-        folder, facts["revision"] = _download(model, run.paths.folder / "source")
+    folder, revision = Path(model.path).absolute(), None
+    if not folder.is_dir():
+        folder, revision = _download(model, run.paths.folder / "source")
     check_model(folder, chat_template=spec.chat_template)
     link(folder, run.paths)
     own = run.paths.checkpoint(0)
     run.leave(*(file for pattern in PATTERNS for file in sorted(own.glob(pattern))))
-    return facts | {"weights_sha256": weights_sha256(own, run.digest)}
+    return ModelFacts(
+        step=0,
+        path=model.path,
+        revision=revision,
+        weights_sha256=weights_sha256(own, run.digest),
+    )
 
 
 def _download(model: PretrainedSpec, folder: Path) -> tuple[Path, str]:

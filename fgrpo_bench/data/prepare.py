@@ -7,12 +7,21 @@ was fetched before is used again only if it has the digest that stands there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.data import (
+    DatasetFacts,
+    DatasetLock,
+    DatasetMarker,
+    Prepared,
+    Rule,
+    Source,
+    TokenizerSource,
+)
 from fgrpo_bench.data.fetch import fetch
 from fgrpo_bench.data.read import read_rows
 from fgrpo_bench.graders import grader_version
@@ -22,9 +31,8 @@ from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import FetchSpec
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.files import read_record, write_json
 from fgrpo_bench.stages.paths import DataPaths
-from fgrpo_bench.stages.shapes import LOCK
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import PROBLEMS, write_table
 
@@ -40,18 +48,25 @@ CHUNK = 1_000
 """Rows whose tokens are counted at once."""
 
 
-def prepare(spec: FetchSpec, run: StageRun) -> dict[str, Any]:
+def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
     """Run a data stage; returns facts for its completion marker."""
     dataset = spec.dataset
     assert dataset is not None
     grader_version(dataset.grader)
     paths = DataPaths(run.paths.folder)
     lock = _lock(paths, spec.fingerprint)
-    source = _source(dataset, paths, lock, run)
+    source, pinned = _source(dataset, paths, lock, run)
+    lock = replace(lock, source=pinned)
+    write_json(paths.lock, lock.as_json())
     further = filter(None, (dataset.token_field, dataset.cluster))
     keys = [dataset.prompt_key, dataset.answer_key, *further]
     rows = read_rows(source, keys, layout=dataset.layout)
-    count = _counter(dataset, paths, lock, run) if dataset.max_tokens is not None else None
+    count = None
+    if dataset.max_tokens is not None:
+        tokenizer, pinned_tokenizer = _tokenizer(dataset, paths, lock, run)
+        lock = replace(lock, tokenizer=pinned_tokenizer)
+        write_json(paths.lock, lock.as_json())
+        count = _counter(tokenizer, run)
     table, rules = select(rows, dataset, count)
     if table.is_empty():
         raise ValueError(
@@ -65,25 +80,28 @@ def prepare(spec: FetchSpec, run: StageRun) -> dict[str, Any]:
             "them (dataset.revision), or set dataset.expected_rows where this one is meant"
         )
     write_table(paths.problems, table, PROBLEMS)
-    result = {"rows": len(table), "sha256": sha256_file(paths.problems)}
-    write_json(paths.lock, lock | {"rules": rules, "result": result, "remark": remark})
+    result = Prepared(rows=len(table), sha256=sha256_file(paths.problems))
+    lock = replace(lock, rules=tuple(rules), result=result, remark=remark)
+    write_json(paths.lock, lock.as_json())
     run.leave(paths.problems, paths.lock)
     print(remark, flush=True)
-    return result | {"source_sha256": lock["source"]["sha256"], "remark": remark}
+    return DatasetFacts(
+        rows=result.rows, sha256=result.sha256, source_sha256=pinned.sha256, remark=remark
+    )
 
 
 def select(
     rows: pl.DataFrame, dataset: DatasetSpec, count: Callable[[list[str]], list[int]] | None
-) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+) -> tuple[pl.DataFrame, list[Rule]]:
     """The table (tables.PROBLEMS) and, rule by rule, the rows before and after.
 
     rows: as from read_rows. count: tokens of texts; None without a length limit.
     """
-    rules: list[dict[str, Any]] = []
+    rules: list[Rule] = []
 
     def apply(rule: str, kept: pl.DataFrame) -> pl.DataFrame:
-        before = rules[-1]["rows_after"] if rules else len(rows)
-        rules.append({"rule": rule, "rows_before": before, "rows_after": len(kept)})
+        before = rules[-1].rows_after if rules else len(rows)
+        rules.append(Rule(rule=rule, rows_before=before, rows_after=len(kept)))
         return kept
 
     prompt, answer = pl.col(dataset.prompt_key), pl.col(dataset.answer_key)
@@ -170,82 +188,96 @@ def describe(dataset: DatasetSpec, rows: int) -> str:
     )
 
 
-def _lock(paths: DataPaths, mark: str) -> dict[str, Any]:
+def _lock(paths: DataPaths, mark: str) -> DatasetLock:
     if not paths.lock.exists():
-        return {"fingerprint": mark}
-    lock: dict[str, Any] = read_json(paths.lock, LOCK)
-    if lock.get("fingerprint") != mark:
+        return DatasetLock(fingerprint=mark)
+    lock = read_record(paths.lock, DatasetLock)
+    if lock.fingerprint != mark:
         raise ValueError(
-            f"{paths.lock} records data of fingerprint {lock.get('fingerprint')}, but this stage "
+            f"{paths.lock} records data of fingerprint {lock.fingerprint}, but this stage "
             f"has {mark}: data of different rules do not share a folder; give this one another"
         )
     return lock
 
 
-def _source(dataset: DatasetSpec, paths: DataPaths, lock: dict[str, Any], run: StageRun) -> Path:
-    """The source file, its digest checked; what is new is written into the lock."""
-    pinned = lock.get("source", {})
+def _source(
+    dataset: DatasetSpec, paths: DataPaths, lock: DatasetLock, run: StageRun
+) -> tuple[Path, Source]:
+    """The source file, its digest checked, and what the lock is to say of it."""
+    pinned = lock.source
     if dataset.repository is None:
         path = Path(dataset.path)
         if not path.is_file():
             raise FileNotFoundError(f"{path} is no file: `path` must name the dataset")
-        facts = {"path": dataset.path, "sha256": sha256_file(path)}
+        source = Source(path=dataset.path, sha256=sha256_file(path))
     else:
         path = paths.source / dataset.path
-        facts = dict(pinned)
-        if not (pinned and path.is_file()):
+        if pinned is not None and path.is_file():
+            source = replace(pinned, sha256=sha256_file(path))
+        else:
             fetched = fetch(
                 dataset.repository,
                 dataset.path,
                 kind="dataset",
-                revision=pinned.get("revision", dataset.revision),
+                revision=dataset.revision if pinned is None else pinned.revision,
                 folder=paths.source,
                 tell=partial(_stop, run),
             )
             path = fetched.path
-            facts = {
-                "publisher": fetched.endpoint,
-                "repository": dataset.repository,
-                "revision": fetched.revision,
-                "path": dataset.path,
-            }
-        facts["sha256"] = sha256_file(path)
-    pin = pinned.get("sha256", run.former.get("source_sha256"))  # a lost lock's is in the marker
-    wanted = dataset.sha256 or pin or facts["sha256"]
-    if facts["sha256"] != wanted:
+            source = Source(
+                publisher=fetched.endpoint,
+                repository=dataset.repository,
+                revision=fetched.revision,
+                path=dataset.path,
+                sha256=sha256_file(path),
+            )
+    wanted = dataset.sha256 or _pin(pinned, run) or source.sha256
+    if source.sha256 != wanted:
         where = "the spec pins" if dataset.sha256 else f"{paths.lock} pinned"
         raise ValueError(
-            f"{path} has sha256 {facts['sha256']}, but {where} {wanted}: it is not the file that "
+            f"{path} has sha256 {source.sha256}, but {where} {wanted}: it is not the file that "
             "was meant; restore that one, or change the pin where the new one is meant"
         )
-    lock["source"] = facts
-    write_json(paths.lock, lock)
-    return path
+    return path, source
 
 
-def _counter(
-    dataset: DatasetSpec, paths: DataPaths, lock: dict[str, Any], run: StageRun
-) -> Callable[[list[str]], list[int]]:
-    """Counts tokens without special ones; the tokenizer's digest goes into the lock."""
-    from tokenizers import Tokenizer
+def _pin(pinned: Source | None, run: StageRun) -> str | None:
+    """Digest of what was fetched before; that of a lost lock is in the marker."""
+    if pinned is not None:
+        return pinned.sha256
+    if run.former is None:
+        return None
+    return DatasetMarker.parsed(run.former.as_json()).source_sha256
 
+
+def _tokenizer(
+    dataset: DatasetSpec, paths: DataPaths, lock: DatasetLock, run: StageRun
+) -> tuple[Path, TokenizerSource]:
+    """The file of the tokenizer that counts, and what the lock is to say of it."""
     assert dataset.tokenizer is not None
     path = Path(dataset.tokenizer) / "tokenizer.json"
-    facts: dict[str, Any] = {"name": dataset.tokenizer}
-    if not path.is_file():
-        pinned = lock.get("tokenizer", {})
-        fetched = fetch(
-            dataset.tokenizer,
-            "tokenizer.json",
-            kind="model",
-            revision=pinned.get("revision"),
-            folder=paths.tokenizer,
-            tell=partial(_stop, run),
-        )
-        path = fetched.path
-        facts |= {"publisher": fetched.endpoint, "revision": fetched.revision}
-    lock["tokenizer"] = facts | {"sha256": sha256_file(path)}
-    write_json(paths.lock, lock)
+    if path.is_file():
+        return path, TokenizerSource(name=dataset.tokenizer, sha256=sha256_file(path))
+    fetched = fetch(
+        dataset.tokenizer,
+        "tokenizer.json",
+        kind="model",
+        revision=None if lock.tokenizer is None else lock.tokenizer.revision,
+        folder=paths.tokenizer,
+        tell=partial(_stop, run),
+    )
+    return fetched.path, TokenizerSource(
+        name=dataset.tokenizer,
+        publisher=fetched.endpoint,
+        revision=fetched.revision,
+        sha256=sha256_file(fetched.path),
+    )
+
+
+def _counter(path: Path, run: StageRun) -> Callable[[list[str]], list[int]]:
+    """Counts tokens without special ones. path: of the tokenizer's file."""
+    from tokenizers import Tokenizer
+
     tokenizer = Tokenizer.from_file(str(path))
 
     def count(texts: list[str]) -> list[int]:

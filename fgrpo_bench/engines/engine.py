@@ -25,6 +25,31 @@ from fgrpo_bench.specs import (
     TrainSpec,
     WarmupSpec,
 )
+from fgrpo_bench.stages.markers import Marker
+from fgrpo_bench.stages.records import Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingFacts(Record):
+    """What a training run says in its marker beside what all stages say."""
+
+    step: int
+    """The last one."""
+    weights_sha256: str
+    """Of its checkpoint."""
+    resumed_at: int | None = None
+    """Step of the state that it went on from, 0 for none; None of an engine that does not say."""
+    rollouts: int
+    optimizer_steps: int
+    gpus: int | None = None
+    """None of an engine that uses at most one."""
+    engine: dict[str, Any]
+    """Versions and hardware behind the numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingMarker(TrainingFacts, Marker):
+    """DONE.json of a training run."""
 
 
 def installed(*packages: str) -> dict[str, str]:

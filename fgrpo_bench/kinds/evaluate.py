@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,11 @@ from fgrpo_bench.specs import (
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
 from fgrpo_bench.specs.frozen import Frozen
 from fgrpo_bench.specs.stored import from_stored
+from fgrpo_bench.stages.draws import CanaryRecord, Design
 from fgrpo_bench.stages.files import fields_of, read_json
+from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.records import Misfit, Record
 from fgrpo_bench.stages.shapes import EVALUATION
 from fgrpo_bench.stats import designs
 from fgrpo_bench.stats.staged import StagedDesign
@@ -170,6 +174,57 @@ def stage(planned: Planned, point: SweepPoint, source: Stage, *, step: int) -> S
         evaluation=to_dict(evaluation),
         data={key: os.path.relpath(of, name) for key, of in data.items()},
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationFacts(Record):
+    """What an evaluation says in its marker beside what all stages say; None of imported draws."""
+
+    step: int | None = None
+    weights_sha256: str | None = None
+    draws_made: dict[str, int] | None = None
+    """By benchmark, likewise below."""
+    draws_adopted: dict[str, int] | None = None
+    adopted_seconds: dict[str, float] | None = None
+    grading: dict[str, dict[str, Any]] | None = None
+    """Counts of what was graded, by the version of the grader."""
+    engine: dict[str, Any] | None = None
+    """Fingerprint of what drew; empty where no draw was made."""
+    canaries: dict[str, tuple[CanaryRecord, ...]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationTarget(Record):
+    """The target of an evaluation, as `target` gives it."""
+
+    n_samples: int
+    design: Design | None = None
+    ks: tuple[int, ...]
+    graders: dict[str, str]
+    """As `versions` gives them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationMarker(EvaluationFacts, Marker):
+    """DONE.json of an evaluation."""
+
+    finished: str
+    finished_ms: int
+
+    def __post_init__(self) -> None:
+        _ = self.asked  # must be one
+
+    def canaries_on(self, benchmark: str) -> tuple[CanaryRecord, ...]:
+        """Those of a benchmark; empty where nobody recorded any."""
+        return (self.canaries or {}).get(benchmark, ())
+
+    @cached_property
+    def asked(self) -> EvaluationTarget:
+        """Its target; Misfit where that is another kind's."""
+        try:
+            return EvaluationTarget.parsed(self.target)
+        except Misfit as fault:
+            raise fault.within(".target") from None
 
 
 @dataclass(frozen=True)

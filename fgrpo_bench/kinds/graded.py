@@ -3,17 +3,16 @@ and how fast these were made."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from fgrpo_bench.kinds.evaluate import stopping
 from fgrpo_bench.kinds.kind import Stage
-from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.markers import Marker, read_marker
 from fgrpo_bench.stages.paths import BenchmarkPaths, RunPaths, StagePaths
 from fgrpo_bench.stats.designs import (
     Floats,
@@ -64,10 +63,10 @@ def read_graded(
     """By benchmark, what a done evaluation of this fingerprint has graded; none of one whose files
     are damaged, which `sweeps check` tells of."""
     try:
-        marker = read_marker(stage) if stage.done.exists() else {}
-        if marker.get("fingerprint") != fingerprint:
+        marker = read_marker(stage) if stage.done.exists() else None
+        if marker is None or marker.fingerprint != fingerprint:
             return {}
-        design = stopping(marker["target"].get("design"), stage.done)
+        design = stopping(marker.target.get("design"), stage.done)
         counts = {
             name: counted
             for name in benchmarks
@@ -77,7 +76,7 @@ def read_graded(
         }
     except ValueError:
         return {}
-    drawn = marker.get("draws_made", {})
+    drawn = marker.draws_made or {}
     means = {name: float(tokens.mean()) for name, (_, tokens) in counts.items()}
     sampled = sum(drawn.get(name, 0) * mean for name, mean in means.items())
     pace = _pace(marker, sampled) if sampled and drawn.keys() <= means.keys() else None
@@ -119,11 +118,11 @@ def _by_problem(path: Path) -> pl.LazyFrame:
     return scan_table(path, PASSK).filter(pl.col("k") == pl.col("k").min())
 
 
-def _pace(marker: Mapping[str, Any], tokens: float) -> Pace | None:
+def _pace(marker: Marker, tokens: float) -> Pace | None:
     """Of the attempt that the marker tells of, which sampled so many tokens."""
-    engine = marker.get("engine", {})
+    engine = marker.further.get("engine", {})
     on_gpus = engine.get("device", "cpu") != "cpu"
-    seconds = marker.get("wall_seconds" if on_gpus else "cpu_seconds")
+    seconds = marker.wall_seconds if on_gpus else marker.cpu_seconds
     if seconds is None:
         return None
     gpus = engine.get("engines", 1) * engine.get("tensor_parallel", 1) if on_gpus else 1

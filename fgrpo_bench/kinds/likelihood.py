@@ -11,7 +11,9 @@ from fgrpo_bench.kinds import rare
 from fgrpo_bench.kinds.evaluate import Draws, command
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, make_stage
 from fgrpo_bench.specs import SweepPoint
+from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.records import Record
 
 NAME = "likelihood"
 
@@ -41,6 +43,25 @@ def stage(planned: Planned, point: SweepPoint, of: Stage, *, step: int) -> Stage
         set=os.path.relpath(of.name, name),
         settings=of.spec["identity"]["sampling"],
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelihoodFacts(Record):
+    """What the stage says in its marker beside what all stages say."""
+
+    step: int
+    weights_sha256: str
+    set_sha256: str
+    """Of the table of the set."""
+    n_rare: int
+    """Answers in it."""
+    delta_nll: float | None
+    """Mean rise of the negative log-likelihood, nats a token; None for a set without an answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelihoodMarker(LikelihoodFacts, Marker):
+    """DONE.json of the likelihoods of a set."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, inputs, make_stage
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, RareSpec, SweepPoint, to_dict
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
+from fgrpo_bench.stages.records import Record
 
 NAME = "rare"
 """Also the folder of the stages, and the benchmark that training prompts are drawn under."""
@@ -100,6 +101,21 @@ def rollouts(point: SweepPoint, rare: RareSpec) -> EvalSpec:
         temperature=point.train.temperature,
         prompts={},
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RareFacts(Record):
+    """What the stage says in its marker beside what all stages say."""
+
+    weights_sha256: str
+    n_draws: int
+    n_correct: int
+    n_rare: int
+    """Answers in the set."""
+    nll_correct: float | None
+    """Mean negative log-likelihood of the correct draws, nats a token; None without any."""
+    nll_rare: float | None
+    """The same of the set."""
 
 
 @dataclass(frozen=True)

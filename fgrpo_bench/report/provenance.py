@@ -15,7 +15,7 @@ from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults, declared_digests
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.markers import Output, read_marker
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.shapes import DECLARED
@@ -71,7 +71,7 @@ def graded(results: SweepResults) -> Iterator[tuple[PointResult, str, str]]:
     """Every evaluated checkpoint, as its point, with each benchmark and the version of its grader:
     a report may choose among them all, and compares earlier ones at equal rollouts."""
     for point in evaluated(results):
-        versions = point.evaluated()["target"]["graders"]
+        versions = point.evaluated().asked.graders
         for benchmark in results.benchmarks:
             if benchmark in versions and point.results_on(benchmark) is not None:
                 yield point, benchmark, versions[benchmark]
@@ -106,19 +106,18 @@ def inputs(results: SweepResults) -> dict[str, Input]:
 
 
 def _input(results: SweepResults, path: Path, stage: StagePaths, is_large: bool) -> Input:
-    output = _outputs(stage).get(path.relative_to(stage.folder).as_posix(), {})
+    output = _outputs(stage).get(path.relative_to(stage.folder).as_posix())
     return Input(
         name=path.relative_to(results.paths.folder).as_posix(),
         path=path,
-        recorded=output.get("sha256"),
+        recorded=None if output is None else output.sha256,
         is_large=is_large,
     )
 
 
-def _outputs(stage: StagePaths) -> Mapping[str, Mapping[str, Any]]:
+def _outputs(stage: StagePaths) -> Mapping[str, Output]:
     """What the stage's marker lists; nothing where it is not done."""
-    listed: Mapping[str, Mapping[str, Any]] = {}
-    return read_marker(stage)["outputs"] if stage.done.exists() else listed
+    return read_marker(stage).outputs if stage.done.exists() else {}
 
 
 def drawing_program() -> str:

@@ -13,9 +13,10 @@ import polars as pl
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.analysis.likelihood import stages
-from fgrpo_bench.analysis.store import FACTS, SHAPE, VERSION, digest_of, folder_of
+from fgrpo_bench.analysis.store import FACTS, VERSION, AnalysisRecord, digest_of, folder_of
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.graders import get_grader, grader_version
+from fgrpo_bench.kinds.likelihood import LikelihoodMarker
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.records import Grade, Problem
 from fgrpo_bench.report.differences import different_rows, first_of
@@ -23,8 +24,8 @@ from fgrpo_bench.results import SweepResults
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.digests import differing, is_altered, of_digests
-from fgrpo_bench.stages.files import fields_of, read_json
-from fgrpo_bench.stages.shapes import LIKELIHOOD
+from fgrpo_bench.stages.files import fields_of, read_record
+from fgrpo_bench.stages.markers import read_marker_of
 from fgrpo_bench.tables import DRAWS, GRADES, LIKELIHOODS, PASSK, read_table
 
 SHOWN = 5
@@ -145,7 +146,7 @@ def _unpaired(named: str, draws: pl.DataFrame, grades: pl.DataFrame) -> Iterator
 def wrong_likelihoods(results: SweepResults) -> Iterator[str]:
     """Mean rises of likelihoods that are not those of their answers."""
     for point_id, step, stage in stages(results):
-        stored = read_json(stage.done, LIKELIHOOD)["delta_nll"]
+        stored = read_marker_of(LikelihoodMarker, stage).delta_nll
         rises = read_table(stage.likelihoods, LIKELIHOODS)["delta_nll"].to_list()
         mean = fmean(rises) if rises else None
         same = (
@@ -168,18 +169,18 @@ def wrong_frames(analysis: Analysis, unseen: list[str]) -> Iterator[str]:
     if not (folder / FACTS).exists():
         return
     try:
-        facts = read_json(folder / FACTS, SHAPE)
+        record = read_record(folder / FACTS, AnalysisRecord)
     except (OSError, ValueError) as error:
         yield f"{named}: cannot be read, and is made anew with the report ({error})"
         return
-    if is_altered(facts):
+    if is_altered(record.as_json()):
         yield f"{named}: was changed after the analysis was stored"
-    elif facts["version"] != VERSION or facts["inputs"] != digest_of(analysis.results):
+    elif record.version != VERSION or record.inputs != digest_of(analysis.results):
         unseen.append("the stored analysis, of other results or by another version: it is not used")
         return
-    if facts["family"] != analysis.family:
-        yield f"{named}: family is {facts['family']!r}, computed again {analysis.family!r}"
-    digests = {f"{name}.parquet": facts["files"].get(name, "") for name in FRAMES}
+    if record.family != analysis.family:
+        yield f"{named}: family is {record.family!r}, computed again {analysis.family!r}"
+    digests = {f"{name}.parquet": record.files.get(name, "") for name in FRAMES}
     faults = differing(folder, of_digests(digests))
     for name, frame in zip(digests, FRAMES, strict=True):
         file = (folder / name).relative_to(paths.folder).as_posix()

@@ -289,7 +289,7 @@ def _markers(results: SweepResults, unseen: list[str]) -> Iterator[str]:
     for point in evaluated(results):
         stages |= {stage.folder: stage for stage in (point.train, point.evaluate)}
         if not point.train.done.exists():
-            recorded = read_marker(point.evaluate).get("weights_sha256")
+            recorded = read_marker(point.evaluate).weights_sha256
             folder = point.train.checkpoint(point.step)
             if recorded is not None and folder.exists() and weights_sha256(folder) != recorded:
                 yield f"{point.point_id}: the weights in {folder} are not those that were judged"
@@ -297,7 +297,7 @@ def _markers(results: SweepResults, unseen: list[str]) -> Iterator[str]:
         name = stage.done.relative_to(results.paths.folder).as_posix()
         if not stage.done.exists():
             silent.add(name)
-        elif is_altered(read_marker(stage)):
+        elif is_altered(read_marker(stage).as_json()):
             yield f"{name}: was changed after its stage was done"
     if silent:
         unseen.append(

@@ -20,10 +20,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from fgrpo_bench.stages.files import FULL, now, read_json, readable_json, void, write_json
+from fgrpo_bench.stages.files import FULL, now, read_json, readable_record, void, write_json
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.shapes import NOTE, misfit
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
+from fgrpo_bench.stages.watch import Progress
 
 Ending = Literal["done", "stopped", "failed"]
 Note = dict[str, Any]
@@ -80,8 +81,8 @@ def end(
 
 def step(stage: StagePaths) -> int | None:
     """How far the stage says it is; None where it has not said anything."""
-    progress = readable_json(stage.progress, {"step": int})
-    return None if progress is None else int(progress["step"])
+    progress = readable_record(stage.progress, Progress)
+    return None if progress is None else progress.step
 
 
 def ending(exit_code: int, *, marked: bool) -> Ending:

@@ -46,14 +46,6 @@ def of_digests(digests: Mapping[str, str]) -> dict[str, Listed]:
     return {name: Listed(sha256=digest) for name, digest in digests.items()}
 
 
-def of_outputs(outputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Listed]:
-    """The manifest that the `outputs` of a marker are (fgrpo_bench.stages.shapes.OUTPUT)."""
-    return {
-        name: Listed(sha256=output["sha256"], bytes=output["bytes"])
-        for name, output in outputs.items()
-    }
-
-
 def made_manifest(folder: Path, names: Iterable[str]) -> dict[str, Listed]:
     """The manifest of some files of a folder as they are now; OSError where one cannot be read."""
     return {

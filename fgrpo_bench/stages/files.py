@@ -11,10 +11,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from fgrpo_bench.stages.records import Misfit, Record
 from fgrpo_bench.stages.shapes import Shape, misfit
 
+R = TypeVar("R", bound=Record)
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """What is said on a full disk."""
 
@@ -158,23 +160,39 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def read_json(path: Path, shape: Shape = dict) -> Any:
-    """The parsed file, of a shape of fgrpo_bench.stages.shapes; FileNotFoundError where it is not
-    there, ValueError that names file, fault and remedy where it is no JSON or of another shape."""
+def read_record(path: Path, kind: type[R]) -> R:
+    """The parsed file; FileNotFoundError where it is not there, ValueError that names file, fault
+    and remedy where it is no JSON or says something else."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-        fault = misfit(value, shape)
-        problem = f"does not hold what belongs there ({fault})"
+        return kind.parsed(json.loads(path.read_text(encoding="utf-8")))
+    except Misfit as error:
+        problem = f"does not hold what belongs there ({error})"
     except (ValueError, RecursionError) as error:
-        problem = fault = f"holds no valid JSON ({error})"
+        problem = f"holds no valid JSON ({error})"
     except OSError as error:
         if error.errno not in (errno.EISDIR, errno.ELOOP):
             raise
-        problem = fault = f"is no file ({error.strerror})"
-    if fault is not None:
+        problem = f"is no file ({error.strerror})"
+    raise ValueError(
+        f"{path} {problem}; it was changed by hand or by a faulty disk: delete it and run the "
+        "sweep again, which makes only what is missing"
+    )
+
+
+def readable_record(path: Path, kind: type[R]) -> R | None:
+    """The same; None where it cannot be read or says something else."""
+    with suppress(OSError, ValueError):
+        return read_record(path, kind)
+    return None
+
+
+def read_json(path: Path, shape: Shape = dict) -> Any:
+    """The parsed file, of a shape of fgrpo_bench.stages.shapes; raises as `read_record`."""
+    value = read_record(path, Record).further
+    if (fault := misfit(value, shape)) is not None:
         raise ValueError(
-            f"{path} {problem}; it was changed by hand or by a faulty disk: delete it and run the "
-            "sweep again, which makes only what is missing"
+            f"{path} does not hold what belongs there ({fault}); it was changed by hand or by a "
+            "faulty disk: delete it and run the sweep again, which makes only what is missing"
         )
     return value
 

@@ -8,21 +8,81 @@ content, are for `python -m sweeps check`. Markers of versions before that have 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from fgrpo_bench.stages.digests import made_manifest, of_outputs, sealed, size_fault
-from fgrpo_bench.stages.files import read_json, set_aside, write_json
+from fgrpo_bench.stages.digests import Listed, sealed, sha256_file, size_fault
+from fgrpo_bench.stages.files import read_record, set_aside, write_json
 from fgrpo_bench.stages.paths import StagePaths, is_below
-from fgrpo_bench.stages.shapes import MARKER, OWNER
+from fgrpo_bench.stages.records import Record
+
+M = TypeVar("M", bound="Marker")
 
 
-def read_marker(paths: StagePaths) -> dict[str, Any]:
-    """The marker (shapes.MARKER); ValueError that names the file where it is damaged, or lists a
-    file outside its stage's folder, of which nobody may read or move anything."""
-    marker: dict[str, Any] = read_json(paths.done, MARKER)
-    outside = [name for name in marker["outputs"] if not is_below(name)]
+@dataclass(frozen=True, kw_only=True)
+class Output(Record):
+    """What a marker says of a file of its stage."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner(Record):
+    """owner.json: the process that began a stage last."""
+
+    token: str
+    over: str | None
+    """Owner of the marker that stood there when it began; None without one."""
+    pid: int | None = None
+    host: str | None = None
+    since: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marker(Record):
+    """DONE.json, as far as it is alike for all kinds of stages; a kind whose marker others read has
+    a class for all of it."""
+
+    fingerprint: str
+    target: dict[str, Any]
+    """As `is_done` compares it."""
+    owner: str | None = None
+    """Token of the process that wrote it; None where no process owns the folder, likewise below:
+    a checkpoint that was taken as it is, imported draws."""
+    finished: str | None = None
+    finished_ms: int | None = None
+    """Since 1970."""
+    wall_seconds: float | None = None
+    cpu_seconds: float | None = None
+    outputs: dict[str, Output]
+    """By path in the stage's folder."""
+    plugins: dict[str, str] | None = None
+    """Versions by package; None without any."""
+    step: int | None = None
+    """Of the checkpoint that it left last, or that it is of; None where it has none."""
+    weights_sha256: str | None = None
+    """Of that checkpoint."""
+    draws_made: dict[str, int] | None = None
+    """Of evaluations, by benchmark, likewise below; None of other kinds."""
+    draws_adopted: dict[str, int] | None = None
+    """Draws that it took from others."""
+    adopted_seconds: dict[str, float] | None = None
+    """Seconds that these took there, where that was recorded."""
+
+
+def read_marker(paths: StagePaths) -> Marker:
+    """The marker, as `read_marker_of`, of a stage of any kind."""
+    return read_marker_of(Marker, paths)
+
+
+def read_marker_of(kind: type[M], paths: StagePaths) -> M:
+    """The marker; ValueError that names the file where it is damaged, or lists a file outside its
+    stage's folder, of which nobody may read or move anything."""
+    marker = read_record(paths.done, kind)
+    outside = [name for name in marker.outputs if not is_below(name)]
     if outside:
         raise ValueError(
             f"{paths.done} lists {outside[0]!r}, which is outside its stage's folder: it was "
@@ -31,34 +91,57 @@ def read_marker(paths: StagePaths) -> dict[str, Any]:
     return marker
 
 
-def undivided(marker: Mapping[str, Any], seconds: float) -> float | None:
+def base_weights(paths: StagePaths) -> str:
+    """sha256 of the weights that a stage left; ValueError where its marker is damaged or names
+    none."""
+    sha256 = read_marker(paths).weights_sha256
+    if sha256 is None:
+        raise ValueError(
+            f"{paths.done} names no weights, so no model can be taken from there: delete it and "
+            "run the sweep again, which makes only what is missing"
+        )
+    return sha256
+
+
+def undivided(marker: Marker, seconds: float) -> float | None:
     """What a stage takes that does all its work itself, of one that took `seconds`: draws that an
     evaluation took from others are charged what they took there. None where nobody recorded it."""
-    recorded: dict[str, float] = marker.get("adopted_seconds", {})
-    if marker.get("draws_adopted", {}).keys() - recorded.keys():
+    recorded = marker.adopted_seconds or {}
+    if (marker.draws_adopted or {}).keys() - recorded.keys():
         return None
     return seconds + sum(recorded.values())
 
 
-def machine_load(marker: Mapping[str, Any]) -> float | None:
+def machine_load(marker: Marker) -> float | None:
     """Wall over processor seconds of a stage that computed by itself: what else the machine did.
     None where they are not recorded, or where draws that it took from others blur them."""
-    wall, cpu = marker.get("wall_seconds"), marker.get("cpu_seconds")
-    if not wall or not cpu or marker.get("draws_adopted"):
+    wall, cpu = marker.wall_seconds, marker.cpu_seconds
+    if not wall or not cpu or marker.draws_adopted:
         return None
-    return float(wall / cpu)
+    return wall / cpu
 
 
-def write_marker(paths: StagePaths, marker: dict[str, Any]) -> None:
-    """Write a marker (shapes.MARKER) whole, with the digest of its content."""
-    write_json(paths.done, sealed(marker))
+def write_marker(paths: StagePaths, marker: Marker) -> None:
+    """Write a marker whole, with the digest of its content."""
+    write_json(paths.done, sealed(marker.as_json()))
 
 
-def described(paths: StagePaths, files: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """What a marker says of files of its stage: {path in the stage's folder: bytes and sha256}."""
-    names = [file.relative_to(paths.folder).as_posix() for file in files]
-    manifest = made_manifest(paths.folder, names)
-    return {name: {"bytes": k.bytes, "sha256": k.sha256} for name, k in manifest.items()}
+def manifest_of(marker: Marker) -> dict[str, Listed]:
+    """What a marker lists, as a manifest of its stage's folder."""
+    return {
+        name: Listed(sha256=output.sha256, bytes=output.bytes)
+        for name, output in marker.outputs.items()
+    }
+
+
+def described(paths: StagePaths, files: Iterable[Path]) -> dict[str, Output]:
+    """What a marker says of files of its stage, by path in the stage's folder."""
+    return {
+        file.relative_to(paths.folder).as_posix(): Output(
+            bytes=file.stat().st_size, sha256=sha256_file(file)
+        )
+        for file in files
+    }
 
 
 def rewritten(paths: StagePaths, files: Iterable[Path], **fields: Any) -> None:
@@ -69,8 +152,8 @@ def rewritten(paths: StagePaths, files: Iterable[Path], **fields: Any) -> None:
     """
     if paths.done.exists():
         marker = read_marker(paths)
-        outputs = marker["outputs"] | described(paths, files)
-        write_marker(paths, marker | fields | {"outputs": outputs})
+        outputs = marker.outputs | described(paths, files)
+        write_marker(paths, replace(marker, outputs=outputs, **fields))
 
 
 def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> bool:
@@ -88,45 +171,45 @@ def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> b
         owned = _of_owner(paths, marker)
     except ValueError:
         return False
-    if marker["fingerprint"] != fingerprint or not owned:
+    if marker.fingerprint != fingerprint or not owned:
         return False
-    covers = all(_covers(marker["target"].get(key), wanted) for key, wanted in target.items())
+    covers = all(_covers(marker.target.get(key), wanted) for key, wanted in target.items())
     return covers and not lacking(paths, marker)
 
 
-def lacking(paths: StagePaths, marker: dict[str, Any]) -> dict[str, str]:
+def lacking(paths: StagePaths, marker: Marker) -> dict[str, str]:
     """What a marker lists and is not there as listed, by path in the stage's folder, with the
     reason for a person. Contents are not read."""
-    listed = of_outputs(marker["outputs"]).items()
+    listed = manifest_of(marker).items()
     faults = {name: size_fault(paths.folder / name, known) for name, known in listed}
     return {name: fault for name, fault in faults.items() if fault is not None}
 
 
-def former_marker(paths: StagePaths, *, fingerprint: str) -> dict[str, Any]:
-    """The marker that stands for a fingerprint, whatever it covers; empty without one."""
-    marker = read_marker(paths) if paths.done.exists() else {}
-    return marker if marker.get("fingerprint") == fingerprint else {}
+def former_marker(paths: StagePaths, *, fingerprint: str) -> Marker | None:
+    """The marker that stands for a fingerprint, whatever it covers; None without one."""
+    marker = read_marker(paths) if paths.done.exists() else None
+    return None if marker is None or marker.fingerprint != fingerprint else marker
 
 
-def foreign(path: Path, facts: dict[str, Any], *, fingerprint: str) -> str | None:
+def foreign(path: Path, said: str, *, fingerprint: str) -> str | None:
     """In which way a marker or a draws.json is another stage's, with rule and remedy; None where it
     is its own.
 
-    facts: what the file says. fingerprint: what stands there by the plan.
+    said: the fingerprint in the file. fingerprint: what stands there by the plan.
     """
-    if facts["fingerprint"] == fingerprint:
+    if said == fingerprint:
         return None
     return (
-        f"{path} is of fingerprint {facts['fingerprint'][:12]}, but by plan.json "
+        f"{path} is of fingerprint {said[:12]}, but by plan.json "
         f"{fingerprint[:12]} stands there: results count only for the settings that they were made "
         "with; put the folder back where it belongs (were two of them swapped?), or move it away "
         "and run the sweep again"
     )
 
 
-def refuse_foreign(path: Path, facts: dict[str, Any], *, fingerprint: str | None) -> None:
+def refuse_foreign(path: Path, said: str, *, fingerprint: str | None) -> None:
     """ValueError where a file is another stage's, as `foreign`; None of a fingerprint takes any."""
-    if fingerprint is not None and (fault := foreign(path, facts, fingerprint=fingerprint)):
+    if fingerprint is not None and (fault := foreign(path, said, fingerprint=fingerprint)):
         raise ValueError(fault)
 
 
@@ -139,7 +222,7 @@ def stands(paths: StagePaths, *, fingerprint: str | None) -> bool:
         marker = read_marker(paths)
     except ValueError:
         return False
-    refuse_foreign(paths.done, marker, fingerprint=fingerprint)
+    refuse_foreign(paths.done, marker.fingerprint, fingerprint=fingerprint)
     return True
 
 
@@ -153,7 +236,7 @@ def damage(paths: StagePaths, *, fingerprint: str) -> dict[str, str]:
         of_last = is_of_last(paths, marker)
     except ValueError as error:
         return {paths.done.name: str(error)}
-    return lacking(paths, marker) if of_last and marker["fingerprint"] == fingerprint else {}
+    return lacking(paths, marker) if of_last and marker.fingerprint == fingerprint else {}
 
 
 def clear_damage(paths: StagePaths, *, fingerprint: str) -> None:
@@ -163,10 +246,9 @@ def clear_damage(paths: StagePaths, *, fingerprint: str) -> None:
     Files that a process may have written after the marker are left alone: its work goes on.
     """
 
-    def read_owner(paths: StagePaths) -> object:
-        return read_json(paths.owner, OWNER)
-
-    for path, read in ((paths.owner, read_owner), (paths.done, read_marker)):
+    readers: dict[Path, Callable[[StagePaths], Record]]
+    readers = {paths.owner: read_owner, paths.done: read_marker}
+    for path, read in readers.items():
         try:
             if path.exists():
                 read(paths)
@@ -184,19 +266,24 @@ def put_aside(paths: StagePaths, name: str) -> Path:
     return set_aside(paths.folder / name, (paths.damaged / name).parent)
 
 
-def is_of_last(paths: StagePaths, marker: dict[str, Any]) -> bool:
+def read_owner(paths: StagePaths) -> Owner:
+    """owner.json; raises as `read_record`."""
+    return read_record(paths.owner, Owner)
+
+
+def is_of_last(paths: StagePaths, marker: Marker) -> bool:
     """Whether nobody has begun the stage after the marker was written."""
     if not paths.owner.exists():
         return True
-    return bool(marker.get("owner") == read_json(paths.owner, OWNER)["token"])
+    return marker.owner == read_owner(paths).token
 
 
-def _of_owner(paths: StagePaths, marker: dict[str, Any]) -> bool:
+def _of_owner(paths: StagePaths, marker: Marker) -> bool:
     """False for the marker of a process that another had taken the stage over from before."""
     if not paths.owner.exists():
         return True
-    owner = read_json(paths.owner, OWNER)
-    return marker.get("owner") in (owner["token"], owner["over"])
+    owner = read_owner(paths)
+    return marker.owner in (owner.token, owner.over)
 
 
 def _covers(have: Any, wanted: Any) -> bool:

@@ -129,7 +129,7 @@ class SharedPaths:
 
     folder: Path
     facts = Below("facts.json")
-    """What the draws follow from, who made them, and the digest of their file (shapes.SHARED);
+    """What the draws follow from, who made them, and the digest of their file (SharedRecord);
     written last."""
     lock = Below("draws.lock")
     """Held by the process that makes what is missing."""

@@ -1,4 +1,5 @@
-"""The shapes of the stored JSON files: which fields a reader may rely on, and of which type.
+"""The shapes of stored JSON files that are no records (fgrpo_bench.stages.records): which fields a
+reader may rely on, and of which type.
 
 A shape is a type; a list of one shape, for a list of such values; a tuple of shapes, for any of
 them; or a dict of shapes by key, of which `name?` may be missing and `*` stands for every key. Keys
@@ -10,30 +11,10 @@ from __future__ import annotations
 from types import UnionType
 from typing import Any
 
-from fgrpo_bench.stages.watch import NUMBERS
-
 Shape = type | UnionType | list[Any] | dict[str, Any] | tuple[Any, ...]
 NUMBER = int | float
 
-OUTPUT = {"bytes": int, "sha256": str}
-MARKER = {
-    "fingerprint": str,
-    "target": dict,
-    "owner?": str | None,
-    "outputs": {"*": OUTPUT},
-    "step?": int,
-    "weights_sha256?": str | None,
-    "wall_seconds?": NUMBER,
-    "cpu_seconds?": NUMBER,
-    "finished_ms?": int,
-    "draws_adopted?": {"*": int},
-    "adopted_seconds?": {"*": NUMBER},
-}
-"""The last two are of evaluations: by benchmark, how many draws they took from others, and the
-seconds that these took there, where that was recorded."""
 DESIGN = ({"stages": [int], "enough": int, "lacking?": {"*": int}}, type(None))
-LIKELIHOOD = MARKER | {"delta_nll": NUMBER | None, "n_rare": int}
-OWNER = {"token": str, "over": str | None}
 SPEC = {"kind": str, "fingerprint": str, "target": dict}
 EVALUATION = SPEC | {
     "identity": {"sampling?": {"task?": (dict, type(None))}},
@@ -41,13 +22,6 @@ EVALUATION = SPEC | {
     "data": {"*": str},
 }
 """The spec of an evaluation."""
-LOCK = {
-    "fingerprint": str,
-    "source?": {"sha256?": str, "revision?": str | None, "path?": str},
-    "tokenizer?": dict,
-    "result?": {"rows": int, "sha256": str},
-}
-"""data.lock.json."""
 CONFIG = dict.fromkeys(
     (
         "hidden_size",
@@ -62,64 +36,8 @@ CONFIG = dict.fromkeys(
 ) | {"rope_theta": NUMBER}
 """config.json of a checkpoint of the embedded engine."""
 TOKENIZER = {"model": {"vocab": {"*": int}}}
-PROGRESS = {"step?": int, "of?": int, "eta_seconds?": NUMBER | None}
-PROGRESS |= {f"{name}?": NUMBER for name in NUMBERS}
 STEP_ROW = {"step": int, "time_ms": int, "seconds": NUMBER, "tokens": int}
 """Of a line of a training run's step_rows, what there must be."""
-RATES = {
-    "model": str,
-    "gpu": str,
-    "date": str,
-    "adam_offload?": bool,
-    "generate_tokens_per_second_per_gpu": NUMBER,
-    "train_tokens_per_second_per_gpu": NUMBER,
-    "save_gb_per_second": NUMBER,
-}
-"""What check-gpu measured of a model on a GPU."""
-CANARIES = {
-    "engine": dict,
-    "texts": str,
-    "log_probs": [NUMBER],
-    "start": {"alone": str, "batch": str, "log_prob": NUMBER | None},
-    "end?": {"alone": str, "batch": str, "log_prob": NUMBER | None},
-    "draws?": int,
-    "tokens?": int,
-}
-"""What an engine made of the canaries around its draws (evaluators.canaries)."""
-EVALUATED = MARKER | {
-    "target": {"n_samples": int, "graders": {"*": str}, "design?": DESIGN},
-    "canaries?": {"*": [CANARIES]},
-}
-"""The marker of an evaluation; its canaries by benchmark."""
-MANIFEST = {
-    "fingerprint": str,
-    "weights_sha256?": str | None,
-    "engine?": dict,
-    "canaries?": [CANARIES],
-    "designs?": [{"since": str | None, "n_samples": int | None, "design": DESIGN}],
-    "shared?": {"digest": str, "adopted": int, "made_by": [str]},
-}
-"""draws.json. designs: when a problem stopped (null: never), each from when on (the first: from the
-first draw on) and with the most draws asked for then (null: not recorded). shared: which draws of
-the run root these belong to, how many of them other evaluations had made, and which ones."""
-SHARED = {
-    "identity": dict,
-    "n_draws": int,
-    "bytes": int,
-    "sha256": str,
-    "made_by": [
-        {
-            "stage": str,
-            "draws": int,
-            "draw_seconds?": NUMBER | None,
-            "time": str,
-            "engine": dict,
-            "canaries": [CANARIES],
-        }
-    ],
-}
-"""facts.json of shared draws. made_by: evaluations by their folder in the run root, in the order in
-which they added draws."""
 NOTE = {
     "attempt": int,
     "begun?": str,

@@ -25,19 +25,24 @@ from typing import Any
 
 from fgrpo_bench import registry
 from fgrpo_bench.commandline import Parser
-from fgrpo_bench.stages.digests import is_edited
+from fgrpo_bench.stages.digests import is_edited, sealed
 from fgrpo_bench.stages.files import is_unfinished, now, read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import (
+    Marker,
+    Output,
+    Owner,
     clear_damage,
     described,
     former_marker,
     is_done,
     read_marker,
-    write_marker,
+    read_owner,
 )
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.shapes import OWNER, SPEC
+from fgrpo_bench.stages.records import Record
+from fgrpo_bench.stages.shapes import SPEC
+from fgrpo_bench.stages.watch import Progress
 
 EXIT_DONE, EXIT_FAILED, EXIT_CONTINUE = 0, 1, 75
 PROGRESS_SECONDS = 2.0
@@ -64,9 +69,9 @@ class StageRun:
         self._begun = time.monotonic()
         self._first_step: int | None = None
         self._reported = self._logged = 0.0
-        self.former: dict[str, Any] = {}
-        """The marker that stood for the same fingerprint when the work began; empty without."""
-        self.outputs: dict[str, dict[str, Any]] = {}
+        self.former: Marker | None = None
+        """The marker that stood for the same fingerprint when the work began; None without."""
+        self.outputs: dict[str, Output] = {}
         """What the stage promises, as its marker will list it (fgrpo_bench.stages.markers)."""
 
     def leave(self, *promised: Path) -> None:
@@ -79,14 +84,14 @@ class StageRun:
 
     def digest(self, path: Path) -> str:
         """sha256 of a promised file."""
-        return str(self.outputs[path.relative_to(self.paths.folder).as_posix()]["sha256"])
+        return self.outputs[path.relative_to(self.paths.folder).as_posix()].sha256
 
     def recorded(self, path: Path) -> str | None:
         """sha256 of a file by the marker that stood when the work began; None where it is not
         listed there."""
-        name = path.relative_to(self.paths.folder).as_posix()
-        listed: dict[str, Any] = self.former.get("outputs", {}).get(name, {})
-        return listed.get("sha256")
+        listed = {} if self.former is None else self.former.outputs
+        output = listed.get(path.relative_to(self.paths.folder).as_posix())
+        return None if output is None else output.sha256
 
     def request_stop(self, signum: int, _frame: object) -> None:
         """Signal handler: let the work reach its next save."""
@@ -102,20 +107,24 @@ class StageRun:
     def own(self) -> None:
         """Take the stage over from whoever began it before; a marker that stands is kept."""
         self.token = uuid.uuid4().hex
-        marked = read_marker(self.paths).get("owner") if self.paths.done.exists() else None
-        facts = {"token": self.token, "over": marked, "pid": os.getpid()}
-        write_json(self.paths.owner, facts | {"host": socket.gethostname(), "since": now()})
+        owner = Owner(
+            token=self.token,
+            over=read_marker(self.paths).owner if self.paths.done.exists() else None,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            since=now(),
+        )
+        write_json(self.paths.owner, owner.as_json())
 
     def check_owned(self) -> None:
         """RuntimeError where a newer process has begun this stage."""
         if self.token is None:
             return
-        owner = read_json(self.paths.owner, OWNER)
-        if owner["token"] != self.token:
+        owner = read_owner(self.paths)
+        if owner.token != self.token:
             raise RuntimeError(
-                f"process {owner.get('pid')} on {owner.get('host')} began this stage at "
-                f"{owner.get('since')}, "
-                "after this one, and owns it: this one marks nothing"
+                f"process {owner.pid} on {owner.host} began this stage at {owner.since}, after "
+                "this one, and owns it: this one marks nothing"
             )
 
     def progress(self, *, step: int, of: int, **numbers: float) -> None:
@@ -129,8 +138,16 @@ class StageRun:
         self.check_owned()
         n_steps = step - self._first_step
         eta = (clock - self._begun) / n_steps * (of - step) if n_steps else None
-        state = {"step": step, "of": of, "eta_seconds": eta, "time": now(), "pid": os.getpid()}
-        write_json(self.paths.progress, state | {"host": socket.gethostname()} | numbers)
+        told = Progress(
+            step=step,
+            of=of,
+            eta_seconds=eta,
+            time=now(),
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            further=numbers,
+        )
+        write_json(self.paths.progress, told.as_json())
         if not self.quiet and (clock - self._logged >= LOG_SECONDS or step == of):
             self._logged = clock
             shown = "  ".join(f"{name} {_short(value)}" for name, value in numbers.items())
@@ -147,7 +164,7 @@ def _short(value: float) -> str:
 
 def run_stage(
     paths: StagePaths,
-    work: Callable[[dict[str, Any], StageRun], dict[str, Any]],
+    work: Callable[[dict[str, Any], StageRun], Record],
     *,
     save_seconds: float = SAVE_SECONDS,
 ) -> int:
@@ -178,18 +195,21 @@ def run_stage(
             run.own()
             registry.load(spec.get("plugins", ()))
             facts = work(spec, run)
-            _tell_of_other_weights(run.former, facts)
-            marker = {
-                "fingerprint": spec["fingerprint"],
-                "target": spec["target"],
-                "owner": run.token,
-                "finished": now(),
-                "finished_ms": int(time.time() * 1000),
-                "wall_seconds": round(time.time() - begun, 3),
-                "cpu_seconds": round(time.process_time() - cpu, 3),
-            }
+            marker = Marker(
+                fingerprint=spec["fingerprint"],
+                target=spec["target"],
+                owner=run.token,
+                finished=now(),
+                finished_ms=int(time.time() * 1000),
+                wall_seconds=round(time.time() - begun, 3),
+                cpu_seconds=round(time.process_time() - cpu, 3),
+                outputs=run.outputs,
+                **registry.record(),
+            )
+            content = marker.as_json() | facts.as_json()
+            _tell_of_other_weights(run.former, Marker.parsed(content))
             run.check_owned()
-            write_marker(paths, marker | {"outputs": run.outputs} | registry.record() | facts)
+            write_json(paths.done, sealed(content))  # with the facts in the work's own order
             print(f"done in {time.time() - begun:.1f} s", flush=True)
             return EXIT_DONE
     except Stopped as stop:
@@ -201,9 +221,10 @@ def run_stage(
         return EXIT_FAILED
 
 
-def _tell_of_other_weights(former: dict[str, Any], facts: dict[str, Any]) -> None:
+def _tell_of_other_weights(former: Marker | None, marker: Marker) -> None:
     """Weights that were made again need not be the same on another machine."""
-    before, after = former.get("weights_sha256"), facts.get("weights_sha256")
+    before = None if former is None else former.weights_sha256
+    after = marker.weights_sha256
     if before not in (None, after):
         print(
             f"the weights have sha256 {after}, and those that stood here before had {before}: "

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fgrpo_bench.stages.attempts import Note, attempts, count
-from fgrpo_bench.stages.files import read_json, readable_json, void
+from fgrpo_bench.stages.draws import DrawsRecord
+from fgrpo_bench.stages.files import read_record, readable_record, void
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from fgrpo_bench.stages.markers import damage, foreign, is_done, read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.shapes import MANIFEST, PROGRESS
-from fgrpo_bench.stages.watch import NUMBERS, warnings
+from fgrpo_bench.stages.watch import Progress, warnings
 
 State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
 REMADE = "makes it again"
@@ -75,8 +76,9 @@ def read_stages(
         state: State = "done" if done else _state(stage, attempts(stage, warn), driver)
         why = None if state == "running" else damage_of(stage, record, remade, done=done)
         state = state if why is None else "damaged"
-        progress = read_progress(stage) if state != "waiting" else {}
-        numbers = {name: progress[name] for name in NUMBERS if name in progress}
+        progress = read_progress(stage) if state != "waiting" else None
+        step = None if progress is None else progress.step
+        numbers = {} if progress is None else progress.numbers
         statuses.append(
             StageStatus(
                 name=record["name"],
@@ -84,11 +86,11 @@ def read_stages(
                 point_id=record["point_id"],
                 state=state,
                 attempts=count(stage),
-                step=progress.get("step"),
-                of=progress.get("of"),
-                eta_seconds=progress.get("eta_seconds") if state == "running" else None,
+                step=step,
+                of=None if progress is None else progress.of,
+                eta_seconds=progress.eta_seconds if progress and state == "running" else None,
                 numbers=numbers,
-                warnings=[] if state == "done" else warnings(numbers, step=progress.get("step")),
+                warnings=[] if state == "done" else warnings(numbers, step=step),
                 why=why,
             )
         )
@@ -116,14 +118,15 @@ def _foreign(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str
     if not stage.done.exists():
         return None
     try:
-        facts = {} if done else {stage.done: read_marker(stage)}
+        said: dict[Path, str]
+        said = {} if done else {stage.done: read_marker(stage).fingerprint}
         for name in record["target"].get("graders", {}):
             manifest = stage.benchmark(name).manifest
             if manifest.exists():
-                facts[manifest] = read_json(manifest, MANIFEST)
+                said[manifest] = read_record(manifest, DrawsRecord).fingerprint
     except ValueError as error:
         return str(error)
-    faults = (foreign(path, of, fingerprint=record["fingerprint"]) for path, of in facts.items())
+    faults = (foreign(path, of, fingerprint=record["fingerprint"]) for path, of in said.items())
     return next(filter(None, faults), None)
 
 
@@ -144,6 +147,6 @@ def _state(stage: StagePaths, tried: Sequence[Note], driver: str | None) -> Stat
     return "failed" if ending == "failed" else "waiting"
 
 
-def read_progress(stage: StagePaths) -> dict[str, Any]:
-    """What the stage last told; empty where it told nothing that can be read."""
-    return readable_json(stage.progress, PROGRESS) or {}
+def read_progress(stage: StagePaths) -> Progress | None:
+    """What the stage last told; None where it told nothing that can be read."""
+    return readable_record(stage.progress, Progress)

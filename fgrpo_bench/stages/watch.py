@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from fgrpo_bench.stages.records import NAMES, Misfit, Record
+
 TRUNCATED_BOUND = 0.5
 """Share of rollouts cut off at the longest response, above which somebody should look."""
 ROLLOUT_GAP_BOUND = 0.01
@@ -117,6 +119,30 @@ NUMBERS = {name: METRICS[name] for name in _WATCHED} | {
 }
 """What a person watches, in the order of its columns; tokens_per_second is not stored: `tokens` of
 the step over `seconds`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress(Record):
+    """progress.json: how far a stage says it is. Numbers of its last step, which are its own, stand
+    under further keys."""
+
+    step: int
+    of: int
+    eta_seconds: float | None
+    """None before a first step tells how long one takes."""
+    time: str | None = None
+    pid: int | None = None
+    host: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self.numbers.items():
+            if not isinstance(value, int | float):
+                raise Misfit(value, NAMES[float]).within(f".{name}")
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Those of NUMBERS that it tells."""
+        return {name: self.further[name] for name in NUMBERS if name in self.further}
 
 
 def step_numbers(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -332,7 +332,7 @@ def _scores(source: Source, point: PointResult) -> Iterator[MetricPoint]:
     """Of the checkpoint that stands for `point`, by step: pass@k at the smallest and the largest k,
     and the share of draws that the grader could not judge. Three keys a benchmark and two an
     average, however many k there are."""
-    ks, judged = point.evaluation_spec().evaluation.ks, int(point.evaluated()["finished_ms"])
+    ks, judged = point.evaluation_spec().evaluation.ks, point.evaluated().finished_ms
     for mean in source.means_of(point):
         if mean.k in (ks[0], ks[-1]):
             key = f"{mean.column}/pass_at_{mean.k}"

@@ -140,14 +140,16 @@ class Source:
     def span(self, point: PointResult) -> tuple[int | None, int | None]:
         """When the first step began, or the stage where it logs no steps, and when the evaluation
         was complete, in milliseconds since 1970; None where it has not, and is not."""
-        end = int(point.evaluated()["finished_ms"]) if point.is_evaluated else None
+        end = point.evaluated().finished_ms if point.is_evaluated else None
         curves = point.metrics().sort("step")
         if len(curves):
             return int(curves["time_ms"][0] - 1000 * curves["seconds"][0]), end
         if not point.is_trained:
             return None, end
         marker = read_marker(point.train)
-        return int(marker["finished_ms"] - 1000 * marker["wall_seconds"]), end
+        if marker.finished_ms is None or marker.wall_seconds is None:
+            return None, end
+        return int(marker.finished_ms - 1000 * marker.wall_seconds), end
 
     def has_begun(self, point: PointResult) -> bool:
         """Whether there is something to show of a point."""
@@ -188,15 +190,17 @@ class Source:
 def _digests(stage: StagePaths, files: Iterable[Path]) -> list[str | None]:
     """Of files of a stage; None for one that is not there."""
     try:
-        listed = read_marker(stage).get("outputs", {})
+        listed = read_marker(stage).outputs
     except (FileNotFoundError, ValueError):  # a damaged marker is none
         listed = {}
     digests: list[str | None] = []
     for file in files:
         try:
             output = listed.get(file.relative_to(stage.folder).as_posix())
-            is_listed = output is not None and output["bytes"] == file.stat().st_size
-            digests.append(output["sha256"] if is_listed else sha256_file(file))
+            if output is not None and output.bytes == file.stat().st_size:
+                digests.append(output.sha256)
+            else:
+                digests.append(sha256_file(file))
         except (FileNotFoundError, NotADirectoryError):
             digests.append(None)
     return digests

@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fgrpo_bench.specs.cell import COLUMNS
-from fgrpo_bench.stages.digests import combined_sha256, of_digests, of_outputs
+from fgrpo_bench.stages.digests import combined_sha256, of_digests
+from fgrpo_bench.stages.markers import manifest_of
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps.check.stored import (
     DECLARATION,
@@ -26,7 +27,7 @@ def promised(stage: StoredStage) -> Iterator[RecordedFile]:
     """The files that a stage's marker lists; none of a stage that is at work or was begun again."""
     if stage.marker is None or stage.standing == "begun again":
         return
-    for name, listed in of_outputs(stage.marker["outputs"]).items():
+    for name, listed in manifest_of(stage.marker).items():
         yield RecordedFile(of=stage.name, name=f"{stage.name}/{name}", listed=listed)
 
 
@@ -107,7 +108,7 @@ def of_other_weights(stages: Iterable[StoredStage]) -> Iterator[Damage]:
     by_name = {stage.name: stage for stage in stages}
     for stage in by_name.values():
         source = by_name.get(stage.source or "")
-        recorded = None if stage.marker is None else stage.marker.get("weights_sha256")
+        recorded = None if stage.marker is None else stage.marker.weights_sha256
         now = None if source is None else weights(source, step=stage.step)
         if source is not None and recorded is not None and now not in (None, recorded):
             fault = f"was made with other weights than {source.name} has now"
@@ -125,9 +126,8 @@ def weights(source: StoredStage, *, step: int) -> str | None:
     }
     if listed:
         return combined_sha256(listed)
-    marker = source.marker or {}
-    own: str | None = marker.get("weights_sha256")
-    return own if marker.get("step") == step else None
+    marker = source.marker
+    return None if marker is None or marker.step != step else marker.weights_sha256
 
 
 def outdated(

@@ -21,11 +21,12 @@ from fgrpo_bench.report import provenance
 from fgrpo_bench.results import declared_digests
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.digests import Listed, Tell, fault_of, is_altered, of_digests
-from fgrpo_bench.stages.files import read_json, readable_json
+from fgrpo_bench.stages.draws import DrawsRecord, SharedRecord
+from fgrpo_bench.stages.files import read_json, readable_json, readable_record
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths, is_below
 from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.shapes import MANIFEST, SHARED, SWEEP
+from fgrpo_bench.stages.shapes import SWEEP
 from sweeps.check import compare
 from sweeps.check.stored import (
     ANALYSIS,
@@ -148,12 +149,12 @@ def _analyses(paths: RunPaths) -> tuple[list[RecordedFile], list[Damage]]:
     known, faults = [], []
     for at in sorted([*paths.analysis.glob(store.FACTS), *paths.analysis.glob(f"*/{store.FACTS}")]):
         record, folder = (each.relative_to(paths.folder).as_posix() for each in (at, at.parent))
-        facts = readable_json(at, store.SHAPE)
-        if facts is None or is_altered(facts):
-            fault = "cannot be read" if facts is None else "was changed after it was written"
+        stored = readable_record(at, store.AnalysisRecord)
+        if stored is None or is_altered(stored.as_json()):
+            fault = "cannot be read" if stored is None else "was changed after it was written"
             faults.append(Damage(of=ANALYSIS, name=record, fault=fault))
             continue  # all frames are computed again, whatever they are
-        for name, listed in of_digests(facts["files"]).items():
+        for name, listed in of_digests(stored.files).items():
             if name in FRAMES:
                 file = f"{folder}/{name}.parquet"
                 known.append(RecordedFile(of=ANALYSIS, name=file, listed=listed))
@@ -205,10 +206,13 @@ def _shared(
     digests, known, faults = set(), [], []
     for stage in stages:
         for path in (paths.folder / stage.name).glob("*/draws.json"):
-            digest = (readable_json(path, MANIFEST) or {}).get("shared", {}).get("digest")
-            if digest is not None and DIGEST.fullmatch(digest):
+            manifest = readable_record(path, DrawsRecord)
+            if manifest is None or manifest.shared is None:
+                continue
+            digest = manifest.shared.digest
+            if DIGEST.fullmatch(digest):
                 digests.add(digest)
-            elif digest is not None:
+            else:
                 faults.append(
                     _outside(stage.name, path.relative_to(paths.folder).as_posix(), digest)
                 )
@@ -216,15 +220,14 @@ def _shared(
         entry = SharedPaths(paths.draws / digest)
         if not entry.facts.exists() or is_locked(entry.lock):
             continue
-        facts = readable_json(entry.facts, SHARED)
-        is_whole = facts is not None and DIGEST.fullmatch(facts["sha256"]) and not is_altered(facts)
-        if not is_whole:
+        facts = readable_record(entry.facts, SharedRecord)
+        if facts is None or is_altered(facts.as_json()) or DIGEST.fullmatch(facts.sha256) is None:
             fault = "cannot be read" if facts is None else "was changed after it was written"
             name = os.path.relpath(entry.facts, paths.folder)
             faults.append(Damage(of=SHARED_DRAWS, name=name, fault=fault))
             continue
-        name = os.path.relpath(entry.draws(facts["sha256"]), paths.folder)
-        listed = Listed(sha256=facts["sha256"], bytes=facts["bytes"])
+        name = os.path.relpath(entry.draws(facts.sha256), paths.folder)
+        listed = Listed(sha256=facts.sha256, bytes=facts.bytes)
         known.append(RecordedFile(of=SHARED_DRAWS, name=name, listed=listed))
     return known, faults
 

@@ -14,11 +14,11 @@ from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.attempts import Note
 from fgrpo_bench.stages.digests import Listed, is_altered, is_edited
-from fgrpo_bench.stages.files import readable_json
+from fgrpo_bench.stages.files import readable_json, readable_record
 from fgrpo_bench.stages.locks import is_locked
-from fgrpo_bench.stages.markers import is_done, is_of_last, read_marker
+from fgrpo_bench.stages.markers import Marker, is_done, is_of_last, read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, is_below
-from fgrpo_bench.stages.shapes import MARKER, SPEC
+from fgrpo_bench.stages.shapes import SPEC
 
 MARKER_FILE = "DONE.json"
 SPEC_FILE = "spec.json"
@@ -66,7 +66,7 @@ class StoredStage:
     record: Mapping[str, Any]
     """Of plan.json."""
     standing: Standing
-    marker: Mapping[str, Any] | None
+    marker: Marker | None
     """None where it has none, or none that can be believed."""
     faults: tuple[Damage, ...]
     """Of marker and spec.json."""
@@ -119,24 +119,22 @@ def read_stage(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]
     )
 
 
-def _marker(
-    stage: StagePaths, record: Mapping[str, Any]
-) -> tuple[Mapping[str, Any] | None, list[Damage]]:
+def _marker(stage: StagePaths, record: Mapping[str, Any]) -> tuple[Marker | None, list[Damage]]:
     """The marker, and why it cannot be believed; None where it cannot, or is not there."""
     if not stage.done.exists():
         return None, []
     try:
         marker = read_marker(stage)
     except ValueError:
-        listed = (readable_json(stage.done, MARKER) or {}).get("outputs", {})
-        outside = [name for name in listed if not is_below(name)]
+        told = readable_record(stage.done, Marker)
+        outside = [name for name in told.outputs if not is_below(name)] if told else []
         fault = "cannot be read as a completion marker"
         if outside:
             fault = f"names {outside[0]!r}, which is outside its folder"
     else:
-        if marker["fingerprint"] != record["fingerprint"]:
+        if marker.fingerprint != record["fingerprint"]:
             fault = "is of another stage, or of other settings"
-        elif is_altered(marker):
+        elif is_altered(marker.as_json()):
             fault = "was changed after it was written"
         else:
             return marker, []
@@ -176,10 +174,10 @@ def _labels(point: SweepPoint) -> dict[str, Any]:
     return {"point_id": point.point_id, **to_stored(point.cell), "seed": point.seed}
 
 
-def _is_begun_again(stage: StagePaths, marker: Mapping[str, Any]) -> bool:
+def _is_begun_again(stage: StagePaths, marker: Marker) -> bool:
     """Whether a process has begun the stage since, so that its files may be newer; an owner.json
     that cannot be read says nothing."""
     try:
-        return not is_of_last(stage, dict(marker))
+        return not is_of_last(stage, marker)
     except ValueError:
         return False

@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fgrpo_bench import engines
+from fgrpo_bench.data import DatasetMarker
 from fgrpo_bench.kinds import KINDS, Environment, Stage, remade
 from fgrpo_bench.kinds.kind import dataset_name
 from fgrpo_bench.specs import DatasetSpec, Declaration, Profile
 from fgrpo_bench.stages.attempts import tail
-from fgrpo_bench.stages.files import read_json, void
+from fgrpo_bench.stages.files import void
 from fgrpo_bench.stages.locks import driving, lock_holder
+from fgrpo_bench.stages.markers import read_marker_of
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import damage_of, driver_id
 from sweeps import schedule
@@ -140,7 +142,8 @@ def _check_sizes(plan: Plan, paths: RunPaths) -> None:
     evaluation during training."""
 
     def rows(dataset: DatasetSpec) -> int:
-        return int(read_json(StagePaths(paths.folder / dataset_name(dataset)).done)["rows"])
+        marker = read_marker_of(DatasetMarker, StagePaths(paths.folder / dataset_name(dataset)))
+        return marker.rows
 
     for point in plan.points:
         try:

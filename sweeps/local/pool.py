@@ -19,11 +19,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.stages.attempts import Ending, Note, begin, end, ending, explain
-from fgrpo_bench.stages.markers import is_done, machine_load, read_marker, undivided
+from fgrpo_bench.stages.markers import Marker, is_done, machine_load, read_marker, undivided
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import REPOSITORY
 from sweeps.local.stopping import Stop, holder_here, terminate
@@ -186,7 +186,7 @@ class Pool:
             self.failures.append(Failure(stage=stage, reason=reason, log=attempt.log))
         self.watcher.ended(attempt, outcome, seconds)
 
-    def _learn(self, stage: Stage, marker: Mapping[str, Any], seconds: float) -> None:
+    def _learn(self, stage: Stage, marker: Marker, seconds: float) -> None:
         """How long it took."""
         whole = undivided(marker, seconds)
         if whole is None:

@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TextIO
 
@@ -36,11 +36,11 @@ class Running:
     title: str
     """e.g. `training grpo-n8-g0.5-s11`."""
     elapsed_seconds: float
-    step: int | None
+    step: int | None = None
     """None before the first word of the worker, likewise below."""
-    of: int | None
-    reward: float | None
-    eta_seconds: float | None
+    of: int | None = None
+    reward: float | None = None
+    eta_seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +83,16 @@ def overview(pool: Pool) -> Overview:
 def _running(pool: Pool, name: str) -> Running:
     attempt = pool.running[name]
     progress = read_progress(StagePaths(pool.paths.folder / name))
-    numbers = {key: progress.get(key) for key in ("step", "of", "reward", "eta_seconds")}
-    elapsed = time.monotonic() - attempt.begun
-    return Running(title=title(attempt.stage), elapsed_seconds=elapsed, **numbers)
+    told = Running(title=title(attempt.stage), elapsed_seconds=time.monotonic() - attempt.begun)
+    if progress is None:
+        return told
+    return replace(
+        told,
+        step=progress.step,
+        of=progress.of,
+        reward=progress.numbers.get("reward"),
+        eta_seconds=progress.eta_seconds,
+    )
 
 
 def _eta(pool: Pool, running: tuple[Running, ...]) -> float:

@@ -98,12 +98,9 @@ def test_an_evaluation_without_a_sweep_tells_how_far_engines_are_apart(sweep):
     spec = read_json(results.points[0].evaluate.spec)
     sampling = spec["identity"].get("sampling", {}) | {"dtype": "bfloat16"}
     write_json(stage / "spec.json", spec | {"identity": {"sampling": sampling}})
-    marker = {
-        "fingerprint": "f",
-        "outputs": {},
-        "target": {"n_samples": 1, "graders": {}},
-        "weights_sha256": "w",
-    }
+    target = {"n_samples": 1, "ks": [1], "graders": {}}
+    marker = {"fingerprint": "f", "outputs": {}, "target": target, "weights_sha256": "w"}
+    marker |= {"finished": "2026-01-02T03:04:05+00:00", "finished_ms": 1767323045000}
     write_json(stage / "DONE.json", marker | {"canaries": {"countdown": [record(NEW, 0.02)]}})
     digest = digest_of(results)
     assert analysed(results).drifts == []  # of another number type

@@ -39,7 +39,7 @@ def sweep(tmp_path_factory):
         write_table(paths.grades(SECOND), grades, GRADES)
         table = score(count_stored(paths.grades(SECOND), None), results.evaluation["ks"], None)
         write_table(paths.also_passk(SECOND), table, PASSK)
-        target = point.evaluated()["target"]
+        target = point.evaluated().target
         target["graders"]["countdown/math"] = SECOND
         written = [paths.grades(SECOND), paths.also_passk(SECOND)]
         rewritten(point.evaluate, written, target=target)

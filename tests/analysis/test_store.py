@@ -9,7 +9,7 @@ from fgrpo_bench.analysis import analysed, load, store
 from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.analysis.rows import from_frame, schema, to_frame
 from fgrpo_bench.results import load_results
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.files import read_record
 from tests.support.report import copy, forget, rewrite_passk
 
 
@@ -43,8 +43,8 @@ def test_the_frames_are_stored_and_read_back(results, computed):
     again = load("groupsize", root=results.paths.root)
     assert same(first, again) and computed == ["last"]
     assert (again.rule, again.family) == (first.rule, first.family)
-    facts = read_json(results.paths.analysis / "analysis.json", store.SHAPE)
-    assert (facts["version"], facts["rule"]) == (store.VERSION, "last")
+    facts = read_record(results.paths.analysis / "analysis.json", store.AnalysisRecord)
+    assert (facts.version, facts.rule) == (store.VERSION, "last")
 
 
 def test_every_row_survives_its_frame(analysis):

@@ -30,5 +30,7 @@ def warmed_up() -> tuple[RunPaths, SweepPoint]:
         root=Path(tempfile.mkdtemp()), sweep="bench", experiment="countdown", version="v1"
     )
     spec = warmup_stage.stage(point).spec
-    write_json(paths.warmup(1).done, warm_up(spec, StageRun(paths.warmup(1)), "cpu"))
+    facts = warm_up(spec, StageRun(paths.warmup(1)), "cpu")
+    marker = {"fingerprint": spec["fingerprint"], "target": {}, "outputs": {}}
+    write_json(paths.warmup(1).done, marker | facts.as_json())
     return paths, point

@@ -57,8 +57,8 @@ def test_what_is_left_is_the_first_copy_of_every_problem_whose_answers_agree(pai
     expected = [p for p in dict.fromkeys(p for p, _ in filled) if len(values[p]) == 1]
     assert table["prompt"].to_list() == expected
     assert table.schema == PROBLEMS
-    assert rules[-1]["rows_after"] == len(table)
-    before_after = [(rule["rows_before"], rule["rows_after"]) for rule in rules]
+    assert rules[-1].rows_after == len(table)
+    before_after = [(rule.rows_before, rule.rows_after) for rule in rules]
     assert all(after == before for (_, after), (before, _) in pairwise(before_after))
 
 
@@ -76,7 +76,7 @@ def test_rows_at_the_length_limit_stay_and_longer_ones_go():
         rows([("abc", "1"), ("abcd", "1")]), spec, lambda texts: [len(text) for text in texts]
     )
     assert table["prompt"].to_list() == ["abc"]
-    assert rules[1]["rule"] == "at most 3 tokens of letters in prompt"
+    assert rules[1].rule == "at most 3 tokens of letters in prompt"
 
 
 def test_the_expected_count_needs_no_remark():

@@ -18,10 +18,13 @@ def one_thread():
 @pytest.fixture(scope="session")
 def warmed(tmp_path_factory):
     """(plan, paths) of sweep smoke with its warm-up done."""
-    from fgrpo_bench.stages.files import read_json, write_json
+    from fgrpo_bench.stages.files import read_json
+    from fgrpo_bench.stages.markers import Marker, write_marker
 
     plan, paths = freeze(tmp_path_factory.mktemp("runs"))
     stage = paths.warmup(11)
     facts = warm_up(read_json(stage.spec), StageRun(StagePaths(stage.folder)), "cpu")
-    write_json(stage.done, facts)
+    write_marker(
+        stage, Marker.parsed({"fingerprint": "f", "target": {}, "outputs": {}} | facts.as_json())
+    )
     return plan, paths

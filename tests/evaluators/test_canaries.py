@@ -12,9 +12,9 @@ from evaluators.canaries import N_PROMPTS, Session, observe, summary
 from evaluators.records import Canaries, Engine, SampleRequest, Waiting, drawn
 from evaluators.transformers import transformers
 from fgrpo_bench.records import Problem
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.draws import DrawsRecord
+from fgrpo_bench.stages.files import read_record
 from fgrpo_bench.stages.paths import BenchmarkPaths
-from fgrpo_bench.stages.shapes import MANIFEST
 from tests.evaluators.test_transformers import LENGTH, asked
 from tests.support.openrlhf import heldout_problems, make_untrained
 
@@ -52,16 +52,16 @@ def test_the_first_problems_are_drawn_alone_and_in_a_batch_from_the_same_seeds()
     assert all(each.endswith("of 1 3 1") for each in seen.alone)
     assert all(each.endswith("of 63 3 1") for each in seen.batch)
     told = summary([seen])
-    assert told["alone"] != told["batch"]
+    assert told.alone != told.batch
 
 
 def test_log_probabilities_are_of_the_texts_without_their_first_token():
     (seen,) = observe(alone, log_probs, characters, 64, PROBLEMS)
     assert seen.tokens == tuple(map(ord, "=24:")) * N_PROMPTS
     assert seen.log_probs == (-1.0, -2.0, -3.0, -4.0) * N_PROMPTS
-    assert summary([seen])["log_prob"] == -2.5
+    assert summary([seen]).log_prob == -2.5
     (none,) = observe(alone, log_probs, lambda text: [7], 64, PROBLEMS)  # texts of one token
-    assert none.log_probs == () and summary([none])["log_prob"] is None
+    assert none.log_probs == () and summary([none]).log_prob is None
 
 
 def test_engines_that_agree_have_the_digest_of_one():
@@ -120,26 +120,29 @@ def paths(tmp_path):
     return BenchmarkPaths(tmp_path / "x")
 
 
+MANIFEST = DrawsRecord(fingerprint="f", weights_sha256="w", prompts_sha256="p")
+
+
 def stored(paths):
-    return read_json(paths.manifest, MANIFEST)
+    return read_record(paths.manifest, DrawsRecord)
 
 
 def test_a_session_is_stored_as_it_begins_and_as_it_ends(paths, capsys):
     start = Drifting("a", "a")
-    session = Session(paths, {"fingerprint": "f"}, PROBLEMS, start)
+    session = Session(paths, MANIFEST, PROBLEMS, start)
     session.sampler()
-    (begun,) = stored(paths)["canaries"]
-    assert "end" not in begun and stored(paths)["engine"] == {"engine": "fake"}
+    (begun,) = stored(paths).canaries
+    assert begun.end is None and stored(paths).engine == {"engine": "fake"}
     session.add(MADE)
     session.end()
-    (record,) = stored(paths)["canaries"]
-    assert record == begun | {"end": begun["start"], "draws": 4, "tokens": 20}
-    assert begun["log_probs"] == [-1.0, -0.123457] and begun["start"]["log_prob"] == -0.561728
+    (record,) = stored(paths).canaries
+    assert record == replace(begun, end=begun.start, draws=4, tokens=20)
+    assert begun.log_probs == (-1.0, -0.123457) and begun.start.log_prob == -0.561728
     assert capsys.readouterr().out == ""
 
 
 def test_an_engine_that_changed_meanwhile_is_told(paths, capsys):
-    draw(Session(paths, {"fingerprint": "f"}, PROBLEMS, Drifting("a", "b")), paths)
+    draw(Session(paths, MANIFEST, PROBLEMS, Drifting("a", "b")), paths)
     said = capsys.readouterr().out
     assert said.startswith("x: the same seeds gave other canaries after these draws than before")
     assert str(paths.manifest) in said and "-0.561728 before" in said
@@ -151,7 +154,7 @@ def test_batch_invariance_that_does_not_hold_is_told_where_it_was_asked_for(
 ):
     facts = {"engine": "fake"} | ({"batch_invariant": True} if asked_for else {})
     seen = Canaries(alone=("a",), batch=("b",), tokens=(7,), log_probs=(-1.0,))
-    session = Session(paths, {}, PROBLEMS, lambda: Engine(alone, facts, lambda _: [seen]))
+    session = Session(paths, MANIFEST, PROBLEMS, lambda: Engine(alone, facts, lambda _: [seen]))
     session.sampler()
     said = capsys.readouterr().out
     assert said.startswith("x: batch_invariant=true, but canaries") == asked_for == bool(said)
@@ -159,15 +162,15 @@ def test_batch_invariance_that_does_not_hold_is_told_where_it_was_asked_for(
 
 def test_where_no_draw_is_missing_there_is_no_engine_and_no_canary(paths):
     start = Drifting()
-    session = Session(paths, {"fingerprint": "f", "canaries": ["before"]}, PROBLEMS, start)
+    session = Session(paths, MANIFEST, PROBLEMS, start)
     session.end()
     assert start.started == 0 and not paths.manifest.exists()
 
 
 def test_sessions_are_listed_as_long_as_their_draws_are_there(paths):
-    draw(Session(paths, {"fingerprint": "f"}, PROBLEMS, Drifting("a", "a")), paths)
+    draw(Session(paths, MANIFEST, PROBLEMS, Drifting("a", "a")), paths)
     draw(Session(paths, stored(paths), PROBLEMS, Drifting("b", "b")), paths)
-    assert len(stored(paths)["canaries"]) == 2
+    assert len(stored(paths).canaries) == 2
     paths.draws.unlink()
     draw(Session(paths, stored(paths), PROBLEMS, Drifting("c", "c")), paths)
-    assert len(stored(paths)["canaries"]) == 1
+    assert len(stored(paths).canaries) == 1

@@ -9,6 +9,7 @@ from evaluators.__main__ import main
 from fgrpo_bench.engines.embedded.warmup import warm_up
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.journal import read_lines
+from fgrpo_bench.stages.markers import Marker, write_marker
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tables import DRAWS, PASSK, read_table
@@ -27,7 +28,10 @@ def warmed_up(root, *overrides):
     """The evaluation of a warmed-up base model, ready to run."""
     plan, paths = freeze(root, *overrides)
     warmup = paths.warmup(11)
-    write_json(warmup.done, warm_up(read_json(warmup.spec), StageRun(warmup), "cpu"))
+    facts = warm_up(read_json(warmup.spec), StageRun(warmup), "cpu")
+    write_marker(
+        warmup, Marker.parsed({"fingerprint": "f", "target": {}, "outputs": {}} | facts.as_json())
+    )
     name = next(s.name for s in plan.stages if s.kind == "evaluate" and s.spec["step"] == 0)
     return StagePaths(paths.folder / name)
 

@@ -29,6 +29,7 @@ from fgrpo_bench.specs import config
 from fgrpo_bench.specs.config import load_benchmark
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
+from fgrpo_bench.stages.draws import CanaryRecord, CanarySummary, DrawsRecord, SharedOrigin
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import BenchmarkPaths, SharedPaths
@@ -42,9 +43,10 @@ PROBLEMS = [
 ]
 DESIGN = StagedDesign(stages=(4, 8, 16), enough=3)
 ENGINE = {"engine": "embedded", "device": "cpu"}
-SUMMARY = {"alone": "a", "batch": "b", "log_prob": -1.5}
-CANARIES = [{"engine": ENGINE, "texts": "t", "log_probs": [-1.5], "start": SUMMARY}]
-MADE_WITH = {"engine": ENGINE, "canaries": CANARIES}
+SUMMARY = CanarySummary(alone="a", batch="b", log_prob=-1.5)
+CANARIES = (CanaryRecord(engine=ENGINE, texts="t", log_probs=(-1.5,), start=SUMMARY),)
+NOTHING = DrawsRecord(fingerprint="f", weights_sha256="w", prompts_sha256="p")
+MADE_WITH = replace(NOTHING, engine=ENGINE, canaries=CANARIES)
 
 
 def is_right(wanted) -> bool:
@@ -113,7 +115,8 @@ class Evaluations:
                 grading=grading,
                 shared=shared,
             )
-            self.said = shared.publish(paths.draws, table, made_with if made else {}, draw_seconds)
+            manifest = made_with if made else NOTHING
+            self.said = shared.publish(paths.draws, table, manifest, draw_seconds)
             self.taken_seconds = shared.taken_seconds
         assert made == model.made
         return table, made
@@ -145,15 +148,12 @@ def alone(tmp_path, **settings):
 
 def test_a_second_evaluation_makes_none_and_has_the_same_file(evaluations, capsys):
     first, made = evaluations.run("first")
-    assert made == 24 and evaluations.said["shared"]["adopted"] == 0
+    assert made == 24 and evaluations.said.shared.adopted == 0
     second, made = evaluations.run("second")
     assert made == 0 and second.equals(first)
     assert evaluations.file("first").samefile(evaluations.file("second"))
-    assert evaluations.said == {
-        "shared": {"digest": evaluations.entry.folder.name, "adopted": 24, "made_by": ["first"]},
-        "engine": ENGINE,
-        "canaries": CANARIES,
-    }
+    origin = SharedOrigin(digest=evaluations.entry.folder.name, adopted=24, made_by=("first",))
+    assert evaluations.said == replace(MADE_WITH, shared=origin)
     assert "b: 24 of 24 draws were made by first (" in capsys.readouterr().out
 
 
@@ -196,7 +196,7 @@ def test_more_draws_add_to_those_that_are_there_and_fewer_take_only_theirs(evalu
     few, made = evaluations.run("third", 5)
     assert made == 0 and few.equals(more.filter(pl.col("draw") < 5))
     grown, made = evaluations.run("third", 12)
-    assert made == 0 and grown.equals(more) and evaluations.said["shared"]["adopted"] == 21
+    assert made == 0 and grown.equals(more) and evaluations.said.shared.adopted == 21
     assert read_json(evaluations.entry.facts)["n_draws"] == 36
 
 
@@ -280,7 +280,7 @@ def test_an_evaluation_that_lacks_nothing_asks_nobody(evaluations):
     evaluations.run("first")
     with locked(evaluations.entry.lock, wait=False, what="x"):
         assert evaluations.run("first", 4, stopped=lambda: True)[1] == 0
-    assert evaluations.said == {}
+    assert evaluations.said == NOTHING
 
 
 def test_a_failed_evaluation_gives_the_lock_back_and_goes_on_with_its_own_draws(evaluations):
@@ -288,7 +288,7 @@ def test_a_failed_evaluation_gives_the_lock_back_and_goes_on_with_its_own_draws(
         evaluations.run("first", model=Model(fails_after=10))
     assert evaluations.run("second")[1] == 24
     _, made = evaluations.run("first")
-    assert made == 0 and evaluations.said["shared"]["adopted"] == 14
+    assert made == 0 and evaluations.said.shared.adopted == 14
 
 
 HOLD = """import sys, time; from pathlib import Path
@@ -396,13 +396,13 @@ def test_of_two_that_store_different_draws_at_once_neither_loses_its_own(
 def test_draws_of_two_engines_name_both_with_their_canaries(evaluations):
     engines = [{"engine": "vllm", "vllm": number} for number in ("0.29.0", "0.30.0")]
     for name, n, engine in zip(("first", "second"), (8, 12), engines, strict=True):
-        canaries = [{**CANARIES[0], "engine": engine}]
-        evaluations.run(name, n, made_with={"engine": engine, "canaries": canaries})
-    assert evaluations.said["engine"] == engines[1]
-    assert [each["engine"] for each in evaluations.said["canaries"]] == engines
+        canaries = (replace(CANARIES[0], engine=engine),)
+        evaluations.run(name, n, made_with=replace(NOTHING, engine=engine, canaries=canaries))
+    assert evaluations.said.engine == engines[1]
+    assert [each.engine for each in evaluations.said.canaries] == engines
     assert evaluations.run("third", 12)[1] == 0
-    assert [each["engine"] for each in evaluations.said["canaries"]] == engines
-    both = engines_of(evaluations.said["canaries"], evaluations.said["engine"])
+    assert [each.engine for each in evaluations.said.canaries] == engines
+    both = engines_of(evaluations.said.canaries, evaluations.said.engine)
     assert both == "engine vllm, vllm 0.29.0, then engine vllm, vllm 0.30.0"
 
 

@@ -30,6 +30,7 @@ from sweeps.commands import stage_command, stage_environment
 from sweeps.freeze import freeze, run_paths
 from sweeps.plan import Plan, make_plan
 from sweeps.points import expand
+from sweeps.rates import MeasuredRates
 from tests.gpu.machine import Machine, lacks_openrlhf, watched_memory
 from tests.gpu.model import make_model, sizes, write_problems
 
@@ -142,7 +143,7 @@ def measured(
     n_gpus: int,
     prompt_tokens: float,
     peak_memory_gib: float | None,
-) -> dict[str, Any]:
+) -> MeasuredRates:
     """What `plan` reads: sampled tokens over the seconds of drawing and judging them, and tokens of
     prompts and responses over those of all that comes before the next are drawn.
 
@@ -156,43 +157,43 @@ def measured(
     seconds = {phase: row[column] for phase, column in PHASES.items()}
     sampled = row["step_tokens"]
     rest = seconds["score"] + seconds["update"] + seconds["sync"]
-    return {
-        "model": model,
-        "gpu": gpu,
-        "placement": placement,
-        "adam_offload": offloads,
-        "n_gpus": n_gpus,
-        "source": "make check-gpu",
-        "date": date.today().isoformat(),
-        "generate_tokens_per_second_per_gpu": sampled / seconds["generate"] / n_gpus,
-        "train_tokens_per_second_per_gpu": (sampled + prompt_tokens) / rest / n_gpus,
-        "save_gb_per_second": float(saves[-1][1]),
-        "peak_memory_gib": peak_memory_gib,
-        "seconds": seconds | {"save": float(saves[-1][0])},
-    }
+    return MeasuredRates(
+        model=model,
+        gpu=gpu,
+        placement=placement,
+        adam_offload=offloads,
+        n_gpus=n_gpus,
+        source="make check-gpu",
+        date=date.today().isoformat(),
+        generate_tokens_per_second_per_gpu=sampled / seconds["generate"] / n_gpus,
+        train_tokens_per_second_per_gpu=(sampled + prompt_tokens) / rest / n_gpus,
+        save_gb_per_second=float(saves[-1][1]),
+        peak_memory_gib=peak_memory_gib,
+        seconds=seconds | {"save": float(saves[-1][0])},
+    )
 
 
-def store(record: Mapping[str, Any], root: Path) -> Path:
+def store(record: MeasuredRates, root: Path) -> Path:
     """Write it under a run root; where."""
-    gpu = re.sub(r"[^A-Za-z0-9.]+", "-", record["gpu"])
-    path = root / "_measured" / f"{record['model']}.{gpu}.json"
+    gpu = re.sub(r"[^A-Za-z0-9.]+", "-", record.gpu)
+    path = root / "_measured" / f"{record.model}.{gpu}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, record)
+    write_json(path, record.as_json())
     return path
 
 
-def in_words(record: Mapping[str, Any]) -> str:
+def in_words(record: MeasuredRates) -> str:
     """For the table."""
-    peak = record["peak_memory_gib"]
-    offload = ", adam_offload=true" if record["adam_offload"] else ""
-    phases = ", ".join(f"{phase} {took:.1f} s" for phase, took in record["seconds"].items())
+    peak = record.peak_memory_gib
+    offload = ", adam_offload=true" if record.adam_offload else ""
+    phases = ", ".join(f"{phase} {took:.1f} s" for phase, took in record.seconds.items())
     return (
         f"{phases}; tokens a second and GPU: generate "
-        f"{record['generate_tokens_per_second_per_gpu']:,.0f}, train "
-        f"{record['train_tokens_per_second_per_gpu']:,.0f}; save "
-        f"{record['save_gb_per_second']:.2f} GB a second; peak memory of a GPU "
+        f"{record.generate_tokens_per_second_per_gpu:,.0f}, train "
+        f"{record.train_tokens_per_second_per_gpu:,.0f}; save "
+        f"{record.save_gb_per_second:.2f} GB a second; peak memory of a GPU "
         + ("not told by nvidia-smi" if peak is None else f"{peak:.1f} GiB")
-        + f"; {record['placement']}{offload}"
+        + f"; {record.placement}{offload}"
     )
 
 

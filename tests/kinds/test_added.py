@@ -31,12 +31,13 @@ COUNT = """
 import sys
 from pathlib import Path
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import run_stage
 
 def work(spec, run):
     (run.paths.folder / "count.txt").write_text(str(spec["wanted"]))
     run.leave(run.paths.folder / "count.txt")
-    return {}
+    return Record()
 
 sys.exit(run_stage(StagePaths(Path(sys.argv[1])), work))
 """

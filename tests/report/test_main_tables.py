@@ -102,7 +102,7 @@ def test_a_cell_without_its_base_method_is_not_called_significant(finished, tmp_
 def test_too_few_seeds_and_draws_are_marked_and_said(finished, tmp_path):
     results = forget(copy(finished, tmp_path), "grpo-n2-g0-s11")
     marker = results.points[-1].evaluate.done
-    write_json(marker, read_json(marker) | {"target": {"n_samples": 40, "graders": {}}})
+    write_json(marker, read_json(marker) | {"target": {"n_samples": 40, "ks": [1], "graders": {}}})
     (table,) = tables_of(load_results(results.paths))
     incomplete = {row[0] + row[1] + row[2] for row in table.rows if row[3][0].incomplete}
     assert incomplete == {"GRPO20", "F-GRPO81"}

@@ -23,6 +23,7 @@ from fgrpo_bench.report.narrative import (
     seeds_caveat,
 )
 from fgrpo_bench.report.notes import notes
+from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.files import write_json
 from tests.support.html import Seen
 from tests.support.report import (
@@ -169,7 +170,13 @@ def test_engines_that_differ_are_named_with_their_points(tmp_path, analysis):
     for point, version in zip(results.points, ("0.29.0", "0.30.0", "0.29.0"), strict=True):
         manifest = point.evaluate.benchmark("countdown").manifest
         engine = {"engine": "vllm", "vllm": version}
-        write_json(manifest, {"fingerprint": point.evaluate_fingerprint, "engine": engine})
+        drawn = DrawsRecord(
+            fingerprint=point.evaluate_fingerprint,
+            weights_sha256=None,
+            prompts_sha256="p",
+            engine=engine,
+        )
+        write_json(manifest, drawn.as_json())
     differing = analyse(results)
     (line,) = engines(differing)
     first, second, third = (point.point_id for point in results.points)

@@ -16,7 +16,9 @@ import pytest
 from fgrpo_bench.stages.attempts import attempts, begin
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import run_stage
+from fgrpo_bench.stages.watch import Progress
 from sweeps import REPOSITORY
 from sweeps.slurm.attempts import idle
 from sweeps.slurm.payload import Payload
@@ -195,9 +197,9 @@ def test_a_stage_whose_node_fails_at_one_step_for_ever_is_not_run_for_ever(
 def test_a_stage_that_gets_further_each_time_may_be_killed_for_ever(stage: StagePaths) -> None:
     for number, at in enumerate([None, 10, 20, 30], start=1):
         write_json(stage.attempt(number), {"attempt": number, "job_id": "7", "from_step": at})
-    write_json(stage.progress, {"step": 40})
+    write_json(stage.progress, Progress(step=40, of=80, eta_seconds=None).as_json())
     assert not idle(stage, "7", None)
-    write_json(stage.progress, {"step": 10})
+    write_json(stage.progress, Progress(step=10, of=80, eta_seconds=None).as_json())
     assert idle(stage, "7", None)
 
 
@@ -272,9 +274,9 @@ def test_two_attempts_never_get_one_number(stage: StagePaths) -> None:
 def test_an_older_attempt_that_wakes_up_marks_nothing(
     stage: StagePaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def work(spec: object, run: object) -> dict[str, Any]:
+    def work(spec: object, run: object) -> Record:
         write_json(stage.owner, newer)
-        return {}
+        return Record()
 
     newer = {"token": "newer", "over": None, "pid": 7, "host": "n2", "since": "noon"}
 

@@ -11,6 +11,7 @@ from fgrpo_bench.stages import attempts as noted
 from fgrpo_bench.stages.attempts import attempts, begin, end, logs, tail
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.watch import Progress
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def test_an_attempt_is_noted_when_it_begins_and_when_it_ends(stage: StagePaths) 
     (begun,) = attempts(stage)
     assert begun == note
     assert (begun["attempt"], begun["from_step"], "outcome" in begun) == (1, None, False)
-    write_json(stage.progress, {"step": 7})
+    write_json(stage.progress, Progress(step=7, of=9, eta_seconds=None).as_json())
     end(stage, note, exit_code=75, outcome="stopped", seconds=1.23456, why="disk full: /r")
     (ended,) = attempts(stage)
     assert ended.items() >= begun.items()

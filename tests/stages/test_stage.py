@@ -3,14 +3,16 @@
 import os
 import signal
 import threading
+from dataclasses import replace
 
 import pytest
 
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.markers import damage, is_done, rewritten, undivided
+from fgrpo_bench.stages.markers import Marker, damage, is_done, rewritten, undivided
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import (
     EXIT_CONTINUE,
     EXIT_DONE,
@@ -36,11 +38,14 @@ def test_a_stage_works_once_and_leaves_its_marker(stage, capsys):
 
     def work(spec, run):
         calls.append(spec["fingerprint"])
-        return {"fact": 1}
+        return Record(further={"fact": 1, "weights_sha256": "w"})
 
     assert [run_stage(stage, work), run_stage(stage, work)] == [EXIT_DONE, EXIT_DONE]
     assert calls == ["f"]
-    assert read_json(stage.done)["fact"] == 1
+    assert list(read_json(stage.done)) == [
+        *("fingerprint", "target", "owner", "finished", "finished_ms", "wall_seconds"),
+        *("cpu_seconds", "outputs", "fact", "weights_sha256", "content_sha256"),
+    ]
     assert "already done" in capsys.readouterr().out
 
 
@@ -50,11 +55,11 @@ def test_a_spec_that_was_changed_is_not_worked_by(stage, capfd):
     assert run_stage(stage, lambda spec, run: pytest.fail("it worked")) == EXIT_FAILED
     assert "spec.json was changed after it was written" in capfd.readouterr().err
     write_json(stage.spec, spec)
-    assert run_stage(stage, lambda spec, run: {}) == EXIT_DONE
+    assert run_stage(stage, lambda spec, run: Record()) == EXIT_DONE
 
 
 def test_a_larger_target_runs_again_and_a_smaller_one_does_not(stage):
-    run_stage(stage, lambda spec, run: {})
+    run_stage(stage, lambda spec, run: Record())
     assert is_done(stage, fingerprint="f", target={"n_samples": 4})
     assert not is_done(stage, fingerprint="f", target={"n_samples": 16})
     assert not is_done(stage, fingerprint="f", target={"ks": [1]})
@@ -65,7 +70,7 @@ def test_a_list_is_covered_by_one_that_contains_it(stage):
     write_json(
         stage.spec, {"kind": "train", "fingerprint": "f", "target": {"ks": [1, 4], "grader": "a-1"}}
     )
-    run_stage(stage, lambda spec, run: {})
+    run_stage(stage, lambda spec, run: Record())
     assert is_done(stage, fingerprint="f", target={"ks": [4]})
     assert not is_done(stage, fingerprint="f", target={"ks": [4, 8]})
     assert not is_done(stage, fingerprint="f", target={"grader": "a-2"})
@@ -76,7 +81,7 @@ def test_a_signal_stops_the_work_at_its_save_and_leaves_no_marker(stage, capsys)
         os.kill(os.getpid(), signal.SIGTERM)
         if run.stopping:
             raise Stopped("step 3 is saved")
-        return {}
+        return Record()
 
     assert run_stage(stage, work) == EXIT_CONTINUE
     assert not stage.done.exists()
@@ -90,19 +95,19 @@ def test_a_stop_reaches_a_process_that_waits_for_another_which_never_lets_go(sta
     with locked(stage.lock, wait=False, what="the stage of a process that hangs"):
         timer = threading.Timer(0.5, say_stop)
         timer.start()
-        assert run_stage(stage, lambda spec, run: {}) == EXIT_CONTINUE
+        assert run_stage(stage, lambda spec, run: Record()) == EXIT_CONTINUE
         timer.join()
     assert "another process has the stage, and nothing was begun here" in capsys.readouterr().out
     assert not stage.done.exists() and not stage.owner.exists()
 
 
 def test_a_marker_is_the_owners_or_older_than_the_owner_and_else_not_believed(stage):
-    run_stage(stage, lambda spec, run: {})
+    run_stage(stage, lambda spec, run: Record())
     first = read_json(stage.done)
     assert read_json(stage.owner)["over"] is None
     write_json(stage.owner, {"token": "newer", "over": None})  # began before the marker was written
     assert not is_done(stage, fingerprint="f", target={})
-    run_stage(stage, lambda spec, run: {})
+    run_stage(stage, lambda spec, run: Record())
     assert is_done(stage, fingerprint="f", target={})
     StageRun(stage).own()  # a process that wants more than the marker covers
     assert is_done(stage, fingerprint="f", target={})
@@ -123,7 +128,7 @@ def test_progress_says_how_far_and_how_long(stage, capsys):
     def work(spec, run):
         for step in (1, 2, 3):
             run.progress(step=step, of=3, reward=0.25)
-        return {}
+        return Record()
 
     run_stage(stage, work)
     told = read_json(stage.progress)
@@ -151,7 +156,7 @@ def write_two(spec, run):
     run.paths.checkpoint(0).mkdir(parents=True, exist_ok=True)
     (run.paths.checkpoint(0) / "model.safetensors").write_bytes(b"weights")
     run.leave(run.paths.metrics, run.paths.checkpoints)
-    return {}
+    return Record()
 
 
 def test_the_marker_lists_every_promised_file_with_bytes_and_digest(stage):
@@ -218,8 +223,9 @@ def test_a_file_written_again_is_brought_up_to_date_in_the_marker(stage):
 
 
 def test_draws_that_were_taken_are_charged_what_they_took_where_they_were_made():
-    assert undivided({}, 12.0) == undivided({"draws_adopted": {}}, 12.0) == 12.0
-    marker = {"draws_adopted": {"a": 30, "b": 10}, "adopted_seconds": {"a": 15.0, "b": 5.0}}
-    assert undivided(marker, 2.0) == 22.0
-    assert undivided(marker | {"adopted_seconds": {"a": 15.0}}, 2.0) is None
-    assert undivided({"draws_adopted": {"a": 30}}, 2.0) is None  # of a version that records none
+    made = Marker(fingerprint="f", target={}, outputs={})
+    assert undivided(made, 12.0) == undivided(replace(made, draws_adopted={}), 12.0) == 12.0
+    taken = replace(made, draws_adopted={"a": 30, "b": 10}, adopted_seconds={"a": 15.0, "b": 5.0})
+    assert undivided(taken, 2.0) == 22.0
+    assert undivided(replace(taken, adopted_seconds={"a": 15.0}), 2.0) is None
+    assert undivided(replace(made, draws_adopted={"a": 30}), 2.0) is None  # nobody recorded it

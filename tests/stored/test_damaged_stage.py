@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from dashboards.pages.sweep import build
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.report.build import render
 from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.stages.records import Misfit, Record
 from fgrpo_bench.stages.shapes import misfit
 from sweeps.cli import main as sweeps
 from tests.support.dashboard import Reader
@@ -67,6 +70,45 @@ def test_the_page_says_the_remedy(tmp_path: Path) -> None:
     page = client_of(tmp_path).get(f"/{run.sweep}/{run.experiment}/{run.version}/sweep")
     assert page.status_code == 200
     assert "delete it and run the sweep again" in " ".join(Reader(page.text).text.split())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part(Record):
+    b: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole(Record):
+    a: tuple[Part, ...]
+    c: str | None = None
+    e: bool = False
+    f: dict[str, float] | None = None
+
+
+def test_a_record_says_what_does_not_fit_and_where() -> None:
+    for value, fault in {
+        "[]": "it is [], not an object",
+        "{}": "a is missing",
+        "{'a': 1}": "a is 1, not a list",
+        "{'a': [{'b': 1}, {'b': '1'}]}": "a[1].b is '1', not a whole number",
+        "{'a': [{'b': True}]}": "a[0].b is True, not a whole number",
+        "{'a': [], 'c': 1}": "c is 1, not text",
+        "{'a': [], 'e': 1}": "e is 1, not true or false",
+        "{'a': [], 'f': {'x': '1'}}": "f.x is '1', not a number",
+    }.items():
+        with pytest.raises(Misfit) as told:
+            Whole.parsed(eval_literal(value))
+        assert str(told.value) == fault
+
+
+def test_a_record_is_written_as_it_was_read_with_the_keys_that_it_does_not_know() -> None:
+    stored = {"a": [{"b": 1, "z": None}], "f": {"x": 2, "y": 0.5}, "further": 1, "of": {}}
+    record = Whole.parsed(stored)
+    assert (record.c, record.e, record.a[0].b) == (None, False, 1)
+    assert json.dumps(record.as_json()) == json.dumps(stored)
+    assert json.dumps(replace(record, e=True).as_json()) == json.dumps(
+        {"a": stored["a"], "e": True, "f": stored["f"], "further": 1, "of": {}}
+    )
 
 
 def test_a_shape_says_what_does_not_fit_and_where() -> None:

@@ -11,6 +11,7 @@ import polars as pl
 
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults
+from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
 from tests.support.synthetic import SMALL, copy, template_root, write_sweep
@@ -87,7 +88,10 @@ def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> Non
     marker["target"]["graders"] |= {benchmark: GRADER}
     write_json(point.evaluate.done, marker)
     engine = {"engine": "embedded", "torch": "2.13.0"}
-    write_json(paths.manifest, {"fingerprint": marker["fingerprint"], "engine": engine})
+    manifest = DrawsRecord(
+        fingerprint=marker["fingerprint"], weights_sha256=None, prompts_sha256="p", engine=engine
+    )
+    write_json(paths.manifest, manifest.as_json())
 
 
 class Reader(HTMLParser):

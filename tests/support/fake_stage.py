@@ -26,6 +26,7 @@ from fgrpo_bench.specs import Profile
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import StageRun, Stopped, run_stage
 
 SAVE_EVERY = 4
@@ -36,7 +37,7 @@ def fake_command(kind: str, folder: Path, profile: Profile, environment: str) ->
     return [sys.executable, "-m", "tests.support.fake_stage", str(folder)]
 
 
-def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
+def work(spec: dict[str, Any], run: StageRun) -> Record:
     """Hash on from the source's result, step by step."""
     folder, steps = run.paths.folder, int(os.environ.get("FAKE_STEPS", "8"))
     saved = folder / "saved.json"
@@ -68,7 +69,7 @@ def work(spec: dict[str, Any], run: StageRun) -> dict[str, Any]:
             raise Stopped(f"saved at step {step}")
     write_json(folder / "result.json", state)
     run.leave(folder / "result.json")
-    return {}
+    return Record()
 
 
 def _held(folder: Path) -> bool:

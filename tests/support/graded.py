@@ -14,6 +14,7 @@ from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
 from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
+from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, write_table
@@ -65,7 +66,8 @@ def weights_and_markers(point: PointResult) -> None:
     rewritten(point.train, made, step=point.step, weights_sha256=digest)
     paths = point.evaluate.benchmark("countdown")
     mark = read_json(point.evaluate.spec)["fingerprint"]
-    write_json(paths.manifest, {"fingerprint": mark, "weights_sha256": digest})
+    manifest = DrawsRecord(fingerprint=mark, weights_sha256=digest, prompts_sha256="p")
+    write_json(paths.manifest, manifest.as_json())
     files = [paths.manifest, paths.draws, paths.grades("countdown-1"), paths.passk]
     rewritten(point.evaluate, files, step=point.step, weights_sha256=digest)
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.kinds.likelihood import LikelihoodMarker
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.digests import sealed
@@ -73,9 +74,17 @@ def scored(results: SweepResults, root: Path, values: dict[str, float | None]) -
             name = f"{point['train']}/rare/x/step-{checkpoint['step']:05d}"
             checkpoint["likelihood"] = name
             if point["point_id"] in values:
-                done = {"delta_nll": values[point["point_id"]], "n_rare": 300}
-                marker = {"fingerprint": "x", "target": {}, "outputs": {}} | done
-                write_json(made.paths.folder / name / "DONE.json", marker)
+                marker = LikelihoodMarker(
+                    fingerprint="x",
+                    target={},
+                    outputs={},
+                    step=checkpoint["step"],
+                    weights_sha256="w",
+                    set_sha256="s",
+                    n_rare=300,
+                    delta_nll=values[point["point_id"]],
+                )
+                write_json(made.paths.folder / name / "DONE.json", marker.as_json())
     write_json(made.paths.plan, sealed(plan))
     return load_results(made.paths)
 

@@ -10,8 +10,9 @@ from fgrpo_bench import StagedDesign
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.scoring import count, score
+from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.draws import Design, DesignedSince, DrawsRecord
 from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.markers import write_marker
 from fgrpo_bench.stats.paths import DrawPath
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, write_table
 from tests.support.dashboard import GRADER
@@ -107,10 +108,16 @@ def judge(point: PointResult, design: StagedDesign, *, open_problem: bool) -> No
     ks = read_json(point.evaluate.spec)["evaluation"]["ks"]
     write_table(paths.passk, score(count(grades, design), ks, design), PASSK)
     marker = read_json(point.evaluate.done)
-    asked = {"stages": list(design.stages), "enough": design.enough}
-    marker["target"] |= {"design": asked, "graders": {"countdown": GRADER}}
-    write_marker(point.evaluate, marker)
-    facts = [{"since": None, "n_samples": 8, "design": asked}]
+    asked = Design(stages=tuple(design.stages), enough=design.enough)
+    marker["target"] |= {"design": asked.as_json(), "graders": {"countdown": GRADER}}
+    write_json(point.evaluate.done, sealed(marker))
+    designs = [DesignedSince(since=None, n_samples=8, design=asked)]
     if design == OTHER:
-        facts.insert(0, {"since": None, "n_samples": None, "design": None})
-    write_json(paths.manifest, {"fingerprint": marker["fingerprint"], "designs": facts})
+        designs.insert(0, DesignedSince(since=None, n_samples=None, design=None))
+    manifest = DrawsRecord(
+        fingerprint=marker["fingerprint"],
+        weights_sha256=None,
+        prompts_sha256="p",
+        designs=tuple(designs),
+    )
+    write_json(paths.manifest, manifest.as_json())

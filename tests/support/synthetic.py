@@ -17,7 +17,7 @@ from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.digests import sealed
 from fgrpo_bench.stages.files import now, write_json
-from fgrpo_bench.stages.markers import write_marker
+from fgrpo_bench.stages.markers import Marker, write_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.tables import METRICS, PASSK, write_table
@@ -149,15 +149,15 @@ def _mark(stage: StagePaths) -> None:
     spec = _spec(stage.spec)
     write_marker(
         stage,
-        {
-            "fingerprint": spec["fingerprint"],
-            "target": spec["target"],
-            "outputs": {},
-            "finished": "2026-01-02T03:04:05+00:00",
-            "finished_ms": 1767323045000,
-            "wall_seconds": 12.5,
-            "cpu_seconds": 11.25,
-        },
+        Marker(
+            fingerprint=spec["fingerprint"],
+            target=spec["target"],
+            finished="2026-01-02T03:04:05+00:00",
+            finished_ms=1767323045000,
+            wall_seconds=12.5,
+            cpu_seconds=11.25,
+            outputs={},
+        ),
     )
 
 

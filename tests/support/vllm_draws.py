@@ -36,6 +36,7 @@ from fgrpo_bench.specs import (
 )
 from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.markers import Marker, write_marker
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stats.staged import StagedDesign
@@ -112,7 +113,9 @@ def source_of(model: Path, folder: Path) -> StagePaths:
     paths = StagePaths(folder)
     paths.checkpoint(0).parent.mkdir(parents=True)
     paths.checkpoint(0).symlink_to(model)
-    write_json(paths.done, {"step": 0, "outputs": {}, "weights_sha256": weights_sha256(model)})
+    sha256 = weights_sha256(model)
+    marker = Marker(fingerprint="f", target={}, outputs={}, step=0, weights_sha256=sha256)
+    write_marker(paths, marker)
     return paths
 
 

@@ -9,7 +9,7 @@ from fgrpo_bench.points import PointResult
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.watch import step_numbers
+from fgrpo_bench.stages.watch import Progress, step_numbers
 from fgrpo_bench.tables import METRICS, metrics_table, read_table, write_table
 
 Rows = list[dict[str, Any]]
@@ -45,8 +45,13 @@ class Training:
                 append_line(self.point.train.step_rows, made | {"groups": 8, "step_tokens": 2048})
         if self.engine == "embedded":
             write_table(self.point.train.metrics, metrics_table(self.rows), METRICS)
-        at = {"step": len(self.rows), "of": len(self.whole)}
-        write_json(self.point.train.progress, at | step_numbers(self.rows))
+        told = Progress(
+            step=len(self.rows),
+            of=len(self.whole),
+            eta_seconds=None,
+            further=step_numbers(self.rows),
+        )
+        write_json(self.point.train.progress, told.as_json())
 
     def tear(self) -> None:
         """Half a line, of a step that is being written; the embedded engine writes no halves."""

@@ -46,9 +46,10 @@ def test_a_worker_finds_this_checkout_and_keeps_to_its_threads() -> None:
 SAYS = """import os, sys
 from pathlib import Path
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import run_stage
 print("HF_HUB_OFFLINE is", os.environ.get("HF_HUB_OFFLINE"), flush=True)
-sys.exit(run_stage(StagePaths(Path(sys.argv[1])), lambda spec, run: {}))"""
+sys.exit(run_stage(StagePaths(Path(sys.argv[1])), lambda spec, run: Record()))"""
 
 
 def test_of_the_stages_of_a_sweep_those_that_fetch_alone_may_ask_the_hub(tmp_path, monkeypatch):

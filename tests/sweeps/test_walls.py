@@ -20,6 +20,7 @@ from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.locks import is_locked, locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import FORMAT
+from fgrpo_bench.stages.watch import Progress
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions
@@ -238,7 +239,7 @@ def test_an_attempt_that_fails_while_its_code_goes_says_that_it_was_the_code(
 
 def test_what_stands_still_is_given_up_whatever_ended_it(stage: StagePaths) -> None:
     began = [{"from_step": None}, {"from_step": 4}, {"from_step": 4}, {"from_step": 4}]
-    write_json(stage.progress, {"step": 4})
+    write_json(stage.progress, Progress(step=4, of=8, eta_seconds=None).as_json())
     assert no_progress(stage, began)
     assert not no_progress(stage, began[:-1]), "the first of these three brought it from 0 to 4"
     assert not no_progress(stage, [*began[:-1], {"from_step": 4, "outcome": UNREADY}])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from fgrpo_bench.engines.embedded import keep_freed_memory
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import (
     SAVE_SECONDS,
     StageRun,
@@ -42,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     )
 
 
-def _work(spec: dict[str, Any], run: StageRun, device: str, threads: int) -> dict[str, Any]:
+def _work(spec: dict[str, Any], run: StageRun, device: str, threads: int) -> Record:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # for deterministic CUDA products
     import torch
 
@@ -56,6 +58,7 @@ def _work(spec: dict[str, Any], run: StageRun, device: str, threads: int) -> dic
     # It would fill all new memory with NaN first; the engine writes what it allocates before it
     # reads it.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    stages: dict[str, Callable[[dict[str, Any], StageRun, str], Record]]
     stages = {"warmup": warm_up, "train": reinforce}
     if spec["kind"] not in stages:
         raise ValueError(

@@ -15,19 +15,20 @@ from fgrpo_bench.engines.embedded.engine import embedded_train
 from fgrpo_bench.engines.embedded.learner import Learner
 from fgrpo_bench.engines.embedded.rollouts import measure
 from fgrpo_bench.engines.embedded.session import Session, engine_facts
+from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.specs.frozen import TrainStageSpec
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.markers import base_weights
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stages.watch import step_numbers
 
 
-def reinforce(content: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
+def reinforce(content: dict[str, Any], run: StageRun, device: str) -> TrainingFacts:
     """Run a training stage; returns facts for its completion marker. content: of its spec.json."""
     spec = TrainStageSpec(run.paths, content)
     point = spec.point
     train = embedded_train(point)
     base = spec.base
-    digest = read_json(base.done)["weights_sha256"]
+    digest = base_weights(base)
     policy, tokenizer = load_checkpoint(base.checkpoint(0), device, digest)
     session = Session(
         policy,
@@ -70,11 +71,11 @@ def reinforce(content: dict[str, Any], run: StageRun, device: str) -> dict[str, 
     session.write_metrics()
     session.discard_state()
     run.leave(run.paths.metrics, run.paths.checkpoints)
-    return {
-        "step": train.steps,
-        "weights_sha256": weights,
-        "resumed_at": session.resumed_at,
-        "rollouts": session.counters.rollouts,
-        "optimizer_steps": session.counters.optimizer_steps,
-        "engine": engine_facts(device),
-    }
+    return TrainingFacts(
+        step=train.steps,
+        weights_sha256=weights,
+        resumed_at=session.resumed_at,
+        rollouts=session.counters.rollouts,
+        optimizer_steps=session.counters.optimizer_steps,
+        engine=engine_facts(device),
+    )

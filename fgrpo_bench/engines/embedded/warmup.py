@@ -6,6 +6,7 @@ undisturbed one would have seen.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from fgrpo_bench.engines.embedded.tokenizer import PAD, Tokenizer
 from fgrpo_bench.seeds import stream
 from fgrpo_bench.specs import WarmupSpec
 from fgrpo_bench.specs.frozen import Frozen, warmed_up
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tasks import make_task
 
@@ -28,7 +30,19 @@ FALL_FROM, FLOOR = 0.7, 0.05
 """From the share FALL_FROM of the steps on, the learning rate falls linearly, to FLOOR at least."""
 
 
-def warm_up(content: dict[str, Any], run: StageRun, device: str) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class WarmupFacts(Record):
+    """What a warm-up says in its marker beside what all stages say."""
+
+    step: int
+    weights_sha256: str
+    resumed_at: int
+    """Step of the state that it went on from, 0 for none."""
+    engine: dict[str, Any]
+    """Versions and hardware behind the weights."""
+
+
+def warm_up(content: dict[str, Any], run: StageRun, device: str) -> WarmupFacts:
     """Run a warm-up stage; returns facts for its completion marker. content: of its spec.json."""
     spec = warmed_up(Frozen(run.paths, content))
     seed, task, warmup = spec.seed, make_task(spec.task), spec.warmup
@@ -59,12 +73,12 @@ def warm_up(content: dict[str, Any], run: StageRun, device: str) -> dict[str, An
     digest = save_checkpoint(run.paths.checkpoint(0), policy, tokenizer)
     session.discard_state()
     run.leave(run.paths.checkpoint(0))
-    return {
-        "step": 0,
-        "weights_sha256": digest,
-        "resumed_at": session.resumed_at,
-        "engine": engine_facts(device),
-    }
+    return WarmupFacts(
+        step=0,
+        weights_sha256=digest,
+        resumed_at=session.resumed_at,
+        engine=engine_facts(device),
+    )
 
 
 def learning_rate(step: int, warmup: WarmupSpec) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 
 from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, node_names, step_of
 from fgrpo_bench.specs import Placement, from_dict
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import (
     EXIT_FAILED,
     StageRun,
@@ -57,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _work(
     spec: dict[str, Any], run: StageRun, options: argparse.Namespace, step: SlurmStep | None
-) -> dict[str, Any]:
+) -> Record:
     import json
 
     from fgrpo_bench.engines.openrlhf.stage import train

@@ -14,10 +14,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.engines.engine import installed
+from fgrpo_bench.engines.engine import TrainingFacts, TrainingMarker, installed
 from fgrpo_bench.engines.openrlhf import cluster
 from fgrpo_bench.engines.openrlhf.arguments import RunFiles, arguments, batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.installation import check_own_driver
@@ -33,9 +34,8 @@ from fgrpo_bench.engines.processes import die_with_parent
 from fgrpo_bench.specs import Placement, SweepPoint
 from fgrpo_bench.specs.frozen import TrainStageSpec
 from fgrpo_bench.stages.digests import check_weights, sha256_file, weights_sha256
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.journal import read_lines
-from fgrpo_bench.stages.markers import lacking
+from fgrpo_bench.stages.markers import Marker, base_weights, lacking
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped
 from fgrpo_bench.stages.watch import step_numbers
@@ -52,7 +52,7 @@ def train(
     *,
     device: str,
     step: SlurmStep | None,
-) -> dict[str, Any]:
+) -> TrainingFacts:
     """Run a training stage; returns facts for its completion marker.
 
     content: of its spec.json. step: the nodes that it has, whose first task this is; None has this
@@ -63,7 +63,7 @@ def train(
     spec = TrainStageSpec(run.paths, content)
     point, source = spec.point, spec.base
     base = source.checkpoint(0).resolve()
-    sha256 = read_json(source.done)["weights_sha256"]
+    sha256 = base_weights(source)
     check_weights(base, sha256)
     data, evaluated = (
         None if stage is None else stage.folder
@@ -71,11 +71,12 @@ def train(
     )
     files = prepare(point, run.paths, base, data, evaluated)
     metrics = run.paths.step_rows
-    if lacks_metrics_alone(run, metrics):
+    former = run.former
+    if former is not None and lacks_metrics_alone(run, former, metrics):
         print("only the table of metrics is missing: it is made again of metrics.jsonl", flush=True)
-        trained = ("wall_seconds", "cpu_seconds", "engine")
-        kept = {name: run.former[name] for name in trained if name in run.former}
-        return conclude(run, metrics) | kept
+        engine = TrainingMarker.parsed(former.as_json()).engine
+        trained = {"wall_seconds": former.wall_seconds, "cpu_seconds": former.cpu_seconds}
+        return replace(conclude(run, metrics), engine=engine, further=trained)
     command = [sys.executable, "-m", DRIVER]
     command += own_arguments(point, placement, run.paths, metrics, base_sha256=sha256)
     nodes = 1 if step is None else len(step.nodes)
@@ -91,15 +92,15 @@ def train(
     return conclude(run, metrics)
 
 
-def lacks_metrics_alone(run: StageRun, metrics: Path) -> bool:
+def lacks_metrics_alone(run: StageRun, former: Marker, metrics: Path) -> bool:
     """Whether everything that training left is there as its marker lists it, metrics.parquet apart,
     and the rows to make that of; weights are compared by their digests."""
     lines = list(read_lines(metrics))
-    if not lines or lines[-1].get("step") != run.former.get("step"):
+    if not lines or lines[-1].get("step") != former.step:
         return False
-    return set(lacking(run.paths, run.former)) == {run.paths.metrics.name} and all(
+    return set(lacking(run.paths, former)) == {run.paths.metrics.name} and all(
         run.recorded(file) == sha256_file(file)
-        for file in (run.paths.folder / name for name in run.former["outputs"])
+        for file in (run.paths.folder / name for name in former.outputs)
         if file != run.paths.metrics
     )
 
@@ -222,21 +223,21 @@ def _tell(run: StageRun, metrics: Path, size: int, *, steps: int) -> int:
     return now
 
 
-def conclude(run: StageRun, metrics: Path) -> dict[str, Any]:
+def conclude(run: StageRun, metrics: Path) -> TrainingFacts:
     """Turn what the driver left into the stage's files; returns facts for the marker."""
     paths = run.paths
     rows = list(read_lines(metrics))
     write_table(paths.metrics, metrics_table(rows), METRICS)
     step = rows[-1]["step"]
     run.leave(paths.metrics, paths.checkpoints)
-    facts = {
-        "step": step,
-        "weights_sha256": weights_sha256(paths.checkpoint(step), run.digest),
-        "rollouts": rows[-1]["rollouts"],
-        "optimizer_steps": rows[-1]["optimizer_steps"],
-        "gpus": rows[-1]["gpus"],
-        "engine": engine_facts(),
-    }
+    facts = TrainingFacts(
+        step=step,
+        weights_sha256=weights_sha256(paths.checkpoint(step), run.digest),
+        rollouts=rows[-1]["rollouts"],
+        optimizer_steps=rows[-1]["optimizer_steps"],
+        gpus=rows[-1]["gpus"],
+        engine=engine_facts(),
+    )
     for folder in (paths.training_states, paths.folder / "openrlhf" / "final"):
         shutil.rmtree(folder, ignore_errors=True)
     return facts

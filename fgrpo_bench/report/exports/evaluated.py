@@ -14,6 +14,7 @@ import polars as pl
 
 from fgrpo_bench.analysis.of_checkpoint import CheckpointEstimate, checkpoint_estimates
 from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.kinds.evaluate import EvaluationMarker
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.records import Problem
 from fgrpo_bench.results import SweepResults
@@ -66,14 +67,14 @@ class Evaluated:
         return evaluation
 
     @cached_property
-    def marker(self) -> dict[str, Any]:
+    def marker(self) -> EvaluationMarker:
         """The evaluation's completion marker."""
         return self.point.evaluated()
 
     @property
     def grader(self) -> str:
         """Name and version of what judged the draws."""
-        return str(self.marker["target"]["graders"][self.benchmark])
+        return self.marker.asked.graders[self.benchmark]
 
     @property
     def engine(self) -> dict[str, Any]:
@@ -83,7 +84,7 @@ class Evaluated:
     @property
     def finished(self) -> datetime:
         """When the evaluation was complete."""
-        return datetime.fromisoformat(self.marker["finished"])
+        return datetime.fromisoformat(self.marker.finished)
 
     @cached_property
     def design(self) -> dict[str, Any] | None:

@@ -53,7 +53,7 @@ def write(evaluated: Evaluated, folder: Path, *, draws: bool) -> list[Path]:
 
 def _uuid(evaluated: Evaluated) -> uuid.UUID:
     """The same for the same evaluation: a second export writes over the first."""
-    named = json.dumps([evaluated.marker["fingerprint"], evaluated.benchmark, evaluated.grader])
+    named = json.dumps([evaluated.marker.fingerprint, evaluated.benchmark, evaluated.grader])
     return uuid.UUID(bytes=hashlib.sha256(named.encode()).digest()[:16], version=4)
 
 
@@ -100,7 +100,7 @@ def _training(evaluated: Evaluated) -> dict[str, Any]:
         **to_columns(point.cell),
         "seed": point.seed,
         "step": point.step,
-        "weights_sha256": evaluated.marker.get("weights_sha256"),
+        "weights_sha256": evaluated.marker.weights_sha256,
     }
 
 

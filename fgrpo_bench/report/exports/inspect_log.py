@@ -47,7 +47,7 @@ def write(evaluated: Evaluated, folder: Path, *, draws: bool) -> list[Path]:
 
 def _identity(evaluated: Evaluated) -> str:
     """Of a log; the viewer shows one of those with the same, as if the others were retries."""
-    of = [evaluated.model, evaluated.benchmark, evaluated.marker["fingerprint"]]
+    of = [evaluated.model, evaluated.benchmark, evaluated.marker.fingerprint]
     return fingerprint(of)[:22]
 
 

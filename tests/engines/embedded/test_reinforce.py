@@ -15,6 +15,7 @@ from fgrpo_bench.engines.embedded.rollouts import distinct_responses, measure
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.tokenizer import PAD
 from fgrpo_bench.engines.embedded.warmup import warm_up
+from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.objectives.advantages import ADVANTAGES, is_active, teaches
 from fgrpo_bench.specs import SweepPoint, config, from_dict
 from fgrpo_bench.stages.files import read_json, write_json
@@ -213,7 +214,7 @@ def test_a_policy_cannot_hide_in_padding(warmed, tmp_path):
     assert (change < 0).all(), change
 
 
-def finish(folder, spec) -> dict:
+def finish(folder, spec) -> TrainingFacts:
     return reinforce(spec, StageRun(StagePaths(folder)), "cpu")
 
 
@@ -231,11 +232,11 @@ def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(warmed):
         with pytest.raises(Stopped, match=f"state of step {stop_at} is saved"):
             reinforce(spec, run, "cpu")
     again = finish(other.folder, spec)
-    assert again["resumed_at"] == 3
-    assert again["weights_sha256"] == whole["weights_sha256"]
-    assert (again["rollouts"], again["optimizer_steps"]) == (
-        whole["rollouts"],
-        whole["optimizer_steps"],
+    assert again.resumed_at == 3
+    assert again.weights_sha256 == whole.weights_sha256
+    assert (again.rollouts, again.optimizer_steps) == (
+        whole.rollouts,
+        whole.optimizer_steps,
     )
     clock = ["time_ms", *(name for name in METRICS if name.startswith("seconds"))]
     assert read_table(other.metrics, METRICS).drop(clock).equals(undisturbed.drop(clock))
@@ -247,7 +248,7 @@ def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(warmed):
 def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(warmed, capsys):
     plan, paths = warmed
     spec = read_json(paths.point(plan.points[0].point_id).spec)
-    want = finish(paths.folder / plan.points[0].point_id, spec)["weights_sha256"]
+    want = finish(paths.folder / plan.points[0].point_id, spec).weights_sha256
     other = StagePaths(paths.folder / "damaged")
     run = StageRun(other, save_seconds=0.0)
     run.progress = lambda step, of, **_: setattr(run, "stopping", step == 3)
@@ -259,7 +260,7 @@ def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(warmed, capsys):
     newest.write_bytes(content)
     facts = finish(other.folder, spec)
     assert f"{newest} is damaged" in capsys.readouterr().out
-    assert facts["resumed_at"] == 2 and facts["weights_sha256"] == want
+    assert facts.resumed_at == 2 and facts.weights_sha256 == want
     assert not newest.exists()
 
 
@@ -272,7 +273,7 @@ def test_a_state_whose_metrics_are_gone_is_not_used(warmed, capsys):
     with pytest.raises(Stopped):
         reinforce(spec, run, "cpu")
     other.metrics.unlink()
-    assert finish(other.folder, spec)["resumed_at"] == 0
+    assert finish(other.folder, spec).resumed_at == 0
     assert "is past the metrics" in capsys.readouterr().out
     assert read_table(other.metrics, METRICS)["step"].to_list() == [1, 2, 3, 4]
 
@@ -307,7 +308,7 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
         assert "going on after step" in out
         undisturbed = StagePaths(target.folder.with_name(f"{target.folder.name}-undisturbed"))
         facts = work(read_json(target.spec), StageRun(undisturbed), "cpu")
-        assert read_json(target.done)["weights_sha256"] == facts["weights_sha256"]
+        assert read_json(target.done)["weights_sha256"] == facts.weights_sha256
 
 
 @pytest.mark.slow
@@ -315,7 +316,7 @@ def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(war
     """Writes past 300 kB fail, as on a full disk; with space again the same command goes on."""
     plan, paths = warmed
     spec = read_json(paths.point(plan.points[0].point_id).spec)
-    want = finish(paths.folder / plan.points[0].point_id, spec)["weights_sha256"]
+    want = finish(paths.folder / plan.points[0].point_id, spec).weights_sha256
     stage = StagePaths(paths.folder / "full")
     write_json(stage.spec, spec)
     process = start("train", stage.folder, file_limit=300_000)
@@ -334,8 +335,8 @@ def test_the_marker_tells_the_compute_and_the_engine(warmed):
     stage = paths.point(plan.points[0].point_id)
     facts = finish(stage.folder, read_json(stage.spec))
     point = from_dict(SweepPoint, read_json(stage.spec)["point"])
-    assert facts["rollouts"] == point.train.steps * (point.train.rollouts_per_step or 0)
-    assert facts["engine"]["threads"] == 1 and facts["engine"]["torch"] == torch.__version__
+    assert facts.rollouts == point.train.steps * (point.train.rollouts_per_step or 0)
+    assert facts.engine["threads"] == 1 and facts.engine["torch"] == torch.__version__
     assert sorted(path.name for path in (stage.folder / "checkpoints").iterdir()) == [
         "step-00002",
         "step-00004",
@@ -377,7 +378,7 @@ def test_a_run_that_diverges_keeps_its_last_good_state_and_fails_there_again(
         states = [load_file(stage.state(slot)) for slot in (0, 1)]
         assert all(bool(value.isfinite().all()) for state in states for value in state.values())
     monkeypatch.undo()
-    assert finish(stage.folder, spec)["resumed_at"] == 2
+    assert finish(stage.folder, spec).resumed_at == 2
 
 
 def test_groups_whose_loss_is_not_finite_are_named_and_nothing_is_learned(warmed, tmp_path):

@@ -13,13 +13,10 @@ from fgrpo_bench.engines.openrlhf.__main__ import offload_threads
 from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals, step_row
 from fgrpo_bench.points import metrics_so_far
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.shapes import PROGRESS, misfit
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stages.states import read_progress
-from fgrpo_bench.stages.watch import NUMBERS
 
 STATUS = {
     "rollout/reward_mean": 0.25,
@@ -72,9 +69,8 @@ def test_rows_of_a_driver_become_the_numbers_that_are_watched(tmp_path: Path) ->
     command = [sys.executable, "-c", DRIVER, str(made), str(paths.step_rows)]
     assert stage.follow(command, StageRun(paths), paths.step_rows, steps=3) == 0
     progress = read_progress(paths)
-    assert misfit(read_json(paths.progress), PROGRESS) is None
-    assert (progress["step"], progress["of"]) == (3, 3)
-    assert {name: progress[name] for name in NUMBERS} == {
+    assert (progress.step, progress.of) == (3, 3)
+    assert progress.numbers == {
         "reward": 0.25,
         "active_fraction": 0.5,
         "clip_fraction": 0.01,

@@ -1,0 +1,125 @@
+"""What stored draws are of: draws.json beside an evaluation's draws, and facts.json beside those
+that all evaluations of a run root share.
+
+Evaluations write both (evaluators.resume, evaluators.canaries, evaluators.shared).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fgrpo_bench.stages.records import Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design(Record):
+    """When a problem stops (fgrpo_bench.specs.DesignSpec)."""
+
+    stages: tuple[int, ...]
+    enough: int
+    lacking: dict[str, int] | None = None
+    """Problems that another grader asks for more draws of, by benchmark; None where it asks for
+    none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesignedSince(Record):
+    """A design, and from when on an evaluation drew by it."""
+
+    since: str | None
+    """None: from the first draw on."""
+    n_samples: int | None
+    """The most draws a problem that were asked for then; None: not recorded."""
+    design: Design | None
+    """None: no problem stops."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanarySummary(Record):
+    """What an engine made of the canaries once."""
+
+    alone: str
+    """Digest of the responses that were drawn one by one."""
+    batch: str
+    """The same of those inside a full batch."""
+    log_prob: float | None
+    """Mean of the texts' tokens, nats a token; None where no text has two tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryRecord(Record):
+    """What an engine made of the canaries around its draws (evaluators.canaries)."""
+
+    engine: dict[str, Any]
+    """Fingerprint of the engine."""
+    texts: str
+    """Digest of the tokens of the texts."""
+    log_probs: tuple[float, ...]
+    """Of these tokens, nats."""
+    start: CanarySummary
+    end: CanarySummary | None = None
+    """None, like the next two, where the engine was stopped before its draws ended."""
+    draws: int | None = None
+    tokens: int | None = None
+    """Of these draws."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedOrigin(Record):
+    """Which draws of the run root an evaluation's draws belong to."""
+
+    digest: str
+    """Of what they follow from; names their folder."""
+    adopted: int
+    """How many of them other evaluations had made."""
+    made_by: tuple[str, ...]
+    """Which ones, by their folders in the run root."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawsRecord(Record):
+    """draws.json: what an evaluation's draws on a benchmark belong to."""
+
+    fingerprint: str
+    weights_sha256: str | None
+    """None of imported draws."""
+    prompts_sha256: str
+    designs: tuple[DesignedSince, ...] = ()
+    """In order; empty as long as all draws were made without one."""
+    engine: dict[str, Any] | None = None
+    """Fingerprint of what drew last; None where no draw was made, or nobody recorded it."""
+    plugins: dict[str, str] | None = None
+    """Versions by package; None without any."""
+    canaries: tuple[CanaryRecord, ...] = ()
+    """A record each time that an engine drew."""
+    shared: SharedOrigin | None = None
+    """None where draws are not shared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeBy(Record):
+    """An evaluation that added to shared draws."""
+
+    stage: str
+    """Its folder in the run root."""
+    draws: int
+    time: str
+    draw_seconds: float | None
+    """Wall time of a draw; None where nobody measured it."""
+    engine: dict[str, Any]
+    """Empty where it was not recorded, likewise canaries."""
+    canaries: tuple[CanaryRecord, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedRecord(Record):
+    """facts.json: what shared draws follow from, and who made them."""
+
+    identity: dict[str, Any]
+    n_draws: int
+    bytes: int
+    sha256: str
+    """Of the table, like bytes."""
+    made_by: tuple[MadeBy, ...]
+    """In the order in which they added draws."""
