@@ -50,7 +50,6 @@ AT_HOME = {
         *("fgrpo_bench.engines", "fgrpo_bench.integrations", "fgrpo_bench.objectives"),
         "evaluators",
     },
-    "tqdm": {"fgrpo_bench.simulation"},
     "transformers": {"fgrpo_bench.engines", "evaluators"},
     "trl": {"fgrpo_bench.integrations"},
     "uvicorn": {"dashboards"},

@@ -98,8 +98,9 @@ class Run:
 
     @property
     def name(self) -> str:
-        """e.g. `adam-n1024-g1-s0`."""
-        return f"{self.rule}-n{self.group_size}-g{self.focal_gamma:g}-s{self.seed}"
+        """e.g. `adam-n1024-g1-s0`; with every digit of gamma, so that no two runs share a name."""
+        gamma = str(self.focal_gamma).removesuffix(".0")
+        return f"{self.rule}-n{self.group_size}-g{gamma}-s{self.seed}"
 
     def cost(self, settings: Settings) -> float:
         """Processor seconds, measured once on a common server processor; sets the order."""

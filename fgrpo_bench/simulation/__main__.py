@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 
@@ -15,7 +16,6 @@ import polars as pl
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from tqdm import tqdm
 
 from fgrpo_bench.commandline import Parser
 from fgrpo_bench.documents.colors import ALGORITHMS, BASE
@@ -68,12 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{folder}\n{outlook(settings, runs, left, workers=options.workers)}")
             return 0
         print(f"{folder}\n{len(runs)} runs, {len(left)} to make", flush=True)
-        if left:
-            every = 0.2 if sys.stderr.isatty() else 10  # seconds; elsewhere each is a new line
-            with tqdm(
-                total=len(runs), initial=len(runs) - len(left), unit="run", mininterval=every
-            ) as bar:
-                make(folder, settings, left, workers=options.workers, tell=bar.update)
+        make(folder, settings, left, workers=options.workers, tell=_progress(len(left)))
         masses = frame(stored(folder, settings))
         files = write_report(folder, settings, masses)
     except (OSError, ValueError, RuntimeError) as error:
@@ -90,6 +85,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for file in files:
         print(file)
     return 0
+
+
+def _progress(n: int) -> Callable[[], None]:
+    """What tells after each of n runs how many are made, and how long the rest takes at most,
+    since the longest are made first; on a terminal in one line, elsewhere in a line every tenth."""
+    begun, made = time.monotonic(), 0
+    on_terminal = sys.stderr.isatty()
+
+    def tell() -> None:
+        nonlocal made
+        made += 1
+        if on_terminal or made % 10 == 0 or made == n:
+            seconds = (time.monotonic() - begun) / made * (n - made)
+            end = "\r" if on_terminal and made < n else "\n"
+            line = f"{made} of {n} runs made, at most {seconds:.0f} s left"
+            print(f"{line:<60}", end=end, file=sys.stderr, flush=True)
+
+    return tell
 
 
 def _parser() -> argparse.ArgumentParser:

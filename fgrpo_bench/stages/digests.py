@@ -17,6 +17,7 @@ from stat import S_ISREG
 from typing import Any
 
 from fgrpo_bench.stages.paths import is_below
+from fgrpo_bench.stages.records import Record
 
 PART_BYTES = 2**22
 """Read at once where somebody is told how far a digest is."""
@@ -29,12 +30,12 @@ Tell = Callable[[int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed:
+class Listed(Record):
     """What a manifest says of a file."""
 
-    sha256: str
     bytes: int | None = None
     """None where the manifest has no sizes."""
+    sha256: str
 
 
 Manifest = Mapping[str, Listed]

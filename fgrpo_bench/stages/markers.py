@@ -22,11 +22,10 @@ M = TypeVar("M", bound="Marker")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output(Record):
+class Output(Listed):
     """What a marker says of a file of its stage."""
 
     bytes: int
-    sha256: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,14 +125,6 @@ def write_marker(paths: StagePaths, marker: Marker) -> None:
     write_json(paths.done, sealed(marker.as_json()))
 
 
-def manifest_of(marker: Marker) -> dict[str, Listed]:
-    """What a marker lists, as a manifest of its stage's folder."""
-    return {
-        name: Listed(sha256=output.sha256, bytes=output.bytes)
-        for name, output in marker.outputs.items()
-    }
-
-
 def described(paths: StagePaths, files: Iterable[Path]) -> dict[str, Output]:
     """What a marker says of files of its stage, by path in the stage's folder."""
     return {
@@ -180,8 +171,8 @@ def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> b
 def lacking(paths: StagePaths, marker: Marker) -> dict[str, str]:
     """What a marker lists and is not there as listed, by path in the stage's folder, with the
     reason for a person. Contents are not read."""
-    listed = manifest_of(marker).items()
-    faults = {name: size_fault(paths.folder / name, known) for name, known in listed}
+    listed = marker.outputs.items()
+    faults = {name: size_fault(paths.folder / name, output) for name, output in listed}
     return {name: fault for name, fault in faults.items() if fault is not None}
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from fgrpo_bench.specs.cell import COLUMNS
 from fgrpo_bench.stages.digests import combined_sha256, of_digests
-from fgrpo_bench.stages.markers import manifest_of
 from fgrpo_bench.stages.paths import StagePaths
 from sweeps.check.stored import (
     DECLARATION,
@@ -27,8 +26,8 @@ def promised(stage: StoredStage) -> Iterator[RecordedFile]:
     """The files that a stage's marker lists; none of a stage that is at work or was begun again."""
     if stage.marker is None or stage.standing == "begun again":
         return
-    for name, listed in manifest_of(stage.marker).items():
-        yield RecordedFile(of=stage.name, name=f"{stage.name}/{name}", listed=listed)
+    for name, output in stage.marker.outputs.items():
+        yield RecordedFile(of=stage.name, name=f"{stage.name}/{name}", listed=output)
 
 
 def with_lost_markers(

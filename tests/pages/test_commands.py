@@ -20,9 +20,10 @@ COMMANDS = sorted({words for page in PAGES for words in commands(page)})
 OWN_TESTS = {
     "docs/extending.md": "tests/plugin/test_extending.py",
     "docs/integrations.md": "tests/integrations/test_trl.py",
+    "docs/mlflow.md": "tests/tracking/test_sync.py",
     "docs/openrlhf-upstream.md": "tests/openrlhf/test_upstream.py",
 }
-"""Pages whose Python needs a plug-in or another trainer, and the tests that run it."""
+"""Pages whose Python needs a plug-in, another trainer or a store, and the tests that run it."""
 PYTHON = [(page, code) for page in PAGES for code in blocks(page, "python")]
 NUMBER = re.compile(r"(\d+\.\d+)(\.\.\.)?")
 

@@ -51,7 +51,9 @@ def test_after_kill_9_no_worker_is_left_and_the_same_command_makes_the_missing_r
     times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("masses/*.json")}
     assert set(stored(tmp_path, Settings())) <= set(grid(None, group_sizes=[2]))
     assert main(words) == 0
-    assert f"9 runs, {9 - len(times)} to make" in capsys.readouterr().out
+    said, left = capsys.readouterr(), 9 - len(times)
+    assert f"9 runs, {left} to make" in said.out
+    assert f"{left} of {left} runs made" in said.err
     assert main(words) == 0
     assert "9 runs, 0 to make" in capsys.readouterr().out
     assert all(path.stat().st_mtime_ns == before for path, before in times.items())
@@ -163,7 +165,10 @@ def test_numbers_that_cannot_be_meant_are_refused_before_anything_is_made(
     assert not list(tmp_path.iterdir())
 
 
-def test_minus_zero_is_the_run_of_zero() -> None:
-    (run,) = grid("adam", group_sizes=[2], gammas=[-0.0], seeds=[0])
-    assert run == grid("adam", group_sizes=[2], gammas=[0.0], seeds=[0])[0]
-    assert run.name == "adam-n2-g0-s0"
+def test_names_are_of_one_gamma_each_and_minus_zero_is_zero() -> None:
+    gammas = {-0.0: "0", 0.5: "0.5", 100.0: "100", 0.12345671: "0.12345671", 0.12345672: None}
+    runs = grid("adam", group_sizes=[2], gammas=[*gammas], seeds=[0])
+    assert runs[0] == grid("adam", group_sizes=[2], gammas=[0.0], seeds=[0])[0]
+    assert len({run.name for run in runs}) == len(gammas)
+    for run, written in zip(runs, gammas.values(), strict=True):
+        assert written is None or run.name == f"adam-n2-g{written}-s0"

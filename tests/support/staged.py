@@ -10,9 +10,9 @@ from fgrpo_bench import StagedDesign
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.scoring import count, score
-from fgrpo_bench.stages.digests import sealed
 from fgrpo_bench.stages.draws import Design, DesignedSince, DrawsRecord
 from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.markers import Marker, write_marker
 from fgrpo_bench.stats.paths import DrawPath
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, write_table
 from tests.support.dashboard import GRADER
@@ -110,7 +110,7 @@ def judge(point: PointResult, design: StagedDesign, *, open_problem: bool) -> No
     marker = read_json(point.evaluate.done)
     asked = Design(stages=tuple(design.stages), enough=design.enough)
     marker["target"] |= {"design": asked.as_json(), "graders": {"countdown": GRADER}}
-    write_json(point.evaluate.done, sealed(marker))
+    write_marker(point.evaluate, Marker.parsed(marker))
     designs = [DesignedSince(since=None, n_samples=8, design=asked)]
     if design == OTHER:
         designs.insert(0, DesignedSince(since=None, n_samples=None, design=None))
