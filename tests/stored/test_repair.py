@@ -15,7 +15,7 @@ from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import link_whole, read_json, write_json
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.markers import rewritten
+from fgrpo_bench.stages.markers import Marker, rewritten
 from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths
 from sweeps.check.compare import resting
 from sweeps.check.examine import Examined, examine
@@ -240,7 +240,8 @@ def test_a_model_that_stands_elsewhere_is_its_owners_to_restore(
 
 def stage(name: str, kind: str, *needs: str) -> StoredStage:
     record = {"name": name, "kind": kind, "needs": list(needs)}
-    return StoredStage(record=record, standing="done", marker={"outputs": {}}, faults=())
+    marker = Marker(fingerprint="f", target={}, outputs={})
+    return StoredStage(record=record, standing="done", marker=marker, faults=())
 
 
 def test_everything_that_follows_from_a_damaged_stage_rests_on_it() -> None:
