@@ -1,0 +1,101 @@
+"""Checkpoints from anywhere are analysed like those of a sweep, and no view asks for a sweep."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+from dataclasses import replace
+from importlib import import_module
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import dashboards
+import fgrpo_bench.analysis
+import fgrpo_bench.report
+import fgrpo_bench.stats
+from fgrpo_bench.analysis.analyse import analyse
+from fgrpo_bench.evaluated import EvaluatedCheckpoint, from_evaluation
+from fgrpo_bench.results import SweepResults, compared
+from tests.support.report import small_sweep
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> SweepResults:
+    return small_sweep(tmp_path_factory.mktemp("compared"))
+
+
+def brought(sweep: SweepResults) -> list[EvaluatedCheckpoint]:
+    """The sweep's checkpoints as somebody brings them: a folder with a label and a seed."""
+    return [
+        from_evaluation(point.evaluate.folder, point.label, seed=point.seed, step=point.step)
+        for point in sweep.points
+    ]
+
+
+def shown(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
+    return frame.select(names).sort(names)
+
+
+def test_checkpoints_without_a_sweep_have_the_numbers_that_they_have_in_one(sweep) -> None:
+    own, other = analyse(sweep), analyse(compared(brought(sweep)))
+    numbers = ("column", "cell", "k", "mean", "low", "high", "n_problems")
+    assert_frame_equal(shown(other.estimates, *numbers), shown(own.estimates, *numbers))
+    numbers = ("benchmark", "problem_id", "cell", "seed", "n_drawn", "n_scored", "n_correct")
+    assert_frame_equal(shown(other.problems, *numbers), shown(own.problems, *numbers))
+    numbers = ("column", "new", "old", "k", "difference", "low", "high", "p")
+    alike = shown(own.comparisons, *numbers).join(
+        shown(other.comparisons, *numbers), on=numbers, how="semi", nulls_equal=True
+    )
+    assert len(alike) == len(own.comparisons) > 0, "every pair of the sweep, with the same numbers"
+    assert not other.has_family
+    assert len(other.cost) == len(other.checkpoints) == 0, "which a sweep alone has"
+
+
+def test_labels_are_any_text_and_seeds_may_be_unknown(sweep) -> None:
+    base, *_, last = brought(sweep)
+    named = ((base, "Qwen, as it came"), (last, "ours | v2"))
+    mine = [replace(each, label=label, seed=None) for each, label in named]
+    analysis = analyse(compared(mine))
+    assert set(analysis.estimates["cell"]) == {"Qwen, as it came", "ours | v2"}
+    (pair,) = analysis.comparisons.select("new", "old").unique().rows()
+    assert pair == ("ours | v2", "Qwen, as it came")
+
+
+OF_SWEEPS = {
+    "fgrpo_bench.analysis.analyse": "the steps that a sweep's rule chose",
+    "fgrpo_bench.analysis.checkpoints": "chooses among the checkpoints of a sweep's runs",
+    "fgrpo_bench.analysis.cost": "what training cost",
+    "fgrpo_bench.analysis.likelihood": "likelihoods are stages of a plan",
+    "fgrpo_bench.analysis.published": "the paper's figures are of what was trained",
+    "fgrpo_bench.analysis.store": "frames are kept in a sweep's folder",
+    "fgrpo_bench.report.build": "the report is written into a sweep's folder",
+    "fgrpo_bench.report.notes": "who made a sweep's results",
+    "fgrpo_bench.report.provenance": "digests of a sweep's files",
+    "fgrpo_bench.report.recomputed": "those files computed again",
+    "fgrpo_bench.report.verify": "a report against a sweep's files",
+    "dashboards.pages.sweep": "the page of a sweep's progress",
+    "dashboards.pages.sweep_training": "its training curves",
+    "dashboards.queries.progress": "its progress",
+    "dashboards.queries.store": "opens the sweeps under a root",
+    "dashboards.queries.training": "its training curves",
+}
+"""Modules whose functions may ask for a sweep or its points, and why."""
+SWEEPS = re.compile(r"\b(SweepResults|SweepPoint|SweepSpec|PointResult|Plan)\b")
+
+
+def test_no_signature_asks_for_a_sweep_but_those_that_show_what_a_sweep_adds() -> None:
+    asking = set()
+    for package in (fgrpo_bench.stats, fgrpo_bench.analysis, fgrpo_bench.report, dashboards):
+        names = {
+            each.name for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        }
+        for module in (import_module(n) for n in names if not n.endswith("__main__")):
+            for _, function in inspect.getmembers(module, inspect.isfunction):
+                taken = dict(inspect.get_annotations(function))
+                taken.pop("return", None)
+                if function.__module__ == module.__name__ and SWEEPS.search(str(taken)):
+                    asking.add(module.__name__)
+    assert asking == set(OF_SWEEPS)
