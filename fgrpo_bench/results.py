@@ -17,7 +17,8 @@ from fgrpo_bench.stages.digests import content_sha256
 from fgrpo_bench.stages.files import fields_of, read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.shapes import DECLARED, SWEEP
+from fgrpo_bench.stages.records import Record
+from fgrpo_bench.stages.shapes import SWEEP
 from fgrpo_bench.stats.staged import StagedDesign
 
 
@@ -276,22 +277,37 @@ def question_sha256(sweep_json: Mapping[str, Any]) -> str | None:
     return content_sha256({key: families[-1][key] for key in ("question", "sha256")})
 
 
-def declared_digests(
-    sweep_json: Mapping[str, Any], plan: Mapping[str, Any]
-) -> dict[str, dict[str, str | None]]:
-    """Digests (shapes.DECLARED) of what was declared when the sweep was frozen `first`, and `now`.
+@dataclass(frozen=True, kw_only=True)
+class Declared(Record):
+    """Digests of what a sweep declares; None where it is not recorded."""
 
-    sweep_json, plan: what the two files say.
-    """
-    nothing: dict[str, str | None] = dict.fromkeys(DECLARED)
-    return {
-        "first": sweep_json.get("first", nothing),
-        "now": {
-            "question": question_sha256(sweep_json),
-            "declaration": content_sha256(sweep_json["declaration"]),
-            "plan": content_sha256(plan),
-        },
-    }
+    question: str | None
+    """As `question_sha256`."""
+    declaration: str | None
+    """Of all settings."""
+    plan: str | None
+    """Of plan.json."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredDigests(Record):
+    """What was declared when a sweep was frozen `first`, and `now`."""
+
+    first: Declared
+    now: Declared
+
+
+def declared_digests(sweep_json: Mapping[str, Any], plan: Mapping[str, Any]) -> DeclaredDigests:
+    """sweep_json, plan: what the two files say."""
+    nothing = dict.fromkeys(("question", "declaration", "plan"))
+    return DeclaredDigests(
+        first=Declared.parsed(sweep_json.get("first", nothing)),
+        now=Declared(
+            question=question_sha256(sweep_json),
+            declaration=content_sha256(sweep_json["declaration"]),
+            plan=content_sha256(plan),
+        ),
+    )
 
 
 def load_results(paths: RunPaths) -> SweepResults:

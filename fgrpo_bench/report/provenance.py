@@ -13,29 +13,36 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.likelihood import stages
 from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import Results, SweepResults, declared_digests
+from fgrpo_bench.results import DeclaredDigests, Results, SweepResults, declared_digests
 from fgrpo_bench.stages.digests import sealed, sha256_file
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.stages.files import read_record
 from fgrpo_bench.stages.markers import Output, read_marker
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.shapes import DECLARED
+from fgrpo_bench.stages.records import Record
 
 NAME = "provenance.json"
 """Stands beside the report's files."""
-SHAPE = {
-    "sweep": str,
-    "experiment": str,
-    "version": str,
-    "select": str,
-    "compare_paper": bool,
-    "drawn_with": str,
-    "declared": {"first": DECLARED, "now": DECLARED},
-    "files": {"*": str},
-    "inputs": {"*": str},
-    "content_sha256": str,
-}
-"""Of its content (fgrpo_bench.stages.shapes); there is no other key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance(Record):
+    """provenance.json; nobody writes other keys than these and the seal."""
+
+    sweep: str
+    experiment: str
+    version: str
+    select: str
+    """What chose the checkpoint of every run (fgrpo_bench.analysis.checkpoints.RULES)."""
+    compare_paper: bool
+    """Whether the published figures stand beside ours."""
+    drawn_with: str
+    """As `drawing_program`."""
+    declared: DeclaredDigests
+    files: dict[str, str]
+    """sha256 of the report's files by name."""
+    inputs: dict[str, str]
+    """The same of the stored results behind them, by path from the run's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +63,15 @@ class Input:
         return self.path.exists() if not self.is_large else self.recorded is not None
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The content (SHAPE) of a provenance; ValueError for anything else."""
+def read(path: Path) -> Provenance:
+    """A provenance; ValueError for anything else."""
     try:
-        known: dict[str, Any] = read_json(path, SHAPE)
+        return read_record(path, Provenance)
     except ValueError as error:
         raise ValueError(
             f"{path} is no provenance of a report: build the report again, with `python -m "
             f"fgrpo_bench.report <sweep>` ({error})"
         ) from error
-    return known
 
 
 def graded(results: Results) -> Iterator[tuple[EvaluatedCheckpoint, str, str]]:
@@ -132,7 +138,7 @@ def drawing_program() -> str:
 def record(
     analysis: Analysis, files: Mapping[str, bytes], *, compare_paper: bool
 ) -> dict[str, Any]:
-    """The provenance (SHAPE) of these files of a report, by name.
+    """The provenance, sealed, of these files of a report, by name.
 
     Draws and weights have the digests of their stages' markers; those of a stage that lost its
     marker are left out.
@@ -140,19 +146,20 @@ def record(
     sweep = analysis.results.of_sweep()
     paths = sweep.paths
     behind = [each for each in inputs(sweep).values() if each.is_listed]
-    return sealed(
-        {
-            "sweep": paths.sweep,
-            "experiment": paths.experiment,
-            "version": paths.version,
-            "select": analysis.rule,
-            "compare_paper": compare_paper,
-            "drawn_with": drawing_program(),
-            "declared": declared_digests(sweep.declaration, read_plan(paths)),
-            "files": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
-            "inputs": {
-                each.name: each.recorded if each.is_large else sha256_file(each.path)
-                for each in behind
-            },
-        }
+    record = Provenance(
+        sweep=paths.sweep,
+        experiment=paths.experiment,
+        version=paths.version,
+        select=analysis.rule,
+        compare_paper=compare_paper,
+        drawn_with=drawing_program(),
+        declared=declared_digests(sweep.declaration, read_plan(paths)),
+        files={name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
+        inputs={
+            each.name: each.recorded
+            if each.is_large and each.recorded is not None
+            else sha256_file(each.path)
+            for each in behind
+        },
     )
+    return sealed(record.as_json())

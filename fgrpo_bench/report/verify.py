@@ -15,7 +15,6 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.analysis.families import asked
@@ -23,8 +22,8 @@ from fgrpo_bench.report.build import FILES, draw, render
 from fgrpo_bench.report.differences import different_lines, first_of
 from fgrpo_bench.report.provenance import (
     NAME,
-    SHAPE,
     Input,
+    Provenance,
     drawing_program,
     evaluated,
     graded,
@@ -40,6 +39,7 @@ from fgrpo_bench.report.recomputed import (
 from fgrpo_bench.results import SweepResults, declared_digests, load_results
 from fgrpo_bench.stages.digests import (
     MANIFEST_FILE,
+    SEAL,
     differing,
     from_lines,
     is_altered,
@@ -85,7 +85,7 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     paths, at_home = _run(folder, known, root)
     results = load_results(paths)
     unseen: list[str] = []
-    names = [named] if named else sorted(known["files"])
+    names = [named] if named else sorted(known.files)
     differences = [*_foreign(known, paths, folder), *_declared(known, results)]
     differences += _files(folder, named, known, unseen, at_home=at_home)
     lacking, left_out = list[Input](), _left_out(paths, inputs(results))
@@ -99,7 +99,7 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
         unseen.append("what needs files that are damaged")
         if any(os.path.lexists(each.path) and not each.is_large for each in lacking):
             return Verified(differences=tuple(differences), unseen=tuple(unseen))
-    analysis = analyse(results, known["select"])
+    analysis = analyse(results, known.select)
     results = analysis.results.of_sweep()
     differences += _other_family(analysis)
     for point, benchmark, version in graded(results):
@@ -149,7 +149,7 @@ def _asked(path: Path) -> tuple[Path, str | None]:
     return path.parent, path.name
 
 
-def _run(report: Path, known: Mapping[str, Any], root: Path) -> tuple[RunPaths, bool]:
+def _run(report: Path, known: Provenance, root: Path) -> tuple[RunPaths, bool]:
     """The run that the report stands in, else that of its provenance; and which of them it is."""
     folder = report.resolve().parent
     if not (folder / "plan.json").exists():
@@ -158,38 +158,38 @@ def _run(report: Path, known: Mapping[str, Any], root: Path) -> tuple[RunPaths, 
     return RunPaths(root=folder.parents[2], **dict(names)), True
 
 
-def _named(known: Mapping[str, Any], root: Path) -> RunPaths:
-    return RunPaths(root=root, **{key: known[key] for key in ADDRESS})
+def _named(known: Provenance, root: Path) -> RunPaths:
+    return RunPaths(root=root, **{key: getattr(known, key) for key in ADDRESS})
 
 
-def _foreign(known: Mapping[str, Any], paths: RunPaths, folder: Path) -> Iterator[str]:
+def _foreign(known: Provenance, paths: RunPaths, folder: Path) -> Iterator[str]:
     """What does not belong into this provenance."""
-    for key in sorted(known.keys() - SHAPE.keys()):
+    for key in sorted(known.further.keys() - {SEAL}):
         yield f"{NAME}: {key!r} is nothing that a report writes there"
-    if is_altered(known):
+    if is_altered(known.as_json()):
         yield f"{NAME}: was changed after the report was built"
-    for name in sorted(known["files"].keys() - _files_of(known)):
+    for name in sorted(known.files.keys() - _files_of(known)):
         yield f"{NAME}: names {name!r}, which is no file of a report"
     if _named(known, paths.root) != paths:
         yield f"{NAME}: is of {_named(known, paths.root).folder}, and stands in {folder}"
 
 
-def _files_of(known: Mapping[str, Any]) -> set[str]:
+def _files_of(known: Provenance) -> set[str]:
     """The files that a provenance names, without paths, which nobody may follow."""
     return {
         name
-        for name in known["files"]
+        for name in known.files
         if name in KINDS or (Path(name).suffix in FIGURES and Path(name).name == name)
     }
 
 
-def _declared(known: Mapping[str, Any], results: SweepResults) -> Iterator[str]:
+def _declared(known: Provenance, results: SweepResults) -> Iterator[str]:
     """sweep.json and plan.json against their seals, and against what the report was built of."""
     paths, plan = results.paths, read_plan(results.paths)
     for file, content in ((paths.sweep_json, results.declaration), (paths.plan, plan)):
         if is_altered(content):
             yield f"{file.name}: was changed after it was frozen, or lost its seal"
-    if known["declared"] != declared_digests(results.declaration, plan):
+    if known.declared != declared_digests(results.declaration, plan):
         yield f"{NAME}: sweep.json and plan.json do not say what the report was built of"
 
 
@@ -210,21 +210,21 @@ def _other_family(analysis: Analysis) -> Iterator[str]:
 def _files(
     folder: Path,
     named: str | None,
-    known: Mapping[str, Any],
+    known: Provenance,
     unseen: list[str],
     *,
     at_home: bool,
 ) -> Iterator[str]:
     """The file that is meant (None: all) and those beside it against their digests; a copy may
     stand without these, and among others."""
-    figures = [name for name in known["files"] if Path(name).suffix in FIGURES]
+    figures = [name for name in known.files if Path(name).suffix in FIGURES]
     if not figures and named is not None and named not in KINDS:
         raise ValueError(f"{folder / NAME} names no figure: build the report again")
     others = {file.name for file in folder.iterdir()} - {NAME} if at_home and not named else set()
     own = _files_of(known)
     for name in sorted({*others, *([named] if named else [])} - own):
         yield f"{name}: is not of this report, but of one that was built before"
-    faults = differing(folder, of_digests({name: known["files"][name] for name in sorted(own)}))
+    faults = differing(folder, of_digests({name: known.files[name] for name in sorted(own)}))
     absent = [] if at_home else [name for name in faults if not (folder / name).exists()]
     if absent:
         unseen.append(f"files of the report that are not beside it: {', '.join(absent)}")
@@ -251,14 +251,14 @@ def _left_out(paths: RunPaths, behind: Mapping[str, Input]) -> set[Path]:
 
 
 def _inputs(
-    known: Mapping[str, Any],
+    known: Provenance,
     results: SweepResults,
     lacking: list[Input],
     left_out: Collection[Path],
 ) -> Iterator[str]:
     """The stored files behind the report, those left out apart, against the digests of provenance
     and markers. lacking: is told of those that are gone or cannot be read."""
-    behind, recorded = inputs(results), known["inputs"]
+    behind, recorded = inputs(results), known.inputs
     present = {each.name: each.path for each in behind.values() if each.path.is_file()}
     size = sum(path.stat().st_size for path in present.values())
     print(f"reading {len(present)} files, {size / 1e6:.1f} MB", file=sys.stderr, flush=True)
@@ -306,11 +306,11 @@ def _markers(results: SweepResults, unseen: list[str]) -> Iterator[str]:
         )
 
 
-def _text(path: Path, known: Mapping[str, Any], analysis: Analysis) -> Iterator[str]:
+def _text(path: Path, known: Provenance, analysis: Analysis) -> Iterator[str]:
     """The file against itself written again; drawings in it only where the same program drew."""
-    again = render(analysis, KINDS[path.name], compare_paper=known["compare_paper"])
+    again = render(analysis, KINDS[path.name], compare_paper=known.compare_paper)
     then = path.read_bytes().decode(errors="backslashreplace")
-    if path.suffix == ".html" and known["drawn_with"] != drawing_program():
+    if path.suffix == ".html" and known.drawn_with != drawing_program():
         then, again = (re.sub(r"<svg\b.*?</svg>", "<svg/>", t, flags=re.S) for t in (then, again))
     return first_of(path.name, different_lines(path.name, then, again))
 
@@ -318,7 +318,7 @@ def _text(path: Path, known: Mapping[str, Any], analysis: Analysis) -> Iterator[
 def _drawings(
     folder: Path,
     named: str | None,
-    known: Mapping[str, Any],
+    known: Provenance,
     analysis: Analysis,
     unseen: list[str],
 ) -> Iterator[str]:
@@ -328,7 +328,7 @@ def _drawings(
     if suffix in (".tex", ".csv"):
         unseen.append(f"what the figures show, beyond their digests ({WHOLE})")
         return
-    program = known["drawn_with"]
+    program = known.drawn_with
     if program != drawing_program():
         unseen.append(
             f"what the figures show, beyond their digests: they were drawn with {program}, and "
@@ -352,10 +352,10 @@ def _drawings(
                 yield from first_of(name, different_lines(name, then, again[name].decode()))
 
 
-def _hashed(folder: Path, named: str, known: Mapping[str, Any]) -> Iterator[str]:
+def _hashed(folder: Path, named: str, known: Provenance) -> Iterator[str]:
     """The files beside the one that is meant, of which nothing but digests was compared; what
     figures show is told of above."""
-    others = [n for n in KINDS if n in known["files"] and n != named and (folder / n).exists()]
+    others = [n for n in KINDS if n in known.files and n != named and (folder / n).exists()]
     if Path(named).suffix in FIGURES:
         others.append("other figures")
     if others:

@@ -46,7 +46,7 @@ def report_files(paths: RunPaths) -> list[Path]:
     facts = paths.report / provenance.NAME
     if not facts.exists():
         return []
-    named = (paths.report / name for name in sorted(provenance.read(facts)["files"]))
+    named = (paths.report / name for name in sorted(provenance.read(facts).files))
     return [facts, *(path for path in named if path.is_file())]
 
 
@@ -54,7 +54,7 @@ def rule_of(paths: RunPaths) -> str:
     """What chose the checkpoints that the report is about, so that MLflow is about the same ones;
     the last of every run without a report."""
     facts = paths.report / provenance.NAME
-    return str(provenance.read(facts).get("select", LAST)) if facts.exists() else LAST
+    return provenance.read(facts).select if facts.exists() else LAST
 
 
 @dataclass(frozen=True)

@@ -179,22 +179,22 @@ def _report(
         return [], {}, [Damage(of=REPORT, name=PROVENANCE, fault="cannot be read as a provenance")]
     faults = []
     sweep_json = readable_json(paths.sweep_json, SWEEP)
-    if is_altered(known):
+    if is_altered(known.as_json()):
         fault = "was changed after it was written"
         faults.append(Damage(of=REPORT, name=PROVENANCE, fault=fault))
     elif complete and sweep_json is not None and not (is_altered(sweep_json) or is_altered(plan)):
         now = declared_digests(sweep_json, plan)
-        if known["declared"] != now:
+        if known.declared != now:
             fault = "was made from another sweep.json or plan.json"
             faults.append(Damage(of=REPORT, name=PROVENANCE, fault=fault))
-    outside = [name for name in (*known["files"], *known["inputs"]) if not is_below(name)]
+    outside = [name for name in (*known.files, *known.inputs) if not is_below(name)]
     faults += [_outside(REPORT, PROVENANCE, name) for name in outside]
     files = [
         RecordedFile(of=REPORT, name=f"{REPORT}/{name}", listed=listed)
-        for name, listed in of_digests(known["files"]).items()
+        for name, listed in of_digests(known.files).items()
         if name not in outside
     ]
-    inputs = {name: known["inputs"][name] for name in known["inputs"] if name not in outside}
+    inputs = {name: known.inputs[name] for name in known.inputs if name not in outside}
     return files, inputs, faults
 
 

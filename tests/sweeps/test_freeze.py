@@ -96,7 +96,7 @@ def test_another_question_is_recorded_with_the_runs_that_had_finished_and_the_fi
 ) -> None:
     paths, _ = frozen(tmp_path)
     before = read_json(paths.sweep_json)
-    assert before["first"] == declared_digests(before, read_json(paths.plan))["now"]
+    assert before["first"] == declared_digests(before, read_json(paths.plan)).now.as_json()
     write_json(paths.point(NAME).done, {})
     paths, plan = frozen(tmp_path, override)
     after = read_json(paths.sweep_json)
