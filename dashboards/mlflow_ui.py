@@ -102,17 +102,17 @@ def pages(base: str, results: Sequence[SyncResult]) -> str:
     """The addresses to open: of each experiment its cells and its points, as a table and drawn."""
     if not results:
         return f"MLflow: {base}/#/experiments"
+    of_kind = {kind: quote(f"tags.kind = '{kind}'") for kind in (CELLS, POINTS)}
     lines = []
     for name, result in sorted({result.experiment: result for result in results}.items()):
         runs = f"{base}/#/experiments/{result.experiment_id}/runs?workflowType=machine_learning"
-        pages = {"runs": runs}
-        if result.has_cells:
-            of_kind = {kind: quote(f"tags.kind = '{kind}'") for kind in (CELLS, POINTS)}
-            pages = {
-                label: f"{runs}&searchFilter={of_kind[kind]}&compareRunsMode={mode}"
+        lines += [
+            f"MLflow {name}",
+            *(
+                f"  {label:<11}  {runs}&searchFilter={of_kind[kind]}&compareRunsMode={mode}"
                 for label, (kind, mode) in PAGES.items()
-            }
-        lines += [f"MLflow {name}", *(f"  {label:<11}  {url}" for label, url in pages.items())]
+            ),
+        ]
     return "\n".join(lines)
 
 

@@ -71,8 +71,6 @@ class SyncResult:
     experiment: str
     """Name of the MLflow experiment, e.g. `groupsize/countdown`."""
     experiment_id: str
-    has_cells: bool
-    """Whether its runs stand below cells."""
     where: str
     """URI of the store, without a password."""
     seconds: float
@@ -113,7 +111,6 @@ def sync_run(
     return SyncResult(
         experiment=wanted.name,
         experiment_id=experiment_id,
-        has_cells=any(run.parent for run in wanted.runs),
         where=str(store),
         seconds=time.monotonic() - begun,
         created=outcomes["created"],

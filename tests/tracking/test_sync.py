@@ -57,20 +57,14 @@ def test_a_sync_writes_every_run_as_the_files_say(swept):
         assert found["latest"] == {p.key: repr(p.value) for p in run.points}, "rising steps"
 
 
-def test_tables_of_several_runs_open_as_one(swept):
-    import mlflow
+def test_tables_of_several_runs_open_as_one(swept, monkeypatch):
+    from mlflow import MlflowClient
 
     sync_run(swept.paths)
     experiment = sync_run(swept.paths, is_full=True).experiment_id
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri(embedded_uri(swept.paths))
-    try:
-        trained = [ids(swept)[point.point_id] for point in swept.points[1:]]
-        table = mlflow.MlflowClient().load_table(
-            experiment, "countdown/pass_at_k.json", trained, ["run_id"]
-        )
-    finally:
-        mlflow.set_tracking_uri(before)
+    trained = [ids(swept)[point.point_id] for point in swept.points[1:]]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(swept.paths))
+    table = MlflowClient().load_table(experiment, "countdown/pass_at_k.json", trained, ["run_id"])
     rows = pl.from_dicts(table.to_dict("records"))
     for run_id, point in zip(trained, swept.points[1:], strict=True):
         means = point.passk("countdown").group_by("k").agg(pl.col("pass_at_k").mean()).sort("k")
