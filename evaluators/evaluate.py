@@ -157,6 +157,7 @@ class Bar:
     def __init__(self) -> None:
         self._name: str | None = None
         self._bar: Any = None
+        self._task: Any = None
 
     @property
     def shown(self) -> bool:

@@ -2,8 +2,8 @@
 warn of at step 1.
 
 Both engines write METRICS by step and put NUMBERS of their last step into progress.json; status,
-the report, the dashboard and MLflow take the words for them from here. Imports stay light: `status`
-reads thousands of stages.
+the report and the dashboard take the words for them from here. Imports stay light: `status` reads
+thousands of stages.
 """
 
 from __future__ import annotations
