@@ -64,6 +64,22 @@ def test_labels_are_any_text_and_seeds_may_be_unknown(sweep) -> None:
     assert pair == ("ours | v2", "Qwen, as it came")
 
 
+def test_what_cannot_be_compared_is_refused_with_a_remedy(sweep, tmp_path) -> None:
+    first, *others = brought(sweep)
+    with pytest.raises(ValueError, match=r"there is no checkpoint .* name some"):
+        compared([])
+    with pytest.raises(ValueError, match=r"are both called .* give each its own label"):
+        compared([first, replace(others[-1], label=first.label.upper(), seed=first.seed)])
+    with pytest.raises(ValueError, match=r"has no seed, and others have one: .* or none"):
+        compared([first, replace(others[-1], seed=None)])
+    with pytest.raises(ValueError, match=r"of step 0 and .* of step 7: .* a label of its own"):
+        compared([first, replace(first, seed=99, step=7)])
+    with pytest.raises(ValueError, match=r"label 'a\\nb': must be 1 to 80 characters"):
+        from_evaluation(first.evaluate.folder, "a\nb")
+    with pytest.raises(FileNotFoundError, match=r"holds no evaluation: run `python -m evaluators"):
+        from_evaluation(tmp_path, "mine")
+
+
 OF_SWEEPS = {
     "fgrpo_bench.analysis.analyse": "the steps that a sweep's rule chose",
     "fgrpo_bench.analysis.checkpoints": "chooses among the checkpoints of a sweep's runs",
