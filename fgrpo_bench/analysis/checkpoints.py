@@ -175,6 +175,8 @@ def _pass_at_1(scores: Scores) -> float:
 
 def rule_in_words(results: Results, rule: str) -> str:
     """What stands below every table: which checkpoint of every run it is about."""
+    if results.sweep is None:
+        return "as they were given"
     benchmark = "in-domain benchmark" if "in-domain" in results.domains else "benchmark"
     best_of = (
         f"each base algorithm's best by mean pass@1 over {benchmark}s and seeds, then the "

@@ -18,6 +18,7 @@ import fgrpo_bench.report
 import fgrpo_bench.stats
 from fgrpo_bench.analysis.analyse import analyse
 from fgrpo_bench.evaluated import EvaluatedCheckpoint, from_evaluation
+from fgrpo_bench.report.build import terminal_text
 from fgrpo_bench.results import SweepResults, compared
 from tests.support.report import small_sweep
 
@@ -62,6 +63,7 @@ def test_labels_are_any_text_and_seeds_may_be_unknown(sweep) -> None:
     assert set(analysis.estimates["cell"]) == {"Qwen, as it came", "ours | v2"}
     (pair,) = analysis.comparisons.select("new", "old").unique().rows()
     assert pair == ("ours | v2", "Qwen, as it came")
+    assert "Checkpoints: as they were given." in terminal_text(analysis)
 
 
 def test_what_cannot_be_compared_is_refused_with_a_remedy(sweep, tmp_path) -> None:
