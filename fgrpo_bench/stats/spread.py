@@ -36,6 +36,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 ENDLESS = 1e9
 """Degrees of freedom where nothing bounds them."""
+FARTHEST = 1e150
+"""Standard deviations that a t lies from 0 at most; their squares are finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,15 +73,12 @@ class Variance:
         """Half the width of the interval of level 1 - 2 tail, [columns]; the interval's ends are
         as likely to be passed as `tail` each. tail: of each column, or of all, between 0 and 1/2.
         """
-        from scipy.special import stdtrit
-
         # By hypot, since the squares of a far tail's t with one degree overflow.
-        width = np.asarray(-stdtrit(self.degrees_of_problems, tail) * np.sqrt(self.problems))
+        width = _beyond(self.degrees_of_problems, tail, self.problems)
         if self.n_seeds > 1:
-            width = np.hypot(width, stdtrit(self.n_seeds - 1, tail) * np.sqrt(self.seeds))
+            width = np.hypot(width, _beyond(self.n_seeds - 1, tail, self.seeds))
         if self.n_seeds > 2:
-            whole = stdtrit(self.satterthwaite, tail) * np.sqrt(self.total)
-            width = np.hypot(width, whole) / np.sqrt(2)
+            width = np.hypot(width, _beyond(self.satterthwaite, tail, self.total)) / np.sqrt(2)
         return np.asarray(width)
 
     def degrees(self, tail: float) -> Floats:
@@ -91,6 +90,15 @@ class Variance:
         t = self.half_width(tail) / np.sqrt(np.where(varies, self.total, 1.0))
         degrees = stdtridf(1 - tail, np.where(varies, t, 2.0))
         return np.asarray(np.where(varies, np.clip(degrees, 1.0, ENDLESS), ENDLESS))
+
+
+def _beyond(degrees: Floats | int, tail: Floats | float, variance: Floats) -> Floats:
+    """How far from its mean a Student's t of this variance passes with probability `tail`."""
+    from scipy.special import stdtrit
+
+    # Below one degree SciPy's t of a far tail can be infinite, of either sign (0.64656907 degrees
+    # at 1e-100); times a variance of 0 that would be nan.
+    return np.asarray(np.minimum(np.abs(stdtrit(degrees, tail)), FARTHEST) * np.sqrt(variance))
 
 
 def spread(values: Floats) -> Floats:
