@@ -173,7 +173,11 @@ def read_record(path: Path, kind: type[R]) -> R:
         if error.errno not in (errno.EISDIR, errno.ELOOP):
             raise
         problem = f"is no file ({error.strerror})"
-    raise ValueError(
+    raise _damaged(path, problem)
+
+
+def _damaged(path: Path, problem: str) -> ValueError:
+    return ValueError(
         f"{path} {problem}; it was changed by hand or by a faulty disk: delete it and run the "
         "sweep again, which makes only what is missing"
     )
@@ -188,12 +192,13 @@ def readable_record(path: Path, kind: type[R]) -> R | None:
 
 def read_json(path: Path, shape: Shape = dict) -> Any:
     """The parsed file, of a shape of fgrpo_bench.stages.shapes; raises as `read_record`."""
-    value = read_record(path, Record).further
+    return fitting(path, read_record(path, Record).further, shape)
+
+
+def fitting(path: Path, value: Any, shape: Shape) -> Any:
+    """What a file was parsed into, where it is of a shape; raises as `read_record`."""
     if (fault := misfit(value, shape)) is not None:
-        raise ValueError(
-            f"{path} does not hold what belongs there ({fault}); it was changed by hand or by a "
-            "faulty disk: delete it and run the sweep again, which makes only what is missing"
-        )
+        raise _damaged(path, f"does not hold what belongs there ({fault})")
     return value
 
 

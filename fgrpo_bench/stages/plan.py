@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from fgrpo_bench.stages.files import read_json, readable_json
+from fgrpo_bench.stages.files import fitting, read_json, readable_json
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.shapes import PLAN
 
@@ -16,8 +17,9 @@ before it wrote, or the other way round."""
 def read_plan(paths: RunPaths) -> dict[str, Any]:
     """What plan.json says; FileNotFoundError where it is not there, ValueError where it is damaged
     or of another format."""
-    check_format(paths)
-    plan: dict[str, Any] = read_json(paths.plan, PLAN)
+    plan: dict[str, Any] = read_json(paths.plan)
+    _check_format(paths, plan)  # before its shape, which is another one then
+    fitting(paths.plan, plan, PLAN)
     return plan
 
 
@@ -25,7 +27,12 @@ def check_format(paths: RunPaths) -> None:
     """ValueError where plan.json is of another format, with the commit whose code reads it. Nothing
     is checked where there is no plan.json, or none that is JSON."""
     plan = readable_json(paths.plan)
-    if plan is None or plan.get("format") == FORMAT:
+    if plan is not None:
+        _check_format(paths, plan)
+
+
+def _check_format(paths: RunPaths, plan: Mapping[str, Any]) -> None:
+    if plan.get("format") == FORMAT:
         return
     commit = (readable_json(paths.sweep_json) or {}).get("git_commit")
     code = (

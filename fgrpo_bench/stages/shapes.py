@@ -11,6 +11,8 @@ from __future__ import annotations
 from types import UnionType
 from typing import Any
 
+from fgrpo_bench.stages.records import NAMES, Misfit
+
 Shape = type | UnionType | list[Any] | dict[str, Any] | tuple[Any, ...]
 NUMBER = int | float
 
@@ -133,17 +135,6 @@ as it was put, how many comparisons, their digest (analysis.families.Family.sha2
 training runs had finished by then. first: of the first time that the sweep was frozen."""
 
 
-NAMES: dict[Any, str] = {
-    dict: "an object",
-    list: "a list",
-    str: "text",
-    int: "a whole number",
-    bool: "true or false",
-    NUMBER: "a number",
-}
-"""Types as JSON's users know them."""
-
-
 def misfit(value: Any, shape: Shape, where: str = "") -> str | None:
     """In which way a parsed value is not of a shape, for a person; None where it is."""
     if isinstance(shape, tuple):
@@ -153,17 +144,18 @@ def misfit(value: Any, shape: Shape, where: str = "") -> str | None:
         return _misfit_of_dict(value, shape, where)
     if isinstance(shape, list):
         if not isinstance(value, list):
-            return _other(value, "a list", where)
+            return _other(value, NAMES[list], where)
         parts = ((each, shape[0], f"{where}[{number}]") for number, each in enumerate(value))
         return next(filter(None, (misfit(*part) for part in parts)), None)
     if isinstance(value, shape) and (shape is bool or not isinstance(value, bool)):
         return None
-    return _other(value, NAMES.get(shape, str(shape)), where)
+    name = NAMES[float] if shape == NUMBER else NAMES.get(shape, str(shape))
+    return _other(value, name, where)
 
 
 def _misfit_of_dict(value: Any, shape: dict[str, Any], where: str) -> str | None:
     if not isinstance(value, dict):
-        return _other(value, "an object", where)
+        return _other(value, NAMES[dict], where)
     for name, wanted in shape.items():
         key = name.removesuffix("?")
         if key == "*":
@@ -181,6 +173,4 @@ def _misfit_of_dict(value: Any, shape: dict[str, Any], where: str) -> str | None
 
 
 def _other(value: Any, wanted: str, where: str) -> str:
-    text = repr(value)
-    shown = text if len(text) <= 60 else f"{text[:60]}..."
-    return f"{where.lstrip('.') or 'it'} is {shown}, not {wanted}"
+    return str(Misfit(value, wanted).within(where))
