@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.data.model import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.specs.frozen import Frozen, trained_with
+from fgrpo_bench.specs.stored import trained_with
 from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import now, read_json, write_json
 from fgrpo_bench.stages.markers import Marker, read_marker, write_marker
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.spec import StageSpec, read_spec
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+ADOPTED = "checkpoint"
+"""Kind of a stage that somebody's checkpoint stands for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptedSpec(StageSpec):
+    """spec.json of such a stage."""
+
+    path: str
+    """What it was called when it was adopted."""
 
 
 def locate(checkpoint: str, revision: str | None, cache: Path) -> Path:
@@ -124,7 +136,8 @@ def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
         return sha256
     link(folder, paths)
     mark = fingerprint({"weights_sha256": sha256})
-    write_json(paths.spec, {"kind": "checkpoint", "fingerprint": mark, "target": {}, "path": named})
+    spec = AdoptedSpec(kind=ADOPTED, fingerprint=mark, target={}, path=named)
+    write_json(paths.spec, spec.as_json())
     marker = Marker(
         fingerprint=mark, target={}, finished=now(), outputs={}, step=0, weights_sha256=sha256
     )
@@ -134,10 +147,10 @@ def adopt(folder: Path, paths: StagePaths, *, named: str) -> str:
 
 def named(stage: StagePaths, step: int) -> str:
     """What a checkpoint was called when it was adopted; its folder where a stage here makes it."""
-    spec = read_json(stage.spec)
-    if "path" not in spec:
+    spec = read_spec(stage)
+    if spec.kind != ADOPTED:
         return str(stage.checkpoint(step))
-    return str(Frozen(stage, spec).value("path"))
+    return spec.of(AdoptedSpec).path
 
 
 def default_name(checkpoint: str, sha256: str) -> str:

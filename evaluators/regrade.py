@@ -43,7 +43,7 @@ def _regrade(stored: Stored, problems: list[Problem], *, grader: str, grading: G
     own = grader == stored.benchmark.grader
     at = stored.paths.passk if own else stored.paths.also_passk(grading.version)
     counts = count(table, stored.spec.stopping)
-    ks, stopping = stored.spec.ks, stored.spec.stopping
+    ks, stopping = list(stored.spec.asked.ks), stored.spec.stopping
     write_table(at, score(counts, ks, stopping, problems=problems), PASSK)
     lacking = counts["n_samples"].null_count()
     _mark(stored, grader, [stored.paths.grades(grading.version), at], lacking=lacking if own else 0)

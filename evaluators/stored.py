@@ -8,12 +8,13 @@ from pathlib import Path
 
 from evaluators.fetch import chosen
 from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.kinds.evaluate import Spec, read_spec
+from fgrpo_bench.kinds.evaluate import EvaluationSpec
 from fgrpo_bench.records import Problem
 from fgrpo_bench.runs import default_root
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.specs.config import load_benchmark
 from fgrpo_bench.stages.paths import BenchmarkPaths, DataPaths, StagePaths
+from fgrpo_bench.stages.spec import read_spec_of
 from fgrpo_bench.tables import PROBLEMS, read_table
 
 
@@ -24,7 +25,7 @@ class Stored:
     stage: StagePaths
     paths: BenchmarkPaths
     benchmark: BenchmarkSpec
-    spec: Spec
+    spec: EvaluationSpec
     """What its stage computes."""
 
     @property
@@ -35,11 +36,13 @@ class Stored:
 
     def problems(self) -> list[Problem]:
         """The problems that were drawn for."""
-        return load_problems(self.benchmark, self.spec.task, self.spec.data(self.benchmark.name))
+        return load_problems(
+            self.benchmark, self.spec.task, self.spec.data_folder(self.benchmark.name)
+        )
 
     def golds(self) -> dict[str, str]:
         """Gold answers as published, by problem_id."""
-        data = self.spec.data(self.benchmark.name)
+        data = self.spec.data_folder(self.benchmark.name)
         if data is None:
             return {problem.problem_id: problem.target for problem in self.problems()}
         table = read_table(DataPaths(data).problems, PROBLEMS)
@@ -77,7 +80,7 @@ def _stored(manifest: Path) -> list[Stored]:
     paths, stage = BenchmarkPaths(manifest.parent), StagePaths(manifest.parents[1])
     if not paths.draws.exists() or not stage.spec.exists():
         return []
-    spec, name = read_spec(stage), paths.folder.name
-    if name not in spec.benchmarks | spec.former:
+    spec, name = read_spec_of(EvaluationSpec, stage), paths.folder.name
+    if name not in spec.known:
         return []
     return [Stored(stage=stage, paths=paths, benchmark=spec.benchmark(name), spec=spec)]

@@ -82,7 +82,7 @@ def is_gated(results: Results, checkpoint: EvaluatedCheckpoint, benchmark: str) 
     and by the sweep; so too where neither says."""
     declared = [results.evaluation["benchmarks"].get(benchmark)]
     try:
-        declared.append(checkpoint.evaluation_spec().benchmarks.get(benchmark))
+        declared.append(checkpoint.evaluation_spec().asked.benchmarks.get(benchmark))
     except FileNotFoundError:
         pass
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

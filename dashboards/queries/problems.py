@@ -42,7 +42,7 @@ def problem_texts(checkpoint: EvaluatedCheckpoint, benchmark: str) -> dict[str, 
 
 def _published(checkpoint: EvaluatedCheckpoint, name: str) -> dict[str, ProblemText]:
     spec = checkpoint.evaluation_spec()
-    benchmark, data = spec.benchmark(name), spec.data(name)
+    benchmark, data = spec.benchmark(name), spec.data_folder(name)
     if data is not None:
         rows = read_table(DataPaths(data).problems, PROBLEMS)
         return {

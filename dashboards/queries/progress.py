@@ -94,7 +94,7 @@ def states_of(results: SweepResults) -> dict[State, int]:
 
 def _stages(results: SweepResults) -> list[StageStatus]:
     plan = read_plan(results.paths)
-    return read_stages(results.paths, plan["stages"], remade=remade)
+    return read_stages(results.paths, plan.stages, remade=remade)
 
 
 def projected(stages: Mapping[str, StageStatus], own: Mapping[str, Cost]) -> Cost | None:

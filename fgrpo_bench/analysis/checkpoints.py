@@ -70,7 +70,7 @@ def _at(results: SweepResults, point: PointResult, step: int) -> PointResult:
         if checkpoint.step == step:
             return point.at(checkpoint)
     evaluated = [checkpoint.step for checkpoint in point.checkpoints]
-    train = results.declaration["declaration"]["experiment"]["train"]
+    train = results.train
     saved = saved_steps(steps=train["steps"], save_every=train["save_every"])
     wanted = ",".join(map(str, sorted({*evaluated, step})))
     more = (

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fgrpo_bench.kinds.evaluate import EvaluationMarker, read_spec
+from fgrpo_bench.kinds.evaluate import EvaluationMarker, EvaluationSpec
 from fgrpo_bench.results import Results
 from fgrpo_bench.stages.draws import CanaryRecord
 from fgrpo_bench.stages.markers import read_marker_of
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.spec import read_spec_of
 
 THEN = ", then "
 """Between the engines that made draws one after the other."""
@@ -92,7 +93,9 @@ def _is_alike(stage: StagePaths, results: Results, weights: set[str]) -> bool:
         marker = read_marker_of(EvaluationMarker, stage)
         if marker.weights_sha256 not in weights or not marker.canaries:
             return False
-        return bool(read_spec(stage).settings["dtype"] == results.evaluation["dtype"])
+        return bool(
+            read_spec_of(EvaluationSpec, stage).sampling["dtype"] == results.evaluation["dtype"]
+        )
     except (OSError, ValueError, KeyError):
         return False  # it is damaged, which its own commands tell
 

@@ -65,7 +65,7 @@ def question_of(results: Results, cells: Sequence[CellRow]) -> tuple[list[Pair],
     """Every pair worth comparing and the family: those of a sweep as `asked`; without one every two
     labels, the later minus the earlier, and no family."""
     if results.sweep is not None:
-        return asked(results.sweep.declaration["declaration"], cells)
+        return asked(results.sweep.record.declaration, cells)
     pairs = [
         Pair(
             kind=EVERY,

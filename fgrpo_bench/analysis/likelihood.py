@@ -32,13 +32,12 @@ class Likelihood:
 def stages(sweep: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:
     """point_id, step and stage of every checkpoint whose likelihoods are done."""
     plan = read_plan(sweep.paths)
-    marks = {stage["name"]: stage["fingerprint"] for stage in plan["stages"]}
-    for point in plan["points"]:
-        for checkpoint in point["checkpoints"]:
-            if "likelihood" in checkpoint:
-                stage = StagePaths(sweep.paths.folder / checkpoint["likelihood"])
-                if stands(stage, fingerprint=marks.get(checkpoint["likelihood"])):
-                    yield point["point_id"], checkpoint["step"], stage
+    for point in plan.points:
+        for checkpoint in point.checkpoints:
+            if checkpoint.likelihood is not None:
+                stage = StagePaths(sweep.paths.folder / checkpoint.likelihood)
+                if stands(stage, fingerprint=plan.fingerprints.get(checkpoint.likelihood)):
+                    yield point.point_id, checkpoint.step, stage
 
 
 def likelihoods(sweep: SweepResults, cells: Sequence[CellRow]) -> Iterator[Likelihood]:

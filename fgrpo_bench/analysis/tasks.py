@@ -86,7 +86,7 @@ def _dataset(checkpoint: EvaluatedCheckpoint, benchmark: str) -> Path | None:
     spec = checkpoint.evaluation_spec()
     if spec.layout(benchmark) != LAYOUT:
         return None
-    return spec.needed("data", benchmark).folder
+    return spec.data_folder(benchmark)
 
 
 def _has_tasks(results: Results, benchmark: str) -> bool:

@@ -13,12 +13,12 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.likelihood import stages
 from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import DeclaredDigests, Results, SweepResults, declared_digests
+from fgrpo_bench.results import Results, SweepResults
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import read_record
 from fgrpo_bench.stages.markers import Output, read_marker
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.plan import DeclaredDigests, declared_digests, read_plan
 from fgrpo_bench.stages.records import Record
 
 NAME = "provenance.json"
@@ -153,7 +153,7 @@ def record(
         select=analysis.rule,
         compare_paper=compare_paper,
         drawn_with=drawing_program(),
-        declared=declared_digests(sweep.declaration, read_plan(paths)),
+        declared=declared_digests(sweep.record, read_plan(paths)),
         files={name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         inputs={
             each.name: each.recorded

@@ -66,7 +66,7 @@ def wrong_verdicts(
     """
     spec = checkpoint.evaluation_spec()
     of, task = spec.benchmark(benchmark), spec.task
-    if task is not None or spec.data(benchmark) is None:
+    if task is not None or spec.data_folder(benchmark) is None:
         with fields_of(checkpoint.evaluate.spec):
             from_dict(TaskSpec, task)
     grader = beside or of.grader
@@ -80,7 +80,7 @@ def wrong_verdicts(
     paths = checkpoint.evaluate.benchmark(benchmark)
     draws, grades = read_table(paths.draws, DRAWS), read_table(paths.grades(version), GRADES)
     yield from _unpaired(at, draws, grades)
-    loaded = load_problems(of, task, spec.data(benchmark))
+    loaded = load_problems(of, task, spec.data_folder(benchmark))
     passk = read_table(paths.also_passk(version) if beside else paths.passk, PASSK)
     yield from _other_clusters(at, passk, loaded)
     problems = {problem.problem_id: problem for problem in loaded}

@@ -134,7 +134,7 @@ class Source:
     def failed(self) -> set[str]:
         """point_id where a stage failed and is not at work again."""
         paths = self.results.paths
-        stages = read_stages(paths, read_plan(paths)["stages"])
+        stages = read_stages(paths, read_plan(paths).stages)
         return {stage.point_id for stage in stages if stage.state == "failed"}
 
     def span(self, point: PointResult) -> tuple[int | None, int | None]:
@@ -180,10 +180,10 @@ class Source:
     @cached_property
     def origin(self) -> Sequence[Any]:
         """What every run says of its sweep."""
-        results, recorded = self.results, self.results.declaration
+        results, recorded = self.results, self.results.record
         return [
             *(str(results.paths.folder.resolve()), results.model, results.benchmarks),
-            *(recorded["git_commit"], recorded["git_dirty"]),
+            *(recorded.git_commit, recorded.git_dirty),
         ]
 
 

@@ -20,7 +20,7 @@ def declared(experiment: str, evaluation: str, *overrides: str) -> Declaration:
 def evaluated(plan: Plan) -> dict[str, dict[str, object]]:
     """The identity of an evaluation's benchmarks."""
     stage = next(stage for stage in plan.stages if stage.kind == "evaluate")
-    found: dict[str, dict[str, object]] = stage.spec["identity"]["sampling"]["benchmarks"]
+    found: dict[str, dict[str, object]] = stage.spec.identity["sampling"]["benchmarks"]
     return found
 
 

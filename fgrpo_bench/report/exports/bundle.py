@@ -153,7 +153,7 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
         versions = (version, *checkpoint.beside(benchmark).values())
         yield from _existing(of.passk, of.manifest, *map(of.also_passk, versions[1:]))
         spec = checkpoint.evaluation_spec()
-        if withheld((spec.former | spec.benchmarks).get(benchmark)):
+        if withheld(spec.known.get(benchmark)):
             gated.add(benchmark)
             continue
         yield from _existing(*map(of.grades, versions), *([of.draws] if draws else []))
