@@ -13,9 +13,11 @@ from fgrpo_bench.evaluated import Asked, EvaluatedCheckpoint
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, stopping
 from fgrpo_bench.points import Checkpoint, PointResult
 from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell
-from fgrpo_bench.stages.files import fields_of
+from fgrpo_bench.stages.draws import Design
+from fgrpo_bench.stages.files import damaged, fields_of
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import PointRecord, SweepRecord, read_plan, read_sweep
+from fgrpo_bench.stages.records import Misfit, Record
 from fgrpo_bench.stats.staged import StagedDesign
 
 
@@ -262,6 +264,85 @@ def headline_of(evaluation: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+# What readers rely on of a declaration (fgrpo_bench.specs.Declaration as JSON).
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Named(Record):
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Compared(Record):
+    new: str
+    old: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Family(Record):
+    pairs: tuple[str, ...] | None = None
+    cells: tuple[_Compared, ...] = ()
+    ks: tuple[int, ...] | None = None
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Question(Record):
+    name: str
+    question: str
+    family: _Family | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Train(Record):
+    model: _Named | None = None
+    pretrained: _Named | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Benchmark(Record):
+    domain: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Evaluation(Record):
+    benchmarks: dict[str, _Benchmark | None]
+    ks: tuple[int, ...]
+    n_samples: int
+    design: Design | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Experiment(Record):
+    name: str
+    train: _Train
+    evaluation: _Evaluation
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Profile(Record):
+    dispatcher: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Declaration(Record):
+    sweep: _Question
+    experiment: _Experiment
+    algorithms: dict[str, Record] | None = None
+    profile: _Profile
+
+
+def read_declared(paths: RunPaths) -> SweepRecord:
+    """What sweep.json says, with a declaration that results can be read by; raises as
+    `read_record`."""
+    record = read_sweep(paths)
+    try:
+        _Declaration.parsed(record.declaration)
+    except Misfit as fault:
+        raise damaged(paths.sweep_json, fault.within(".declaration")) from None
+    return record
+
+
 def load_results(paths: RunPaths) -> SweepResults:
     """A sweep's points from plan.json; FileNotFoundError where it was never run."""
     if not paths.plan.exists():
@@ -289,7 +370,7 @@ def load_results(paths: RunPaths) -> SweepResults:
         for point, cell in zip(plan.points, cells, strict=True)
         for checkpoints in [_checkpoints(paths, point, marks)]
     )
-    record = read_sweep(paths)
+    record = read_declared(paths)
     if not record.declaration["experiment"]["evaluation"]["benchmarks"]:
         raise ValueError(
             f"{paths.sweep_json} names no benchmark: delete it and run the sweep again, which "

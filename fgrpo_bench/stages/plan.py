@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fgrpo_bench.stages.digests import content_sha256
-from fgrpo_bench.stages.draws import Design
 from fgrpo_bench.stages.files import damaged, read_json, read_record, readable_json
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.records import Misfit, Record
@@ -153,73 +152,6 @@ class DeclaredFamily(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Named(Record):
-    name: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Compared(Record):
-    new: str
-    old: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Family(Record):
-    pairs: tuple[str, ...] | None = None
-    cells: tuple[_Compared, ...] = ()
-    ks: tuple[int, ...] | None = None
-    columns: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Question(Record):
-    name: str
-    question: str
-    family: _Family | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Train(Record):
-    model: _Named | None = None
-    pretrained: _Named | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Benchmark(Record):
-    domain: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Evaluation(Record):
-    benchmarks: dict[str, _Benchmark | None]
-    ks: tuple[int, ...]
-    n_samples: int
-    design: Design | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Experiment(Record):
-    name: str
-    train: _Train
-    evaluation: _Evaluation
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Profile(Record):
-    dispatcher: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Declaration(Record):
-    """What readers rely on of a fgrpo_bench.specs.Declaration as JSON."""
-
-    sweep: _Question
-    experiment: _Experiment
-    algorithms: dict[str, Record] | None = None
-    profile: _Profile
-
-
-@dataclass(frozen=True, kw_only=True)
 class SweepRecord(Record):
     """sweep.json: what was declared, and what made the results."""
 
@@ -239,12 +171,6 @@ class SweepRecord(Record):
     first: Declared | None = None
     """Of the first time that the sweep was frozen; None where that is not recorded."""
 
-    def __post_init__(self) -> None:
-        try:
-            _Declaration.parsed(self.declaration)
-        except Misfit as fault:
-            raise fault.within(".declaration") from None
-
     @property
     def question_sha256(self) -> str | None:
         """Digest of the declared question: its words and the comparisons that it names. None where
@@ -261,7 +187,7 @@ class SweepRecord(Record):
 
 
 def read_sweep(paths: RunPaths) -> SweepRecord:
-    """What sweep.json says; raises as `read_record`."""
+    """What sweep.json says, whatever is declared; raises as `read_record`."""
     return read_record(paths.sweep_json, SweepRecord)
 
 

@@ -18,6 +18,7 @@ from fgrpo_bench import engines
 from fgrpo_bench.analysis import store
 from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.report import provenance
+from fgrpo_bench.results import read_declared
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.digests import Listed, Tell, fault_of, is_altered, of_digests
 from fgrpo_bench.stages.draws import DrawsRecord, SharedRecord
@@ -30,7 +31,6 @@ from fgrpo_bench.stages.plan import (
     SweepRecord,
     declared_digests,
     read_plan,
-    read_sweep,
 )
 from sweeps.check import compare
 from sweeps.check.stored import (
@@ -128,7 +128,7 @@ def _stages(paths: RunPaths, records: Iterable[StageRecord]) -> Iterator[StoredS
 def _sweep_json(paths: RunPaths) -> Iterator[Damage]:
     """What is wrong with sweep.json, which only `run` can write."""
     try:
-        fault = UNSEALED if is_altered(read_sweep(paths).as_json()) else None
+        fault = UNSEALED if is_altered(read_declared(paths).as_json()) else None
     except FileNotFoundError:
         fault = "is missing: `run` writes it again"
     except (OSError, ValueError):
