@@ -18,11 +18,16 @@ from evaluators.summary import level_line, levels
 from fgrpo_bench.analysis.tasks import LAYOUT, task_names
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain, plain_table
-from fgrpo_bench.graders.choice_statements import CONCLUSION
+from fgrpo_bench.graders.choice import CONCLUSION
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.judge_worker import by_math_verify
-from fgrpo_bench.graders.math import after_thoughts, last_box
-from fgrpo_bench.graders.math_leniency import DECIMALS, KINDS, leniencies
+from fgrpo_bench.graders.math import (
+    DECIMALS_LENIENCY,
+    LENIENCIES,
+    after_thoughts,
+    last_box,
+    leniencies,
+)
 from fgrpo_bench.specs import BenchmarkSpec
 from fgrpo_bench.tables import DRAWS, GRADES, read_table
 
@@ -103,7 +108,7 @@ def _audit(
         table = table.with_columns(pl.Series("boxed", boxed, dtype=pl.Boolean))
         kinds.append(("without a box", table, ~pl.col("boxed")))
         table = table.with_columns(_passed_over(table, golds))
-        for kind in (*KINDS, DECIMALS):
+        for kind in (*LENIENCIES, DECIMALS_LENIENCY):
             rule = pl.col("passed_over").list.contains(kind)
             kinds.append((f"correct, but for {kind}", table, rule))
         part = table.gather_every(max(-(-len(table) // compared), 1)) if compared else table.clear()

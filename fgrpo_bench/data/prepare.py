@@ -25,7 +25,7 @@ from fgrpo_bench.data import (
 from fgrpo_bench.data.fetch import fetch
 from fgrpo_bench.data.read import read_rows
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.graders.math_golds import stored_gold
+from fgrpo_bench.graders.math_notation import stored_gold
 from fgrpo_bench.mazes import checked_maze
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.fingerprint import fingerprint

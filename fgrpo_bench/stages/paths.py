@@ -221,7 +221,7 @@ class RunPaths:
         return StagePaths(self.folder / point_id)
 
     verdicts = Below("verdicts", of="root")
-    """Folder of the judges' verdicts (fgrpo_bench.graders.verdicts)."""
+    """Folder of the judges' verdicts (fgrpo_bench.graders.judge.VerdictStore)."""
     draws = Below("draws", of="root")
     """Folder of the draws that evaluations share, a folder (SharedPaths) each by its digest."""
     mlflow_db = Below("mlflow.db", of="root")
