@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.data.model import PATTERNS, check_model, has_chat_template, link
+from fgrpo_bench.data.fetch import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.frozen import Frozen, trained_with
 from fgrpo_bench.stages.digests import weights_sha256

@@ -21,7 +21,7 @@ from typing import Any
 import polars as pl
 
 from evaluators.records import SamplingTarget, Seeds
-from fgrpo_bench.data.model import PATTERNS
+from fgrpo_bench.data.fetch import PATTERNS
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
 from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file

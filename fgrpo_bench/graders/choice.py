@@ -433,5 +433,5 @@ def _is_void(text: str, statement: Statement) -> bool:
 
 def _takes_back(box: str, letter: str | None) -> bool:
     """Whether a box or tag with something else says that it is another letter, or none."""
-    named = {each for name in _NAMED_IN_BOX.findall(box) for each in name}
+    named = {character for name in _NAMED_IN_BOX.findall(box) for character in name}
     return bool(named - {letter}) or _DENIES.search(box) is not None

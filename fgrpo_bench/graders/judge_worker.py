@@ -389,13 +389,13 @@ def _solutions(written: Any) -> Any:
     from sympy.core.relational import Relational
 
     alternatives = written.args if isinstance(written, FiniteSet) else (written,)
-    if not all(isinstance(each, Relational | And) for each in alternatives):
+    if not all(isinstance(relation, Relational | And) for relation in alternatives):
         return written if isinstance(written, Set) else None
     relations = written.atoms(Relational)
     if len(written.free_symbols) != 1 or not all(map(_is_bound, relations)):
         return None
     try:
-        return Union(*(each.as_set() for each in alternatives))
+        return Union(*(relation.as_set() for relation in alternatives))
     except MemoryError:
         raise
     except Exception:  # SymPy has many for what has no real solution

@@ -275,8 +275,8 @@ def _words(tokens: list[str]) -> Iterator[str]:
     """Runs of three or more letters that stand alone: no factor, power or index beside them."""
     for i, token in enumerate(tokens):
         if len(token) > 2 and token.isalpha() and token.isascii():
-            beside = tokens[max(i - 1, 0) : i] + tokens[i + 1 : i + 2]
-            if all(each in _STANDS_ALONE or each.isalpha() for each in beside):
+            neighbours = tokens[max(i - 1, 0) : i] + tokens[i + 1 : i + 2]
+            if all(side in _STANDS_ALONE or side.isalpha() for side in neighbours):
                 yield token if token.isupper() else token.lower()
 
 
@@ -287,5 +287,5 @@ def _reordered(word: str, other: str) -> bool:
         return False
     if word.isupper():
         return True
-    products = (list(each) == sorted(set(each)) for each in (word, other))
+    products = (list(run) == sorted(set(run)) for run in (word, other))
     return bool(_VOWELS & set(word)) and not any(products)

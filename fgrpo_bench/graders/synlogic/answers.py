@@ -45,7 +45,7 @@ def _labels(text: str) -> set[str] | None:
     """Single letters; None where there is anything else."""
     if not _LABELS.fullmatch(text):
         return None
-    return {each.lower() for each in text if each.isalpha()}
+    return {label.lower() for label in text if label.isalpha()}
 
 
 def count(game_data: Any, response: str) -> Grade:
@@ -99,7 +99,7 @@ def _plain(text: str) -> str:
 
 
 def _list(text: str) -> list[str]:
-    return ["".join(each.split()) for each in _plain(text).translate(_COMMAS).split(",")]
+    return ["".join(item.split()) for item in _plain(text).translate(_COMMAS).split(",")]
 
 
 def word_sorting_mistake(game_data: Any, response: str) -> Grade:
@@ -230,7 +230,7 @@ def dyck_language_reasoning_errors(game_data: Any, response: str) -> Grade:
     numbers = " , ".join(part.strip() for part in numbers.split(",") if part.strip())
     if not _STEPS.fullmatch(numbers):
         return game.verdict("no list of numbers", answer)
-    same = {int(each) for each in re.findall("[0-9]+", numbers)} == gold
+    same = {int(number) for number in re.findall("[0-9]+", numbers)} == gold
     return game.verdict(None if same else "other thoughts", answer)
 
 

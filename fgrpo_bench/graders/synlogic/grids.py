@@ -97,7 +97,9 @@ def futoshiki(game_data: Any, response: str) -> Grade:
     relations = game.field(game_data, "metadata", "constraints")
     if given is None or not all(_inside(cell, size) for cell in given):
         raise ValueError("the game's metadata.prefilled_coords is no list of cells")
-    if not isinstance(relations, list) or not all(_is_relation(each, size) for each in relations):
+    if not isinstance(relations, list) or not all(
+        _is_relation(relation, size) for relation in relations
+    ):
         raise ValueError("the game's metadata.constraints is no list of inequalities")
     square = game.wanted(_spaced(extract.final_text(response)), "grid of numbers")
     fault = _latin(square, size)
@@ -130,7 +132,7 @@ def calcudoko(game_data: Any, response: str) -> Grade:
     stored = game.field(game_data, "metadata", "regions")
     if not isinstance(stored, list) or not stored:
         raise ValueError("the game's metadata.regions is no list")
-    regions = [_region(each, size) for each in stored]
+    regions = [_region(region, size) for region in stored]
     square = game.wanted(_spaced(extract.final_text(response)), "grid of numbers")
     fault = _latin(square, size)
     for cells, operator, target in regions:
@@ -517,7 +519,9 @@ def star_placement_puzzle(game_data: Any, response: str) -> Grade:
 
 
 def _is_stars(value: Any) -> bool:
-    return isinstance(value, dict) and all(game.cells(each) is not None for each in value.values())
+    return isinstance(value, dict) and all(
+        game.cells(stars) is not None for stars in value.values()
+    )
 
 
 def _stars_fault(regions: list[list[str]], stars: set[Position], per_line: int) -> str | None:
