@@ -13,8 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from evaluators.stored import Stored
-from evaluators.summary import level_line, levels
+from evaluators.stored import Stored, level_line, levels
 from fgrpo_bench.analysis.tasks import LAYOUT, task_names
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain, plain_table

@@ -23,7 +23,7 @@ from threading import Thread
 from typing import Any
 
 from evaluators.canaries import N_PROMPTS
-from evaluators.records import Canaries, Draw, Engine, SampleRequest, Waiting
+from evaluators.records import Canaries, Draw, Engine, RequestQueue, SampleRequest
 from fgrpo_bench.engines.processes import spawn
 from fgrpo_bench.records import Problem
 
@@ -114,7 +114,7 @@ class _Engines:
         """Draws as the engines make them."""
         running: dict[Any, BaseProcess] = dict(self.started)
         held = dict.fromkeys(running, 0)
-        waiting, queue = Waiting(wanted), deque[SampleRequest]()
+        waiting, queue = RequestQueue(wanted), deque[SampleRequest]()
         try:
             self._hand_out(waiting, queue, held)
             while running:
@@ -137,7 +137,7 @@ class _Engines:
         return [each for started in self.started for each in _receive(*started)[1]]
 
     def _hand_out(
-        self, waiting: Waiting, queue: deque[SampleRequest], held: dict[Any, int]
+        self, waiting: RequestQueue, queue: deque[SampleRequest], held: dict[Any, int]
     ) -> None:
         """Fill the queue with what is wanted by now, and the engines from it; END with the last."""
         if waiting.ended and not queue:

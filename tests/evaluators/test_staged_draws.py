@@ -12,9 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evaluators.engines import start_engines
-from evaluators.grade_worker import GradeWorkers
-from evaluators.grading import Grading
-from evaluators.records import Waiting, drawn
+from evaluators.grading import GradeWorkers, Grading
+from evaluators.records import RequestQueue, drawn
 from evaluators.sample import complete_draws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count as counted
@@ -43,7 +42,7 @@ class Planned:
         self.order = np.random.default_rng(shuffled)
 
     def __call__(self, wanted):
-        waiting, flying = Waiting(wanted), []
+        waiting, flying = RequestQueue(wanted), []
         while True:
             flying += waiting.take(None if self.most is None else self.most - len(flying))
             if not flying:
