@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = Parser(
         prog="python -m evaluators",
         description="A checkpoint in; draws, grades and pass@k out.",
-        epilog=_examples({name: own[:1] for name, own in EXAMPLES.items()}) + EXIT,
+        epilog=_examples({name: commands[:1] for name, commands in EXAMPLES.items()}) + EXIT,
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
     _add(subparsers)
@@ -170,7 +170,11 @@ def _command(subparsers: Any, name: str, words: str, description: str) -> argpar
 
 
 def _examples(of: Mapping[str, Sequence[str]]) -> str:
-    lines = [f"  python -m evaluators {name} {each}" for name, own in of.items() for each in own]
+    lines = [
+        f"  python -m evaluators {name} {words}"
+        for name, commands in of.items()
+        for words in commands
+    ]
     return "\n".join(["examples:", *lines])
 
 
@@ -287,12 +291,12 @@ def audit_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> in
 
     _share_verdicts(default_root())
     audits = [
-        each
+        report
         for stored in find(options.evaluation)
-        for each in audit(stored, compared=options.compared)
+        for report in audit(stored, compared=options.compared)
     ]
     print(
-        json.dumps([each.as_json() for each in audits], indent=1)
+        json.dumps([report.as_json() for report in audits], indent=1)
         if options.json
         else render(audits)
     )

@@ -218,36 +218,36 @@ def task_table(name: str, rows: list[Row]) -> Table:
 
 def render(audits: list[Audit]) -> str:
     """Tables and examples for a terminal."""
-    kinds = list(dict.fromkeys(f.kind for each in audits for f in each.findings))
+    kinds = list(dict.fromkeys(f.kind for report in audits for f in report.findings))
     table = Table(
         title="Share of the draws",
         header=("benchmark", "grader", "draws", *kinds, "distinct answers"),
-        rows=tuple(_row(each, kinds) for each in audits),
+        rows=tuple(_row(report, kinds) for report in audits),
         n_words=2,
     )
     lines = _turned(table)
-    for each in audits:
-        title = f"{each.benchmark}, {each.grader_version}"
-        if each.levels:
-            lines += ["", level_line(title, each.levels)]
-        if each.tasks:
-            lines += ["", *plain_table(task_table(title, list(each.tasks)))]
-        for finding in each.findings:
+    for report in audits:
+        title = f"{report.benchmark}, {report.grader_version}"
+        if report.levels:
+            lines += ["", level_line(title, report.levels)]
+        if report.tasks:
+            lines += ["", *plain_table(task_table(title, list(report.tasks)))]
+        for finding in report.findings:
             if finding.examples:
                 lines += ["", f"{title}: {finding.kind}"]
                 lines += [f"  - {example}" for example in finding.examples]
     return "\n".join([*lines, ""])
 
 
-def _row(each: Audit, kinds: list[str]) -> tuple[str, ...]:
-    shares = {finding.kind: finding.share for finding in each.findings}
-    share = each.distinct_answers / each.draws if each.draws else 0.0
+def _row(report: Audit, kinds: list[str]) -> tuple[str, ...]:
+    shares = {finding.kind: finding.share for finding in report.findings}
+    share = report.distinct_answers / report.draws if report.draws else 0.0
     return (
-        each.benchmark,
-        each.grader_version,
-        f"{each.draws:,}",
+        report.benchmark,
+        report.grader_version,
+        f"{report.draws:,}",
         *(shares.get(kind, NONE) for kind in kinds),
-        f"{each.distinct_answers:,} ({share:.2%})",
+        f"{report.distinct_answers:,} ({share:.2%})",
     )
 
 

@@ -96,14 +96,16 @@ def embedded(asked: SamplingTarget, *, length: int) -> Engine:
     device = asked.device
     policy, tokenizer = load_checkpoint(asked.folder, device, asked.sha256)
 
-    def draw(wanted: Iterable[SampleRequest | None], length: int = length) -> Iterator[list[Draw]]:
-        for rows in every_block(RequestQueue(wanted)):
-            flat = [each for row in rows for each in row]
+    def draw(
+        requests: Iterable[SampleRequest | None], length: int = length
+    ) -> Iterator[list[Draw]]:
+        for rows in every_block(RequestQueue(requests)):
+            flat = [request for row in rows for request in row]
             prompts = tokenizer.encode([row[0].problem.prompt for row in rows])
             sampled = sample(
                 policy,
                 torch.from_numpy(prompts).to(device),
-                np.array([[each.seed for each in row] for row in rows]),
+                np.array([[request.seed for request in row] for row in rows]),
                 length=length,
                 temperature=asked.evaluation.temperature,
             )
@@ -112,8 +114,8 @@ def embedded(asked: SamplingTarget, *, length: int) -> Engine:
             n_tokens = mask.sum(1).tolist()
             finished = ((sampled.tokens == EOS) & mask).any(1).tolist()
             yield [
-                drawn(each, response, n_tokens=tokens, end_token=EOS if ended else None)
-                for each, response, tokens, ended in zip(
+                drawn(request, response, n_tokens=tokens, end_token=EOS if ended else None)
+                for request, response, tokens, ended in zip(
                     flat, responses, n_tokens, finished, strict=True
                 )
             ]
@@ -137,14 +139,14 @@ def every_block(waiting: RequestQueue) -> Iterator[list[list[SampleRequest]]]:
         yield from blocks(ready)
 
 
-def blocks(wanted: Sequence[SampleRequest]) -> Iterator[list[list[SampleRequest]]]:
-    """Every wanted draw once, in blocks of rows: a row is draws of one problem, and the rows of a
-    block are equally long."""
+def blocks(requests: Sequence[SampleRequest]) -> Iterator[list[list[SampleRequest]]]:
+    """Every requested draw once, in blocks of rows: a row is draws of one problem, and the rows of
+    a block are equally long."""
     rows = [
-        own[start : start + DRAWS_AT_ONCE]
-        for _, of_problem in groupby(wanted, key=lambda each: each.problem.problem_id)
-        for own in [list(of_problem)]
-        for start in range(0, len(own), DRAWS_AT_ONCE)
+        of_one[start : start + DRAWS_AT_ONCE]
+        for _, of_problem in groupby(requests, key=lambda request: request.problem.problem_id)
+        for of_one in [list(of_problem)]
+        for start in range(0, len(of_one), DRAWS_AT_ONCE)
     ]
     for length, equal in groupby(sorted(rows, key=len, reverse=True), key=len):
         together, alike = max(1, ROWS_AT_ONCE // length), list(equal)
@@ -163,12 +165,12 @@ def embedded_log_probs(policy: Policy, device: str) -> LogProbs:
     ) -> Iterator[list[tuple[int, NDArray[np.float64]]]]:
         for start in range(0, len(texts), SCORED_AT_ONCE):
             rows = texts[start : start + SCORED_AT_ONCE]
-            before, longest = len(rows[0][0]), max(len(own) for _, own in rows)
-            ids = [[*prompt, *own] + [PAD] * (longest - len(own)) for prompt, own in rows]
+            before, longest = len(rows[0][0]), max(len(text) for _, text in rows)
+            ids = [[*prompt, *text] + [PAD] * (longest - len(text)) for prompt, text in rows]
             tokens = torch.tensor(ids, device=device)
             with torch.inference_mode():
                 logits = policy(tokens[:, :-1])[:, before - 1 :]
                 taken = taken_log_probs(logits, tokens[:, before:])
-            yield [(start + i, taken[i, : len(own)]) for i, (_, own) in enumerate(rows)]
+            yield [(start + i, taken[i, : len(text)]) for i, (_, text) in enumerate(rows)]
 
     return log_probs

@@ -34,7 +34,7 @@ from fgrpo_bench.specs import EvalSpec, Placement, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.draws import CanaryRecord, Design, DesignedSince, DrawsRecord
-from fgrpo_bench.stages.files import now, read_record, set_aside, write_json
+from fgrpo_bench.stages.files import now, quarantine, read_record, write_json
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
@@ -93,7 +93,7 @@ def evaluate(
             ]
             pace, session = Pace(), Session(paths, manifest, problems, engine)
 
-            def tell(
+            def on_draws(
                 done: int,
                 of: int,
                 draws: Sequence[Draw],
@@ -123,7 +123,7 @@ def evaluate(
                     n_samples=evaluation.n_samples,
                     seed=spec.draw_seed,
                     sampler=session.sampler,
-                    tell=tell,
+                    on_draws=on_draws,
                     stopping=stopping,
                     grading=layers[0] if stopping else None,
                     shared=shared,
@@ -140,8 +140,8 @@ def evaluate(
                     adopted_seconds[name] = round(seconds, 3)
             for layer in layers:
                 layer.finish(draws)
-                own = layer is layers[0]
-                at = paths.passk if own else paths.also_passk(layer.version)
+                is_main = layer is layers[0]
+                at = paths.passk if is_main else paths.extra_passk(layer.version)
                 counts = count_stored(paths.grades(layer.version), stopping)
                 table = score(counts, list(evaluation.ks), stopping, problems=problems)
                 write_table(at, table, PASSK)
@@ -258,13 +258,13 @@ def clear_draws(paths: BenchmarkPaths, recorded: Recorded) -> None:
         try:
             read_record(paths.manifest, DrawsRecord)
         except ValueError as error:
-            _set_aside(paths.manifest, paths.damaged, str(error))
+            _quarantine(paths.manifest, paths.damaged, str(error))
     if paths.manifest.exists():
         return
     if paths.draws.exists() and recorded(paths.draws) != sha256_file(paths.draws):
-        _set_aside(paths.draws, paths.damaged, UNKNOWN)
+        _quarantine(paths.draws, paths.damaged, UNKNOWN)
     if paths.shards.exists():
-        _set_aside(paths.shards, paths.damaged, UNKNOWN)
+        _quarantine(paths.shards, paths.damaged, UNKNOWN)
 
 
 def clear_tables(paths: BenchmarkPaths) -> None:
@@ -278,7 +278,7 @@ def clear_tables(paths: BenchmarkPaths) -> None:
         judged += paths.folder.glob("judging.*")
     for path in sorted(judged):
         if not paths.draws.exists():
-            _set_aside(path, paths.damaged, "the draws that it judges are gone")
+            _quarantine(path, paths.damaged, "the draws that it judges are gone")
         elif path.name.startswith("grades."):
             _clear_table(path, GRADES, paths.damaged)
 
@@ -290,17 +290,17 @@ def check_manifest(
 
     Raises ValueError where draws of other weights, prompts or settings stand at this address.
     """
-    wanted = DrawsRecord(
+    expected = DrawsRecord(
         fingerprint=mark,
         weights_sha256=sha256,
         prompts_sha256=fingerprint([[p.problem_id, p.prompt] for p in problems]),
     )
     if not paths.manifest.exists():
-        write_json(paths.manifest, wanted.as_json())
-        return wanted
+        write_json(paths.manifest, expected.as_json())
+        return expected
     manifest = read_record(paths.manifest, DrawsRecord)
     stored = manifest.as_json()
-    for field, value in wanted.as_json().items():
+    for field, value in expected.as_json().items():
         if stored[field] != value:
             raise ValueError(
                 f"{paths.folder} holds draws with {field} {stored[field]}, but this "
@@ -338,8 +338,8 @@ def with_design(paths: BenchmarkPaths, manifest: DrawsRecord, evaluation: EvalSp
     if design == (designs[-1].design if designs else None):
         return manifest
     since = now() if designs else None
-    own = DesignedSince(since=since, n_samples=evaluation.n_samples, design=design)
-    manifest = replace(manifest, designs=(*designs, own))
+    current = DesignedSince(since=since, n_samples=evaluation.n_samples, design=design)
+    manifest = replace(manifest, designs=(*designs, current))
     write_json(paths.manifest, manifest.as_json())
     return manifest
 
@@ -349,8 +349,8 @@ def _clear_table(path: Path, schema: pl.Schema, into: Path) -> None:
         try:
             read_table(path, schema)
         except ValueError as error:
-            _set_aside(path, into, str(error))
+            _quarantine(path, into, str(error))
 
 
-def _set_aside(path: Path, into: Path, why: str) -> None:
-    print(f"{path}: {why}\nkept as {set_aside(path, into)}, and made again", flush=True)
+def _quarantine(path: Path, into: Path, why: str) -> None:
+    print(f"{path}: {why}\nkept as {quarantine(path, into)}, and made again", flush=True)

@@ -206,8 +206,8 @@ class Grading:
         return UNKNOWN if again else self._number(grade)
 
     def _grow(self, draws: int) -> None:
-        if (lacking := draws - self._at.shape[1]) > 0:
-            wider = max(lacking, self._at.shape[1])
+        if (missing := draws - self._at.shape[1]) > 0:
+            wider = max(missing, self._at.shape[1])
             self._at = np.pad(self._at, ((0, 0), (0, wider)), constant_values=UNKNOWN)
 
     def _places(self, table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -336,7 +336,7 @@ class _Lane:
         while self._outstanding[grader] and (wait or not answered.empty()):
             came = answered.get()
             if isinstance(came, str):
-                answered.put(came)  # whoever asks again is told again
+                answered.put(came)  # whoever asks again gets it again
                 raise RuntimeError(came)
             self._outstanding[grader] -= 1
             yield came

@@ -109,8 +109,8 @@ def conclude(stored: Stored) -> None:
     files = [paths.draws, paths.manifest]
     for grader in graders_of(benchmark):
         version = grader_version(grader)
-        own = grader == benchmark.grader
-        files += [paths.grades(version), paths.passk if own else paths.also_passk(version)]
+        is_main = grader == benchmark.grader
+        files += [paths.grades(version), paths.passk if is_main else paths.extra_passk(version)]
     marker = Marker(
         fingerprint=stored.spec.fingerprint,
         target=stored.spec.value("target"),
@@ -295,7 +295,9 @@ def _texts(row: dict[str, Any], where: str) -> list[str]:
     if "resps" in row:
         if isinstance(row["resps"], list):
             texts = [
-                t for each in row["resps"] for t in (each if isinstance(each, list) else [each])
+                text
+                for group in row["resps"]
+                for text in (group if isinstance(group, list) else [group])
             ]
     elif "responses" in row:
         texts = row["responses"]

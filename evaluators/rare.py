@@ -54,7 +54,7 @@ def collect(
     with GradeWorkers(problems, workers=grade_workers()) as workers:
         grading = Grading(paths, problems, benchmark.grader, workers=workers)
 
-        def tell(done: int, of: int, draws: Sequence[Draw]) -> None:
+        def on_draws(done: int, of: int, draws: Sequence[Draw]) -> None:
             grading.add(draws)
             run.progress(step=done, of=of)
             if run.stopping and done < of:
@@ -66,7 +66,7 @@ def collect(
             n_samples=evaluation.n_samples,
             seed=spec.draw_seed,
             sampler=lambda: make_engine(asked).draw,
-            tell=tell,
+            on_draws=on_draws,
         )
         grading.finish(draws)
     grades = read_table(paths.grades(grading.version), GRADES)
@@ -136,13 +136,13 @@ def training_problems(spec: rare.Spec, benchmark: BenchmarkSpec, *, seed: int) -
     else:
         task = make_task(from_dict(TaskSpec, spec.task))
         n_train = task.n_train
-    wanted = benchmark.n_problems
-    assert wanted is not None
-    if wanted > n_train:
+    n_problems = benchmark.n_problems
+    assert n_problems is not None
+    if n_problems > n_train:
         raise ValueError(
-            f"rare.n_prompts={wanted}, but there are {n_train} training prompts: ask for fewer"
+            f"rare.n_prompts={n_problems}, but there are {n_train} training prompts: ask for fewer"
         )
-    chosen = np.random.default_rng(stream(seed, "rare")).choice(n_train, wanted, replace=False)
+    chosen = np.random.default_rng(stream(seed, "rare")).choice(n_train, n_problems, replace=False)
     numbers = sorted(chosen.tolist())
     problems = [every[i] for i in numbers] if spec.data else task.train_problems(numbers)
     return [replace(problem, benchmark=benchmark.name) for problem in problems]
@@ -232,10 +232,10 @@ def _embedded(asked: SamplingTarget) -> Scorer:
     policy, tokenizer = load_checkpoint(asked.folder, asked.device, asked.sha256)
 
     def encode(answer: StoredResponse) -> tuple[list[int], list[int]]:
-        prompt, own = (
+        prompt, response = (
             tokenizer.encode([text])[0] for text in (answer.problem.prompt, answer.response)
         )
-        return prompt.tolist(), [*own.tolist(), *_end(answer, EOS)]
+        return prompt.tolist(), [*response.tolist(), *_end(answer, EOS)]
 
     return _scorer(encode, embedded_log_probs(policy, asked.device))
 
@@ -280,8 +280,8 @@ def response_encoder(
     of_prompt = encoder(tokenizer, asked.evaluation, asked.settings)
 
     def encode(answer: StoredResponse) -> tuple[list[int], list[int]]:
-        own = list(tokenizer(answer.response, add_special_tokens=False)["input_ids"])
-        return of_prompt(answer.problem), [*own, *_end(answer, first_end)]
+        tokens = list(tokenizer(answer.response, add_special_tokens=False)["input_ids"])
+        return of_prompt(answer.problem), [*tokens, *_end(answer, first_end)]
 
     return encode
 

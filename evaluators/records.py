@@ -127,8 +127,8 @@ class Engine(NamedTuple):
 class RequestQueue:
     """What is wanted, for a sampler that takes as much as it has room for."""
 
-    def __init__(self, wanted: Iterable[SampleRequest | None]) -> None:
-        self._wanted = iter(wanted)
+    def __init__(self, requests: Iterable[SampleRequest | None]) -> None:
+        self._requests = iter(requests)
         self.ended = False
         """Whether no more will come."""
 
@@ -138,23 +138,23 @@ class RequestQueue:
         taken: list[SampleRequest] = []
         while most is None or len(taken) < most:
             try:
-                each = next(self._wanted)
+                request = next(self._requests)
             except StopIteration:
                 self.ended = True
                 break
-            if each is None:
+            if request is None:
                 break
-            taken.append(each)
+            taken.append(request)
         return taken
 
 
-def drawn(wanted: SampleRequest, response: str, *, n_tokens: int, end_token: int | None) -> Draw:
-    """What became of a wanted draw, which ran into the limit where it has no end token; what no
+def drawn(request: SampleRequest, response: str, *, n_tokens: int, end_token: int | None) -> Draw:
+    """What became of a request: the draw ran into the limit where it has no end token; what no
     file can hold of a response (half of a surrogate pair) becomes `?`."""
     return Draw(
-        problem_id=wanted.problem.problem_id,
-        draw=wanted.draw,
-        seed=wanted.seed,
+        problem_id=request.problem.problem_id,
+        draw=request.draw,
+        seed=request.seed,
         response=response.encode("utf-8", "replace").decode(),
         n_tokens=n_tokens,
         finish_reason="length" if end_token is None else "stop",
@@ -194,8 +194,8 @@ def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> E
         return known[key]
 
     def checked(problem: Problem) -> list[int]:
-        own = evaluation.prompt_of(problem.benchmark)  # else it has the one of all
-        spec = own or from_dict(PromptSpec, settings["prompt"])
+        of_benchmark = evaluation.prompt_of(problem.benchmark)  # else it has the one of all
+        spec = of_benchmark or from_dict(PromptSpec, settings["prompt"])
         ids = encoded(tokenizer, spec, problem.prompt)
         if len(ids) > limit:
             raise ValueError(
@@ -238,7 +238,7 @@ def like_batches(
     order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i][0]) - len(encoded[i][1]))
     start = 0
     while start < len(order):
-        prompt, own = encoded[order[start]]
-        size = max(1, SCORED_TOKENS // (len(prompt) + len(own)))
+        prompt, text = encoded[order[start]]
+        size = max(1, SCORED_TOKENS // (len(prompt) + len(text)))
         yield [(i, *encoded[i]) for i in order[start : start + size]]
         start += size

@@ -28,7 +28,7 @@ from evaluators.records import Draw, Sampler, SampleRequest, Seeds
 from evaluators.shared import SharedDraws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
-from fgrpo_bench.stages.files import set_aside
+from fgrpo_bench.stages.files import quarantine
 from fgrpo_bench.stages.journal import append_lines, numbered_lines
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stats.staged import StagedDesign
@@ -93,11 +93,11 @@ def _is_wanted(line: Any, seeds: Seeds) -> bool:
     """Whether a line is a draw that is asked for, with its own seed."""
     if not isinstance(line, list) or [type(value) for value in line] not in LINE_TYPES:
         return False
-    problem_id, draw, own, _, n_tokens, finish_reason, end = line
-    wanted = seeds.get(problem_id, [])
+    problem_id, draw, stored_seed, _, n_tokens, finish_reason, end = line
+    expected = seeds.get(problem_id, [])
     return (
-        0 <= draw < len(wanted)
-        and wanted[draw] == own
+        0 <= draw < len(expected)
+        and expected[draw] == stored_seed
         and 0 <= n_tokens < 2**31
         and finish_reason in ("stop", "length")
         and (end is None or (0 <= end < 2**31 and finish_reason == "stop"))
@@ -121,7 +121,7 @@ def complete_draws(
     n_samples: int,
     seed: int,
     sampler: Callable[[], Sampler],
-    tell: Callable[[int, int, Sequence[Draw]], None],
+    on_draws: Callable[[int, int, Sequence[Draw]], None],
     stopping: StagedDesign | None = None,
     grading: Grading | None = None,
     shared: SharedDraws | None = None,
@@ -131,7 +131,7 @@ def complete_draws(
     Of every problem these are n_samples, or as many as `stopping` asks for by the judgements of
     `grading`, which judges them all; and what was stored beyond that before.
 
-    sampler: gives the back end; called only if a draw is missing. tell(done, of, draws): called
+    sampler: gives the back end; called only if a draw is missing. on_draws(done, of, draws): called
     whenever draws are stored, with these, and gives them to `grading`; it may raise to stop there.
     shared: asked only if a draw is missing; exactly those of its draws are taken that would be
     made.
@@ -167,7 +167,7 @@ def complete_draws(
             for draws in sampler()(missing):
                 shard.append(draws)
                 made += draws
-                tell(len(have) + len(made), len(have) + len(missing), draws)
+                on_draws(len(have) + len(made), len(have) + len(missing), draws)
                 if isinstance(missing, DrawScheduler):
                     missing.count_drawn(draws)
     if len(made) < len(missing):
@@ -176,7 +176,7 @@ def complete_draws(
     table = table.sort("problem_id", "draw")
     write_table(paths.draws, table, DRAWS)
     if refused:
-        print(f"kept as {set_aside(paths.shards, paths.damaged)}", flush=True)
+        print(f"kept as {quarantine(paths.shards, paths.damaged)}", flush=True)
     elif paths.shards.exists():
         shutil.rmtree(paths.shards)
     return table, len(made)
@@ -234,7 +234,7 @@ class DrawScheduler:
         self._design, self._seeds, self._have, self._grading = design, seeds, have, grading
         self._ready: deque[SampleRequest] = deque()
         self._n_in_progress = 0
-        self._lacking: dict[str, int] = {}  # draws of its stage that a problem still lacks
+        self._n_missing: dict[str, int] = {}  # draws of its stage that a problem still lacks
         self._stages: dict[str, int] = {}  # that problems are in, those that have stopped left out
         self._problems = {problem.problem_id: problem for problem in problems}
         for problem in problems:
@@ -266,26 +266,26 @@ class DrawScheduler:
         """Count draws that were made and given to the grading."""
         self._n_in_progress -= len(draws)
         for draw in draws:
-            self._lacking[draw.problem_id] -= 1
+            self._n_missing[draw.problem_id] -= 1
 
     def _enter(self, problem: Problem, stage: int) -> None:
         """Ask for what a stage of a problem lacks."""
         name, start = problem.problem_id, self._design.stages[stage - 1] if stage else 0
         drawn = self._have.get(name, ())
-        lacking = [
+        missing = [
             SampleRequest(problem=problem, draw=number, seed=self._seeds[name][number])
             for number in range(start, self._design.stages[stage])
             if number not in drawn
         ]
-        self._stages[name], self._lacking[name] = stage, len(lacking)
-        self._ready += lacking
-        self._n_asked += len(lacking)
+        self._stages[name], self._n_missing[name] = stage, len(missing)
+        self._ready += missing
+        self._n_asked += len(missing)
 
     def _go_on(self) -> None:
         """Let every problem whose stage is judged stop, or enter the next."""
         stages = self._design.stages
-        for name in [name for name, lacking in self._lacking.items() if not lacking]:
-            while not self._lacking.get(name, 1):
+        for name in [name for name, n_missing in self._n_missing.items() if not n_missing]:
+            while not self._n_missing.get(name, 1):
                 stage = self._stages[name]
                 if stage < len(stages) - 1:
                     correct = self._grading.correct(name, stages[stage])
@@ -294,7 +294,7 @@ class DrawScheduler:
                     if correct < self._design.enough:
                         self._enter(self._problems[name], stage + 1)
                         continue
-                del self._stages[name], self._lacking[name]
+                del self._stages[name], self._n_missing[name]
 
 
 def asked_for(
@@ -305,12 +305,12 @@ def asked_for(
 
     A problem whose draws end within a stage goes no further here; the rest of them is made.
     """
-    lacking = pool.join(have, on=["problem_id", "draw"], how="anti")
+    missing = pool.join(have, on=["problem_id", "draw"], how="anti")
     going = pool["problem_id"].unique().to_list()
     taken, start = [], 0
     for end in design.stages:
         in_stage = pl.col("problem_id").is_in(going) & pl.col("draw").is_between(start, end - 1)
-        taken.append(lacking.filter(in_stage))
+        taken.append(missing.filter(in_stage))
         if end == design.stages[-1]:
             break
         grading.judge(taken[-1])

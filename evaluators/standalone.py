@@ -114,15 +114,15 @@ def freeze(request: Request) -> StagePaths:
 
 def _task(request: Request, folder: Path) -> dict[str, Any] | None:
     """The task of the checkpoint's own run, where a benchmark is its held-out split."""
-    own = [b.name for b in request.evaluation.benchmarks.values() if b.dataset is None]
+    heldout = [b.name for b in request.evaluation.benchmarks.values() if b.dataset is None]
     task = task_of(folder)
-    if own and task is None:
+    if heldout and task is None:
         raise ValueError(
-            f"benchmark {own[0]} is the held-out split of a sweep's task, but {folder} is no "
+            f"benchmark {heldout[0]} is the held-out split of a sweep's task, but {folder} is no "
             "checkpoint of a sweep (<stage>/checkpoints/step-<n>): name such a checkpoint, or "
             "another benchmark"
         )
-    return task if own else None
+    return task if heldout else None
 
 
 def _with_former(spec: dict[str, Any], paths: StagePaths) -> dict[str, Any]:
@@ -194,8 +194,10 @@ def run_elsewhere(python: Path, paths: StagePaths, request: Request) -> int:
     command += ["--placement", json.dumps(to_dict(request.placement))]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the stage as well
     try:
-        own = {"HF_HUB_OFFLINE": "1"} | os.environ | {"PYTHONPATH": search}  # `freeze` has fetched
-        return subprocess.run(command, env=own).returncode
+        environment = (
+            {"HF_HUB_OFFLINE": "1"} | os.environ | {"PYTHONPATH": search}
+        )  # `freeze` has fetched
+        return subprocess.run(command, env=environment).returncode
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -250,8 +252,8 @@ class Request:
 
 def load_request(overrides: Sequence[str]) -> Request:
     """The request that overrides make; ValueError names value, rule and remedy."""
-    given = [_full(each) for each in overrides]
-    keys = {each.lstrip("+~").partition("=")[0] for each in given}
+    given = [_full(word) for word in overrides]
+    keys = {word.lstrip("+~").partition("=")[0] for word in given}
     if "checkpoint" not in keys:
         raise ValueError(
             "no checkpoint=<folder or id of the Hub> is given: say what is to be evaluated, e.g. "
@@ -259,19 +261,19 @@ def load_request(overrides: Sequence[str]) -> Request:
         )
     if "device=cuda" in given and "placement" not in keys:
         given.append("placement=single-gpu")
-    chosen = [each for each in given if each.startswith("evaluation=")]
-    chosen += [each for each in given if each.startswith("plugins=")]
+    chosen = [word for word in given if word.startswith("evaluation=")]
+    chosen += [word for word in given if word.startswith("plugins=")]
     shipped = list(
         config.compose(["checkpoint=x", *chosen], root=CONFIG)["evaluation"]["benchmarks"]
     )
-    wanted = [name for each in given for name in _benchmarks(each)]
-    given = [each for each in given if not each.startswith("evaluation.benchmarks=")]
-    more = [f"+benchmark@evaluation.benchmarks.{name}={name}" for name in wanted]
-    added = [each for each, name in zip(more, wanted, strict=True) if name not in shipped]
+    named = [name for word in given for name in _benchmarks(word)]
+    given = [word for word in given if not word.startswith("evaluation.benchmarks=")]
+    more = [f"+benchmark@evaluation.benchmarks.{name}={name}" for name in named]
+    added = [word for word, name in zip(more, named, strict=True) if name not in shipped]
     composed = config.compose([*added, *given], root=CONFIG)
     evaluation: dict[str, Any] = composed["evaluation"]
     evaluation["name"] = "alone"
-    kept = wanted or shipped
+    kept = named or shipped
     evaluation["benchmarks"] = {name: evaluation["benchmarks"][name] for name in kept}
     if any(key.partition(".")[0] == "prompt" for key in keys):  # then it is that of all
         for benchmark in evaluation["benchmarks"].values():

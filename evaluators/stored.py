@@ -90,7 +90,9 @@ def find(named: str) -> list[Stored]:
     evals = default_root() / "evals"
     for folder in (Path(named), evals / named):
         evaluations = [
-            each for path in sorted(folder.rglob("draws.json")) for each in _stored(path)
+            evaluation
+            for path in sorted(folder.rglob("draws.json"))
+            for evaluation in _stored(path)
         ]
         if evaluations:
             return evaluations
@@ -117,7 +119,7 @@ def _stored(manifest: Path) -> list[Stored]:
 
 def closing_table(stored: Sequence[Stored]) -> str:
     """Lines for a terminal: a row a benchmark, grader and k, then where the files are."""
-    rows = [row for each in stored for row in _rows(each)]
+    rows = [row for evaluation in stored for row in _rows(evaluation)]
     table = Table(
         title="pass@k in percent [95% interval over problems]",
         header=(
@@ -130,20 +132,20 @@ def closing_table(stored: Sequence[Stored]) -> str:
     lines = plain_table(_without_empty(table))
     if any(row[6] != NONE for row in rows):
         lines += ["", "Bounds: were all draws that the grader could not judge wrong, or all right."]
-    for each in stored:
-        path = each.paths.grades(grader_version(each.benchmark.grader))
-        judged = each.benchmark.grader == "ifeval" and path.exists()
+    for evaluation in stored:
+        path = evaluation.paths.grades(grader_version(evaluation.benchmark.grader))
+        judged = evaluation.benchmark.grader == "ifeval" and path.exists()
         if scores := levels(read_table(path, GRADES)) if judged else {}:
-            lines += ["", level_line(each.benchmark.name, scores)]
-    folders = dict.fromkeys(str(each.stage.folder) for each in stored)
+            lines += ["", level_line(evaluation.benchmark.name, scores)]
+    folders = dict.fromkeys(str(evaluation.stage.folder) for evaluation in stored)
     return "\n".join(["", *lines, "", *(f"files: {folder}" for folder in folders), ""])
 
 
 def _rows(stored: Stored) -> Iterator[tuple[str, ...]]:
     for grader in graders_of(stored.benchmark):
-        own = grader == stored.benchmark.grader
+        is_main = grader == stored.benchmark.grader
         version = grader_version(grader)
-        path = stored.paths.passk if own else stored.paths.also_passk(version)
+        path = stored.paths.passk if is_main else stored.paths.extra_passk(version)
         if not path.exists():
             continue
         table = read_table(path, PASSK)
@@ -197,9 +199,9 @@ def levels(grades: pl.DataFrame) -> dict[str, float]:
     grades: tables.GRADES.
     """
     counts = [
-        (draws, *map(int, each.groups()))
+        (draws, *map(int, match.groups()))
         for reason, draws in grades.group_by("reason").len().drop_nulls().iter_rows()
-        if (each := COUNTS.fullmatch(reason)) is not None
+        if (match := COUNTS.fullmatch(reason)) is not None
     ]
     if not counts:
         return {}
@@ -243,18 +245,23 @@ def regrade(stored: Stored, grader: str | None) -> str:
 def _regrade(stored: Stored, problems: list[Problem], *, grader: str, grading: Grading) -> str:
     draws = read_table(stored.paths.draws, DRAWS)
     table = grading.finish(draws)
-    own = grader == stored.benchmark.grader
-    at = stored.paths.passk if own else stored.paths.also_passk(grading.version)
+    is_main = grader == stored.benchmark.grader
+    at = stored.paths.passk if is_main else stored.paths.extra_passk(grading.version)
     counts = count(table, stored.spec.stopping)
     ks, stopping = stored.spec.ks, stored.spec.stopping
     write_table(at, score(counts, ks, stopping, problems=problems), PASSK)
-    lacking = counts["n_samples"].null_count()
-    _mark(stored, grader, [stored.paths.grades(grading.version), at], lacking=lacking if own else 0)
+    n_missing = counts["n_samples"].null_count()
+    _mark(
+        stored,
+        grader,
+        [stored.paths.grades(grading.version), at],
+        n_missing=n_missing if is_main else 0,
+    )
     report = f"{stored.benchmark.name}, {grading.version}: "
-    if lacking:
+    if n_missing:
         report += (
-            f"{lacking} of {len(counts)} problems would not have stopped where they did and have "
-            f"no value; {'the command that drew makes the rest' if own else 'none is drawn'}; "
+            f"{n_missing} of {len(counts)} problems would not have stopped where they did and have "
+            f"no value; {'the command that drew makes the rest' if is_main else 'none is drawn'}; "
         )
     tally = grading.tally
     if not tally.graded:
@@ -274,9 +281,9 @@ def former_layer(stored: Stored, version: str) -> str | None:
     names = [path.name for path in stored.paths.folder.glob("grades.*.parquet")]
     layers = {name.removeprefix("grades.").removesuffix(".parquet") for name in names} - {version}
     grader, number = _split(version)
-    older = [each for each in layers if _split(each)[0] == grader and _split(each)[1] < number]
-    own = [each for each in layers if _split(each)[0] == stored.benchmark.grader]
-    return max(older or own, key=lambda each: _split(each)[1], default=None)
+    older = [layer for layer in layers if _split(layer)[0] == grader and _split(layer)[1] < number]
+    of_main = [layer for layer in layers if _split(layer)[0] == stored.benchmark.grader]
+    return max(older or of_main, key=lambda layer: _split(layer)[1], default=None)
 
 
 def _split(version: str) -> tuple[str, int]:
@@ -300,7 +307,7 @@ def changes(old: pl.DataFrame, new: pl.DataFrame, former: str) -> str:
     )
 
 
-def _mark(stored: Stored, grader: str, written: list[Path], *, lacking: int) -> None:
+def _mark(stored: Stored, grader: str, written: list[Path], *, n_missing: int) -> None:
     """Let the completion marker list the files, and say whose pass@k stands there, and of how many
     problems the design asks for more draws; then it covers no target, so that they are made."""
     if not stored.stage.done.exists():
@@ -312,6 +319,6 @@ def _mark(stored: Stored, grader: str, written: list[Path], *, lacking: int) -> 
         target["graders"][key] = versions({name: stored.benchmark})[key]
         if target.get("design") and key == name:
             others = {n: of for n, of in target["design"].pop("lacking", {}).items() if n != name}
-            if lacks := others | ({name: lacking} if lacking else {}):
+            if lacks := others | ({name: n_missing} if n_missing else {}):
                 target["design"]["lacking"] = lacks
     rewritten(stored.stage, written, target=target)

@@ -62,10 +62,12 @@ def vllm(asked: SamplingTarget) -> Engine:
     encode = encoder(tokenizer, asked.evaluation, asked.settings)
     at_once = in_flight(placement, asked.device, prompt_tokens + length)
 
-    def draw(wanted: Iterable[SampleRequest | None], length: int = length) -> Iterator[list[Draw]]:
+    def draw(
+        requests: Iterable[SampleRequest | None], length: int = length
+    ) -> Iterator[list[Draw]]:
         return run(
             engine,
-            RequestQueue(wanted),
+            RequestQueue(requests),
             encode,
             temperature=asked.evaluation.temperature,
             length=length,
@@ -172,13 +174,13 @@ def run(
         while True:
             ready += waiting.take()
             while ready and len(flying) < in_flight:
-                each, number = ready.popleft(), next(numbers)
+                request, number = ready.popleft(), next(numbers)
                 parameters = SamplingParams(
-                    temperature=temperature, max_tokens=length, seed=each.seed
+                    temperature=temperature, max_tokens=length, seed=request.seed
                 )
-                prompt = TokensPrompt(prompt_token_ids=encode(each.problem))
+                prompt = TokensPrompt(prompt_token_ids=encode(request.problem))
                 core.add_request(str(number), prompt, parameters)
-                flying[str(number)] = each
+                flying[str(number)] = request
             if not flying:
                 return
             finished = [
@@ -193,12 +195,12 @@ def run(
             core.abort_request(list(flying))
 
 
-def drawn_from(wanted: SampleRequest, answer: Any) -> Draw:
+def drawn_from(request: SampleRequest, answer: Any) -> Draw:
     """The draw of a finished answer (vllm.outputs.CompletionOutput), whose last token is the end
     token where it stopped, whichever of the model's it is."""
     ended = answer.finish_reason == "stop"
     return drawn(
-        wanted,
+        request,
         answer.text,
         n_tokens=len(answer.token_ids),
         end_token=int(answer.token_ids[-1]) if ended else None,
@@ -232,16 +234,16 @@ def vllm_log_probs(engine: LLM) -> LogProbs:
 
         parameters = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0)
         for batch in like_batches(texts):
-            prompts = [TokensPrompt(prompt_token_ids=[*p, *own]) for _, p, own in batch]
+            prompts = [TokensPrompt(prompt_token_ids=[*p, *text]) for _, p, text in batch]
             outputs = engine.generate(prompts, parameters, use_tqdm=False)
             nats = []
-            for (number, prompt, own), output in zip(batch, outputs, strict=True):
+            for (number, prompt, text), output in zip(batch, outputs, strict=True):
                 prompt_log_probs = output.prompt_logprobs
                 assert prompt_log_probs is not None
                 taken = [
-                    each[token].logprob
-                    for each, token in zip(prompt_log_probs[len(prompt) :], own, strict=True)
-                    if each is not None
+                    position[token].logprob
+                    for position, token in zip(prompt_log_probs[len(prompt) :], text, strict=True)
+                    if position is not None
                 ]
                 nats.append((number, np.array(taken)))
             yield nats

@@ -118,7 +118,7 @@ class BenchmarkPaths:
         """Folder of judgements while grading goes on, a JSON line each; append-only."""
         return self.folder / f"judging.{grader_version}"
 
-    def also_passk(self, grader_version: str) -> Path:
+    def extra_passk(self, grader_version: str) -> Path:
         """The same by a grader beside the benchmark's own."""
         return self.folder / f"passk.{grader_version}.parquet"
 

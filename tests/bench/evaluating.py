@@ -139,7 +139,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
                 n_samples=DRAWS,
                 seed=0,
                 sampler=lambda: sampler,
-                tell=lambda done, of, draws: grading.add(draws),
+                on_draws=lambda done, of, draws: grading.add(draws),
             )
             grading.finish(draws)
         assert made == grading.tally.graded == PROBLEMS * DRAWS

@@ -143,7 +143,7 @@ def measured(sampler: Sampler, problems: list[Problem], stopping: StagedDesign) 
             n_samples=stopping.stages[-1],
             seed=SEED,
             sampler=lambda: sampler,
-            tell=lambda done, of, draws: grading.add(draws),
+            on_draws=lambda done, of, draws: grading.add(draws),
             stopping=stopping,
             grading=grading,
         )

@@ -57,13 +57,13 @@ def graded(paths, grader, *, workers):
 
 
 def sampled(paths, grading, n_samples=40, until=None):
-    def tell(done, of, draws):
+    def on_draws(done, of, draws):
         grading.add(draws)
         if until is not None and done >= until:
             raise Stopped("")
 
     return complete_draws(
-        paths, PROBLEMS, n_samples=n_samples, seed=0, sampler=lambda: responses, tell=tell
+        paths, PROBLEMS, n_samples=n_samples, seed=0, sampler=lambda: responses, on_draws=on_draws
     )[0]
 
 

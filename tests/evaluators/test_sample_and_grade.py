@@ -56,9 +56,9 @@ class Counting:
             ]
 
 
-def draw(paths, n_samples, backend, tell=lambda done, of, draws: None, problems=PROBLEMS):
+def draw(paths, n_samples, backend, on_draws=lambda done, of, draws: None, problems=PROBLEMS):
     return complete_draws(
-        paths, problems, n_samples=n_samples, seed=5, sampler=lambda: backend, tell=tell
+        paths, problems, n_samples=n_samples, seed=5, sampler=lambda: backend, on_draws=on_draws
     )
 
 

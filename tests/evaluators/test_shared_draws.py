@@ -109,7 +109,7 @@ class Evaluations:
                 n_samples=n if design is None else design.stages[-1],
                 seed=3,
                 sampler=lambda: model,
-                tell=lambda done, of, draws: grading and grading.add(draws),
+                on_draws=lambda done, of, draws: grading and grading.add(draws),
                 stopping=design,
                 grading=grading,
                 shared=shared,

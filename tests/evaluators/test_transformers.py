@@ -31,7 +31,7 @@ def evaluation(**changes):
                 "dataset": None,
                 "n_problems": 3,
                 "grader": "countdown",
-                "also": [],
+                "extra_graders": [],
                 "prompt": None,
             }
         },

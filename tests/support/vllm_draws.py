@@ -53,7 +53,7 @@ EVALUATION = EvalSpec(
             dataset=None,
             n_problems=3,
             grader="countdown",
-            also=(),
+            extra_graders=(),
             prompt=None,
         )
     },
