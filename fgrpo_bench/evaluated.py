@@ -128,13 +128,13 @@ class EvaluatedCheckpoint:
         return {
             grader: version
             for (name, _, grader), version in parts.items()
-            if name == benchmark and grader and of.also_passk(version).exists()
+            if name == benchmark and grader and of.extra_passk(version).exists()
         }
 
     def passk_beside(self, benchmark: str, grader: str) -> pl.DataFrame:
         """pass@k by problem (tables.PASSK) as judged by a grader of `beside`."""
         version = self.beside(benchmark)[grader]
-        return read_table(self.evaluate.benchmark(benchmark).also_passk(version), PASSK)
+        return read_table(self.evaluate.benchmark(benchmark).extra_passk(version), PASSK)
 
     def evaluated(self) -> EvaluationMarker:
         """The marker of the evaluation."""

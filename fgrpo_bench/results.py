@@ -69,7 +69,11 @@ class Results:
     @property
     def judged_twice(self) -> list[str]:
         """Benchmarks with further graders beside their own."""
-        return [name for name in self.benchmarks if self.evaluation["benchmarks"][name].get("also")]
+        return [
+            name
+            for name in self.benchmarks
+            if self.evaluation["benchmarks"][name].get("extra_graders")
+        ]
 
     @property
     def domains(self) -> dict[str, list[str]]:

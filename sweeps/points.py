@@ -149,7 +149,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
     sampling = engines.of_sampler(declaration.experiment.evaluation.sampler)
     warnings += sampling.check_evaluation(points[0], profile)
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
-        for grader in (benchmark.grader, *benchmark.also):
+        for grader in (benchmark.grader, *benchmark.extra_graders):
             grader_version(grader)
         if benchmark.dataset is None and task is None:
             raise ValueError(

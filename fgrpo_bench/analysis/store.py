@@ -150,7 +150,7 @@ def _evaluations(
         stage = checkpoint.evaluate
         tables = [stage.benchmark(name).passk for name in results.benchmarks]
         tables += [
-            stage.benchmark(name).also_passk(version)
+            stage.benchmark(name).extra_passk(version)
             for name in results.judged_twice
             for version in checkpoint.beside(name).values()
         ]

@@ -30,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def work(spec: StageSpec, run: StageRun) -> Record:
     """Do a fetch stage; returns facts for its completion marker."""
-    from fgrpo_bench.data.model import fetch_model
+    from fgrpo_bench.data.fetch import fetch_model
     from fgrpo_bench.data.prepare import prepare
     from fgrpo_bench.specs.stored import FetchSpec
 

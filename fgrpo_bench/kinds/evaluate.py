@@ -242,7 +242,7 @@ def versions(benchmarks: Mapping[str, BenchmarkSpec]) -> dict[str, str]:
     return {
         name if grader == benchmark.grader else f"{name}/{grader}": grader_version(grader)
         for name, benchmark in benchmarks.items()
-        for grader in (benchmark.grader, *benchmark.also)
+        for grader in (benchmark.grader, *benchmark.extra_graders)
     }
 
 

@@ -105,7 +105,7 @@ def rollouts(point: SweepPoint, rare: RareSpec) -> EvalSpec:
         dataset=dataset,
         n_problems=rare.n_prompts,
         grader=grader,
-        also=(),
+        extra_graders=(),
         prompt=None,
     )
     return replace(

@@ -101,7 +101,7 @@ def inputs(results: SweepResults) -> dict[str, Input]:
         of = stage.benchmark(benchmark)
         own |= dict.fromkeys((of.grades(grader_version), of.passk), (stage, False))
         for further in checkpoint.beside(benchmark).values():
-            files = of.grades(further), of.also_passk(further)
+            files = of.grades(further), of.extra_passk(further)
             own |= dict.fromkeys(files, (stage, False))
         own |= dict.fromkeys((of.manifest, of.draws), (stage, True))
     for point in evaluated(results):

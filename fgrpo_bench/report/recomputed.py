@@ -46,7 +46,7 @@ def wrong_scores(checkpoint: EvaluatedCheckpoint, benchmark: str, version: str) 
     if not paths.grades(version).exists():
         yield f"{where(checkpoint, benchmark)}: there are no grades of {version}"
         return
-    passk = paths.also_passk(version) if is_beside else paths.passk
+    passk = paths.extra_passk(version) if is_beside else paths.passk
     stored = read_table(passk, PASSK).sort("k", "problem_id")
     ks = stored["k"].unique().sort().to_list()
     design = checkpoint.asked().design
@@ -81,7 +81,7 @@ def wrong_verdicts(
     draws, grades = read_table(paths.draws, DRAWS), read_table(paths.grades(version), GRADES)
     yield from _unpaired(at, draws, grades)
     loaded = load_problems(of, task, spec.data_folder(benchmark))
-    passk = read_table(paths.also_passk(version) if beside else paths.passk, PASSK)
+    passk = read_table(paths.extra_passk(version) if beside else paths.passk, PASSK)
     yield from _other_clusters(at, passk, loaded)
     problems = {problem.problem_id: problem for problem in loaded}
     judged = ["outcome", "extracted", "reason"]

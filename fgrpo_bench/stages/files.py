@@ -220,7 +220,7 @@ def fields_of(path: Path) -> Iterator[None]:
         ) from error
 
 
-def set_aside(path: Path, into: Path) -> Path:
+def quarantine(path: Path, into: Path) -> Path:
     """Move what is damaged to where nothing reads it, kept for whoever wants to look at it; returns
     the new path. into: a folder that nobody writes anew, unlike that of a checkpoint."""
     into.mkdir(parents=True, exist_ok=True)

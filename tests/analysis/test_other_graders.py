@@ -19,7 +19,7 @@ from fgrpo_bench.tables import GRADES, PASSK, read_table, write_table
 from tests.support.dashboard import GRADER, add_draws
 from tests.support.report import copy, small_sweep
 
-ALSO = "experiment.evaluation.benchmarks.countdown.also=[math]"
+ALSO = "experiment.evaluation.benchmarks.countdown.extra_graders=[math]"
 SECOND = "math-3"
 
 
@@ -38,10 +38,10 @@ def sweep(tmp_path_factory):
         )
         write_table(paths.grades(SECOND), grades, GRADES)
         table = score(count_stored(paths.grades(SECOND), None), results.evaluation["ks"], None)
-        write_table(paths.also_passk(SECOND), table, PASSK)
+        write_table(paths.extra_passk(SECOND), table, PASSK)
         target = point.evaluated().target
         target["graders"]["countdown/math"] = SECOND
-        written = [paths.grades(SECOND), paths.also_passk(SECOND)]
+        written = [paths.grades(SECOND), paths.extra_passk(SECOND)]
         rewritten(point.evaluate, written, target=target)
     return load_results(results.paths)
 
@@ -96,7 +96,7 @@ def test_changed_verdicts_of_the_second_are_another_analysis_and_are_found(tmp_p
     file = results.paths.report / "results.csv"
     assert verify(file, root=tmp_path, regrade=False).differences == ()
     before = digest_of(results)
-    path = results.points[0].evaluate.benchmark("countdown").also_passk(SECOND)
+    path = results.points[0].evaluate.benchmark("countdown").extra_passk(SECOND)
     table = read_table(path, PASSK).with_columns(pass_at_k=pl.lit(0.25))
     write_table(path, table, PASSK)
     assert digest_of(results) != before

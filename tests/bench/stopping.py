@@ -29,8 +29,7 @@ import yaml
 from numpy.typing import NDArray
 
 from evaluators.backends import make_engine
-from evaluators.grade_worker import GradeWorkers
-from evaluators.grading import Grading
+from evaluators.grading import GradeWorkers, Grading
 from evaluators.records import Engine, Sampler, SamplingTarget
 from evaluators.sample import complete_draws
 from fgrpo_bench.benchmarks import load_problems
@@ -144,7 +143,7 @@ def measured(sampler: Sampler, problems: list[Problem], stopping: StagedDesign) 
             n_samples=stopping.stages[-1],
             seed=SEED,
             sampler=lambda: sampler,
-            tell=lambda done, of, draws: grading.add(draws),
+            on_draws=lambda done, of, draws: grading.add(draws),
             stopping=stopping,
             grading=grading,
         )

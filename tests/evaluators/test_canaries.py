@@ -9,7 +9,7 @@ import pytest
 
 from evaluators.backends import embedded
 from evaluators.canaries import N_PROMPTS, Session, observe, summary
-from evaluators.records import Canaries, Engine, SampleRequest, Waiting, drawn
+from evaluators.records import Canaries, Engine, RequestQueue, SampleRequest, drawn
 from evaluators.transformers import transformers
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.draws import DrawsRecord
@@ -26,13 +26,13 @@ PROBLEMS = [
 
 def depends(wanted):
     """A sampler at the process boundary whose draws depend on how many are made together."""
-    together = Waiting(wanted).take()
+    together = RequestQueue(wanted).take()
     yield [drawn(each, f"{each.seed} of {len(together)}", n_tokens=3, end_token=1)
            for each in reversed(together)]  # fmt: skip
 
 
 def alone(wanted):
-    for each in Waiting(wanted).take():
+    for each in RequestQueue(wanted).take():
         yield [drawn(each, str(each.seed), n_tokens=3, end_token=1)]
 
 

@@ -17,9 +17,8 @@ from threading import Barrier
 import polars as pl
 import pytest
 
-from evaluators.grade_worker import GradeWorkers
-from evaluators.grading import Grading
-from evaluators.records import SamplingTarget, Waiting, drawn
+from evaluators.grading import GradeWorkers, Grading
+from evaluators.records import RequestQueue, SamplingTarget, drawn
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws, identity
 from fgrpo_bench.analysis.drift import engines_of
@@ -62,7 +61,7 @@ class Model:
         self.made, self.fails_after = 0, fails_after
 
     def __call__(self, wanted):
-        waiting = Waiting(wanted)
+        waiting = RequestQueue(wanted)
         while some := waiting.take(5):
             if self.fails_after is not None and self.made >= self.fails_after:
                 raise RuntimeError("the node is gone")
@@ -110,7 +109,7 @@ class Evaluations:
                 n_samples=n if design is None else design.stages[-1],
                 seed=3,
                 sampler=lambda: model,
-                tell=lambda done, of, draws: grading and grading.add(draws),
+                on_draws=lambda done, of, draws: grading and grading.add(draws),
                 stopping=design,
                 grading=grading,
                 shared=shared,

@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 
 from evaluators.engines import start_engines
-from evaluators.records import Canaries, Draw, Engine, SampleRequest, Waiting, drawn
+from evaluators.records import Canaries, Draw, Engine, RequestQueue, SampleRequest, drawn
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.files import void
 
@@ -21,7 +21,7 @@ def make(what: str) -> Engine:
         raise ValueError("no such checkpoint")
 
     def draw(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
-        waiting = Waiting(wanted)
+        waiting = RequestQueue(wanted)
         while each := next(iter(waiting.take(1)), None):
             if what == "raise":
                 raise MemoryError("out of memory")
@@ -51,7 +51,7 @@ def planned(plan: Mapping[str, Sequence[int]]) -> Engine:
     """One that answers by a plan of right and wrong draws of each problem, out of order."""
 
     def draw(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
-        waiting, flying, order = Waiting(wanted), list[SampleRequest](), Random(os.getpid())
+        waiting, flying, order = RequestQueue(wanted), list[SampleRequest](), Random(os.getpid())
         while True:
             flying += waiting.take(5 - len(flying))
             if not flying:

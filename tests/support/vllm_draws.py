@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 import evaluators.evaluate as evaluating
 import evaluators.vllm as back_end
-from evaluators.asked import DrawScheduler
 from evaluators.backends import make_engine
 from evaluators.records import Draw, Engine, SampleRequest, SamplingTarget
+from evaluators.sample import DrawScheduler
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.seeds import draw_seeds, stream
 from fgrpo_bench.specs import (
@@ -54,7 +54,7 @@ EVALUATION = EvalSpec(
             dataset=None,
             n_problems=3,
             grader="countdown",
-            also=(),
+            extra_graders=(),
             prompt=None,
         )
     },

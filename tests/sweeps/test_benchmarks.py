@@ -66,7 +66,7 @@ def test_a_prompt_of_its_own_is_part_of_an_evaluations_identity_and_of_no_traini
 
 
 def test_further_graders_are_a_layer_on_top_of_the_same_draws() -> None:
-    none = "experiment.evaluation.benchmarks.minerva.also=[]"
+    none = "experiment.evaluation.benchmarks.minerva.extra_graders=[]"
     stages = [
         next(s for s in make_plan(d).stages if s.kind == "evaluate")
         for d in (declared("qwen2.5-7b", "in-domain"), declared("qwen2.5-7b", "in-domain", none))
@@ -84,8 +84,8 @@ BENCHMARKS = "experiment.evaluation.benchmarks"
     ("override", "said"),
     [
         (f"{BENCHMARKS}.ifeval.prompt=polite", "prompts has instructions, logic"),
-        (f"{BENCHMARKS}.gpqa.also=[choice]", "name each grader once"),
-        (f"{BENCHMARKS}.gpqa.also=[chance]", "unknown grader 'chance'"),
+        (f"{BENCHMARKS}.gpqa.extra_graders=[choice]", "name each grader once"),
+        (f"{BENCHMARKS}.gpqa.extra_graders=[chance]", "unknown grader 'chance'"),
         (f"{BENCHMARKS}.gpqa.grader=math", "set grader and dataset.grader alike"),
     ],
 )

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.graders.judge_reading import as_read
-from fgrpo_bench.graders.judge_words import denies, refusal
-from fgrpo_bench.graders.math_leniency import leniencies
-from fgrpo_bench.graders.math_parts import LONGEST_JOINT, joins, parts
+from fgrpo_bench.graders.math import leniencies
+from fgrpo_bench.graders.math_reading import LONGEST_JOINT, as_read, denies, joins, parts, refusal
 from fgrpo_bench.records import Grade
 from tests import passed_over
 from tests.support import benchmarks
