@@ -16,7 +16,7 @@ from fgrpo_bench.stages.plan import FORMAT
 from sweeps.points import check, expand, family
 
 if TYPE_CHECKING:
-    from fgrpo_bench.analysis.families import Family
+    from fgrpo_bench.analysis.question import Family
 
 RECORDED = ("name", "kind", "point_id", "environment", "fingerprint", "target")
 """Fields of a stage that plan.json has, beside its needs."""

@@ -20,7 +20,7 @@ from dashboards.pages.compare_rows import (
 )
 from dashboards.queries.analysis import analysis_of
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.families import NOTHING_CORRECTED
+from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.numbers import difference, p_value, points, with_interval
 from fgrpo_bench.documents.table import NONE

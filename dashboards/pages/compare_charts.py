@@ -11,8 +11,7 @@ from dashboards import calls, charts
 from dashboards.page import Chart
 from dashboards.pages.compare_forest import ZERO, forest, percent
 from dashboards.pages.compare_rows import Pair
-from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.bands import GRID
+from fgrpo_bench.analysis import GRID, Analysis
 from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.numbers import difference, with_interval
 from fgrpo_bench.report.looks import Look

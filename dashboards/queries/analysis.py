@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dashboards.queries.memo import State, remembered, stamp
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.coverage import by_problem, fates
-from fgrpo_bench.analysis.store import FACTS, inputs_of
+from fgrpo_bench.analysis.frames import FACTS, inputs_of
 from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.results import Results
 from fgrpo_bench.stages.paths import RunPaths

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dashboards.queries.training import gpu_seconds
-from fgrpo_bench.analysis.read import key_of
+from fgrpo_bench.analysis.checkpoints import key_of
 from fgrpo_bench.kinds import remade
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import SweepResults

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from dashboards.queries.memo import State, remembered, stamp
-from fgrpo_bench.analysis.read import key_of
+from fgrpo_bench.analysis.checkpoints import key_of
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND
 from fgrpo_bench.tables import METRICS

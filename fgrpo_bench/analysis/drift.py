@@ -8,12 +8,12 @@ without one under its run root, they can be compared: training is in both alike.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fgrpo_bench.analysis.rows import Drift
 from fgrpo_bench.kinds.evaluate import EvaluationMarker, read_spec
 from fgrpo_bench.results import Results
 from fgrpo_bench.stages.draws import CanaryRecord
@@ -22,30 +22,6 @@ from fgrpo_bench.stages.paths import StagePaths
 
 THEN = ", then "
 """Between the engines that made draws one after the other."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drift:
-    """How far apart two engines are that made draws on a benchmark, by the log-probabilities that
-    both gave the same tokens under the same weights."""
-
-    benchmark: str
-    engine: str
-    """Fingerprint in words."""
-    other: str
-    n_weights: int
-    """Checkpoints that both had."""
-    n_tokens: int
-    """Tokens that are compared, over these."""
-    mean: float
-    """Mean difference of log-probability, other minus engine, nats a token."""
-    rms: float
-    """Root mean square of these differences, nats a token."""
-    response_tokens: float | None
-    """Mean tokens of a response of both; null where neither ended its draws."""
-    may_move: float | None
-    """About how far pass@1 can at most move from one to the other, in [0, 1]: no estimate of how
-    far it does. Null without response_tokens."""
 
 
 class _Seen(NamedTuple):

@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.analysis.store import stored_comparisons
+from fgrpo_bench.analysis.frames import stored_comparisons
 from fgrpo_bench.commandline import Parser
 from fgrpo_bench.runs import add_run_options, choose_run, find_runs
 from fgrpo_bench.stages.paths import RunPaths

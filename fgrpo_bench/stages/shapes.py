@@ -131,7 +131,7 @@ SWEEP = {
     "first?": DECLARED,
 }
 """families: what was declared to be the question, in order: when, the family in words, the question
-as it was put, how many comparisons, their digest (analysis.families.Family.sha256), and how many
+as it was put, how many comparisons, their digest (analysis.question.Family.sha256), and how many
 training runs had finished by then. first: of the first time that the sweep was frozen."""
 
 
