@@ -18,10 +18,8 @@ from pathlib import Path
 from dashboards import rendering
 from dashboards.page import Address, Chart, Links, Page, run_of
 from dashboards.pages import BUILDERS
-from dashboards.pages.draws_links import compared_checkpoints, draws_address
-from dashboards.queries.analysis import fates_of
-from dashboards.queries.draws import OUTCOMES
-from dashboards.queries.store import Store, checked
+from dashboards.pages.draws import OUTCOMES, compared_checkpoints, draws_address
+from dashboards.queries import Store, checked, fates_of
 from fgrpo_bench.results import Results, load_results
 from fgrpo_bench.runs import find_runs
 from fgrpo_bench.specs.cell import BASE

@@ -92,10 +92,7 @@ OF_SWEEPS = {
     "fgrpo_bench.report.recomputed": "those files computed again",
     "fgrpo_bench.report.verify": "a report against a sweep's files",
     "dashboards.pages.sweep": "the page of a sweep's progress",
-    "dashboards.pages.sweep_training": "its training curves",
-    "dashboards.queries.progress": "its progress",
-    "dashboards.queries.store": "opens the sweeps under a root",
-    "dashboards.queries.training": "its training curves",
+    "dashboards.queries": "opens the sweeps under a root",
 }
 """Modules whose functions may ask for a sweep or its points, and why."""
 SWEEPS = re.compile(r"\b(SweepResults|SweepPoint|SweepSpec|PointResult|Plan)\b")

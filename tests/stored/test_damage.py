@@ -14,7 +14,7 @@ import pytest
 
 from dashboards.app import ServerLinks
 from dashboards.pages import BUILDERS
-from dashboards.queries.store import Store
+from dashboards.queries import Store
 from fgrpo_bench.analysis import Analysis, analyse, frames
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.report import verify as verifying
