@@ -223,13 +223,13 @@ def selected_rows(
     frame: str,
     columns: Sequence[str],
     *,
-    beside: str | None = None,
+    joined: str | None = None,
     known: Sequence[str] = (),
     **where: object,
 ) -> tuple[pl.DataFrame, str]:
     """Rows of a frame, and the call that gives them.
 
-    beside: a frame of cells and steps that is joined. known: columns that are not null. where:
+    joined: a frame of cells and steps that is joined. known: columns that are not null. where:
     what a column is; a tuple is one of several.
     """
     single = {name: value for name, value in where.items() if not isinstance(value, tuple)}
@@ -239,9 +239,9 @@ def selected_rows(
     for name, values in several.items():
         rows = rows.filter(pl.col(name).is_in(values))
         lines.append(f".filter(pl.col({name!r}).is_in({list(values)}))")
-    if beside is not None:
-        rows = rows.join(getattr(analysis, beside), on=["cell", "step"], maintain_order="left")
-        lines.append(f'.join(analysis.{beside}, on=["cell", "step"], maintain_order="left")')
+    if joined is not None:
+        rows = rows.join(getattr(analysis, joined), on=["cell", "step"], maintain_order="left")
+        lines.append(f'.join(analysis.{joined}, on=["cell", "step"], maintain_order="left")')
     if known:
         rows = rows.drop_nulls(known)
         lines.append(f".drop_nulls({list(known)})")

@@ -216,9 +216,9 @@ class Form:
 
     def address(self, *forgotten: str, **changed: str) -> Address:
         """The page, or the one with other values. forgotten: parameters that mean nothing there."""
-        chosen = {name: own for name, own in self._chosen.items() if name not in forgotten}
+        chosen = {name: values for name, values in self._chosen.items() if name not in forgotten}
         chosen |= {name: (value,) for name, value in changed.items()}
-        pairs = [(name, value) for name, own in chosen.items() for value in own]
+        pairs = [(name, value) for name, values in chosen.items() for value in values]
         kept = [pair for pair in pairs if pair[1] != self._defaults.get(pair[0])]
         return Address(run=self._run, view=self._view, parameters=tuple(sorted(kept)))
 
@@ -247,7 +247,7 @@ class Form:
 
 def choices(*controls: Control) -> tuple[Control, ...]:
     """Those that leave a choice."""
-    return tuple(each for each in controls if len(each.options) > 1)
+    return tuple(control for control in controls if len(control.options) > 1)
 
 
 def _is_number(value: str) -> bool:

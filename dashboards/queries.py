@@ -99,10 +99,10 @@ def remembered(state: Callable[..., FileState]) -> Callable[[Callable[P, T]], Ca
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             plain = [*args, *sorted(kwargs.items())]
-            own = tuple(value for value in plain if isinstance(value, (str, int, float, tuple)))
+            values = tuple(value for value in plain if isinstance(value, (str, int, float, tuple)))
             now = state(*args, **kwargs)
             names = tuple(name for name, *_ in now)
-            key = (function.__module__, function.__qualname__, own, names)
+            key = (function.__module__, function.__qualname__, values, names)
             with _lock:
                 before, result = _kept.get(key, (None, None))
                 if before == now:
@@ -190,8 +190,8 @@ class Fates:
     def counts(self, checkpoint: EvaluatedCheckpoint, problem: str) -> Counts | None:
         """Of a problem; None for a checkpoint without results."""
         of_seed = pl.col("seed").eq_missing(pl.lit(checkpoint.seed, pl.Int64))
-        own = self.rows.filter(of_seed, cell=checkpoint.label, problem_id=problem)
-        return next((Counts(*row) for row in own.select(Counts._fields).iter_rows()), None)
+        rows = self.rows.filter(of_seed, cell=checkpoint.label, problem_id=problem)
+        return next((Counts(*row) for row in rows.select(Counts._fields).iter_rows()), None)
 
     def order(self, by: str) -> list[int]:
         """Places of the problems, sorted by a key of SORTED."""
@@ -207,7 +207,9 @@ def fates_of(results: Results, benchmark: str, k: int) -> Fates:
     """Every checkpoint and problem that has results."""
     rows = fates(analysis_of(results).problems, benchmark, k)
     means = by_problem(rows)
-    checkpoints = {(each.label, each.seed): each for each in results.checkpoints}
+    checkpoints = {
+        (checkpoint.label, checkpoint.seed): checkpoint for checkpoint in results.checkpoints
+    }
     known = rows.select("cell", "seed").unique(maintain_order=True).rows()
     return Fates(
         checkpoints=tuple(checkpoints[key] for key in known),

@@ -268,7 +268,7 @@ def disagreements(results: Results, benchmark: str) -> list[Disagreement]:
     layer_pairs = []
     for checkpoint in results.checkpoints:
         paths = checkpoint.evaluate.benchmark(benchmark)
-        for pair in combinations(_own_first(checkpoint, benchmark), 2):
+        for pair in combinations(_main_first(checkpoint, benchmark), 2):
             first, second = (_layer(checkpoint, benchmark, version) for version in pair)
             both = first.join(second, on=["problem_id", "draw"], suffix="_2")
             differs = pl.col("outcome") != pl.col("outcome_2")
@@ -296,16 +296,16 @@ def engines(results: Results, benchmark: str) -> Engines:
         facts = checkpoint.engine(benchmark)
         if facts is None:
             continue
-        own = next((points for known, points in by_engine if known == facts), None)
-        if own is None:
-            by_engine.append((facts, own := []))
-        own.append(checkpoint.name)
+        points_of_engine = next((points for known, points in by_engine if known == facts), None)
+        if points_of_engine is None:
+            by_engine.append((facts, points_of_engine := []))
+        points_of_engine.append(checkpoint.name)
     return by_engine
 
 
-def _own_first(checkpoint: EvaluatedCheckpoint, benchmark: str) -> list[str]:
-    own = grades_version(checkpoint, benchmark)
-    return sorted(layers(checkpoint, benchmark), key=lambda version: (version != own, version))
+def _main_first(checkpoint: EvaluatedCheckpoint, benchmark: str) -> list[str]:
+    main = grades_version(checkpoint, benchmark)
+    return sorted(layers(checkpoint, benchmark), key=lambda version: (version != main, version))
 
 
 def _layer(checkpoint: EvaluatedCheckpoint, benchmark: str, version: str) -> pl.LazyFrame:

@@ -186,7 +186,9 @@ def _table(analysis: Analysis, column: str, shown: Sequence[str], ks: Sequence[i
     rows: list[Row] = []
     for name in shown:
         estimates = [analysis.estimate(column, name, k) for k in ks]
-        values = [with_interval(each.mean, each.low, each.high) for each in estimates]
+        values = [
+            with_interval(estimate.mean, estimate.low, estimate.high) for estimate in estimates
+        ]
         counts = (str(estimates[0].n_seeds), str(estimates[0].n_problems))
         rows.append(
             (analysis.by_cell[name].label, *values, *counts, _front(analysis, column, name))
@@ -201,10 +203,10 @@ def _table(analysis: Analysis, column: str, shown: Sequence[str], ks: Sequence[i
 
 
 def _front(analysis: Analysis, column: str, name: str) -> str:
-    own = analysis.on_front(column, name)
-    if own is None:
+    place = analysis.on_front(column, name)
+    if place is None:
         return NONE
-    better = ", ".join(analysis.by_cell[cell].label for cell in own.dominated_by)
+    better = ", ".join(analysis.by_cell[cell].label for cell in place.dominated_by)
     return f"dominated by {better}" if better else "not dominated"
 
 
@@ -261,9 +263,11 @@ class CompareCharts:
 
     def _by_cell(self, data: pl.DataFrame) -> Iterator[tuple[str, Look, pl.DataFrame]]:
         """By cell, the two in front last, so that they are drawn over the others."""
-        own = {str(name): rows for (name,), rows in data.group_by("cell", maintain_order=True)}
-        for name in sorted(own, key=lambda name: name in self.front):
-            yield name, self.looks[name], own[name]
+        rows_by_cell = {
+            str(name): rows for (name,), rows in data.group_by("cell", maintain_order=True)
+        }
+        for name in sorted(rows_by_cell, key=lambda name: name in self.front):
+            yield name, self.looks[name], rows_by_cell[name]
 
     def _style(self, name: str, look: Look) -> dict[str, Any]:
         """A cell's line: the two in front stronger than the others."""
@@ -281,15 +285,15 @@ class CompareCharts:
             column=self.column, is_chosen=True, **self._picked,
         )  # fmt: skip
         traces: list[dict[str, Any]] = []
-        for name, look, own in self._by_cell(data):
+        for name, look, rows in self._by_cell(data):
             label, ks, (mean, low, high) = (
                 self.cells[name].label,
-                own["k"].to_list(),
-                percent_with_ends(own),
+                rows["k"].to_list(),
+                percent_with_ends(rows),
             )
             if name in self.front and None not in low:
                 traces.append(charts.band(ks, low, high, look=look, group=label))
-            words = [f"{charts.label(label)}<br>pass@{k}: {value}" for k, value in _words(own)]
+            words = [f"{charts.label(label)}<br>pass@{k}: {value}" for k, value in _words(rows)]
             style = self._style(name, look) | charts.hover(words)
             traces.append(charts.line(ks, mean, name=label, look=look, **style))
         return Chart(
@@ -319,13 +323,13 @@ class CompareCharts:
         rows = self.analysis.front.filter(column=self.column, is_on_front=False)
         dominated = set(rows["cell"])
         traces = []
-        for name, look, own in self._by_cell(data):
-            rows_at = [own.filter(k=end) for end in (first, k)]
-            if not all(len(each) for each in rows_at):
+        for name, look, cell_rows in self._by_cell(data):
+            rows_at = [cell_rows.filter(k=end) for end in (first, k)]
+            if not all(len(at_k) for at_k in rows_at):
                 continue
             (x, *across), (y, *up) = map(percent_with_ends, rows_at)
             label, bars = self.cells[name].label, {"visible": name in self.front}
-            words = [f"pass@{k}: {value}" for each in rows_at for k, value in _words(each)]
+            words = [f"pass@{k}: {value}" for at_k in rows_at for k, value in _words(at_k)]
             traces.append(
                 charts.line(
                     x, y, name=label, look=look, mode="markers",
@@ -406,7 +410,7 @@ class CompareCharts:
 
     def _cost(self, k: int, cost: str) -> tuple[pl.DataFrame, str]:
         return charts.selected_rows(
-            self.analysis, "estimates", (*ESTIMATES, cost), beside="cost", known=["mean", cost],
+            self.analysis, "estimates", (*ESTIMATES, cost), joined="cost", known=["mean", cost],
             column=self.column, k=k, **self._picked,
         )  # fmt: skip
 
@@ -424,14 +428,14 @@ class CompareCharts:
             return ()
         data, call = self._cost(k, cost)
         traces = []
-        for name, look, own in self._by_cell(data):
-            mean, low, high = percent_with_ends(own)
+        for name, look, rows in self._by_cell(data):
+            mean, low, high = percent_with_ends(rows)
             ends = charts.error(mean, low, high, color=look.color)
             label = self.cells[name].label
-            words = [f"{charts.label(label)}<br>pass@{k}: {value}" for k, value in _words(own)]
+            words = [f"{charts.label(label)}<br>pass@{k}: {value}" for k, value in _words(rows)]
             traces.append(
                 charts.line(
-                    own[cost].to_list(), mean, name=label, look=look,
+                    rows[cost].to_list(), mean, name=label, look=look,
                     error_y=ends | {"visible": name in self.front}, **charts.hover(words),
                 )
             )  # fmt: skip

@@ -201,7 +201,9 @@ def _problems(results: Results, benchmark: str, fates: Fates | None) -> tuple[st
     """The order in words, and the problems: those that training lost most first, or by name without
     an analysis."""
     if fates is None:
-        tables = [each.passk(benchmark).select("problem_id") for each in results.checkpoints]
+        tables = [
+            checkpoint.passk(benchmark).select("problem_id") for checkpoint in results.checkpoints
+        ]
         return "Problem, by name", pl.concat(tables)["problem_id"].unique().sort().to_list()
     ordered = [fates.problems[i] for i in fates.order("loss")]
     return "Problem, most forgotten first", ordered
@@ -352,8 +354,12 @@ def compared_checkpoints(results: Results, fates: Fates | None) -> tuple[str, st
     """What the page of draws opens on: the two cells that say most of the sweep's question, or a
     base model and the first run, of a seed that both have. fates: None without an analysis."""
     pair = None if fates is None else in_front(analysis_of(results))
-    points = {(each.label, each.seed): each.name for each in results.checkpoints}
-    first = next((each.label for each in results.checkpoints if each.label != BASE), BASE)
+    points = {
+        (checkpoint.label, checkpoint.seed): checkpoint.name for checkpoint in results.checkpoints
+    }
+    first = next(
+        (checkpoint.label for checkpoint in results.checkpoints if checkpoint.label != BASE), BASE
+    )
     old, new = (BASE, first) if pair is None else (pair.old, pair.new)
     for cell, seed in points:
         if cell == old and (new, seed) in points:
@@ -364,9 +370,8 @@ def compared_checkpoints(results: Results, fates: Fates | None) -> tuple[str, st
 
 def label_of(checkpoint: EvaluatedCheckpoint) -> str:
     """e.g. `GRPO N=8, seed 11`; without a seed the label alone."""
-    own = checkpoint
-    label = make_cell(own.cell, label=own.label, step=own.step, n_planned=1).label
-    return label if own.seed is None else f"{label}, seed {own.seed}"
+    row = make_cell(checkpoint.cell, label=checkpoint.label, step=checkpoint.step, n_planned=1)
+    return row.label if checkpoint.seed is None else f"{row.label}, seed {checkpoint.seed}"
 
 
 def draws_link(
@@ -387,13 +392,17 @@ def draws_link(
 
 def bases_of(results: Results) -> dict[int | None, str]:
     """Names of the base models by seed."""
-    return {each.seed: each.name for each in results.checkpoints if each.label == BASE}
+    return {
+        checkpoint.seed: checkpoint.name
+        for checkpoint in results.checkpoints
+        if checkpoint.label == BASE
+    }
 
 
 def draws_address(results: Results, benchmark: str, **chosen: str) -> Address:
     """A page of draws, by its parameters beside the benchmark."""
-    own = {} if benchmark == results.benchmarks[0] else {"benchmark": benchmark}
-    pairs = tuple(sorted((own | chosen).items()))
+    parameters = {} if benchmark == results.benchmarks[0] else {"benchmark": benchmark}
+    pairs = tuple(sorted((parameters | chosen).items()))
     return Address(run=run_of(results), view="draws", parameters=pairs)
 
 
@@ -410,7 +419,10 @@ def draws_clicks(
         chosen = (("benchmark", benchmark),)
         base = links.page(Address(run=run_of(results), view="draws", parameters=chosen))
         bases = bases_of(results)
-        pairs = [[bases.get(each.seed, each.name), each.name] for each in checkpoints]
+        pairs = [
+            [bases.get(checkpoint.seed, checkpoint.name), checkpoint.name]
+            for checkpoint in checkpoints
+        ]
         return {"href": base, "problems": list(problems), "points": pairs}
     at = {}
     for row, problem in enumerate(problems):
@@ -444,13 +456,13 @@ def draws(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> pl.D
     empty = pl.LazyFrame(schema=dict(DRAWS) | {name: GRADES[name] for name in JUDGED})
     if not paths.draws.exists():
         return empty.collect()
-    own = pl.col("problem_id") == problem
-    problem_draws = scan_table(paths.draws, DRAWS).filter(own)
+    of_problem = pl.col("problem_id") == problem
+    problem_draws = scan_table(paths.draws, DRAWS).filter(of_problem)
     version = grades_version(checkpoint, benchmark)
     grades, files = empty.select("draw", *JUDGED), [paths.draws]
     if version is not None:
         files.append(paths.grades(version))
-        grades = scan_table(files[-1], GRADES).filter(own).select("draw", *JUDGED)
+        grades = scan_table(files[-1], GRADES).filter(of_problem).select("draw", *JUDGED)
     with reading(*files):
         return problem_draws.join(grades, on="draw", how="left").sort("draw").collect()
 
@@ -458,10 +470,10 @@ def draws(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> pl.D
 def other_judgements(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> pl.DataFrame:
     """What graders beside that of `draws` said of a problem's draws: draw, outcome, reason and
     grader_version."""
-    own = grades_version(checkpoint, benchmark)
+    main = grades_version(checkpoint, benchmark)
     columns = ("draw", "outcome", "reason", "grader_version")
     paths = checkpoint.evaluate.benchmark(benchmark)
-    files = [paths.grades(each) for each in layers(checkpoint, benchmark) if each != own]
+    files = [paths.grades(version) for version in layers(checkpoint, benchmark) if version != main]
     frames = [scan_table(path, GRADES).filter(problem_id=problem) for path in files]
     with reading(*files):
         return pl.concat([pl.LazyFrame(schema=GRADES), *frames]).select(columns).collect()
@@ -496,7 +508,7 @@ def is_gated(results: Results, checkpoint: EvaluatedCheckpoint, benchmark: str) 
         pass
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return True  # what it said is not known
-    return any(withheld(each) for each in declared)
+    return any(withheld(benchmark_spec) for benchmark_spec in declared)
 
 
 class ProblemText(NamedTuple):
@@ -533,10 +545,12 @@ def _published(checkpoint: EvaluatedCheckpoint, name: str) -> dict[str, ProblemT
     task = from_dict(TaskSpec, spec.task)
     in_words = getattr(registry.entry("tasks", task.name), "in_words", None)
     return {
-        each.problem_id: ProblemText(
-            each.prompt, each.target, in_words(each) if in_words else _first_line(each.prompt)
+        problem.problem_id: ProblemText(
+            problem.prompt,
+            problem.target,
+            in_words(problem) if in_words else _first_line(problem.prompt),
         )
-        for each in load_problems(benchmark, spec.task, None)
+        for problem in load_problems(benchmark, spec.task, None)
     }
 
 

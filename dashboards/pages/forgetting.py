@@ -48,7 +48,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
     benchmark = form.value("benchmark", results.benchmarks)
     ks = results.evaluation["ks"]
     k = int(form.value("k", ks, str(ks[-1])))
-    seeds = {each.seed for each in results.checkpoints if each.seed is not None}
+    seeds = {checkpoint.seed for checkpoint in results.checkpoints if checkpoint.seed is not None}
     seed = form.value("seed", [ALL, *sorted(seeds)])
     order = form.value("order", ORDERS)
     fates = fates_of(results, benchmark, k)
@@ -56,7 +56,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
     at = int(form.value("page", range(1, n_pages + 1)))
     before = (at - 1) * ROWS
     hidden = links.is_static and any(
-        is_gated(results, each, benchmark) for each in fates.checkpoints
+        is_gated(results, checkpoint, benchmark) for checkpoint in fates.checkpoints
     )
     drawing = ForgettingCharts(
         analysis_of(results),
@@ -108,7 +108,9 @@ class ForgettingCharts:
         self.words = words
         self.analysis, self.results, self.links = analysis, analysis.results, links
         self.benchmark, self.k, self.fates, self.seed = benchmark, k, fates, seed
-        self.rows = [i for i, each in enumerate(fates.checkpoints) if seed in (None, each.seed)]
+        self.rows = [
+            i for i, checkpoint in enumerate(fates.checkpoints) if seed in (None, checkpoint.seed)
+        ]
         self.checkpoints = [fates.checkpoints[i] for i in self.rows]
         self.data = fates.rows if seed is None else fates.rows.filter(seed=seed)
 
@@ -181,8 +183,8 @@ class ForgettingCharts:
 
     def _groups(self) -> list[tuple[str, int]]:
         """Cells in words, with how many of their points are shown."""
-        alike = groupby(self.checkpoints, key=lambda each: each.label)
-        return [(self.analysis.by_cell[name].label, len(list(own))) for name, own in alike]
+        alike = groupby(self.checkpoints, key=lambda checkpoint: checkpoint.label)
+        return [(self.analysis.by_cell[name].label, len(list(of_cell))) for name, of_cell in alike]
 
     def table(self, columns: Sequence[int], before: int) -> Grid:
         """Some problems with a link in every cell."""
@@ -197,7 +199,9 @@ class ForgettingCharts:
             cells.append("-" if lost is None else f"{100 * lost:.0f}%")
             for at, checkpoint in enumerate(self.checkpoints):
                 rate = float(rates[at, column])
-                fate = next((name for name, own in likely.items() if own[at, column]), "")
+                fate = next(
+                    (name for name, is_likely in likely.items() if is_likely[at, column]), ""
+                )
                 kinds = [_step(rate), fate, "first" if at in firsts else ""]
                 cells.append(
                     Shade(
@@ -214,7 +218,7 @@ class ForgettingCharts:
             rows.append(tuple(cells))
         return Grid(
             title="Success rates in percent, by cell and seed",
-            header=("", "problem", "lost", *(_seed(each) for each in self.checkpoints)),
+            header=("", "problem", "lost", *(_seed(checkpoint) for checkpoint in self.checkpoints)),
             rows=tuple(rows),
             n_words=2,
             groups=(("", 3), *groups),
@@ -257,7 +261,9 @@ class ForgettingCharts:
 
     def counts(self) -> Grid:
         """The same as a table, with the points chosen."""
-        names = {(each.label, each.seed): each.name for each in self.checkpoints}
+        names = {
+            (checkpoint.label, checkpoint.seed): checkpoint.name for checkpoint in self.checkpoints
+        }
         return Grid(
             title="Expected numbers of problems, by point",
             header=("point", *FATES),

@@ -92,25 +92,24 @@ def shows(results: SweepResults) -> dict[str, str]:
 
 def _values(results: SweepResults, status: Progress, column: str, show: str) -> dict[str, Value]:
     """What a cell of the grid shows, by cell."""
-    points = by_cell(results)
+    ids = {name: [p.point_id for p in points] for name, points in by_cell(results).items()}
     if show.startswith("pass"):
         analysis, k = analysis_of(results), int(show.removeprefix("pass"))
-        return {name: _share(analysis.estimate(column, name, k).mean) for name in points}
+        return {name: _share(analysis.estimate(column, name, k).mean) for name in ids}
     if show == "cost":
-        spent = {name: [status.costs[p.point_id].cpu for p in own] for name, own in points.items()}
-        costs = {name: sum(own) for name, own in spent.items()}
+        costs = {name: sum(status.costs[p].cpu for p in points) for name, points in ids.items()}
         most = max(costs.values(), default=0.0) or 1.0
         return {name: (cost / most, seconds(cost)) for name, cost in costs.items()}
     if show == "reward":
-        reward_by_point = {p: stage.numbers.get("reward") for p, stage in status.training.items()}
-        values = {name: [reward_by_point[p.point_id] for p in own] for name, own in points.items()}
-        known = {name: [r for r in own if r is not None] for name, own in values.items()}
-        return {name: _share(sum(own) / len(own) if own else None) for name, own in known.items()}
+        reward = {p: stage.numbers.get("reward") for p, stage in status.training.items()}
+        rewards = {
+            name: [r for p in points if (r := reward[p]) is not None]
+            for name, points in ids.items()
+        }
+        return {name: _share(sum(r) / len(r) if r else None) for name, r in rewards.items()}
     return {
-        name: _state(
-            [status.training[p.point_id] for p in own], [status.evaluation[p.point_id] for p in own]
-        )
-        for name, own in points.items()
+        name: _state([status.training[p] for p in points], [status.evaluation[p] for p in points])
+        for name, points in ids.items()
     }
 
 
@@ -141,10 +140,10 @@ def _grids(cells: Mapping[str, CellRow], values: Mapping[str, Value], shown: str
     grids = []
     trained = [cell for row in cells.values() if (cell := row.setting) is not None]
     for line in dict.fromkeys(cell.line for cell in trained):
-        own = [cell for cell in trained if cell.line == line]
-        gammas = sorted({cell.focal_gamma for cell in own})
-        sizes = sorted({cell.group_size for cell in own})
-        cell = own[0].unweighted
+        line_cells = [cell for cell in trained if cell.line == line]
+        gammas = sorted({cell.focal_gamma for cell in line_cells})
+        sizes = sorted({cell.group_size for cell in line_cells})
+        cell = line_cells[0].unweighted
         rows: list[Row] = [
             (
                 f"gamma = {gamma:g}",
@@ -264,7 +263,7 @@ def progress(results: SweepResults) -> Progress:
         p.point_id: (_name(results, p.train), _name(results, p.evaluate)) for p in results.points
     }
     gpus = {by_point[point][0]: spent for point, spent in gpu_seconds(results).items()}
-    own = {name: _cost(StagePaths(folder / name), gpus.get(name, 0.0)) for name in stages}
+    cost_by_stage = {name: _cost(StagePaths(folder / name), gpus.get(name, 0.0)) for name in stages}
     of_points = {name for pair in by_point.values() for name in pair}
     states = Counter(stage.state for stage in stages.values())
     return Progress(
@@ -272,9 +271,11 @@ def progress(results: SweepResults) -> Progress:
         evaluation={p: stages[names[1]] for p, names in by_point.items()},
         others=tuple(stage for name, stage in stages.items() if name not in of_points),
         states={name: states[name] for name in SHOWN_STATES if states[name] or name != "damaged"},
-        spent=_sum_costs(own.values()),
-        costs={p: _sum_costs(own[name] for name in names) for p, names in by_point.items()},
-        projected=projected(stages, own),
+        spent=_sum_costs(cost_by_stage.values()),
+        costs={
+            p: _sum_costs(cost_by_stage[name] for name in names) for p, names in by_point.items()
+        },
+        projected=projected(stages, cost_by_stage),
         failures=tuple(
             (stage, last_lines(StagePaths(folder / stage.name)))
             for stage in stages.values()
@@ -296,17 +297,19 @@ def _stages(results: SweepResults) -> list[StageStatus]:
     return read_stages(results.paths, plan["stages"], remade=remade)
 
 
-def projected(stages: Mapping[str, StageStatus], own: Mapping[str, StageCost]) -> StageCost | None:
-    """What all stages will have cost; see Progress.projected. stages, own: by name."""
+def projected(
+    stages: Mapping[str, StageStatus], cost_by_stage: Mapping[str, StageCost]
+) -> StageCost | None:
+    """What all stages will have cost; see Progress.projected. stages, cost_by_stage: by name."""
     done: dict[str, list[StageCost]] = {}
     for name, stage in stages.items():
         if stage.state == "done":
-            done.setdefault(stage.kind, []).append(own[name])
+            done.setdefault(stage.kind, []).append(cost_by_stage[name])
     costs = []
     for name, stage in stages.items():
         known = done.get(stage.kind)
         if stage.state == "done":
-            costs.append(own[name])
+            costs.append(cost_by_stage[name])
         elif not known:
             return None
         else:
@@ -411,9 +414,9 @@ def _lines(
     styles: dict[str, Look] = charts.look_of(cells)
     traces = []
     for name, cell in cells.items():
-        own = data.filter(cell=name)
-        if len(own):
-            x, y = own["step"].to_list(), rounded(own[column].to_list())
+        rows = data.filter(cell=name)
+        if len(rows):
+            x, y = rows["step"].to_list(), rounded(rows[column].to_list())
             traces.append(charts.line(x, y, name=cell.label, look=styles[name], **more))
     return traces
 
@@ -435,7 +438,7 @@ def metrics(results: SweepResults) -> pl.DataFrame:
     run = np.repeat(np.arange(len(runs)), [len(table) for table in tables])
     names = {"point_id": [p.point_id for p in runs], "cell": [key_of(p)[0] for p in runs]}
     return pl.concat([METRICS.to_frame(), *tables]).select(
-        *(pl.Series(name, own, pl.String).gather(run) for name, own in names.items()),
+        *(pl.Series(name, of_runs, pl.String).gather(run) for name, of_runs in names.items()),
         *("step", *_VALUES),
     )
 

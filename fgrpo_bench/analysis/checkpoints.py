@@ -48,7 +48,7 @@ def key_of(checkpoint: EvaluatedCheckpoint) -> At:
 def read_scores(results: Results) -> dict[str, dict[At, Scores]]:
     """By benchmark, then cell and step: all are there, with no seeds where nothing is done."""
     every = results.every
-    asked = [each.asked() if each.is_evaluated else None for each in every]
+    asked = [checkpoint.asked() if checkpoint.is_evaluated else None for checkpoint in every]
     return {name: _of_benchmark(every, asked, name, results.evaluation["ks"])
             for name in results.benchmarks}  # fmt: skip
 
@@ -122,12 +122,12 @@ class Scores:
 
     @property
     def _fixed(self) -> NDArray[np.bool_]:
-        return np.array([each.design is None for each in self.asked], bool)
+        return np.array([request.design is None for request in self.asked], bool)
 
     def _staged(self) -> Iterator[tuple[int, StagedDesign]]:
-        for row, each in enumerate(self.asked):
-            if each.design is not None:
-                yield row, each.design
+        for row, request in enumerate(self.asked):
+            if request.design is not None:
+                yield row, request.design
 
     def _of_design(self, row: int, estimate: Callable[..., Any], ks: tuple[int, ...]) -> Floats:
         """A method of the seed's design at where its problems stopped, [problems, ks]."""
@@ -174,7 +174,9 @@ class Scores:
             n_scored=self.n_scored[:, kept],
             n_correct=self.n_correct[:, kept],
             n_drawn=self.n_drawn[:, kept],
-            n_unscored=tuple(own if own is None else own[kept] for own in self.n_unscored),
+            n_unscored=tuple(
+                counts if counts is None else counts[kept] for counts in self.n_unscored
+            ),
         )
 
 
@@ -193,7 +195,7 @@ def _of_benchmark(
     benchmark: str,
     ks: Sequence[int],
 ) -> dict[At, Scores]:
-    tables = [each.passk(benchmark) for each in checkpoints]
+    tables = [checkpoint.passk(benchmark) for checkpoint in checkpoints]
     table = pl.concat(tables)
     problems = table["problem_id"].unique().sort()
     clusters = _cluster_names(benchmark, table)
@@ -212,14 +214,18 @@ def _of_benchmark(
     names, out = tuple(problems), {}
     for key, rows in _rows_by_key(checkpoints).items():
         done = sorted((r for r in rows if present[r].any()), key=lambda r: _place(checkpoints[r]))
-        asked_by_row = {r: each for r in done if (each := asked[r]) is not None}
+        asked_by_row = {r: request for r in done if (request := asked[r]) is not None}
         unscored = [
-            _unscored(checkpoints[r].evaluate.benchmark(benchmark).passk, each, tables[r], problems)
-            for r, each in asked_by_row.items()
+            _unscored(
+                checkpoints[r].evaluate.benchmark(benchmark).passk, request, tables[r], problems
+            )
+            for r, request in asked_by_row.items()
         ]
         drawn = [
-            np.where(present[r], each.n_samples, 0) if own is None else _stopped(n_scored[r], own)
-            for (r, each), own in zip(asked_by_row.items(), unscored, strict=True)
+            np.where(present[r], request.n_samples, 0)
+            if counts is None
+            else _stopped(n_scored[r], counts)
+            for (r, request), counts in zip(asked_by_row.items(), unscored, strict=True)
         ]
         out[key] = Scores(
             seeds=tuple(checkpoints[r].seed for r in done),
@@ -305,7 +311,9 @@ def check_rule(results: Results, rule: str) -> None:
             f"--select {rule} chooses among the checkpoints of each training run, and these were "
             f"evaluated without a sweep: take {LAST}, and give every checkpoint a label of its own"
         )
-    if rule in (PAPER, HELD_OUT) and all(len(each.of_run) == 1 for each in results.checkpoints):
+    if rule in (PAPER, HELD_OUT) and all(
+        len(checkpoint.of_run) == 1 for checkpoint in results.checkpoints
+    ):
         raise ValueError(
             f"--select {rule} needs several checkpoints of a run, and this sweep evaluates one of "
             "each: run it again with experiment.checkpoints=every, which trains nothing anew"
@@ -379,13 +387,13 @@ def choose(
         rows[cell] = [
             CheckpointRow(
                 cell=cell.name,
-                step=each.step,
-                is_chosen=each.step == chosen,
-                rollouts=each.cost,
-                pass_at_1=each.score,
+                step=option.step,
+                is_chosen=option.step == chosen,
+                rollouts=option.cost,
+                pass_at_1=option.score,
                 budget=budget if rule in (PAPER, HELD_OUT) else None,
             )
-            for each in candidates
+            for option in candidates
         ]
     return [row for cell in cells for row in rows[cell]]
 
@@ -404,15 +412,18 @@ def _candidates(
     benchmarks = deciding(results)
     out = []
     for step in sorted({checkpoint.step for point in trained for checkpoint in point.checkpoints}):
-        own = [scores[benchmark][name, step] for benchmark in benchmarks]
-        if any(len(each.seeds) < len(trained) for each in own):
+        by_benchmark = [scores[benchmark][name, step] for benchmark in benchmarks]
+        if any(len(cell_scores.seeds) < len(trained) for cell_scores in by_benchmark):
             continue
-        halves = [each.half(for_selection=True) if half else each for each in own]
+        halves = [
+            cell_scores.half(for_selection=True) if half else cell_scores
+            for cell_scores in by_benchmark
+        ]
         out.append(
             Candidate(
                 step=step,
                 cost=float(np.mean([_rollouts(frame, step) for frame in metrics])),
-                score=float(np.mean([_pass_at_1(each) for each in halves])),
+                score=float(np.mean([_pass_at_1(cell_scores) for cell_scores in halves])),
             )
         )
     return out
@@ -468,13 +479,13 @@ def costs(runs: Sequence[PointResult], chosen: Collection[At]) -> Iterator[Cost]
     for name, points in cells.items():
         trained = [p for p in points if p.is_trained and p.cell is not None]
         metrics = [point.metrics().sort("step") for point in trained]
-        steps = sorted({each.step for point in points for each in point.checkpoints})
+        steps = sorted({checkpoint.step for point in points for checkpoint in point.checkpoints})
         for step in steps:
             judged = [
-                each
+                checkpoint
                 for point in points
-                for each in point.of_run
-                if each.step == step and each.is_evaluated
+                for checkpoint in point.of_run
+                if checkpoint.step == step and checkpoint.is_evaluated
             ]
             until = [frame.filter(pl.col("step") <= step) for frame in metrics]
             rows = [frame for frame in until if len(frame)]
@@ -503,8 +514,8 @@ def costs(runs: Sequence[PointResult], chosen: Collection[At]) -> Iterator[Cost]
 
 def _mean_of(frames: Sequence[pl.DataFrame], metric: str) -> float | None:
     """Of the steps of each run, then of the runs that have a value."""
-    own = [frame[metric].drop_nulls().to_numpy() for frame in frames]
-    return _mean_or_none([float(values.mean()) for values in own if len(values)])
+    by_run = [frame[metric].drop_nulls().to_numpy() for frame in frames]
+    return _mean_or_none([float(values.mean()) for values in by_run if len(values)])
 
 
 def _cpu_seconds(markers: Sequence[Marker]) -> float | None:

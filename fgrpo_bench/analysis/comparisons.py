@@ -55,15 +55,15 @@ class Resamples:
         self.streams = {benchmark: stream for stream, benchmark in enumerate(scores)}
         self._cache: dict[tuple[str, At, tuple[int | None, ...]], Resampled] = {}
         for benchmark, cells in scores.items():
-            done = {at: own for at, own in cells.items() if own.seeds}
+            done = {at: cell_scores for at, cell_scores in cells.items() if cell_scores.seeds}
             in_order = resample_together(
-                [own.values for own in done.values()],
+                [cell_scores.values for cell_scores in done.values()],
                 limits=FRACTIONS,
                 stream=self.streams[benchmark],
                 clusters=self.clusters(benchmark),
             )
-            for (at, own), resampled in zip(done.items(), in_order, strict=True):
-                self._cache[benchmark, at, own.seeds] = resampled
+            for (at, cell_scores), resampled in zip(done.items(), in_order, strict=True):
+                self._cache[benchmark, at, cell_scores.seeds] = resampled
 
     def clusters(self, benchmark: str) -> Ints | None:
         """Of the benchmark's problems, which are those of every cell (Scores.clusters)."""
@@ -71,8 +71,8 @@ class Resamples:
 
     def seeds(self, column: str, *cells: At) -> tuple[int | None, ...]:
         """Seeds that all these cells have on a benchmark, or on all benchmarks of an average."""
-        own = [self.scores[name][at].seeds for name in self._benchmarks(column) for at in cells]
-        return tuple(seed for seed in own[0] if all(seed in other for other in own))
+        by_cell = [self.scores[name][at].seeds for name in self._benchmarks(column) for at in cells]
+        return tuple(seed for seed in by_cell[0] if all(seed in other for other in by_cell))
 
     def of(self, column: str, at: At) -> Resampled | None:
         """Of a cell; None without results. An average is of the seeds that each of its benchmarks
@@ -126,9 +126,9 @@ class Resamples:
         if np.isnan(values).any() or values.shape[1] < 2:  # columns of other problems, or of one
             stream = self.streams[benchmark]
             return resample(values, limits=DIFFERENCES, stream=stream, clusters=clusters, room=room)
-        own = [self._of_seeds(benchmark, at, seeds) for at in (new, old)]
+        resampled = [self._of_seeds(benchmark, at, seeds) for at in (new, old)]
         units = values if clusters is None else by_cluster(values, clusters)
-        return difference(own[0], own[1], units, room)
+        return difference(resampled[0], resampled[1], units, room)
 
 
 def _mean(parts: Sequence[Resampled]) -> Resampled:
@@ -150,13 +150,16 @@ def estimates(
     for column in columns:
         names = resamples.averages.get(column, (column,))
         for at in resamples.scores[names[0]]:
-            own = [resamples.scores[name][at] for name in names]
+            by_benchmark = [resamples.scores[name][at] for name in names]
             resampled, cell = resamples.of(column, at), cells[at[0]]
             means = [NOTHING] * len(ks) if resampled is None else conclude(resampled)
-            asked = [request for each in own for request in each.asked]
-            unscored, n_draws = _drawn(own)
-            designs, n_open = _designs(asked), [_n_open(each) for each in own]
-            is_redesigned = any(any(each.is_redesigned) for each in own)
+            asked = [request for cell_scores in by_benchmark for request in cell_scores.asked]
+            unscored, n_draws = _drawn(by_benchmark)
+            designs, n_open = (
+                _designs(asked),
+                [_n_open(cell_scores) for cell_scores in by_benchmark],
+            )
+            is_redesigned = any(any(cell_scores.is_redesigned) for cell_scores in by_benchmark)
             for i, (k, estimate) in enumerate(zip(ks, means, strict=True)):
                 yield Estimate(
                     column=column,
@@ -169,17 +172,21 @@ def estimates(
                     high=estimate.high,
                     standard_error=estimate.standard_error,
                     degrees=estimate.degrees,
-                    seeds=() if resampled is None else own[0].seeds,
+                    seeds=() if resampled is None else by_benchmark[0].seeds,
                     by_seed=estimate.by_seed,
                     n_problems=estimate.n_problems,
-                    n_samples=min((each.n_samples for each in asked), default=None),
+                    n_samples=min((request.n_samples for request in asked), default=None),
                     n_draws=n_draws,
                     designs=designs,
                     is_redesigned=is_redesigned,
                     unscored=unscored,
-                    all_wrong=_bound([each.bounds[0, :, :, i] for each in own]),
-                    all_right=_bound([each.bounds[1, :, :, i] for each in own]),
-                    lacks=_lacks(own, n_open, i, cell.n_planned, results.wanted),
+                    all_wrong=_bound(
+                        [cell_scores.bounds[0, :, :, i] for cell_scores in by_benchmark]
+                    ),
+                    all_right=_bound(
+                        [cell_scores.bounds[1, :, :, i] for cell_scores in by_benchmark]
+                    ),
+                    lacks=_lacks(by_benchmark, n_open, i, cell.n_planned, results.wanted),
                     published=published_value(results, cell.setting, column, k),
                 )
 
@@ -187,17 +194,17 @@ def estimates(
 def _drawn(scores: Sequence[Scores]) -> tuple[float, float | None]:
     """Share of the draws up to where problems stopped that could not be judged, and how many these
     draws are a problem; 0 and None where none has stopped."""
-    drawn = sum(int(each.n_drawn.sum()) for each in scores)
-    stopped = sum(int((each.n_drawn > 0).sum()) for each in scores)
-    judged = sum(int(each.n_scored[each.n_drawn > 0].sum()) for each in scores)
+    drawn = sum(int(cell_scores.n_drawn.sum()) for cell_scores in scores)
+    stopped = sum(int((cell_scores.n_drawn > 0).sum()) for cell_scores in scores)
+    judged = sum(int(cell_scores.n_scored[cell_scores.n_drawn > 0].sum()) for cell_scores in scores)
     return (1 - judged / drawn, drawn / stopped) if drawn else (0.0, None)
 
 
 def _designs(asked: Sequence[Asked]) -> tuple[str, ...]:
     """In words, each once; none where no problem stops early."""
-    if not any(each.design for each in asked):
+    if not any(request.design for request in asked):
         return ()
-    return tuple(dict.fromkeys(each.words for each in asked))
+    return tuple(dict.fromkeys(request.words for request in asked))
 
 
 def _bound(ends: Sequence[Floats]) -> float | None:
@@ -218,18 +225,20 @@ def _lacks(
     """What a value has too few of; empty where it has all or is none. wanted: the draws that were
     declared; None where each checkpoint was asked for its own."""
     out: dict[str, None] = {}
-    for own, n in zip(scores, n_open, strict=True):
-        if not own.seeds:
+    for cell_scores, n in zip(scores, n_open, strict=True):
+        if not cell_scores.seeds:
             continue
-        complete = int((~np.isnan(own.values[:, :, end])).all(axis=0).sum())
+        complete = int((~np.isnan(cell_scores.values[:, :, end])).all(axis=0).sum())
         waiting = f" (the judgements of {n} ask for more draws)" if n else ""
-        fewest = min(each.n_samples for each in own.asked)
-        alike = sum(wanted is None or each.design == wanted.design for each in own.asked)
+        fewest = min(request.n_samples for request in cell_scores.asked)
+        alike = sum(
+            wanted is None or request.design == wanted.design for request in cell_scores.asked
+        )
         for have, want, noun in (
-            (len(own.seeds), n_planned, "seeds"),
+            (len(cell_scores.seeds), n_planned, "seeds"),
             (fewest, fewest if wanted is None else wanted.n_samples, "draws"),
-            (alike, len(own.seeds), "seeds with the declared design"),
-            (complete, len(own.problems), f"problems{waiting}"),
+            (alike, len(cell_scores.seeds), "seeds with the declared design"),
+            (complete, len(cell_scores.problems), f"problems{waiting}"),
         ):
             if have < want:
                 out[f"{have} of {want} {noun}"] = None
@@ -253,10 +262,10 @@ def compare(
     rows = [
         row
         for column in columns
-        for each in compared
-        for row in _of_pair(resamples, draws, each, column, ks)
+        for cells in compared
+        for row in _pair_rows(resamples, draws, cells, column, ks)
     ]
-    pairs = {(each.new, each.old): each.pair for each in compared}
+    pairs = {(cells.new, cells.old): cells.pair for cells in compared}
 
     def is_in(row: Comparison) -> bool:
         pair = pairs[(row.new, row.new_step), (row.old, row.old_step)]
@@ -265,25 +274,25 @@ def compare(
     return _corrected(rows, is_in, family)
 
 
-def _of_pair(
-    resamples: Resamples, draws: _Draws, each: Compared, column: str, ks: Sequence[int]
+def _pair_rows(
+    resamples: Resamples, draws: _Draws, cells: Compared, column: str, ks: Sequence[int]
 ) -> Iterator[Comparison]:
-    together = resamples.difference(column, each.new, each.old)
+    together = resamples.difference(column, cells.new, cells.old)
     if together is None:
         return
     seeds, resampled = together
-    of_draws = draws.p_values(column, each)
+    of_draws = draws.p_values(column, cells)
     for k, estimate, p_draws in zip(ks, conclude(resampled), of_draws, strict=True):
         if estimate.mean is not None:
             yield Comparison(
                 column=column,
                 k=k,
-                group=each.pair.group if each.pair else None,
-                name=each.pair.name if each.pair else None,
-                new=each.new[0],
-                new_step=each.new[1],
-                old=each.old[0],
-                old_step=each.old[1],
+                group=cells.pair.group if cells.pair else None,
+                name=cells.pair.name if cells.pair else None,
+                new=cells.new[0],
+                new_step=cells.new[1],
+                old=cells.old[0],
+                old_step=cells.old[1],
                 difference=estimate.mean,
                 low=estimate.low,
                 high=estimate.high,
@@ -311,11 +320,11 @@ def _corrected(
 ) -> list[Comparison]:
     """The rows with the p-values of a family corrected together, and what then holds; comparisons
     of it that have no p, or are not there yet, count as 1."""
-    own = {i: row.p for i, row in enumerate(rows) if row.p is not None and is_in(row)}
-    p = [value for value in own.values() if value is not None]
+    p_by_row = {i: row.p for i, row in enumerate(rows) if row.p is not None and is_in(row)}
+    p = [value for value in p_by_row.values() if value is not None]
     p += [1.0] * (len(family.comparisons) - len(p))
-    holms = dict(zip(own, holm(p), strict=False))
-    bhs = dict(zip(own, benjamini_hochberg(p), strict=False))
+    holms = dict(zip(p_by_row, holm(p), strict=False))
+    bhs = dict(zip(p_by_row, benjamini_hochberg(p), strict=False))
     return [
         replace(
             row,
@@ -324,7 +333,7 @@ def _corrected(
             p_bh=bhs[i],
             verdict=ROBUST if row.verdict == SUGGESTIVE and holms[i] < 1 - LEVEL else row.verdict,
         )
-        if i in own
+        if i in p_by_row
         else row
         for i, row in enumerate(rows)
     ]
@@ -337,23 +346,25 @@ class _Draws:
         self._resamples, self._ks = resamples, ks
         self._known: dict[tuple[str, At], Floats] = {}
 
-    def p_values(self, column: str, each: Compared) -> list[float | None]:
+    def p_values(self, column: str, cells: Compared) -> list[float | None]:
         """`p_of_draws` at every k; None for averages."""
         if column not in self._resamples.scores:
             return [None] * len(self._ks)
         scores = self._resamples.scores[column]
-        new, old = self._resamples.paired(column, each.new, each.old)
+        new, old = self._resamples.paired(column, cells.new, cells.old)
         variances = [
-            self._variance(column, at)[:, [scores[at].seeds.index(seed) for seed in own.seeds]]
-            for at, own in ((each.new, new), (each.old, old))
+            self._variance(column, at)[
+                :, [scores[at].seeds.index(seed) for seed in cell_scores.seeds]
+            ]
+            for at, cell_scores in ((cells.new, new), (cells.old, old))
         ]
         return p_of_draws((new, old), variances)
 
     def _variance(self, benchmark: str, at: At) -> Floats:
         """Scores.draw_variance at every k, [ks, seeds, problems]."""
         if (benchmark, at) not in self._known:
-            own = self._resamples.scores[benchmark][at]
-            self._known[benchmark, at] = np.array([own.draw_variance(k) for k in self._ks])
+            cell_scores = self._resamples.scores[benchmark][at]
+            self._known[benchmark, at] = np.array([cell_scores.draw_variance(k) for k in self._ks])
         return self._known[benchmark, at]
 
 
@@ -399,9 +410,9 @@ def fronts(
     it does not compare leave each other on the front.
     """
     for column in columns:
-        own = [row for row in comparisons if row.column == column and row.k in ends]
-        asked = {cell for row in own if row.family is not None for cell in (row.new, row.old)}
-        worse = dict.fromkeys(_dominated(own))
+        rows = [row for row in comparisons if row.column == column and row.k in ends]
+        asked = {cell for row in rows if row.family is not None for cell in (row.new, row.old)}
+        worse = dict.fromkeys(_dominated(rows))
         for cell in cells:
             by = tuple(better for lost, better in worse if lost == cell)
             is_on_front = not by if cell in asked else None
@@ -413,8 +424,8 @@ def _dominated(rows: Sequence[Comparison]) -> Iterator[tuple[str, str]]:
     for row in rows:
         if row.verdict != ROBUST:
             continue
-        of_pair = [each for each in rows if (each.new, each.old) == (row.new, row.old)]
-        if all(each.difference * row.difference >= 0 for each in of_pair):
+        of_pair = [other for other in rows if (other.new, other.old) == (row.new, row.old)]
+        if all(other.difference * row.difference >= 0 for other in of_pair):
             yield (row.old, row.new) if row.difference > 0 else (row.new, row.old)
 
 
@@ -450,9 +461,11 @@ def bands(
     these are fewer than half, and fewer than two: where k is near the number of judged draws.
     """
     over = grid(ks)
-    pairs = [(each.new, each.old) for each in compared]
+    pairs = [(cells.new, cells.old) for cells in compared]
     curves = {name: _curves_by_pair(resamples, name, pairs, over) for name in resamples.scores}
-    directions = _directions([each for of_pair in curves.values() for each in of_pair.values()])
+    directions = _directions(
+        [pair_curves for of_pair in curves.values() for pair_curves in of_pair.values()]
+    )
     drawn = {
         name: _resampled(of_pair, directions, resamples.streams[name])
         for name, of_pair in curves.items()
@@ -460,11 +473,11 @@ def bands(
     for column in columns:
         names = resamples.averages.get(column, (column,))
         for pair in pairs:
-            own = [curves[name][pair] for name in names if pair in curves[name]]
+            by_benchmark = [curves[name][pair] for name in names if pair in curves[name]]
             seeds = {resamples.seeds(name, *pair) for name in names}
-            if len(own) == len(names) and len(seeds) == 1:
+            if len(by_benchmark) == len(names) and len(seeds) == 1:
                 mean = np.mean([drawn[name][pair] for name in names], axis=0)
-                yield from _band_rows(column, pair, over, own, directions, mean)
+                yield from _band_rows(column, pair, over, by_benchmark, directions, mean)
 
 
 def _curves_by_pair(
@@ -482,9 +495,9 @@ def _curves_by_pair(
     curves, clusters = {}, resamples.clusters(name)
     for new, old in pairs:
         after, before = resamples.paired(name, new, old)
-        own = _curves(of_cell(new, after), of_cell(old, before), clusters)
-        if own is not None:
-            curves[new, old] = own
+        pair_curves = _curves(of_cell(new, after), of_cell(old, before), clusters)
+        if pair_curves is not None:
+            curves[new, old] = pair_curves
     return curves
 
 
@@ -518,7 +531,9 @@ def _directions(curves: Sequence[_Curves]) -> Floats:
     are resamples at every k, at a fifth of the cost."""
     if not curves:
         return np.empty((0, 0))
-    squares = np.sum([each.by_problem.T @ each.by_problem for each in curves], axis=0)
+    squares = np.sum(
+        [pair_curves.by_problem.T @ pair_curves.by_problem for pair_curves in curves], axis=0
+    )
     sizes, vectors = np.linalg.eigh(squares)
     return np.asarray(vectors[:, sizes > PRECISION * sizes[-1]])
 
@@ -532,15 +547,17 @@ def _resampled(
     if not curves:
         return {}
     values = [
-        np.concatenate([each.by_problem @ directions, each.is_complete[:, None]], axis=1)
-        for each in curves.values()
+        np.concatenate(
+            [pair_curves.by_problem @ directions, pair_curves.is_complete[:, None]], axis=1
+        )
+        for pair_curves in curves.values()
     ]
     together = np.concatenate(values, axis=1, dtype=np.float32)
     means = bootstrap_means(together[None], stream=stream)
     by_pair = np.split(means, len(values))
     return {
-        pair: own[:-1] / np.maximum(own[-1:], 1e-9)
-        for pair, own in zip(curves, by_pair, strict=True)
+        pair: of_pair[:-1] / np.maximum(of_pair[-1:], 1e-9)
+        for pair, of_pair in zip(curves, by_pair, strict=True)
     }
 
 
@@ -552,8 +569,8 @@ def _band_rows(
     directions: Floats,
     resampled: Floats,
 ) -> Iterator[Band]:
-    by_seed = np.mean([each.by_seed for each in curves], axis=0)
-    parts = of_average([each.parts for each in curves])
+    by_seed = np.mean([of_benchmark.by_seed for of_benchmark in curves], axis=0)
+    parts = of_average([of_benchmark.parts for of_benchmark in curves])
     n = int((~np.isnan(by_seed[0])).sum())
     strays = largest(directions[:n], resampled)
     below, above = reach(
@@ -561,7 +578,7 @@ def _band_rows(
         by_seed=by_seed[:, :n],
         parts=parts[:, :n],
         strays=strays,
-        room=room_of_average([each.room for each in curves])[:, :, :n],
+        room=room_of_average([of_benchmark.room for of_benchmark in curves])[:, :, :n],
     )
     means = by_seed[:, :n].mean(axis=0)
     ends = np.clip([means - below, means + above], *DIFFERENCES)
@@ -580,9 +597,9 @@ def _band_rows(
 def first_losses(rows: Sequence[Band]) -> Iterator[FirstLoss]:
     """A row a column and pair. rows: of `bands`."""
     for (column, new, old), group in groupby(rows, key=lambda row: (row.column, row.new, row.old)):
-        own = list(group)
-        ks = [row.k for row in own]
-        low, high = np.array([[row.low, row.high] for row in own]).T
+        band = list(group)
+        ks = [row.k for row in band]
+        low, high = np.array([[row.low, row.high] for row in band]).T
         first, certain = first_loss(ks, low, high)
         yield FirstLoss(
             column=column, new=new, old=old, low=first, high=certain, words=in_words(ks, low, high)

@@ -37,12 +37,14 @@ def coverages(
                 if at == base or not seeds:
                     continue
                 sides = [
-                    [resamples.scores[name][each].of_seeds(seeds) for name in names]
-                    for each in (base, at)
+                    [resamples.scores[name][cell_at].of_seeds(seeds) for name in names]
+                    for cell_at in (base, at)
                 ]
                 counts = [
                     [
-                        np.concatenate([getattr(own, field) for own in side], axis=1)
+                        np.concatenate(
+                            [getattr(cell_scores, field) for cell_scores in side], axis=1
+                        )
                         for field in ("n_scored", "n_correct")
                     ]
                     for side in sides
@@ -50,7 +52,7 @@ def coverages(
                 for k in ks:
                     likely = [reach(n_samples=n, n_correct=right, k=k) for n, right in counts]
                     solved = [right > 0 for _, right in counts]
-                    counted = [own * kept for own, kept in zip(likely, solved, strict=True)]
+                    counted = [chances * kept for chances, kept in zip(likely, solved, strict=True)]
                     yield _row(column, at[0], k, between(*counted), between(*likely))
 
 
@@ -91,12 +93,12 @@ def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
     a model never solved being out of its reach, as in the sums of `coverages`; and `drop`, how far
     the success rate fell (one that is not known counts as 0).
     """
-    own = problems.filter(benchmark=benchmark).drop("benchmark")
-    points = own.select("cell", "seed").unique(maintain_order=True)
+    of_benchmark = problems.filter(benchmark=benchmark).drop("benchmark")
+    points = of_benchmark.select("cell", "seed").unique(maintain_order=True)
     rows = (
-        points.join(own.select("problem_id").unique().sort("problem_id"), how="cross")
+        points.join(of_benchmark.select("problem_id").unique().sort("problem_id"), how="cross")
         .join(
-            own,
+            of_benchmark,
             on=["cell", "seed", "problem_id"],
             how="left",
             maintain_order="left",

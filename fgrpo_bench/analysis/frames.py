@@ -46,8 +46,7 @@ from fgrpo_bench.analysis.comparisons import (
 )
 from fgrpo_bench.analysis.coverage import coverages
 from fgrpo_bench.analysis.drift import drifts, elsewhere, engines_of
-from fgrpo_bench.analysis.other_scores import likelihood_stages as likelihood_stages
-from fgrpo_bench.analysis.other_scores import likelihoods, other_graders, tasks
+from fgrpo_bench.analysis.other_scores import likelihood_stages, likelihoods, other_graders, tasks
 from fgrpo_bench.analysis.question import (
     NONE_DECLARED,
     budget_family,
@@ -141,7 +140,8 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
     if rule == HELD_OUT:  # report on the problems that chose nothing
         for benchmark in deciding(results):
             scores[benchmark] = {
-                at: own.half(for_selection=False) for at, own in scores[benchmark].items()
+                at: cell_scores.half(for_selection=False)
+                for at, cell_scores in scores[benchmark].items()
             }
     cells = cells_of(results)
     chosen = tuple((cell.cell, cell.step) for cell in cells.values())
@@ -151,10 +151,12 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
     pairs, family = question_of(results, tuple(cells.values()))
     compared = every_pair(tuple(cells.values()), pairs)
     matched = list(matches(tuple(cells.values()), checkpoints))
-    of_matched = [each.pair for each in matched if each.pair]
+    of_matched = [cells_at.pair for cells_at in matched if cells_at.pair]
     at_budget = budget_family(of_matched if family.pairs else [], ks, columns)
     of_budgets = compare(resamples, matched, columns=columns, ks=ks, family=at_budget)
-    over_k = list(bands(resamples, [each for each in compared if each.pair], columns, ks))
+    over_k = list(
+        bands(resamples, [cells_at for cells_at in compared if cells_at.pair], columns, ks)
+    )
     differences = compare(resamples, compared, columns=columns, ks=ks, family=family)
     trained = [cell.cell for cell in cells.values() if not cell.is_base]
     ends = sorted({ks[0], ks[-1]})
@@ -175,7 +177,7 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
         "drift": drifts(results),
         "tasks": tasks(results, chosen),
     }
-    frames = {name: to_frame(FRAMES[name], own) for name, own in rows.items()}
+    frames = {name: to_frame(FRAMES[name], rows_of_frame) for name, rows_of_frame in rows.items()}
     frames["problems"] = _problems(scores, chosen)
     return Analysis(results=results, rule=rule, family=family.name, **frames)
 
@@ -195,8 +197,10 @@ def cells_of(results: Results) -> dict[str, CellRow]:
     for checkpoint in results.checkpoints:
         by_label.setdefault(checkpoint.label, []).append(checkpoint)
     return {
-        label: make_cell(own[0].cell, label=label, step=own[0].step, n_planned=len(own))
-        for label, own in by_label.items()
+        label: make_cell(
+            checkpoints[0].cell, label=label, step=checkpoints[0].step, n_planned=len(checkpoints)
+        )
+        for label, checkpoints in by_label.items()
     }
 
 
@@ -204,18 +208,18 @@ def _completeness(
     results: Results, scores: Mapping[str, Mapping[At, Scores]]
 ) -> Iterator[Completeness]:
     for benchmark in results.benchmarks:
-        for each in results.checkpoints:
-            has_results = each.seed in scores[benchmark][key_of(each)].seeds
-            marker = each.evaluated() if each.is_evaluated else None
+        for checkpoint in results.checkpoints:
+            has_results = checkpoint.seed in scores[benchmark][key_of(checkpoint)].seeds
+            marker = checkpoint.evaluated() if checkpoint.is_evaluated else None
             canaries = () if marker is None else marker.canaries_on(benchmark)
             yield Completeness(
-                point_id=each.name,
-                cell=each.label,
-                seed=each.seed,
+                point_id=checkpoint.name,
+                cell=checkpoint.label,
+                seed=checkpoint.seed,
                 benchmark=benchmark,
                 has_results=has_results,
-                lacks=None if has_results else each.lacks,
-                engine=engines_of(canaries, each.engine(benchmark)),
+                lacks=None if has_results else checkpoint.lacks,
+                engine=engines_of(canaries, checkpoint.engine(benchmark)),
                 grader=None if marker is None else marker.asked.graders.get(benchmark),
             )
 
@@ -230,20 +234,22 @@ def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -
     parts = [pl.DataFrame(schema=schema(ProblemRow))]
     for benchmark, of_cell in scores.items():
         for at in chosen:
-            own = of_cell[at]
-            seed, problem = own.present.nonzero()
+            cell_scores = of_cell[at]
+            seed, problem = cell_scores.present.nonzero()
             parts.append(
                 pl.DataFrame(
                     {
                         "benchmark": [benchmark] * len(seed),
-                        "problem_id": np.array(own.problems, dtype=object)[problem],
-                        "cluster": pl.Series(own.cluster_names, dtype=pl.String).gather(problem),
+                        "problem_id": np.array(cell_scores.problems, dtype=object)[problem],
+                        "cluster": pl.Series(cell_scores.cluster_names, dtype=pl.String).gather(
+                            problem
+                        ),
                         "cell": [at[0]] * len(seed),
-                        "seed": pl.Series(own.seeds, dtype=pl.Int64).gather(seed),
-                        "n_drawn": own.n_drawn[seed, problem],
-                        "n_scored": own.n_scored[seed, problem],
-                        "n_correct": own.n_correct[seed, problem],
-                        "success_rate": own.success_rates()[seed, problem],
+                        "seed": pl.Series(cell_scores.seeds, dtype=pl.Int64).gather(seed),
+                        "n_drawn": cell_scores.n_drawn[seed, problem],
+                        "n_scored": cell_scores.n_scored[seed, problem],
+                        "n_correct": cell_scores.n_correct[seed, problem],
+                        "success_rate": cell_scores.success_rates()[seed, problem],
                     },
                     schema=schema(ProblemRow),
                 ).with_columns(
@@ -346,8 +352,8 @@ class Analysis:
     def asked(self) -> tuple[Comparison, ...]:
         """Those that some question asks for, at the smallest and the largest k, and the family."""
         at_ends = pl.col("group").is_not_null() & pl.col("k").is_in(self.ends)
-        own = pl.col("family").is_not_null()
-        return tuple(from_frame(Comparison, self.comparisons.filter(at_ends | own)))
+        in_family = pl.col("family").is_not_null()
+        return tuple(from_frame(Comparison, self.comparisons.filter(at_ends | in_family)))
 
     @property
     def has_family(self) -> bool:
@@ -392,7 +398,7 @@ class Analysis:
     def _bands(self) -> dict[tuple[str, str, str], tuple[Band, ...]]:
         rows = from_frame(Band, self.bands)
         alike = groupby(rows, key=lambda row: (row.column, row.new, row.old))
-        return {key: tuple(own) for key, own in alike}
+        return {key: tuple(of_pair) for key, of_pair in alike}
 
     def band(self, column: str, new: CellRow | str, old: CellRow | str) -> tuple[Band, ...]:
         """The difference of two cells over all k, by rising k; none for a pair that no question

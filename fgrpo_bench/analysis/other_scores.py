@@ -32,16 +32,20 @@ def other_graders(
     problems: those of each benchmark that count.
     """
     for benchmark in results.judged_twice:
-        graders = {name: None for each in results.checkpoints for name in each.beside(benchmark)}
+        graders = {
+            name: None
+            for checkpoint in results.checkpoints
+            for name in checkpoint.beside(benchmark)
+        }
         for grader in graders:
             for cell, step in chosen:
-                own = [
-                    each
-                    for each in results.checkpoints
-                    if key_of(each) == (cell, step) and grader in each.beside(benchmark)
+                graded = [
+                    checkpoint
+                    for checkpoint in results.checkpoints
+                    if key_of(checkpoint) == (cell, step) and grader in checkpoint.beside(benchmark)
                 ]
-                if own:
-                    yield from _grader_rows(own, benchmark, grader, cell, problems[benchmark])
+                if graded:
+                    yield from _grader_rows(graded, benchmark, grader, cell, problems[benchmark])
 
 
 def _grader_rows(
@@ -51,7 +55,7 @@ def _grader_rows(
     cell: str,
     problems: Collection[str],
 ) -> Iterator[OtherGrader]:
-    tables = [each.passk_beside(benchmark, grader) for each in checkpoints]
+    tables = [checkpoint.passk_beside(benchmark, grader) for checkpoint in checkpoints]
     values = (
         pl.concat(tables)
         .filter(pl.col("problem_id").is_in(list(problems)))
@@ -65,7 +69,9 @@ def _grader_rows(
         yield OtherGrader(
             benchmark=benchmark,
             grader=grader,
-            versions=tuple(sorted({each.beside(benchmark)[grader] for each in checkpoints})),
+            versions=tuple(
+                sorted({checkpoint.beside(benchmark)[grader] for checkpoint in checkpoints})
+            ),
             cell=cell,
             k=k,
             pass_at_k=mean,
@@ -182,20 +188,20 @@ def likelihoods(sweep: SweepResults, cells: Sequence[CellRow]) -> Iterator[Likel
         for point, step, stage in likelihood_stages(sweep)
     }
     for cell in cells:
-        own = {
+        scored = {
             point.seed: (marker.delta_nll, marker.n_rare)
             for point in sorted(sweep.points, key=lambda point: point.seed)
             if key_of(point) == (cell.cell, cell.step)
             and (marker := markers.get((point.point_id, point.step))) is not None
             and marker.delta_nll is not None
         }
-        if own:
-            by_seed = tuple(delta_nll for delta_nll, _ in own.values())
+        if scored:
+            by_seed = tuple(delta_nll for delta_nll, _ in scored.values())
             yield Likelihood(
                 cell=cell.cell,
-                seeds=tuple(own),
+                seeds=tuple(scored),
                 by_seed=by_seed,
                 mean=sum(by_seed) / len(by_seed),
-                n_rare=tuple(n_rare for _, n_rare in own.values()),
+                n_rare=tuple(n_rare for _, n_rare in scored.values()),
                 published=published_delta_nll(cell.setting),
             )

@@ -154,8 +154,8 @@ def _by_name(
 ) -> Iterator[Pair]:
     """The pairs of `sweep.family.cells`; of two cells that are a pair anyway it is that one."""
     by_name = {cell.cell: cell for cell in cells}
-    for each in declared:
-        new, old = each["new"], each["old"]
+    for entry in declared:
+        new, old = entry["new"], entry["old"]
         _check("cells", (new, old), list(by_name), "has the cells")
         if new == old:
             raise ValueError(f"sweep.family.cells compares {new} with itself: name two cells")
@@ -230,9 +230,9 @@ def base_method(
         return None
     names = {setting.algorithm}
     if not setting.focal_gamma:
-        own = algorithms.get(setting.algorithm, {})
-        plain = {**own, **UNCONTROLLED}
-        if own == plain:
+        declared = algorithms.get(setting.algorithm, {})
+        plain = {**declared, **UNCONTROLLED}
+        if declared == plain:
             return None
         names = {name for name, other in algorithms.items() if other == plain | {"name": name}}
     wanted = {replace(setting.unweighted, algorithm=name) for name in names}
@@ -262,13 +262,13 @@ def group_sizes(cells: Sequence[CellRow]) -> Iterator[Pair]:
     for cell in cells:
         if not cell.is_base:
             lines.setdefault(of_line(cell), []).append(cell)
-    for own in lines.values():
-        plain = [cell for cell in own if cell.focal_gamma == 0]
+    for same_method in lines.values():
+        plain = [cell for cell in same_method if cell.focal_gamma == 0]
         line = {c.group_size: c for c in sorted(plain, key=lambda c: c.group_size or 0)}
         if len(line) < 2:
             continue
         sizes = list(line)
-        focal_sizes = {c.group_size for c in own if c.focal_gamma and c.group_size in line}
+        focal_sizes = {c.group_size for c in same_method if c.focal_gamma and c.group_size in line}
         wanted = {*pairwise(sizes), (sizes[0], sizes[-1])}
         wanted |= {(sizes[0], size) for size in focal_sizes if size != sizes[0]}
         wanted |= {(size, sizes[-1]) for size in focal_sizes if size != sizes[-1]}
@@ -355,7 +355,7 @@ def every_pair(cells: Sequence[CellRow], pairs: Sequence[Pair]) -> list[Compared
     """The pairs in their order, then all others, the later cell of the plan minus the earlier."""
     at = {cell.cell: (cell.cell, cell.step) for cell in cells}
     asked = [Compared(new=at[p.new.cell], old=at[p.old.cell], pair=p) for p in pairs]
-    known = {frozenset((each.new, each.old)) for each in asked}
+    known = {frozenset((compared.new, compared.old)) for compared in asked}
     others = [
         Compared(new=at[new.cell], old=at[old.cell], pair=None)
         for old, new in combinations(cells, 2)

@@ -184,7 +184,7 @@ class Comparison:
     @property
     def agreeing(self) -> int:
         """Seeds whose own difference has the sign of the mean."""
-        return sum(one * self.difference > 0 for one in self.by_seed)
+        return sum(difference * self.difference > 0 for difference in self.by_seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -455,7 +455,7 @@ def _type(hint: Any) -> Any:
 def to_frame(row: type, rows: Iterable[Any]) -> pl.DataFrame:
     """Rows of one class as a frame."""
     values = attrgetter(*(field.name for field in fields(row)))  # astuple would copy each deeply
-    return pl.DataFrame([values(each) for each in rows], schema=schema(row), orient="row")
+    return pl.DataFrame([values(instance) for instance in rows], schema=schema(row), orient="row")
 
 
 def from_frame(row: type[Row], frame: pl.DataFrame) -> list[Row]:
