@@ -22,7 +22,7 @@ from dashboards import rendering
 from dashboards.mlflow_ui import check_port, in_url
 from dashboards.page import VIEWS, Address, Chart
 from dashboards.pages import BUILDERS
-from dashboards.queries.store import Store
+from dashboards.queries import Store
 
 HEADERS = {
     "Content-Security-Policy": f"{rendering.POLICY}; frame-ancestors 'none'",

@@ -56,7 +56,8 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
         for name, title in VIEWS.items()
     }
     others = [
-        (name_of(each), links.page(Address(run=each, view="sweep")), each == run) for each in runs
+        (name_of(other), links.page(Address(run=other, view="sweep")), other == run)
+        for other in runs
     ]
     return _document(
         f"{page.address.view}.html",

@@ -23,7 +23,7 @@ from fgrpo_bench.stages.plan import (
 from sweeps.points import check, expand, family
 
 if TYPE_CHECKING:
-    from fgrpo_bench.analysis.families import Family
+    from fgrpo_bench.analysis.question import Family
 
 
 @dataclass(frozen=True, kw_only=True)

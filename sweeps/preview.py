@@ -219,7 +219,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
 def family_words(answer: Mapping[str, Any]) -> list[str]:
     """The comparisons that are the question, a line each below their family's name and size, and
     what they detect."""
-    from fgrpo_bench.analysis.families import NOTHING_CORRECTED  # as in sweeps.points
+    from fgrpo_bench.analysis.question import NOTHING_CORRECTED  # as in sweeps.points
 
     size = counted(len(answer["comparisons"]), "comparison")
     power = [own["words"] for own in answer["power"]]

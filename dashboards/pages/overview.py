@@ -9,10 +9,9 @@ from polars.exceptions import PolarsError
 
 from dashboards import charts
 from dashboards.page import Address, Links
-from dashboards.pages.compare_rows import in_front
-from dashboards.queries.analysis import analysis_of, changed, is_analysed
-from dashboards.queries.progress import states_of
-from dashboards.queries.store import checked
+from dashboards.pages.compare import in_front
+from dashboards.pages.sweep import states_of
+from dashboards.queries import analysis_of, changed, checked, is_analysed
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.report.answer import answer
 from fgrpo_bench.results import load_results

@@ -7,9 +7,9 @@ from itertools import combinations
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import rule_in_words
-from fgrpo_bench.analysis.drift import THEN, Drift
-from fgrpo_bench.analysis.families import NOTHING_CORRECTED
-from fgrpo_bench.analysis.rows import CellRow, Estimate
+from fgrpo_bench.analysis.drift import THEN
+from fgrpo_bench.analysis.question import NOTHING_CORRECTED
+from fgrpo_bench.analysis.rows import CellRow, Drift, Estimate
 from fgrpo_bench.documents.numbers import percent
 from fgrpo_bench.documents.table import Value
 from fgrpo_bench.graders.choice import guessing_floor

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fgrpo_bench.analysis import LEVEL, REPLICATES, Analysis
-from fgrpo_bench.analysis.families import NOTHING_CORRECTED
+from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Estimate
 from fgrpo_bench.documents.blocks import Notes
 from fgrpo_bench.report.footnotes import NAMED, draws_made, engines, listed

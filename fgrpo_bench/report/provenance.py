@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.likelihood import stages
+from fgrpo_bench.analysis.other_scores import likelihood_stages
 from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import Results, SweepResults
@@ -110,7 +110,7 @@ def inputs(results: SweepResults) -> dict[str, Input]:
             if name.startswith(f"{prefix}/"):
                 own[point.train.folder / name] = point.train, True
     own |= {point.train.metrics: (point.train, False) for point in results.points}
-    own |= {stage.likelihoods: (stage, False) for _, _, stage in stages(results)}
+    own |= {stage.likelihoods: (stage, False) for _, _, stage in likelihood_stages(results)}
     records = (_input(results, path, *of) for path, of in own.items())
     return {each.name: each for each in records if each.path.exists() or each.recorded is not None}
 

@@ -11,9 +11,9 @@ from statistics import fmean
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.analyse import FRAMES
-from fgrpo_bench.analysis.likelihood import stages
-from fgrpo_bench.analysis.store import FACTS, VERSION, AnalysisRecord, digest_of, folder_of
+from fgrpo_bench.analysis.frames import FACTS, VERSION, AnalysisRecord, digest_of, folder_of
+from fgrpo_bench.analysis.other_scores import likelihood_stages
+from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.graders import get_grader, grader_version
@@ -145,7 +145,7 @@ def _unpaired(named: str, draws: pl.DataFrame, grades: pl.DataFrame) -> Iterator
 
 def wrong_likelihoods(sweep: SweepResults) -> Iterator[str]:
     """Mean rises of likelihoods that are not those of their answers."""
-    for point_id, step, stage in stages(sweep):
+    for point_id, step, stage in likelihood_stages(sweep):
         stored = read_marker_of(LikelihoodMarker, stage).delta_nll
         rises = read_table(stage.likelihoods, LIKELIHOODS)["delta_nll"].to_list()
         mean = fmean(rises) if rises else None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fgrpo_bench.analysis import Analysis, analyse
-from fgrpo_bench.analysis.families import asked
+from fgrpo_bench.analysis.question import asked
 from fgrpo_bench.report.build import FILES, draw, render
 from fgrpo_bench.report.differences import different_lines, first_of
 from fgrpo_bench.report.provenance import (

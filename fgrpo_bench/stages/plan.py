@@ -146,7 +146,7 @@ class DeclaredFamily(Record):
     comparisons: int
     """How many."""
     sha256: str
-    """Their digest (fgrpo_bench.analysis.families.Family.sha256)."""
+    """Their digest (fgrpo_bench.analysis.question.Family.sha256)."""
     trained: int
     """Training runs that had finished by then."""
 

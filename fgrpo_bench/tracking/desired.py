@@ -20,9 +20,8 @@ from urllib.parse import quote
 
 import polars as pl
 
-from fgrpo_bench.analysis import LEVEL, Analysis, store
-from fgrpo_bench.analysis.checkpoints import rule_in_words
-from fgrpo_bench.analysis.read import key_of
+from fgrpo_bench.analysis import LEVEL, Analysis, frames
+from fgrpo_bench.analysis.checkpoints import key_of, rule_in_words
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.blocks import Block, Line, Outline, Paragraph
 from fgrpo_bench.documents.markdown import escape_markdown, markdown_blocks
@@ -146,7 +145,7 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
     """
     source = Source(load_results(paths))
     runs = _with_cells(source, desired_points(source))
-    digest = digest_of(source.origin, source.rule, store.VERSION, store.digest_of(source.results))
+    digest = digest_of(source.origin, source.rule, frames.VERSION, frames.digest_of(source.results))
     report = _report_wanted(source, runs, digest)
     return ExperimentState(
         name=experiment_name(paths),

@@ -2,8 +2,8 @@
 
 A digest covers everything that a run is computed from, so that nothing is computed of a run whose
 digest MLflow holds already. A file that its stage's marker lists counts by the digest that stands
-there, any other one is read. The digest of an analysis (fgrpo_bench.analysis.store) is another: one
-of a whole sweep, which reads every table, so that whatever is damaged is noticed there.
+there, any other one is read. The digest of an analysis (fgrpo_bench.analysis.frames) is another:
+one of a whole sweep, which reads every table, so that whatever is damaged is noticed there.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from typing import Any
 
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed, cells_of
-from fgrpo_bench.analysis.bands import FirstLoss
-from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate
+from fgrpo_bench.analysis.checkpoints import LAST, At, key_of
+from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, FirstLoss
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.looks import looks

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fgrpo_bench import engines
-from fgrpo_bench.analysis import store
-from fgrpo_bench.analysis.analyse import FRAMES
+from fgrpo_bench.analysis import frames
+from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.report import provenance
 from fgrpo_bench.results import read_declared
 from fgrpo_bench.stages.attempts import attempts
@@ -51,7 +51,7 @@ RECORDS = ("sweep.json", "plan.json", f"{REPORT}/{provenance.NAME}")
 """Files that are compared by what they say."""
 WORKING = (
     *("logs", "state", "states", "shards", "judging.*", "damaged", "code", "slurm"),
-    *("owner.json", "progress.json", "submissions.jsonl", store.FACTS),
+    *("owner.json", "progress.json", "submissions.jsonl", frames.FACTS),
     *(engine.name for engine in engines.known()),
 )
 """Names of files and folders that stages and drivers work with, and of records that are read above;
@@ -152,9 +152,11 @@ def _analyses(paths: RunPaths) -> tuple[list[RecordedFile], list[Damage]]:
     """The frames of every stored analysis, and faults of their records. One without its record was
     being written, and is made anew by whoever reads it."""
     known, faults = [], []
-    for at in sorted([*paths.analysis.glob(store.FACTS), *paths.analysis.glob(f"*/{store.FACTS}")]):
+    for at in sorted(
+        [*paths.analysis.glob(frames.FACTS), *paths.analysis.glob(f"*/{frames.FACTS}")]
+    ):
         record, folder = (each.relative_to(paths.folder).as_posix() for each in (at, at.parent))
-        stored = readable_record(at, store.AnalysisRecord)
+        stored = readable_record(at, frames.AnalysisRecord)
         if stored is None or is_altered(stored.as_json()):
             fault = "cannot be read" if stored is None else "was changed after it was written"
             faults.append(Damage(of=ANALYSIS, name=record, fault=fault))

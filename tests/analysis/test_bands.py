@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.bands import bands
-from fgrpo_bench.analysis.comparisons import Compared
-from fgrpo_bench.analysis.resamples import Resamples
+from fgrpo_bench.analysis.comparisons import Resamples, bands
+from fgrpo_bench.analysis.question import Compared
 from fgrpo_bench.stats.bands import grid, largest, reach
 from fgrpo_bench.stats.bootstrap import bootstrap_means
 from fgrpo_bench.stats.intervals import conclude, room_of_difference

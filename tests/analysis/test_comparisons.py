@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.checkpoints import read_scores
 from fgrpo_bench.analysis.comparisons import p_of_draws
-from fgrpo_bench.analysis.pairs import group_sizes, pairs_of
-from fgrpo_bench.analysis.read import read_scores
+from fgrpo_bench.analysis.question import group_sizes, pairs_of
 from fgrpo_bench.analysis.rows import make_cell
 from fgrpo_bench.specs.cell import COLUMNS, from_columns
 from fgrpo_bench.stats.intervals import DIFFERENCES, estimate

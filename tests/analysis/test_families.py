@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse, analysed
-from fgrpo_bench.analysis.families import KINDS, NONE_DECLARED, NOTHING_CORRECTED
+from fgrpo_bench.analysis.question import KINDS, NONE_DECLARED, NOTHING_CORRECTED
 from fgrpo_bench.report.footnotes import family_note
 from fgrpo_bench.report.narrative import counted, legend
 from fgrpo_bench.report.notes import notes

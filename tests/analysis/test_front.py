@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fgrpo_bench.analysis import OPEN, ROBUST, SUGGESTIVE, analyse
-from fgrpo_bench.analysis.front import fronts
+from fgrpo_bench.analysis.comparisons import fronts
 from fgrpo_bench.analysis.rows import Comparison
 from tests.support.report import small_sweep
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.published import published_delta_nll
+from fgrpo_bench.published import published_delta_nll
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs import Cell
 from tests.support.report import scored

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.store import digest_of
+from fgrpo_bench.analysis.frames import digest_of
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.content import content
 from fgrpo_bench.report.optional_tables import grader_tables

@@ -10,13 +10,17 @@ import polars as pl
 import pytest
 
 from dashboards.app import ServerLinks
-from dashboards.pages import BUILDERS
-from dashboards.queries import audit, progress, training
-from dashboards.queries.analysis import SORTED, analysis_of, fates_of
-from dashboards.queries.draws import answers, draws, is_gated
-from dashboards.queries.memo import remembered, stamp
-from dashboards.queries.problems import problem_text, words_of
-from dashboards.queries.store import Store, checkpoints_of
+from dashboards.pages import BUILDERS, audit, sweep
+from dashboards.pages.draws import answers, draws, is_gated, problem_text, words_of
+from dashboards.queries import (
+    SORTED,
+    Store,
+    analysis_of,
+    checkpoints_of,
+    fates_of,
+    remembered,
+    stamp,
+)
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import TaskSpec, from_dict
@@ -126,7 +130,7 @@ def test_an_audit_counts_unscored_truncated_and_disagreeing_draws(tmp_path):
 
 def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
     results = sweep_with_draws(tmp_path)
-    done = progress.progress(results)
+    done = sweep.progress(results)
     assert done.states["done"] == sum(done.states.values()) > 10
     assert done.projected == done.spent
     assert not done.running
@@ -135,11 +139,11 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
     failed.evaluate.done.unlink()
     write_text(failed.train.log(1), "first\n" * 99 + "\nMemoryError: no room\n")
     note(failed.train, exit_code=1, outcome="failed", wall_seconds=1.0)
-    found = progress.progress(load_results(results.paths))
+    found = sweep.progress(load_results(results.paths))
     assert found.states["failed"] == 1
     ((_, lines),) = found.failures
     assert lines[-1] == "MemoryError: no room"
-    assert len(lines) == progress.LAST_LINES
+    assert len(lines) == sweep.LAST_LINES
     assert found.projected is not None
     assert found.projected.cpu == pytest.approx(done.spent.cpu)
     assert found.spent.cpu < done.spent.cpu
@@ -148,7 +152,7 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
 @pytest.mark.parametrize("engine", ["embedded", "openrlhf"])
 def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
     results = sweep_with_draws(tmp_path)
-    whole = {name: training.steps(results, name) for name in NUMBERS}
+    whole = {name: sweep.steps_by_cell(results, name) for name in NUMBERS}
     first, second = (checkpoints_of(results)[f"grpo-n8-g1-s{seed}"] for seed in (11, 12))
     before = second.metrics()
     run = Training(first, engine)
@@ -157,12 +161,14 @@ def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
     run.train(7)
     run.tear()
     for name, table in whole.items():
-        found = training.steps(results, name).filter(cell="grpo-n8-g1")
+        found = sweep.steps_by_cell(results, name).filter(cell="grpo-n8-g1")
         assert found["seeds"].to_list() == [2] * 7 + [1] * 13
         assert found.head(7).equals(table.filter(cell="grpo-n8-g1").head(7)), name
-    speed = training.steps(results, TOKENS_PER_SECOND).filter(cell="grpo-n8-g1")[TOKENS_PER_SECOND]
+    speed = sweep.steps_by_cell(results, TOKENS_PER_SECOND).filter(cell="grpo-n8-g1")[
+        TOKENS_PER_SECOND
+    ]
     assert speed[10] == pytest.approx(2048 / before["seconds"][10])
-    told = progress.progress(results)
+    told = sweep.progress(results)
     assert told.training[first.point_id].numbers == step_numbers(run.rows)
     gpu_seconds = 8 * sum(row["seconds"] for row in run.rows)
     assert told.costs[first.point_id].gpu == pytest.approx(gpu_seconds)
@@ -179,12 +185,12 @@ def test_a_page_reads_every_table_of_metrics_once(tmp_path):
 
 def test_a_long_run_has_a_point_for_several_steps(tmp_path):
     results = sweep_with_draws(tmp_path)
-    long = metrics(2 * training.LONGEST + 2, seed=3)
+    long = metrics(2 * sweep.MOST_PLACES + 2, seed=3)
     for point in results.points:
         if point.cell is not None:
             write_table(point.train.metrics, long, METRICS)
-    found = training.steps(results, "reward").filter(cell="grpo-n8-g1")
-    assert len(found) == 28 <= training.LONGEST
+    found = sweep.steps_by_cell(results, "reward").filter(cell="grpo-n8-g1")
+    assert len(found) == 28 <= sweep.MOST_PLACES
     assert (found["steps"][0], found["step"][0], found["steps"][-1]) == (3, 3, 1)
     assert found["reward"][1] == pytest.approx(long["reward"][3:6].mean())
 

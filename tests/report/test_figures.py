@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.bands import FirstLoss
-from fgrpo_bench.analysis.rows import CellRow, to_frame
+from fgrpo_bench.analysis.rows import CellRow, FirstLoss, to_frame
 from fgrpo_bench.documents.style import RC, in_math
 from fgrpo_bench.report.figures import pictures
 from fgrpo_bench.report.figures.curves import by_axis, curves, varied_axis

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench.analysis.analyse import FRAMES
+from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
 from fgrpo_bench.stages.files import read_json, write_json

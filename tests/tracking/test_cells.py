@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analysed
-from fgrpo_bench.analysis.bands import FirstLoss
-from fgrpo_bench.analysis.rows import to_frame
+from fgrpo_bench.analysis.rows import FirstLoss, to_frame
 from fgrpo_bench.documents.markdown import markdown_blocks
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import write_report

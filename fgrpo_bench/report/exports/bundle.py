@@ -20,8 +20,8 @@ from typing import IO
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.likelihood import stages as likelihood_stages
-from fgrpo_bench.analysis.store import folder_of
+from fgrpo_bench.analysis.frames import folder_of
+from fgrpo_bench.analysis.other_scores import likelihood_stages as likelihood_stages
 from fgrpo_bench.commandline import Parser
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.provenance import evaluated, graded

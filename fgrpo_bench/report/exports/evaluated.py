@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.analysis.of_checkpoint import CheckpointEstimate, checkpoint_estimates
+from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, checkpoint_estimates
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.kinds.evaluate import EvaluationMarker

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.bands import Band, FirstLoss
+from fgrpo_bench.analysis.rows import Band, FirstLoss
 from fgrpo_bench.documents.style import PAGE, SIZE, SMALL, in_math
 from fgrpo_bench.report.looks import looks
 
