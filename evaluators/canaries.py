@@ -25,6 +25,7 @@ from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import BenchmarkPaths
 
 N_PROMPTS = 3
+"""Problems of a benchmark that canaries are drawn for, its first ones."""
 RESPONSE_TOKENS = 16
 """Most tokens of a canary's response."""
 TEXT_TOKENS = 32
