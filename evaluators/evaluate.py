@@ -94,6 +94,7 @@ def evaluate(
             ]
             pace, session = Pace(), Session(paths, manifest, problems, engine)
 
+            # defaults bind what belongs to this benchmark; a closure would see the next one's
             def on_draws(
                 done: int,
                 of: int,
