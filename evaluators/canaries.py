@@ -74,10 +74,10 @@ def observe(
 def _responses(draw: Sampler, requests: Sequence[SampleRequest]) -> list[str]:
     """The first draw of every problem, with what ended it, in the order of the problems."""
     by_problem = {
-        made.problem_id: f"{made.response} {made.n_tokens} {made.end_token}"
+        sample.problem_id: f"{sample.response} {sample.n_tokens} {sample.end_token}"
         for part in draw(requests)
-        for made in part
-        if made.draw == 0
+        for sample in part
+        if sample.draw == 0
     }
     return [by_problem[request.problem.problem_id] for request in requests if request.draw == 0]
 

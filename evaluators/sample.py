@@ -163,18 +163,18 @@ def complete_draws(
         shared.n_fetched = len(others)
         have = pl.concat([have, others])
         missing = _missing(problems, seeds, have, stopping, grading)
-    made: list[Draw] = []
+    new_draws: list[Draw] = []
     if len(missing):
         with Shard(paths) as shard:
             for draws in sampler()(missing):
                 shard.append(draws)  # before they are reported, so that a stop there loses none
-                made += draws
-                on_draws(len(have) + len(made), len(have) + len(missing), draws)
+                new_draws += draws
+                on_draws(len(have) + len(new_draws), len(have) + len(missing), draws)
                 if isinstance(missing, DrawScheduler):
                     missing.count_drawn(draws)
-    if len(made) < len(missing):
-        raise RuntimeError(f"the sampler made {len(made)} of {len(missing)} draws and ended")
-    table = pl.concat([have, pl.DataFrame(made, schema=DRAWS, orient="row")])
+    if len(new_draws) < len(missing):
+        raise RuntimeError(f"the sampler made {len(new_draws)} of {len(missing)} draws and ended")
+    table = pl.concat([have, pl.DataFrame(new_draws, schema=DRAWS, orient="row")])
     table = table.sort("problem_id", "draw")
     write_table(paths.draws, table, DRAWS)
     # shards go after the table is there: a kill between the two leaves draws twice, never nowhere
@@ -182,7 +182,7 @@ def complete_draws(
         print(f"kept as {quarantine(paths.shards, paths.damaged)}", flush=True)
     elif paths.shards.exists():
         shutil.rmtree(paths.shards)
-    return table, len(made)
+    return table, len(new_draws)
 
 
 def _missing(

@@ -140,9 +140,9 @@ class SharedDraws:
         """Wall time that the draws from here took where they were made; None where nobody recorded
         it."""
         recorded = [
-            (made.draws, made.draw_seconds)
-            for made in self._makers
-            if made.draw_seconds is not None
+            (maker.draws, maker.draw_seconds)
+            for maker in self._makers
+            if maker.draw_seconds is not None
         ]
         if not recorded:
             return None
