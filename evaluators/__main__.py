@@ -1,8 +1,8 @@
 """The command of the evaluators: `python -m evaluators <command> ...`.
 
 In: words of a command line. Out: an exit code. The first half says what each command takes, the
-second what it does; what is raised there, `main` prints. Imports wait for their command, so that
-`--help` is quick.
+second what it does; what is raised there, `main` prints. What computes is imported within
+functions, so that a missing package is named by `entered` and not by a traceback.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ COMPARED = 2_000
 """Most draws that are judged by plain math-verify too."""
 BOXED = ("math", "math-tolerance")
 """Graders that look for a box."""
-Row = dict[str, str | int]
+TaskRow = dict[str, str | int]
 """task, problems, draws, correct and unscored draws."""
 
 
@@ -69,7 +69,7 @@ class Audit:
     distinct_answers: int
     """Different extracted answers, summed over the problems."""
     findings: tuple[Finding, ...]
-    tasks: tuple[Row, ...]
+    tasks: tuple[TaskRow, ...]
     """Counts by task; empty for a benchmark without tasks."""
     levels: dict[str, float]
     """IFEval's four scores; empty for other graders."""
@@ -175,7 +175,9 @@ def _example(row: dict[str, Any], gated: bool) -> str:
     return f"{place}{judged}; it ends: {end}"
 
 
-def by_task(benchmark: BenchmarkSpec, golds: Mapping[str, str], grades: pl.DataFrame) -> list[Row]:
+def by_task(
+    benchmark: BenchmarkSpec, golds: Mapping[str, str], grades: pl.DataFrame
+) -> list[TaskRow]:
     """Counts by task, in the order of their names; empty for a benchmark without tasks.
 
     golds: by problem_id, JSON with the task's name. grades: tables.GRADES.
@@ -199,7 +201,7 @@ def by_task(benchmark: BenchmarkSpec, golds: Mapping[str, str], grades: pl.DataF
     )
 
 
-def task_table(name: str, rows: list[Row]) -> Table:
+def task_table(name: str, rows: list[TaskRow]) -> Table:
     """The counts as shares of the draws."""
     return Table(
         title=f"{name}, task by task: share of the draws",

@@ -25,6 +25,7 @@ from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import BenchmarkPaths
 
 N_PROMPTS = 3
+"""Problems of a benchmark that canaries are drawn for, its first ones."""
 RESPONSE_TOKENS = 16
 """Most tokens of a canary's response."""
 TEXT_TOKENS = 32
@@ -73,10 +74,10 @@ def observe(
 def _responses(draw: Sampler, requests: Sequence[SampleRequest]) -> list[str]:
     """The first draw of every problem, with what ended it, in the order of the problems."""
     by_problem = {
-        made.problem_id: f"{made.response} {made.n_tokens} {made.end_token}"
+        sample.problem_id: f"{sample.response} {sample.n_tokens} {sample.end_token}"
         for part in draw(requests)
-        for made in part
-        if made.draw == 0
+        for sample in part
+        if sample.draw == 0
     }
     return [by_problem[request.problem.problem_id] for request in requests if request.draw == 0]
 

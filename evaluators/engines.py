@@ -53,6 +53,7 @@ def start_engines(
     GPUs.
     """
     devices = shares(os.environ.get("CUDA_VISIBLE_DEVICES"), engines, gpus_each)
+    # no daemons: vLLM starts processes of its own, which a daemon may not
     started = [spawn(serve, make, gpus, daemon=False) for gpus in devices]
     sampler = _Engines(started, at_once, check)
     facts = [_receive(line, process)[1] for line, process in sampler.started]
@@ -107,6 +108,7 @@ class _Engines:
     ) -> None:
         self.started = started
         self._at_once, self._check = at_once, check
+        # the first ends them with the last reference, so that what comes next has the GPUs
         weakref.finalize(self, _end, started).atexit = False
         atexit.register(_end, started)  # runs before multiprocessing waits for its processes
 

@@ -62,7 +62,7 @@ def evaluate(
     def engine() -> Engine:
         started = make_engine(asked)
         facts.update(started.facts)
-        if run.stopping:
+        if run.stopping:  # an engine takes minutes to start, and nothing else looks meanwhile
             raise Stopped("the engine was only being started; what was drawn before is saved")
         return started
 
@@ -76,6 +76,7 @@ def evaluate(
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, asked.settings["task"], spec.data_folder(name))
+        # in the order of making: draws whose origin nobody knows go first, then what rests on them
         clear_draws(paths, run.recorded)
         clear_tables(paths)
         manifest = check_manifest(paths, problems, asked.sha256, spec.mark(name))
@@ -94,6 +95,7 @@ def evaluate(
             ]
             pace, session = Pace(), Session(paths, manifest, problems, engine)
 
+            # defaults bind what belongs to this benchmark; a closure would see the next one's
             def on_draws(
                 done: int,
                 of: int,
@@ -129,15 +131,15 @@ def evaluate(
                     grading=layers[0] if stopping else None,
                     shared=shared,
                 )
-                session.end()
+                session.end()  # its canaries go into what is published
                 manifest = shared.publish(
                     paths.draws, draws, session.manifest, session.draw_seconds
                 )
             if shared.is_open:
                 write_json(paths.manifest, manifest.as_json())
-            if shared.n_taken:
-                adopted[name] = shared.n_taken
-                if (seconds := shared.taken_seconds) is not None:
+            if shared.n_fetched:
+                adopted[name] = shared.n_fetched
+                if (seconds := shared.fetched_seconds) is not None:
                     adopted_seconds[name] = round(seconds, 3)
             for layer in layers:
                 layer.finish(draws)

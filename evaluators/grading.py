@@ -62,7 +62,10 @@ class Tally:
 
 
 def grade_workers() -> int:
-    """Processes that grade beside an engine: a quarter of the processors, one to four."""
+    """Processes that grade beside an engine: a quarter of the processors, one to four.
+
+    The engine needs most of them, and sampling never waits for a grader.
+    """
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     return min(max(processors // 4, 1), 4)
 
@@ -149,7 +152,7 @@ class Grading:
         table = draws.select("problem_id", "draw").with_columns(
             **text, grader_version=pl.lit(self.version)
         )
-        if self._stored != len(table):
+        if self._stored != len(table):  # else the file has these grades, and keeps its digest
             write_table(self._paths.grades(self.version), table, GRADES)
         shutil.rmtree(self._own, ignore_errors=True)
         return table
@@ -300,6 +303,7 @@ class GradeWorkers:
         """Hand a response to problem `row` over; False where too many wait and `wait` is not
         set."""
         target = self._problems[row].target.encode("utf-8", "replace")
+        # by the gold, so that one process judges all questions about it; hash() differs by process
         lane = self._lanes[zlib.crc32(target) % len(self._lanes)]
         return lane.offer((ticket, row, grader, response), wait=wait)
 

@@ -149,15 +149,15 @@ def check_numbers(
 
 MOST_DRAWS = 10_000_000
 """Of a problem, and of what else is counted in a line."""
-Row = tuple[int, dict[str, Any]]
+NumberedRow = tuple[int, dict[str, Any]]
 """A line's number in its file, from 1, and its object."""
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[NumberedRow]:
     """One JSON object a line; empty lines are passed over."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file: give a JSON Lines file of responses")
-    rows: list[Row] = []
+    rows: list[NumberedRow] = []
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -177,7 +177,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def responses(
-    path: Path, rows: Sequence[Row], problems: Sequence[Problem]
+    path: Path, rows: Sequence[NumberedRow], problems: Sequence[Problem]
 ) -> Iterator[tuple[Any, ...]]:
     """Rows of tables.DRAWS, in the order of the file."""
     ids = {problem.problem_id for problem in problems}

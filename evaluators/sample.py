@@ -35,7 +35,8 @@ from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import DRAWS, read_table, write_table
 
 SYNC_SECONDS = 1.0
-"""A draw is handed to the operating system at once, and forced to the disk so often."""
+"""A draw is handed to the operating system at once, and forced to the disk so often: a killed
+process loses no draw that was made, a machine that goes down those of one second."""
 
 
 LINE_TYPES = tuple([str, int, int, str, int, str, end] for end in (int, type(None)))
@@ -47,6 +48,7 @@ class Shard:
     has its own."""
 
     def __init__(self, paths: BenchmarkPaths) -> None:
+        # never an old one: a line that a kill cut short would run into the first new one
         self.path = paths.shard(len(list(paths.shards.glob("*.jsonl"))))
         self._synced, self._dirty = time.monotonic(), False
 
@@ -72,7 +74,7 @@ def read_shards(paths: BenchmarkPaths, seeds: Seeds) -> tuple[pl.DataFrame, dict
     refused: dict[Path, list[int]] = {}
     for shard in sorted(paths.shards.glob("*.jsonl")):
         lines = list(numbered_lines(shard))
-        if lines and lines[-1][1] is None:
+        if lines and lines[-1][1] is None:  # cut short by a crash, and no sign of damage
             lines.pop()
         for number, line in lines:
             if _is_wanted(line, seeds):
@@ -158,28 +160,29 @@ def complete_draws(
         else:
             assert grading is not None  # its judgements stop a problem
             others = asked_for(stopping, pool, have, grading)
-        shared.n_taken = len(others)
+        shared.n_fetched = len(others)
         have = pl.concat([have, others])
         missing = _missing(problems, seeds, have, stopping, grading)
-    made: list[Draw] = []
+    new_draws: list[Draw] = []
     if len(missing):
         with Shard(paths) as shard:
             for draws in sampler()(missing):
-                shard.append(draws)
-                made += draws
-                on_draws(len(have) + len(made), len(have) + len(missing), draws)
+                shard.append(draws)  # before they are reported, so that a stop there loses none
+                new_draws += draws
+                on_draws(len(have) + len(new_draws), len(have) + len(missing), draws)
                 if isinstance(missing, DrawScheduler):
                     missing.count_drawn(draws)
-    if len(made) < len(missing):
-        raise RuntimeError(f"the sampler made {len(made)} of {len(missing)} draws and ended")
-    table = pl.concat([have, pl.DataFrame(made, schema=DRAWS, orient="row")])
+    if len(new_draws) < len(missing):
+        raise RuntimeError(f"the sampler made {len(new_draws)} of {len(missing)} draws and ended")
+    table = pl.concat([have, pl.DataFrame(new_draws, schema=DRAWS, orient="row")])
     table = table.sort("problem_id", "draw")
     write_table(paths.draws, table, DRAWS)
+    # shards go after the table is there: a kill between the two leaves draws twice, never nowhere
     if refused:
         print(f"kept as {quarantine(paths.shards, paths.damaged)}", flush=True)
     elif paths.shards.exists():
         shutil.rmtree(paths.shards)
-    return table, len(made)
+    return table, len(new_draws)
 
 
 def _missing(

@@ -73,7 +73,7 @@ class SharedDraws:
         stopped: Callable[[], bool],
     ) -> None:
         self.digest = fingerprint(made_of)
-        self.n_taken = 0
+        self.n_fetched = 0
         """Draws that the evaluation has from here and did not make."""
         self.is_open = False
         """Whether the entry was locked, and the draws can be given back."""
@@ -112,6 +112,7 @@ class SharedDraws:
         if self._paths is None:
             return self._draws
         what = f"the same draws ({self._paths.folder})"
+        # held until the draws are published: who waits here finds them there and makes none again
         try:
             self._stack.enter_context(
                 locked(self._paths.lock, wait=True, what=what, waiting=self._check_stopping)
@@ -135,18 +136,18 @@ class SharedDraws:
         return self._draws
 
     @property
-    def taken_seconds(self) -> float | None:
+    def fetched_seconds(self) -> float | None:
         """Wall time that the draws from here took where they were made; None where nobody recorded
         it."""
         recorded = [
-            (made.draws, made.draw_seconds)
-            for made in self._makers
-            if made.draw_seconds is not None
+            (maker.draws, maker.draw_seconds)
+            for maker in self._makers
+            if maker.draw_seconds is not None
         ]
         if not recorded:
             return None
         seconds = sum(draws * draw_seconds for draws, draw_seconds in recorded)
-        return float(self.n_taken * seconds / sum(draws for draws, _ in recorded))
+        return float(self.n_fetched * seconds / sum(draws for draws, _ in recorded))
 
     @property
     def _makers(self) -> tuple[MadeBy, ...]:
@@ -173,14 +174,14 @@ class SharedDraws:
         before = manifest.shared or SharedOrigin(digest=self.digest, adopted=0, made_by=())
         shared = SharedOrigin(
             digest=self.digest,
-            adopted=min(before.adopted + self.n_taken, len(table)),
+            adopted=min(before.adopted + self.n_fetched, len(table)),
             made_by=before.made_by,
         )
         described = replace(manifest, shared=shared)
-        if self.n_taken:
+        if self.n_fetched:
             makers = tuple(dict.fromkeys(maker.stage for maker in others))
             print(
-                f"{path.parent.name}: {self.n_taken:,} of {len(table):,} draws were made by "
+                f"{path.parent.name}: {self.n_fetched:,} of {len(table):,} draws were made by "
                 f"{', '.join(makers)} ({self._paths.folder})",
                 flush=True,
             )
@@ -248,6 +249,8 @@ class SharedDraws:
             sha256=sha256,
             made_by=made_by,
         )
+        # the facts name a file by its digest and come after it, and what they named before goes
+        # last: a kill at any line leaves facts and their file
         write_json(paths.facts, sealed(facts.as_json()))
         for file in paths.folder.glob("*.parquet"):
             if file != paths.draws(sha256):

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 ROWS = {"cpu": 64, "cuda": 256}
 """Draws made together."""
 KEEP = 0.5
-"""Share of the rows of a batch at work below which the others leave it."""
+"""Share of the rows of a batch at work below which the others leave it: leaving copies the cache,
+so it must pay for itself."""
 
 
 def transformers(asked: SamplingTarget) -> Engine:
@@ -196,10 +197,11 @@ def chosen(logits: Tensor, numbers: Tensor, *, temperature: float) -> Tensor:
     """
     import torch
 
+    # in float64: sums over a whole vocabulary in float32 would depend on their order
     summed = torch.softmax(logits.double() / temperature, dim=-1).cumsum(-1)
     level = (numbers * summed[:, -1]).unsqueeze(1)
     places = torch.searchsorted(summed, level, right=True)[:, 0]
-    return places.clamp(max=logits.shape[-1] - 1)
+    return places.clamp(max=logits.shape[-1] - 1)  # a number of almost 1 is rounded up to the sum
 
 
 def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:

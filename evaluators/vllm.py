@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from vllm import LLM
 
 CPU_ENVIRONMENT = {
-    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine runs in this process
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
     "TORCHDYNAMO_DISABLE": "1",  # it compiles the ranks of log-probabilities, which fails here
@@ -183,6 +183,7 @@ def run(
                 flying[str(number)] = request
             if not flying:
                 return
+            # vLLM appends a random part to an id (vllm/v1/engine/input_processor.py)
             finished = [
                 drawn_from(flying.pop(output.request_id.split("-")[0]), output.outputs[0])
                 for output in core.step()
@@ -191,7 +192,7 @@ def run(
             if finished:
                 yield finished
     finally:
-        if flying:
+        if flying:  # else the engine goes on with them beside the canaries or the next benchmark
             core.abort_request(list(flying))
 
 

@@ -436,6 +436,7 @@ def _multiples(gold: Any, answer: Any) -> bool:
 # prediction); its other mode (SLL) never does, and gives the same tree or a syntax error
 # (antlr4.atn.PredictionMode.SLL says so), so it goes first and the full one only after an error.
 # And SymPy imports all of itself anew to read a number, so each number is read once.
+# https://github.com/huggingface/latex2sympy2_extended
 
 LONGEST_NUMBER = 30
 """Characters of a number that is remembered."""

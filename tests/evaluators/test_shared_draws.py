@@ -76,7 +76,7 @@ class Evaluations:
     """Evaluations of one model in sweeps of one run root."""
 
     def __init__(self, root):
-        self.root, self.said, self.taken_seconds = root, None, None
+        self.root, self.said, self.fetched_seconds = root, None, None
 
     def run(
         self,
@@ -116,7 +116,7 @@ class Evaluations:
             )
             manifest = made_with if made else NOTHING
             self.said = shared.publish(paths.draws, table, manifest, draw_seconds)
-            self.taken_seconds = shared.taken_seconds
+            self.fetched_seconds = shared.fetched_seconds
         assert made == model.made
         return table, made
 
@@ -158,11 +158,11 @@ def test_a_second_evaluation_makes_none_and_has_the_same_file(evaluations, capsy
 
 def test_what_draws_took_is_told_to_whoever_takes_them(evaluations):
     evaluations.run("unmeasured", 1)
-    assert evaluations.run("first", 2)[1] == 3 and evaluations.taken_seconds is None
+    assert evaluations.run("first", 2)[1] == 3 and evaluations.fetched_seconds is None
     evaluations.run("measured", 4, draw_seconds=0.5)
     evaluations.run("more", 8, draw_seconds=2.0)
     evaluations.run("all")
-    assert evaluations.taken_seconds == 24 * (6 * 0.5 + 12 * 2.0) / 18
+    assert evaluations.fetched_seconds == 24 * (6 * 0.5 + 12 * 2.0) / 18
 
 
 def test_deleting_an_evaluation_or_the_entry_takes_no_draws_of_another(evaluations):
