@@ -22,8 +22,8 @@ from fgrpo_bench.analysis.rows import Comparison, to_frame
 from fgrpo_bench.documents.numbers import difference, p_value, points, with_interval
 from fgrpo_bench.documents.table import NONE
 from fgrpo_bench.report.answer import answer
+from fgrpo_bench.report.cell_styles import CellStyle
 from fgrpo_bench.report.footnotes import redeclared
-from fgrpo_bench.report.looks import Look
 from fgrpo_bench.report.optional_tables import FRONT
 from fgrpo_bench.results import Results
 
@@ -257,25 +257,25 @@ class CompareCharts:
         """picked: the cells that are shown; empty is all. pair: the two that have intervals; None
         is none."""
         self.analysis, self.column, self.pair = analysis, column, pair
-        self.cells, self.looks = analysis.by_cell, charts.look_of(analysis.by_cell)
+        self.cells, self.styles = analysis.by_cell, charts.styles_of(analysis.by_cell)
         self.front = () if pair is None else (pair.new, pair.old)
         self._picked: dict[str, Any] = {"cell": picked} if picked else {}
 
-    def _by_cell(self, data: pl.DataFrame) -> Iterator[tuple[str, Look, pl.DataFrame]]:
+    def _by_cell(self, data: pl.DataFrame) -> Iterator[tuple[str, CellStyle, pl.DataFrame]]:
         """By cell, the two in front last, so that they are drawn over the others."""
         rows_by_cell = {
             str(name): rows for (name,), rows in data.group_by("cell", maintain_order=True)
         }
         for name in sorted(rows_by_cell, key=lambda name: name in self.front):
-            yield name, self.looks[name], rows_by_cell[name]
+            yield name, self.styles[name], rows_by_cell[name]
 
-    def _style(self, name: str, look: Look) -> dict[str, Any]:
+    def _line_style(self, name: str, style: CellStyle) -> dict[str, Any]:
         """A cell's line: the two in front stronger than the others."""
         width = 3 if name in self.front else 1.6
-        dash = charts.DASHES.get(look.linestyle, "solid")
+        dash = charts.DASHES.get(style.linestyle, "solid")
         return {
-            "line": {"color": look.color, "dash": dash, "width": width},
-            "marker": charts.marker(look) | {"size": 8 if name in self.front else 5},
+            "line": {"color": style.color, "dash": dash, "width": width},
+            "marker": charts.marker(style) | {"size": 8 if name in self.front else 5},
         }
 
     def curves(self) -> Chart:
@@ -285,17 +285,17 @@ class CompareCharts:
             column=self.column, is_chosen=True, **self._picked,
         )  # fmt: skip
         traces: list[dict[str, Any]] = []
-        for name, look, rows in self._by_cell(data):
+        for name, style, rows in self._by_cell(data):
             label, ks, (mean, low, high) = (
                 self.cells[name].label,
                 rows["k"].to_list(),
                 percent_with_ends(rows),
             )
             if name in self.front and None not in low:
-                traces.append(charts.band(ks, low, high, look=look, group=label))
+                traces.append(charts.band(ks, low, high, style=style, group=label))
             words = [f"{charts.label(label)}<br>pass@{k}: {value}" for k, value in _words(rows)]
-            style = self._style(name, look) | charts.hover(words)
-            traces.append(charts.line(ks, mean, name=label, look=look, **style))
+            line = self._line_style(name, style) | charts.hover(words)
+            traces.append(charts.line(ks, mean, name=label, style=style, **line))
         return Chart(
             name="curves",
             title="pass@k over k",
@@ -323,7 +323,7 @@ class CompareCharts:
         rows = self.analysis.front.filter(column=self.column, is_on_front=False)
         dominated = set(rows["cell"])
         traces = []
-        for name, look, cell_rows in self._by_cell(data):
+        for name, style, cell_rows in self._by_cell(data):
             rows_at = [cell_rows.filter(k=end) for end in (first, k)]
             if not all(len(at_k) for at_k in rows_at):
                 continue
@@ -332,10 +332,10 @@ class CompareCharts:
             words = [f"pass@{k}: {value}" for at_k in rows_at for k, value in _words(at_k)]
             traces.append(
                 charts.line(
-                    x, y, name=label, look=look, mode="markers",
-                    error_x=charts.error(x, *across, color=look.color) | bars,
-                    error_y=charts.error(y, *up, color=look.color) | bars,
-                    marker=charts.marker(look, hollow=name in dominated) | {"size": 9},
+                    x, y, name=label, style=style, mode="markers",
+                    error_x=charts.error(x, *across, color=style.color) | bars,
+                    error_y=charts.error(y, *up, color=style.color) | bars,
+                    marker=charts.marker(style, hollow=name in dominated) | {"size": 9},
                     **charts.hover(["<br>".join([charts.label(label), *words])]),
                 )
             )  # fmt: skip
@@ -367,7 +367,7 @@ class CompareCharts:
         )  # fmt: skip
         if data.is_empty():
             return ()
-        ks, look = data["k"].to_list(), self.looks[new]
+        ks, style = data["k"].to_list(), self.styles[new]
         mean, low, high = percent_with_ends(data, "difference")
         label = f"{self.cells[new].label} against {self.cells[old].label}"
         loss = self.analysis.first_loss_of(self.column, new, old)
@@ -379,9 +379,9 @@ class CompareCharts:
         ]
         figure = charts.figure(
             [
-                charts.band(ks, low, high, look=look, group=new),
+                charts.band(ks, low, high, style=style, group=new),
                 charts.line(
-                    ks, mean, name=label, look=look, mode="lines", showlegend=False,
+                    ks, mean, name=label, style=style, mode="lines", showlegend=False,
                     **charts.hover(words),
                 ),
             ],
@@ -428,14 +428,14 @@ class CompareCharts:
             return ()
         data, call = self._cost(k, cost)
         traces = []
-        for name, look, rows in self._by_cell(data):
+        for name, style, rows in self._by_cell(data):
             mean, low, high = percent_with_ends(rows)
-            ends = charts.error(mean, low, high, color=look.color)
+            ends = charts.error(mean, low, high, color=style.color)
             label = self.cells[name].label
             words = [f"{charts.label(label)}<br>pass@{k}: {value}" for k, value in _words(rows)]
             traces.append(
                 charts.line(
-                    rows[cost].to_list(), mean, name=label, look=look,
+                    rows[cost].to_list(), mean, name=label, style=style,
                     error_y=ends | {"visible": name in self.front}, **charts.hover(words),
                 )
             )  # fmt: skip
@@ -476,7 +476,7 @@ def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against:
     data, call = _data(analysis, column, rows, against)
     drawn = telling(rows)
     mean, low, high = percent_with_ends(to_frame(Comparison, drawn), "difference")
-    looks, places = charts.look_of(analysis.by_cell), list(range(len(drawn)))
+    styles, places = charts.styles_of(analysis.by_cell), list(range(len(drawn)))
     olds, ks = list(dict.fromkeys(row.old for row in drawn)), {row.k for row in drawn}
     names = [_name(analysis, row, with_k=len(ks) > 1) for row in drawn]
     against_old = [_against(analysis, row) if len(olds) > 1 else "" for row in drawn]
@@ -496,7 +496,7 @@ def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against:
         "mode": "markers",
         "x": mean,
         "y": places,
-        "marker": {"color": [looks[row.new].color for row in drawn], "size": 10},
+        "marker": {"color": [styles[row.new].color for row in drawn], "size": 10},
         "error_x": charts.error(mean, low, high),
         "showlegend": False,
         **charts.hover(

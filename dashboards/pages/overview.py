@@ -91,7 +91,7 @@ def _curve_words(analysis: Analysis, front: tuple[str, ...]) -> str:
 
 def _curves(analysis: Analysis, front: tuple[str, ...]) -> tuple[Curve, ...]:
     """Between 0 and 1 from the bottom to the top, those in front last."""
-    looks = charts.look_of(analysis.by_cell)
+    styles = charts.styles_of(analysis.by_cell)
     widest = math.log(analysis.ks[-1] / analysis.ks[0]) or 1.0
     curves = []
     for name in sorted(analysis.by_cell, key=lambda name: name in front):
@@ -106,8 +106,8 @@ def _curves(analysis: Analysis, front: tuple[str, ...]) -> tuple[Curve, ...]:
         curves.append(
             Curve(
                 points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points),
-                color=looks[name].color,
-                is_dashed=looks[name].linestyle != "-",
+                color=styles[name].color,
+                is_dashed=styles[name].linestyle != "-",
                 is_in_front=name in front,
             )
         )

@@ -24,7 +24,7 @@ from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.numbers import percent
 from fgrpo_bench.kinds import remade
 from fgrpo_bench.points import PointResult
-from fgrpo_bench.report.looks import Look
+from fgrpo_bench.report.cell_styles import CellStyle
 from fgrpo_bench.results import Results, SweepResults
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.attempts import logs, tail
@@ -411,13 +411,13 @@ def _lines(
 ) -> list[dict[str, Any]]:
     """A line a cell by step, of the rows that it has in `data`."""
     cells = cells_of(results)
-    styles: dict[str, Look] = charts.look_of(cells)
+    styles: dict[str, CellStyle] = charts.styles_of(cells)
     traces = []
     for name, cell in cells.items():
         rows = data.filter(cell=name)
         if len(rows):
             x, y = rows["step"].to_list(), rounded(rows[column].to_list())
-            traces.append(charts.line(x, y, name=cell.label, look=styles[name], **more))
+            traces.append(charts.line(x, y, name=cell.label, style=styles[name], **more))
     return traces
 
 
