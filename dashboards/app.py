@@ -28,7 +28,7 @@ HEADERS = {
     "Content-Security-Policy": f"{rendering.POLICY}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
+    "Cache-Control": "no-store",  # a page is of the files as they are now
 }
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """This machine, as a request names it."""
@@ -81,6 +81,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
         return FileResponse(path, headers=HEADERS | {"Cache-Control": "max-age=3600"})
 
     async def view(request: Request) -> Response:
+        # An analysis takes seconds: in the event loop it would hold up every other request.
         return await run_in_threadpool(answer, request)
 
     def answer(request: Request) -> Response:
@@ -123,6 +124,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+            # Level 9 takes three times as long as level 4 and saves 3% more of a page.
             Middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4),
         ],
         exception_handlers={404: _missing},

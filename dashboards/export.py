@@ -106,6 +106,7 @@ def export(runs: Sequence[RunPaths], to: Path, *, problems: int) -> tuple[int, i
             links = FileLinks(known=known, folder=_folder(results.paths))
             page = _build(results, address, links)
             _write(to / file, rendering.html(page, links, runs))
+            # Pages that show the same table share its file.
             for table, text in links.tables.items():
                 if table not in tables:
                     _write(to / table, text)

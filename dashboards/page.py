@@ -188,7 +188,7 @@ class Form:
     def named(self, name: str, valid: Iterable[str], default: str) -> str:
         """The same of one that every address names."""
         value = self.value(name, valid, default)
-        del self._defaults[name]
+        del self._defaults[name]  # the default changes while a sweep runs, an address must not
         return value
 
     def values(self, name: str, valid: Iterable[str]) -> tuple[str, ...]:

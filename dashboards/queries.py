@@ -71,6 +71,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 FileState = tuple[tuple[str | int, ...], ...]
 """What a result was made of: names, each with what changes when it does."""
+# One store for all threads: the server builds each page in a thread of its own.
 _kept: OrderedDict[Hashable, tuple[FileState, object]] = OrderedDict()
 _lock = RLock()
 
@@ -100,6 +101,7 @@ def remembered(state: Callable[..., FileState]) -> Callable[[Callable[P, T]], Ca
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             plain = [*args, *sorted(kwargs.items())]
             values = tuple(value for value in plain if isinstance(value, (str, int, float, tuple)))
+            # Before anything is read: of a file that changes meanwhile the next click sees it.
             now = state(*args, **kwargs)
             names = tuple(name for name, *_ in now)
             key = (function.__module__, function.__qualname__, values, names)
@@ -108,6 +110,8 @@ def remembered(state: Callable[..., FileState]) -> Callable[[Callable[P, T]], Ca
                 if before == now:
                     _kept.move_to_end(key)
                     return result  # type: ignore[return-value]
+            # Without the lock, so that a slow page holds up no other; two threads may compute the
+            # same result, and the later one is kept.
             computed = function(*args, **kwargs)
             with _lock:
                 _kept[key] = now, computed

@@ -332,6 +332,7 @@ def distribution(
 def _few(ordered: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     right = [key for key in ordered if key[1] == "correct"]
     others = [key for key in ordered if key[1] != "correct"]
+    # Half of the places for wrong answers, so that what went wrong is seen, if there are so many.
     n_right = max(ANSWERS // 2, ANSWERS - len(others))
     yield from right[:n_right]
     yield from others[: ANSWERS - len(right[:n_right])]

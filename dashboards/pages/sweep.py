@@ -477,6 +477,7 @@ def steps_by_cell(results: SweepResults, name: str) -> pl.DataFrame:
         tokens = pl.col("tokens").diff().fill_null(pl.col("tokens")).over("point_id")
         value = (tokens / pl.col("seconds")).alias(name)
     by_run = metrics(results).select("cell", "step", value).drop_nulls()
+    # Rounded up, so that the last steps have a place too.
     width = -(-max(by_run["step"].to_list(), default=1) // MOST_PLACES)
     return (
         by_run.lazy()
