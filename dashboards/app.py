@@ -22,7 +22,7 @@ from dashboards import rendering
 from dashboards.mlflow_ui import check_port, in_url
 from dashboards.page import VIEWS, Address, Chart
 from dashboards.pages import BUILDERS
-from dashboards.queries import Store
+from dashboards.queries import RunRoot
 
 HEADERS = {
     "Content-Security-Policy": f"{rendering.POLICY}; frame-ancestors 'none'",
@@ -68,10 +68,10 @@ class ServerLinks:
 def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
     """The application over a run root. hosts: names that a request may ask for, which keeps pages
     of other sites from reading this one through a name of theirs; `*` is any."""
-    store, links = Store(root=root), ServerLinks()
+    run_root, links = RunRoot(root=root), ServerLinks()
 
     async def index(_: Request) -> Response:
-        listing = partial(rendering.listing, links, store.runs(), root=str(root))
+        listing = partial(rendering.listing, links, run_root.runs(), root=str(root))
         return _page(await run_in_threadpool(listing))
 
     async def asset(request: Request) -> Response:
@@ -89,7 +89,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
         given = {key: request.query_params.getlist(key) for key in request.query_params}
         chart_name = given.pop(CSV, [None])[-1]
         try:
-            results = store.open(names["sweep"], names["experiment"], names["version"])
+            results = run_root.open(names["sweep"], names["experiment"], names["version"])
             if names["view"] not in BUILDERS:
                 raise LookupError(f"there is no such view: it is one of {', '.join(VIEWS)}")
             page = BUILDERS[names["view"]](results, given, links)
@@ -98,7 +98,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
         except (OSError, ValueError, PolarsError) as error:
             return _page(rendering.message(links, "These files cannot be shown", str(error)), 500)
         if chart_name is None:
-            return _page(rendering.html(page, links, store.runs()))
+            return _page(rendering.html(page, links, run_root.runs()))
         for chart in page.charts:
             if chart.name == chart_name:
                 return Response(
@@ -146,7 +146,7 @@ def serve(root: Path, *, host: str, port: int) -> None:
     is taken."""
     import uvicorn
 
-    if not Store(root=root).runs():
+    if not RunRoot(root=root).runs():
         raise FileNotFoundError(
             f"{root} holds no sweep: run `python -m sweeps run <sweep>` first, or name another "
             "--root"

@@ -30,7 +30,7 @@ from fgrpo_bench.stages.paths import RunPaths
 
 
 @dataclass(frozen=True, kw_only=True)
-class Store:
+class RunRoot:
     """A run root, only ever read."""
 
     root: Path
@@ -71,7 +71,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 FileState = tuple[tuple[str | int, ...], ...]
 """What a result was made of: names, each with what changes when it does."""
-# One store for all threads: the server builds each page in a thread of its own.
+# One for all threads: the server builds each page in a thread of its own.
 _kept: OrderedDict[Hashable, tuple[FileState, object]] = OrderedDict()
 _lock = RLock()
 
@@ -159,7 +159,7 @@ def changed(results: Results) -> datetime | None:
     return datetime.fromtimestamp(newest / 1e9, UTC) if newest else None
 
 
-class Counts(NamedTuple):
+class DrawCounts(NamedTuple):
     """Draws of a problem from a checkpoint."""
 
     n_drawn: int | None
@@ -191,11 +191,11 @@ class Fates:
             .reshape(len(self.checkpoints), len(self.problems))
         )
 
-    def counts(self, checkpoint: EvaluatedCheckpoint, problem: str) -> Counts | None:
+    def counts(self, checkpoint: EvaluatedCheckpoint, problem: str) -> DrawCounts | None:
         """Of a problem; None for a checkpoint without results."""
         of_seed = pl.col("seed").eq_missing(pl.lit(checkpoint.seed, pl.Int64))
         rows = self.rows.filter(of_seed, cell=checkpoint.label, problem_id=problem)
-        return next((Counts(*row) for row in rows.select(Counts._fields).iter_rows()), None)
+        return next((DrawCounts(*row) for row in rows.select(DrawCounts._fields).iter_rows()), None)
 
     def order(self, by: str) -> list[int]:
         """Places of the problems, sorted by a key of SORTED."""

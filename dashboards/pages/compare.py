@@ -14,7 +14,18 @@ from typing import Any
 import polars as pl
 
 from dashboards import charts
-from dashboards.page import Chart, Form, Given, Grid, Links, Page, Row, Shade, choices, run_of
+from dashboards.page import (
+    Chart,
+    Form,
+    Given,
+    Links,
+    Page,
+    PageTable,
+    Shade,
+    TableRow,
+    choices,
+    run_of,
+)
 from dashboards.queries import analysis_of
 from fgrpo_bench.analysis import GRID, OPEN, ROBUST, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
@@ -43,8 +54,10 @@ COSTS = {
 }
 """What a run costs: columns of the frame `cost`, in words."""
 ESTIMATES = ("cell", "step", "k", "mean", "low", "high", "n_problems")
+# A difference is read against 0, so 0 is on the axis wherever the data lie.
 ZERO = {"rangemode": "tozero", "zeroline": True, "zerolinecolor": "#888888", "zerolinewidth": 2}
 SEED = "#6f7479"
+"""Colour of the ring of a seed."""
 ROW, LOW_ROW, FEW_ROWS = 44, 36, 4
 """Pixels of a comparison, of one among more than FEW_ROWS."""
 COST_WORDS = {name: name.replace("_", " ") for name in COSTS}
@@ -53,7 +66,7 @@ VERDICTS_IN_WORDS = "suggestive: the interval is without 0; open: neither."
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellPair:
+class ComparedCells:
     """Two cells that are compared, new minus old."""
 
     new: str
@@ -76,7 +89,11 @@ def build(results: Results, given: Given, links: Links) -> Page:
     ks = sorted({analysis.ks[0], k}) if against == QUESTION and len(pairs) <= FEW else [k]
     rows = rows_of(analysis, column, pairs, ks)
     offered = named([pair for pair in pairs if _has(rows, pair)], against)
-    over = offered[form.value("over", offered, _key(offered, foremost(rows)))] if offered else None
+    over = (
+        offered[form.value("over", offered, _key(offered, strongest_pair(rows)))]
+        if offered
+        else None
+    )
     labels = {name: cell.label for name, cell in cells.items()}
     words = {QUESTION: "the sweep's question"} | {
         n: f"all with {text}" for n, text in labels.items()
@@ -112,19 +129,21 @@ def build(results: Results, given: Given, links: Links) -> Page:
     )
 
 
-def declared(analysis: Analysis) -> list[CellPair]:
+def declared(analysis: Analysis) -> list[ComparedCells]:
     """Those that the sweep's question asks for and that have results."""
-    return list(dict.fromkeys(CellPair(new=row.new, old=row.old) for row in analysis.in_question))
+    return list(
+        dict.fromkeys(ComparedCells(new=row.new, old=row.old) for row in analysis.in_question)
+    )
 
 
-def pairs_of(analysis: Analysis, against: str) -> list[CellPair]:
+def pairs_of(analysis: Analysis, against: str) -> list[ComparedCells]:
     """Those of the question, or every other cell with one."""
     if against == QUESTION:
         return declared(analysis)
-    return [CellPair(new=new, old=against) for new in analysis.by_cell if new != against]
+    return [ComparedCells(new=new, old=against) for new in analysis.by_cell if new != against]
 
 
-def named(pairs: Sequence[CellPair], against: str) -> dict[str, CellPair]:
+def named(pairs: Sequence[ComparedCells], against: str) -> dict[str, ComparedCells]:
     """By their value in an address."""
     if against == QUESTION:
         return {f"{pair.new}:{pair.old}": pair for pair in pairs}
@@ -132,7 +151,7 @@ def named(pairs: Sequence[CellPair], against: str) -> dict[str, CellPair]:
 
 
 def rows_of(
-    analysis: Analysis, column: str, pairs: Sequence[CellPair], ks: Sequence[int]
+    analysis: Analysis, column: str, pairs: Sequence[ComparedCells], ks: Sequence[int]
 ) -> list[Comparison]:
     """The pairs at the last k, then at those before it; pairs without a seed in common are left
     out."""
@@ -142,15 +161,15 @@ def rows_of(
     return [row for row in comparisons if row is not None]
 
 
-def foremost(rows: Sequence[Comparison]) -> CellPair | None:
+def strongest_pair(rows: Sequence[Comparison]) -> ComparedCells | None:
     """The pair that says most: the strongest verdict, then the largest difference."""
     if not rows:
         return None
     row = min(rows, key=_weight)
-    return CellPair(new=row.new, old=row.old)
+    return ComparedCells(new=row.new, old=row.old)
 
 
-def telling(rows: Sequence[Comparison]) -> list[Comparison]:
+def strongest(rows: Sequence[Comparison]) -> list[Comparison]:
     """Those that a chart has room for: all of a few, or the MOST that say most, at the largest k
     first."""
     if len(rows) <= MOST:
@@ -163,27 +182,29 @@ def _weight(row: Comparison) -> tuple[int, float]:
     return VERDICTS.index(row.verdict), -abs(row.difference)
 
 
-def in_front(analysis: Analysis) -> CellPair | None:
+def in_front(analysis: Analysis) -> ComparedCells | None:
     """The pair that every view opens on: what says most of the question at the largest k; None
     where nothing can be compared yet."""
-    return foremost(rows_of(analysis, analysis.columns[0], declared(analysis), [analysis.ks[-1]]))
+    return strongest_pair(
+        rows_of(analysis, analysis.columns[0], declared(analysis), [analysis.ks[-1]])
+    )
 
 
-def _has(rows: Sequence[Comparison], pair: CellPair) -> bool:
+def _has(rows: Sequence[Comparison], pair: ComparedCells) -> bool:
     return any((row.new, row.old) == (pair.new, pair.old) for row in rows)
 
 
-def _key(pairs: Mapping[str, CellPair], first: CellPair | None) -> str:
+def _key(pairs: Mapping[str, ComparedCells], first: ComparedCells | None) -> str:
     return next(key for key, pair in pairs.items() if pair == first)
 
 
-def _label(pair: CellPair, labels: Mapping[str, str], against: str) -> str:
+def _label(pair: ComparedCells, labels: Mapping[str, str], against: str) -> str:
     new, old = labels[pair.new], labels[pair.old]
     return f"{new} against {old}" if against == QUESTION else new
 
 
-def _table(analysis: Analysis, column: str, shown: Sequence[str], ks: Sequence[int]) -> Grid:
-    rows: list[Row] = []
+def _table(analysis: Analysis, column: str, shown: Sequence[str], ks: Sequence[int]) -> PageTable:
+    rows: list[TableRow] = []
     for name in shown:
         estimates = [analysis.estimate(column, name, k) for k in ks]
         values = [
@@ -194,7 +215,7 @@ def _table(analysis: Analysis, column: str, shown: Sequence[str], ks: Sequence[i
             (analysis.by_cell[name].label, *values, *counts, _front(analysis, column, name))
         )
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
-    return Grid(
+    return PageTable(
         title="pass@k in percent with 95% intervals",
         header=("cell", *(f"pass@{k}" for k in ks), "seeds", "problems", "in the plane"),
         rows=tuple(rows),
@@ -212,16 +233,16 @@ def _front(analysis: Analysis, column: str, name: str) -> str:
 
 def _differences(
     analysis: Analysis, rows: Sequence[Comparison], against: str, labels: Mapping[str, str]
-) -> Grid:
+) -> PageTable:
     ks = " and ".join(f"pass@{k}" for k in dict.fromkeys(row.k for row in rows))
     several = " and " in ks
     of = "of the sweep's question" if against == QUESTION else f"against {labels[against]}"
-    return Grid(
+    return PageTable(
         title=f"Differences in {ks or 'pass@k'} {of}, in percentage points",
         header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
         rows=tuple(
             (
-                _label(CellPair(new=row.new, old=row.old), labels, against)
+                _label(ComparedCells(new=row.new, old=row.old), labels, against)
                 + (f", pass@{row.k}" if several else ""),
                 difference(row.difference, row.low, row.high),
                 ", ".join(points(value) for value in row.by_seed),
@@ -252,7 +273,7 @@ class CompareCharts:
     """The charts of one benchmark or average."""
 
     def __init__(
-        self, analysis: Analysis, column: str, picked: tuple[str, ...], pair: CellPair | None
+        self, analysis: Analysis, column: str, picked: tuple[str, ...], pair: ComparedCells | None
     ) -> None:
         """picked: the cells that are shown; empty is all. pair: the two that have intervals; None
         is none."""
@@ -474,7 +495,7 @@ def _ks(ks: Sequence[int]) -> dict[str, Any]:
 def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against: str) -> Chart:
     """rows: at least one. against: QUESTION, or the cell that all others are compared with."""
     data, call = _data(analysis, column, rows, against)
-    drawn = telling(rows)
+    drawn = strongest(rows)
     mean, low, high = percent_with_ends(to_frame(Comparison, drawn), "difference")
     styles, places = charts.styles_of(analysis.by_cell), list(range(len(drawn)))
     olds, ks = list(dict.fromkeys(row.old for row in drawn)), {row.k for row in drawn}

@@ -18,7 +18,7 @@ from dashboards.page import LONGEST_TEXT, Address, Form, Given, Links, Page, cho
 from dashboards.pages import maze
 from dashboards.pages.compare import in_front
 from dashboards.queries import (
-    Counts,
+    DrawCounts,
     Fates,
     FileState,
     analysis_of,
@@ -240,7 +240,7 @@ def _side(
     n_matching: int,
     gated: bool,
     *,
-    counts: Counts | None,
+    counts: DrawCounts | None,
     others: pl.DataFrame,
     grid: str,
 ) -> Side:
@@ -338,7 +338,7 @@ def _few(ordered: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     yield from others[: ANSWERS - len(right[:n_right])]
 
 
-def counted(counts: Counts | None, total: int, stop: int | None) -> str:
+def counted(counts: DrawCounts | None, total: int, stop: int | None) -> str:
     """How many draws there are and count, in words. total: stored ones."""
     if counts is None or not total:
         return f"{total} draws"

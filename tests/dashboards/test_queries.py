@@ -15,7 +15,7 @@ from dashboards.pages import BUILDERS, audit, sweep
 from dashboards.pages.draws import answers, draws, is_gated, problem_text, words_of
 from dashboards.queries import (
     SORTED,
-    Store,
+    RunRoot,
     analysis_of,
     checkpoints_of,
     fates_of,
@@ -256,7 +256,7 @@ def test_what_was_read_is_kept_until_a_file_changes(tmp_path):
 
 
 def test_a_run_is_opened_by_names_of_the_listing_alone(finished):
-    store = Store(root=finished.paths.root)
+    store = RunRoot(root=finished.paths.root)
     assert store.open("groupsize", "countdown", "v1").points == finished.points
     for names in [("..", "countdown", "v1"), ("groupsize", "countdown", "v1/../v1"), ("", "", "")]:
         with pytest.raises(LookupError, match="no such sweep"):
@@ -269,4 +269,4 @@ def test_a_plan_that_names_a_folder_outside_its_run_is_refused(tmp_path):
     plan["points"][0]["train"] = "../../../../etc"
     write_json(results.paths.plan, plan)
     with pytest.raises(ValueError, match="outside"):
-        Store(root=tmp_path).open("groupsize", "countdown", "v1")
+        RunRoot(root=tmp_path).open("groupsize", "countdown", "v1")
