@@ -20,7 +20,7 @@ from dashboards.page import run_of
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import CellRow
-from fgrpo_bench.report.looks import Look, looks
+from fgrpo_bench.report.cell_styles import CellStyle, cell_styles
 from fgrpo_bench.stages.paths import RunPaths
 
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
@@ -56,10 +56,10 @@ def label(text: str) -> str:
     return escape(shortened(text, LONGEST), quote=False)
 
 
-def look_of(cells: Mapping[str, CellRow]) -> dict[str, Look]:
+def styles_of(cells: Mapping[str, CellRow]) -> dict[str, CellStyle]:
     """Colour, marker and line of every cell by name, as in the report's figures."""
-    look_by_cell = looks(list(cells.values()))
-    return {name: look_by_cell[cell] for name, cell in cells.items()}
+    style_by_cell = cell_styles(list(cells.values()))
+    return {name: style_by_cell[cell] for name, cell in cells.items()}
 
 
 def percent(values: Sequence[float | None]) -> list[float | None]:
@@ -73,7 +73,7 @@ def short(values: Sequence[float | None]) -> list[float | None]:
 
 
 def line(
-    x: Sequence[Any], y: Sequence[float | None], *, name: str, look: Look, **more: Any
+    x: Sequence[Any], y: Sequence[float | None], *, name: str, style: CellStyle, **more: Any
 ) -> dict[str, Any]:
     """A line with markers."""
     return {
@@ -82,15 +82,15 @@ def line(
         "name": label(name),
         "x": list(x),
         "y": list(y),
-        "line": {"color": look.color, "dash": DASHES.get(look.linestyle, "solid"), "width": 2},
-        "marker": marker(look),
+        "line": {"color": style.color, "dash": DASHES.get(style.linestyle, "solid"), "width": 2},
+        "marker": marker(style),
     } | more
 
 
-def marker(look: Look, *, hollow: bool = False) -> dict[str, Any]:
+def marker(style: CellStyle, *, hollow: bool = False) -> dict[str, Any]:
     """The symbol of a cell, or its outline alone."""
-    symbol = SYMBOLS.get(look.marker, "circle") + ("-open" if hollow else "")
-    return {"color": look.color, "symbol": symbol, "size": 7}
+    symbol = SYMBOLS.get(style.marker, "circle") + ("-open" if hollow else "")
+    return {"color": style.color, "symbol": symbol, "size": 7}
 
 
 def band(
@@ -98,7 +98,7 @@ def band(
     low: Sequence[float | None],
     high: Sequence[float | None],
     *,
-    look: Look,
+    style: CellStyle,
     group: str,
 ) -> dict[str, Any]:
     """The area between two lines, which comes and goes with the legend's group."""
@@ -108,8 +108,8 @@ def band(
         "x": [*x, *reversed(x)],
         "y": [*high, *reversed(low)],
         "fill": "toself",
-        "fillcolor": faint(look.color),
-        "line": {"width": 0.8, "color": faint(look.color, 0.5)},
+        "fillcolor": faint(style.color),
+        "line": {"width": 0.8, "color": faint(style.color, 0.5)},
         "hoverinfo": "skip",
         "showlegend": False,
         "legendgroup": group,

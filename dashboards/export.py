@@ -19,7 +19,7 @@ from dashboards import rendering
 from dashboards.page import Address, Chart, Links, Page, run_of
 from dashboards.pages import BUILDERS
 from dashboards.pages.draws import OUTCOMES, compared_checkpoints, draws_address
-from dashboards.queries import Store, checked, fates_of
+from dashboards.queries import RunRoot, checked, fates_of
 from fgrpo_bench.results import Results, load_results
 from fgrpo_bench.runs import find_runs
 from fgrpo_bench.specs.cell import BASE
@@ -76,7 +76,7 @@ def chosen_runs(root: Path, sweep: str | None, where: Sequence[str]) -> list[Run
     if not runs:
         known = [
             f"{run.sweep} experiment={run.experiment} version={run.version}"
-            for run in Store(root=root).runs()
+            for run in RunRoot(root=root).runs()
         ]
         raise LookupError(f"no such sweep under {root}; there is: {'; '.join(known) or 'none'}")
     return runs
@@ -106,6 +106,7 @@ def export(runs: Sequence[RunPaths], to: Path, *, problems: int) -> tuple[int, i
             links = FileLinks(known=known, folder=_folder(results.paths))
             page = _build(results, address, links)
             _write(to / file, rendering.html(page, links, runs))
+            # Pages that show the same table share its file.
             for table, text in links.tables.items():
                 if table not in tables:
                     _write(to / table, text)

@@ -121,16 +121,16 @@ class Shade:
     """Class of a state or an outcome, e.g. `failed`."""
 
 
-Row = tuple[str | Shade, ...]
+TableRow = tuple[str | Shade, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grid:
+class PageTable:
     """A table; cells are text or Shade."""
 
     title: str
     header: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     n_words: int = 1
     """Columns from the left that are words."""
     notes: tuple[str, ...] = ()
@@ -188,7 +188,7 @@ class Form:
     def named(self, name: str, valid: Iterable[str], default: str) -> str:
         """The same of one that every address names."""
         value = self.value(name, valid, default)
-        del self._defaults[name]
+        del self._defaults[name]  # the default changes while a sweep runs, an address must not
         return value
 
     def values(self, name: str, valid: Iterable[str]) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from fgrpo_bench.stages.paths import RunPaths
 
 
 @dataclass(frozen=True, kw_only=True)
-class Store:
+class RunRoot:
     """A run root, only ever read."""
 
     root: Path
@@ -71,6 +71,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 FileState = tuple[tuple[str | int, ...], ...]
 """What a result was made of: names, each with what changes when it does."""
+# One for all threads: the server builds each page in a thread of its own.
 _kept: OrderedDict[Hashable, tuple[FileState, object]] = OrderedDict()
 _lock = RLock()
 
@@ -100,6 +101,7 @@ def remembered(state: Callable[..., FileState]) -> Callable[[Callable[P, T]], Ca
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             plain = [*args, *sorted(kwargs.items())]
             values = tuple(value for value in plain if isinstance(value, (str, int, float, tuple)))
+            # Before anything is read: of a file that changes meanwhile the next click sees it.
             now = state(*args, **kwargs)
             names = tuple(name for name, *_ in now)
             key = (function.__module__, function.__qualname__, values, names)
@@ -108,6 +110,8 @@ def remembered(state: Callable[..., FileState]) -> Callable[[Callable[P, T]], Ca
                 if before == now:
                     _kept.move_to_end(key)
                     return result  # type: ignore[return-value]
+            # Without the lock, so that a slow page holds up no other; two threads may compute the
+            # same result, and the later one is kept.
             computed = function(*args, **kwargs)
             with _lock:
                 _kept[key] = now, computed
@@ -155,7 +159,7 @@ def changed(results: Results) -> datetime | None:
     return datetime.fromtimestamp(newest / 1e9, UTC) if newest else None
 
 
-class Counts(NamedTuple):
+class DrawCounts(NamedTuple):
     """Draws of a problem from a checkpoint."""
 
     n_drawn: int | None
@@ -187,11 +191,11 @@ class Fates:
             .reshape(len(self.checkpoints), len(self.problems))
         )
 
-    def counts(self, checkpoint: EvaluatedCheckpoint, problem: str) -> Counts | None:
+    def counts(self, checkpoint: EvaluatedCheckpoint, problem: str) -> DrawCounts | None:
         """Of a problem; None for a checkpoint without results."""
         of_seed = pl.col("seed").eq_missing(pl.lit(checkpoint.seed, pl.Int64))
         rows = self.rows.filter(of_seed, cell=checkpoint.label, problem_id=problem)
-        return next((Counts(*row) for row in rows.select(Counts._fields).iter_rows()), None)
+        return next((DrawCounts(*row) for row in rows.select(DrawCounts._fields).iter_rows()), None)
 
     def order(self, by: str) -> list[int]:
         """Places of the problems, sorted by a key of SORTED."""

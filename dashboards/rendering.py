@@ -41,6 +41,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # JSON in browsers has no nan: better an error here than a page whose charts stay empty.
     templates.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     templates.filters["rendered"] = rendered
     templates.filters["visible"] = visible

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from dashboards.page import Form, Given, Grid, Links, Page, Row, Shade, choices, run_of
+from dashboards.page import Form, Given, Links, Page, PageTable, Shade, TableRow, choices, run_of
 from dashboards.pages.draws import SHOWN, draws_link, grades_version, layers
 from dashboards.queries import FileState, checkpoints_of, remembered, stamp
 from dashboards.text import shortened
@@ -23,7 +23,7 @@ from fgrpo_bench.results import Results
 from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 
 CUT_OFF = 0.05
-"""Share of a point's draws that may be cut off before it is told."""
+"""Share of a point's draws that may be cut off before the page says so."""
 LISTED = 12
 """Points of an engine that are named."""
 DRAW = ("problem_id", "draw")
@@ -37,23 +37,25 @@ def build(results: Results, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark."""
     form = Form(run_of(results), "audit", given, links)
     benchmark = form.value("benchmark", results.benchmarks)
-    looked = audits(results, benchmark)
+    point_audits = audits(results, benchmark)
     differing = disagreements(results, benchmark)
     by_engine = engines(results, benchmark)
     grids = [
-        _draws(results, links, benchmark, [audit for audit in looked if not _is_clean(audit)]),
+        _draws(
+            results, links, benchmark, [audit for audit in point_audits if not _is_clean(audit)]
+        ),
         _graders(results, links, benchmark, [pair for pair in differing if pair.differing]),
         *([_engines(by_engine)] if differing_facts(by_engine) else []),
     ]
     return Page(
         address=form.address(),
         title=f"{benchmark}: audit",
-        lead=verdict(looked, differing, by_engine, len(results.checkpoints)),
+        lead=verdict(point_audits, differing, by_engine, len(results.checkpoints)),
         controls=choices(form.control("benchmark", "Benchmark")),
         context={
             "grids": [grid for grid in grids if grid.rows],
             "whole": [
-                _draws(results, links, benchmark, looked),
+                _draws(results, links, benchmark, point_audits),
                 _graders(results, links, benchmark, differing),
                 _engines(by_engine),
             ],
@@ -66,18 +68,18 @@ def _is_clean(audit: PointAudit) -> bool:
 
 
 def verdict(
-    looked: Sequence[PointAudit],
+    point_audits: Sequence[PointAudit],
     differing: Sequence[Disagreement],
     by_engine: Engines,
     n_points: int,
 ) -> str:
     """One line: that all is clean, or what is not."""
     trouble = []
-    unscored = [audit for audit in looked if audit.unscored]
+    unscored = [audit for audit in point_audits if audit.unscored]
     if unscored:
         total = sum(audit.unscored for audit in unscored)
         trouble.append(f"{total:,} draws of {len(unscored)} points could not be judged")
-    cut = [audit for audit in looked if audit.truncated > CUT_OFF * audit.draws]
+    cut = [audit for audit in point_audits if audit.truncated > CUT_OFF * audit.draws]
     if cut:
         trouble.append(f"more than {CUT_OFF:.0%} of the draws of {len(cut)} points are cut off")
     judged_two_ways = [pair for pair in differing if pair.differing]
@@ -86,17 +88,17 @@ def verdict(
         trouble.append(f"graders differ on {total:,} draws")
     if facts := differing_facts(by_engine):
         trouble.append(f"the engines differ in {', '.join(facts)}")
-    missing = n_points - len(looked)
+    missing = n_points - len(point_audits)
     so_far = f" {missing} of {n_points} points have no judged draws yet." if missing else ""
-    if not looked:
+    if not point_audits:
         return "No point has complete, graded draws on this benchmark yet."
     if trouble:
         return f"Not clean: {'; '.join(trouble)}.{so_far}"
-    total = sum(audit.draws for audit in looked)
-    most = max(audit.truncated / audit.draws for audit in looked if audit.draws)
+    total = sum(audit.draws for audit in point_audits)
+    most = max(audit.truncated / audit.draws for audit in point_audits if audit.draws)
     return (
-        f"Clean: all {total:,} draws of {len(looked)} points are judged, at most {most:.1%} of a "
-        f"point's are cut off, graders agree, and engines are alike.{so_far}"
+        f"Clean: all {total:,} draws of {len(point_audits)} points are judged, at most {most:.1%} "
+        f"of a point's are cut off, graders agree, and engines are alike.{so_far}"
     )
 
 
@@ -106,16 +108,18 @@ def differing_facts(by_engine: Engines) -> list[str]:
     return [key for key in keys if len({str(facts.get(key)) for facts, _ in by_engine}) > 1]
 
 
-def _draws(results: Results, links: Links, benchmark: str, looked: Sequence[PointAudit]) -> Grid:
-    rows: list[Row] = []
-    for audit in looked:
+def _draws(
+    results: Results, links: Links, benchmark: str, point_audits: Sequence[PointAudit]
+) -> PageTable:
+    rows: list[TableRow] = []
+    for audit in point_audits:
         row: list[str | Shade] = [audit.name, f"{audit.draws:,}"]
         for kind, count in (("unscored", audit.unscored), ("truncated", audit.truncated)):
             shown = audit.examples[kind]
             row.append(_share(count, audit.draws))
             row.append(_example(results, links, benchmark, audit.name, kind, shown))
         rows.append(tuple(row))
-    return Grid(
+    return PageTable(
         title="Draws that were not judged, or cut off at the longest response",
         header=("point", "draws", "unscored", "e.g.", "truncated", "e.g."),
         rows=tuple(rows),
@@ -145,14 +149,14 @@ def _example(
 
 def _graders(
     results: Results, links: Links, benchmark: str, differing: Sequence[Disagreement]
-) -> Grid:
-    rows: list[Row] = []
+) -> PageTable:
+    rows: list[TableRow] = []
     for pair in differing:
         first, second = pair.versions
         linked = _example(results, links, benchmark, pair.name, "differing", pair.example)
         counts = (f"{pair.draws:,}", _share(pair.differing, pair.draws), f"{pair.only_second:,}")
         rows.append((pair.name, f"{first}, {second}", *counts, linked))
-    return Grid(
+    return PageTable(
         title="Graders that judge the same draws differently",
         header=("point", "graders", "draws", "differing", "right by the second alone", "e.g."),
         rows=tuple(rows),
@@ -161,10 +165,10 @@ def _graders(
     )
 
 
-def _engines(by_engine: Engines) -> Grid:
+def _engines(by_engine: Engines) -> PageTable:
     keys = sorted({key for facts, _ in by_engine for key in facts})
     differing = differing_facts(by_engine)
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for facts, points in by_engine:
         words = ", ".join(points[:LISTED])
         words += f" and {len(points) - LISTED} more" if len(points) > LISTED else ""
@@ -181,7 +185,7 @@ def _engines(by_engine: Engines) -> Grid:
         if by_engine
         else "No engine was recorded."
     )
-    return Grid(
+    return PageTable(
         title="Engines that made the draws",
         header=("points", *keys, "which"),
         rows=tuple(rows),

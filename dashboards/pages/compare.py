@@ -14,7 +14,18 @@ from typing import Any
 import polars as pl
 
 from dashboards import charts
-from dashboards.page import Chart, Form, Given, Grid, Links, Page, Row, Shade, choices, run_of
+from dashboards.page import (
+    Chart,
+    Form,
+    Given,
+    Links,
+    Page,
+    PageTable,
+    Shade,
+    TableRow,
+    choices,
+    run_of,
+)
 from dashboards.queries import analysis_of
 from fgrpo_bench.analysis import GRID, OPEN, ROBUST, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
@@ -22,8 +33,8 @@ from fgrpo_bench.analysis.rows import Comparison, to_frame
 from fgrpo_bench.documents.numbers import difference, p_value, points, with_interval
 from fgrpo_bench.documents.table import NONE
 from fgrpo_bench.report.answer import answer
+from fgrpo_bench.report.cell_styles import CellStyle
 from fgrpo_bench.report.footnotes import redeclared
-from fgrpo_bench.report.looks import Look
 from fgrpo_bench.report.optional_tables import FRONT
 from fgrpo_bench.results import Results
 
@@ -43,8 +54,10 @@ COSTS = {
 }
 """What a run costs: columns of the frame `cost`, in words."""
 ESTIMATES = ("cell", "step", "k", "mean", "low", "high", "n_problems")
+# A difference is read against 0, so 0 is on the axis wherever the data lie.
 ZERO = {"rangemode": "tozero", "zeroline": True, "zerolinecolor": "#888888", "zerolinewidth": 2}
 SEED = "#6f7479"
+"""Colour of the ring of a seed."""
 ROW, LOW_ROW, FEW_ROWS = 44, 36, 4
 """Pixels of a comparison, of one among more than FEW_ROWS."""
 COST_WORDS = {name: name.replace("_", " ") for name in COSTS}
@@ -53,7 +66,7 @@ VERDICTS_IN_WORDS = "suggestive: the interval is without 0; open: neither."
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellPair:
+class ComparedCells:
     """Two cells that are compared, new minus old."""
 
     new: str
@@ -76,7 +89,11 @@ def build(results: Results, given: Given, links: Links) -> Page:
     ks = sorted({analysis.ks[0], k}) if against == QUESTION and len(pairs) <= FEW else [k]
     rows = rows_of(analysis, column, pairs, ks)
     offered = named([pair for pair in pairs if _has(rows, pair)], against)
-    over = offered[form.value("over", offered, _key(offered, foremost(rows)))] if offered else None
+    over = (
+        offered[form.value("over", offered, _key(offered, strongest_pair(rows)))]
+        if offered
+        else None
+    )
     labels = {name: cell.label for name, cell in cells.items()}
     words = {QUESTION: "the sweep's question"} | {
         n: f"all with {text}" for n, text in labels.items()
@@ -112,19 +129,21 @@ def build(results: Results, given: Given, links: Links) -> Page:
     )
 
 
-def declared(analysis: Analysis) -> list[CellPair]:
+def declared(analysis: Analysis) -> list[ComparedCells]:
     """Those that the sweep's question asks for and that have results."""
-    return list(dict.fromkeys(CellPair(new=row.new, old=row.old) for row in analysis.in_question))
+    return list(
+        dict.fromkeys(ComparedCells(new=row.new, old=row.old) for row in analysis.in_question)
+    )
 
 
-def pairs_of(analysis: Analysis, against: str) -> list[CellPair]:
+def pairs_of(analysis: Analysis, against: str) -> list[ComparedCells]:
     """Those of the question, or every other cell with one."""
     if against == QUESTION:
         return declared(analysis)
-    return [CellPair(new=new, old=against) for new in analysis.by_cell if new != against]
+    return [ComparedCells(new=new, old=against) for new in analysis.by_cell if new != against]
 
 
-def named(pairs: Sequence[CellPair], against: str) -> dict[str, CellPair]:
+def named(pairs: Sequence[ComparedCells], against: str) -> dict[str, ComparedCells]:
     """By their value in an address."""
     if against == QUESTION:
         return {f"{pair.new}:{pair.old}": pair for pair in pairs}
@@ -132,7 +151,7 @@ def named(pairs: Sequence[CellPair], against: str) -> dict[str, CellPair]:
 
 
 def rows_of(
-    analysis: Analysis, column: str, pairs: Sequence[CellPair], ks: Sequence[int]
+    analysis: Analysis, column: str, pairs: Sequence[ComparedCells], ks: Sequence[int]
 ) -> list[Comparison]:
     """The pairs at the last k, then at those before it; pairs without a seed in common are left
     out."""
@@ -142,15 +161,15 @@ def rows_of(
     return [row for row in comparisons if row is not None]
 
 
-def foremost(rows: Sequence[Comparison]) -> CellPair | None:
+def strongest_pair(rows: Sequence[Comparison]) -> ComparedCells | None:
     """The pair that says most: the strongest verdict, then the largest difference."""
     if not rows:
         return None
     row = min(rows, key=_weight)
-    return CellPair(new=row.new, old=row.old)
+    return ComparedCells(new=row.new, old=row.old)
 
 
-def telling(rows: Sequence[Comparison]) -> list[Comparison]:
+def strongest(rows: Sequence[Comparison]) -> list[Comparison]:
     """Those that a chart has room for: all of a few, or the MOST that say most, at the largest k
     first."""
     if len(rows) <= MOST:
@@ -163,27 +182,29 @@ def _weight(row: Comparison) -> tuple[int, float]:
     return VERDICTS.index(row.verdict), -abs(row.difference)
 
 
-def in_front(analysis: Analysis) -> CellPair | None:
+def in_front(analysis: Analysis) -> ComparedCells | None:
     """The pair that every view opens on: what says most of the question at the largest k; None
     where nothing can be compared yet."""
-    return foremost(rows_of(analysis, analysis.columns[0], declared(analysis), [analysis.ks[-1]]))
+    return strongest_pair(
+        rows_of(analysis, analysis.columns[0], declared(analysis), [analysis.ks[-1]])
+    )
 
 
-def _has(rows: Sequence[Comparison], pair: CellPair) -> bool:
+def _has(rows: Sequence[Comparison], pair: ComparedCells) -> bool:
     return any((row.new, row.old) == (pair.new, pair.old) for row in rows)
 
 
-def _key(pairs: Mapping[str, CellPair], first: CellPair | None) -> str:
+def _key(pairs: Mapping[str, ComparedCells], first: ComparedCells | None) -> str:
     return next(key for key, pair in pairs.items() if pair == first)
 
 
-def _label(pair: CellPair, labels: Mapping[str, str], against: str) -> str:
+def _label(pair: ComparedCells, labels: Mapping[str, str], against: str) -> str:
     new, old = labels[pair.new], labels[pair.old]
     return f"{new} against {old}" if against == QUESTION else new
 
 
-def _table(analysis: Analysis, column: str, shown: Sequence[str], ks: Sequence[int]) -> Grid:
-    rows: list[Row] = []
+def _table(analysis: Analysis, column: str, shown: Sequence[str], ks: Sequence[int]) -> PageTable:
+    rows: list[TableRow] = []
     for name in shown:
         estimates = [analysis.estimate(column, name, k) for k in ks]
         values = [
@@ -194,7 +215,7 @@ def _table(analysis: Analysis, column: str, shown: Sequence[str], ks: Sequence[i
             (analysis.by_cell[name].label, *values, *counts, _front(analysis, column, name))
         )
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
-    return Grid(
+    return PageTable(
         title="pass@k in percent with 95% intervals",
         header=("cell", *(f"pass@{k}" for k in ks), "seeds", "problems", "in the plane"),
         rows=tuple(rows),
@@ -212,16 +233,16 @@ def _front(analysis: Analysis, column: str, name: str) -> str:
 
 def _differences(
     analysis: Analysis, rows: Sequence[Comparison], against: str, labels: Mapping[str, str]
-) -> Grid:
+) -> PageTable:
     ks = " and ".join(f"pass@{k}" for k in dict.fromkeys(row.k for row in rows))
     several = " and " in ks
     of = "of the sweep's question" if against == QUESTION else f"against {labels[against]}"
-    return Grid(
+    return PageTable(
         title=f"Differences in {ks or 'pass@k'} {of}, in percentage points",
         header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
         rows=tuple(
             (
-                _label(CellPair(new=row.new, old=row.old), labels, against)
+                _label(ComparedCells(new=row.new, old=row.old), labels, against)
                 + (f", pass@{row.k}" if several else ""),
                 difference(row.difference, row.low, row.high),
                 ", ".join(points(value) for value in row.by_seed),
@@ -252,30 +273,30 @@ class CompareCharts:
     """The charts of one benchmark or average."""
 
     def __init__(
-        self, analysis: Analysis, column: str, picked: tuple[str, ...], pair: CellPair | None
+        self, analysis: Analysis, column: str, picked: tuple[str, ...], pair: ComparedCells | None
     ) -> None:
         """picked: the cells that are shown; empty is all. pair: the two that have intervals; None
         is none."""
         self.analysis, self.column, self.pair = analysis, column, pair
-        self.cells, self.looks = analysis.by_cell, charts.look_of(analysis.by_cell)
+        self.cells, self.styles = analysis.by_cell, charts.styles_of(analysis.by_cell)
         self.front = () if pair is None else (pair.new, pair.old)
         self._picked: dict[str, Any] = {"cell": picked} if picked else {}
 
-    def _by_cell(self, data: pl.DataFrame) -> Iterator[tuple[str, Look, pl.DataFrame]]:
+    def _by_cell(self, data: pl.DataFrame) -> Iterator[tuple[str, CellStyle, pl.DataFrame]]:
         """By cell, the two in front last, so that they are drawn over the others."""
         rows_by_cell = {
             str(name): rows for (name,), rows in data.group_by("cell", maintain_order=True)
         }
         for name in sorted(rows_by_cell, key=lambda name: name in self.front):
-            yield name, self.looks[name], rows_by_cell[name]
+            yield name, self.styles[name], rows_by_cell[name]
 
-    def _style(self, name: str, look: Look) -> dict[str, Any]:
+    def _line_style(self, name: str, style: CellStyle) -> dict[str, Any]:
         """A cell's line: the two in front stronger than the others."""
         width = 3 if name in self.front else 1.6
-        dash = charts.DASHES.get(look.linestyle, "solid")
+        dash = charts.DASHES.get(style.linestyle, "solid")
         return {
-            "line": {"color": look.color, "dash": dash, "width": width},
-            "marker": charts.marker(look) | {"size": 8 if name in self.front else 5},
+            "line": {"color": style.color, "dash": dash, "width": width},
+            "marker": charts.marker(style) | {"size": 8 if name in self.front else 5},
         }
 
     def curves(self) -> Chart:
@@ -285,17 +306,17 @@ class CompareCharts:
             column=self.column, is_chosen=True, **self._picked,
         )  # fmt: skip
         traces: list[dict[str, Any]] = []
-        for name, look, rows in self._by_cell(data):
+        for name, style, rows in self._by_cell(data):
             label, ks, (mean, low, high) = (
                 self.cells[name].label,
                 rows["k"].to_list(),
                 percent_with_ends(rows),
             )
             if name in self.front and None not in low:
-                traces.append(charts.band(ks, low, high, look=look, group=label))
+                traces.append(charts.band(ks, low, high, style=style, group=label))
             words = [f"{charts.label(label)}<br>pass@{k}: {value}" for k, value in _words(rows)]
-            style = self._style(name, look) | charts.hover(words)
-            traces.append(charts.line(ks, mean, name=label, look=look, **style))
+            line = self._line_style(name, style) | charts.hover(words)
+            traces.append(charts.line(ks, mean, name=label, style=style, **line))
         return Chart(
             name="curves",
             title="pass@k over k",
@@ -323,7 +344,7 @@ class CompareCharts:
         rows = self.analysis.front.filter(column=self.column, is_on_front=False)
         dominated = set(rows["cell"])
         traces = []
-        for name, look, cell_rows in self._by_cell(data):
+        for name, style, cell_rows in self._by_cell(data):
             rows_at = [cell_rows.filter(k=end) for end in (first, k)]
             if not all(len(at_k) for at_k in rows_at):
                 continue
@@ -332,10 +353,10 @@ class CompareCharts:
             words = [f"pass@{k}: {value}" for at_k in rows_at for k, value in _words(at_k)]
             traces.append(
                 charts.line(
-                    x, y, name=label, look=look, mode="markers",
-                    error_x=charts.error(x, *across, color=look.color) | bars,
-                    error_y=charts.error(y, *up, color=look.color) | bars,
-                    marker=charts.marker(look, hollow=name in dominated) | {"size": 9},
+                    x, y, name=label, style=style, mode="markers",
+                    error_x=charts.error(x, *across, color=style.color) | bars,
+                    error_y=charts.error(y, *up, color=style.color) | bars,
+                    marker=charts.marker(style, hollow=name in dominated) | {"size": 9},
                     **charts.hover(["<br>".join([charts.label(label), *words])]),
                 )
             )  # fmt: skip
@@ -367,7 +388,7 @@ class CompareCharts:
         )  # fmt: skip
         if data.is_empty():
             return ()
-        ks, look = data["k"].to_list(), self.looks[new]
+        ks, style = data["k"].to_list(), self.styles[new]
         mean, low, high = percent_with_ends(data, "difference")
         label = f"{self.cells[new].label} against {self.cells[old].label}"
         loss = self.analysis.first_loss_of(self.column, new, old)
@@ -379,9 +400,9 @@ class CompareCharts:
         ]
         figure = charts.figure(
             [
-                charts.band(ks, low, high, look=look, group=new),
+                charts.band(ks, low, high, style=style, group=new),
                 charts.line(
-                    ks, mean, name=label, look=look, mode="lines", showlegend=False,
+                    ks, mean, name=label, style=style, mode="lines", showlegend=False,
                     **charts.hover(words),
                 ),
             ],
@@ -428,14 +449,14 @@ class CompareCharts:
             return ()
         data, call = self._cost(k, cost)
         traces = []
-        for name, look, rows in self._by_cell(data):
+        for name, style, rows in self._by_cell(data):
             mean, low, high = percent_with_ends(rows)
-            ends = charts.error(mean, low, high, color=look.color)
+            ends = charts.error(mean, low, high, color=style.color)
             label = self.cells[name].label
             words = [f"{charts.label(label)}<br>pass@{k}: {value}" for k, value in _words(rows)]
             traces.append(
                 charts.line(
-                    rows[cost].to_list(), mean, name=label, look=look,
+                    rows[cost].to_list(), mean, name=label, style=style,
                     error_y=ends | {"visible": name in self.front}, **charts.hover(words),
                 )
             )  # fmt: skip
@@ -474,9 +495,9 @@ def _ks(ks: Sequence[int]) -> dict[str, Any]:
 def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against: str) -> Chart:
     """rows: at least one. against: QUESTION, or the cell that all others are compared with."""
     data, call = _data(analysis, column, rows, against)
-    drawn = telling(rows)
+    drawn = strongest(rows)
     mean, low, high = percent_with_ends(to_frame(Comparison, drawn), "difference")
-    looks, places = charts.look_of(analysis.by_cell), list(range(len(drawn)))
+    styles, places = charts.styles_of(analysis.by_cell), list(range(len(drawn)))
     olds, ks = list(dict.fromkeys(row.old for row in drawn)), {row.k for row in drawn}
     names = [_name(analysis, row, with_k=len(ks) > 1) for row in drawn]
     against_old = [_against(analysis, row) if len(olds) > 1 else "" for row in drawn]
@@ -496,7 +517,7 @@ def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against:
         "mode": "markers",
         "x": mean,
         "y": places,
-        "marker": {"color": [looks[row.new].color for row in drawn], "size": 10},
+        "marker": {"color": [styles[row.new].color for row in drawn], "size": 10},
         "error_x": charts.error(mean, low, high),
         "showlegend": False,
         **charts.hover(

@@ -18,7 +18,7 @@ from dashboards.page import LONGEST_TEXT, Address, Form, Given, Links, Page, cho
 from dashboards.pages import maze
 from dashboards.pages.compare import in_front
 from dashboards.queries import (
-    Counts,
+    DrawCounts,
     Fates,
     FileState,
     analysis_of,
@@ -240,7 +240,7 @@ def _side(
     n_matching: int,
     gated: bool,
     *,
-    counts: Counts | None,
+    counts: DrawCounts | None,
     others: pl.DataFrame,
     grid: str,
 ) -> Side:
@@ -332,12 +332,13 @@ def distribution(
 def _few(ordered: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     right = [key for key in ordered if key[1] == "correct"]
     others = [key for key in ordered if key[1] != "correct"]
+    # Half of the places for wrong answers, so that what went wrong is seen, if there are so many.
     n_right = max(ANSWERS // 2, ANSWERS - len(others))
     yield from right[:n_right]
     yield from others[: ANSWERS - len(right[:n_right])]
 
 
-def counted(counts: Counts | None, total: int, stop: int | None) -> str:
+def counted(counts: DrawCounts | None, total: int, stop: int | None) -> str:
     """How many draws there are and count, in words. total: stored ones."""
     if counts is None or not total:
         return f"{total} draws"

@@ -13,7 +13,18 @@ from math import isnan
 import numpy as np
 
 from dashboards import charts
-from dashboards.page import Chart, Form, Given, Grid, Links, Page, Row, Shade, choices, run_of
+from dashboards.page import (
+    Chart,
+    Form,
+    Given,
+    Links,
+    Page,
+    PageTable,
+    Shade,
+    TableRow,
+    choices,
+    run_of,
+)
 from dashboards.pages.draws import draws_clicks, draws_link, is_gated, label_of, words_of
 from dashboards.queries import Fates, analysis_of, fates_of
 from dashboards.text import shortened
@@ -186,11 +197,11 @@ class ForgettingCharts:
         alike = groupby(self.checkpoints, key=lambda checkpoint: checkpoint.label)
         return [(self.analysis.by_cell[name].label, len(list(of_cell))) for name, of_cell in alike]
 
-    def table(self, columns: Sequence[int], before: int) -> Grid:
+    def table(self, columns: Sequence[int], before: int) -> PageTable:
         """Some problems with a link in every cell."""
         rates = self._matrix("success_rate")
         likely = {fate: self._matrix(fate) >= LIKELY for fate in ("lost", "gained")}
-        groups, rows = self._groups(), list[Row]()
+        groups, rows = self._groups(), list[TableRow]()
         firsts = set(accumulate((n for _, n in groups), initial=0))
         for number, column in enumerate(columns, before + 1):
             problem, lost = self.fates.problems[column], self.fates.means["lost"][column]
@@ -216,7 +227,7 @@ class ForgettingCharts:
                     )
                 )  # fmt: skip
             rows.append(tuple(cells))
-        return Grid(
+        return PageTable(
             title="Success rates in percent, by cell and seed",
             header=("", "problem", "lost", *(_seed(checkpoint) for checkpoint in self.checkpoints)),
             rows=tuple(rows),
@@ -259,12 +270,12 @@ class ForgettingCharts:
             height=60 + 26 * len(names),
         )
 
-    def counts(self) -> Grid:
+    def counts(self) -> PageTable:
         """The same as a table, with the points chosen."""
         names = {
             (checkpoint.label, checkpoint.seed): checkpoint.name for checkpoint in self.checkpoints
         }
-        return Grid(
+        return PageTable(
             title="Expected numbers of problems, by point",
             header=("point", *FATES),
             rows=tuple(

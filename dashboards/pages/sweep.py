@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from dashboards import charts
-from dashboards.page import Chart, Form, Given, Grid, Links, Page, Row, Shade, choices
+from dashboards.page import Chart, Form, Given, Links, Page, PageTable, Shade, TableRow, choices
 from dashboards.queries import FileState, analysis_of, remembered, stamp
 from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.analysis.checkpoints import key_of
@@ -24,7 +24,7 @@ from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.numbers import percent
 from fgrpo_bench.kinds import remade
 from fgrpo_bench.points import PointResult
-from fgrpo_bench.report.looks import Look
+from fgrpo_bench.report.cell_styles import CellStyle
 from fgrpo_bench.results import Results, SweepResults
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.attempts import logs, tail
@@ -38,7 +38,7 @@ from fgrpo_bench.tables import METRICS
 
 REFRESH_SECONDS = 5
 NONE = "-"
-Value = tuple[float | None, str]
+CellValue = tuple[float | None, str]
 """Between 0 and 1 for the colour, and the words."""
 CURVES = tuple(NUMBERS)
 """What can be drawn by step."""
@@ -90,7 +90,9 @@ def shows(results: SweepResults) -> dict[str, str]:
     return {"state": "state", "reward": "training reward"} | passes | {"cost": "cost"}
 
 
-def _values(results: SweepResults, status: Progress, column: str, show: str) -> dict[str, Value]:
+def _values(
+    results: SweepResults, status: SweepProgress, column: str, show: str
+) -> dict[str, CellValue]:
     """What a cell of the grid shows, by cell."""
     ids = {name: [p.point_id for p in points] for name, points in by_cell(results).items()}
     if show.startswith("pass"):
@@ -113,11 +115,11 @@ def _values(results: SweepResults, status: Progress, column: str, show: str) -> 
     }
 
 
-def _share(value: float | None) -> Value:
+def _share(value: float | None) -> CellValue:
     return (None, NONE) if value is None else (value, f"{percent(value)}%")
 
 
-def _state(training: list[StageStatus], evaluation: list[StageStatus]) -> Value:
+def _state(training: list[StageStatus], evaluation: list[StageStatus]) -> CellValue:
     done = sum(
         t.state == "done" and e.state == "done" for t, e in zip(training, evaluation, strict=True)
     )
@@ -135,7 +137,9 @@ def _done(stage: StageStatus) -> float:
     return stage.step / stage.of if stage.step is not None and stage.of else 0.0
 
 
-def _grids(cells: Mapping[str, CellRow], values: Mapping[str, Value], shown: str) -> list[Grid]:
+def _grids(
+    cells: Mapping[str, CellRow], values: Mapping[str, CellValue], shown: str
+) -> list[PageTable]:
     """A table of gamma by N for each algorithm, and one line for the base models."""
     grids = []
     trained = [cell for row in cells.values() if (cell := row.setting) is not None]
@@ -144,7 +148,7 @@ def _grids(cells: Mapping[str, CellRow], values: Mapping[str, Value], shown: str
         gammas = sorted({cell.focal_gamma for cell in line_cells})
         sizes = sorted({cell.group_size for cell in line_cells})
         cell = line_cells[0].unweighted
-        rows: list[Row] = [
+        rows: list[TableRow] = [
             (
                 f"gamma = {gamma:g}",
                 *(
@@ -156,12 +160,12 @@ def _grids(cells: Mapping[str, CellRow], values: Mapping[str, Value], shown: str
         ]
         title = f"{cell.method}: {shown} by group size N and focal gamma"
         header = ("", *(f"N = {size}" for size in sizes))
-        grids.append(Grid(title=title, header=header, rows=tuple(rows)))
+        grids.append(PageTable(title=title, header=header, rows=tuple(rows)))
     base = (("", _shade(values, BASE)),)
-    return [*grids, Grid(title=f"Base models: {shown}", header=("", "base"), rows=base)]
+    return [*grids, PageTable(title=f"Base models: {shown}", header=("", "base"), rows=base)]
 
 
-def _shade(values: Mapping[str, Value], name: str) -> Shade:
+def _shade(values: Mapping[str, CellValue], name: str) -> Shade:
     if name not in values:
         return Shade(text="", title="not in the grid", kind="absent")
     value, words = values[name]
@@ -174,13 +178,13 @@ def level(value: float | None) -> int | None:
     return None if value is None else min(10, max(0, round(10 * value)))
 
 
-def _warnings(status: Progress) -> list[tuple[str, str]]:
+def _warnings(status: SweepProgress) -> list[tuple[str, str]]:
     """Point and words."""
     return [(name, text) for name, stage in status.training.items() for text in stage.warnings]
 
 
-def _points(results: SweepResults, status: Progress) -> Grid:
-    rows: list[Row] = []
+def _points(results: SweepResults, status: SweepProgress) -> PageTable:
+    rows: list[TableRow] = []
     for point in results.points:
         train, judge = status.training[point.point_id], status.evaluation[point.point_id]
         active = judge if judge.state in ("running", "stopped") else train
@@ -198,7 +202,7 @@ def _points(results: SweepResults, status: Progress) -> Grid:
     for stage in status.others:
         words = (stage.name, Shade(text=stage.state, kind=stage.state), NONE, NONE, NONE)
         rows.append((*words, str(stage.attempts), NONE))
-    return Grid(
+    return PageTable(
         title="Points",
         header=("point", "training", "evaluation", "step", "left", "attempts", "CPU time"),
         rows=tuple(rows),
@@ -207,7 +211,7 @@ def _points(results: SweepResults, status: Progress) -> Grid:
     )
 
 
-def _cost_words(status: Progress) -> list[tuple[str, str, str]]:
+def _cost_words(status: SweepProgress) -> list[tuple[str, str, str]]:
     """Name, so far, projected."""
     kinds = ("CPU time", "GPU time", "wall time of all stages, as if one after another")
     total = ["not known yet"] * 3 if status.projected is None else map(seconds, status.projected)
@@ -232,7 +236,7 @@ class StageCost(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class SweepProgress:
     """A whole sweep at a moment."""
 
     training: dict[str, StageStatus]
@@ -255,7 +259,7 @@ class Progress:
     """Whether a driver is alive or a stage runs."""
 
 
-def progress(results: SweepResults) -> Progress:
+def progress(results: SweepResults) -> SweepProgress:
     """Read from the files alone, as `python -m sweeps status` does."""
     stages = {stage.name: stage for stage in _stages(results)}
     folder = results.paths.folder
@@ -266,7 +270,7 @@ def progress(results: SweepResults) -> Progress:
     cost_by_stage = {name: _cost(StagePaths(folder / name), gpus.get(name, 0.0)) for name in stages}
     of_points = {name for pair in by_point.values() for name in pair}
     states = Counter(stage.state for stage in stages.values())
-    return Progress(
+    return SweepProgress(
         training={p: stages[names[0]] for p, names in by_point.items()},
         evaluation={p: stages[names[1]] for p, names in by_point.items()},
         others=tuple(stage for name, stage in stages.items() if name not in of_points),
@@ -300,7 +304,7 @@ def _stages(results: SweepResults) -> list[StageStatus]:
 def projected(
     stages: Mapping[str, StageStatus], cost_by_stage: Mapping[str, StageCost]
 ) -> StageCost | None:
-    """What all stages will have cost; see Progress.projected. stages, cost_by_stage: by name."""
+    """What all stages will have cost; see SweepProgress.projected. Both by name of the stage."""
     done: dict[str, list[StageCost]] = {}
     for name, stage in stages.items():
         if stage.state == "done":
@@ -411,13 +415,13 @@ def _lines(
 ) -> list[dict[str, Any]]:
     """A line a cell by step, of the rows that it has in `data`."""
     cells = cells_of(results)
-    styles: dict[str, Look] = charts.look_of(cells)
+    styles: dict[str, CellStyle] = charts.styles_of(cells)
     traces = []
     for name, cell in cells.items():
         rows = data.filter(cell=name)
         if len(rows):
             x, y = rows["step"].to_list(), rounded(rows[column].to_list())
-            traces.append(charts.line(x, y, name=cell.label, look=styles[name], **more))
+            traces.append(charts.line(x, y, name=cell.label, style=styles[name], **more))
     return traces
 
 
@@ -477,6 +481,7 @@ def steps_by_cell(results: SweepResults, name: str) -> pl.DataFrame:
         tokens = pl.col("tokens").diff().fill_null(pl.col("tokens")).over("point_id")
         value = (tokens / pl.col("seconds")).alias(name)
     by_run = metrics(results).select("cell", "step", value).drop_nulls()
+    # Rounded up, so that the last steps have a place too.
     width = -(-max(by_run["step"].to_list(), default=1) // MOST_PLACES)
     return (
         by_run.lazy()

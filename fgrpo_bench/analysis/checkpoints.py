@@ -26,6 +26,7 @@ from fgrpo_bench.evaluated import Asked, EvaluatedCheckpoint
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import Results, SweepResults
 from fgrpo_bench.specs import Cell
+from fgrpo_bench.stages.draws import CanaryRecord
 from fgrpo_bench.stages.markers import Marker, read_marker
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 from fgrpo_bench.stats.passk import pass_at_ks
@@ -106,6 +107,7 @@ class Scores:
     def draw_variance(self, k: int) -> Floats:
         """Unbiased estimate of the variance of pass@k over the draws, [seeds, problems]; nan where
         a problem has fewer than 2k judged draws, or a design's last stage has."""
+        # An unbiased estimate needs two sets of k draws that share none.
         enough = self._fixed[:, None] & (self.n_scored >= 2 * k)
         out = np.full(self.present.shape, np.nan)
         if enough.any():
@@ -368,6 +370,7 @@ def choose(
         if point.cell is not None:
             cells.setdefault(point.cell, []).append(point)
     rows: dict[Cell, list[CheckpointRow]] = {}
+    # Base algorithms (gamma = 0) come first: what they chose is the budget of their focal cells.
     for cell, points in sorted(cells.items(), key=lambda entry: entry[0].focal_gamma):
         candidates = _candidates(results, scores, cell.name, points, half=rule == HELD_OUT)
         base = rows.get(cell.unweighted, []) if cell.focal_gamma else []
@@ -413,6 +416,7 @@ def _candidates(
     out = []
     for step in sorted({checkpoint.step for point in trained for checkpoint in point.checkpoints}):
         by_benchmark = [scores[benchmark][name, step] for benchmark in benchmarks]
+        # A mean over fewer seeds could win by the luck of which ones they are.
         if any(len(cell_scores.seeds) < len(trained) for cell_scores in by_benchmark):
             continue
         halves = [
@@ -468,7 +472,8 @@ def rule_in_words(results: Results, rule: str) -> str:
 
 
 LAST_SHARE = 10
-"""The entropy that training ends with is a mean over 1 / LAST_SHARE of its steps."""
+"""The entropy that training ends with is a mean over 1 / LAST_SHARE of its steps: that of one step
+is of its few prompts alone."""
 
 
 def costs(runs: Sequence[PointResult], chosen: Collection[At]) -> Iterator[Cost]:
@@ -489,8 +494,10 @@ def costs(runs: Sequence[PointResult], chosen: Collection[At]) -> Iterator[Cost]
             ]
             until = [frame.filter(pl.col("step") <= step) for frame in metrics]
             rows = [frame for frame in until if len(frame)]
+            # Processor time is recorded of whole runs alone.
             training = [read_marker(point.train) for point in trained] if step == steps[-1] else []
             markers = [read_marker(point.evaluate) for point in judged]
+            # Who took draws from another evaluation did not pay for them.
             graded = [marker for marker in markers if not marker.draws_adopted]
             yield Cost(
                 cell=name,
@@ -525,6 +532,21 @@ def _cpu_seconds(markers: Sequence[Marker]) -> float | None:
 
 def _mean_or_none(numbers: Sequence[float]) -> float | None:
     return sum(numbers) / len(numbers) if numbers else None
+
+
+THEN = ", then "
+"""Between the engines that made draws one after the other."""
+
+
+def engine_words(engine: dict[str, Any]) -> str | None:
+    """The fingerprint of an engine for a person; None for an empty one."""
+    return ", ".join(f"{name} {value}" for name, value in sorted(engine.items())) or None
+
+
+def engines_of(canaries: Sequence[CanaryRecord], last: dict[str, Any] | None) -> str | None:
+    """All engines that made draws, in words; last: the one that is recorded without canaries."""
+    engines = [engine_words(record.engine) for record in canaries] or [engine_words(last or {})]
+    return THEN.join(dict.fromkeys(words for words in engines if words)) or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -574,4 +596,5 @@ def checkpoint_estimates(
 
 
 def _mean_if_all(values: NDArray[np.float64]) -> float | None:
+    # A problem without a bound leaves none of the mean.
     return None if np.isnan(values).any() else float(values.mean())

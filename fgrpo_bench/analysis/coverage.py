@@ -20,7 +20,8 @@ from fgrpo_bench.stats.coverage import between, coverage, reach
 from fgrpo_bench.stats.coverage import least_rate as least_rate
 
 SURE = 0.95
-"""Probability from which a problem counts as surely lost or gained."""
+"""Probability from which a problem counts as surely lost or gained; as high as the level of
+intervals. Shared random numbers cannot bring it below 0.949 (fgrpo_bench.stats.coverage)."""
 FATES = ("retained", "lost", "gained", "neither")
 """What became of a problem."""
 
@@ -52,6 +53,8 @@ def coverages(
                 for k in ks:
                     likely = [reach(n_samples=n, n_correct=right, k=k) for n, right in counts]
                     solved = [right > 0 for _, right in counts]
+                    # Thousands of problems that nobody solved, each within reach with a small
+                    # probability, would add up to problems lost and gained.
                     counted = [chances * kept for chances, kept in zip(likely, solved, strict=True)]
                     yield _row(column, at[0], k, between(*counted), between(*likely))
 

@@ -7,22 +7,19 @@ without one under its run root, they can be compared: training is in both alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from fgrpo_bench.analysis.checkpoints import engine_words
 from fgrpo_bench.analysis.rows import Drift
 from fgrpo_bench.kinds.evaluate import EvaluationMarker, EvaluationSpec
 from fgrpo_bench.results import Results
-from fgrpo_bench.stages.draws import CanaryRecord
 from fgrpo_bench.stages.markers import read_marker_of
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.spec import read_spec_of
-
-THEN = ", then "
-"""Between the engines that made draws one after the other."""
 
 
 class _CanaryRun(NamedTuple):
@@ -35,17 +32,6 @@ class _CanaryRun(NamedTuple):
     log_probs: tuple[float, ...]
     draws: int
     tokens: int
-
-
-def engine_words(engine: dict[str, Any]) -> str | None:
-    """The fingerprint of an engine for a person; None for an empty one."""
-    return ", ".join(f"{name} {value}" for name, value in sorted(engine.items())) or None
-
-
-def engines_of(canaries: Sequence[CanaryRecord], last: dict[str, Any] | None) -> str | None:
-    """All engines that made draws, in words; last: the one that is recorded without canaries."""
-    engines = [engine_words(record.engine) for record in canaries] or [engine_words(last or {})]
-    return THEN.join(dict.fromkeys(words for words in engines if words)) or None
 
 
 def elsewhere(results: Results) -> list[StagePaths]:
@@ -113,6 +99,7 @@ def _canary_runs(marker: EvaluationMarker) -> Iterator[_CanaryRun]:
 
 def _between(benchmark: str, engine: str, other: str, seen: list[_CanaryRun]) -> Drift | None:
     """None where the two have no weights and texts in common."""
+    # Reversed: where an engine has seen the same weights twice its first record counts.
     ours, theirs = (
         {record.weights: record.log_probs for record in reversed(seen) if record.engine == name}
         for name in (engine, other)
@@ -152,4 +139,5 @@ def may_move(rms: float, response_tokens: float) -> float:
     are drawn from the model; that of a response is the sum over its tokens, and no event's
     probability differs by more than sqrt(divergence / 2) (Pinsker).
     """
+    # sqrt(KL / 2) with KL = tokens * rms^2 / 2
     return min(1.0, rms * float(np.sqrt(response_tokens)) / 2)

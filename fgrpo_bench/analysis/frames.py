@@ -33,6 +33,7 @@ from fgrpo_bench.analysis.checkpoints import (
     choose,
     costs,
     deciding,
+    engines_of,
     key_of,
     read_scores,
 )
@@ -45,7 +46,7 @@ from fgrpo_bench.analysis.comparisons import (
     fronts,
 )
 from fgrpo_bench.analysis.coverage import coverages
-from fgrpo_bench.analysis.drift import drifts, elsewhere, engines_of
+from fgrpo_bench.analysis.drift import drifts, elsewhere
 from fgrpo_bench.analysis.other_scores import likelihood_stages, likelihoods, other_graders, tasks
 from fgrpo_bench.analysis.question import (
     NONE_DECLARED,
@@ -118,7 +119,8 @@ def analysed(results: Results, rule: str = LAST, *, is_kept: bool = True) -> Ana
     if stored is not None:
         return stored
     analysis = analyse(sweep, rule)
-    if is_kept and digest == digest_of(sweep):  # nothing ended in between
+    # A stage that ended meanwhile would be stored under a digest that it is not of.
+    if is_kept and digest == digest_of(sweep):
         with suppress(PermissionError):
             _write(folder_of(sweep.paths, rule), analysis, digest)
     return analysis
@@ -132,6 +134,8 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
     where there is nothing to choose from.
     """
     check_rule(results, rule)
+    # The order matters: a choice of checkpoints needs the scores of all of them, what is reported
+    # needs the choice, and `held-out` must not report what it chose by.
     scores = read_scores(results)
     sweep, checkpoints = results.sweep, list[CheckpointRow]()
     if sweep is not None:
@@ -152,6 +156,7 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
     compared = every_pair(tuple(cells.values()), pairs)
     matched = list(matches(tuple(cells.values()), checkpoints))
     of_matched = [cells_at.pair for cells_at in matched if cells_at.pair]
+    # A sweep that declares no comparison has nothing corrected here either.
     at_budget = budget_family(of_matched if family.pairs else [], ks, columns)
     of_budgets = compare(resamples, matched, columns=columns, ks=ks, family=at_budget)
     over_k = list(
@@ -178,7 +183,7 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
         "tasks": tasks(results, chosen),
     }
     frames = {name: to_frame(FRAMES[name], rows_of_frame) for name, rows_of_frame in rows.items()}
-    frames["problems"] = _problems(scores, chosen)
+    frames["problems"] = _problems(scores, chosen)  # by columns: there are many rows
     return Analysis(results=results, rule=rule, family=family.name, **frames)
 
 
@@ -230,7 +235,7 @@ def _problems_of(scores: Mapping[str, Mapping[At, Scores]]) -> dict[str, tuple[s
 
 
 def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -> pl.DataFrame:
-    """The rows of ProblemRow, made by columns: there are many."""
+    """The rows of ProblemRow; problems that a seed lacks have none."""
     parts = [pl.DataFrame(schema=schema(ProblemRow))]
     for benchmark, of_cell in scores.items():
         for at in chosen:
@@ -598,17 +603,20 @@ def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
         if (record.version, record.rule, record.inputs) != (VERSION, rule, digest):
             return None
         paths = {name: folder / f"{name}.parquet" for name in FRAMES}
+        # A frame that was edited or damaged is computed again, never shown.
         if record.files != {name: sha256_file(path) for name, path in paths.items()}:
             return None
         frames = {name: pl.read_parquet(path, glob=False) for name, path in paths.items()}
     except (FileNotFoundError, ValueError, pl.exceptions.PolarsError):
         return None
+    # Which checkpoint stood for each run is part of what was stored.
     steps = dict(frames["cells"].filter(pl.col("algorithm").is_not_null())["cell", "step"].rows())
     return Analysis(results=at_steps(results, steps), rule=rule, family=record.family, **frames)
 
 
 def _write(folder: Path, analysis: Analysis, digest: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    # The record goes first and comes last: frames of a write that is cut off are never read.
     (folder / FACTS).unlink(missing_ok=True)
     files = {}
     for name in FRAMES:

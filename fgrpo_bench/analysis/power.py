@@ -79,6 +79,7 @@ class Spread:
         )
         n = self.n_problems
         if len(n_problems) == 1 or (n_problems and not self.degrees):
+            # Variances of the benchmarks add up over count^2: that of so many problems together.
             n = round(len(n_problems) ** 2 / sum(1 / size for size in n_problems))
         return Parts(seeds=seeds, problems=problems * self.n_problems / n, n_problems=n)
 
@@ -116,6 +117,7 @@ def spread_of(comparisons: pl.DataFrame, column: str, source: str) -> Spread | N
         counts = at_k["seeds"].list.len().to_numpy()
         variances = np.array([np.var(values, ddof=1) for values in at_k["by_seed"].to_list()])
         seeds[k] = float(np.average(variances, weights=counts - 1))
+        # What a standard error holds beyond its seeds is due to problems; an estimate below 0 is 0.
         rest = at_k["standard_error"].to_numpy() ** 2 - variances / counts
         problems[k] = float(np.maximum(rest, 0).mean())
     n_pairs, most = len(at_k), int(counts.max())
@@ -209,6 +211,7 @@ def detected(
 ) -> Detected:
     """Of a planned sweep. ks: the smallest and the largest of the family; n_problems: as of
     `Spread.at`."""
+    # Half as many again, and at least two: one more hardly moves what is detected.
     more = max(n_seeds + 2, n_seeds * 3 // 2)
 
     def smallest(seeds: int) -> tuple[float | None, ...]:

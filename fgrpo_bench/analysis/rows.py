@@ -437,7 +437,7 @@ FRAMES: dict[str, type] = {
 }
 """Row class of every frame, by name."""
 _TYPES = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
-Row = TypeVar("Row")
+RowClass = TypeVar("RowClass")
 
 
 @cache
@@ -458,7 +458,7 @@ def to_frame(row: type, rows: Iterable[Any]) -> pl.DataFrame:
     return pl.DataFrame([values(instance) for instance in rows], schema=schema(row), orient="row")
 
 
-def from_frame(row: type[Row], frame: pl.DataFrame) -> list[Row]:
+def from_frame(row: type[RowClass], frame: pl.DataFrame) -> list[RowClass]:
     """The rows of a frame of this class."""
     names = [field.name for field in fields(row)]  # type: ignore[arg-type]
     return [

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.checkpoints import rule_in_words
-from fgrpo_bench.analysis.drift import THEN
+from fgrpo_bench.analysis.checkpoints import THEN, rule_in_words
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import CellRow, Drift, Estimate
 from fgrpo_bench.documents.numbers import percent

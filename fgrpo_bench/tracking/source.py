@@ -20,7 +20,7 @@ from fgrpo_bench.analysis.checkpoints import LAST, At, key_of
 from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, FirstLoss
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.report import provenance
-from fgrpo_bench.report.looks import looks
+from fgrpo_bench.report.cell_styles import cell_styles
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
@@ -126,7 +126,9 @@ class Source:
     @cached_property
     def colors(self) -> dict[str, str]:
         """Of every cell by its key, as figures and dashboard draw it."""
-        return {each.cell: look.color for each, look in looks(list(self.cells.values())).items()}
+        return {
+            each.cell: style.color for each, style in cell_styles(list(self.cells.values())).items()
+        }
 
     @cached_property
     def failed(self) -> set[str]:

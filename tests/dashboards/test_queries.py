@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from unittest.mock import patch
 
 import numpy as np
@@ -14,14 +15,15 @@ from dashboards.pages import BUILDERS, audit, sweep
 from dashboards.pages.draws import answers, draws, is_gated, problem_text, words_of
 from dashboards.queries import (
     SORTED,
-    Store,
+    RunRoot,
     analysis_of,
     checkpoints_of,
     fates_of,
     remembered,
     stamp,
 )
-from fgrpo_bench.analysis import analysed
+from fgrpo_bench.analysis import Analysis, analyse, analysed, frames
+from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.files import read_json, write_json, write_text
@@ -46,6 +48,46 @@ def test_a_finished_sweep_is_read_and_one_that_has_gone_on_is_analysed_in_memory
     newer = analysis_of(less)
     assert newer.estimate("countdown", "grpo-n8-g1", 32).seeds == (11,)
     assert snapshot(tmp_path) == changed
+
+
+def test_the_frames_behind_compare_come_from_six_files(finished, monkeypatch):
+    shown, get = set(), Analysis.__getattribute__
+
+    def recorded(self, name):
+        shown.update({name} & set(FRAMES))
+        return get(self, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Analysis, "__getattribute__", recorded)
+        BUILDERS["compare"](finished, {}, ServerLinks())
+    assert {"estimates", "comparisons", "bands", "front", "cost", "completeness"} < shown
+    whole, files = analyse(finished), {analysis_of.__module__}
+    for frame, source in {
+        "coverage": "coverages",
+        "likelihood": "likelihoods",
+        "other_graders": "other_graders",
+        "drift": "drifts",
+        "tasks": "tasks",
+    }.items():
+        assert frame not in shown
+        monkeypatch.setattr(frames, source, lambda *_: ())
+    sys.setprofile(lambda frame, *_: files.add(frame.f_globals.get("__name__")))
+    try:
+        alone = analyse(finished)
+    finally:
+        sys.setprofile(None)
+    for name in shown:
+        assert getattr(alone, name).equals(getattr(whole, name)), name
+    assert {
+        name for name in files if name and name.startswith(("fgrpo_bench.analysis", "dash"))
+    } == {
+        "dashboards.queries",
+        "fgrpo_bench.analysis.checkpoints",
+        "fgrpo_bench.analysis.comparisons",
+        "fgrpo_bench.analysis.frames",
+        "fgrpo_bench.analysis.question",
+        "fgrpo_bench.analysis.rows",
+    }
 
 
 def test_two_sweeps_with_the_same_results_are_told_apart(finished, tmp_path):
@@ -214,7 +256,7 @@ def test_what_was_read_is_kept_until_a_file_changes(tmp_path):
 
 
 def test_a_run_is_opened_by_names_of_the_listing_alone(finished):
-    store = Store(root=finished.paths.root)
+    store = RunRoot(root=finished.paths.root)
     assert store.open("groupsize", "countdown", "v1").points == finished.points
     for names in [("..", "countdown", "v1"), ("groupsize", "countdown", "v1/../v1"), ("", "", "")]:
         with pytest.raises(LookupError, match="no such sweep"):
@@ -227,4 +269,4 @@ def test_a_plan_that_names_a_folder_outside_its_run_is_refused(tmp_path):
     plan["points"][0]["train"] = "../../../../etc"
     write_json(results.paths.plan, plan)
     with pytest.raises(ValueError, match="outside"):
-        Store(root=tmp_path).open("groupsize", "countdown", "v1")
+        RunRoot(root=tmp_path).open("groupsize", "countdown", "v1")

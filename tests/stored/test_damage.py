@@ -14,7 +14,7 @@ import pytest
 
 from dashboards.app import ServerLinks
 from dashboards.pages import BUILDERS
-from dashboards.queries import Store
+from dashboards.queries import RunRoot
 from fgrpo_bench.analysis import Analysis, analyse, frames
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.report import verify as verifying
@@ -79,7 +79,7 @@ def read_verified(paths: RunPaths) -> object:
 
 
 def read_pages(paths: RunPaths) -> object:
-    results = Store(root=paths.root).open(paths.sweep, paths.experiment, paths.version)
+    results = RunRoot(root=paths.root).open(paths.sweep, paths.experiment, paths.version)
     for view in BUILDERS:
         BUILDERS[view](results, {}, ServerLinks())
     return None
