@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,19 @@ def lines(paths: RunPaths) -> list[str]:
         label = f"{row['event']}:{kind_of(row)}"
         seen.append(f"{label}:{1 + sum(one.rpartition(':')[0] == label for one in seen)}")
     return seen
+
+
+@pytest.mark.fault
+def test_two_drivers_at_once_never_submit_twice(
+    drivers: Drivers, fake_results: dict[str, str]
+) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        codes = [*pool.map(lambda _: drivers.run(), range(2))]
+    assert 0 in codes
+    check_fake(drivers.paths)
+    check_begun_once(drivers.paths)
+    check_sent_once(drivers.paths)
+    assert contents(drivers.paths, "**/result.json") == fake_results
 
 
 @pytest.mark.slow
