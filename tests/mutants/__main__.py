@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import os
 import shutil
 import signal
@@ -22,11 +23,12 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
+from resource import RLIMIT_CPU, prlimit
 from typing import Any
 
 from rich.console import Console
@@ -53,13 +55,15 @@ HOMES = {
     "fgrpo_bench.stages": ("tests/stages", "tests/stored"),
     "sweeps.slurm": ("tests/slurm/test_decide.py",),
 }
-"""Where the tests of modules are, by how their names begin. Those files run that import the module,
-and all of them where none does."""
+"""Where the tests of modules are, by how their names begin: the files that import the module run
+first, and the others where these notice nothing."""
 PYTEST = ("-m", "pytest", "-n", "0", "-x", "--hypothesis-seed=0", "-m", "not slow")
 PATIENCE = 10
 LEAST_SECONDS = 60.0
-"""A mutant does not end that takes so many times as long as the tests without it, or so many
-seconds where these are quick: a machine may be busier than it was."""
+"""A mutant does not end that takes so many times the processor's time of the tests without it, or
+so many seconds where these are quick; one that only waits has as many times longer."""
+FAILED, NO_TESTS = 1, 5
+"""Of pytest's exit codes. It has others where a module cannot be imported, mutated as it is."""
 EXAMPLES = """examples:
   make mutants
   make mutants ARGS='--dry-run'
@@ -73,11 +77,10 @@ class Case:
 
     mutant: Mutant
     module: Module
-    tests: tuple[str, ...]
-
-    def key(self, root: Path) -> str:
-        """Digest of the module with the mutant in it and of its tests."""
-        return _digest(root, self.tests, str(self.module.path), self.module.mutated(self.mutant))
+    near: tuple[str, ...]
+    """Those that run first."""
+    others: tuple[str, ...]
+    """Those that run where it survives these."""
 
 
 def _digest(root: Path, tests: Iterable[str], *texts: str) -> str:
@@ -85,10 +88,13 @@ def _digest(root: Path, tests: Iterable[str], *texts: str) -> str:
     return sha256(json.dumps([*texts, *tests, *read_tests]).encode()).hexdigest()
 
 
-def tests_of(
+def choose_tests(
     module: str, modules: Mapping[str, Module], root: Path, homes: Mapping[str, tuple[str, ...]]
-) -> tuple[str, ...]:
-    """The files of a module's tests. ValueError: none is known."""
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files of a module's tests that import it, and the others; all and none where none does.
+
+    ValueError: no tests are known of it.
+    """
     home = max((h for h in homes if f"{module}.".startswith(f"{h}.")), key=len, default=None)
     if home is None:
         raise ValueError(f"no tests are known of {module}: add its folder of tests to HOMES")
@@ -103,8 +109,10 @@ def tests_of(
         raise ValueError(f"HOMES has {missing[0]} for {home}, which is no file: name its tests")
     own = f"test_{module.rpartition('.')[2]}.py"
     files.sort(key=lambda file: not file.endswith(own))  # what is most likely to fail comes first
-    importing = [file for file in files if module in _imported(root / file, modules)]
-    return tuple(importing or files)
+    near = tuple(file for file in files if module in _imported(root / file, modules))
+    if not near:
+        return tuple(files), ()
+    return near, tuple(file for file in files if file not in near)
 
 
 def _imported(file: Path, modules: Mapping[str, Module]) -> set[str]:
@@ -145,11 +153,12 @@ class Copies:
         finally:
             self.folders.put(folder)
 
-    def passes(self, folder: Path, tests: Sequence[str], limit: float | None) -> tuple[bool, str]:
-        """Whether all tests pass within some seconds, and what pytest printed."""
-        shutil.rmtree(
-            folder / ".hypothesis", ignore_errors=True
-        )  # no mutant's examples for another
+    def run(self, folder: Path, tests: Sequence[str], limit: float | None) -> tuple[int, str]:
+        """pytest's exit code and what it printed; FAILED where it reaches a limit in seconds.
+
+        RuntimeError: something else ended it.
+        """
+        shutil.rmtree(folder / ".hypothesis", ignore_errors=True)  # examples of another mutant
         with subprocess.Popen(
             [sys.executable, *PYTEST, *tests],
             cwd=folder,
@@ -164,25 +173,31 @@ class Copies:
         ) as process:
             self.running.add(process)
             try:
-                out, _ = process.communicate(timeout=limit)
+                if limit is not None:  # not of the clock: another time the machine may be busier
+                    prlimit(process.pid, RLIMIT_CPU, (math.ceil(limit), math.ceil(limit) + 1))
+                out, _ = process.communicate(timeout=limit and limit * PATIENCE)
             except subprocess.TimeoutExpired:
                 self.end(process)
-                out, _ = process.communicate()
-                return False, f"{out}\nended after {limit:.0f} s"
+                process.communicate()
+                return FAILED, ""
             finally:
                 self.running.discard(process)
+        if process.returncode == -signal.SIGXCPU:
+            return FAILED, ""
         if process.returncode < 0:
             name = signal.Signals(-process.returncode).name
             raise RuntimeError(f"pytest was ended by {name}: nothing is known of {' '.join(tests)}")
-        return process.returncode == 0, out
+        return process.returncode, out
 
     def end(self, process: subprocess.Popen[str]) -> None:
-        os.killpg(process.pid, signal.SIGKILL)
+        """End a process and what it began."""
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager
 def copies(root: Path, number: int) -> Iterator[Copies]:
-    """Copies of all files that git knows or does not ignore; gone at the end."""
+    """Copies of all files that git does not ignore; gone at the end."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=root,
@@ -195,9 +210,7 @@ def copies(root: Path, number: int) -> Iterator[Copies]:
         for i in range(number):
             folder = Path(scratch) / str(i)
             for name in filter(None, listed.stdout.split("\0")):
-                if (
-                    root / name
-                ).is_file():  # one that was deleted is listed until that is committed
+                if (root / name).is_file():  # a deleted file is listed until that is committed
                     (folder / name).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy2(root / name, folder / name)
             made.folders.put(folder)
@@ -208,72 +221,76 @@ def copies(root: Path, number: int) -> Iterator[Copies]:
                 made.end(process)
 
 
-def run(cases: Sequence[Case], root: Path, *, jobs: int, show: bool = True) -> dict[int, str]:
+def run(cases: Sequence[Case], root: Path, *, jobs: int) -> dict[int, str]:
     """The verdicts of some mutants by their ids: "killed" or "survived".
 
-    RuntimeError: tests fail without any mutant, so that they say nothing.
+    RuntimeError: tests fail without any mutant, so that they say nothing, or there are none.
     """
     cache = root / CACHE
+    cache.parent.mkdir(exist_ok=True)
     rows = cache.read_text(encoding="utf-8").splitlines() if cache.exists() else []
     known: dict[str, Any] = {row["key"]: row["value"] for row in map(json.loads, rows)}
-    keys = {case.mutant.id: case.key(root) for case in cases}
-    verdicts = {i: known[key] for i, key in keys.items() if key in known}
-    left = [case for case in cases if case.mutant.id not in verdicts]
-    if not left:
-        return verdicts
-    cache.parent.mkdir(exist_ok=True)
-    sources = json.dumps({m: module.text for m, module in read(root, PRODUCT).items()})
+    sources = json.dumps({name: m.text for name, m in read(root, PRODUCT).items()})
 
     def keep(key: str, value: str | float) -> None:
+        known[key] = value
         with cache.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"key": key, "value": value}) + "\n")
 
     with (
         copies(root, jobs) as made,
-        Progress(console=Console(stderr=True), disable=not show) as bar,
+        Progress(console=Console(stderr=True)) as bar,
         ThreadPoolExecutor(jobs) as pool,
     ):
-        files = sorted({file for case in left for file in case.tests})
-        task = bar.add_task("mutants", total=len(files) + len(left))
+        task = bar.add_task("mutants", total=len(cases))
 
-        def without(file: str) -> float:
-            """Seconds of a file of tests, all of which pass."""
-            key = _digest(root, [file], sources)
+        def without(folder: Path, test: str) -> float:
+            """Seconds of a file of tests, all of which pass; 0 where it has only slow ones."""
+            key = _digest(root, [test], sources)
             if key not in known:
-                with made.one() as folder:
-                    begun = time.monotonic()
-                    passes, out = made.passes(folder, [file], None)
-                    if not passes:
-                        raise RuntimeError(f"without a mutant this fails: {file}\n{out}")
-                known[key] = time.monotonic() - begun
-                keep(key, known[key])
-            bar.advance(task)
+                begun = time.monotonic()
+                code, out = made.run(folder, [test], None)
+                if code not in (0, NO_TESTS):
+                    raise RuntimeError(f"without a mutant this fails: {test}\n{out}")
+                keep(key, 0.0 if code == NO_TESTS else time.monotonic() - begun)
             return float(known[key])
 
-        def judge(case: Case) -> tuple[int, str]:
+        def judge(case: Case, tests: tuple[str, ...]) -> str:
+            mutated = case.module.mutated(case.mutant)
+            key = _digest(root, tests, str(case.module.path), mutated)
+            if key in known:
+                return str(known[key])
             with made.one() as folder:
+                seconds = {test: without(folder, test) for test in tests}
+                tests = tuple(test for test in tests if seconds[test])
+                if not tests:
+                    return "survived"
                 file = folder / case.module.path
                 times = (file.stat().st_atime, file.stat().st_mtime)  # by which bytecode is known
-                file.write_text(case.module.mutated(case.mutant), encoding="utf-8")
+                file.write_text(mutated, encoding="utf-8")
                 try:
-                    limit = max(LEAST_SECONDS, PATIENCE * sum(seconds[file] for file in case.tests))
-                    verdict = "survived" if made.passes(folder, case.tests, limit)[0] else "killed"
+                    limit = max(LEAST_SECONDS, PATIENCE * sum(seconds.values()))
+                    code, _ = made.run(folder, tests, limit)
                 finally:
                     file.write_text(case.module.text, encoding="utf-8")
                     os.utime(file, times)
-            keep(keys[case.mutant.id], verdict)
+            keep(key, "killed" if code else "survived")
+            return str(known[key])
+
+        def verdict(case: Case) -> tuple[int, str]:
+            said = judge(case, case.near)
+            if said == "survived" and case.others:
+                said = judge(case, case.others)
             bar.advance(task)
-            return case.mutant.id, verdict
+            return case.mutant.id, said
 
         try:
-            seconds = dict(zip(files, pool.map(without, files), strict=True))
-            verdicts |= dict(pool.map(judge, left))
+            return dict(pool.map(verdict, cases))
         except BaseException:  # Ctrl-C too: what runs is ended, what waits is not begun
             pool.shutdown(wait=False, cancel_futures=True)
             for process in list(made.running):
                 made.end(process)
             raise
-    return verdicts
 
 
 def stored(root: Path) -> list[Mutant]:
@@ -341,6 +358,8 @@ def main(arguments: Sequence[str] | None = None, *, root: Path = REPOSITORY) -> 
         return _judge(standing, modules, root, options)
     except (RuntimeError, ValueError) as error:
         sys.exit(f"make mutants: {error}")
+    except KeyboardInterrupt:
+        sys.exit("make mutants: stopped; the same command goes on from here")
 
 
 def _judge(
@@ -356,14 +375,14 @@ def _judge(
         except LookupError as error:
             gone.append(f"{error}: make mutants ARGS='--replace {mutant.id}'")
         else:
-            cases.append(Case(mutant, module, tests_of(module.name, modules, root, HOMES)))
+            cases.append(Case(mutant, module, *choose_tests(module.name, modules, root, HOMES)))
     verdicts = {} if options.dry_run else run(cases, root, jobs=options.jobs)
     for case in cases:
         print(f"{verdicts.get(case.mutant.id, 'not run'):9}{case.mutant}")
         if case.module.name != case.mutant.module:
             print(f"{'':9}stands in {case.module.name} now")
         if options.dry_run:
-            print(f"{'':9}{' '.join(case.tests)}")
+            print(f"{'':9}{' '.join(case.near)}")
     for words in gone:
         print(f"gone     {words}")
     if options.record:

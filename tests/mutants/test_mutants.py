@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import __main__ as program
+from tests.mutants.__main__ import HOMES, choose_tests
 from tests.mutants.expressions import Module, mutants, read
 
 SUMS = """
@@ -31,9 +32,15 @@ TESTS = """
 from fgrpo_bench.stats.sums import Count, larger
 
 def test_sums():
-    assert larger(1, 2) == 2
+    assert larger(2, 2) == 2
     assert Count().half(4) == 2
     assert Count().down(3) == 0
+"""
+OTHERS = """
+from fgrpo_bench.stats.more import largest
+
+def test_others():
+    assert largest([2, 1]) == 2
 """
 TABLE = [
     {"function": "larger", "expression": "max(a, b)", "replacement": "min(a, b)"},
@@ -49,7 +56,10 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / ".gitignore").write_text("/cache/\n")
     put(tmp_path, "fgrpo_bench/stats/sums.py", SUMS)
     put(tmp_path, "tests/stats/test_sums.py", TESTS)
-    put(tmp_path, "tests/stats/test_others.py", "def test_others():\n    raise AssertionError\n")
+    more = "from functools import reduce\n\nfrom fgrpo_bench.stats.sums import larger\n"
+    more += "\ndef largest(numbers):\n    return reduce(larger, numbers)\n"
+    put(tmp_path, "fgrpo_bench/stats/more.py", more)
+    put(tmp_path, "tests/stats/test_others.py", OTHERS)
     home = {"module": "fgrpo_bench.stats.sums", "ordinal": 0}
     rows = [json.dumps({"id": i, **home, **row}) for i, row in enumerate(TABLE, 1)]
     put(tmp_path, program.TABLE, "\n".join(rows))
@@ -65,21 +75,25 @@ def columns(root: Path, name: str) -> dict[int, str | int | None]:
     return {mutant.id: getattr(mutant, name) for mutant in program.stored(root)}
 
 
+@pytest.mark.slow
 def test_what_tests_notice_is_killed_and_what_they_no_longer_notice_is_lost(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One that never ends is killed; a half that is a fraction survives, for 2.0 equals 2."""
-    monkeypatch.setattr(program, "LEAST_SECONDS", 1.0)
-    monkeypatch.setattr(program, "PATIENCE", 3)
-    assert program.main(["--record", "--jobs", "2"], root=root) == 0
+    """One that never ends is killed, and so is one that other tests notice than those which import
+    the module; a half that is a fraction survives, for 2.0 equals 2."""
+    assert program.main(["--record", "--jobs", "2", "--only", "1", "2"], root=root) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(program, "LEAST_SECONDS", 3.0)
+        patch.setattr(program, "PATIENCE", 1)
+        assert program.main(["--record", "--only", "3"], root=root) == 0
     assert columns(root, "before") == {1: "killed", 2: "survived", 3: "killed"}
     assert (root / "fgrpo_bench/stats/sums.py").read_text() == SUMS
 
     with monkeypatch.context() as patch:  # the same texts have the same verdicts: nothing runs
-        patch.setattr(program, "copies", None)
+        patch.setattr(program.Copies, "run", None)
         assert program.main([], root=root) == 0
 
-    put(root, "tests/stats/test_sums.py", TESTS.replace("larger(1, 2)", "larger(2, 2)"))
+    put(root, "tests/stats/test_others.py", OTHERS.replace("[2, 1]", "[2]"))
     capsys.readouterr()
     assert program.main(["--only", "1"], root=root) == 1
     assert "1 were killed before and survive now\nlost     1: " in capsys.readouterr().out
@@ -94,6 +108,7 @@ def test_tests_that_fail_without_a_mutant_say_nothing(root: Path) -> None:
 
 def test_a_mutant_goes_with_its_code(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where a function has another name, or an expression is gone, the table names what follows."""
+    (root / "fgrpo_bench/stats/more.py").unlink()
     (root / "fgrpo_bench/stats/sums.py").rename(root / "fgrpo_bench/stats/numbers.py")
     assert program.main(["--dry-run"], root=root) == 0
     said = capsys.readouterr().out
@@ -194,15 +209,15 @@ def test_tests_are_chosen_by_what_they_import(root: Path) -> None:
     )
     modules = read(root, ["fgrpo_bench"])
 
-    def chosen() -> tuple[str, ...]:
-        return program.tests_of("fgrpo_bench.stats.sums", modules, root, program.HOMES)
-
-    for line in ("from fgrpo_bench.stats import large", "from fgrpo_bench.stats import sums"):
-        put(root, "tests/stats/test_others.py", line)
-        assert chosen() == ("tests/stats/test_sums.py", "tests/stats/test_others.py")
-    put(root, "tests/stats/test_others.py", "from fgrpo_bench.stats import Count")
-    assert chosen() == ("tests/stats/test_sums.py",)
+    own, others = "tests/stats/test_sums.py", "tests/stats/test_others.py"
+    for line, expected in {
+        "from fgrpo_bench.stats import large": ((own, others), ()),
+        "from fgrpo_bench.stats import sums": ((own, others), ()),
+        "from fgrpo_bench.stats import Count": ((own,), (others,)),
+    }.items():
+        put(root, others, line)
+        assert choose_tests("fgrpo_bench.stats.sums", modules, root, HOMES) == expected
     with pytest.raises(ValueError, match="no tests are known of dashboards"):
-        program.tests_of("dashboards.app", modules, root, program.HOMES)
+        choose_tests("dashboards.app", modules, root, HOMES)
     with pytest.raises(ValueError, match=r"HOMES has tests/stat for a, which is no file"):
-        program.tests_of("a.b", modules, root, {"a": ("tests/stat",)})
+        choose_tests("a.b", modules, root, {"a": ("tests/stat",)})

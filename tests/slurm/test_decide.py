@@ -73,7 +73,9 @@ CASES = [
     ("no launch", seen("PENDING", reason="launch failed requeued held"), "again", None, "12"),
     ("no node fits", seen("PENDING", reason="BadConstraints"), "failed", "impossible", "12"),
     ("just sent", seen(begun=NOW - 5), "active", "SLURM does not show it yet", None),
+    ("just sent, by a clock ahead", seen(begun=NOW + 5), "active", None, None),
     ("gone", seen(), "again", "lost", None),
+    ("gone, sent by a clock far ahead", seen(begun=NOW + GRACE_SECONDS), "again", "lost", None),
     (
         "gone, but at work",
         seen(at_work=True),
