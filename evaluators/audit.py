@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from evaluators.stored import Stored, level_line, levels
+from evaluators.stored import StoredDraws, level_line, levels
 from fgrpo_bench.analysis.other_scores import TASKS_LAYOUT, task_names
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain, plain_table
@@ -80,7 +80,7 @@ class Audit:
         return asdict(self) | {"distinct_share": share}
 
 
-def audit(stored: Stored, *, compared: int = COMPARED) -> list[Audit]:
+def audit(stored: StoredDraws, *, compared: int = COMPARED) -> list[Audit]:
     """One audit a layer of grades. compared: most draws to judge by plain math-verify."""
     draws = read_table(stored.paths.draws, DRAWS)
     golds = stored.golds()
@@ -89,7 +89,7 @@ def audit(stored: Stored, *, compared: int = COMPARED) -> list[Audit]:
 
 
 def _audit(
-    stored: Stored,
+    stored: StoredDraws,
     draws: pl.DataFrame,
     golds: dict[str, str],
     grades: pl.DataFrame,

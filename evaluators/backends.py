@@ -1,6 +1,6 @@
 """Sampling behind one signature: a checkpoint becomes a function from prompts and seeds to draws.
 
-A back end is a function that returns an Engine, and a line in `make_engine`.
+A back end is a function that returns a SamplingEngine, and a line in `make_engine`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from evaluators.canaries import RESPONSE_TOKENS, observe
 from evaluators.records import (
     Draw,
-    Engine,
     LogProbs,
     RequestQueue,
     SampleRequest,
+    SamplingEngine,
     SamplingTarget,
     drawn,
     encoder,
@@ -44,7 +44,7 @@ CANARIES_AT_ONCE = 64
 evaluation of 256 problems with 512 draws each."""
 
 
-def make_engine(asked: SamplingTarget) -> Engine:
+def make_engine(asked: SamplingTarget) -> SamplingEngine:
     """The engine of the sampler that the evaluation names, over a checkpoint.
 
     Raises ValueError where the checkpoint's weights do not have the digest, and its sampler where a
@@ -77,7 +77,7 @@ def make_engine(asked: SamplingTarget) -> Engine:
     return embedded(asked, length=length)
 
 
-def embedded(asked: SamplingTarget, *, length: int) -> Engine:
+def embedded(asked: SamplingTarget, *, length: int) -> SamplingEngine:
     """The embedded engine over a checkpoint.
 
     length: most tokens a response, the end token included. Raises ValueError where the checkpoint's
@@ -120,7 +120,7 @@ def embedded(asked: SamplingTarget, *, length: int) -> Engine:
                 )
             ]
 
-    return Engine(
+    return SamplingEngine(
         draw=draw,
         facts=engine_facts(device),
         canaries=partial(

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from evaluators.records import Canaries, Draw, Engine, LogProbs, Sampler, SampleRequest
+from evaluators.records import Canaries, Draw, LogProbs, Sampler, SampleRequest, SamplingEngine
 from fgrpo_bench import registry
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
@@ -92,7 +92,7 @@ def summary(canaries: Sequence[Canaries]) -> CanarySummary:
     )
 
 
-class Session:
+class CanarySession:
     """The draws that one engine makes on a benchmark at a stretch, with the canaries around them.
 
     manifest: what the draws belong to. It gets the engine, and the last of its
@@ -105,13 +105,13 @@ class Session:
         paths: BenchmarkPaths,
         manifest: DrawsRecord,
         problems: Sequence[Problem],
-        start: Callable[[], Engine],
+        start: Callable[[], SamplingEngine],
     ) -> None:
         self.manifest = manifest
         self.draw_seconds: float | None = None
         """Wall time of a draw, graded, with its share of the canaries; None before the end."""
         self._paths, self._problems, self._start = paths, problems, start
-        self._engine: Engine | None = None
+        self._engine: SamplingEngine | None = None
         has_draws = paths.draws.exists() or paths.shards.exists()
         self._former = manifest.canaries if has_draws else ()  # else of lost draws
         self._record: CanaryRecord | None = None

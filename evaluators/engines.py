@@ -23,11 +23,11 @@ from threading import Thread
 from typing import Any
 
 from evaluators.canaries import N_PROMPTS
-from evaluators.records import Canaries, Draw, Engine, RequestQueue, SampleRequest
+from evaluators.records import Canaries, Draw, RequestQueue, SampleRequest, SamplingEngine
 from fgrpo_bench.engines.processes import spawn
 from fgrpo_bench.records import Problem
 
-Make = Callable[[], Engine]
+Make = Callable[[], SamplingEngine]
 """Starts an engine in the process that calls it; must be picklable."""
 END = "end"
 """To an engine, in place of draws: all are there that are wanted on this benchmark."""
@@ -44,7 +44,7 @@ def start_engines(
     gpus_each: int,
     at_once: int,
     check: Callable[[Problem], object],
-) -> Engine:
+) -> SamplingEngine:
     """So many engines as one, with their common fingerprint.
 
     gpus_each: GPUs of one; 0 on processors. at_once: draws that one makes together. check: raises
@@ -58,7 +58,7 @@ def start_engines(
     sampler = _Engines(started, at_once, check)
     facts = [_receive(line, process)[1] for line, process in sampler.started]
     more = {"engines": engines} if engines > 1 else {}
-    return Engine(draw=sampler, facts=facts[0] | more, canaries=sampler.canaries)
+    return SamplingEngine(draw=sampler, facts=facts[0] | more, canaries=sampler.canaries)
 
 
 def shares(visible: str | None, engines: int, gpus_each: int) -> list[str | None]:

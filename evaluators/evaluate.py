@@ -21,9 +21,9 @@ from typing import Any
 import polars as pl
 
 from evaluators.backends import make_engine
-from evaluators.canaries import Session
+from evaluators.canaries import CanarySession
 from evaluators.grading import GradeWorkers, Grading, grade_workers
-from evaluators.records import Draw, Engine, SamplingTarget
+from evaluators.records import Draw, SamplingEngine, SamplingTarget
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws
 from fgrpo_bench.benchmarks import graders_of, load_problems
@@ -59,7 +59,7 @@ def evaluate(
     evaluation, stopping = asked.evaluation, asked.evaluation.stopping
 
     @cache
-    def engine() -> Engine:
+    def engine() -> SamplingEngine:
         started = make_engine(asked)
         facts.update(started.facts)
         if run.stopping:  # an engine takes minutes to start, and nothing else looks meanwhile
@@ -93,7 +93,7 @@ def evaluate(
                 )
                 for grader in graders_of(benchmark)
             ]
-            pace, session = Pace(), Session(paths, manifest, problems, engine)
+            rate, session = DrawRate(), CanarySession(paths, manifest, problems, engine)
 
             # defaults bind what belongs to this benchmark; a closure would see the next one's
             def on_draws(
@@ -101,14 +101,14 @@ def evaluate(
                 of: int,
                 draws: Sequence[Draw],
                 layers: Sequence[Grading] = layers,
-                pace: Pace = pace,
-                session: Session = session,
+                rate: DrawRate = rate,
+                session: CanarySession = session,
                 name: str = name,
             ) -> None:
                 session.add(draws)
                 for layer in layers:
                     layer.add(draws)
-                numbers = {"tokens_per_second": pace.tokens_per_second(draws)}
+                numbers = {"tokens_per_second": rate.tokens_per_second(draws)}
                 if (share := layers[0].pass_at_1) is not None:
                     numbers["pass_at_1"] = share
                 if bar is not None:
@@ -227,7 +227,7 @@ def _bar(name: str) -> Any:
     return bar
 
 
-class Pace:
+class DrawRate:
     """How fast draws come in."""
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ from typing import Any
 import polars as pl
 
 from evaluators.standalone import data_folder
-from evaluators.stored import Stored, benchmark_spec
+from evaluators.stored import StoredDraws, benchmark_spec
 from fgrpo_bench.benchmarks import graders_of, load_problems
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
@@ -47,7 +47,7 @@ from fgrpo_bench.tables import DRAWS, write_table
 
 def import_file(
     path: Path, *, benchmark: str, name: str, root: Path, subset: bool, keys: Sequence[str]
-) -> Stored:
+) -> StoredDraws:
     """Store the draws of a file under evals/<name>; they are graded by `regrade` and then marked as
     done by `conclude`.
 
@@ -70,7 +70,7 @@ def import_file(
         "ks": [2**i for i in range(n_samples.bit_length())],
         "graders": versions({benchmark: spec}),
     }
-    stored = Stored(
+    stored = StoredDraws(
         stage=stage,
         paths=stage.benchmark(benchmark),
         benchmark=spec,
@@ -101,7 +101,7 @@ def import_file(
     return stored
 
 
-def conclude(stored: Stored) -> None:
+def conclude(stored: StoredDraws) -> None:
     """Mark imported draws as done, once they are graded and scored."""
     paths, benchmark = stored.paths, stored.benchmark
     files = [paths.draws, paths.manifest]

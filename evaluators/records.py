@@ -113,7 +113,7 @@ class Canaries:
     """Of these, in nats."""
 
 
-class Engine(NamedTuple):
+class SamplingEngine(NamedTuple):
     """A back end over a checkpoint."""
 
     draw: Sampler

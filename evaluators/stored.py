@@ -47,7 +47,7 @@ from fgrpo_bench.tables import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class StoredDraws:
     """The draws of one checkpoint on one benchmark."""
 
     stage: StagePaths
@@ -85,7 +85,7 @@ def benchmark_spec(name: str, keys: Sequence[str]) -> tuple[BenchmarkSpec, Datas
     return changed, dataset
 
 
-def find(named: str) -> list[Stored]:
+def find(named: str) -> list[StoredDraws]:
     """Everything drawn under a folder, or under the evaluation of that name.
 
     FileNotFoundError, which lists the names there are, where there is nothing.
@@ -106,21 +106,21 @@ def find(named: str) -> list[Stored]:
     )
 
 
-def _stored(manifest: Path) -> list[Stored]:
+def _stored(manifest: Path) -> list[StoredDraws]:
     paths, stage = BenchmarkPaths(manifest.parent), StagePaths(manifest.parents[1])
     if not paths.draws.exists() or not stage.spec.exists():
         return []
     spec, name = read_spec_of(EvaluationSpec, stage), paths.folder.name
     if name not in spec.known:
         return []
-    return [Stored(stage=stage, paths=paths, benchmark=spec.benchmark(name), spec=spec)]
+    return [StoredDraws(stage=stage, paths=paths, benchmark=spec.benchmark(name), spec=spec)]
 
 
 # The closing table: pass@k by benchmark with bounds and the share unscored; and IFEval's four
 # scores, strict and loose, by prompt and by instruction, over stored grades.
 
 
-def closing_table(stored: Sequence[Stored]) -> str:
+def closing_table(stored: Sequence[StoredDraws]) -> str:
     """Lines for a terminal: a row a benchmark, grader and k, then where the files are."""
     rows = [row for evaluation in stored for row in _rows(evaluation)]
     table = Table(
@@ -144,7 +144,7 @@ def closing_table(stored: Sequence[Stored]) -> str:
     return "\n".join(["", *lines, "", *(f"files: {folder}" for folder in folders), ""])
 
 
-def _rows(stored: Stored) -> Iterator[tuple[str, ...]]:
+def _rows(stored: StoredDraws) -> Iterator[tuple[str, ...]]:
     for grader in graders_of(stored.benchmark):
         is_main = grader == stored.benchmark.grader
         version = grader_version(grader)
@@ -155,7 +155,7 @@ def _rows(stored: Stored) -> Iterator[tuple[str, ...]]:
         yield from _of(table, stored, grader)
 
 
-def _of(table: pl.DataFrame, stored: Stored, grader: str) -> Iterator[tuple[str, ...]]:
+def _of(table: pl.DataFrame, stored: StoredDraws, grader: str) -> Iterator[tuple[str, ...]]:
     n = drawn(stored.paths.draws)
     problems = table["problem_id"].n_unique()
     scored = int(table.unique("problem_id")["n_scored"].sum())
@@ -227,7 +227,7 @@ def level_line(name: str, scores: dict[str, float]) -> str:
 # Grading stored draws again.
 
 
-def regrade(stored: Stored, grader: str | None) -> str:
+def regrade(stored: StoredDraws, grader: str | None) -> str:
     """Grade every draw with the present version of each of the benchmark's graders, or with the
     named one; returns what came of it, for a person.
 
@@ -245,7 +245,7 @@ def regrade(stored: Stored, grader: str | None) -> str:
         return "\n".join(reports)
 
 
-def _regrade(stored: Stored, problems: list[Problem], *, grader: str, grading: Grading) -> str:
+def _regrade(stored: StoredDraws, problems: list[Problem], *, grader: str, grading: Grading) -> str:
     draws = read_table(stored.paths.draws, DRAWS)
     table = grading.finish(draws)
     is_main = grader == stored.benchmark.grader
@@ -278,7 +278,7 @@ def _regrade(stored: Stored, problems: list[Problem], *, grader: str, grading: G
     return report + changes(old, table, former)
 
 
-def former_layer(stored: Stored, version: str) -> str | None:
+def former_layer(stored: StoredDraws, version: str) -> str | None:
     """The grades to compare with: the version before of the same grader, else the benchmark's
     own; None without any."""
     names = [path.name for path in stored.paths.folder.glob("grades.*.parquet")]
@@ -310,7 +310,7 @@ def changes(old: pl.DataFrame, new: pl.DataFrame, former: str) -> str:
     )
 
 
-def _mark(stored: Stored, grader: str, written: list[Path], *, n_missing: int) -> None:
+def _mark(stored: StoredDraws, grader: str, written: list[Path], *, n_missing: int) -> None:
     """Let the completion marker list the files, and say whose pass@k stands there, and of how many
     problems the design asks for more draws; then it covers no target, so that they are made."""
     if not stored.stage.done.exists():

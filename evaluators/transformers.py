@@ -22,10 +22,10 @@ from evaluators.canaries import RESPONSE_TOKENS, observe
 from evaluators.records import (
     Draw,
     Encode,
-    Engine,
     LogProbs,
     RequestQueue,
     SampleRequest,
+    SamplingEngine,
     SamplingTarget,
     drawn,
     encoder,
@@ -45,7 +45,7 @@ KEEP = 0.5
 so it must pay for itself."""
 
 
-def transformers(asked: SamplingTarget) -> Engine:
+def transformers(asked: SamplingTarget) -> SamplingEngine:
     """transformers over a checkpoint.
 
     Raises ValueError where the checkpoint's weights do not have the digest or are not those of its
@@ -75,7 +75,7 @@ def transformers(asked: SamplingTarget) -> Engine:
             ):
                 yield [drawn_from(rows[row], tokens, tokenizer, ends) for row, tokens in finished]
 
-    return Engine(
+    return SamplingEngine(
         draw=draw,
         facts=facts(device),
         canaries=partial(

@@ -20,10 +20,10 @@ from evaluators.canaries import RESPONSE_TOKENS, observe
 from evaluators.records import (
     Draw,
     Encode,
-    Engine,
     LogProbs,
     RequestQueue,
     SampleRequest,
+    SamplingEngine,
     SamplingTarget,
     drawn,
     encoder,
@@ -48,7 +48,7 @@ CPU_ENVIRONMENT = {
 }
 
 
-def vllm(asked: SamplingTarget) -> Engine:
+def vllm(asked: SamplingTarget) -> SamplingEngine:
     """vLLM over a checkpoint.
 
     Raises ValueError where the checkpoint's weights do not have the digest or vLLM refuses to be
@@ -74,7 +74,7 @@ def vllm(asked: SamplingTarget) -> Engine:
             in_flight=at_once,
         )
 
-    return Engine(
+    return SamplingEngine(
         draw=draw,
         facts=facts(asked.evaluation, asked.device, placement),
         canaries=partial(

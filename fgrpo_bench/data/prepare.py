@@ -26,9 +26,9 @@ from fgrpo_bench.data import (
     DatasetFacts,
     DatasetLock,
     DatasetMarker,
+    DatasetSource,
     Prepared,
     Rule,
-    Source,
     TokenizerSource,
 )
 from fgrpo_bench.data.fetch import fetch_file
@@ -211,14 +211,14 @@ def _lock(paths: DataPaths, mark: str) -> DatasetLock:
 
 def _source(
     dataset: DatasetSpec, paths: DataPaths, lock: DatasetLock, run: StageRun
-) -> tuple[Path, Source]:
+) -> tuple[Path, DatasetSource]:
     """The source file, its digest checked, and what the lock is to say of it."""
     pinned = lock.source
     if dataset.repository is None:
         path = Path(dataset.path)
         if not path.is_file():
             raise FileNotFoundError(f"{path} is no file: `path` must name the dataset")
-        source = Source(path=dataset.path, sha256=sha256_file(path))
+        source = DatasetSource(path=dataset.path, sha256=sha256_file(path))
     else:
         path = paths.source / dataset.path
         if pinned is not None and path.is_file():
@@ -233,7 +233,7 @@ def _source(
                 on_progress=partial(_stop, run),
             )
             path = fetched.path
-            source = Source(
+            source = DatasetSource(
                 publisher=fetched.endpoint,
                 repository=dataset.repository,
                 revision=fetched.revision,
@@ -250,7 +250,7 @@ def _source(
     return path, source
 
 
-def _pin(pinned: Source | None, run: StageRun) -> str | None:
+def _pin(pinned: DatasetSource | None, run: StageRun) -> str | None:
     """Digest of what was fetched before; that of a lost lock is in the marker."""
     if pinned is not None:
         return pinned.sha256

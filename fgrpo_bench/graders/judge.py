@@ -96,6 +96,7 @@ class Judge:
         if len(gold) + len(answer) > LONGEST_REMEMBERED:
             return self._ask(*key)
         with self._lock:
+            # one thread asks; others with the same question wait for its future
             future = self._known.get(key)
             mine = future is None
             if future is None:
@@ -117,7 +118,7 @@ class Judge:
         return future.result()
 
     def _unknow(self, key: Question) -> None:
-        with self._lock:
+        with self._lock:  # so that it is asked when it comes again
             self._known.pop(key, None)
 
     def _stored(self, key: Question) -> Grade | None:

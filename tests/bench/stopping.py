@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from evaluators.backends import make_engine
 from evaluators.grading import GradeWorkers, Grading
-from evaluators.records import Engine, Sampler, SamplingTarget
+from evaluators.records import Sampler, SamplingEngine, SamplingTarget
 from evaluators.sample import complete_draws
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.engines.openrlhf.environment import home, target
@@ -103,7 +103,7 @@ class Asked(NamedTuple):
     settings: dict[str, Any]
     """fgrpo_bench.kinds.evaluate.sampling_identity."""
 
-    def start(self, model: Model, n_problems: int | None) -> tuple[Engine, list[Problem]]:
+    def start(self, model: Model, n_problems: int | None) -> tuple[SamplingEngine, list[Problem]]:
         """An engine that has drawn its canaries, so that what it does once is done; and problems,
         n_problems or all."""
         evaluation = from_dict(EvalSpec, self.evaluation)

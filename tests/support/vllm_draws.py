@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import evaluators.evaluate as evaluating
 import evaluators.vllm as back_end
 from evaluators.backends import make_engine
-from evaluators.records import Draw, Engine, SampleRequest, SamplingTarget
+from evaluators.records import Draw, SampleRequest, SamplingEngine, SamplingTarget
 from evaluators.sample import DrawScheduler
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.seeds import draw_seeds, stream
@@ -152,13 +152,13 @@ def stage_of(
     return paths
 
 
-def evaluated_twice(model: Path, root: Path, engine: Engine) -> list[dict[str, Any]]:
+def evaluated_twice(model: Path, root: Path, engine: SamplingEngine) -> list[dict[str, Any]]:
     """Two evaluations of a model under a run root, the second one with other settings of the
     engine: the facts of their markers, what stands in their draws.json, and how many engines they
     asked for, which is the one that runs here."""
     started: list[SamplingTarget] = []
 
-    def start(asked: SamplingTarget) -> Engine:
+    def start(asked: SamplingTarget) -> SamplingEngine:
         started.append(asked)
         return engine
 
