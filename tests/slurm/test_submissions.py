@@ -13,7 +13,7 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import recover, submissions, tick
 from sweeps.slurm.attempts import last_note
 from sweeps.slurm.submissions import read
-from tests.support.sent import RUNNING, send
+from tests.slurm.sent import RUNNING, send
 
 
 @pytest.fixture
