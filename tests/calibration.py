@@ -31,6 +31,7 @@ from fgrpo_bench.stats.significance import TestResult, draws_test
 from fgrpo_bench.stats.variance import draw_moments
 from tests import few_seeds_calibration as few_seeds
 from tests import staged_calibration
+from tests.stats.subsampling import subsampling_test
 from tests.support.planted import (
     KS,
     METHODS,
@@ -43,7 +44,6 @@ from tests.support.planted import (
     runs,
     true_differences,
 )
-from tests.support.subsampling import subsampling_test
 
 BENCHMARKS = {"small": 30, "usual": PROBLEMS, "large": 200}
 """Problems of each; an average is over all three."""

@@ -60,7 +60,14 @@ def test_the_frames_behind_compare_come_from_six_files(finished, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(Analysis, "__getattribute__", recorded)
         BUILDERS["compare"](finished, {}, ServerLinks())
-    shown |= {"estimates", "comparisons", "bands", "front", "cost", "completeness"}  # some were kept
+    shown |= {
+        "estimates",
+        "comparisons",
+        "bands",
+        "front",
+        "cost",
+        "completeness",
+    }  # some were kept
     whole, files = analyse(finished), {analysis_of.__module__}
     for frame, source in {
         "coverage": "coverages",

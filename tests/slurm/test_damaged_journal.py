@@ -17,6 +17,7 @@ from sweeps.slurm import drive, recover, submissions, tick
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
+    all_done,
     check_begun_once,
     check_fake,
     check_sent_once,
@@ -25,9 +26,8 @@ from tests.slurm.running import (
     job_at_hold,
     start_fake,
 )
+from tests.slurm.sent import RUNNING, planned, running_on, send
 from tests.support.fake_stage import fake_command
-from tests.support.sent import RUNNING, planned, running_on, send
-from tests.support.ticking import all_done
 
 SLOW = pytest.mark.slow
 Damage = Callable[[Path], None]

@@ -24,6 +24,7 @@ from sweeps.freeze import run_paths
 from sweeps.slurm import submissions
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import NODES, user_name
+from tests.slurm.fake_slurm_driver import DIED, kind_of
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     SLURM,
@@ -34,7 +35,6 @@ from tests.slurm.running import (
     hold,
     job_at_hold,
 )
-from tests.support.fake_slurm_driver import DIED, kind_of
 from tests.support.faults import contents
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -65,7 +65,7 @@ class Drivers:
 
     def run(self, death: str | None = None, *, verb: str = "run", path: str = "") -> int:
         """Exit code; path: folder of programs that stand in for others."""
-        command = [sys.executable, "-m", "tests.support.fake_slurm_driver", verb]
+        command = [sys.executable, "-m", "tests.slurm.fake_slurm_driver", verb]
         environment = os.environ | fake_settings(self.root)
         environment["PATH"] = os.pathsep.join(filter(None, [path, environment["PATH"]]))
         given = [str(self.declared), *([death] if death else [])]

@@ -23,6 +23,7 @@ from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     POINT,
     SLURM,
+    all_done,
     check_begun_once,
     check_complete,
     check_fake,
@@ -45,7 +46,6 @@ from tests.slurm.strikes import (
 )
 from tests.support.fake_stage import fake_command
 from tests.support.faults import contents
-from tests.support.ticking import all_done
 
 pytestmark = pytest.mark.usefixtures("cluster")
 SLOW = pytest.mark.slow

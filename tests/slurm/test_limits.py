@@ -14,6 +14,7 @@ from tests.slurm.cluster import Cluster
 from tests.slurm.config import NODES, user_name
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
+    all_done,
     check_begun_once,
     check_fake,
     fake_until,
@@ -21,7 +22,6 @@ from tests.slurm.running import (
     job_at_hold,
     start_fake,
 )
-from tests.support.ticking import all_done
 
 EVAL = ("profile.partition=eval", "profile.signal_seconds=20")
 POLLS = 6

@@ -25,6 +25,7 @@ from sweeps.slurm.submissions import REPORT, Batch
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
+    all_done,
     check_begun_once,
     check_complete,
     check_fake,
@@ -34,7 +35,6 @@ from tests.slurm.running import (
     start_fake,
 )
 from tests.support.fake_stage import fake_command
-from tests.support.ticking import all_done
 
 pytestmark = pytest.mark.usefixtures("cluster")
 SEEDS = "sweep.grid.seed=[11,12]"

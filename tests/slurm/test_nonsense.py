@@ -18,6 +18,7 @@ from sweeps.cli import main
 from sweeps.slurm import decide, drive, tick
 from tests.slurm.running import (
     POINT,
+    all_done,
     check_begun_once,
     check_fake,
     fake_until,
@@ -25,10 +26,9 @@ from tests.slurm.running import (
     job_at_hold,
     start_fake,
 )
+from tests.slurm.sent import RUNNING, planned, send
 from tests.slurm.shims import Liar
 from tests.support.fake_stage import fake_command
-from tests.support.sent import RUNNING, planned, send
-from tests.support.ticking import all_done
 
 PAGE = "<html><title>502 Bad Gateway</title></html>"
 SENSE = "printed what makes no sense"

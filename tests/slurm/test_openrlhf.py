@@ -21,8 +21,7 @@ from sweeps.freeze import run_paths
 from sweeps.slurm import drive, tick
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import job_processes, kill, wait_until
-from tests.slurm.running import check_begun_once, logs
-from tests.support.ticking import all_done
+from tests.slurm.running import all_done, check_begun_once, logs
 
 pytestmark = [pytest.mark.openrlhf, pytest.mark.usefixtures("cluster")]
 

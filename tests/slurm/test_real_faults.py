@@ -18,6 +18,7 @@ from tests.slurm.running import (
     LONG,
     POINT,
     RESULTS,
+    all_done,
     check_complete,
     check_draws,
     job_with_a_save,
@@ -29,7 +30,6 @@ from tests.slurm.running import (
 from tests.slurm.strikes import Strike, kill_slurmd, lose_node, preempt, requeue, still, warn
 from tests.support.faults import contents
 from tests.support.stages import TINY
-from tests.support.ticking import all_done
 
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
 

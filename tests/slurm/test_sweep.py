@@ -22,13 +22,13 @@ from tests.slurm.config import NODES
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     SLURM,
+    all_done,
     check_begun_once,
     check_draws,
     start,
     until,
 )
 from tests.support.stages import TINY
-from tests.support.ticking import all_done
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,16 @@ import pytest
 
 from fgrpo_bench.stages.attempts import attempts
 from tests.slurm.processes import wait_until
-from tests.slurm.running import POINT, check_fake, fake_until, hold, job_at_hold, start_fake
+from tests.slurm.running import (
+    POINT,
+    all_done,
+    check_fake,
+    fake_until,
+    hold,
+    job_at_hold,
+    start_fake,
+)
 from tests.support.faults import contents
-from tests.support.ticking import all_done
 
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
 LIMIT = ["profile.time_minutes=1", "profile.signal_seconds=50"]

@@ -19,6 +19,7 @@ from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     POINT,
+    all_done,
     check_complete,
     check_fake,
     fake_until,
@@ -27,7 +28,6 @@ from tests.slurm.running import (
     start_fake,
 )
 from tests.support.fake_stage import fake_command
-from tests.support.ticking import all_done
 
 pytestmark = pytest.mark.usefixtures("cluster")
 FULL = "No space left on device"

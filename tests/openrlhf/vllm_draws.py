@@ -1,4 +1,4 @@
-"""`python -m tests.support.vllm_draws <checkpoint> <out.json>`: draws of a checkpoint by the real
+"""`python -m tests.openrlhf.vllm_draws <checkpoint> <out.json>`: draws of a checkpoint by the real
 vLLM on the processor as an evaluation makes them, in one process, without stand-ins.
 With `two` behind it: by two engines as an evaluation starts them.
 

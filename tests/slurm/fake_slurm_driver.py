@@ -1,6 +1,6 @@
 """A driver on SLURM whose stages are fake, and which can be told where to die.
 
-`python -m tests.support.fake_slurm_driver run|cancel <declaration.json> [<death>]`: `run` submits
+`python -m tests.slurm.fake_slurm_driver run|cancel <declaration.json> [<death>]`: `run` submits
 and follows to the end. A death is event:kind:nth:moment, e.g. submitted:train:1:before: at the nth
 line of that event and kind of batch (empty where there is none) in the record of submissions, the
 process ends before it is written, after half of it, or after all of it.
