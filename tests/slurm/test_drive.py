@@ -23,7 +23,7 @@ from sweeps.freeze import run_paths
 from sweeps.slurm import drive, scheduler, submissions, tick
 from sweeps.slurm.submissions import Batch, read
 from tests.slurm.running import POINT
-from tests.slurm.sent import RUNNING, planned, running_on, send, submitted
+from tests.support.sent import RUNNING, planned, running_on, send, submitted
 from tests.support.slurm_programs import SBATCH, Programs
 
 HANGS = 'case "$*" in *--test-only*) exit 0;; esac; exec sleep 600'

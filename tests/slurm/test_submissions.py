@@ -14,11 +14,7 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import recover, submissions, tick
 from sweeps.slurm.attempts import last_note
 from sweeps.slurm.submissions import read
-<<<<<<< HEAD
 from tests.support.sent import RUNNING, send, stage_record
-=======
-from tests.slurm.sent import RUNNING, send
->>>>>>> suite
 
 
 @pytest.fixture
