@@ -21,7 +21,6 @@ import polars as pl
 
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell, method_of, to_columns
-from fgrpo_bench.stats.coverage import least_rate as least_rate
 
 
 @dataclass(frozen=True, kw_only=True)
