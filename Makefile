@@ -190,10 +190,11 @@ test-openrlhf-slurm: setup-dev setup-openrlhf-cpu ## Run the OpenRLHF engine on 
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest tests/slurm -m "openrlhf and not slow" $(ARGS)
 
-test-slow: setup-dev setup-openrlhf-cpu ## Run the slow tests, the SLURM fault matrix among them
+test-slow: setup-dev setup-openrlhf-cpu ## Run what CI leaves out: slow tests, all faults on SLURM, PostgreSQL, LaTeX, zsh
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest -m "slow or (slurm and openrlhf)" $(ARGS)
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m slow $(ARGS)
+	@$(MAKE) test-postgres test-latex test-zsh
 
 conformance: setup-dev ## Grade real benchmarks and outputs against what is published of them (DATA=<folder>)
 	@$(PY) -m tests.conformance $(DATA)

@@ -40,11 +40,11 @@ def faults(paths: RunPaths) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def shared(finished: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+def shared(real_run: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """A copy that every test leaves as it found it."""
     root = tmp_path_factory.mktemp("check")
-    shutil.copytree(finished.folder, replace(finished, root=root).folder)
-    return replace(finished, root=root)
+    shutil.copytree(real_run.folder, replace(real_run, root=root).folder)
+    return replace(real_run, root=root)
 
 
 @pytest.fixture

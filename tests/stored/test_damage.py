@@ -54,10 +54,10 @@ CONTENTS: dict[str, bytes | None] = {
 
 
 @pytest.fixture(scope="module")
-def swept(finished: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+def swept(real_run: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """A copy of the finished sweep with a second attempt, changed and mended by each test."""
-    paths = replace(finished, root=tmp_path_factory.mktemp("swept"))
-    shutil.copytree(finished.folder, paths.folder, symlinks=True)
+    paths = replace(real_run, root=tmp_path_factory.mktemp("swept"))
+    shutil.copytree(real_run.folder, paths.folder, symlinks=True)
     ended = {"exit_code": 0, "outcome": "done", "wall_seconds": 1.0}
     note = {"attempt": 2, "driver": "a:1:2", "begun": "2026-01-03", "from_step": None, "step": 8}
     write_json(paths.point(POINT).attempt(2), note | ended)

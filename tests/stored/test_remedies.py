@@ -23,10 +23,10 @@ POINT = "grpo-n4-g0-s11"
 
 
 @pytest.fixture
-def run(finished: RunPaths, tmp_path: Path) -> tuple[Plan, RunPaths]:
+def run(real_run: RunPaths, tmp_path: Path) -> tuple[Plan, RunPaths]:
     """A copy of the finished sweep, to be changed."""
     plan, paths = tiny_plan(tmp_path)
-    shutil.copytree(finished.folder, paths.folder, symlinks=True)
+    shutil.copytree(real_run.folder, paths.folder, symlinks=True)
     return plan, paths
 
 

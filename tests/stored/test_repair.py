@@ -37,9 +37,9 @@ def look(paths: RunPaths) -> Examined:
 
 
 @pytest.fixture
-def paths(finished: RunPaths, tmp_path: Path) -> RunPaths:
-    shutil.copytree(finished.folder, replace(finished, root=tmp_path).folder)
-    return replace(finished, root=tmp_path)
+def paths(real_run: RunPaths, tmp_path: Path) -> RunPaths:
+    shutil.copytree(real_run.folder, replace(real_run, root=tmp_path).folder)
+    return replace(real_run, root=tmp_path)
 
 
 def content(path: Path) -> bytes:
