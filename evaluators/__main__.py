@@ -18,10 +18,9 @@ from typing import Any
 from fgrpo_bench.commandline import Parser, entered
 from fgrpo_bench.registry import meant
 from fgrpo_bench.runs import default_root
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.records import Record
-from fgrpo_bench.stages.shapes import SPEC
+from fgrpo_bench.stages.spec import StageSpec, read_spec
 from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 
 RUN = """Evaluate a checkpoint, or run one evaluation stage of a sweep.
@@ -205,7 +204,7 @@ def plan_command(parser: argparse.ArgumentParser, options: argparse.Namespace) -
         paths = standalone.freeze(standalone.load_request(options.what))
     else:
         paths = _named(parser, options)
-        if (kind := read_json(paths.spec, SPEC)["kind"]) != "evaluate":
+        if (kind := read_spec(paths).kind) != "evaluate":
             raise ValueError(
                 f"{paths.spec} is of kind {kind!r}: only an evaluation is planned alone; `python "
                 "-m sweeps plan` says what a sweep's other stages cost"
@@ -214,29 +213,29 @@ def plan_command(parser: argparse.ArgumentParser, options: argparse.Namespace) -
     return EXIT_DONE
 
 
-def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> Record:
+def _work(spec: StageSpec, run: StageRun, options: argparse.Namespace) -> Record:
     import torch
 
     from evaluators.evaluate import Bar, evaluate
     from fgrpo_bench.specs import Placement, from_dict
 
-    if spec["kind"] == "import":
+    if spec.kind == "import":
         raise ValueError(
             f"{run.paths.folder} holds imported draws: nothing can be drawn there; `python -m "
             "evaluators grade` grades them again"
         )
-    if spec["kind"] not in ("evaluate", "rare", "likelihood"):
+    if spec.kind not in ("evaluate", "rare", "likelihood"):
         raise ValueError(
-            f"{run.paths.spec} is of kind {spec['kind']!r}: this command runs evaluate, rare and "
+            f"{run.paths.spec} is of kind {spec.kind!r}: this command runs evaluate, rare and "
             "likelihood; warm-up and training are run by `python -m fgrpo_bench.engines.embedded`"
         )
     torch.set_num_threads(options.threads)
     given = options.placement
     placement = None if given is None else from_dict(Placement, json.loads(given))
-    if spec["kind"] != "evaluate":
+    if spec.kind != "evaluate":
         from evaluators.rare import collect, rescore
 
-        if spec["kind"] == "rare":
+        if spec.kind == "rare":
             return collect(spec, run, device=options.device, placement=placement)
         return rescore(spec, run, device=options.device, placement=placement)
     bar = Bar() if options.bar else None

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from evaluators.stored import StoredDraws, level_line, levels
-from fgrpo_bench.analysis.tasks import LAYOUT, task_names
+from fgrpo_bench.analysis.other_scores import TASKS_LAYOUT, task_names
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.graders.choice import CONCLUSION
@@ -182,7 +182,7 @@ def by_task(
 
     golds: by problem_id, JSON with the task's name. grades: tables.GRADES.
     """
-    if benchmark.dataset is None or benchmark.dataset.layout != LAYOUT:
+    if benchmark.dataset is None or benchmark.dataset.layout != TASKS_LAYOUT:
         return []
     named = list(task_names(golds.items()).items())
     schema = {"problem_id": pl.String, "task": pl.String}

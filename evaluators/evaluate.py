@@ -27,7 +27,7 @@ from evaluators.records import Draw, SamplingEngine, SamplingTarget
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws
 from fgrpo_bench.benchmarks import graders_of, load_problems
-from fgrpo_bench.kinds.evaluate import EvaluationFacts, EvaluationMarker, Spec
+from fgrpo_bench.kinds.evaluate import EvaluationFacts, EvaluationMarker, EvaluationSpec
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import EvalSpec, Placement, to_dict
@@ -36,12 +36,13 @@ from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.draws import CanaryRecord, Design, DesignedSince, DrawsRecord
 from fgrpo_bench.stages.files import now, quarantine, read_record, write_json
 from fgrpo_bench.stages.paths import BenchmarkPaths
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
 
 
 def evaluate(
-    content: dict[str, Any],
+    stored: StageSpec,
     run: StageRun,
     *,
     device: str,
@@ -50,11 +51,11 @@ def evaluate(
 ) -> EvaluationFacts:
     """Run an evaluation stage; returns facts for its completion marker.
 
-    content: of its spec.json. bar: shows the progress in place of lines; None prints lines.
+    bar: shows the progress in place of lines; None prints lines.
     """
     run.quiet = bar is not None and bar.shown
-    spec = Spec(run.paths, content)
-    asked = SamplingTarget.of(spec, step=spec.step, device=device, placement=placement)
+    spec = stored.of(EvaluationSpec)
+    asked = SamplingTarget.of(spec, device=device, placement=placement)
     evaluation, stopping = asked.evaluation, asked.evaluation.stopping
 
     @cache
@@ -74,7 +75,7 @@ def evaluate(
     former = None if run.former is None else EvaluationMarker.parsed(run.former.as_json())
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
-        problems = load_problems(benchmark, asked.settings["task"], spec.data(name))
+        problems = load_problems(benchmark, asked.settings["task"], spec.data_folder(name))
         # in the order of making: draws whose origin nobody knows go first, then what rests on them
         clear_draws(paths, run.recorded)
         clear_tables(paths)
@@ -152,7 +153,7 @@ def evaluate(
             canaries[name] = manifest.canaries
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
     return EvaluationFacts(
-        step=spec.step,
+        step=spec.looks_at[1],
         weights_sha256=asked.sha256,
         draws_made=draws_made,
         draws_adopted=adopted,

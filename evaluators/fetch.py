@@ -94,7 +94,7 @@ def run(root: Path, dataset: DatasetSpec) -> int:
     stage = dataset_stage(dataset)
     paths = StagePaths(shared_data(root, dataset.name, stage.fingerprint))
     if not paths.spec.exists():
-        write_json(paths.spec, stage.spec)
+        write_json(paths.spec, stage.spec.as_json())
     print(f"{dataset.name}: {paths.folder}", flush=True)
     return run_stage(paths, work)
 

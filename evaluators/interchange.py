@@ -33,7 +33,7 @@ from evaluators.standalone import data_folder
 from evaluators.stored import StoredDraws, benchmark_spec
 from fgrpo_bench.benchmarks import graders_of, load_problems
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.kinds.evaluate import Spec, versions
+from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import check_name, config, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
@@ -74,25 +74,23 @@ def import_file(
         stage=stage,
         paths=stage.benchmark(benchmark),
         benchmark=spec,
-        spec=Spec(
-            stage,
-            {
-                "kind": "import",
-                "fingerprint": mark,
-                "target": target,
-                "identity": identity,
-                "evaluation": {
-                    "name": "imported",
-                    "sampler": "imported",
-                    "benchmarks": {benchmark: to_dict(spec)},
-                    "n_samples": n_samples,
-                    "ks": target["ks"],
-                },
-                "data": {benchmark: str(data.absolute())},
+        spec=EvaluationSpec(
+            stage=stage,
+            kind="import",
+            fingerprint=mark,
+            target=target,
+            identity=identity,
+            evaluation={
+                "name": "imported",
+                "sampler": "imported",
+                "benchmarks": {benchmark: to_dict(spec)},
+                "n_samples": n_samples,
+                "ks": target["ks"],
             },
+            data={benchmark: str(data.absolute())},
         ),
     )
-    write_json(stage.spec, stored.spec.content)
+    write_json(stage.spec, stored.spec.as_json())
     write_table(stored.paths.draws, draws, DRAWS)
     engine = {"engine": "imported", "file": path.name, "sha256": sha256}
     prompts = fingerprint([[p.problem_id, p.prompt] for p in problems])
@@ -113,7 +111,7 @@ def conclude(stored: StoredDraws) -> None:
         files += [paths.grades(version), paths.passk if is_main else paths.extra_passk(version)]
     marker = Marker(
         fingerprint=stored.spec.fingerprint,
-        target=stored.spec.value("target"),
+        target=stored.spec.target,
         finished=now(),
         outputs=described(stored.stage, files),
     )

@@ -29,6 +29,7 @@ from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import stream
 from fgrpo_bench.specs import BenchmarkSpec, Placement, TaskSpec, from_dict
 from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import (
     GRADES,
@@ -41,11 +42,11 @@ from fgrpo_bench.tasks import make_task
 
 
 def collect(
-    content: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
+    stored: StageSpec, run: StageRun, *, device: str, placement: Placement | None
 ) -> rare.RareFacts:
     """Run a stage `rare`; returns facts for its marker."""
-    spec = rare.Spec(run.paths, content)
-    asked = SamplingTarget.of(spec, step=0, device=device, placement=placement)
+    spec = stored.of(rare.RareSetSpec)
+    asked = SamplingTarget.of(spec, device=device, placement=placement)
     evaluation = asked.evaluation
     (benchmark,) = evaluation.benchmarks.values()
     problems = training_problems(spec, benchmark, seed=evaluation.seed)
@@ -96,13 +97,13 @@ def collect(
 
 
 def rescore(
-    content: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
+    stored: StageSpec, run: StageRun, *, device: str, placement: Placement | None
 ) -> likelihood.LikelihoodFacts:
     """Run a stage `likelihood`; returns facts for its marker."""
-    spec = likelihood.Spec(run.paths, content)
-    asked = SamplingTarget.of(spec, step=spec.step, device=device, placement=placement)
+    spec = stored.of(likelihood.LikelihoodSpec)
+    asked = SamplingTarget.of(spec, device=device, placement=placement)
     (benchmark,) = asked.evaluation.benchmarks.values()
-    trajectories = spec.of.trajectories
+    trajectories = spec.at(spec.set).trajectories
     table = read_table(trajectories, TRAJECTORIES)
     nll = score(table, benchmark, asked, run)
     scored = table.select("problem_id", "draw", pl.Series("nll", nll, pl.Float64)).with_columns(
@@ -111,7 +112,7 @@ def rescore(
     write_table(run.paths.likelihoods, scored, LIKELIHOODS)
     run.leave(run.paths.likelihoods)
     return likelihood.LikelihoodFacts(
-        step=spec.step,
+        step=spec.looks_at[1],
         weights_sha256=asked.sha256,
         set_sha256=sha256_file(trajectories),
         n_rare=len(table),
@@ -126,12 +127,14 @@ def _mean(column: pl.Series) -> float | None:
     return mean
 
 
-def training_problems(spec: rare.Spec, benchmark: BenchmarkSpec, *, seed: int) -> list[Problem]:
+def training_problems(
+    spec: rare.RareSetSpec, benchmark: BenchmarkSpec, *, seed: int
+) -> list[Problem]:
     """Some problems that training sees, chosen by a fixed seed; ValueError where there are fewer
     than wanted."""
-    if spec.data is not None:
+    if spec.data_folder is not None:
         assert benchmark.dataset is not None
-        every = dataset_problems(spec.data, benchmark.dataset, n_problems=None)
+        every = dataset_problems(spec.data_folder, benchmark.dataset, n_problems=None)
         n_train = len(every)
     else:
         task = make_task(from_dict(TaskSpec, spec.task))

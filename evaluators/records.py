@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.kinds.evaluate import Draws
+from fgrpo_bench.kinds.evaluate import DrawsSpec
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import BenchmarkPrompt, EvalSpec, Placement, PromptSpec, TaskSpec, from_dict
 from fgrpo_bench.stages.digests import check_weights, weights_sha256
@@ -47,17 +47,16 @@ class SamplingTarget:
         return self.folder
 
     @classmethod
-    def of(
-        cls, spec: Draws, *, step: int, device: str, placement: Placement | None
-    ) -> SamplingTarget:
-        """That of a stage's spec; step: of the checkpoint, by which its marker may know it."""
-        folder, made_by = spec.source.checkpoint(step), read_marker(spec.source)
+    def of(cls, spec: DrawsSpec, *, device: str, placement: Placement | None) -> SamplingTarget:
+        """That of a stage's spec."""
+        source, step = spec.looks_at
+        folder, made_by = source.checkpoint(step), read_marker(source)
         recorded = made_by.weights_sha256 if made_by.step == step else None
         return cls(
             folder=folder,
             sha256=recorded or weights_sha256(folder),  # of others it is taken at the first draw
-            evaluation=spec.evaluation,
-            settings=spec.settings,
+            evaluation=spec.eval_spec,
+            settings=spec.sampling,
             device=device,
             placement=placement,
         )

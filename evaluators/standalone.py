@@ -22,7 +22,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -49,11 +49,12 @@ from fgrpo_bench.specs import (
 )
 from fgrpo_bench.specs.base import STRICT, FolderName, Plugins, Positive, Seed
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.specs.frozen import Frozen, trained_with
+from fgrpo_bench.specs.stored import trained_with
 from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import now, read_json, write_json
 from fgrpo_bench.stages.markers import Marker, read_marker, write_marker
 from fgrpo_bench.stages.paths import DataPaths, StagePaths, between, shared_data
+from fgrpo_bench.stages.spec import StageSpec, read_spec, read_spec_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -94,21 +95,22 @@ def freeze(request: Request) -> StagePaths:
     identity = {"sampling": sampling, "source": sha256, "step": 0}
     mark = fingerprint(identity)
     paths = source.evaluation(request.evaluation.name, fingerprint(sampling)[:8], 0)
-    spec = {
-        "kind": "evaluate",
-        "fingerprint": mark,
-        "target": evaluate.target(request.evaluation),
-        "identity": identity,
-        "marks": {
+    spec = evaluate.EvaluationSpec(
+        kind=evaluate.NAME,
+        fingerprint=mark,
+        target=evaluate.target(request.evaluation),
+        identity=identity,
+        source=between(paths.folder, source.folder),
+        step=0,
+        plugins=tuple(request.plugins) or None,
+        evaluation=to_dict(request.evaluation),
+        data={key: between(paths.folder, of) for key, of in data.items()},
+        marks={
             name: fingerprint([mark, evaluate.benchmark_identity(request.evaluation, name)])
             for name in request.evaluation.benchmarks
         },
-        "evaluation": to_dict(request.evaluation),
-        "data": {key: between(paths.folder, of) for key, of in data.items()},
-        "source": between(paths.folder, source.folder),
-        "step": 0,
-    } | ({"plugins": list(request.plugins)} if request.plugins else {})
-    write_json(paths.spec, _with_former(spec, paths))
+    )
+    write_json(paths.spec, _with_former(spec, paths).as_json())
     return paths
 
 
@@ -125,16 +127,14 @@ def _task(request: Request, folder: Path) -> dict[str, Any] | None:
     return task if heldout else None
 
 
-def _with_former(spec: dict[str, Any], paths: StagePaths) -> dict[str, Any]:
+def _with_former(spec: evaluate.EvaluationSpec, paths: StagePaths) -> evaluate.EvaluationSpec:
     """The spec, with the benchmarks that were evaluated here before and are not asked for now."""
     if not paths.spec.exists():
         return spec
-    old, asked = evaluate.read_spec(paths), spec["evaluation"]["benchmarks"]
-    known = old.former | old.benchmarks
-    spec["former"] = {name: value for name, value in known.items() if name not in asked}
-    data = {name: old.path("data", name) for name in spec["former"]}
-    spec["data"] = {name: at for name, at in data.items() if at is not None} | spec["data"]
-    return spec
+    old = read_spec_of(evaluate.EvaluationSpec, paths)
+    former = {name: old.known[name] for name in old.known if name not in spec.asked.benchmarks}
+    data = {name: old.data[name] for name in former if name in old.data}
+    return replace(spec, former=former, data=data | spec.data)
 
 
 def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
@@ -151,11 +151,11 @@ def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
 def expected_draws(paths: StagePaths) -> str:
     """What a run would draw, of a sweep's stage too; ValueError where a stage of that folder is no
     evaluation."""
-    spec = evaluate.read_spec(paths)
-    evaluation, sizes = spec.evaluation, dict[str, int]()
-    lines = [f"checkpoint {checkpoint_name(spec.source, spec.step)}, sampler {evaluation.sampler}"]
+    spec = read_spec_of(evaluate.EvaluationSpec, paths)
+    evaluation, sizes = spec.eval_spec, dict[str, int]()
+    lines = [f"checkpoint {checkpoint_name(*spec.looks_at)}, sampler {evaluation.sampler}"]
     for name, benchmark in evaluation.benchmarks.items():
-        problems = load_problems(benchmark, spec.task, spec.data(name))
+        problems = load_problems(benchmark, spec.task, spec.data_folder(name))
         n_samples = evaluation.n_samples
         seeds = expected_seeds(problems, n_samples=n_samples, seed=spec.draw_seed)
         have = len(stored_draws(paths.benchmark(name), seeds)[0])
@@ -316,6 +316,16 @@ def _benchmarks(override: str) -> list[str]:
 # The checkpoint: found or fetched, checked, and put where a stage's would be.
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+ADOPTED = "checkpoint"
+"""Kind of a stage that somebody's checkpoint stands for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptedSpec(StageSpec):
+    """spec.json of such a stage."""
+
+    path: str
+    """What it was called when it was adopted."""
 
 
 def locate_checkpoint(checkpoint: str, revision: str | None, cache: Path) -> Path:
@@ -427,7 +437,8 @@ def adopt_checkpoint(folder: Path, paths: StagePaths, *, named: str) -> str:
         return sha256
     link(folder, paths)
     mark = fingerprint({"weights_sha256": sha256})
-    write_json(paths.spec, {"kind": "checkpoint", "fingerprint": mark, "target": {}, "path": named})
+    spec = AdoptedSpec(kind=ADOPTED, fingerprint=mark, target={}, path=named)
+    write_json(paths.spec, spec.as_json())
     marker = Marker(
         fingerprint=mark, target={}, finished=now(), outputs={}, step=0, weights_sha256=sha256
     )
@@ -437,10 +448,10 @@ def adopt_checkpoint(folder: Path, paths: StagePaths, *, named: str) -> str:
 
 def checkpoint_name(stage: StagePaths, step: int) -> str:
     """What a checkpoint was called when it was adopted; its folder where a stage here makes it."""
-    spec = read_json(stage.spec)
-    if "path" not in spec:
+    spec = read_spec(stage)
+    if spec.kind != ADOPTED:
         return str(stage.checkpoint(step))
-    return str(Frozen(stage, spec).value("path"))
+    return spec.of(AdoptedSpec).path
 
 
 def default_name(checkpoint: str, sha256: str) -> str:

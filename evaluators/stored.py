@@ -23,7 +23,7 @@ from fgrpo_bench.documents.terminal import plain_table
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.graders.ifeval import COUNTS
-from fgrpo_bench.kinds.evaluate import Spec, read_spec, versions
+from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
 from fgrpo_bench.records import Problem
 from fgrpo_bench.runs import default_root
 from fgrpo_bench.scoring import count, score
@@ -32,6 +32,7 @@ from fgrpo_bench.specs.config import load_benchmark
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import read_marker, rewritten
 from fgrpo_bench.stages.paths import BenchmarkPaths, DataPaths, StagePaths
+from fgrpo_bench.stages.spec import read_spec_of
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 from fgrpo_bench.tables import (
     DRAWS,
@@ -52,7 +53,7 @@ class StoredDraws:
     stage: StagePaths
     paths: BenchmarkPaths
     benchmark: BenchmarkSpec
-    spec: Spec
+    spec: EvaluationSpec
     """What its stage computes."""
 
     @property
@@ -63,11 +64,13 @@ class StoredDraws:
 
     def problems(self) -> list[Problem]:
         """The problems that were drawn for."""
-        return load_problems(self.benchmark, self.spec.task, self.spec.data(self.benchmark.name))
+        return load_problems(
+            self.benchmark, self.spec.task, self.spec.data_folder(self.benchmark.name)
+        )
 
     def golds(self) -> dict[str, str]:
         """Gold answers as published, by problem_id."""
-        data = self.spec.data(self.benchmark.name)
+        data = self.spec.data_folder(self.benchmark.name)
         if data is None:
             return {problem.problem_id: problem.target for problem in self.problems()}
         table = read_table(DataPaths(data).problems, PROBLEMS)
@@ -107,8 +110,8 @@ def _stored(manifest: Path) -> list[StoredDraws]:
     paths, stage = BenchmarkPaths(manifest.parent), StagePaths(manifest.parents[1])
     if not paths.draws.exists() or not stage.spec.exists():
         return []
-    spec, name = read_spec(stage), paths.folder.name
-    if name not in spec.benchmarks | spec.former:
+    spec, name = read_spec_of(EvaluationSpec, stage), paths.folder.name
+    if name not in spec.known:
         return []
     return [StoredDraws(stage=stage, paths=paths, benchmark=spec.benchmark(name), spec=spec)]
 
@@ -248,7 +251,7 @@ def _regrade(stored: StoredDraws, problems: list[Problem], *, grader: str, gradi
     is_main = grader == stored.benchmark.grader
     at = stored.paths.passk if is_main else stored.paths.extra_passk(grading.version)
     counts = count(table, stored.spec.stopping)
-    ks, stopping = stored.spec.ks, stored.spec.stopping
+    ks, stopping = list(stored.spec.asked.ks), stored.spec.stopping
     write_table(at, score(counts, ks, stopping, problems=problems), PASSK)
     n_missing = counts["n_samples"].null_count()
     _mark(

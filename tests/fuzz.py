@@ -34,8 +34,8 @@ from fgrpo_bench.graders.synlogic import answers, extract, grids
 from fgrpo_bench.graders.synlogic import grade as synlogic_grade
 from fgrpo_bench.records import Problem
 from fgrpo_bench.tasks.maze import Maze, MazeSpec
-from tests.support.synlogic_games import GAMES
-from tests.support.synlogic_games import problem as synlogic_problem
+from tests.graders.synlogic_games import GAMES
+from tests.graders.synlogic_games import problem as synlogic_problem
 
 
 def last_box(text: str) -> None:

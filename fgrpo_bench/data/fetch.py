@@ -16,7 +16,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from fgrpo_bench.specs import PretrainedSpec
-from fgrpo_bench.specs.frozen import FetchSpec
+from fgrpo_bench.specs.stored import FetchSpec
 from fgrpo_bench.stages.digests import sha256_file, weights_sha256
 from fgrpo_bench.stages.files import read_json, sync_folder
 from fgrpo_bench.stages.paths import StagePaths, between
@@ -161,11 +161,11 @@ def fetch_model(spec: FetchSpec, run: StageRun) -> ModelFacts:
     Raises ValueError where a folder lacks something (`check_model`), OSError where the publisher
     cannot be reached.
     """
-    model = spec.model
+    model = spec.model_spec
     folder, revision = Path(model.path).absolute(), None
     if not folder.is_dir():
         folder, revision = _download(model, run.paths.folder / "source")
-    check_model(folder, chat_template=spec.chat_template)
+    check_model(folder, chat_template=bool(spec.chat_template))
     link(folder, run.paths)
     checkpoint = run.paths.checkpoint(0)
     run.leave(*(file for pattern in PATTERNS for file in sorted(checkpoint.glob(pattern))))

@@ -37,7 +37,7 @@ from fgrpo_bench.graders.math_notation import stored_gold
 from fgrpo_bench.mazes import checked_maze
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.specs.frozen import FetchSpec
+from fgrpo_bench.specs.stored import FetchSpec
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.files import read_record, write_json
 from fgrpo_bench.stages.paths import DataPaths
@@ -58,8 +58,7 @@ CHUNK = 1_000
 
 def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
     """Run a data stage; returns facts for its completion marker."""
-    dataset = spec.dataset
-    assert dataset is not None
+    dataset = spec.dataset_spec
     grader_version(dataset.grader)  # an unknown grader is refused before anything is fetched
     paths = DataPaths(run.paths.folder)
     lock = _lock(paths, spec.fingerprint)

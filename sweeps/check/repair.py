@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from fgrpo_bench.results import read_declared
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.specs.stored import from_stored
-from fgrpo_bench.stages.files import quarantine, read_json
+from fgrpo_bench.stages.files import quarantine
 from fgrpo_bench.stages.locks import driving, locked
 from fgrpo_bench.stages.markers import quarantine_output
 from fgrpo_bench.stages.paths import SharedPaths, StagePaths
-from fgrpo_bench.stages.shapes import SWEEP
 from sweeps.check.examine import Examined
 from sweeps.check.stored import ANALYSIS, DECLARATION, REPORT, SHARED_DRAWS
 from sweeps.reporting import finish
@@ -38,7 +38,7 @@ def repair(examined: Examined, *, say: Say, run: Callable[[Declaration], int]) -
     if of <= {REPORT, ANALYSIS, SHARED_DRAWS}:
         finish(paths, say)
         return 0
-    declared = read_json(paths.sweep_json, SWEEP)["declaration"] | {"run_root": str(paths.root)}
+    declared = read_declared(paths).declaration | {"run_root": str(paths.root)}
     return run(from_stored(Declaration, declared, paths.sweep_json))
 
 

@@ -44,8 +44,8 @@ def measure(model: Path) -> None:
     """Run both in turn and print the facts."""
     import evaluators.vllm as back_end
     from tests.bench.grading import cpu_seconds
+    from tests.openrlhf.vllm_draws import asked
     from tests.support.openrlhf import heldout_problems
-    from tests.support.vllm_draws import asked
 
     length = 16 + TOKENS
     engine = back_end.start(asked(model, "unread"), max_model_len=length)
@@ -110,7 +110,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     from fgrpo_bench.scoring import count_stored, score
     from fgrpo_bench.stages.paths import BenchmarkPaths
     from fgrpo_bench.tables import PASSK, write_table
-    from tests.support.vllm_draws import PLACEMENT
+    from tests.openrlhf.vllm_draws import PLACEMENT
 
     def sampler(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         for made in back_end.run(

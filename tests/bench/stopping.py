@@ -46,7 +46,7 @@ from fgrpo_bench.stats.designs import fewest_draws, fixed_design
 from fgrpo_bench.stats.staged import StagedDesign
 from tests.bench.grading import cpu_seconds
 from tests.bench.model import warmed_up
-from tests.support.vllm_draws import PLACEMENT
+from tests.openrlhf.vllm_draws import PLACEMENT
 
 Floats = NDArray[np.float64]
 SHIPPED = Path(__file__).parents[2] / "conf" / "design" / "staged.yaml"

@@ -229,7 +229,8 @@ def test_a_checkpoint_of_a_sweep_is_evaluated_on_its_own_held_out_problems(root,
 
     stage = StagePaths(tmp_path / "point")
     make_untrained(stage.checkpoint(3))
-    write_json(stage.spec, {"identity": {"task": to_dict(TASK)}})
+    warmed_up = {"kind": "warmup", "fingerprint": "f", "target": {}}
+    write_json(stage.spec, warmed_up | {"identity": {"task": to_dict(TASK)}})
     words = [
         f"checkpoint={stage.checkpoint(3)}",
         "benchmarks=[countdown]",

@@ -21,7 +21,7 @@ from evaluators.grading import GradeWorkers, Grading
 from evaluators.records import RequestQueue, SamplingTarget, drawn
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws, identity
-from fgrpo_bench.analysis.drift import engines_of
+from fgrpo_bench.analysis.checkpoints import engines_of
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import config

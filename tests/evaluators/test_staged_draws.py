@@ -22,7 +22,7 @@ from fgrpo_bench.stages.files import void
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stats.staged import StagedDesign
-from tests.support import fake_engine
+from tests.evaluators import fake_engine
 
 DESIGN = StagedDesign(stages=(4, 8, 16), enough=2)
 RIGHT, WRONG = "6*4", "1+1"

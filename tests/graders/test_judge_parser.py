@@ -12,6 +12,7 @@ import pytest
 
 from tests.support import benchmarks
 
+pytestmark = pytest.mark.slow
 PIECES = [
     *("1", "2.5", "007", "1,000", "x", "y", "\\pi", "+", "-", "=", ",", "(", ")", "[", "]", "^"),
     *("\\frac{1}{2}", "\\sqrt{2}", "\\infty", "\\cup", "\\le", "_", "{", "}", "\\%", "\\cdot"),
@@ -62,7 +63,6 @@ def readings() -> tuple[list[str], list[list[object]]]:
     return texts, json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.slow
 def test_every_text_is_read_as_by_math_verify_itself(readings):
     texts, (before, after, _) = readings
     assert {t: a for t, a, b in zip(texts, after, before, strict=True) if a != b} == {}

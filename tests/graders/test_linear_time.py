@@ -26,8 +26,8 @@ from fgrpo_bench.graders.math_tolerance import number
 from fgrpo_bench.graders.synlogic import extract
 from fgrpo_bench.records import Problem
 from fgrpo_bench.tasks.maze import Maze, MazeSpec
-from tests.support.synlogic_games import GAMES
-from tests.support.synlogic_games import problem as puzzle
+from tests.graders.synlogic_games import GAMES
+from tests.graders.synlogic_games import problem as puzzle
 
 SIZES = (900, 3_600, 14_400, 57_600)
 """Characters of a text, each four times the one before: below and above the lengths to which some

@@ -19,7 +19,7 @@ from fgrpo_bench.graders.synlogic.extract import (
     number,
     parse_literal,
 )
-from tests.support.synlogic_solvers import exact
+from tests.graders.synlogic_solvers import exact
 
 WORDS = st.text(alphabet="abc XAT.-", max_size=8)
 LITERALS = st.recursive(

@@ -6,8 +6,8 @@ import signal
 import pytest
 import torch
 
-from tests.support import zero_updates
-from tests.support.zero_updates import run_ranks
+from tests.openrlhf import zero_updates
+from tests.openrlhf.zero_updates import run_ranks
 
 pytestmark = pytest.mark.openrlhf
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.families import NOTHING_CORRECTED
+from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.documents.numbers import points
 from fgrpo_bench.report.answer import answer, front_in_words
 from tests.support.report import (

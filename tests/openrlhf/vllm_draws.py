@@ -1,4 +1,4 @@
-"""`python -m tests.support.vllm_draws <checkpoint> <out.json>`: draws of a checkpoint by the real
+"""`python -m tests.openrlhf.vllm_draws <checkpoint> <out.json>`: draws of a checkpoint by the real
 vLLM on the processor as an evaluation makes them, in one process, without stand-ins.
 With `two` behind it: by two engines as an evaluation starts them.
 
@@ -38,6 +38,7 @@ from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.markers import Marker, write_marker
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.spec import read_spec
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stats.staged import StagedDesign
 from tests.support.openrlhf import TRAIN, heldout_problems
@@ -167,7 +168,7 @@ def evaluated_twice(model: Path, root: Path, engine: SamplingEngine) -> list[dic
     for name, at_once in (("first", PLACEMENT.vllm_max_num_seqs), ("second", 90)):
         paths = stage_of(root / name, source, n_problems=3, n_samples=SHARED)
         facts = evaluating.evaluate(
-            read_json(paths.spec),
+            read_spec(paths),
             StageRun(paths),
             device="cpu",
             placement=replace(PLACEMENT, vllm_max_num_seqs=at_once),

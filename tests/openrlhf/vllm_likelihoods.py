@@ -1,5 +1,5 @@
-"""`python -m tests.support.vllm_likelihoods <checkpoint> <out.json>`: nats a token of three answers
-by the embedded engine and by the real vLLM on the processor, in a process of its own."""
+"""`python -m tests.openrlhf.vllm_likelihoods <checkpoint> <out.json>`: nats a token of three
+answers by the embedded engine and by the real vLLM on the processor, in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from evaluators.rare import StoredResponse, make_scorer
 from fgrpo_bench.stages.digests import weights_sha256
+from tests.openrlhf.vllm_draws import EVALUATION, asked
 from tests.support.openrlhf import heldout_problems
-from tests.support.vllm_draws import EVALUATION, asked
 
 RESPONSES = (("1+2*3-4", True), ("9*9", True), ("5", False))
 

@@ -1,4 +1,4 @@
-"""How a cell looks in figures and dashboards; nothing here draws, so nothing heavy is imported."""
+"""How a cell is drawn in figures and dashboards; nothing draws here, so nothing heavy is needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINESTYLES = ("-", ":", "-.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class CellStyle:
     """How one cell is drawn wherever it appears."""
 
     color: str
@@ -21,27 +21,27 @@ class Look:
     linestyle: str
 
 
-def looks(cells: Sequence[CellRow]) -> dict[CellRow, Look]:
+def cell_styles(cells: Sequence[CellRow]) -> dict[CellRow, CellStyle]:
     """Colour by gamma (and by N where gamma is 0), marker by N, line by learning rate, base models
     grey and dashed."""
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
     gammas = sorted({cell.focal_gamma for cell in cells if cell.focal_gamma})
-    look_by_cell = {}
+    style_by_cell = {}
     for cell in cells:
         if cell.group_size is None:
-            look_by_cell[cell] = Look(color=BASE, marker="", linestyle="--")
+            style_by_cell[cell] = CellStyle(color=BASE, marker="", linestyle="--")
             continue
         rank = sizes.index(cell.group_size)
         if cell.focal_gamma:
             color = shade(FOCAL, gammas.index(cell.focal_gamma), len(gammas))
         else:
             color = shade(PLAIN, rank, len(sizes))
-        look_by_cell[cell] = Look(
+        style_by_cell[cell] = CellStyle(
             color=color,
             marker=MARKERS[rank % len(MARKERS)],
             linestyle=linestyle(cells, str(cell.algorithm), cell.learning_rate_factor),
         )
-    return look_by_cell
+    return style_by_cell
 
 
 def linestyle(cells: Iterable[CellRow], algorithm: str, factor: float) -> str:

@@ -1,4 +1,4 @@
-"""`python -m tests.support.log_probs vllm|transformers <checkpoint> <out.json>`: log-probabilities
+"""`python -m tests.openrlhf.log_probs vllm|transformers <checkpoint> <out.json>`: log-probabilities
 of prompts under a checkpoint in bf16, by either library, in a process of its own."""
 
 import json

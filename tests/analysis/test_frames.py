@@ -5,9 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from fgrpo_bench.analysis import analysed, load, store
-from fgrpo_bench.analysis.analyse import FRAMES
-from fgrpo_bench.analysis.rows import from_frame, schema, to_frame
+from fgrpo_bench.analysis import analysed, frames, load
+from fgrpo_bench.analysis.rows import FRAMES, from_frame, schema, to_frame
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.files import read_record
 from tests.support.report import copy, forget, rewrite_passk
@@ -21,13 +20,13 @@ def results(finished, tmp_path):
 @pytest.fixture
 def computed(monkeypatch):
     """How often an analysis was computed: a list that grows."""
-    calls, analyse = [], store.analyse
+    calls, analyse = [], frames.analyse
 
     def counting(*arguments):
         calls.append(arguments[1])
         return analyse(*arguments)
 
-    monkeypatch.setattr(store, "analyse", counting)
+    monkeypatch.setattr(frames, "analyse", counting)
     return calls
 
 
@@ -43,8 +42,8 @@ def test_the_frames_are_stored_and_read_back(results, computed):
     again = load("groupsize", root=results.paths.root)
     assert same(first, again) and computed == ["last"]
     assert (again.rule, again.family) == (first.rule, first.family)
-    facts = read_record(results.paths.analysis / "analysis.json", store.AnalysisRecord)
-    assert (facts.version, facts.rule) == (store.VERSION, "last")
+    facts = read_record(results.paths.analysis / "analysis.json", frames.AnalysisRecord)
+    assert (facts.version, facts.rule) == (frames.VERSION, "last")
 
 
 def test_every_row_survives_its_frame(analysis):
@@ -88,7 +87,7 @@ def test_a_rule_has_its_own_frames(results, computed):
 
 def test_another_version_is_computed_anew(results, computed, monkeypatch):
     analysed(results)
-    monkeypatch.setattr(store, "VERSION", store.VERSION + 1)
+    monkeypatch.setattr(frames, "VERSION", frames.VERSION + 1)
     analysed(results)
     assert len(computed) == 2
 

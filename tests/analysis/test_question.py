@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse, analysed
-from fgrpo_bench.analysis.families import KINDS, NONE_DECLARED, NOTHING_CORRECTED
+from fgrpo_bench.analysis.question import KINDS, NONE_DECLARED, NOTHING_CORRECTED
 from fgrpo_bench.report.footnotes import family_note
 from fgrpo_bench.report.narrative import counted, legend
 from fgrpo_bench.report.notes import notes
@@ -203,7 +203,7 @@ def test_only_the_family_is_corrected_and_nothing_beside_it_is_robust(tmp_path):
 
 def test_a_sweep_without_a_family_has_the_default(tmp_path):
     results = small_sweep(tmp_path)
-    del results.declaration["declaration"]["sweep"]["family"]
+    del results.record.declaration["sweep"]["family"]
     own = rows(analyse(results))
     assert set(own.select("new", "old").rows()) == FOCAL and len(own) == 4
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from tests.support.synlogic_games import Game
-from tests.support.synlogic_solvers import SOLVERS
+from tests.graders.synlogic_games import Game
+from tests.graders.synlogic_solvers import SOLVERS
 
 BOXED = frozenset(
     ["boolean_expressions", "object_counting", "object_properties", "operation", "space_reasoning"]
