@@ -22,7 +22,7 @@ INSTALL = $(PY) requirements/install.py $(VENV)/install.log install
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test \
   test-long test-slurm test-postgres test-browser test-latex test-zsh test-integrations test-openrlhf \
   test-openrlhf-slurm test-slow \
-  conformance fuzz check lock-openrlhf check-lock check-gpu bench clean
+  conformance fuzz mutants check lock-openrlhf check-lock check-gpu bench clean
 
 help: ## List the targets
 	@echo "make sweep-<name>   run a sweep: $(SWEEPS)"
@@ -206,6 +206,9 @@ fuzz: setup-dev $(VENV)/.fuzz ## Fuzz what reads model output, a minute a target
 $(VENV)/.fuzz: requirements/fuzz.txt $(VENV)/.dev
 	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/fuzz.txt
 	@touch $@
+
+mutants: setup-dev ## Do the tests still notice 100 stored mistakes in the code? (ARGS=--dry-run says where they stand)
+	@$(PY) -m tests.mutants $(ARGS)
 
 check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m ruff format --check .

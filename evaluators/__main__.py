@@ -1,8 +1,15 @@
-"""The command of the evaluators: `python -m evaluators <command> ...`, and what each takes."""
+"""The command of the evaluators: `python -m evaluators <command> ...`.
+
+In: words of a command line. Out: an exit code. The first half says what each command takes, the
+second what it does; what is raised there, `main` prints. What computes is imported within
+functions, so that a missing package is named by `entered` and not by a traceback.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +17,11 @@ from typing import Any
 
 from fgrpo_bench.commandline import Parser, entered
 from fgrpo_bench.registry import meant
+from fgrpo_bench.runs import default_root
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.records import Record
+from fgrpo_bench.stages.spec import StageSpec, read_spec
+from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 
 RUN = """Evaluate a checkpoint, or run one evaluation stage of a sweep.
 
@@ -53,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = Parser(
         prog="python -m evaluators",
         description="A checkpoint in; draws, grades and pass@k out.",
-        epilog=_examples({name: own[:1] for name, own in EXAMPLES.items()}) + EXIT,
+        epilog=_examples({name: commands[:1] for name, commands in EXAMPLES.items()}) + EXIT,
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="command")
     _add(subparsers)
@@ -76,7 +88,6 @@ def main(argv: list[str] | None = None) -> int:
 
 def _add(subparsers: Any) -> None:
     """Add every command to the parser."""
-    from evaluators import commands
     from evaluators.audit import COMPARED
     from evaluators.fetch import add_fetch_arguments, fetch_command
     from fgrpo_bench.stages.stage import add_machine_arguments
@@ -89,11 +100,11 @@ def _add(subparsers: Any) -> None:
     run.add_argument("--placement", help="profile.placement as JSON; needed for sampler=vllm")
     run.add_argument("--bar", action="store_true", help="show a progress bar on a terminal")
     run.add_argument("--dry-run", action="store_true", help="the same as `plan`")
-    run.set_defaults(run=commands.run_command, words="what")
+    run.set_defaults(run=run_command, words="what")
 
     plan = _command(subparsers, "plan", "what would be drawn, and what it would cost", PLAN)
     plan.add_argument("what", nargs="+", metavar="folder|key=value", help="as of `run`")
-    plan.set_defaults(run=commands.plan_command, words="what")
+    plan.set_defaults(run=plan_command, words="what")
 
     grade = _command(
         subparsers,
@@ -104,7 +115,7 @@ def _add(subparsers: Any) -> None:
     )
     grade.add_argument("evaluation", help="folder or name under evals/")
     grade.add_argument("--grader", help="another grader than the benchmark's, e.g. math")
-    grade.set_defaults(run=commands.grade_command, words=None)
+    grade.set_defaults(run=grade_command, words=None)
 
     audit = _command(
         subparsers,
@@ -118,7 +129,7 @@ def _add(subparsers: Any) -> None:
         "--compared", type=int, default=COMPARED, metavar="DRAWS", help=COMPARED_HELP
     )
     audit.add_argument("--json", action="store_true", help="print JSON")
-    audit.set_defaults(run=commands.audit_command, words=None)
+    audit.set_defaults(run=audit_command, words=None)
 
     imported = _command(
         subparsers,
@@ -132,7 +143,7 @@ def _add(subparsers: Any) -> None:
     imported.add_argument("--benchmark", required=True, help="a file of conf/benchmark/")
     imported.add_argument("--name", required=True, help="folder under evals/")
     imported.add_argument("--subset", action="store_true", help="the file may lack problems")
-    imported.set_defaults(run=commands.import_command, words="overrides")
+    imported.set_defaults(run=import_command, words="overrides")
 
     export = _command(
         subparsers,
@@ -143,7 +154,7 @@ def _add(subparsers: Any) -> None:
     export.add_argument("benchmarks", nargs="+", help=EXPORTED_HELP)
     export.add_argument("--to", type=Path, required=True, help="folder to write")
     export.add_argument("--n-samples", type=int, default=1, help="draws a problem; default: 1")
-    export.set_defaults(run=commands.export_command, words="benchmarks")
+    export.set_defaults(run=export_command, words="benchmarks")
 
     fetch = subparsers.add_parser("fetch", help="fetch benchmarks, once")
     add_fetch_arguments(fetch)
@@ -158,8 +169,163 @@ def _command(subparsers: Any, name: str, words: str, description: str) -> argpar
 
 
 def _examples(of: Mapping[str, Sequence[str]]) -> str:
-    lines = [f"  python -m evaluators {name} {each}" for name, own in of.items() for each in own]
+    lines = [
+        f"  python -m evaluators {name} {words}"
+        for name, commands in of.items()
+        for words in commands
+    ]
     return "\n".join(["examples:", *lines])
+
+
+# What each command does, to its exit code.
+
+
+def run_command(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    if options.dry_run:
+        return plan_command(parser, options)
+    if "=" in options.what[0]:
+        return _alone(options)
+    paths = _named(parser, options)
+    return run_stage(paths, lambda spec, stage: _work(spec, stage, options))
+
+
+def _named(parser: argparse.ArgumentParser, options: argparse.Namespace) -> StagePaths:
+    """The stage whose folder is given, alone."""
+    if len(options.what) > 1:
+        parser.error(f"{options.what[1]!r} after a folder: name one stage at a time")
+    options.folder = Path(options.what[0])
+    return named_stage(parser, options)
+
+
+def plan_command(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators import standalone
+
+    if "=" in options.what[0]:
+        paths = standalone.freeze(standalone.load_request(options.what))
+    else:
+        paths = _named(parser, options)
+        if (kind := read_spec(paths).kind) != "evaluate":
+            raise ValueError(
+                f"{paths.spec} is of kind {kind!r}: only an evaluation is planned alone; `python "
+                "-m sweeps plan` says what a sweep's other stages cost"
+            )
+    print(standalone.expected_draws(paths))
+    return EXIT_DONE
+
+
+def _work(spec: StageSpec, run: StageRun, options: argparse.Namespace) -> Record:
+    import torch
+
+    from evaluators.evaluate import Bar, evaluate
+    from fgrpo_bench.specs import Placement, from_dict
+
+    if spec.kind == "import":
+        raise ValueError(
+            f"{run.paths.folder} holds imported draws: nothing can be drawn there; `python -m "
+            "evaluators grade` grades them again"
+        )
+    if spec.kind not in ("evaluate", "rare", "likelihood"):
+        raise ValueError(
+            f"{run.paths.spec} is of kind {spec.kind!r}: this command runs evaluate, rare and "
+            "likelihood; warm-up and training are run by `python -m fgrpo_bench.engines.embedded`"
+        )
+    torch.set_num_threads(options.threads)
+    given = options.placement
+    placement = None if given is None else from_dict(Placement, json.loads(given))
+    if spec.kind != "evaluate":
+        from evaluators.rare import collect, rescore
+
+        if spec.kind == "rare":
+            return collect(spec, run, device=options.device, placement=placement)
+        return rescore(spec, run, device=options.device, placement=placement)
+    bar = Bar() if options.bar else None
+    try:
+        return evaluate(spec, run, device=options.device, placement=placement, bar=bar)
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _alone(options: argparse.Namespace) -> int:
+    from evaluators import standalone
+    from evaluators.stored import closing_table, find
+    from fgrpo_bench.specs import to_dict
+
+    asked = standalone.load_request(options.what)
+    python = standalone.elsewhere(asked)
+    paths = standalone.freeze(asked)
+    _share_verdicts(asked.root)
+    os.environ["FGRPO_DRAWS"] = str((asked.root / "draws").absolute())
+    if python is not None:
+        code = standalone.run_elsewhere(python, paths, asked)
+    else:
+        options.bar, options.device, options.threads = True, asked.device, asked.threads
+        options.placement = json.dumps(to_dict(asked.placement))
+        code = run_stage(paths, lambda spec, stage: _work(spec, stage, options))
+    if code == EXIT_DONE:
+        names = asked.evaluation.benchmarks
+        print(closing_table([s for s in find(str(paths.folder)) if s.benchmark.name in names]))
+    return code
+
+
+def _share_verdicts(root: Path) -> None:
+    """Let the judges' verdicts be those of all sweeps and evaluations under a run root."""
+    os.environ.setdefault("FGRPO_VERDICTS", str((root / "verdicts").absolute()))
+
+
+def grade_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators.stored import closing_table, find, regrade
+
+    _share_verdicts(default_root())
+    evaluations = find(options.evaluation)
+    for stored in evaluations:
+        print(regrade(stored, options.grader), flush=True)
+    print(closing_table(evaluations))
+    return EXIT_DONE
+
+
+def audit_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators.audit import audit, render
+    from evaluators.stored import find
+
+    _share_verdicts(default_root())
+    audits = [
+        report
+        for stored in find(options.evaluation)
+        for report in audit(stored, compared=options.compared)
+    ]
+    print(
+        json.dumps([report.as_json() for report in audits], indent=1)
+        if options.json
+        else render(audits)
+    )
+    return EXIT_DONE
+
+
+def import_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators.interchange import conclude, import_file
+    from evaluators.stored import closing_table, regrade
+
+    _share_verdicts(default_root())
+    stored = import_file(
+        options.file,
+        benchmark=options.benchmark,
+        name=options.name,
+        root=default_root(),
+        subset=options.subset,
+        keys=options.overrides,
+    )
+    print(regrade(stored, None), flush=True)
+    conclude(stored)
+    print(closing_table([stored]))
+    return EXIT_DONE
+
+
+def export_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from evaluators.interchange import export
+
+    print(export(options.benchmarks, options.to, root=default_root(), n_samples=options.n_samples))
+    return EXIT_DONE
 
 
 if __name__ == "__main__":

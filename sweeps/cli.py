@@ -205,7 +205,7 @@ def _logs(paths: RunPaths, arguments: Namespace) -> int:
 
     stage = logs.find_stage(paths, arguments.point_id, arguments.stage)
     if arguments.stage is None and (others := logs.others(paths, stage)):
-        print(f"the {stage['kind']} stage; --stage shows {', '.join(others)}", file=sys.stderr)
+        print(f"the {stage.kind} stage; --stage shows {', '.join(others)}", file=sys.stderr)
     for text in logs.read(paths, stage, lines=arguments.lines, follow=arguments.follow):
         print(text, end="", flush=True)
     return 0

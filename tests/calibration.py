@@ -20,10 +20,9 @@ from itertools import product
 
 import numpy as np
 
-from fgrpo_bench.analysis.bands import bands, first_losses
-from fgrpo_bench.analysis.comparisons import Compared, p_of_draws
-from fgrpo_bench.analysis.read import Scores
-from fgrpo_bench.analysis.resamples import Resamples
+from fgrpo_bench.analysis.checkpoints import Scores
+from fgrpo_bench.analysis.comparisons import Resamples, bands, first_losses, p_of_draws
+from fgrpo_bench.analysis.question import Compared
 from fgrpo_bench.evaluated import Asked
 from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate
 from fgrpo_bench.stats.passk import pass_at_k

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.analysis.checkpoints import LAST, RULES
-from fgrpo_bench.analysis.store import analysed, folder_of
+from fgrpo_bench.analysis.frames import analysed, folder_of
+from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.commandline import Parser
 from fgrpo_bench.results import load_results
 from fgrpo_bench.runs import add_run_options, choose_run

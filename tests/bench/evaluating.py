@@ -104,9 +104,8 @@ def bare(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
 def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     """An evaluation of one benchmark as the stage makes it, on an engine that runs."""
     import evaluators.vllm as back_end
-    from evaluators.grade_worker import GradeWorkers
-    from evaluators.grading import Grading, grade_workers
-    from evaluators.records import Draw, SampleRequest, Waiting
+    from evaluators.grading import GradeWorkers, Grading, grade_workers
+    from evaluators.records import Draw, RequestQueue, SampleRequest
     from evaluators.sample import complete_draws
     from fgrpo_bench.scoring import count_stored, score
     from fgrpo_bench.stages.paths import BenchmarkPaths
@@ -116,7 +115,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     def sampler(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         for made in back_end.run(
             engine,
-            Waiting(wanted),
+            RequestQueue(wanted),
             lambda problem: prompts[problem.problem_id],
             temperature=1.0,
             length=TOKENS,
@@ -140,7 +139,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
                 n_samples=DRAWS,
                 seed=0,
                 sampler=lambda: sampler,
-                tell=lambda done, of, draws: grading.add(draws),
+                on_draws=lambda done, of, draws: grading.add(draws),
             )
             grading.finish(draws)
         assert made == grading.tally.graded == PROBLEMS * DRAWS

@@ -19,11 +19,10 @@ from dashboards.__main__ import main
 from dashboards.app import HEADERS, ServerLinks
 from dashboards.page import VIEWS
 from dashboards.pages import BUILDERS
-from dashboards.pages.compare_rows import in_front
-from dashboards.pages.draws_answers import word
-from dashboards.queries.draws import answers, draws
+from dashboards.pages.compare import in_front
+from dashboards.pages.draws import answers, draws, word
 from fgrpo_bench.analysis import analysed
-from fgrpo_bench.analysis.store import inputs_of
+from fgrpo_bench.analysis.frames import inputs_of
 from fgrpo_bench.report.answer import answer
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table

@@ -82,7 +82,7 @@ def words_tokenizer() -> str:
 
 
 def stage(folder: Path, spec: DatasetSpec) -> DataPaths:
-    write_json(StagePaths(folder).spec, dataset_stage(spec).spec)
+    write_json(StagePaths(folder).spec, dataset_stage(spec).spec.as_json())
     return DataPaths(folder)
 
 
@@ -272,7 +272,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path, capfd):
 def test_another_kind_of_stage_is_refused(tmp_path, capfd):
     write_json(
         StagePaths(tmp_path).spec,
-        dataset_stage(DEEPSCALER).spec | {"kind": "train"},
+        dataset_stage(DEEPSCALER).spec.as_json() | {"kind": "train"},
     )
     assert main([str(tmp_path)]) == 1
     assert "is of kind 'train'" in capfd.readouterr().err

@@ -10,18 +10,18 @@ from functools import partial
 from random import Random
 
 from evaluators.engines import start_engines
-from evaluators.records import Canaries, Draw, Engine, SampleRequest, Waiting, drawn
+from evaluators.records import Canaries, Draw, RequestQueue, SampleRequest, SamplingEngine, drawn
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.files import void
 
 
-def make(what: str) -> Engine:
+def make(what: str) -> SamplingEngine:
     """what: answer, refuse (does not start), raise or slow (an answer every 50 ms)."""
     if what == "refuse":
         raise ValueError("no such checkpoint")
 
     def draw(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
-        waiting = Waiting(wanted)
+        waiting = RequestQueue(wanted)
         while each := next(iter(waiting.take(1)), None):
             if what == "raise":
                 raise MemoryError("out of memory")
@@ -30,7 +30,7 @@ def make(what: str) -> Engine:
             said = f"{os.getpid()} {os.environ.get('CUDA_VISIBLE_DEVICES')}"
             yield [drawn(each, said, n_tokens=1, end_token=1)]
 
-    return Engine(draw, {"engine": "fake", "pid": os.getpid()}, canaries)
+    return SamplingEngine(draw, {"engine": "fake", "pid": os.getpid()}, canaries)
 
 
 def started(
@@ -40,18 +40,18 @@ def started(
     gpus_each: int = 0,
     at_once: int = 8,
     check: Callable[[Problem], object] = void,
-) -> Engine:
+) -> SamplingEngine:
     """Such engines as an evaluation starts them."""
     return start_engines(
         partial(make, what), engines=engines, gpus_each=gpus_each, at_once=at_once, check=check
     )
 
 
-def planned(plan: Mapping[str, Sequence[int]]) -> Engine:
+def planned(plan: Mapping[str, Sequence[int]]) -> SamplingEngine:
     """One that answers by a plan of right and wrong draws of each problem, out of order."""
 
     def draw(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
-        waiting, flying, order = Waiting(wanted), list[SampleRequest](), Random(os.getpid())
+        waiting, flying, order = RequestQueue(wanted), list[SampleRequest](), Random(os.getpid())
         while True:
             flying += waiting.take(5 - len(flying))
             if not flying:
@@ -60,7 +60,7 @@ def planned(plan: Mapping[str, Sequence[int]]) -> Engine:
             said = "6*4" if plan[each.problem.problem_id][each.draw] else f"1+{each.seed % 7}"
             yield [drawn(each, said, n_tokens=3, end_token=1)]
 
-    return Engine(draw, {"engine": "fake"}, canaries)
+    return SamplingEngine(draw, {"engine": "fake"}, canaries)
 
 
 def canaries(problems: Sequence[Problem]) -> list[Canaries]:

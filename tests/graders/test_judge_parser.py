@@ -24,7 +24,7 @@ PROGRAM = """
 import json, sys
 from math_verify import parse, parser
 from sympy import srepr
-from fgrpo_bench.graders import judge_parser
+from fgrpo_bench.graders import judge_worker
 
 def read(text):
     parser.parse_latex_cached.cache_clear()
@@ -35,9 +35,9 @@ def read(text):
     return [each if isinstance(each, str) else srepr(each) for each in found]
 
 texts = json.load(sys.stdin)
-judge_parser.mend()
+judge_worker.mend_parser()
 before = [read(text) for text in texts]
-judge_parser.speed_up()
+judge_worker.speed_up_parser()
 after = [read(text) for text in texts]
 again = [read(text) for text in texts]
 print(json.dumps([before, after, again]))

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fgrpo_bench.graders.synlogic import extract
-from fgrpo_bench.graders.synlogic.literals import (
+from fgrpo_bench.graders.synlogic.extract import (
     LARGEST,
     LONGEST_EXPRESSION,
     LONGEST_LITERAL,

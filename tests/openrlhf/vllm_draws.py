@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 import evaluators.evaluate as evaluating
 import evaluators.vllm as back_end
-from evaluators.asked import DrawScheduler
 from evaluators.backends import make_engine
-from evaluators.records import Draw, Engine, SampleRequest, SamplingTarget
+from evaluators.records import Draw, SampleRequest, SamplingEngine, SamplingTarget
+from evaluators.sample import DrawScheduler
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.seeds import draw_seeds, stream
 from fgrpo_bench.specs import (
@@ -38,6 +38,7 @@ from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.markers import Marker, write_marker
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.spec import read_spec
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stats.staged import StagedDesign
 from tests.support.openrlhf import TRAIN, heldout_problems
@@ -53,7 +54,7 @@ EVALUATION = EvalSpec(
             dataset=None,
             n_problems=3,
             grader="countdown",
-            also=(),
+            extra_graders=(),
             prompt=None,
         )
     },
@@ -151,13 +152,13 @@ def stage_of(
     return paths
 
 
-def evaluated_twice(model: Path, root: Path, engine: Engine) -> list[dict[str, Any]]:
+def evaluated_twice(model: Path, root: Path, engine: SamplingEngine) -> list[dict[str, Any]]:
     """Two evaluations of a model under a run root, the second one with other settings of the
     engine: the facts of their markers, what stands in their draws.json, and how many engines they
     asked for, which is the one that runs here."""
     started: list[SamplingTarget] = []
 
-    def start(asked: SamplingTarget) -> Engine:
+    def start(asked: SamplingTarget) -> SamplingEngine:
         started.append(asked)
         return engine
 
@@ -167,7 +168,7 @@ def evaluated_twice(model: Path, root: Path, engine: Engine) -> list[dict[str, A
     for name, at_once in (("first", PLACEMENT.vllm_max_num_seqs), ("second", 90)):
         paths = stage_of(root / name, source, n_problems=3, n_samples=SHARED)
         facts = evaluating.evaluate(
-            read_json(paths.spec),
+            read_spec(paths),
             StageRun(paths),
             device="cpu",
             placement=replace(PLACEMENT, vllm_max_num_seqs=at_once),

@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from evaluators.likelihood import Answer, make_scorer
+from evaluators.rare import StoredResponse, make_scorer
 from fgrpo_bench.stages.digests import weights_sha256
 from tests.openrlhf.vllm_draws import EVALUATION, asked
 from tests.support.openrlhf import heldout_problems
@@ -18,7 +18,7 @@ RESPONSES = (("1+2*3-4", True), ("9*9", True), ("5", False))
 
 def main(checkpoint: Path, out: Path) -> None:
     answers = [
-        Answer(problem=problem, response=response, ended=ended, end_token=None)
+        StoredResponse(problem=problem, response=response, ended=ended, end_token=None)
         for problem, (response, ended) in zip(heldout_problems(3), RESPONSES, strict=True)
     ]
     found = {}

@@ -28,9 +28,9 @@ ORPHAN_SECONDS = 3.0
 MOMENTS = ("before", "torn", "after")
 
 
-def kind_of(facts: dict[str, object]) -> str:
+def kind_of(line: submissions.Event) -> str:
     """Kind of the batch that a line is about; empty where it is about none."""
-    batch = str(facts.get("batch", ""))
+    batch = str(getattr(line, "batch", ""))
     return batch.rsplit("-", 2)[1] if batch else ""
 
 
@@ -40,17 +40,18 @@ def die_at(death: str) -> None:
     assert moment in MOMENTS
     append, seen = submissions.append, 0
 
-    def fatal(path: Path, said: str, **facts: object) -> None:
+    def fatal(path: Path, line: submissions.Event) -> None:
         nonlocal seen
-        seen += (said, kind_of(facts)) == (event, kind)
-        now = (said, kind_of(facts)) == (event, kind) and seen == int(nth)
+        is_it = (line.event, kind_of(line)) == (event, kind)
+        seen += is_it
+        now = is_it and seen == int(nth)
         if now and moment == "torn":
-            line = json.dumps({"event": said} | facts)
+            text = json.dumps(submissions.as_row(line))
             with path.open("a") as file:
-                file.write(line[: len(line) // 2])
+                file.write(text[: len(text) // 2])
         if now and moment != "after":
             os._exit(DIED)
-        append(path, said, **facts)
+        append(path, line)
         if now:
             os._exit(DIED)
 

@@ -115,14 +115,14 @@ def job_at_hold(paths: RunPaths) -> str:
         return steps.exists() and len(steps.read_text().splitlines()) >= STEPS - 2
 
     wait_until(held, what=f"{POINT} at its hold")
-    return str(attempts(stage)[-1]["job_id"])
+    return str(attempts(stage)[-1].job_id)
 
 
 def job_with_a_save(paths: RunPaths) -> str:
     """Wait until the training run of POINT has saved its state; its job id."""
     stage = paths.point(POINT)
     wait_until(lambda: saved_step(stage) > 0, what=f"a save of {POINT}")
-    return str(attempts(stage)[-1]["job_id"])
+    return str(attempts(stage)[-1].job_id)
 
 
 def saved_step(stage: StagePaths) -> int:

@@ -26,8 +26,8 @@ from tests.slurm.running import (
     job_at_hold,
     start_fake,
 )
-from tests.slurm.sent import RUNNING, planned, running_on, send
 from tests.support.fake_stage import fake_command
+from tests.support.sent import RUNNING, planned, running_on, send
 
 SLOW = pytest.mark.slow
 Damage = Callable[[Path], None]

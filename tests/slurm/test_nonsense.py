@@ -26,9 +26,9 @@ from tests.slurm.running import (
     job_at_hold,
     start_fake,
 )
-from tests.slurm.sent import RUNNING, planned, send
 from tests.slurm.shims import Liar
 from tests.support.fake_stage import fake_command
+from tests.support.sent import RUNNING, planned, send
 
 PAGE = "<html><title>502 Bad Gateway</title></html>"
 SENSE = "printed what makes no sense"

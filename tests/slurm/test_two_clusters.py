@@ -12,7 +12,7 @@ import pytest
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.slurm import drive, status, submissions, tick
-from tests.slurm.sent import planned, running_on, send, submitted
+from tests.support.sent import planned, running_on, send, submitted
 from tests.support.slurm_programs import CONFIG, Programs
 
 

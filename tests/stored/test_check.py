@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fgrpo_bench.analysis.analyse import FRAMES
+from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
 from fgrpo_bench.stages.files import read_json, write_json
@@ -223,9 +223,7 @@ def test_a_declaration_or_a_plan_that_was_edited_is_damaged(
     assert faults(whole) == {"plan.json": said}
     plan["points"][1] |= {"group_size": 4, "learning_rate_factor": 2.0}
     write_json(whole.plan, plan)
-    said = (
-        f"says learning_rate_factor 2.0 of {TRAIN}, and its spec.json None: `run` writes it again"
-    )
+    said = f"says learning_rate_factor 2.0 of {TRAIN}, and its spec.json 1.0: `run` writes it again"
     assert faults(whole) == {"plan.json": said}
     plan["points"][1] |= {"group_size": 1}
     write_json(whole.plan, plan)

@@ -14,8 +14,8 @@ import pytest
 
 from dashboards.app import ServerLinks
 from dashboards.pages import BUILDERS
-from dashboards.queries.store import Store
-from fgrpo_bench.analysis import Analysis, analyse, store
+from dashboards.queries import RunRoot
+from fgrpo_bench.analysis import Analysis, analyse, frames
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.report import verify as verifying
 from fgrpo_bench.report.build import render
@@ -71,7 +71,7 @@ def read_status(paths: RunPaths) -> object:
 
 
 def read_report(paths: RunPaths) -> object:
-    return render(store.analyse(load_results(paths)), "csv")
+    return render(frames.analyse(load_results(paths)), "csv")
 
 
 def read_verified(paths: RunPaths) -> object:
@@ -79,7 +79,7 @@ def read_verified(paths: RunPaths) -> object:
 
 
 def read_pages(paths: RunPaths) -> object:
-    results = Store(root=paths.root).open(paths.sweep, paths.experiment, paths.version)
+    results = RunRoot(root=paths.root).open(paths.sweep, paths.experiment, paths.version)
     for view in BUILDERS:
         BUILDERS[view](results, {}, ServerLinks())
     return None
@@ -167,7 +167,7 @@ def faults(
                 path.write_bytes(content)
             analyse_once = Once()
             with (
-                patch.object(store, "analyse", analyse_once),
+                patch.object(frames, "analyse", analyse_once),
                 patch.object(verifying, "analyse", analyse_once),
             ):
                 found += [f"{how}, {fault}" for fault in unnamed(swept, path, content, readers)]

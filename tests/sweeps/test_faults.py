@@ -132,7 +132,7 @@ def test_ctrl_c_lets_workers_save_and_the_same_command_goes_on(tmp_path: Path) -
     driver.send_signal(signal.SIGINT)
     assert driver.wait(timeout=120) == 130
     ((note,),) = notes(sweep.paths).values()
-    assert (note["exit_code"], note["outcome"]) == (75, "stopped")
+    assert (note.exit_code, note.outcome) == (75, "stopped")
     assert "run the same command again to continue" in sweep.log()
     sweep.hold.unlink()
     assert sweep.run() == 0
@@ -154,7 +154,7 @@ def test_a_second_ctrl_c_kills_workers_that_do_not_answer(tmp_path: Path) -> Non
     assert driver.wait(timeout=120) == 143
     assert worker_pids(sweep.paths) == []
     ((note,),) = notes(sweep.paths).values()
-    assert (note["exit_code"], note["outcome"]) == (-9, "stopped")
+    assert (note.exit_code, note.outcome) == (-9, "stopped")
 
 
 @pytest.mark.slow
@@ -206,8 +206,8 @@ def test_a_failed_stage_holds_up_only_what_needs_it(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_FAIL="grpo-n4-g0-s11")
     assert sweep.run() == 1
     last = {name: tried[-1] for name, tried in notes(sweep.paths).items()}
-    assert last["grpo-n4-g0-s11"]["exit_code"] == 1
-    assert {n["outcome"] for name, n in last.items() if name != "grpo-n4-g0-s11"} == {"done"}
+    assert last["grpo-n4-g0-s11"].exit_code == 1
+    assert {n.outcome for name, n in last.items() if name != "grpo-n4-g0-s11"} == {"done"}
     assert len(last) == 5, "its evaluation was not started"
     assert "RuntimeError: the fake stage was told to fail" in sweep.log()
     assert str(train_folder(sweep).log(1)) in sweep.log()
@@ -228,7 +228,7 @@ def test_exit_code_0_without_a_marker_is_a_failure(tmp_path: Path) -> None:
 def test_a_stage_that_stops_by_itself_is_started_again(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_RESTLESS="grpo-n4-g0-s11")
     assert sweep.run() == 0
-    assert [note["exit_code"] for note in attempts(train_folder(sweep))] == [75, 0]
+    assert [note.exit_code for note in attempts(train_folder(sweep))] == [75, 0]
     check_steps(train_folder(sweep).folder, 8)
 
 

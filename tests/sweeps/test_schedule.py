@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from fgrpo_bench.kinds import Stage, train, warmup
 from fgrpo_bench.kinds.flops import forward
 from fgrpo_bench.specs import config
+from fgrpo_bench.stages.spec import StageSpec
 from sweeps import schedule
 from sweeps.plan import make_plan
 from sweeps.schedule import in_order, ready, wall_seconds
@@ -87,10 +88,7 @@ def errors(
 def stage(name: str, *needs: str, kind: str = "train") -> Stage:
     return Stage(
         name=name,
-        kind=kind,
-        fingerprint="",
-        target={},
-        spec={},
+        spec=StageSpec(kind=kind, fingerprint="", target={}),
         needs=needs,
         point_id=name,
         environment="base",
