@@ -143,7 +143,7 @@ def test_a_fetch_that_is_killed_in_the_middle_is_resumed(tmp_path, here, signum)
         if signum == signal.SIGTERM:
             time.sleep(0.2)
             here.go_on.set()
-        assert first.wait(30) == (75 if signum == signal.SIGTERM else -signal.SIGKILL)
+        assert first.wait(300) == (75 if signum == signal.SIGTERM else -signal.SIGKILL)
     finally:
         first.kill()
         first.wait()

@@ -186,7 +186,7 @@ def test_engines_end_with_the_process_that_started_them(signum):
         assert len(engines) >= 2
         if signum is not None:
             parent.send_signal(signum)
-        assert parent.wait(20) == (0 if signum is None else -signum)
+        assert parent.wait(200) == (0 if signum is None else -signum)
     deadline = time.monotonic() + 120
     while not all(map(gone, engines)) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -350,7 +350,7 @@ def test_where_a_lock_keeps_nobody_out_both_make_the_same_draws(
 ):
     """As on a mount whose locks hold on its own machine alone."""
     monkeypatch.setattr(fcntl, "flock", lambda *_: None)
-    together = Barrier(2, timeout=30)
+    together = Barrier(2, timeout=300)
 
     class Both(Model):
         def __call__(self, wanted):

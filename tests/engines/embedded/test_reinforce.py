@@ -321,12 +321,12 @@ def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(war
     stage = StagePaths(paths.folder / "full")
     write_json(stage.spec, spec.as_json())
     process = start("train", stage.folder, file_limit=300_000)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "cannot write" in out and "nothing was lost, free some space" in out, out
     assert not stage.done.exists() and not list(stage.folder.rglob("*.tmp"))
     process = start("train", stage.folder)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 0, out
     assert read_json(stage.done)["weights_sha256"] == want
 
