@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from fgrpo_bench.runs import default_root
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths
@@ -16,30 +18,29 @@ from fgrpo_bench.stages.shapes import SPEC
 from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 
 
-def run_command(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def run_command(context: typer.Context, options: argparse.Namespace) -> int:
     if options.dry_run:
-        return plan_command(parser, options)
+        return plan_command(context, options)
     if "=" in options.what[0]:
         return _alone(options)
-    paths = _named(parser, options)
+    paths = _named(context, options)
     return run_stage(paths, lambda spec, stage: _work(spec, stage, options))
 
 
-def _named(parser: argparse.ArgumentParser, options: argparse.Namespace) -> StagePaths:
+def _named(context: typer.Context, options: argparse.Namespace) -> StagePaths:
     """The stage whose folder is given, alone."""
     if len(options.what) > 1:
-        parser.error(f"{options.what[1]!r} after a folder: name one stage at a time")
-    options.folder = Path(options.what[0])
-    return named_stage(parser, options)
+        context.fail(f"{options.what[1]!r} after a folder: name one stage at a time")
+    return named_stage(context.fail, Path(options.what[0]))
 
 
-def plan_command(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def plan_command(context: typer.Context, options: argparse.Namespace) -> int:
     from evaluators import request, standalone
 
     if "=" in options.what[0]:
         paths = standalone.freeze(request.load(options.what))
     else:
-        paths = _named(parser, options)
+        paths = _named(context, options)
         if (kind := read_json(paths.spec, SPEC)["kind"]) != "evaluate":
             raise ValueError(
                 f"{paths.spec} is of kind {kind!r}: only an evaluation is planned alone; `python "
@@ -110,7 +111,7 @@ def _share_verdicts(root: Path) -> None:
     os.environ.setdefault("FGRPO_VERDICTS", str((root / "verdicts").absolute()))
 
 
-def grade_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def grade_command(_: typer.Context, options: argparse.Namespace) -> int:
     from evaluators.regrade import regrade
     from evaluators.stored import find
     from evaluators.summary import closing_table
@@ -123,7 +124,7 @@ def grade_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> in
     return EXIT_DONE
 
 
-def audit_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def audit_command(_: typer.Context, options: argparse.Namespace) -> int:
     from evaluators.audit import audit, render
     from evaluators.stored import find
 
@@ -141,7 +142,7 @@ def audit_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> in
     return EXIT_DONE
 
 
-def import_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def import_command(_: typer.Context, options: argparse.Namespace) -> int:
     from evaluators.imports import conclude, import_file
     from evaluators.regrade import regrade
     from evaluators.summary import closing_table
@@ -161,7 +162,7 @@ def import_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> i
     return EXIT_DONE
 
 
-def export_command(_: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def export_command(_: typer.Context, options: argparse.Namespace) -> int:
     from evaluators.exports import export
 
     print(export(options.benchmarks, options.to, root=default_root(), n_samples=options.n_samples))
