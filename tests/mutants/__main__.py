@@ -224,7 +224,7 @@ def copies(root: Path, number: int) -> Iterator[Copies]:
 def run(cases: Sequence[Case], root: Path, *, jobs: int) -> dict[int, str]:
     """The verdicts of some mutants by their ids: "killed" or "survived".
 
-    RuntimeError: tests fail without any mutant, so that they say nothing, or there are none.
+    RuntimeError: tests fail without any mutant, so that they say nothing.
     """
     cache = root / CACHE
     cache.parent.mkdir(exist_ok=True)
