@@ -159,11 +159,11 @@ def test_a_stage_is_submitted_with_its_need_but_not_after_one_that_was_given_up(
     settling = seen(name="settling", begun=NOW - 5)
     stages = [need, gone, settling]
     stages += [
-        seen(name=f"after-{each.record['name']}", needs=(each.record["name"],), sent=False)
+        seen(name=f"after-{each.record.name}", needs=(each.record.name,), sent=False)
         for each in (need, gone, settling)
     ]
     decision = decide(stages, now=NOW, max_attempts=3)
-    assert [record["name"] for record in decision.submit] == ["need", "after-need"]
+    assert [record.name for record in decision.submit] == ["need", "after-need"]
     held = decide(stages, now=NOW, max_attempts=3, held=True)
     assert (held.submit, held.standings) == ((), decision.standings)
 
@@ -173,7 +173,7 @@ def test_jobs_that_wait_in_vain_are_cancelled_before_others_are_sent() -> None:
     waits = seen("PENDING", name="eval", needs=("train",), reason="DependencyNeverSatisfied")
     decision = decide([train, waits], now=NOW, max_attempts=3)
     assert [job.job_id for job in decision.cancel] == ["12"]
-    assert [record["name"] for record in decision.submit] == ["train", "eval"]
+    assert [record.name for record in decision.submit] == ["train", "eval"]
 
 
 def test_what_never_began_is_no_attempt() -> None:
