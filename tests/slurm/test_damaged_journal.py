@@ -133,7 +133,7 @@ def test_whatever_is_left_of_a_journal_what_runs_is_not_sent_again(
 ) -> None:
     """Two stages are at work, of which squeue tells under the names that the folders have."""
     planned(paths, "a", "b")
-    submissions.append(paths.submissions, "allow", stages=None, code="/code")
+    submissions.append(paths.submissions, submissions.Allow(stages=None, code="/code"))
     batch = recover.batch_name(paths, "train")
     send(paths, batch, "a", "b", begun=1.0, job_id="7")
     for index in (0, 1):
