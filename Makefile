@@ -24,14 +24,20 @@ INSTALL = $(PY) requirements/install.py $(VENV)/install.log install
   test-openrlhf-slurm test-slow \
   conformance fuzz mutants check lock-openrlhf check-lock check-gpu bench clean
 
-help: ## List the targets
-	@echo "make sweep-<name>   run a sweep: $(SWEEPS)"
-	@echo "                    with EXPERIMENT=<name> PROFILE=<name> ARGS='<overrides>'"
-	@echo "make plan-<name>    what that would run and cost, with the same words"
-	@echo "make report-<name>  its tables and figures, from the stored files: ARGS='--format latex'"
+# Lines of ten targets that users need; what `##` describes elsewhere is for developers.
+help: # List the targets
+	@echo "For users:"
+	@echo "make setup             install the pinned packages into .venv (TORCH_INDEX=<url>: another build of torch)"
+	@echo "make sweep-<name>      run a sweep: $(SWEEPS)"
+	@echo "                       with EXPERIMENT=<name> PROFILE=<name> ARGS='<overrides>'"
+	@echo "make plan-<name>       what that would run and cost, with the same words"
+	@echo "make report-<name>     its tables and figures, from the stored files: ARGS='--format latex'"
+	@grep -hE '^[a-z-]+:.*#u ' $(MAKEFILE_LIST) | sed -E 's/:.*#u /\t/' | expand -t 18 | sed 's/^/make /'
+	@echo
+	@echo "For developers:"
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20 | sed 's/^/make /'
 
-setup: $(COMMAND) ## Install the pinned packages into .venv (TORCH_INDEX=<url> chooses a build of torch)
+setup: $(COMMAND) # Install the pinned packages into .venv
 
 setup-dev: $(VENV)/.dev $(COMMAND) ## The same, with what tests and checks need
 
@@ -43,7 +49,7 @@ $(VENV)/.base: requirements/base.txt
 	@$(if $(TORCH_INDEX),$(INSTALL) $(TORCH) --index-url $(TORCH_INDEX))
 	@$(INSTALL) -r requirements/base.txt
 	@$(PY) -m fgrpo_bench.graders.punkt
-	@echo "Done: make sweep-smoke takes seconds; source $(VENV)/bin/activate for fgrpo-bench and python -m sweeps"
+	@echo "Done: make sweep-smoke takes seconds; source $(VENV)/bin/activate for the command fgrpo-bench"
 	@touch $@
 
 $(COMMAND): | $(VENV)/.base
@@ -53,7 +59,7 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.base
 	@$(INSTALL) -r requirements/dev.txt
 	@touch $@
 
-setup-openrlhf: $(OPENRLHF)/.installed ## OpenRLHF for GPUs into .venv-openrlhf (CUDA's nvcc compiles, which takes long)
+setup-openrlhf: $(OPENRLHF)/.installed #u OpenRLHF for GPUs into .venv-openrlhf (CUDA's nvcc compiles, which takes long)
 
 setup-openrlhf-cpu: $(OPENRLHF_CPU)/.installed ## OpenRLHF for tests and rehearsals without a GPU
 
@@ -109,7 +115,7 @@ $(SWEEPS:%=sweep-%): sweep-%: setup
 # On SLURM where one answers, else on this machine, two runs at once (each takes about 5 GB).
 REHEARSAL = $(or $(PROFILE),$(shell sinfo -h > /dev/null 2>&1 && echo slurm-rehearsal || echo local))
 
-rehearse: setup setup-openrlhf-cpu ## The cluster's pipeline without a GPU, the day before you ask for some
+rehearse: setup setup-openrlhf-cpu #u The cluster's pipeline without a GPU, the day before you ask for some
 	@$(PY) -m sweeps run rehearsal profile=$(REHEARSAL) profile.max_parallel=2 $(ARGS)
 	@$(if $(filter slurm%,$(REHEARSAL)),$(PY) -m sweeps follow rehearsal)
 
@@ -132,10 +138,10 @@ sweep-% plan-%:
 report-%:
 	@$(if $(wildcard $(PY)),$(PY) -m fgrpo_bench.report $* $(ARGS),$(REFUSE))
 
-mlflow-ui: setup ## Sync every sweep into MLflow and serve its UI on 127.0.0.1
+mlflow-ui: setup #u Sync every sweep into MLflow and serve its UI on 127.0.0.1
 	@$(PY) -m dashboards mlflow $(ARGS)
 
-dashboard: setup ## Serve the dashboard over every sweep on 127.0.0.1: ARGS="--port 8001"
+dashboard: setup #u Serve the dashboard over every sweep on 127.0.0.1: ARGS="--port 8001"
 	@$(PY) -m dashboards serve $(ARGS)
 
 # A worker that has nothing left takes over half of what another still has, so that no long file ends alone.
@@ -216,7 +222,7 @@ check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m mypy
 	@PYTHONPATH=. $(VENV)/bin/lint-imports --no-logo
 
-check-gpu: setup-dev ## Run on the GPUs here what they can run, from the built-in engine to OpenRLHF (ARGS=--help)
+check-gpu: setup-dev #u Run on the GPUs here what they can run, from the built-in engine to OpenRLHF (ARGS=--help)
 	@$(PY) -m tests.gpu $(ARGS)
 
 # uv reads metadata alone, so gigabytes of CUDA are resolved in seconds and on any machine. It knows nothing of pip's
@@ -244,5 +250,5 @@ $(VENV)/.bench: requirements/bench.txt requirements/minerva.txt $(VENV)/.dev
 	  --target $(VENV)/antlr-4.11 -r requirements/minerva.txt
 	@touch $@
 
-clean: ## Remove the environments and caches; runs stay
+clean: #u Remove the environments and caches; runs stay
 	rm -rf $(VENV) $(OPENRLHF) $(OPENRLHF_CPU) $(INTEGRATIONS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -21,7 +21,7 @@ from dashboards.pages import BUILDERS
 from dashboards.pages.draws import OUTCOMES, compared_checkpoints, draws_address
 from dashboards.queries import RunRoot, checked, fates_of
 from fgrpo_bench.results import Results, load_results
-from fgrpo_bench.runs import find_runs
+from fgrpo_bench.runs import find_runs, named, split_name
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.paths import RunPaths
 
@@ -67,18 +67,14 @@ class FileLinks:
         return Path(os.path.relpath(file, self.folder)).as_posix()
 
 
-def chosen_runs(root: Path, sweep: str | None, where: Sequence[str]) -> list[RunPaths]:
-    """Runs under a root. where: experiment=<name>, version=<name>. LookupError without any."""
-    given = dict(part.split("=", 1) for part in where if "=" in part)
-    if len(given) < len(where) or not given.keys() <= {"experiment", "version"}:
-        raise LookupError(f"{' '.join(where)}: must be experiment=<name> or version=<name>")
-    runs = find_runs(root, sweep, **given)
+def chosen_runs(root: Path, name: str | None) -> list[RunPaths]:
+    """Runs under a root that sweep[/experiment[/version]] fits; None is all. LookupError without
+    any."""
+    sweep, experiment, version = (None, None, None) if name is None else split_name(name)
+    runs = find_runs(root, sweep, experiment=experiment, version=version)
     if not runs:
-        known = [
-            f"{run.sweep} experiment={run.experiment} version={run.version}"
-            for run in RunRoot(root=root).runs()
-        ]
-        raise LookupError(f"no such sweep under {root}; there is: {'; '.join(known) or 'none'}")
+        known = ", ".join(map(named, RunRoot(root=root).runs()))
+        raise LookupError(f"no such sweep under {root}; there is: {known or 'none'}")
     return runs
 
 

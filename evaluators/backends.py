@@ -1,6 +1,9 @@
 """Sampling behind one signature: a checkpoint becomes a function from prompts and seeds to draws.
 
-A back end is a function that returns a SamplingEngine, and a line in `make_engine`.
+In: a checkpoint and how it is asked. Out: an engine, here the embedded one; `transformers` and
+`vllm` have the other two, `engines` runs several of vLLM at once. Each back end also takes
+log-probabilities, for `rare` and `canaries`. To add one: a function that returns a SamplingEngine,
+and a line in `make_engine`.
 """
 
 from __future__ import annotations
@@ -143,10 +146,10 @@ def blocks(requests: Sequence[SampleRequest]) -> Iterator[list[list[SampleReques
     """Every requested draw once, in blocks of rows: a row is draws of one problem, and the rows of
     a block are equally long."""
     rows = [
-        of_one[start : start + DRAWS_AT_ONCE]
+        same_problem[start : start + DRAWS_AT_ONCE]
         for _, of_problem in groupby(requests, key=lambda request: request.problem.problem_id)
-        for of_one in [list(of_problem)]
-        for start in range(0, len(of_one), DRAWS_AT_ONCE)
+        for same_problem in [list(of_problem)]
+        for start in range(0, len(same_problem), DRAWS_AT_ONCE)
     ]
     for length, equal in groupby(sorted(rows, key=len, reverse=True), key=len):
         together, alike = max(1, ROWS_AT_ONCE // length), list(equal)

@@ -5,54 +5,27 @@ They go where sweeps look for them, as the same stage: what is fetched here is n
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from fgrpo_bench.data import DatasetLock
 from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.kinds.fetch import dataset_stage
-from fgrpo_bench.runs import default_root
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.stages.files import read_record, write_json
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.paths import DataPaths, StagePaths, shared_data
 
-EXAMPLES = """examples:
-  python -m evaluators fetch                    what there is, and what of it is fetched
-  python -m evaluators fetch math500 aime24
-  python -m evaluators fetch amc23 path=amc23.jsonl prompt_key=problem answer_key=answer
-  HF_TOKEN=<token> python -m evaluators fetch gpqa
 
-A sweep that is to use the same local file takes the same values:
-  experiment.evaluation.benchmarks.amc23.dataset={source: file, repository: null, path: ...}
-
-exit code 0: done (or was done before); 75: stopped, run it again to resume; other: failed"""
-
-
-def add_fetch_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
-    parser.description = "Fetch benchmarks and prepare them for evaluations, once."
-    parser.epilog = EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "names",
-        nargs="*",
-        metavar="benchmark|key=value",
-        help="files of conf/benchmark/ and keys of their dataset; path=<file> takes a local file",
-    )
-    parser.add_argument(
-        "--root", type=Path, default=default_root(), help="folder of all runs; default: %(default)s"
-    )
-
-
-def fetch_command(options: argparse.Namespace) -> int:
-    """Run the command to its exit code; says on stderr what is wrong with the arguments."""
-    names = [name for name in options.names if "=" not in name]
-    keys = [name for name in options.names if "=" in name]
+def fetch_command(words: Sequence[str], root: Path) -> int:
+    """Run the command to its exit code; says on stderr what is wrong with the words, names of
+    benchmarks and keys of one of them."""
+    names = [word for word in words if "=" not in word]
+    keys = [word for word in words if "=" in word]
     try:
         if not names and not keys:
-            print("\n".join(overview(options.root)))
+            print("\n".join(overview(root)))
             return 0
         datasets = [chosen(name, keys) for name in dict.fromkeys(names)]
         if not datasets or (keys and len(datasets) > 1):
@@ -60,7 +33,7 @@ def fetch_command(options: argparse.Namespace) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    return max((run(options.root, dataset) for dataset in datasets), default=0)
+    return max((run(root, dataset) for dataset in datasets), default=0)
 
 
 def chosen(name: str, keys: list[str]) -> DatasetSpec:

@@ -1,5 +1,8 @@
 """Draws of one model that all evaluations under a run root share, so that none makes them again.
 
+In: what draws follow from. Out: those that others have made (`fetch`), and a place for one's own
+(`publish`); `sample` and `evaluate` use both.
+
 What a draw follows from has a digest, and under it stand the draws that were made so far. An
 evaluation that lacks some takes the entry's lock, takes what is there, makes the rest and gives the
 whole back. Its own table is then another name of the shared file, or a copy: what becomes of other

@@ -22,12 +22,12 @@ import re
 import signal
 import subprocess
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic.dataclasses import dataclass
+from pydantic import dataclasses as checked
 
 from evaluators.sample import expected_seeds, stored_draws
 from fgrpo_bench.benchmarks import load_problems
@@ -209,7 +209,7 @@ OF_EVALUATION = {field.name for field in fields(EvalSpec)} - {"name"}
 """Keys that stand for evaluation.<key>."""
 
 
-@dataclass(config=STRICT, frozen=True, kw_only=True)
+@checked.dataclass(config=STRICT, frozen=True, kw_only=True)
 class Request:
     """The evaluation of one checkpoint without a sweep."""
 

@@ -38,7 +38,7 @@ def _check_environment() -> None:
         from fgrpo_bench.__main__ import COMMANDS
         from fgrpo_bench.commandline import check_packages
 
-        if any(module == command for command, _ in COMMANDS.values()):
+        if any(module == place.removesuffix(".__main__") for place, _ in COMMANDS.values()):
             check_packages()
 
 

@@ -1,72 +1,69 @@
-"""`python -m fgrpo_bench`, and the command fgrpo-bench: what there is, and the way to it.
+"""The command fgrpo-bench, also `python -m fgrpo_bench`: what there is, and the way to it.
 
-It needs Python alone, so that it can say what is missing where the packages are.
+In: a command's name and its words. Out: its exit code. It needs Python alone until a command is
+called, so that it can say what is missing where the packages are. Next: the module of the command
+in COMMANDS, and fgrpo_bench.application for what all of them share.
 """
 
 from __future__ import annotations
 
-import runpy
+import os
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 from fgrpo_bench.commandline import CHECKOUT, check_packages
 
 COMMANDS = {
-    "sweeps": ("sweeps", "plan a sweep, run it, and follow it, here or on SLURM"),
-    "evaluators": ("evaluators", "a checkpoint in; draws, grades and pass@k out"),
-    "report": ("fgrpo_bench.report", "answer, tables and figures of a sweep, from stored files"),
-    "analysis": ("fgrpo_bench.analysis", "every number of a sweep as tables, or as CSV"),
-    "dashboards": ("dashboards", "look at the results in a browser; the MLflow UI"),
-    "tracking": ("fgrpo_bench.tracking", "bring MLflow up to date with the stored files"),
-    "theory": ("fgrpo_bench.theory", "which group size is dangerous: tail-miss probability"),
-    "simulation": ("fgrpo_bench.simulation", "the paper's categorical simulation"),
+    "sweep": ("sweeps.cli", "plan a sweep, run it, and follow it, here or on SLURM"),
+    "evaluate": ("evaluators.cli", "a checkpoint in; draws, grades and pass@k out"),
+    "report": ("fgrpo_bench.report.__main__", "answer, tables and figures of a sweep"),
+    "dashboard": ("dashboards.cli", "look at the results in a browser, or as files"),
+    "mlflow": ("dashboards.cli:mlflow", "sync every sweep into MLflow and serve its UI"),
+    "check": ("sweeps.cli:check", "is every file of a sweep, or of a bundle, as it was made?"),
+    "export": ("fgrpo_bench.report.exports.command", "evaluations in other programs' formats"),
+    "bundle": ("fgrpo_bench.report.exports.bundle", "a sweep's results as one archive"),
     "power": ("fgrpo_bench.analysis.power", "how many seeds and draws are enough, before a run"),
-    "data": ("fgrpo_bench.data", "fetch a dataset or a model that a spec names"),
-    "completion": ("sweeps.completion", "print what makes the Tab key complete, for bash or zsh"),
+    "theory": ("fgrpo_bench.theory.__main__", "which group size is dangerous, by formulas"),
+    "data": ("evaluators.cli:fetch", "fetch benchmarks, once, and list what is fetched"),
+    "analysis": ("fgrpo_bench.analysis.__main__", "every number of a sweep as tables, or as CSV"),
+    "simulation": ("fgrpo_bench.simulation.__main__", "the paper's categorical simulation"),
+    "tracking": ("fgrpo_bench.tracking.__main__", "bring MLflow up to date without its UI"),
 }
-"""By name: the module that is run, and what it does in a line."""
+"""By name: the place of its application (fgrpo_bench.application.program), and what it does."""
+EXAMPLES = """\
+examples:
+  fgrpo-bench sweep plan groupsize             what would run, and what it would cost
+  fgrpo-bench sweep run groupsize              run it, or go on with it
+  fgrpo-bench report groupsize/countdown/v1    a run is sweep[/experiment[/version]]
+  fgrpo-bench dashboard                        the results in a browser
+
+The Tab key: `fgrpo-bench --install-completion` sets it up for your shell; or, for one session,
+  source <(fgrpo-bench --show-completion)"""
+COMPLETION = "_FGRPO_BENCH_COMPLETE"
+"""Set where a shell asks what a line can go on with."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """List the commands, or become one of them; its exit code, 2 where there is no such command."""
+    """List the commands, or run one to its exit code; 2 where there is no such command."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if COMPLETION not in os.environ and (not arguments or arguments[0] in ("-h", "--help")):
         print(listing())
         return 0
-    name, *command_arguments = arguments
-    if name not in COMMANDS:
-        from fgrpo_bench.registry import meant
-
-        near = meant(name, COMMANDS)
-        print(f"unknown command {name!r}{near}: there are {', '.join(COMMANDS)}", file=sys.stderr)
-        return 2
     if CHECKOUT.joinpath("sweeps").is_dir() and str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))  # a script of the environment does not look there
-    module, _ = COMMANDS[name]
     check_packages()
-    if find_spec(module.partition(".")[0]) is None:
-        print(
-            f"{name} is not part of the installed package: run it in a checkout of the repository",
-            file=sys.stderr,
-        )
-        return 2
-    sys.argv = [f"python -m {module}", *command_arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)  # ends by SystemExit, or with 0
-    return 0
+    from fgrpo_bench.application import program, run
+
+    places = {name: place for name, (place, _) in COMMANDS.items()}
+    return run(program(places), arguments, "fgrpo-bench")
 
 
 def listing() -> str:
-    """A line a command."""
+    """A line a command, and examples."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name.ljust(width)}  {does}" for name, (_, does) in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: python -m fgrpo_bench <command> [arguments]   (<command> --help says which)",
-            "",
-            *lines,
-        ]
-    )
+    usage = "usage: fgrpo-bench <command> [arguments]   (<command> --help says which)"
+    return "\n".join([usage, "", *lines, "", EXAMPLES])
 
 
 if __name__ == "__main__":

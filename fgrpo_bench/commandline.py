@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from fgrpo_bench.registry import meant
 
-NEEDED = ("numpy", "polars", "pydantic", "hydra")
+NEEDED = ("numpy", "polars", "pydantic", "hydra", "typer")
 """Packages of the environment that the commands need."""
 NO_MULTIRUN = (
     "Hydra composes the settings, but its multirun, launchers and sweepers run nothing here; a "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 from collections.abc import Iterable, Sequence
@@ -33,39 +32,63 @@ def find_runs(
     ]
 
 
+RUN_HELP = "which run: sweep[/experiment[/version]], e.g. groupsize/countdown/v1"
+ROOT_HELP = "folder of all runs (default: FGRPO_RUN_ROOT, or runs)"
+
+
+def split_name(
+    name: str, *, experiment: str | None = None, version: str | None = None
+) -> tuple[str, str | None, str | None]:
+    """Sweep, experiment and version of `sweep[/experiment[/version]]`; None where one is not named.
+
+    experiment, version: as they are named elsewhere. ValueError for a name of another form, and for
+    a part that is named twice and differs.
+    """
+    sweep, *parts = name.split("/")
+    if len(parts) > 2 or not all([sweep, *parts]):
+        raise ValueError(
+            f"{name!r} names no run: write sweep[/experiment[/version]], e.g. "
+            "groupsize/countdown/v1"
+        )
+    for key, inner, other in zip(
+        ("experiment", "version"), [*parts, None, None], (experiment, version), strict=False
+    ):
+        if inner is not None and other not in (None, inner):
+            raise ValueError(f"{name} and {key}={other} name two: leave one out")
+    in_name = [*parts, None, None]
+    return sweep, in_name[0] or experiment, in_name[1] or version
+
+
 def address(paths: RunPaths, *, full: bool = False) -> str:
-    """The words after a command of `python -m sweeps` that mean this run, for a shell, e.g.
-    `smoke version=v2 run_root=/data/runs`.
+    """The words after a command of `fgrpo-bench sweep` that mean this run, for a shell, e.g.
+    `smoke/countdown-tiny/v2 run_root=/data/runs`.
 
     full: name experiment and version though the sweep has no other run under its root, as `run`
     needs them.
     """
     words = [paths.sweep]
     if full or len(find_runs(paths.root, paths.sweep)) > 1:
-        words += [f"experiment={paths.experiment}", f"version={paths.version}"]
+        words = [named(paths)]
     if paths.root != default_root().absolute():
         words.append(shlex.quote(f"run_root={paths.root}"))
     return " ".join(words)
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """--experiment, --version and --root, which with a sweep's name are what choose_run takes."""
-    parser.add_argument("--experiment", help="which experiment, e.g. countdown")
-    parser.add_argument("--version", help="which version, e.g. v1")
-    parser.add_argument(
-        "--root", type=Path, default=default_root(), help="folder of all runs (now: %(default)s)"
-    )
+def named(paths: RunPaths) -> str:
+    """sweep/experiment/version of a run."""
+    return f"{paths.sweep}/{paths.experiment}/{paths.version}"
 
 
 def choose_run(
-    root: Path, sweep: str, *, experiment: str | None = None, version: str | None = None
+    root: Path, name: str, *, experiment: str | None = None, version: str | None = None
 ) -> RunPaths:
     """The one run that was meant; what is None may be anything.
 
-    Several runs: the one with the experiment and version that conf/ gives the sweep by default.
-    Raises FileNotFoundError where there is no such run and ValueError where several may be meant,
-    both with a list.
+    name: sweep[/experiment[/version]]. Several runs: the one with the experiment and version that
+    conf/ gives the sweep by default. Raises FileNotFoundError where there is no such run and
+    ValueError where several may be meant, both with a list, and for a name that is none.
     """
+    sweep, experiment, version = split_name(name, experiment=experiment, version=version)
     runs = find_runs(root, sweep, experiment=experiment, version=version)
     if len(runs) > 1:
         usual = _usual(sweep)
@@ -81,11 +104,19 @@ def choose_run(
     near = near_sweep(sweep, (run.sweep for run in others))
     start = sweep if sweep in _declared() else "<sweep>"
     known = f"; there are\n{_listed(others)}" if others else "; there is no run at all"
-    named = " ".join(filter(None, [sweep, experiment, version]))
+    asked = "/".join([sweep, *filter(None, [experiment or (version and "*"), version])])
     raise FileNotFoundError(
-        f"no run of {named}{near} under {root}: run `python -m sweeps run {start}` first, or name "
-        f"another --root, --experiment or --version{known}"
+        f"no run of {asked}{near} under {root}: run `fgrpo-bench sweep run {start}` first, or name "
+        f"another run or folder of runs (run_root=<folder> of `sweep`, --root of others){known}"
     )
+
+
+def complete_run(incomplete: str) -> list[str]:
+    """What the name of a run that is there can go on with, for the Tab key: sweeps, then whole
+    names."""
+    runs = find_runs(default_root())
+    names = [named(run) if "/" in incomplete else run.sweep for run in runs]
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 
 def _usual(sweep: str) -> tuple[str | None, str | None]:
@@ -114,6 +145,4 @@ def _declared() -> set[str]:
 
 
 def _listed(runs: Sequence[RunPaths]) -> str:
-    return "\n".join(
-        f"  {run.sweep} --experiment {run.experiment} --version {run.version}" for run in runs
-    )
+    return "\n".join(f"  {named(run)}" for run in runs)

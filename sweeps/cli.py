@@ -1,23 +1,31 @@
-"""`python -m sweeps`: arguments in, exit code out; the work is elsewhere.
+"""`fgrpo-bench sweep`, `python -m sweeps`: plan a sweep, run it, follow it.
 
-Each command imports what it needs when it is called, so that `status` starts in a blink.
+In: a sweep's name and overrides, or the name of a run. Out: what is printed, and the exit code.
+Each command imports what it needs when it is called, so that `status` starts in a blink. Next:
+sweeps.freeze for planning, sweeps.local.drive and sweeps.slurm.drive for running.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
-from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from fgrpo_bench.application import Application, Run
+from fgrpo_bench.application import run as run_program
+from fgrpo_bench.runs import choose_run, default_root, find_runs, named, split_name
 from fgrpo_bench.stages.digests import MANIFEST_FILE
 from fgrpo_bench.stages.paths import RunPaths
-from sweeps.arguments import find_run, parse
+from sweeps import REPOSITORY
 from sweeps.text import error_words
 
 if TYPE_CHECKING:
@@ -27,38 +35,178 @@ if TYPE_CHECKING:
 EXIT_DAMAGED = 1
 EXIT_REFUSED = 2
 
+OVERRIDES = """\
+SWEEP is a file of conf/sweep, also with what it is run on and as which version:
+  groupsize/countdown-prompts/v2  the same as experiment=countdown-prompts version=v2
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; refusals are one message on standard error and exit code 2."""
-    arguments = parse(argv)
+Overrides are key=value, as many as wanted:
+  experiment=countdown            another file of conf/experiment
+  profile.max_parallel=2          any key; `plan <sweep> --config` lists them all
+  seed=11 group_size=[8,16]       axes of the grid, also algorithm, focal_gamma and
+                                  learning_rate_factor (quote brackets where the shell minds them)
+  version=v2 run_root=/data/runs  where the results stand
+"""
+RUN_KEYS = """\
+The run is found by its files: SWEEP, SWEEP/EXPERIMENT or SWEEP/EXPERIMENT/VERSION. Of several it
+is the one that `run SWEEP` would go on with. key=value may also be experiment=countdown, version=v1
+and run_root=/data/runs.
+"""
+KEYS = ("experiment", "version", "run_root")
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Refusals are one message on standard error and exit code 2."""
     try:
-        if arguments.command in PLANNING:
-            return PLANNING[arguments.command](arguments)
-        if arguments.command == "check" and _is_folder(arguments.sweep):
-            return _check_folder(arguments)
-        paths = find_run(arguments.sweep, arguments.overrides)
-        return OF_RUNS[arguments.command](paths, arguments)
+        yield
     except BrokenPipeError:  # whoever read the output, e.g. `head`, has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  (flushed at exit)
-        return 128 + signal.SIGPIPE
+        raise typer.Exit(128 + signal.SIGPIPE) from None
     except (ValueError, OSError) as error:
         print(f"error: {error_words(error)}", file=sys.stderr)
-        return EXIT_REFUSED
+        raise typer.Exit(EXIT_REFUSED) from None
     except KeyboardInterrupt:
         print("interrupted; nothing is lost", file=sys.stderr)
-        return 130
+        raise typer.Exit(130) from None
 
 
-def _plan(arguments: Namespace) -> int:
+app = Application(
+    "Plan a sweep, run it, and follow it.",
+    "fgrpo-bench sweep plan groupsize        what would run, and what it would cost",
+    "fgrpo-bench sweep run groupsize         run it, or go on with it",
+    "fgrpo-bench sweep status groupsize      where it stands",
+    "fgrpo-bench sweep logs groupsize grpo-n8-g0.5-s11",
+    "fgrpo-bench sweep cancel groupsize      stop it where it can be continued",
+    "fgrpo-bench sweep check groupsize       is every file as it was made?",
+    guard=_refusals,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command to its exit code."""
+    return run_program(app, argv, "python -m sweeps")
+
+
+def complete_sweep(incomplete: str) -> list[str]:
+    """What the name of a sweep of conf/ can go on with, for the Tab key: sweeps, then experiments,
+    then versions that are there."""
+    sweep, *parts = incomplete.split("/")
+    names = _options("sweep")
+    if parts:
+        names = [f"{sweep}/{each}" for each in _options("experiment")]
+    if len(parts) > 1:
+        names = [named(run) for run in find_runs(default_root(), sweep)]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_override(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Likewise key=value: every key of the sweep's configuration with its value, and the files of a
+    group."""
+    # bash hands `key`, `=` and the value apart, and replaces the value alone
+    typed = re.sub(" = ", "=", " ".join([*(ctx.params.get("overrides") or []), incomplete]))
+    *given, last = typed.split(" ")
+    before = last.removesuffix(incomplete)
+    from fgrpo_bench.specs import config
+
+    try:
+        lines = config.as_overrides(config.compose(_with_sweep(ctx.params["sweep"], given)))
+    except ValueError:  # the line so far is refused
+        return []
+    groups = [f"{group}={each}" for group in config.CHOICES[1:] for each in _options(group)]
+    axes = [line.removeprefix("sweep.grid.") for line in lines if line.startswith("sweep.grid.")]
+    return [
+        each.removeprefix(before)
+        for each in [*groups, *axes, *lines]
+        if each.startswith(last) and re.fullmatch(r"[\w.,=\[\]-]*", each)  # no shell minds these
+    ]
+
+
+def _options(group: str) -> list[str]:
+    """Names of a group of conf/, read from its folder: specs.config takes longer to import."""
+    return sorted(path.stem for path in (REPOSITORY / "conf" / group).glob("*.yaml"))
+
+
+Sweep = Annotated[
+    str,
+    typer.Argument(
+        metavar="SWEEP",
+        help="a file of conf/sweep, also sweep/experiment/version",
+        autocompletion=complete_sweep,
+    ),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="key=value", help="see below", autocompletion=complete_override),
+]
+Keys = Annotated[list[str] | None, typer.Argument(metavar="key=value", help="see below")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+
+def _with_sweep(name: str, overrides: Sequence[str]) -> list[str]:
+    """Overrides that choose a sweep by its name and set the others, axes of the grid under their
+    full names. ValueError for a name of another form, or for what is named twice and differs."""
+    keys = dict(each.split("=", 1) for each in overrides if "=" in each)
+    sweep, *of_run = split_name(
+        name, experiment=keys.get("experiment"), version=keys.get("version")
+    )
+    from_name = [
+        f"{key}={value}"
+        for key, value in zip(("experiment", "version"), of_run, strict=True)
+        if value is not None and key not in keys
+    ]
+    return [f"sweep={sweep}", *from_name, *map(_axis, overrides)]
+
+
+def _axis(override: str) -> str:
+    """`seed=11` is sweep.grid.seed=[11]; any other override is left as it is."""
+    from dataclasses import fields
+
+    from fgrpo_bench.specs.sweep import Grid
+
+    key, equals, value = override.partition("=")
+    if not equals or key not in {field.name for field in fields(Grid)}:
+        return override
+    listed = value if value.strip().startswith("[") else f"[{value}]"
+    # with ++ because the files need not name an axis that has a default
+    return f"++sweep.grid.{key}={listed}"
+
+
+def _declared(name: str, overrides: Sequence[str] | None) -> tuple[str, list[str]]:
+    """The sweep and the overrides that are meant; says which were taken for axes of the grid."""
+    given = overrides or []
+    sweep, *others = _with_sweep(name, given)
+    for override, meaning in zip(given, others[len(others) - len(given) :], strict=True):
+        if override != meaning:
+            print(f"{override} is taken for {meaning.lstrip('+')}", file=sys.stderr)
+    return sweep.partition("=")[2], others
+
+
+@app.add(
+    "plan",
+    "show points, what of them exists, and what the rest would cost; starts and writes nothing",
+    "fgrpo-bench sweep plan groupsize",
+    "fgrpo-bench sweep plan groupsize/countdown-prompts/v2",
+    "fgrpo-bench sweep plan gamma 'seed=[21,22]' --json",
+    "fgrpo-bench sweep plan groupsize --config",
+    more=OVERRIDES,
+)
+def plan(
+    sweep: Sweep,
+    overrides: Overrides = None,
+    as_json: Json = False,
+    with_config: Annotated[
+        bool, typer.Option("--config", help="print every key with its value, as overrides")
+    ] = False,
+) -> int:
     from fgrpo_bench.specs import config
     from sweeps.freeze import plan_over
 
-    if arguments.config:
-        composed = config.compose([f"sweep={arguments.sweep}", *arguments.overrides])
+    name, others = _declared(sweep, overrides)
+    if with_config:
+        composed = config.compose([f"sweep={name}", *others])
         print("\n".join(config.as_overrides(composed)))
         return 0
-    plan, paths = plan_over(config.load(arguments.sweep, arguments.overrides))
-    _show_plan(plan, paths, as_json=arguments.json)
+    _show_plan(*plan_over(config.load(name, others)), as_json=as_json)
     return 0
 
 
@@ -77,13 +225,35 @@ def _show_plan(plan: Plan, paths: RunPaths, *, as_json: bool = False) -> None:
     check_conflicts(paths, plan)
 
 
-def _run(arguments: Namespace) -> int:
+@app.add(
+    "run",
+    "run a sweep, or go on with one, until all of it is done; with profile=slurm submit it",
+    "fgrpo-bench sweep run smoke",
+    "fgrpo-bench sweep run groupsize profile.max_parallel=2",
+    "fgrpo-bench sweep run groupsize 'seed=[11,12,13,14]'",
+    "fgrpo-bench sweep run groupsize --dry-run",
+    "fgrpo-bench sweep run groupsize profile=slurm profile.partition=gpu",
+    more=f"{OVERRIDES}\n"
+    "Ctrl-C lets the workers save and leaves everything to be continued by the same command.\n"
+    "Exit codes: 0 all done, 1 a stage failed, 2 refused, 130 stopped by Ctrl-C.\n",
+)
+def run(
+    sweep: Sweep,
+    overrides: Overrides = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="the same as `plan`, and with profile=slurm every sbatch file that would be sent",
+        ),
+    ] = False,
+) -> int:
     from fgrpo_bench.specs import config
     from sweeps.freeze import plan_over
 
-    declaration = config.load(arguments.sweep, arguments.overrides)
+    declaration = config.load(*_declared(sweep, overrides))
     on_slurm = declaration.profile.dispatcher == "slurm"
-    if not arguments.dry_run:
+    if not dry_run:
         return _start(declaration)
     if on_slurm:
         from sweeps.slurm import drive as slurm
@@ -108,9 +278,17 @@ def _start(declaration: Declaration) -> int:
     return drive.run(declaration)
 
 
-def _status(paths: RunPaths, arguments: Namespace) -> int:
+@app.add(
+    "status",
+    "show where a sweep stands, from its files alone",
+    "fgrpo-bench sweep status groupsize",
+    "fgrpo-bench sweep status groupsize/countdown/v1 --json",
+    more=RUN_KEYS,
+)
+def show_status(sweep: Run, keys: Keys = None, as_json: Json = False) -> int:
     from sweeps import logs, status
 
+    paths = find_run(sweep, keys)
     warn = partial(print, file=sys.stderr)
     if status.on_slurm(paths):
         from sweeps.slurm import status as slurm
@@ -119,7 +297,7 @@ def _status(paths: RunPaths, arguments: Namespace) -> int:
     else:
         report, render = status.report(paths, warn), status.render
     report = logs.with_last_lines(paths, report)
-    if arguments.json:
+    if as_json:
         print(json.dumps(report, indent=1))
     else:
         print(render(report))
@@ -127,11 +305,41 @@ def _status(paths: RunPaths, arguments: Namespace) -> int:
     return 0
 
 
-def _check(paths: RunPaths, arguments: Namespace) -> int:
+@app.add(
+    "check",
+    "compare every file of a sweep with its digest; --repair makes again what is damaged",
+    "fgrpo-bench sweep check groupsize",
+    "fgrpo-bench sweep check groupsize/countdown/v1 --json",
+    "fgrpo-bench sweep check groupsize --repair",
+    "fgrpo-bench sweep check groupsize-countdown-v1/",
+    more=f"{RUN_KEYS}\n"
+    "It lists what is damaged or missing and what rests on it. With --repair damaged files\n"
+    "are moved into folders named `damaged`, and the sweep is run as it was declared, which\n"
+    "makes again what is missing. In place of a sweep's name it takes the folder of an\n"
+    "unpacked bundle (`fgrpo-bench bundle`), its name with a / at its end, and names added\n"
+    "files, too. MLflow is a view of these files and is not compared: `fgrpo-bench tracking\n"
+    "rebuild` makes it anew.\n"
+    "Exit codes: 0 whole (with --repair: mended, or SLURM has it), 1 damaged, 2 refused.\n",
+)
+def check(
+    context: typer.Context,
+    sweep: Run,
+    keys: Keys = None,
+    as_json: Json = False,
+    is_repair: Annotated[
+        bool,
+        typer.Option("--repair", help="move what is damaged aside, and run the sweep again"),
+    ] = False,
+) -> int:
+    if as_json and is_repair:
+        context.fail("--json and --repair: take one of them")
+    if _is_folder(sweep):
+        return _check_folder(sweep, keys, as_json=as_json, is_repair=is_repair)
     from fgrpo_bench.documents.terminal import escaped
     from fgrpo_bench.stages.plan import check_format
     from sweeps.check import examine, findings
 
+    paths = find_run(sweep, keys)
     check_format(paths)
     try:
         with examine.reading(sys.stderr) as bar:
@@ -140,8 +348,8 @@ def _check(paths: RunPaths, arguments: Namespace) -> int:
         print(f"damaged: {escaped(str(error))}", file=sys.stderr)
         return EXIT_DAMAGED
     result = findings.findings(examined)
-    print(json.dumps(result, indent=1) if arguments.json else findings.render(result))
-    if not result["damaged"] or not arguments.repair:
+    print(json.dumps(result, indent=1) if as_json else findings.render(result))
+    if not result["damaged"] or not is_repair:
         return EXIT_DAMAGED if result["damaged"] else 0
     from sweeps.check.repair import repair
     from sweeps.text import echo
@@ -150,28 +358,40 @@ def _check(paths: RunPaths, arguments: Namespace) -> int:
 
 
 def _is_folder(word: str) -> bool:
-    """Whether `check` was given an unpacked bundle in place of a sweep's name."""
-    return "/" in word or (Path(word) / MANIFEST_FILE).exists()
+    """Whether `check` was given an unpacked bundle in place of a run's name."""
+    folder = Path(word)
+    is_path = folder.is_absolute() or word.startswith(".") or word.endswith("/")
+    return is_path or (folder / MANIFEST_FILE).exists()
 
 
-def _check_folder(arguments: Namespace) -> int:
+def _check_folder(
+    folder: str, keys: Sequence[str] | None, *, as_json: bool, is_repair: bool
+) -> int:
     from sweeps.check import examine, unpacked
 
-    if arguments.repair or arguments.overrides:
+    if is_repair or keys:
         raise ValueError(
-            f"{arguments.sweep} is an unpacked bundle, which takes no --repair and no key=value: "
+            f"{folder} is an unpacked bundle, which takes no --repair and no key=value: "
             "unpack its archive again"
         )
     with examine.reading(sys.stderr) as bar:
-        answer = unpacked.examine_folder(Path(arguments.sweep), bar)
-    print(json.dumps(answer, indent=1) if arguments.json else unpacked.render(answer))
+        answer = unpacked.examine_folder(Path(folder), bar)
+    print(json.dumps(answer, indent=1) if as_json else unpacked.render(answer))
     return EXIT_DAMAGED if answer["damaged"] else 0
 
 
-def _cancel(paths: RunPaths, arguments: Namespace) -> int:
+@app.add(
+    "cancel",
+    "ask a running sweep to save and stop",
+    "fgrpo-bench sweep cancel groupsize",
+    "fgrpo-bench sweep cancel groupsize/countdown",
+    more=RUN_KEYS,
+)
+def cancel(sweep: Run, keys: Keys = None) -> int:
     from sweeps import status
     from sweeps.local import stopping
 
+    paths = find_run(sweep, keys)
     if status.on_slurm(paths):
         from sweeps.slurm import drive as slurm
 
@@ -181,52 +401,139 @@ def _cancel(paths: RunPaths, arguments: Namespace) -> int:
     return 0
 
 
-def _tick(paths: RunPaths, arguments: Namespace) -> int:
+@app.add(
+    "tick",
+    "bring a sweep on SLURM up to date once: submit again what was lost, sync MLflow",
+    "fgrpo-bench sweep tick groupsize",
+    more=f"{RUN_KEYS}\nIt keeps nothing in mind: run it by hand, from cron, or not at all.\n",
+)
+def tick(sweep: Run, keys: Keys = None) -> int:
     from sweeps.slurm import drive
 
-    drive.update(paths)
+    drive.update(find_run(sweep, keys))
     return 0
 
 
-def _follow(paths: RunPaths, arguments: Namespace) -> int:
+@app.add(
+    "follow",
+    "watch a sweep on SLURM and bring it up to date until it is done",
+    "fgrpo-bench sweep follow groupsize",
+    "fgrpo-bench sweep follow groupsize --every 300",
+    more=f"{RUN_KEYS}\nCtrl-C stops the watching and no job.\n"
+    "Exit codes: 0 all done, 1 something was given up.\n",
+)
+def follow(
+    sweep: Run,
+    keys: Keys = None,
+    every: Annotated[float, typer.Option(help="seconds")] = 30.0,
+) -> int:
     from sweeps.slurm import drive
 
-    return drive.follow(paths, seconds=arguments.every)
+    return drive.follow(find_run(sweep, keys), seconds=every)
 
 
-def _retry(paths: RunPaths, arguments: Namespace) -> int:
+@app.add(
+    "retry",
+    "try again what was given up on SLURM",
+    "fgrpo-bench sweep retry groupsize",
+    "fgrpo-bench sweep retry groupsize grpo-n8-g0.5-s11",
+    more=RUN_KEYS,
+)
+def retry(
+    sweep: Run,
+    keys: Annotated[
+        list[str] | None, typer.Argument(metavar="[point] key=value", help="see below")
+    ] = None,
+    point: Annotated[
+        str | None,
+        typer.Option(help="only this one, which may also stand after the sweep's name"),
+    ] = None,
+) -> int:
     from sweeps.slurm import drive
 
-    return drive.retry(paths, arguments.point)
+    others = list(keys or [])
+    if point is None and others and "=" not in others[0]:  # a point, as `logs` takes it
+        point = others.pop(0)
+    return drive.retry(find_run(sweep, others), point)
 
 
-def _logs(paths: RunPaths, arguments: Namespace) -> int:
+@app.add(
+    "tune",
+    "print a sweep with every method at the learning rate that had the highest pass@1",
+    "fgrpo-bench sweep tune methods/countdown/rates > conf/sweep/methods-tuned.yaml",
+    more=f"{RUN_KEYS}\nThe run has other seeds than the sweep declares and several factors:\n"
+    "  fgrpo-bench sweep run methods version=rates seed=10 'learning_rate_factor=[0.5,1,2]'\n",
+)
+def tune(sweep: Run, keys: Keys = None) -> int:
+    from sweeps.tuning import tuned
+
+    print(tuned(find_run(sweep, keys)))
+    return 0
+
+
+@app.add(
+    "logs",
+    "print the log of the latest attempt at a point",
+    "fgrpo-bench sweep logs groupsize grpo-n8-g0.5-s11",
+    "fgrpo-bench sweep logs groupsize grpo-n8-g0.5-s11 --stage evaluate -n 100",
+    "fgrpo-bench sweep logs groupsize base-s11 --follow",
+    more=RUN_KEYS,
+)
+def show_logs(
+    sweep: Run,
+    point: Annotated[
+        str, typer.Argument(metavar="POINT", help="as `status` lists it, e.g. grpo-n8-g0.5-s11")
+    ],
+    keys: Keys = None,
+    stage: Annotated[
+        str | None,
+        typer.Option(
+            help="which stage, as plan.json names its kind, e.g. evaluate; without it the one that "
+            "was started last"
+        ),
+    ] = None,
+    lines: Annotated[int, typer.Option("-n", help="last lines")] = 40,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="go on while the stage is at work")
+    ] = False,
+) -> int:
     from sweeps import logs
 
-    stage = logs.find_stage(paths, arguments.point_id, arguments.stage)
-    if arguments.stage is None and (others := logs.others(paths, stage)):
-        print(f"the {stage.kind} stage; --stage shows {', '.join(others)}", file=sys.stderr)
-    for text in logs.read(paths, stage, lines=arguments.lines, follow=arguments.follow):
+    paths = find_run(sweep, keys)
+    chosen = logs.find_stage(paths, point, stage)
+    if stage is None and (others := logs.others(paths, chosen)):
+        print(f"the {chosen.kind} stage; --stage shows {', '.join(others)}", file=sys.stderr)
+    for text in logs.read(paths, chosen, lines=lines, follow=follow):
         print(text, end="", flush=True)
     return 0
 
 
-def _tune(paths: RunPaths, arguments: Namespace) -> int:
-    from sweeps.tuning import tuned
+def find_run(name: str, overrides: Sequence[str] | None = None) -> RunPaths:
+    """The run that sweep[/experiment[/version]] names (fgrpo_bench.runs.choose_run).
 
-    print(tuned(paths))
-    return 0
+    overrides: any of experiment=, version= and run_root=.
+    Raises ValueError where a key means nothing here, FileNotFoundError where there is no such run.
+    """
+    given: dict[str, str] = {}
+    for override in overrides or ():
+        key, equals, value = override.partition("=")
+        if key not in KEYS or not equals:
+            raise ValueError(
+                f"{override!r} says nothing here: this command reads files and takes only "
+                f"{', '.join(f'{key}=<value>' for key in KEYS)}"
+            )
+        given[key] = plain_value(key, value)
+    root = Path(given.pop("run_root", default_root())).absolute()
+    return choose_run(root, name, **given)
 
 
-PLANNING = {"plan": _plan, "run": _run}
-"""Commands that take a declaration; all others take a run that is there."""
-OF_RUNS = {
-    "status": _status,
-    "check": _check,
-    "cancel": _cancel,
-    "logs": _logs,
-    "tick": _tick,
-    "follow": _follow,
-    "retry": _retry,
-    "tune": _tune,
-}
+def plain_value(key: str, value: str) -> str:
+    """The value that `run` reads in key=value: quotes around it are none of it.
+
+    Hydra is loaded only where it could tell a difference. Raises ValueError where it refuses one.
+    """
+    if key == "experiment" or not re.search(r"^\s*['\"]|[\\$]", value):
+        return value.strip()
+    from fgrpo_bench.specs import config
+
+    return str(config.compose([f"{key}={value}"])[key])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import venv
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -25,32 +25,40 @@ def said(
     return subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True)
 
 
-def test_every_command_has_a_line_and_a_module() -> None:
+def test_every_command_has_a_line_and_help_with_examples(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     lines = listing().splitlines()
-    for name, (module, does) in COMMANDS.items():
+    for name, (_, does) in COMMANDS.items():
         assert any(line.split() == [name, *does.split()] for line in lines)
-        assert find_spec(module) is not None
         assert len(does) < 80
+        assert main([name, "--help"]) == 0
+        told = capsys.readouterr().out
+        assert f"Usage: fgrpo-bench {name} " in told
+        assert "\nexamples:\n" in told and "fgrpo-bench " in told.partition("examples:")[2]
+        run_named = {"SWEEP", "--from", "--from-sweep"} & set(told.replace("}", " ").split())
+        assert not run_named or "sweep[/experiment[/version]]" in "".join(told.split()), name
 
 
-def test_a_command_is_run_as_its_own_module_with_its_exit_code() -> None:
+def test_a_command_is_that_of_its_own_module_with_its_exit_code() -> None:
     power = ["power", "--k", "8", "--problems", "100", "--n-samples", "64"]
     own = [sys.executable, "-m", "fgrpo_bench.analysis.power", *power[1:]]
     alone = subprocess.run(own, cwd=CHECKOUT, capture_output=True, text=True, check=True)
     handed = said(*power)
     assert handed.returncode == 0
     assert handed.stdout == alone.stdout != ""
-    refused = said("sweeps", "status", "nope", "run_root=/nowhere")
-    assert refused.returncode == 2
-    assert refused.stderr.startswith("error: no run of nope under /nowhere")
-    assert said("sweeps", "--help").stdout.startswith("usage: python -m sweeps ")
+    words = ["status", "nope", "run_root=/nowhere"]
+    for refused in (said("sweep", *words), said(*words, module="sweeps")):
+        assert refused.returncode == 2
+        assert refused.stderr.startswith("error: no run of nope under /nowhere")
 
 
 def test_the_list_needs_no_package_and_an_unknown_command_names_the_nearest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["swepes"]) == 2
-    assert "unknown command 'swepes' (did you mean sweeps?): there are sweeps, " in (
+    with pytest.raises(SystemExit, match="2"):
+        main(["swepe"])
+    assert "unknown command 'swepe' (did you mean sweep?): there are sweep, " in (
         capsys.readouterr().err
     )
     code = "import runpy, sys; sys.argv[1:] = []\n"
@@ -59,23 +67,27 @@ def test_the_list_needs_no_package_and_an_unknown_command_names_the_nearest(
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True
     )
-    assert not {"numpy", "polars", "pydantic", "yaml"} & set(done.stdout.split())
+    assert not {"numpy", "polars", "pydantic", "typer", "yaml"} & set(done.stdout.split())
 
 
 def test_outside_the_environment_one_line_says_how_to_enter_it(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", with_pip=False)
     bare = str(tmp_path / "bare/bin/python")
     for command in (
-        ["fgrpo_bench", "sweeps", "plan", "smoke"],
+        ["fgrpo_bench", "sweep", "plan", "smoke"],
         ["sweeps", "plan", "smoke"],
         ["evaluators", "run", "x"],
         ["dashboards", "serve"],
-        *([module] for module, _ in COMMANDS.values() if module.startswith("fgrpo_bench.")),
+        *(
+            [place.removesuffix(".__main__")]
+            for place, _ in COMMANDS.values()
+            if place.startswith("fgrpo_bench.")
+        ),
     ):
         told = said(*command[1:], python=bare, module=command[0])
         assert told.returncode == 2
         assert told.stderr.count("\n") == 1
-        assert " has no numpy, polars, pydantic, hydra: run `cd " in told.stderr
+        assert " has no numpy, polars, pydantic, hydra, typer: run `cd " in told.stderr
         assert "source .venv/bin/activate` first" in told.stderr
     assert said(python=bare).stdout == f"{listing()}\n"
 
@@ -107,7 +119,7 @@ def test_set_up_the_command_works_in_any_folder_and_hides_no_frozen_code(
     (environment / ".base").touch()
     assert made(checkout, "setup").returncode == 0
     (tmp_path / "fgrpo-bench").symlink_to(environment / "bin/fgrpo-bench")
-    command = [str(tmp_path / "fgrpo-bench"), "sweeps", "plan", "smoke", f"run_root={tmp_path}"]
+    command = [str(tmp_path / "fgrpo-bench"), "sweep", "plan", "smoke", f"run_root={tmp_path}"]
     planned = subprocess.run(command, env={}, cwd="/", capture_output=True, text=True)
     assert (planned.returncode, planned.stderr) == (0, "")
     assert "grpo-n4-g1-s11" in planned.stdout
@@ -126,6 +138,20 @@ def test_a_misspelt_sweep_is_refused_by_make_before_anything_is_installed(checko
         assert " smoke " in refused.stderr and not (checkout / ".venv").exists()
         assert f"\nmake {word.removesuffix('smok')}<name> " in f"\n{made(checkout, 'help').stdout}"
         assert "/nowhere/python" in made(checkout, f"{word}e").stderr, "another is set up for"
+
+
+def test_make_lists_ten_targets_for_users_and_those_of_developers_apart(checkout: Path) -> None:
+    users, _, developers = made(checkout, "help").stdout.partition("\n\nFor developers:\n")
+    heading, *lines = users.splitlines()
+    targets = [line.split()[1] for line in lines if line.startswith("make ")]
+    assert heading == "For users:" and len(targets) == 10
+    assert {"setup", "sweep-<name>", "dashboard"} < set(targets)
+    named = [*targets, *(line.split()[1] for line in developers.splitlines())]
+    assert len(set(named)) == len(named) and {"test", "check"} < set(named)
+    declared = re.findall(r"^([a-z][a-z-]*):(?!=)", (checkout / "Makefile").read_text(), re.M)
+    assert set(declared) - {"help"} == set(named) - {
+        f"{p}-<name>" for p in ("sweep", "plan", "report")
+    }
 
 
 def test_a_misspelt_choice_or_option_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

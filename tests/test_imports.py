@@ -52,10 +52,15 @@ AT_HOME = {
     },
     "transformers": {"fgrpo_bench.engines", "evaluators"},
     "trl": {"fgrpo_bench.integrations"},
+    "typer": {
+        *("fgrpo_bench.application", "fgrpo_bench.analysis", "fgrpo_bench.report"),
+        *("fgrpo_bench.simulation", "fgrpo_bench.theory", "fgrpo_bench.tracking"),
+        *("sweeps", "evaluators", "dashboards"),
+    },
     "uvicorn": {"dashboards"},
     "verl": {"fgrpo_bench.integrations"},
     "vllm": {"fgrpo_bench.engines", "evaluators"},
-    "yaml": {"fgrpo_bench.specs", "fgrpo_bench.report", "sweeps"},
+    "yaml": {"fgrpo_bench.specs", "fgrpo_bench.report"},
 }
 """Every package from elsewhere but NumPy and Polars, and which of ours may import it, functions
 included."""

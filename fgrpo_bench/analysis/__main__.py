@@ -4,57 +4,66 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import polars as pl
+import typer
 
-from fgrpo_bench.analysis.checkpoints import LAST, RULES
+from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.frames import analysed, folder_of
 from fgrpo_bench.analysis.rows import FRAMES
-from fgrpo_bench.commandline import Parser
+from fgrpo_bench.application import (
+    WHICH_RUN,
+    Application,
+    Root,
+    Run,
+    Select,
+    check_choice,
+    refusals,
+    run,
+)
 from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import add_run_options, choose_run
+from fgrpo_bench.runs import choose_run, default_root
 
-EXAMPLES = """\
-examples:
-  python -m fgrpo_bench.analysis groupsize
-  python -m fgrpo_bench.analysis groupsize --frame comparisons > comparisons.csv
-  python -m fgrpo_bench.analysis groupsize --frame estimates --select step=200
-"""
+app = Application("Every number of a sweep as tables, or as CSV.", guard=refusals)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    parser = Parser(
-        prog="python -m fgrpo_bench.analysis",
-        description="Compute every number of a sweep, or read them where its results have not "
-        "changed since, and list the frames or print one as CSV. Columns: docs/analysis.md.",
-        epilog=EXAMPLES,
-    )
-    parser.add_argument("sweep", help="name of the sweep, e.g. groupsize")
-    add_run_options(parser)
-    parser.add_argument(
-        "--select",
-        default=LAST,
-        metavar="RULE",
-        help=f"which checkpoint stands for a run: {', '.join(RULES)} (default: %(default)s)",
-    )
-    parser.add_argument("--frame", choices=list(FRAMES), help="print this one as CSV")
-    options = parser.parse_args(arguments)
-    try:
-        paths = choose_run(
-            options.root, options.sweep, experiment=options.experiment, version=options.version
-        )
-        analysis = analysed(load_results(paths), options.select)
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    if options.frame:
-        sys.stdout.write(csv(getattr(analysis, options.frame)))
+    return run(app, arguments, "python -m fgrpo_bench.analysis")
+
+
+@app.add(
+    "analysis",
+    "compute every number of a sweep, or read them where its results have not changed since",
+    "fgrpo-bench analysis groupsize",
+    "fgrpo-bench analysis groupsize --frame comparisons > comparisons.csv",
+    "fgrpo-bench analysis groupsize/countdown-prompts --frame estimates --select step=200",
+    more=f"{WHICH_RUN}Lists the frames, or prints one as CSV. Columns: docs/analysis.md.\n",
+)
+def frames(
+    sweep: Run,
+    root: Root = None,
+    select: Select = LAST,
+    frame: Annotated[
+        str | None,
+        typer.Option(
+            help=f"print this one as CSV: {', '.join(FRAMES)}",
+            autocompletion=lambda: list(FRAMES),
+        ),
+    ] = None,
+) -> int:
+    if frame is not None:
+        check_choice("--frame", frame, FRAMES)
+    paths = choose_run(root or default_root(), sweep)
+    analysis = analysed(load_results(paths), select)
+    if frame is not None:
+        sys.stdout.write(csv(getattr(analysis, frame)))
         return 0
     print(folder_of(paths, analysis.rule))
     for name in FRAMES:
-        frame = getattr(analysis, name)
-        print(f"  {name:13} {len(frame):7,} rows: {', '.join(frame.columns)}")
+        table = getattr(analysis, name)
+        print(f"  {name:13} {len(table):7,} rows: {', '.join(table.columns)}")
     return 0
 
 

@@ -1,12 +1,12 @@
 """What difference a sweep detects with its training seeds, and how many seeds a difference needs.
 
 examples:
-    python -m fgrpo_bench power --k 1 256 --difference 0.05 --family 4
-    python -m fgrpo_bench power --k 1 256 --difference 0.05 --family 4 --seed-sd 0.02
-    python -m fgrpo_bench power --k 1 256 --seeds 5 --family 4 --from groupsize
-    python -m fgrpo_bench power --k 256 --problems 500 --n-samples 256 512 1024
-    python -m fgrpo_bench power --k 256 --problems 500 --half-width 0.01
-    python -m fgrpo_bench power --k 1 256 --problems 500 --half-width 0.01 --design
+    fgrpo-bench power --k 1 256 --difference 0.05 --family 4
+    fgrpo-bench power --k 1 256 --difference 0.05 --family 4 --seed-sd 0.02
+    fgrpo-bench power --k 1 256 --seeds 5 --family 4 --from groupsize
+    fgrpo-bench power --k 256 --problems 500 --n-samples 256 512 1024
+    fgrpo-bench power --k 256 --problems 500 --half-width 0.01
+    fgrpo-bench power --k 1 256 --problems 500 --half-width 0.01 --design
 
 The first three are about training seeds: with --difference how many are needed so that a true
 difference of so much is robust in a family of so many comparisons with 80% power, with --seeds what
@@ -20,19 +20,20 @@ of a Beta distribution, and the draws may stop where enough are correct.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import polars as pl
+import typer
 
 from fgrpo_bench.analysis.frames import stored_comparisons
-from fgrpo_bench.commandline import Parser
-from fgrpo_bench.runs import add_run_options, choose_run, find_runs
+from fgrpo_bench.application import Application, Root, run
+from fgrpo_bench.runs import choose_run, complete_run, default_root, find_runs
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stats.designs import PRIOR
 from fgrpo_bench.stats.power import (
@@ -241,102 +242,213 @@ def _and(words: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def main(argv: list[str] | None = None) -> int:
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _parameter(text: str) -> float:
+    value = _number(text)
+    if not 0.01 <= value <= 100:
+        raise typer.BadParameter(f"{text}: must be a number from 0.01 to 100, e.g. 0.5")
+    return value
+
+
+def _fraction(text: str) -> float:
+    value = _number(text)
+    if not 0 < value < 1:
+        raise typer.BadParameter(
+            f"{text}: must be a fraction between 0 and 1, e.g. 0.05 for 5 points"
+        )
+    return value
+
+
+def _positive(text: str) -> int:
+    value = int(text) if text.isdecimal() else 0
+    if not 1 <= value <= MOST:
+        raise typer.BadParameter(f"{text}: must be a whole number from 1 to {MOST:,}")
+    return value
+
+
+def _seeds(text: str) -> int:
+    value = int(text) if text.isdecimal() else 0
+    if not 2 <= value <= MOST_SEEDS:
+        raise typer.BadParameter(
+            f"{text}: must be a whole number from 2 to {MOST_SEEDS:,}; one training seed says "
+            "nothing about other training runs"
+        )
+    return value
+
+
+_DOC = str(__doc__).partition("\n")
+app = Application(_DOC[0])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
     """Print what seeds or draws can show; exit code 0, 2 for what makes no sense."""
-    parser = _parser()
-    options = parser.parse_args(argv)
-    _check(parser, options)
-    if options.difference is not None or options.seeds is not None:
+    return run(app, argv, "python -m fgrpo_bench.analysis.power")
+
+
+@app.add("power", "how many seeds and draws are enough, before a run", more=_DOC[2])
+def power(
+    context: typer.Context,
+    k: Annotated[list[int], typer.Option(parser=_positive, metavar="K", help="the k of pass@k")],
+    problems: Annotated[
+        int | None,
+        typer.Option(parser=_positive, metavar="N", help="problems (seeds: as many as in --from)"),
+    ] = None,
+    difference: Annotated[
+        float | None,
+        typer.Option(parser=_fraction, metavar="FRACTION", help="of seeds: true difference"),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(parser=_seeds, metavar="N", help="of seeds: how many are planned"),
+    ] = None,
+    family: Annotated[
+        int | None,
+        typer.Option(
+            parser=_positive,
+            metavar="N",
+            help="of seeds: comparisons that are corrected together (default: 1)",
+        ),
+    ] = None,
+    seed_sd: Annotated[
+        float | None,
+        typer.Option(
+            parser=_fraction,
+            metavar="FRACTION",
+            help="of seeds: standard deviation between seeds",
+        ),
+    ] = None,
+    stored: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="SWEEP",
+            help="of seeds: a sweep that was analysed, sweep[/experiment[/version]]",
+            autocompletion=complete_run,
+        ),
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="of --from: benchmark or average (default: its first)")
+    ] = None,
+    root: Root = None,
+    n_samples: Annotated[
+        list[int] | None,
+        typer.Option(parser=_positive, metavar="N", help="of draws: how many a problem"),
+    ] = None,
+    half_width: Annotated[
+        float | None,
+        typer.Option(
+            parser=_fraction, metavar="FRACTION", help="of draws: the half width that is wanted"
+        ),
+    ] = None,
+    design: Annotated[
+        bool,
+        typer.Option("--design", help="of draws: name the cheapest design of that half width"),
+    ] = False,
+    beta: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="A B",
+            help="of --design: success rates of the problems "
+            f"(default: {' '.join(map(str, PRIOR))})",
+        ),
+    ] = None,
+) -> int:
+    options = Asked(
+        k=k,
+        problems=problems,
+        difference=difference,
+        seeds=seeds,
+        family=family or 1,
+        seed_sd=seed_sd,
+        stored=stored,
+        column=column,
+        root=root or default_root(),
+        n_samples=n_samples or [],
+        half_width=half_width,
+        design=design,
+        beta=PRIOR if beta is None else (_parameter(beta[0]), _parameter(beta[1])),
+    )
+    _check(context, options)
+    if difference is not None or seeds is not None:
         try:
             spread = _spread(options)
         except (FileNotFoundError, ValueError) as error:
-            parser.error(str(error))
-        print(*(_of_seeds(options, spread, k) for k in options.k), sep="\n")
-    for k in options.k:
+            context.fail(str(error))
+        print(*(_of_seeds(options, spread, each) for each in k), sep="\n")
+    for each in k:
         for n in options.n_samples:
-            print(advice(n_samples=n, k=k, n_problems=options.problems))
-    if options.design:
+            print(advice(n_samples=n, k=each, n_problems=_known(problems)))
+    if half_width is not None and design:
         print(
             design_advice(
-                ks=options.k,
-                n_problems=options.problems,
-                half_width_wanted=options.half_width,
-                beta=tuple(options.beta),
+                ks=k, n_problems=_known(problems), half_width_wanted=half_width, beta=options.beta
             )
         )
-    elif options.half_width is not None:
-        for k in options.k:
-            print(_needed(k, options.problems, options.half_width))
+    elif half_width is not None:
+        for each in k:
+            print(_needed(each, _known(problems), half_width))
     return 0
 
 
-def _parser() -> Parser:
-    says, _, more = (__doc__ or "").partition("\n")
-    parser = Parser(prog="python -m fgrpo_bench power", description=says, epilog=more)
-    parser.add_argument("--k", type=_positive, nargs="+", required=True, help="the k of pass@k")
-    parser.add_argument("--problems", type=_positive, help="problems (seeds: as many as in --from)")
-    seeds = parser.add_argument_group("training seeds")
-    seeds.add_argument("--difference", type=_fraction, help="true difference, as a fraction")
-    seeds.add_argument("--seeds", type=_seeds, help="training seeds that are planned")
-    seeds.add_argument(
-        "--family",
-        type=_positive,
-        default=1,
-        help="comparisons that are corrected together (default: %(default)s)",
-    )
-    known = seeds.add_mutually_exclusive_group()
-    known.add_argument(
-        "--seed-sd", type=_fraction, help="standard deviation between seeds, as a fraction"
-    )
-    known.add_argument("--from", dest="stored", metavar="SWEEP", help="a sweep that was analysed")
-    seeds.add_argument("--column", help="its benchmark or average (default: its first)")
-    add_run_options(parser)
-    draws = parser.add_argument_group("draws")
-    draws.add_argument("--n-samples", type=_positive, nargs="*", default=[], help="draws each")
-    draws.add_argument("--half-width", type=_fraction, help="wanted half width, as a fraction")
-    draws.add_argument(
-        "--design", action="store_true", help="name the cheapest design of that half width"
-    )
-    draws.add_argument(
-        "--beta",
-        type=_parameter,
-        nargs=2,
-        default=PRIOR,
-        metavar=("A", "B"),
-        help="success rates of the problems for --design (default: %(default)s)",
-    )
-    return parser
+def _known(problems: int | None) -> int:
+    assert problems is not None, "_check has refused this"
+    return problems
 
 
-def _check(parser: Parser, options: argparse.Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the command was given; None where an option was not."""
+
+    k: list[int]
+    problems: int | None
+    difference: float | None
+    seeds: int | None
+    family: int
+    seed_sd: float | None
+    stored: str | None
+    column: str | None
+    root: Path
+    n_samples: list[int]
+    half_width: float | None
+    design: bool
+    beta: tuple[float, float]
+
+
+def _check(context: typer.Context, options: Asked) -> None:
     """Refuses what no single option shows to be wrong."""
     of_draws = bool(options.n_samples) or options.half_width is not None
     of_seeds = options.difference is not None or options.seeds is not None
     if any(n < max(options.k) for n in options.n_samples):
-        parser.error(f"--n-samples {min(options.n_samples)} is less than --k {max(options.k)}")
+        context.fail(f"--n-samples {min(options.n_samples)} is less than --k {max(options.k)}")
     if options.design and options.half_width is None:
-        parser.error("--design needs the --half-width that is wanted, e.g. 0.01")
+        context.fail("--design needs the --half-width that is wanted, e.g. 0.01")
     if not of_seeds and (options.seed_sd or options.stored or options.family > 1):
-        parser.error(
+        context.fail(
             "--seed-sd, --from and --family are for --difference, e.g. 0.05, or --seeds, e.g. 3: "
             "add one of these"
         )
     if not of_draws and not of_seeds:
-        parser.error(
+        context.fail(
             "nothing was asked: give --difference, e.g. 0.05, or --seeds, e.g. 3, or --n-samples, "
             "e.g. 512, or --half-width, e.g. 0.01"
         )
     if of_draws and options.problems is None:
-        parser.error("what draws show depends on how many problems there are: add --problems")
+        context.fail("what draws show depends on how many problems there are: add --problems")
     if tuple(options.beta) != PRIOR and not options.design:
-        parser.error(f"--beta {' '.join(map(str, options.beta))} is for --design alone: add it")
-    if options.stored is None and (options.column or options.experiment or options.version):
-        parser.error("--column, --experiment and --version name a stored sweep: add --from")
+        context.fail(f"--beta {' '.join(map(str, options.beta))} is for --design alone: add it")
+    if options.stored is None and options.column:
+        context.fail("--column is of a stored sweep: add --from")
     if of_seeds and options.problems == 1:
-        parser.error("--problems 1: an interval over problems needs at least 2")
+        context.fail("--problems 1: an interval over problems needs at least 2")
 
 
-def _spread(options: argparse.Namespace) -> Spread:
+def _spread(options: Asked) -> Spread:
     """That the command is asked to go by; FileNotFoundError and ValueError where a stored sweep
     does not tell it."""
     if options.seed_sd is not None:
@@ -350,8 +462,7 @@ def _spread(options: argparse.Namespace) -> Spread:
         )
     if options.stored is None:
         return ASSUMED
-    root: Path = options.root
-    paths = choose_run(root, options.stored, experiment=options.experiment, version=options.version)
+    paths = choose_run(options.root, options.stored)
     spreads = list(stored_spread(paths, [options.column] if options.column else ()).values())
     if not spreads:
         column = f" of two seeds on {options.column}" if options.column else " of two seeds"
@@ -362,13 +473,14 @@ def _spread(options: argparse.Namespace) -> Spread:
     return spreads[0]
 
 
-def _of_seeds(options: argparse.Namespace, spread: Spread, k: int) -> str:
+def _of_seeds(options: Asked, spread: Spread, k: int) -> str:
     """The answer at one k."""
     sizes = () if options.problems is None else (options.problems,)
     parts, family = spread.at(k, sizes), options.family
     asked = f"k = {k}, " + (f"family of {family}: " if family > 1 else "a comparison alone: ")
     rests_on = f"(spread of seeds {spread.source}; {parts.n_problems} problems)"
     if options.seeds is None:
+        assert options.difference is not None, "one of the two is given"
         needed = seeds_needed(options.difference, parts=parts, family=family)
         seeds = f"not even {MOST_SEEDS:,} seeds show" if needed is None else f"{needed} seeds show"
         return (
@@ -395,46 +507,6 @@ def _needed(k: int, n_problems: int, half_width_wanted: float) -> str:
         f"pass@{k} +-{100 * half_width_wanted:g} points at 95%: {enough} a problem are surely "
         "enough"
     )
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def _parameter(text: str) -> float:
-    value = _number(text)
-    if not 0.01 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text}: must be a number from 0.01 to 100, e.g. 0.5")
-    return value
-
-
-def _fraction(text: str) -> float:
-    value = _number(text)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(
-            f"{text}: must be a fraction between 0 and 1, e.g. 0.05 for 5 points"
-        )
-    return value
-
-
-def _positive(text: str) -> int:
-    value = int(text) if text.isdecimal() else 0
-    if not 1 <= value <= MOST:
-        raise argparse.ArgumentTypeError(f"{text}: must be a whole number from 1 to {MOST:,}")
-    return value
-
-
-def _seeds(text: str) -> int:
-    value = int(text) if text.isdecimal() else 0
-    if not 2 <= value <= MOST_SEEDS:
-        raise argparse.ArgumentTypeError(
-            f"{text}: must be a whole number from 2 to {MOST_SEEDS:,}; one training seed says "
-            "nothing about other training runs"
-        )
-    return value
 
 
 if __name__ == "__main__":

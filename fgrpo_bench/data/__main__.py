@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
         "deduplicated, or a published model."
     )
     parser = stage_parser("fgrpo_bench.data", description, EXAMPLES)
-    paths = named_stage(parser, parser.parse_args(argv))
+    paths = named_stage(parser.error, parser.parse_args(argv).folder)
     return run_stage(paths, work)
 
 

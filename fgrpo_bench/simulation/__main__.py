@@ -3,21 +3,23 @@ what happened in words, tables and a figure."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import polars as pl
+import typer
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fgrpo_bench.commandline import Parser
+from fgrpo_bench.application import Application, refusals, run
 from fgrpo_bench.documents.colors import ALGORITHMS, BASE
 from fgrpo_bench.documents.latex import latex_table
 from fgrpo_bench.documents.markdown import markdown_table
@@ -32,6 +34,7 @@ from fgrpo_bench.simulation import (
     RULES,
     SEEDS,
     Masses,
+    Rule,
     Run,
     Settings,
     grid,
@@ -40,43 +43,80 @@ from fgrpo_bench.simulation import (
 )
 from fgrpo_bench.stages.files import write_text
 
-EXAMPLES = """\
+PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+MORE = """\
 Killed at any moment, it loses the runs in flight; the same command makes what is missing. The
 report is of every run in the folder. Without --rule: Adam's whole grid, and the literal rule at the
 first gamma and seed.
+"""
 
-examples:
-  python -m fgrpo_bench.simulation                    153 runs, a minute or two on two processors
-  python -m fgrpo_bench.simulation --seed 0 --group-size 2 64 1024 --folder runs/simulation-quick
-  python -m fgrpo_bench.simulation --rule literal     the paper's words taken literally, whole grid
-  python -m fgrpo_bench.simulation --dry-run"""
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        with refusals():
+            yield
+    except RuntimeError as error:
+        if isinstance(error, typer.Exit):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        print("\nstopped; the same command makes what is missing", file=sys.stderr)
+        raise typer.Exit(130) from None
+
+
+app = Application("The paper's categorical simulation.", guard=_refusals)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0; 1 with a line on standard error; 130 where it was stopped by Ctrl-C."""
-    options = _parser().parse_args(arguments)
-    folder, settings = options.folder, Settings()
-    try:
-        runs = grid(
-            options.rule, group_sizes=options.group_size, gammas=options.gamma, seeds=options.seed
-        )
-        if options.workers < 1:
-            raise ValueError(f"--workers {options.workers}: at least one")
-        done = stored(folder, settings)
-        left = [run for run in runs if run not in done]
-        if options.dry_run:
-            print(f"{folder}\n{outlook(settings, runs, left, workers=options.workers)}")
-            return 0
-        print(f"{folder}\n{len(runs)} runs, {len(left)} to make", flush=True)
-        make(folder, settings, left, workers=options.workers, tell=_progress(len(left)))
-        masses = frame(stored(folder, settings))
-        files = write_report(folder, settings, masses)
-    except (OSError, ValueError, RuntimeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped; the same command makes what is missing", file=sys.stderr)
-        return 130
+    return run(app, arguments, "python -m fgrpo_bench.simulation")
+
+
+@app.add(
+    "simulation",
+    "the paper's categorical simulation: what the group size does to the mass of right actions",
+    "fgrpo-bench simulation                    153 runs, a minute or two on two processors",
+    "fgrpo-bench simulation --seed 0 --group-size 2 64 1024 --folder runs/simulation-quick",
+    "fgrpo-bench simulation --rule literal     the paper's words taken literally, whole grid",
+    "fgrpo-bench simulation --dry-run",
+    more=MORE,
+)
+def simulate(
+    rule: Annotated[Rule | None, typer.Option(help="one rule alone, over the whole grid")] = None,
+    group_size: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="default: 2, 4, 8, ..., 131072")
+    ] = None,
+    gamma: Annotated[list[float] | None, typer.Option(help="default: 0 1")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="default: 0 1 2 3")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help=f"of the runs and the report (default: {FOLDER} under the run root)"),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(help="processes at once; default: one a processor")
+    ] = PROCESSORS,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be made")] = False,
+) -> int:
+    folder, settings = folder or default_root() / FOLDER, Settings()
+    runs = grid(
+        rule,
+        group_sizes=group_size or GROUP_SIZES,
+        gammas=gamma or GAMMAS,
+        seeds=seed or SEEDS,
+    )
+    if workers < 1:
+        raise ValueError(f"--workers {workers}: at least one")
+    done = stored(folder, settings)
+    left = [each for each in runs if each not in done]
+    if dry_run:
+        print(f"{folder}\n{outlook(settings, runs, left, workers=workers)}")
+        return 0
+    print(f"{folder}\n{len(runs)} runs, {len(left)} to make", flush=True)
+    make(folder, settings, left, workers=workers, tell=_progress(len(left)))
+    masses = frame(stored(folder, settings))
+    files = write_report(folder, settings, masses)
     print()
     print("\n".join(words(settings, masses)))
     for table in tables(masses):
@@ -103,33 +143,6 @@ def _progress(n: int) -> Callable[[], None]:
             print(f"{line:<60}", end=end, file=sys.stderr, flush=True)
 
     return tell
-
-
-def _parser() -> argparse.ArgumentParser:
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    parser = Parser(
-        prog="python -m fgrpo_bench.simulation",
-        description="The paper's categorical simulation: what the group size does to the mass of "
-        "right actions.",
-        epilog=EXAMPLES,
-    )
-    parser.add_argument("--rule", choices=RULES, help="one rule alone, over the whole grid")
-    parser.add_argument(
-        "--group-size", type=int, nargs="+", default=GROUP_SIZES, metavar="N",
-        help="default: 2, 4, 8, ..., 131072",
-    )  # fmt: skip
-    parser.add_argument("--gamma", type=float, nargs="+", default=GAMMAS, help="default: 0 1")
-    parser.add_argument("--seed", type=int, nargs="+", default=SEEDS, help="default: 0 1 2 3")
-    parser.add_argument(
-        "--folder", type=Path, default=default_root() / FOLDER,
-        help="of the runs and the report (now: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--workers", type=int, default=processors,
-        help="processes at once; default: one a processor (here %(default)s)",
-    )  # fmt: skip
-    parser.add_argument("--dry-run", action="store_true", help="say what would be made")
-    return parser
 
 
 def outlook(settings: Settings, runs: Sequence[Run], left: Sequence[Run], *, workers: int) -> str:

@@ -14,7 +14,7 @@ from fgrpo_bench.stages.files import damaged, read_json, read_record, readable_j
 from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.records import Misfit, Record
 
-FORMAT = 1
+FORMAT = 2
 """Of the files in a sweep's folder. It rises when this code could no longer read what the code
 before it wrote, or the other way round."""
 

@@ -21,6 +21,7 @@ import traceback
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from fgrpo_bench import registry
 from fgrpo_bench.commandline import Parser
@@ -254,9 +255,9 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of torch; default: 1")
 
 
-def named_stage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> StagePaths:
-    """The stage that the arguments name; ends with the parser's error where it has no spec."""
-    paths = StagePaths(options.folder)
+def named_stage(refuse: Callable[[str], NoReturn], folder: Path) -> StagePaths:
+    """The stage in a folder. refuse: ends the command, with what it is told."""
+    paths = StagePaths(folder)
     if not paths.spec.exists():
-        parser.error(f"{paths.spec} does not exist: `python -m sweeps run` writes it")
+        refuse(f"{paths.spec} does not exist: `python -m sweeps run` writes it")
     return paths

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+import typer
 
-from fgrpo_bench.commandline import Parser
+from fgrpo_bench.application import Application, Root, refusals, run
 from fgrpo_bench.documents.terminal import aligned
-from fgrpo_bench.runs import add_run_options
+from fgrpo_bench.runs import complete_run, default_root
 from fgrpo_bench.theory import most_dangerous_group_size, tail_miss_probability
 
 if TYPE_CHECKING:
@@ -20,80 +20,108 @@ if TYPE_CHECKING:
 
 SHARES = (0.05, 0.1, 0.2)
 LARGEST = 4096
-EXAMPLES = """\
+MORE = """\
 The tail is a share of the correct answers: with --success-rate 0.3 --tail-share 0.1 it has a mass
 of 0.03. A group is dangerous where it teaches (some right, some wrong) and holds none of the tail.
-
-examples:
-  python -m fgrpo_bench.theory --success-rate 0.3 --tail-share 0.05 0.1 0.2
-  python -m fgrpo_bench.theory --from-sweep groupsize
-  python -m fgrpo_bench.theory --from-sweep groupsize --experiment countdown-prompts
-  python -m fgrpo_bench.theory --weights
-  python -m fgrpo_bench.theory --weights grpo grpo@1 maxrl pkpo:k=4 --group-size 8 32 --figure
 """
+app = Application(str(__doc__), guard=refusals)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    parser = Parser(
-        prog="python -m fgrpo_bench.theory",
-        description=__doc__,
-        epilog=EXAMPLES,
-    )
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--success-rate", type=float, help="of the policy on a prompt, in (0, 1)")
-    source.add_argument("--from-sweep", help="the base models' success rates, problem by problem")
-    source.add_argument(
-        "--weights",
-        nargs="*",
-        metavar="METHOD",
-        help="expected weight of advantages on prompts of each success rate, of all or of those "
-        "named: advantage[:parameter=value,...][@focal_gamma]",
-    )
-    parser.add_argument("--group-size", type=int, nargs="+", default=[8], help="of --weights")
-    parser.add_argument("--figure", action="store_true", help="with --weights: draw them")
-    parser.add_argument(
-        "--over",
-        metavar="METHOD",
-        help="of --figure: the method that is drawn over group sizes (now: grpo@1)",
-    )
-    parser.add_argument("--tail-share", type=float, nargs="+", default=list(SHARES))
-    add_run_options(parser)
-    parser.add_argument("--to", type=Path, help="folder of the figure (now: <root>/theory)")
-    options = parser.parse_args(arguments)
-    try:
-        if options.weights is not None:
-            return _weights(options)
-        shares = sorted(set(options.tail_share))
-        if not all(0 < share < 1 for share in shares):
-            raise ValueError(f"--tail-share {options.tail_share}: shares lie between 0 and 1")
-        if options.from_sweep is None:
-            rates, measured, name = _rates(options.success_rate), None, f"{options.success_rate:g}"
-        else:
-            measured = _measured(options)
-            rates, name = measured.success_rates, measured.name
-        print(words(rates, shares, measured))
-        folder = options.to or options.root / "theory"
-        print(_draw(rates, shares, measured, folder / f"tail-miss-{name}"))
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return run(app, arguments, "python -m fgrpo_bench.theory")
+
+
+@app.add(
+    "theory",
+    "which group size is dangerous: tail-miss probability against N, as a table and a figure",
+    "fgrpo-bench theory --success-rate 0.3 --tail-share 0.05 0.1 0.2",
+    "fgrpo-bench theory --from-sweep groupsize",
+    "fgrpo-bench theory --from-sweep groupsize/countdown-prompts",
+    "fgrpo-bench theory --weights",
+    "fgrpo-bench theory --weights grpo grpo@1 maxrl pkpo:k=4 --group-size 8 32 --figure",
+    more=MORE,
+)
+def theory(
+    context: typer.Context,
+    methods: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="METHOD",
+            help="of --weights: advantage[:parameter=value,...][@focal_gamma]; none is all",
+        ),
+    ] = None,
+    success_rate: Annotated[
+        float | None, typer.Option(help="of the policy on a prompt, in (0, 1)")
+    ] = None,
+    from_sweep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SWEEP",
+            help="the base models' success rates, problem by problem, of sweep[/experiment[/"
+            "version]]",
+            autocompletion=complete_run,
+        ),
+    ] = None,
+    with_weights: Annotated[
+        bool,
+        typer.Option(
+            "--weights", help="expected weight of advantages on prompts of each success rate"
+        ),
+    ] = False,
+    group_size: Annotated[list[int] | None, typer.Option(help="of --weights (now: 8)")] = None,
+    figure: Annotated[bool, typer.Option("--figure", help="with --weights: draw them")] = False,
+    over: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD",
+            help="of --figure: the method that is drawn over group sizes (now: grpo@1)",
+        ),
+    ] = None,
+    tail_share: Annotated[
+        list[float] | None, typer.Option(help=f"(now: {' '.join(map(str, SHARES))})")
+    ] = None,
+    root: Root = None,
+    to: Annotated[
+        Path | None, typer.Option(help="folder of the figure (now: <root>/theory)")
+    ] = None,
+) -> int:
+    root = root or default_root()
+    folder = to or root / "theory"
+    sources = (success_rate is not None, from_sweep is not None, with_weights)
+    if sum(sources) != 1:
+        context.fail("give one of --success-rate, --from-sweep and --weights")
+    if methods and not with_weights:
+        context.fail(f"{methods[0]!r}: methods are for --weights")
+    if with_weights:
+        return _weights(methods or (), group_size or [8], over, folder if figure else None)
+    shares = sorted(set(tail_share or SHARES))
+    if not all(0 < share < 1 for share in shares):
+        raise ValueError(f"--tail-share {shares}: shares lie between 0 and 1")
+    if from_sweep is None:
+        rates, measured, name = _rates(success_rate or 0.0), None, f"{success_rate:g}"
+    else:
+        measured = _measured(from_sweep, root)
+        rates, name = measured.success_rates, measured.name
+    print(words(rates, shares, measured))
+    print(_draw(rates, shares, measured, folder / f"tail-miss-{name}"))
     return 0
 
 
-def _weights(options: argparse.Namespace) -> int:
+def _weights(
+    named: Sequence[str], group_sizes: Sequence[int], over: str | None, folder: Path | None
+) -> int:
+    """Tables of the weights. folder: of the figure; None draws none."""
     from fgrpo_bench.documents.terminal import plain_table
     from fgrpo_bench.theory.weights import METHODS, OVER, Method, draw, weight_table
 
-    if min(options.group_size) < 2:
-        raise ValueError(f"--group-size {min(options.group_size)}: a group has at least 2 rollouts")
-    methods = [Method.parse(text) for text in options.weights or METHODS]
-    for group_size in options.group_size:
+    if min(group_sizes) < 2:
+        raise ValueError(f"--group-size {min(group_sizes)}: a group has at least 2 rollouts")
+    methods = [Method.parse(text) for text in named or METHODS]
+    for group_size in group_sizes:
         print("\n".join(plain_table(weight_table(methods, group_size))), end="\n\n")
-    if options.figure:
-        folder = options.to or options.root / "theory"
-        over = Method.parse(options.over or OVER)
-        print(draw(methods, options.group_size, over, folder / "weights"))
+    if folder is not None:
+        print(draw(methods, group_sizes, Method.parse(over or OVER), folder / "weights"))
     return 0
 
 
@@ -152,18 +180,11 @@ def _rates(rate: float) -> np.ndarray:
     return np.array([rate])
 
 
-def _measured(options: argparse.Namespace) -> Measured:
+def _measured(sweep: str, root: Path) -> Measured:
     from fgrpo_bench.analysis import load
     from fgrpo_bench.theory.measured import measure
 
-    return measure(
-        load(
-            options.from_sweep,
-            experiment=options.experiment,
-            version=options.version,
-            root=options.root,
-        )
-    )
+    return measure(load(sweep, root=root))
 
 
 def _draw(

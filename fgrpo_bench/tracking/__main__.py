@@ -1,121 +1,141 @@
-"""`python -m fgrpo_bench.tracking sync | rebuild`: MLflow as the stored files say."""
+"""`fgrpo-bench tracking sync | rebuild`: MLflow as the stored files say."""
 
 from __future__ import annotations
 
-import argparse
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Any
 
-from fgrpo_bench.commandline import Parser
+import typer
+
+from fgrpo_bench.application import Application, Root
+from fgrpo_bench.application import run as run_program
 from fgrpo_bench.runs import default_root, find_runs
 from fgrpo_bench.stages.paths import RunPaths
 
-EXAMPLES = """examples (each has a --help):
-  python -m fgrpo_bench.tracking sync                    every sweep under the root
-  python -m fgrpo_bench.tracking sync groupsize gamma    two sweeps, all experiments and versions
-  python -m fgrpo_bench.tracking rebuild                 an empty store, filled from the files"""
-SYNC = """examples:
-  python -m fgrpo_bench.tracking sync                    every sweep under the root
-  python -m fgrpo_bench.tracking sync groupsize gamma    two sweeps, all experiments and versions
-  python -m fgrpo_bench.tracking sync --root /scratch/runs
-  python -m fgrpo_bench.tracking sync --tracking-uri http://mlflow.example:5000
-  python -m fgrpo_bench.tracking sync --full             after somebody edited MLflow by hand
-
+SYNC = """
 A sync may be repeated, killed, or run beside a sweep that is still going, whose runs it brings as
-far as they have trained: the files are the truth and MLflow is a view of them, which `python -m
-dashboards mlflow` shows. While a server is away nothing is lost: the next sync brings it all that
-happened since."""
-REBUILD = """examples:
-  python -m fgrpo_bench.tracking rebuild
-  python -m fgrpo_bench.tracking rebuild --root /scratch/runs
-  python -m fgrpo_bench.tracking rebuild --tracking-uri postgresql://me@db.example/mlflow --yes
-
+far as they have trained: the files are the truth and MLflow is a view of them, which `fgrpo-bench
+mlflow` shows. While a server is away nothing is lost: the next sync brings it all that happened
+since.
+"""
+REBUILD = """
 The store beside the runs (mlflow.db, mlflow-artifacts) is moved aside first; stop `make mlflow-ui`
 before. On a server or another database the runs of the sweeps under the root go to MLflow's trash,
-which needs --yes, and other runs stay. Run ids are new; everything else is equal."""
+which needs --yes, and other runs stay. Run ids are new; everything else is equal.
+"""
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Exit code 0 where everything named was synced, else 1."""
-    arguments = _parser().parse_args(argv)
-    known = find_runs(arguments.root)
-    named: list[str] = arguments.sweep if arguments.command == "sync" else []
-    runs = [run for run in known if not named or run.sweep in named]
-    missing = [name for name in named if name not in {run.sweep for run in runs}]
-    for name in missing or ([] if runs else ["at all"]):
-        print(
-            f"{arguments.root} holds no sweep {name} (it holds: "
-            f"{', '.join(dict.fromkeys(run.sweep for run in known)) or 'none'}); run "
-            "`python -m sweeps run <sweep>` first, or name another --root",
-            file=sys.stderr,
-        )
+@contextmanager
+def _refusals() -> Iterator[None]:
     try:
-        done = _run(arguments, runs)
+        yield
     except KeyboardInterrupt:
         print("stopped; the same command goes on where this one was", file=sys.stderr)
-        return 130
+        raise typer.Exit(130) from None
     except (ConnectionError, PermissionError) as error:
         print(error, file=sys.stderr)
-        return 1
-    return 0 if done and done == len(runs) and not missing else 1
+        raise typer.Exit(1) from None
 
 
-def _run(arguments: argparse.Namespace, runs: list[RunPaths]) -> int:
-    """Number of sweeps that were synced."""
-    uri: str | None = arguments.tracking_uri
-    if not runs:
-        return 0
-    from fgrpo_bench.tracking.sync import rebuild, sync_all
-
-    if arguments.command == "rebuild":
-        return len(rebuild(runs, tracking_uri=uri, agreed=arguments.yes))
-    return len(sync_all(runs, tracking_uri=uri, is_full=arguments.full))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="python -m fgrpo_bench.tracking",
-        description="MLflow as a view of the stored files: one run a point, below its cell.",
-        epilog=EXAMPLES,
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    sync = _command(commands, "sync", "bring MLflow up to date with the stored files", SYNC)
-    sync.add_argument("sweep", nargs="*", help="names of sweeps; none is all under the root")
-    sync.add_argument(
-        "--full",
-        action="store_true",
-        help="write every run anew, also those whose files MLflow has as they are",
-    )
-    rebuild = _command(commands, "rebuild", "make MLflow anew from the stored files", REBUILD)
-    rebuild.add_argument(
-        "--yes", action="store_true", help="in a store that is not the one beside the runs"
-    )
-    return parser
-
-
-def _command(
-    commands: argparse._SubParsersAction[Parser],
-    name: str,
-    words: str,
-    epilog: str,
-) -> argparse.ArgumentParser:
-    command = commands.add_parser(
-        name,
-        help=words,
-        epilog=epilog,
-    )
-    command.add_argument(
-        "--root",
-        type=Path,
-        default=default_root(),
-        help="folder of all runs (default: FGRPO_RUN_ROOT, or runs)",
-    )
-    command.add_argument(
-        "--tracking-uri",
+app = Application(
+    "MLflow as a view of the stored files: one run a point, below its cell.",
+    "fgrpo-bench tracking sync                    every sweep under the root",
+    "fgrpo-bench tracking sync groupsize gamma    two sweeps, all experiments and versions",
+    "fgrpo-bench tracking rebuild                 an empty store, filled from the files",
+    guard=_refusals,
+)
+Uri = Annotated[
+    str | None,
+    typer.Option(
         metavar="URI",
         help="MLflow server or database (default: MLFLOW_TRACKING_URI, or the store in the root)",
-    )
-    return command
+    ),
+]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0 where everything named was synced, else 1."""
+    return run_program(app, argv, "python -m fgrpo_bench.tracking")
+
+
+@app.add(
+    "sync",
+    "bring MLflow up to date with the stored files",
+    "fgrpo-bench tracking sync                    every sweep under the root",
+    "fgrpo-bench tracking sync groupsize gamma    two sweeps, all experiments and versions",
+    "fgrpo-bench tracking sync --root /scratch/runs",
+    "fgrpo-bench tracking sync --tracking-uri http://mlflow.example:5000",
+    "fgrpo-bench tracking sync --full             after somebody edited MLflow by hand",
+    more=SYNC,
+)
+def sync(
+    sweep: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SWEEP", help="names of sweeps; none is all under the root"),
+    ] = None,
+    root: Root = None,
+    tracking_uri: Uri = None,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full", help="write every run anew, also those whose files MLflow has as they are"
+        ),
+    ] = False,
+) -> int:
+    def synced(runs: list[RunPaths]) -> Sequence[Any]:
+        from fgrpo_bench.tracking.sync import sync_all
+
+        return sync_all(runs, tracking_uri=tracking_uri, is_full=full)
+
+    return _over(root, sweep or [], synced)
+
+
+@app.add(
+    "rebuild",
+    "make MLflow anew from the stored files",
+    "fgrpo-bench tracking rebuild",
+    "fgrpo-bench tracking rebuild --root /scratch/runs",
+    "fgrpo-bench tracking rebuild --tracking-uri postgresql://me@db.example/mlflow --yes",
+    more=REBUILD,
+)
+def rebuild(
+    root: Root = None,
+    tracking_uri: Uri = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="in a store that is not the one beside the runs")
+    ] = False,
+) -> int:
+    def rebuilt(runs: list[RunPaths]) -> Sequence[Any]:
+        from fgrpo_bench.tracking import sync
+
+        return sync.rebuild(runs, tracking_uri=tracking_uri, agreed=yes)
+
+    return _over(root, [], rebuilt)
+
+
+def _over(
+    root: Path | None, names: Sequence[str], work: Callable[[list[RunPaths]], Sequence[Any]]
+) -> int:
+    """Exit code of the work over the runs of these sweeps; no names are all of them.
+
+    work: returns the sweeps that it was done for.
+    """
+    root = root or default_root()
+    known = find_runs(root)
+    runs = [run for run in known if not names or run.sweep in names]
+    missing = [name for name in names if name not in {run.sweep for run in runs}]
+    for name in missing or ([] if runs else ["at all"]):
+        print(
+            f"{root} holds no sweep {name} (it holds: "
+            f"{', '.join(dict.fromkeys(run.sweep for run in known)) or 'none'}); run "
+            "`fgrpo-bench sweep run <sweep>` first, or name another --root",
+            file=sys.stderr,
+        )
+    done = len(work(runs)) if runs else 0
+    return 0 if done and done == len(runs) and not missing else 1
 
 
 if __name__ == "__main__":

@@ -84,9 +84,9 @@ def test_a_folder_that_holds_something_is_refused(finished, exported, capsys):
 def test_an_unknown_sweep_is_refused_with_those_there_are(finished, tmp_path, capsys):
     root = ["--root", str(finished.paths.root), "--to", str(tmp_path / "out")]
     assert main(["export", "gamma", *root]) == 1
-    assert "there is: groupsize experiment=countdown version=v1" in capsys.readouterr().err
-    assert main(["export", "groupsize", "seed=1", *root]) == 1
-    assert "must be experiment=<name> or version=<name>" in capsys.readouterr().err
+    assert "there is: groupsize/countdown/v1" in capsys.readouterr().err
+    assert main(["export", "groupsize/countdown/v1/page", *root]) == 1
+    assert "names no run: write sweep[/experiment[/version]]" in capsys.readouterr().err
 
 
 def _in_spec(spec, dataset):

@@ -244,9 +244,10 @@ def run(cases: Sequence[Case], root: Path, *, jobs: int) -> dict[int, str]:
     ):
         task = bar.add_task("mutants", total=len(cases))
 
+        # Digests are of the copies: whoever edits tests meanwhile gets no verdicts of other ones.
         def without(folder: Path, test: str) -> float:
             """Seconds of a file of tests, all of which pass; 0 where it has only slow ones."""
-            key = _digest(root, [test], sources)
+            key = _digest(folder, [test], sources)
             if key not in known:
                 begun = time.monotonic()
                 code, out = made.run(folder, [test], None)
@@ -255,32 +256,32 @@ def run(cases: Sequence[Case], root: Path, *, jobs: int) -> dict[int, str]:
                 keep(key, 0.0 if code == NO_TESTS else time.monotonic() - begun)
             return float(known[key])
 
-        def judge(case: Case, tests: tuple[str, ...]) -> str:
+        def judge(case: Case, tests: tuple[str, ...], folder: Path) -> str:
             mutated = case.module.mutated(case.mutant)
-            key = _digest(root, tests, str(case.module.path), mutated)
+            key = _digest(folder, tests, str(case.module.path), mutated)
             if key in known:
                 return str(known[key])
-            with made.one() as folder:
-                seconds = {test: without(folder, test) for test in tests}
-                tests = tuple(test for test in tests if seconds[test])
-                if not tests:
-                    return "survived"
-                file = folder / case.module.path
-                times = (file.stat().st_atime, file.stat().st_mtime)  # by which bytecode is known
-                file.write_text(mutated, encoding="utf-8")
-                try:
-                    limit = max(LEAST_SECONDS, PATIENCE * sum(seconds.values()))
-                    code, _ = made.run(folder, tests, limit)
-                finally:
-                    file.write_text(case.module.text, encoding="utf-8")
-                    os.utime(file, times)
+            seconds = {test: without(folder, test) for test in tests}
+            tests = tuple(test for test in tests if seconds[test])
+            if not tests:
+                return "survived"
+            file = folder / case.module.path
+            times = (file.stat().st_atime, file.stat().st_mtime)  # by which bytecode is known
+            file.write_text(mutated, encoding="utf-8")
+            try:
+                limit = max(LEAST_SECONDS, PATIENCE * sum(seconds.values()))
+                code, _ = made.run(folder, tests, limit)
+            finally:
+                file.write_text(case.module.text, encoding="utf-8")
+                os.utime(file, times)
             keep(key, "killed" if code else "survived")
             return str(known[key])
 
         def verdict(case: Case) -> tuple[int, str]:
-            said = judge(case, case.near)
-            if said == "survived" and case.others:
-                said = judge(case, case.others)
+            with made.one() as folder:
+                said = judge(case, case.near, folder)
+                if said == "survived" and case.others:
+                    said = judge(case, case.others, folder)
             bar.advance(task)
             return case.mutant.id, said
 

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import pytest
+from typer.core import TyperCommand
 
 from fgrpo_bench.__main__ import COMMANDS
 from sweeps import REPOSITORY
@@ -22,6 +23,15 @@ from sweeps import REPOSITORY
 Main = Callable[..., int]
 PREREQUISITES = ("setup", "setup-dev", "setup-openrlhf-cpu", ".venv/.dev", ".venv/.bench")
 PYTHON = (".venv/bin/python", "-m")
+
+
+def by_module(words: Sequence[str]) -> Sequence[str]:
+    """The words of a command of fgrpo-bench as those of `python -m <module>`."""
+    if words[0] != "fgrpo-bench":
+        return words
+    module, _, command = COMMANDS[words[1]][0].partition(":")
+    module = module.removesuffix(".cli").removesuffix(".__main__")
+    return ["python", "-m", module, *filter(None, [command]), *words[2:]]
 
 
 class Parsed(Exception):
@@ -39,12 +49,6 @@ def main_of(module: str) -> Main:
 def runs(module: str, words: Sequence[str]) -> None:
     """The command itself."""
     assert main_of(module)(list(words)) == 0
-
-
-def runs_named(_: str, words: Sequence[str]) -> None:
-    """The command that `python -m fgrpo_bench` becomes by its first word."""
-    name, *rest = words
-    runs(COMMANDS[name][0], rest)
 
 
 def runs_dry(module: str, words: Sequence[str]) -> None:
@@ -67,7 +71,11 @@ def parses(module: str, words: Sequence[str]) -> None:
             raise Parsed(wrong)
         return namespace, others
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Parsed) as read:
+    def called(*_: Any) -> NoReturn:
+        raise Parsed([])
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises((Parsed, SystemExit)) as read:
+        patch.setattr(TyperCommand, "invoke", called)
         patch.setattr(argparse.ArgumentParser, "parse_known_args", reads)
         patch.setattr(sys, "argv", [module, *words])
         main_of(module)()
@@ -102,9 +110,10 @@ WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
     ("evaluators", "grade"): parses,
     ("evaluators", "import"): parses,
     ("evaluators", "export-lm-eval"): parses,
-    ("fgrpo_bench", "power"): runs_named,
-    ("fgrpo_bench", "completion"): elsewhere("tests/sweeps/test_completion.py", "bash"),
+    ("fgrpo_bench.analysis.power",): runs,
     ("fgrpo_bench.analysis",): runs,
+    ("fgrpo_bench.report.exports.bundle",): parses,
+    ("fgrpo_bench.report.exports.command",): parses,
     ("fgrpo_bench.report", "groupsize", "--format", "csv"): runs,
     ("fgrpo_bench.report",): parses,
     ("fgrpo_bench.report.published",): runs,
@@ -120,6 +129,7 @@ WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
 
 OTHERS: dict[tuple[str, ...], tuple[str, str]] = {
     ("source", ".venv/bin/activate"): ("Makefile", "-m venv $(@D)"),
+    ("fgrpo-bench", "--show-completion"): ("tests/sweeps/test_completion.py", "--show-completion"),
     ("sha256sum", "--check"): ("fgrpo_bench/report/exports/bundle.py", "sha256sum --check"),
     ("make", "setup-openrlhf"): ("Makefile", "setup-openrlhf:"),
     ("make", "rehearse"): ("Makefile", "rehearse:"),

@@ -12,7 +12,7 @@ import pytest
 
 from sweeps import REPOSITORY
 from tests.pages.blocks import PAGES, blocks, commands, name
-from tests.pages.dry import OTHERS, recipe, way
+from tests.pages.dry import OTHERS, by_module, recipe, way
 from tests.support.slurm_programs import Programs
 from tests.support.synthetic import write_sweep
 
@@ -52,7 +52,9 @@ def test_a_command_of_the_pages_is_one_that_there_is(
         write_sweep(tmp_path / "runs")
         exec(words[2], {})  # noqa: S102  (our own documentation)
         return
-    for python, option, module, *rest in recipe(words[1:]) if words[0] == "make" else [words]:
+    for python, option, module, *rest in (
+        recipe(words[1:]) if words[0] == "make" else [by_module(words)]
+    ):
         assert (python, option) == ("python", "-m")
         if rest[:1] == ["status"] or rest[1:] == ["--format", "csv"]:
             write_sweep(tmp_path / "runs")

@@ -32,6 +32,8 @@ def test_of_several_runs_the_sweeps_default_is_meant(tmp_path):
     assert choose_run(tmp_path, "groupsize") == default
     assert choose_run(tmp_path, "groupsize", experiment="countdown-prompts") == other
     assert choose_run(tmp_path, "groupsize", version="v2") == later
+    assert choose_run(tmp_path, "groupsize/countdown-prompts") == other
+    assert choose_run(tmp_path, "groupsize/countdown/v2") == later
 
 
 def test_a_sweep_with_its_own_default_experiment_is_found_by_it(tmp_path):
@@ -42,13 +44,15 @@ def test_a_sweep_with_its_own_default_experiment_is_found_by_it(tmp_path):
 
 def test_several_runs_without_the_default_are_listed(tmp_path):
     plan(tmp_path, "countdown", "v2"), plan(tmp_path, "countdown", "v3")
-    with pytest.raises(ValueError, match=r"(?s)name one of.*--version v2.*--version v3"):
+    with pytest.raises(
+        ValueError, match=r"(?s)name one of.*groupsize/countdown/v2.*groupsize/countdown/v3"
+    ):
         choose_run(tmp_path, "groupsize")
 
 
 def test_runs_of_a_sweep_that_conf_does_not_know_are_listed(tmp_path):
     plan(tmp_path, "a", "v1", sweep="removed"), plan(tmp_path, "b", "v1", sweep="removed")
-    with pytest.raises(ValueError, match="removed --experiment b --version v1"):
+    with pytest.raises(ValueError, match="removed/b/v1"):
         choose_run(tmp_path, "removed")
 
 
@@ -56,7 +60,9 @@ def test_no_run_names_the_remedy_and_lists_what_there_is(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no run at all"):
         choose_run(tmp_path, "groupsize")
     plan(tmp_path, "countdown", "v1")
-    with pytest.raises(FileNotFoundError, match=r"(?s)python -m sweeps run gamma.*groupsize --exp"):
+    with pytest.raises(
+        FileNotFoundError, match=r"(?s)fgrpo-bench sweep run gamma.*groupsize/countdown/v1"
+    ):
         choose_run(tmp_path, "gamma")
 
 
@@ -103,10 +109,3 @@ def test_a_damaged_table_is_named_with_the_remedy(tmp_path, capsys):
     assert main(["smoke", "--root", str(tmp_path)]) == 1
     error = capsys.readouterr().err
     assert str(path) in error and "delete it and run the sweep again" in error
-
-
-def test_help_shows_examples(capsys):
-    with pytest.raises(SystemExit) as left:
-        main(["--help"])
-    assert left.value.code == 0
-    assert "python -m fgrpo_bench.report groupsize --format csv" in capsys.readouterr().out

@@ -95,7 +95,7 @@ def test_a_report_says_its_rule_and_is_verified_under_it(sweep, capsys):
     verified = verify(folder / "results.csv", root=sweep.paths.root, regrade=False)
     assert [line for line in verified.differences if "no grades" not in line] == []
     paths = sweep.paths
-    run = [paths.sweep, "--experiment", paths.experiment, "--root", str(paths.root)]
+    run = [f"{paths.sweep}/{paths.experiment}", "--root", str(paths.root)]
     assert main([*run, "--select", "nearest"]) == 1
     assert "--select nearest is no rule" in capsys.readouterr().err
 

@@ -78,7 +78,7 @@ def test_the_commands_that_a_run_names_work_as_they_are_printed(
     submitted(root)
     status, follow = re.findall("`python -m sweeps ([^`]+)`", capsys.readouterr().out)
     assert follow == status.replace("status", "follow", 1)
-    assert ("version=v1" in status) == bool(others)
+    assert ("smoke/countdown-tiny/v1" in status) == bool(others)
     assert main(shlex.split(status)) == 0
     assert str(root / "smoke/countdown-tiny/v1") in capsys.readouterr().out
     monkeypatch.setenv("FGRPO_RUN_ROOT", str(root))

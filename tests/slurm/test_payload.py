@@ -97,9 +97,9 @@ def test_a_stage_is_run_with_its_log_and_noted(stage: StagePaths, slurm: dict[st
     out, errors = job.communicate(timeout=PATIENCE_S)
     assert (job.returncode, out) == (0, "done\n"), errors
     assert "done in" in stage.log(1).read_text()
-    assert {"job_id": "12_3", "attempt": 1, "outcome": "done", "step": 3}.items() <= note(
-        stage
-    ).items()
+    noted = note(stage)
+    assert (noted.job_id, noted.attempt) == ("12_3", 1)
+    assert (noted.outcome, noted.step) == ("done", 3)
 
 
 def test_where_the_marker_stands_nothing_is_started(

@@ -132,7 +132,7 @@ def test_damage_has_exit_code_1_and_comes_with_what_rests_on_it_and_what_it_took
     assert "report/plane-countdown.svg: was changed" in said
     assert f"on {TRAIN} rest {TRAIN}/eval/" in said and "/step-00004, report, MLflow" in said
     assert f"to be made again: 1 stage (train {TRAIN}) and the report" in said
-    assert f"check smoke experiment=countdown-tiny version=v1 run_root={whole.root} --" in said
+    assert f"check smoke/countdown-tiny/v1 run_root={whole.root} --" in said
 
 
 def test_a_forger_is_named_by_the_report_if_not_by_the_marker(whole: RunPaths) -> None:

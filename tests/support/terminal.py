@@ -5,11 +5,24 @@ from __future__ import annotations
 import os
 import pty
 import select
+import sys
 import time
 from pathlib import Path
 
 PROMPT = "READY> "
 KEPT = ("PATH", "FGRPO_RUN_ROOT")
+
+
+def with_command(folder: Path) -> str:
+    """A PATH that has this checkout's fgrpo-bench, which is written into the folder."""
+    program = folder / "bin" / "fgrpo-bench"
+    program.parent.mkdir()
+    checkout = Path(__file__).parents[2]
+    program.write_text(
+        f'#!/bin/sh\nPYTHONPATH={checkout} exec {sys.executable} -m fgrpo_bench "$@"\n'
+    )
+    program.chmod(0o755)
+    return f"{program.parent}:{os.environ['PATH']}"
 
 
 class Terminal:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.specs import config
-from sweeps.arguments import find_run, plain_value
+from sweeps.cli import find_run, plain_value
 from sweeps.freeze import freeze, run_paths
 from sweeps.plan import make_plan
 

@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
         help=f"between saves of the whole state; default: {SAVE_SECONDS:g}",
     )
     options = parser.parse_args(argv)
-    paths = named_stage(parser, options)
+    paths = named_stage(parser.error, options.folder)
     return run_stage(
         paths,
         lambda spec, run: _work(spec, run, options.device, options.threads),

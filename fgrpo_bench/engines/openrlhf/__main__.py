@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     add_machine_arguments(parser)
     parser.add_argument("--placement", required=True, help="profile.placement as JSON")
     options = parser.parse_args(argv)
-    paths = named_stage(parser, options)
+    paths = named_stage(parser.error, options.folder)
     if options.device == "cpu":
         os.environ["FGRPO_OPENRLHF_DEVICE"] = "cpu"
     step = step_of(os.environ, node_names)

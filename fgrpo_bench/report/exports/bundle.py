@@ -11,35 +11,28 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import sys
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated
+
+import typer
 
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.frames import folder_of
 from fgrpo_bench.analysis.other_scores import likelihood_stages as likelihood_stages
-from fgrpo_bench.commandline import Parser
+from fgrpo_bench.application import WHICH_RUN, Application, Root, Run, Select, refusals, run
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.provenance import evaluated, graded
 from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import add_run_options, choose_run
+from fgrpo_bench.runs import choose_run, default_root
 from fgrpo_bench.specs.dataset import withheld
 from fgrpo_bench.stages.digests import MANIFEST_FILE, Listed, as_lines, made_manifest
 from fgrpo_bench.stages.files import write_whole
 from fgrpo_bench.stages.paths import RunPaths
 
-EXAMPLES = """\
-examples:
-  python -m fgrpo_bench.report bundle groupsize
-  python -m fgrpo_bench.report bundle groupsize --draws --out groupsize.tar.gz
-
-others, who have unpacked it:
-  python -m sweeps check groupsize-countdown-v1
-"""
 README = """\
 Results of the sweep {sweep} ({experiment}, {version}), made by fgrpo-bench {program}.
 
@@ -55,37 +48,40 @@ The weights are not in it.{left_out}
 """
 
 
-def main(arguments: Sequence[str]) -> int:
+app = Application("A sweep's results in one archive.", guard=refusals)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    parser = Parser(
-        prog="python -m fgrpo_bench.report bundle",
-        description="Pack a sweep's results into one archive with the digest of every file.",
-        epilog=EXAMPLES,
-    )
-    parser.add_argument("sweep", help="name of the sweep, e.g. groupsize")
-    parser.add_argument("--draws", action="store_true", help="every draw with its text too")
-    parser.add_argument("--out", type=Path, help="the archive (default: below exports/ of the run)")
-    parser.add_argument(
-        "--select", default=LAST, metavar="RULE", help="which checkpoint, as of the report"
-    )
-    add_run_options(parser)
-    options = parser.parse_args(arguments)
-    try:
-        paths = choose_run(
-            options.root, options.sweep, experiment=options.experiment, version=options.version
-        )
-        results = load_results(paths)
-        write_report(results, options.select)
-        analysis = analysed(results, options.select)
-        name = f"{paths.sweep}-{paths.experiment}-{paths.version}"
-        out = options.out or paths.folder / "exports" / f"{name}.tar.gz"
-        left_out = pack(analysis, out, name=name, draws=options.draws)
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    for line in left_out:
+    return run(app, arguments, "python -m fgrpo_bench.report bundle")
+
+
+@app.add(
+    "bundle",
+    "pack a sweep's results into one archive with the digest of every file",
+    "fgrpo-bench bundle groupsize",
+    "fgrpo-bench bundle groupsize/countdown/v1 --draws --out groupsize.tar.gz",
+    more=f"{WHICH_RUN}\nOthers, who have unpacked it:\n"
+    "  fgrpo-bench check groupsize-countdown-v1/\n",
+)
+def bundle(
+    sweep: Run,
+    draws: Annotated[bool, typer.Option("--draws", help="every draw with its text too")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="the archive (default: below exports/ of the run)")
+    ] = None,
+    select: Select = LAST,
+    root: Root = None,
+) -> int:
+    paths = choose_run(root or default_root(), sweep)
+    results = load_results(paths)
+    write_report(results, select)
+    analysis = analysed(results, select)
+    name = f"{paths.sweep}-{paths.experiment}-{paths.version}"
+    archive = out or paths.folder / "exports" / f"{name}.tar.gz"
+    for line in pack(analysis, archive, name=name, draws=draws):
         print(f"left out: {line}")
-    print(f"{out}  {out.stat().st_size / 1e6:.1f} MB")
+    print(f"{archive}  {archive.stat().st_size / 1e6:.1f} MB")
     return 0
 
 

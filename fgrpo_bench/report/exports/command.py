@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.commandline import Parser
+from fgrpo_bench.application import (
+    WHICH_RUN,
+    Application,
+    Root,
+    Run,
+    Select,
+    check_choice,
+    refusals,
+    run,
+)
 from fgrpo_bench.report.exports import (
     every_eval_ever,
     hf_eval_results,
@@ -18,7 +29,7 @@ from fgrpo_bench.report.exports import (
 )
 from fgrpo_bench.report.exports.evaluated import Evaluated, Writer
 from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import add_run_options, choose_run
+from fgrpo_bench.runs import choose_run, default_root
 
 FORMATS: dict[str, Writer] = {
     "every-eval-ever": every_eval_ever.write,
@@ -27,65 +38,63 @@ FORMATS: dict[str, Writer] = {
     "lm-eval": lm_eval.write,
     "inspect": inspect_log.write,
 }
-EXAMPLES = """\
+FORMATS_IN_WORDS = """\
 every-eval-ever   JSON with pass@k for every k, intervals and the design; draws as JSON Lines
 passk-inference   {"id", "c", "n"} a problem; a fixed number of draws only
 hf-eval-results   .eval_results/<benchmark>.yaml for a model's repository on the Hub; pass@1
 lm-eval           results_*.json; draws as samples_*.jsonl
 inspect           a log for `inspect view`; draws as epochs
-
-examples:
-  python -m fgrpo_bench.report export groupsize --to every-eval-ever
-  python -m fgrpo_bench.report export groupsize --to passk-inference --cell grpo-n8-g0 --cell base
-  python -m fgrpo_bench.report export groupsize --to inspect --cell grpo-n8-g1 --draws
 """
+app = Application("A sweep's evaluations in the format of another program.", guard=refusals)
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    parser = Parser(
-        prog="python -m fgrpo_bench.report export",
-        description="Write the evaluations of a sweep in the format of another program: a file or "
-        "more for every checkpoint that stands for a run, and every benchmark.",
-        epilog=EXAMPLES,
+    return run(app, arguments, "python -m fgrpo_bench.report export")
+
+
+@app.add(
+    "export",
+    "write the evaluations of a sweep in the format of another program: a file or more for every "
+    "checkpoint that stands for a run, and every benchmark",
+    "fgrpo-bench export groupsize --to every-eval-ever",
+    "fgrpo-bench export groupsize --to passk-inference --cell grpo-n8-g0 --cell base",
+    "fgrpo-bench export groupsize/countdown/v1 --to inspect --cell grpo-n8-g1 --draws",
+    more=f"{WHICH_RUN}\n{FORMATS_IN_WORDS}",
+)
+def export(
+    sweep: Run,
+    to: Annotated[
+        str,
+        typer.Option(
+            help=f"the format: {', '.join(FORMATS)}", autocompletion=lambda: list(FORMATS)
+        ),
+    ],
+    cell: Annotated[
+        list[str] | None, typer.Option(help="only of this cell, e.g. grpo-n8-g0.5")
+    ] = None,
+    benchmark: Annotated[list[str] | None, typer.Option(help="only on this benchmark")] = None,
+    draws: Annotated[bool, typer.Option("--draws", help="every draw with its text too")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="folder (default: exports/<format> of the run)")
+    ] = None,
+    organisation: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="whose the models are, before the slash of their names"),
+    ] = "local",
+    select: Select = LAST,
+    root: Root = None,
+) -> int:
+    check_choice("--to", to, FORMATS)
+    paths = choose_run(root or default_root(), sweep)
+    analysis = analysed(load_results(paths), select)
+    chosen = list(
+        evaluations(analysis, cells=cell, benchmarks=benchmark, organisation=organisation)
     )
-    parser.add_argument("sweep", help="name of the sweep, e.g. groupsize")
-    parser.add_argument("--to", required=True, choices=list(FORMATS), help="the format")
-    parser.add_argument("--cell", action="append", help="only of this cell, e.g. grpo-n8-g0.5")
-    parser.add_argument("--benchmark", action="append", help="only on this benchmark")
-    parser.add_argument("--draws", action="store_true", help="every draw with its text too")
-    parser.add_argument("--out", type=Path, help="folder (default: exports/<format> of the run)")
-    parser.add_argument(
-        "--organisation",
-        default="local",
-        metavar="NAME",
-        help="whose the models are, before the slash of their names (%(default)s)",
-    )
-    parser.add_argument(
-        "--select", default=LAST, metavar="RULE", help="which checkpoint, as of the report"
-    )
-    add_run_options(parser)
-    options = parser.parse_args(arguments)
-    try:
-        paths = choose_run(
-            options.root, options.sweep, experiment=options.experiment, version=options.version
-        )
-        analysis = analysed(load_results(paths), options.select)
-        chosen = list(
-            evaluations(
-                analysis,
-                cells=options.cell,
-                benchmarks=options.benchmark,
-                organisation=options.organisation,
-            )
-        )
-        folder = options.out or paths.folder / "exports" / options.to
-        for number, evaluated in enumerate(chosen, 1):
-            for path in FORMATS[options.to](evaluated, folder, draws=options.draws):
-                print(f"{number}/{len(chosen)}  {path}", flush=True)
-    except (OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    folder = out or paths.folder / "exports" / to
+    for number, evaluated in enumerate(chosen, 1):
+        for path in FORMATS[to](evaluated, folder, draws=draws):
+            print(f"{number}/{len(chosen)}  {path}", flush=True)
     return 0
 
 

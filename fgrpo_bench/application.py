@@ -1,0 +1,243 @@
+"""What every command of fgrpo-bench is made of, on typer: help as it is written, refusals that name
+what was meant, exit codes.
+
+In: functions whose annotated parameters are a command's words. Out: an `app` that `python -m
+<module>` runs and that `fgrpo_bench.__main__` finds by its place.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
+from typer.main import get_command
+
+from fgrpo_bench.commandline import NO_MULTIRUN
+from fgrpo_bench.registry import meant
+from fgrpo_bench.runs import ROOT_HELP, RUN_HELP, complete_run
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+WIDTH = 100
+Run = Annotated[str, typer.Argument(metavar="SWEEP", help=RUN_HELP, autocompletion=complete_run)]
+WHICH_RUN = """\
+Which run: where a sweep was run with several experiments or versions, what you do not name is what
+`fgrpo-bench sweep run <sweep>` would take; where that was never run, you get the list of runs.
+"""
+Root = Annotated[Path | None, typer.Option(help=ROOT_HELP)]
+Select = Annotated[
+    str,
+    typer.Option(
+        metavar="RULE",
+        help="which checkpoint stands for a run: last, step=<step>, paper (the best of the base "
+        "algorithm, then the best focal one of no more compute) or held-out (the same, chosen on "
+        "one half of the problems, reported on the other)",
+    ),
+]
+"""Words that several commands take; a root that is None is the usual folder of all runs."""
+
+
+class Application(typer.Typer):
+    """Commands with one way of saying what went wrong.
+
+    guard: what a command's work is done in; it turns errors into a message and typer.Exit.
+    examples: whole lines, of the application's help.
+    """
+
+    def __init__(
+        self,
+        about: str,
+        *examples: str,
+        guard: Callable[[], AbstractContextManager[None]] = nullcontext,
+        default: str | None = None,
+    ) -> None:
+        super().__init__(
+            cls=_group(default),
+            help=about,
+            epilog=_epilog(examples),
+            add_completion=False,  # it is the whole program's: fgrpo_bench.__main__
+            rich_markup_mode=None,  # rich takes longer to import than `status` takes
+            context_settings={"max_content_width": WIDTH},
+        )
+        self.guard = guard
+
+    def add(
+        self, name: str, summary: str, *examples: str, more: str = "", single: bool = False
+    ) -> Callable[[Function], Function]:
+        """Make a command of a function, which returns its exit code.
+
+        summary: its line in the list. more: further help, as it is to be shown. examples: whole
+        lines.
+        """
+
+        def register(function: Function) -> Function:
+            @wraps(function)
+            def guarded(*values: Any, **named: Any) -> int:
+                with self.guard():
+                    return int(function(*values, **named))
+
+            self.command(
+                name,
+                cls=_Command,
+                help=f"{summary[0].upper()}{summary[1:]}.",
+                short_help=summary,
+                epilog="\n".join(filter(None, [more, _epilog(examples)])),
+                context_settings={"max_content_width": WIDTH},
+            )(guarded)
+            return function
+
+        return register
+
+
+def run(app: typer.Typer, argv: Sequence[str] | None, program: str) -> int:
+    """Run the command that the words name to its exit code.
+
+    argv: None is those of the process. Leaves by SystemExit, as argparse does, with 2 where the
+    words make no command.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        command = get_command(app)
+        return int(command.main(words, prog_name=program, standalone_mode=False) or 0)
+    except TyperException as error:
+        cast(Any, error).show()
+        sys.exit(2)
+
+
+def commands(app: typer.Typer) -> dict[str, Any]:
+    """The commands of an application, by name."""
+    return dict(cast(TyperGroup, get_command(app)).commands)
+
+
+def program(places: Mapping[str, str]) -> typer.Typer:
+    """The whole program: commands by their places, of which one is imported when it is called.
+
+    places: a module with an `app`, for one of several commands followed by `:` and its name.
+    """
+
+    class Program(_group(None)):  # type: ignore[misc]
+        def list_commands(self, ctx: typer.Context) -> list[str]:
+            return list(places)
+
+        def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:
+            if cmd_name not in places:
+                return None
+            module, _, name = places[cmd_name].partition(":")
+            if find_spec(module.partition(".")[0]) is None:
+                ctx.fail(
+                    f"{cmd_name} is not part of the installed package: run it in a checkout of "
+                    "the repository"
+                )
+            app = import_module(module).app
+            return commands(app)[name] if name else get_command(app)
+
+    app = typer.Typer(cls=Program, rich_markup_mode=None)
+    app.callback()(lambda: None)
+    return app
+
+
+def check_choice(option: str, value: str, valid: Iterable[str]) -> None:
+    """A usage error that lists the valid ones where an option has another value."""
+    names = list(valid)
+    if value not in names:
+        raise typer.BadParameter(
+            f"{value!r}{meant(value, names)}: there are {', '.join(names)}", param_hint=option
+        )
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Refusals of what reads stored files: a line on standard error and exit code 1."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+
+
+class _Words:
+    """Takes words as they stand. typer converts even these by pydantic, whose import takes longer
+    than `status` does."""
+
+    def coerce(self, value: Any, **_: Any) -> Any:
+        return value
+
+
+class _Raw:
+    """Help as it is written, without filling of lines."""
+
+    help: str | None
+    epilog: str | None
+
+    def format_help_text(self, _: Any, formatter: Any) -> None:
+        formatter.write(f"\n{self.help}\n" if self.help else "")
+
+    def format_epilog(self, _: Any, formatter: Any) -> None:
+        formatter.write(f"\n{self.epilog}\n" if self.epilog else "")
+
+
+class _Command(_Raw, TyperCommand):
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        for parameter in self.params:
+            if cast(Any, parameter).type_descriptor.annotation in (str, list[str]):
+                cast(Any, parameter)._runtime_param = _Words()
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        several = {name for each in self.params if each.multiple for name in each.opts}
+        try:
+            return super().parse_args(ctx, list(_repeated(args, several)))
+        except TyperException as error:
+            if (option := getattr(error, "option_name", None)) is None or "takes" in str(error):
+                raise
+            near = meant(option, [name for each in self.params for name in each.opts])
+            if re.fullmatch(r"-m|--multirun", option):
+                near = f": {NO_MULTIRUN}"
+            cast(typer.Context, ctx).fail(f"unknown argument {option!r}{near}")
+
+
+def _repeated(words: Sequence[str], several: set[str]) -> Iterator[str]:
+    """`--k 1 8` as typer takes it, `--k 1 --k 8`. several: options that take several values."""
+    option, is_first = None, False
+    for word in words:
+        if word.startswith("-"):
+            option, is_first = word if word in several else None, True
+        elif option is not None and not is_first:
+            yield option
+            yield word
+            continue
+        else:
+            is_first = False
+        yield word
+
+
+def _group(default_command: str | None) -> type[TyperGroup]:
+    class Group(_Raw, TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            words = set(args[:1])
+            named = words & {"--help", *self.list_commands(ctx)}
+            if default_command and not named and all(word.startswith("-") for word in words):
+                args = [default_command, *args]
+            return super().parse_args(ctx, args)
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            names = self.list_commands(ctx)
+            if args[0] not in names and not ctx.resilient_parsing:
+                near = meant(args[0], names)
+                ctx.fail(f"unknown command {args[0]!r}{near}: there are {', '.join(names)}")
+            return super().resolve_command(ctx, args)
+
+    return Group
+
+
+def _epilog(examples: Sequence[str]) -> str:
+    return "\n".join(["examples:", *(f"  {example}" for example in examples)]) if examples else ""
