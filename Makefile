@@ -22,7 +22,7 @@ INSTALL = $(PY) requirements/install.py $(VENV)/install.log install
 .PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test \
   test-long test-slurm test-postgres test-browser test-latex test-zsh test-integrations test-openrlhf \
   test-openrlhf-slurm test-slow \
-  conformance fuzz check lock-openrlhf check-lock check-gpu bench clean
+  conformance fuzz mutants check lock-openrlhf check-lock check-gpu bench clean
 
 # Lines of ten targets that users need; what `##` describes elsewhere is for developers.
 help: # List the targets
@@ -196,10 +196,11 @@ test-openrlhf-slurm: setup-dev setup-openrlhf-cpu ## Run the OpenRLHF engine on 
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest tests/slurm -m "openrlhf and not slow" $(ARGS)
 
-test-slow: setup-dev setup-openrlhf-cpu ## Run the slow tests, the SLURM fault matrix among them
+test-slow: setup-dev setup-openrlhf-cpu ## Run what CI leaves out: slow tests, all faults on SLURM, PostgreSQL, LaTeX, zsh
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest -m "slow or (slurm and openrlhf)" $(ARGS)
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m slow $(ARGS)
+	@$(MAKE) test-postgres test-latex test-zsh
 
 conformance: setup-dev ## Grade real benchmarks and outputs against what is published of them (DATA=<folder>)
 	@$(PY) -m tests.conformance $(DATA)
@@ -211,6 +212,9 @@ fuzz: setup-dev $(VENV)/.fuzz ## Fuzz what reads model output, a minute a target
 $(VENV)/.fuzz: requirements/fuzz.txt $(VENV)/.dev
 	@$(PY) -m pip install -q --disable-pip-version-check -r requirements/fuzz.txt
 	@touch $@
+
+mutants: setup-dev ## Do the tests still notice 100 stored mistakes in the code? (ARGS=--dry-run says where they stand)
+	@$(PY) -m tests.mutants $(ARGS)
 
 check: setup-dev ## Format, lint, types and import contracts
 	@$(PY) -m ruff format --check .

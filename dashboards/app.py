@@ -22,13 +22,13 @@ from dashboards import rendering
 from dashboards.mlflow_ui import check_port, in_url
 from dashboards.page import VIEWS, Address, Chart
 from dashboards.pages import BUILDERS
-from dashboards.queries.store import Store
+from dashboards.queries import RunRoot
 
 HEADERS = {
     "Content-Security-Policy": f"{rendering.POLICY}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
+    "Cache-Control": "no-store",  # a page is of the files as they are now
 }
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """This machine, as a request names it."""
@@ -68,10 +68,10 @@ class ServerLinks:
 def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
     """The application over a run root. hosts: names that a request may ask for, which keeps pages
     of other sites from reading this one through a name of theirs; `*` is any."""
-    store, links = Store(root=root), ServerLinks()
+    run_root, links = RunRoot(root=root), ServerLinks()
 
     async def index(_: Request) -> Response:
-        listing = partial(rendering.listing, links, store.runs(), root=str(root))
+        listing = partial(rendering.listing, links, run_root.runs(), root=str(root))
         return _page(await run_in_threadpool(listing))
 
     async def asset(request: Request) -> Response:
@@ -81,6 +81,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
         return FileResponse(path, headers=HEADERS | {"Cache-Control": "max-age=3600"})
 
     async def view(request: Request) -> Response:
+        # An analysis takes seconds: in the event loop it would hold up every other request.
         return await run_in_threadpool(answer, request)
 
     def answer(request: Request) -> Response:
@@ -88,7 +89,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
         given = {key: request.query_params.getlist(key) for key in request.query_params}
         chart_name = given.pop(CSV, [None])[-1]
         try:
-            results = store.open(names["sweep"], names["experiment"], names["version"])
+            results = run_root.open(names["sweep"], names["experiment"], names["version"])
             if names["view"] not in BUILDERS:
                 raise LookupError(f"there is no such view: it is one of {', '.join(VIEWS)}")
             page = BUILDERS[names["view"]](results, given, links)
@@ -97,7 +98,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
         except (OSError, ValueError, PolarsError) as error:
             return _page(rendering.message(links, "These files cannot be shown", str(error)), 500)
         if chart_name is None:
-            return _page(rendering.html(page, links, store.runs()))
+            return _page(rendering.html(page, links, run_root.runs()))
         for chart in page.charts:
             if chart.name == chart_name:
                 return Response(
@@ -123,6 +124,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+            # Level 9 takes three times as long as level 4 and saves 3% more of a page.
             Middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4),
         ],
         exception_handlers={404: _missing},
@@ -144,7 +146,7 @@ def serve(root: Path, *, host: str, port: int) -> None:
     is taken."""
     import uvicorn
 
-    if not Store(root=root).runs():
+    if not RunRoot(root=root).runs():
         raise FileNotFoundError(
             f"{root} holds no sweep: run `python -m sweeps run <sweep>` first, or name another "
             "--root"

@@ -1,7 +1,9 @@
-"""Plotly figures as plain JSON: how lines, bands, points and heat maps look everywhere.
+"""Plotly figures as plain JSON: how lines, bands, points and heat maps look everywhere; and the
+library call that gives a chart's numbers.
 
-No Plotly code runs on the server. Plotly reads a small markup in names and texts, so whatever comes
-from files goes through `label`.
+In: rows of frames. Out: parts of `page.Chart`. No Plotly code runs on the server. Plotly reads a
+small markup in names and texts, so whatever comes from files goes through `label`. A call is text
+to copy into a notebook, which defines `result`; the tests run them and compare. Next: pages/.
 """
 
 from __future__ import annotations
@@ -12,10 +14,14 @@ from html import escape
 from typing import Any
 
 import numpy as np
+import polars as pl
 
+from dashboards.page import run_of
 from dashboards.text import shortened
+from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import CellRow
-from fgrpo_bench.report.looks import Look, looks
+from fgrpo_bench.report.cell_styles import CellStyle, cell_styles
+from fgrpo_bench.stages.paths import RunPaths
 
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
@@ -50,10 +56,10 @@ def label(text: str) -> str:
     return escape(shortened(text, LONGEST), quote=False)
 
 
-def look_of(cells: Mapping[str, CellRow]) -> dict[str, Look]:
+def styles_of(cells: Mapping[str, CellRow]) -> dict[str, CellStyle]:
     """Colour, marker and line of every cell by name, as in the report's figures."""
-    look_by_cell = looks(list(cells.values()))
-    return {name: look_by_cell[cell] for name, cell in cells.items()}
+    style_by_cell = cell_styles(list(cells.values()))
+    return {name: style_by_cell[cell] for name, cell in cells.items()}
 
 
 def percent(values: Sequence[float | None]) -> list[float | None]:
@@ -67,7 +73,7 @@ def short(values: Sequence[float | None]) -> list[float | None]:
 
 
 def line(
-    x: Sequence[Any], y: Sequence[float | None], *, name: str, look: Look, **more: Any
+    x: Sequence[Any], y: Sequence[float | None], *, name: str, style: CellStyle, **more: Any
 ) -> dict[str, Any]:
     """A line with markers."""
     return {
@@ -76,15 +82,15 @@ def line(
         "name": label(name),
         "x": list(x),
         "y": list(y),
-        "line": {"color": look.color, "dash": DASHES.get(look.linestyle, "solid"), "width": 2},
-        "marker": marker(look),
+        "line": {"color": style.color, "dash": DASHES.get(style.linestyle, "solid"), "width": 2},
+        "marker": marker(style),
     } | more
 
 
-def marker(look: Look, *, hollow: bool = False) -> dict[str, Any]:
+def marker(style: CellStyle, *, hollow: bool = False) -> dict[str, Any]:
     """The symbol of a cell, or its outline alone."""
-    symbol = SYMBOLS.get(look.marker, "circle") + ("-open" if hollow else "")
-    return {"color": look.color, "symbol": symbol, "size": 7}
+    symbol = SYMBOLS.get(style.marker, "circle") + ("-open" if hollow else "")
+    return {"color": style.color, "symbol": symbol, "size": 7}
 
 
 def band(
@@ -92,7 +98,7 @@ def band(
     low: Sequence[float | None],
     high: Sequence[float | None],
     *,
-    look: Look,
+    style: CellStyle,
     group: str,
 ) -> dict[str, Any]:
     """The area between two lines, which comes and goes with the legend's group."""
@@ -102,8 +108,8 @@ def band(
         "x": [*x, *reversed(x)],
         "y": [*high, *reversed(low)],
         "fill": "toself",
-        "fillcolor": faint(look.color),
-        "line": {"width": 0.8, "color": faint(look.color, 0.5)},
+        "fillcolor": faint(style.color),
+        "line": {"width": 0.8, "color": faint(style.color, 0.5)},
         "hoverinfo": "skip",
         "showlegend": False,
         "legendgroup": group,
@@ -169,3 +175,82 @@ def note(words: str, x: float, line: int) -> dict[str, Any]:
         "text": words, "x": math.log10(x), "xref": "x", "y": 1 - 0.09 * line, "yref": "paper",
         "showarrow": False, "xanchor": "left", "yanchor": "top",
     }  # fmt: skip
+
+
+LOAD_CALL = """\
+from fgrpo_bench.analysis import load
+
+analysis = load({sweep!r}, experiment={experiment!r}, version={version!r})
+"""
+DIFFERENCES_CALL = """\
+from fgrpo_bench.analysis.rows import Comparison, to_frame
+
+rows = analysis.against({column!r}, {k}, {old!r})
+result = to_frame(Comparison, rows).drop("seeds", "by_seed")
+"""
+PAIRS_CALL = """\
+from fgrpo_bench.analysis.rows import Comparison, to_frame
+
+rows = [
+    analysis.comparison({column!r}, k, new, old)
+    for k in reversed({ks})
+    for new, old in {pairs}
+]
+result = to_frame(Comparison, [row for row in rows if row]).drop("seeds", "by_seed")
+"""
+METRICS_CALL = """\
+result = {{
+    point.point_id: point.metrics(){selected}
+    for point in analysis.results.points
+    if point.cell is not None
+}}
+"""
+FATES_CALL = """\
+from fgrpo_bench.analysis.coverage import fates
+
+result = fates(analysis.problems, {benchmark!r}, {k}){chosen}.select({columns})
+"""
+
+
+def library_call(template: str, run: RunPaths, **values: object) -> str:
+    """A template over the analysis of a run."""
+    names = {"sweep": run.sweep, "experiment": run.experiment, "version": run.version}
+    return LOAD_CALL.format(**names) + template.format(**values)
+
+
+def selected_rows(
+    analysis: Analysis,
+    frame: str,
+    columns: Sequence[str],
+    *,
+    joined: str | None = None,
+    known: Sequence[str] = (),
+    **where: object,
+) -> tuple[pl.DataFrame, str]:
+    """Rows of a frame, and the call that gives them.
+
+    joined: a frame of cells and steps that is joined. known: columns that are not null. where:
+    what a column is; a tuple is one of several.
+    """
+    single = {name: value for name, value in where.items() if not isinstance(value, tuple)}
+    several = {name: value for name, value in where.items() if isinstance(value, tuple)}
+    rows = getattr(analysis, frame).filter(**single)
+    lines = [f"analysis.{frame}.filter({_written(single)})"]
+    for name, values in several.items():
+        rows = rows.filter(pl.col(name).is_in(values))
+        lines.append(f".filter(pl.col({name!r}).is_in({list(values)}))")
+    if joined is not None:
+        rows = rows.join(getattr(analysis, joined), on=["cell", "step"], maintain_order="left")
+        lines.append(f'.join(analysis.{joined}, on=["cell", "step"], maintain_order="left")')
+    if known:
+        rows = rows.drop_nulls(known)
+        lines.append(f".drop_nulls({list(known)})")
+    lines.append(f".select({', '.join(map(repr, columns))})")
+    expression = "\n    ".join(lines)
+    imports = "import polars as pl\n\n" if several else ""
+    text = f"{imports}result = (\n    {expression}\n)\n"
+    return rows.select(columns), library_call("{text}", run_of(analysis.results), text=text)
+
+
+def _written(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())

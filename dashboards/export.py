@@ -18,10 +18,8 @@ from pathlib import Path
 from dashboards import rendering
 from dashboards.page import Address, Chart, Links, Page, run_of
 from dashboards.pages import BUILDERS
-from dashboards.pages.draws_links import compared_checkpoints, draws_address
-from dashboards.queries.analysis import fates_of
-from dashboards.queries.draws import OUTCOMES
-from dashboards.queries.store import Store, checked
+from dashboards.pages.draws import OUTCOMES, compared_checkpoints, draws_address
+from dashboards.queries import RunRoot, checked, fates_of
 from fgrpo_bench.results import Results, load_results
 from fgrpo_bench.runs import find_runs, named, split_name
 from fgrpo_bench.specs.cell import BASE
@@ -75,7 +73,7 @@ def chosen_runs(root: Path, name: str | None) -> list[RunPaths]:
     sweep, experiment, version = (None, None, None) if name is None else split_name(name)
     runs = find_runs(root, sweep, experiment=experiment, version=version)
     if not runs:
-        known = ", ".join(map(named, Store(root=root).runs()))
+        known = ", ".join(map(named, RunRoot(root=root).runs()))
         raise LookupError(f"no such sweep under {root}; there is: {known or 'none'}")
     return runs
 
@@ -93,7 +91,7 @@ def export(runs: Sequence[RunPaths], to: Path, *, problems: int) -> tuple[int, i
         results.paths: {address: _file(address) for address in _addresses(results, problems)}
         for results in loaded
     }
-    known = {address: file for own in wanted.values() for address, file in own.items()}
+    known = {address: file for files in wanted.values() for address, file in files.items()}
     for name, source in rendering.ASSETS.items():
         target = to / "_static" / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -104,6 +102,7 @@ def export(runs: Sequence[RunPaths], to: Path, *, problems: int) -> tuple[int, i
             links = FileLinks(known=known, folder=_folder(results.paths))
             page = _build(results, address, links)
             _write(to / file, rendering.html(page, links, runs))
+            # Pages that show the same table share its file.
             for table, text in links.tables.items():
                 if table not in tables:
                     _write(to / table, text)
@@ -167,11 +166,13 @@ def _draws(results: Results, benchmark: str, problems: int) -> Iterator[Address]
     """Pages of draws of the problems lost most: of the cells that the page opens on, and of the
     base model beside each cell, of one seed."""
     fates = fates_of(results, benchmark, results.evaluation["ks"][-1])
-    base = next((each for each in results.checkpoints if each.label == BASE), None)
+    base = next(
+        (checkpoint for checkpoint in results.checkpoints if checkpoint.label == BASE), None
+    )
     pairs = [compared_checkpoints(results, fates)]
     if base is not None:
-        own = (e for e in results.checkpoints if e.label != BASE and e.seed == base.seed)
-        pairs += [(base.name, each.name) for each in own]
+        same_seed = (e for e in results.checkpoints if e.label != BASE and e.seed == base.seed)
+        pairs += [(base.name, checkpoint.name) for checkpoint in same_seed]
     for problem in [fates.problems[i] for i in fates.order("loss")[:problems]]:
         for a, b in dict.fromkeys(pairs):
             chosen = {"problem": problem, "a": a, "b": b}

@@ -41,6 +41,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # JSON in browsers has no nan: better an error here than a page whose charts stay empty.
     templates.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     templates.filters["rendered"] = rendered
     templates.filters["visible"] = visible
@@ -56,7 +57,8 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
         for name, title in VIEWS.items()
     }
     others = [
-        (name_of(each), links.page(Address(run=each, view="sweep")), each == run) for each in runs
+        (name_of(other), links.page(Address(run=other, view="sweep")), other == run)
+        for other in runs
     ]
     return _document(
         f"{page.address.view}.html",

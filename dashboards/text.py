@@ -1,8 +1,9 @@
 """Model output and other untrusted text as safe markup: visible, inert, with its mathematics set.
 
 Everything is escaped. Mathematics is turned into MathML on the server by latex2mathml, whose output
-is not trusted either (it passes on links, styles and raw tags of the text): it is parsed, and only
-known elements with known attributes are written again. Whatever does not fit stays as it was
+is not trusted either (it passes on links, styles and raw tags of the text,
+https://github.com/roniemartinez/latex2mathml): it is parsed, and only known elements with known
+attributes are written again. Whatever does not fit stays as it was
 written.
 """
 
@@ -21,7 +22,8 @@ LONGEST_FORMULA = 1_000
 MOST_FORMULAS = 120
 """Of one text; the rest stays as TeX."""
 DEEPEST = 30
-"""Nested braces and environments of a formula."""
+"""Nested braces and environments of a formula: latex2mathml calls itself for each of them, and
+Python's stack ends."""
 LONGEST_TEXT = 60_000
 """Characters of one text that are shown."""
 

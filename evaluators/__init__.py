@@ -1,6 +1,8 @@
 """Evaluators: a checkpoint in; draws, grades and pass@k out. `python -m evaluators --help`.
 
-A file for each command (run, fetch, import, export, audit, regrade), for each back end that draws
-(backends, transformers, vllm) and for each step between (prompts, sample, grading, likelihood),
-hence so many.
+A file a story. `evaluate` is the stage and the place to begin; `standalone` makes one of a
+checkpoint without a sweep. It draws (`sample`, `shared`) with an engine (`backends`, `engines`,
+`transformers`, `vllm`, watched by `canaries`), grades (`grading`) and scores. `rare` measures
+likelihoods. What is stored is found and graded again (`stored`), audited (`audit`) and exchanged
+with other programs (`interchange`); `fetch` gets benchmarks.
 """

@@ -13,16 +13,20 @@ from typing import Any
 
 import polars as pl
 
-from evaluators.stored import Stored
-from evaluators.summary import level_line, levels
-from fgrpo_bench.analysis.tasks import LAYOUT, task_names
+from evaluators.stored import StoredDraws, level_line, levels
+from fgrpo_bench.analysis.other_scores import TASKS_LAYOUT, task_names
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain, plain_table
-from fgrpo_bench.graders.choice_statements import CONCLUSION
+from fgrpo_bench.graders.choice import CONCLUSION
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.judge_worker import by_math_verify
-from fgrpo_bench.graders.math import after_thoughts, last_box
-from fgrpo_bench.graders.math_leniency import DECIMALS, KINDS, leniencies
+from fgrpo_bench.graders.math import (
+    DECIMALS_LENIENCY,
+    LENIENCIES,
+    after_thoughts,
+    last_box,
+    leniencies,
+)
 from fgrpo_bench.specs import BenchmarkSpec
 from fgrpo_bench.tables import DRAWS, GRADES, read_table
 
@@ -32,7 +36,7 @@ COMPARED = 2_000
 """Most draws that are judged by plain math-verify too."""
 BOXED = ("math", "math-tolerance")
 """Graders that look for a box."""
-Row = dict[str, str | int]
+TaskRow = dict[str, str | int]
 """task, problems, draws, correct and unscored draws."""
 
 
@@ -65,7 +69,7 @@ class Audit:
     distinct_answers: int
     """Different extracted answers, summed over the problems."""
     findings: tuple[Finding, ...]
-    tasks: tuple[Row, ...]
+    tasks: tuple[TaskRow, ...]
     """Counts by task; empty for a benchmark without tasks."""
     levels: dict[str, float]
     """IFEval's four scores; empty for other graders."""
@@ -76,7 +80,7 @@ class Audit:
         return asdict(self) | {"distinct_share": share}
 
 
-def audit(stored: Stored, *, compared: int = COMPARED) -> list[Audit]:
+def audit(stored: StoredDraws, *, compared: int = COMPARED) -> list[Audit]:
     """One audit a layer of grades. compared: most draws to judge by plain math-verify."""
     draws = read_table(stored.paths.draws, DRAWS)
     golds = stored.golds()
@@ -85,7 +89,7 @@ def audit(stored: Stored, *, compared: int = COMPARED) -> list[Audit]:
 
 
 def _audit(
-    stored: Stored,
+    stored: StoredDraws,
     draws: pl.DataFrame,
     golds: dict[str, str],
     grades: pl.DataFrame,
@@ -103,7 +107,7 @@ def _audit(
         table = table.with_columns(pl.Series("boxed", boxed, dtype=pl.Boolean))
         kinds.append(("without a box", table, ~pl.col("boxed")))
         table = table.with_columns(_passed_over(table, golds))
-        for kind in (*KINDS, DECIMALS):
+        for kind in (*LENIENCIES, DECIMALS_LENIENCY):
             rule = pl.col("passed_over").list.contains(kind)
             kinds.append((f"correct, but for {kind}", table, rule))
         part = table.gather_every(max(-(-len(table) // compared), 1)) if compared else table.clear()
@@ -171,12 +175,14 @@ def _example(row: dict[str, Any], gated: bool) -> str:
     return f"{place}{judged}; it ends: {end}"
 
 
-def by_task(benchmark: BenchmarkSpec, golds: Mapping[str, str], grades: pl.DataFrame) -> list[Row]:
+def by_task(
+    benchmark: BenchmarkSpec, golds: Mapping[str, str], grades: pl.DataFrame
+) -> list[TaskRow]:
     """Counts by task, in the order of their names; empty for a benchmark without tasks.
 
     golds: by problem_id, JSON with the task's name. grades: tables.GRADES.
     """
-    if benchmark.dataset is None or benchmark.dataset.layout != LAYOUT:
+    if benchmark.dataset is None or benchmark.dataset.layout != TASKS_LAYOUT:
         return []
     named = list(task_names(golds.items()).items())
     schema = {"problem_id": pl.String, "task": pl.String}
@@ -195,7 +201,7 @@ def by_task(benchmark: BenchmarkSpec, golds: Mapping[str, str], grades: pl.DataF
     )
 
 
-def task_table(name: str, rows: list[Row]) -> Table:
+def task_table(name: str, rows: list[TaskRow]) -> Table:
     """The counts as shares of the draws."""
     return Table(
         title=f"{name}, task by task: share of the draws",
@@ -214,36 +220,36 @@ def task_table(name: str, rows: list[Row]) -> Table:
 
 def render(audits: list[Audit]) -> str:
     """Tables and examples for a terminal."""
-    kinds = list(dict.fromkeys(f.kind for each in audits for f in each.findings))
+    kinds = list(dict.fromkeys(f.kind for report in audits for f in report.findings))
     table = Table(
         title="Share of the draws",
         header=("benchmark", "grader", "draws", *kinds, "distinct answers"),
-        rows=tuple(_row(each, kinds) for each in audits),
+        rows=tuple(_row(report, kinds) for report in audits),
         n_words=2,
     )
     lines = _turned(table)
-    for each in audits:
-        title = f"{each.benchmark}, {each.grader_version}"
-        if each.levels:
-            lines += ["", level_line(title, each.levels)]
-        if each.tasks:
-            lines += ["", *plain_table(task_table(title, list(each.tasks)))]
-        for finding in each.findings:
+    for report in audits:
+        title = f"{report.benchmark}, {report.grader_version}"
+        if report.levels:
+            lines += ["", level_line(title, report.levels)]
+        if report.tasks:
+            lines += ["", *plain_table(task_table(title, list(report.tasks)))]
+        for finding in report.findings:
             if finding.examples:
                 lines += ["", f"{title}: {finding.kind}"]
                 lines += [f"  - {example}" for example in finding.examples]
     return "\n".join([*lines, ""])
 
 
-def _row(each: Audit, kinds: list[str]) -> tuple[str, ...]:
-    shares = {finding.kind: finding.share for finding in each.findings}
-    share = each.distinct_answers / each.draws if each.draws else 0.0
+def _row(report: Audit, kinds: list[str]) -> tuple[str, ...]:
+    shares = {finding.kind: finding.share for finding in report.findings}
+    share = report.distinct_answers / report.draws if report.draws else 0.0
     return (
-        each.benchmark,
-        each.grader_version,
-        f"{each.draws:,}",
+        report.benchmark,
+        report.grader_version,
+        f"{report.draws:,}",
         *(shares.get(kind, NONE) for kind in kinds),
-        f"{each.distinct_answers:,} ({share:.2%})",
+        f"{report.distinct_answers:,} ({share:.2%})",
     )
 
 

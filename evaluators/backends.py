@@ -1,6 +1,9 @@
 """Sampling behind one signature: a checkpoint becomes a function from prompts and seeds to draws.
 
-A back end is a function that returns an Engine, and a line in `make_engine`.
+In: a checkpoint and how it is asked. Out: an engine, here the embedded one; `transformers` and
+`vllm` have the other two, `engines` runs several of vLLM at once. Each back end also takes
+log-probabilities, for `rare` and `canaries`. To add one: a function that returns a SamplingEngine,
+and a line in `make_engine`.
 """
 
 from __future__ import annotations
@@ -8,27 +11,43 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evaluators.canaries import RESPONSE_TOKENS, observe
-from evaluators.likelihood import embedded_log_probs
-from evaluators.prompts import encoder, limits
-from evaluators.records import Draw, Engine, SampleRequest, SamplingTarget, Waiting, drawn
+from evaluators.records import (
+    Draw,
+    LogProbs,
+    RequestQueue,
+    SampleRequest,
+    SamplingEngine,
+    SamplingTarget,
+    drawn,
+    encoder,
+    limits,
+    taken_log_probs,
+)
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
+
+if TYPE_CHECKING:
+    from fgrpo_bench.engines.embedded.model import Policy
 
 DRAWS_AT_ONCE = 512
 """Draws of a problem that the embedded engine makes together."""
 ROWS_AT_ONCE = 4096
 """Draws that it makes together over all problems: what a kill can cost."""
 
+SCORED_AT_ONCE = 1024
+"""Texts whose log-probabilities it takes together."""
 CANARIES_AT_ONCE = 64
 """Draws that its canaries are drawn beside: more would show no more, and take 1% of the time of an
 evaluation of 256 problems with 512 draws each."""
 
 
-def make_engine(asked: SamplingTarget) -> Engine:
+def make_engine(asked: SamplingTarget) -> SamplingEngine:
     """The engine of the sampler that the evaluation names, over a checkpoint.
 
     Raises ValueError where the checkpoint's weights do not have the digest, and its sampler where a
@@ -61,7 +80,7 @@ def make_engine(asked: SamplingTarget) -> Engine:
     return embedded(asked, length=length)
 
 
-def embedded(asked: SamplingTarget, *, length: int) -> Engine:
+def embedded(asked: SamplingTarget, *, length: int) -> SamplingEngine:
     """The embedded engine over a checkpoint.
 
     length: most tokens a response, the end token included. Raises ValueError where the checkpoint's
@@ -80,14 +99,16 @@ def embedded(asked: SamplingTarget, *, length: int) -> Engine:
     device = asked.device
     policy, tokenizer = load_checkpoint(asked.folder, device, asked.sha256)
 
-    def draw(wanted: Iterable[SampleRequest | None], length: int = length) -> Iterator[list[Draw]]:
-        for rows in every_block(Waiting(wanted)):
-            flat = [each for row in rows for each in row]
+    def draw(
+        requests: Iterable[SampleRequest | None], length: int = length
+    ) -> Iterator[list[Draw]]:
+        for rows in every_block(RequestQueue(requests)):
+            flat = [request for row in rows for request in row]
             prompts = tokenizer.encode([row[0].problem.prompt for row in rows])
             sampled = sample(
                 policy,
                 torch.from_numpy(prompts).to(device),
-                np.array([[each.seed for each in row] for row in rows]),
+                np.array([[request.seed for request in row] for row in rows]),
                 length=length,
                 temperature=asked.evaluation.temperature,
             )
@@ -96,13 +117,13 @@ def embedded(asked: SamplingTarget, *, length: int) -> Engine:
             n_tokens = mask.sum(1).tolist()
             finished = ((sampled.tokens == EOS) & mask).any(1).tolist()
             yield [
-                drawn(each, response, n_tokens=tokens, end_token=EOS if ended else None)
-                for each, response, tokens, ended in zip(
+                drawn(request, response, n_tokens=tokens, end_token=EOS if ended else None)
+                for request, response, tokens, ended in zip(
                     flat, responses, n_tokens, finished, strict=True
                 )
             ]
 
-    return Engine(
+    return SamplingEngine(
         draw=draw,
         facts=engine_facts(device),
         canaries=partial(
@@ -115,22 +136,44 @@ def embedded(asked: SamplingTarget, *, length: int) -> Engine:
     )
 
 
-def every_block(waiting: Waiting) -> Iterator[list[list[SampleRequest]]]:
+def every_block(waiting: RequestQueue) -> Iterator[list[list[SampleRequest]]]:
     """The blocks of all that is wanted, then of what is wanted after these."""
     while ready := waiting.take():
         yield from blocks(ready)
 
 
-def blocks(wanted: Sequence[SampleRequest]) -> Iterator[list[list[SampleRequest]]]:
-    """Every wanted draw once, in blocks of rows: a row is draws of one problem, and the rows of a
-    block are equally long."""
+def blocks(requests: Sequence[SampleRequest]) -> Iterator[list[list[SampleRequest]]]:
+    """Every requested draw once, in blocks of rows: a row is draws of one problem, and the rows of
+    a block are equally long."""
     rows = [
-        own[start : start + DRAWS_AT_ONCE]
-        for _, of_problem in groupby(wanted, key=lambda each: each.problem.problem_id)
-        for own in [list(of_problem)]
-        for start in range(0, len(own), DRAWS_AT_ONCE)
+        same_problem[start : start + DRAWS_AT_ONCE]
+        for _, of_problem in groupby(requests, key=lambda request: request.problem.problem_id)
+        for same_problem in [list(of_problem)]
+        for start in range(0, len(same_problem), DRAWS_AT_ONCE)
     ]
     for length, equal in groupby(sorted(rows, key=len, reverse=True), key=len):
         together, alike = max(1, ROWS_AT_ONCE // length), list(equal)
         for start in range(0, len(alike), together):
             yield alike[start : start + together]
+
+
+def embedded_log_probs(policy: Policy, device: str) -> LogProbs:
+    """Of the embedded engine; what stands before the texts is equally long."""
+    import torch
+
+    from fgrpo_bench.engines.embedded.tokenizer import PAD
+
+    def log_probs(
+        texts: Sequence[tuple[list[int], list[int]]],
+    ) -> Iterator[list[tuple[int, NDArray[np.float64]]]]:
+        for start in range(0, len(texts), SCORED_AT_ONCE):
+            rows = texts[start : start + SCORED_AT_ONCE]
+            before, longest = len(rows[0][0]), max(len(text) for _, text in rows)
+            ids = [[*prompt, *text] + [PAD] * (longest - len(text)) for prompt, text in rows]
+            tokens = torch.tensor(ids, device=device)
+            with torch.inference_mode():
+                logits = policy(tokens[:, :-1])[:, before - 1 :]
+                taken = taken_log_probs(logits, tokens[:, before:])
+            yield [(start + i, taken[i, : len(text)]) for i, (_, text) in enumerate(rows)]
+
+    return log_probs

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from evaluators.records import Canaries, Draw, Engine, LogProbs, Sampler, SampleRequest
+from evaluators.records import Canaries, Draw, LogProbs, Sampler, SampleRequest, SamplingEngine
 from fgrpo_bench import registry
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
@@ -25,6 +25,7 @@ from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import BenchmarkPaths
 
 N_PROMPTS = 3
+"""Problems of a benchmark that canaries are drawn for, its first ones."""
 RESPONSE_TOKENS = 16
 """Most tokens of a canary's response."""
 TEXT_TOKENS = 32
@@ -51,47 +52,47 @@ def observe(
     """
     some = problems[:N_PROMPTS]
     seeds = draw_seeds(
-        SEED, [each.problem_id for each in some], np.arange(max(1, batch // len(some)))
+        SEED, [problem.problem_id for problem in some], np.arange(max(1, batch // len(some)))
     )
     rows = [
-        [SampleRequest(problem=problem, draw=i, seed=seed) for i, seed in enumerate(own)]
-        for problem, own in zip(some, seeds.tolist(), strict=True)
+        [SampleRequest(problem=problem, draw=i, seed=seed) for i, seed in enumerate(problem_seeds)]
+        for problem, problem_seeds in zip(some, seeds.tolist(), strict=True)
     ]
-    texts = [list(encode(each.prompt))[: TEXT_TOKENS + 1] for each in some]
+    texts = [list(encode(problem.prompt))[: TEXT_TOKENS + 1] for problem in some]
     pairs = [(ids[:1], ids[1:]) for ids in texts if len(ids) > 1]
-    taken = dict(each for part in log_probs(pairs) for each in part)
+    taken = dict(scored for part in log_probs(pairs) for scored in part)
     return [
         Canaries(
             alone=tuple(_responses(draw, [row[0]])[0] for row in rows),
-            batch=tuple(_responses(draw, [each for row in rows for each in row])),
-            tokens=tuple(token for _, own in pairs for token in own),
+            batch=tuple(_responses(draw, [request for row in rows for request in row])),
+            tokens=tuple(token for _, text in pairs for token in text),
             log_probs=tuple(float(nats) for i in range(len(pairs)) for nats in taken[i]),
         )
     ]
 
 
-def _responses(draw: Sampler, wanted: Sequence[SampleRequest]) -> list[str]:
+def _responses(draw: Sampler, requests: Sequence[SampleRequest]) -> list[str]:
     """The first draw of every problem, with what ended it, in the order of the problems."""
     by_problem = {
-        each.problem_id: f"{each.response} {each.n_tokens} {each.end_token}"
-        for part in draw(wanted)
-        for each in part
-        if each.draw == 0
+        sample.problem_id: f"{sample.response} {sample.n_tokens} {sample.end_token}"
+        for part in draw(requests)
+        for sample in part
+        if sample.draw == 0
     }
-    return [by_problem[each.problem.problem_id] for each in wanted if each.draw == 0]
+    return [by_problem[request.problem.problem_id] for request in requests if request.draw == 0]
 
 
 def summary(canaries: Sequence[Canaries]) -> CanarySummary:
     """For a file; engines that agree have the digest of one."""
-    nats = [value for each in canaries for value in each.log_probs]
+    nats = [value for seen in canaries for value in seen.log_probs]
     return CanarySummary(
-        alone=fingerprint(list(dict.fromkeys(each.alone for each in canaries)))[:DIGEST],
-        batch=fingerprint(list(dict.fromkeys(each.batch for each in canaries)))[:DIGEST],
+        alone=fingerprint(list(dict.fromkeys(seen.alone for seen in canaries)))[:DIGEST],
+        batch=fingerprint(list(dict.fromkeys(seen.batch for seen in canaries)))[:DIGEST],
         log_prob=round(float(np.mean(nats)), DIGITS) if nats else None,
     )
 
 
-class Session:
+class CanarySession:
     """The draws that one engine makes on a benchmark at a stretch, with the canaries around them.
 
     manifest: what the draws belong to. It gets the engine, and the last of its
@@ -104,13 +105,13 @@ class Session:
         paths: BenchmarkPaths,
         manifest: DrawsRecord,
         problems: Sequence[Problem],
-        start: Callable[[], Engine],
+        start: Callable[[], SamplingEngine],
     ) -> None:
         self.manifest = manifest
         self.draw_seconds: float | None = None
         """Wall time of a draw, graded, with its share of the canaries; None before the end."""
         self._paths, self._problems, self._start = paths, problems, start
-        self._engine: Engine | None = None
+        self._engine: SamplingEngine | None = None
         has_draws = paths.draws.exists() or paths.shards.exists()
         self._former = manifest.canaries if has_draws else ()  # else of lost draws
         self._record: CanaryRecord | None = None
@@ -143,7 +144,7 @@ class Session:
     def add(self, draws: Sequence[Draw]) -> None:
         """These were made."""
         self._draws += len(draws)
-        self._tokens += sum(each.n_tokens for each in draws)
+        self._tokens += sum(draw.n_tokens for draw in draws)
 
     def end(self) -> None:
         """All draws are made; says where the engine is no longer what it was."""

@@ -1,4 +1,6 @@
-"""What each command does, to its exit code. What they raise, `__main__` prints."""
+"""What each command of `fgrpo-bench evaluate` does, to its exit code. What they raise, the command
+prints.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,13 @@ import argparse
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from fgrpo_bench.runs import default_root
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.records import Record
-from fgrpo_bench.stages.shapes import SPEC
+from fgrpo_bench.stages.spec import StageSpec, read_spec
 from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 
 
@@ -35,13 +35,13 @@ def _named(context: typer.Context, options: argparse.Namespace) -> StagePaths:
 
 
 def plan_command(context: typer.Context, options: argparse.Namespace) -> int:
-    from evaluators import request, standalone
+    from evaluators import standalone
 
     if "=" in options.what[0]:
-        paths = standalone.freeze(request.load(options.what))
+        paths = standalone.freeze(standalone.load_request(options.what))
     else:
         paths = _named(context, options)
-        if (kind := read_json(paths.spec, SPEC)["kind"]) != "evaluate":
+        if (kind := read_spec(paths).kind) != "evaluate":
             raise ValueError(
                 f"{paths.spec} is of kind {kind!r}: only an evaluation is planned alone; `python "
                 "-m sweeps plan` says what a sweep's other stages cost"
@@ -50,29 +50,29 @@ def plan_command(context: typer.Context, options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> Record:
+def _work(spec: StageSpec, run: StageRun, options: argparse.Namespace) -> Record:
     import torch
 
     from evaluators.evaluate import Bar, evaluate
     from fgrpo_bench.specs import Placement, from_dict
 
-    if spec["kind"] == "import":
+    if spec.kind == "import":
         raise ValueError(
             f"{run.paths.folder} holds imported draws: nothing can be drawn there; `python -m "
             "evaluators grade` grades them again"
         )
-    if spec["kind"] not in ("evaluate", "rare", "likelihood"):
+    if spec.kind not in ("evaluate", "rare", "likelihood"):
         raise ValueError(
-            f"{run.paths.spec} is of kind {spec['kind']!r}: this command runs evaluate, rare and "
+            f"{run.paths.spec} is of kind {spec.kind!r}: this command runs evaluate, rare and "
             "likelihood; warm-up and training are run by `python -m fgrpo_bench.engines.embedded`"
         )
     torch.set_num_threads(options.threads)
     given = options.placement
     placement = None if given is None else from_dict(Placement, json.loads(given))
-    if spec["kind"] != "evaluate":
+    if spec.kind != "evaluate":
         from evaluators.rare import collect, rescore
 
-        if spec["kind"] == "rare":
+        if spec.kind == "rare":
             return collect(spec, run, device=options.device, placement=placement)
         return rescore(spec, run, device=options.device, placement=placement)
     bar = Bar() if options.bar else None
@@ -84,12 +84,11 @@ def _work(spec: dict[str, Any], run: StageRun, options: argparse.Namespace) -> R
 
 
 def _alone(options: argparse.Namespace) -> int:
-    from evaluators import request, standalone
-    from evaluators.stored import find
-    from evaluators.summary import closing_table
+    from evaluators import standalone
+    from evaluators.stored import closing_table, find
     from fgrpo_bench.specs import to_dict
 
-    asked = request.load(options.what)
+    asked = standalone.load_request(options.what)
     python = standalone.elsewhere(asked)
     paths = standalone.freeze(asked)
     _share_verdicts(asked.root)
@@ -112,9 +111,7 @@ def _share_verdicts(root: Path) -> None:
 
 
 def grade_command(_: typer.Context, options: argparse.Namespace) -> int:
-    from evaluators.regrade import regrade
-    from evaluators.stored import find
-    from evaluators.summary import closing_table
+    from evaluators.stored import closing_table, find, regrade
 
     _share_verdicts(default_root())
     evaluations = find(options.evaluation)
@@ -130,12 +127,12 @@ def audit_command(_: typer.Context, options: argparse.Namespace) -> int:
 
     _share_verdicts(default_root())
     audits = [
-        each
+        report
         for stored in find(options.evaluation)
-        for each in audit(stored, compared=options.compared)
+        for report in audit(stored, compared=options.compared)
     ]
     print(
-        json.dumps([each.as_json() for each in audits], indent=1)
+        json.dumps([report.as_json() for report in audits], indent=1)
         if options.json
         else render(audits)
     )
@@ -143,9 +140,8 @@ def audit_command(_: typer.Context, options: argparse.Namespace) -> int:
 
 
 def import_command(_: typer.Context, options: argparse.Namespace) -> int:
-    from evaluators.imports import conclude, import_file
-    from evaluators.regrade import regrade
-    from evaluators.summary import closing_table
+    from evaluators.interchange import conclude, import_file
+    from evaluators.stored import closing_table, regrade
 
     _share_verdicts(default_root())
     stored = import_file(
@@ -163,7 +159,7 @@ def import_command(_: typer.Context, options: argparse.Namespace) -> int:
 
 
 def export_command(_: typer.Context, options: argparse.Namespace) -> int:
-    from evaluators.exports import export
+    from evaluators.interchange import export
 
     print(export(options.benchmarks, options.to, root=default_root(), n_samples=options.n_samples))
     return EXIT_DONE

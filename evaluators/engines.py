@@ -23,11 +23,11 @@ from threading import Thread
 from typing import Any
 
 from evaluators.canaries import N_PROMPTS
-from evaluators.records import Canaries, Draw, Engine, SampleRequest, Waiting
+from evaluators.records import Canaries, Draw, RequestQueue, SampleRequest, SamplingEngine
 from fgrpo_bench.engines.processes import spawn
 from fgrpo_bench.records import Problem
 
-Make = Callable[[], Engine]
+Make = Callable[[], SamplingEngine]
 """Starts an engine in the process that calls it; must be picklable."""
 END = "end"
 """To an engine, in place of draws: all are there that are wanted on this benchmark."""
@@ -44,7 +44,7 @@ def start_engines(
     gpus_each: int,
     at_once: int,
     check: Callable[[Problem], object],
-) -> Engine:
+) -> SamplingEngine:
     """So many engines as one, with their common fingerprint.
 
     gpus_each: GPUs of one; 0 on processors. at_once: draws that one makes together. check: raises
@@ -53,11 +53,12 @@ def start_engines(
     GPUs.
     """
     devices = shares(os.environ.get("CUDA_VISIBLE_DEVICES"), engines, gpus_each)
-    started = [spawn(serve, make, own, daemon=False) for own in devices]
+    # no daemons: vLLM starts processes of its own, which a daemon may not
+    started = [spawn(serve, make, gpus, daemon=False) for gpus in devices]
     sampler = _Engines(started, at_once, check)
     facts = [_receive(line, process)[1] for line, process in sampler.started]
     more = {"engines": engines} if engines > 1 else {}
-    return Engine(draw=sampler, facts=facts[0] | more, canaries=sampler.canaries)
+    return SamplingEngine(draw=sampler, facts=facts[0] | more, canaries=sampler.canaries)
 
 
 def shares(visible: str | None, engines: int, gpus_each: int) -> list[str | None]:
@@ -67,14 +68,14 @@ def shares(visible: str | None, engines: int, gpus_each: int) -> list[str | None
     """
     if not gpus_each:
         return [None] * engines
-    wanted = engines * gpus_each
-    names = list(map(str, range(wanted))) if visible is None else visible.split(",")
-    if len(names) < wanted:
+    needed = engines * gpus_each
+    names = list(map(str, range(needed))) if visible is None else visible.split(",")
+    if len(names) < needed:
         raise ValueError(
-            f"evaluation_engines={engines} of {gpus_each} GPUs need {wanted}, but this job sees "
+            f"evaluation_engines={engines} of {gpus_each} GPUs need {needed}, but this job sees "
             f"{len(names)} ({visible}): lower evaluation_engines or ask for more GPUs"
         )
-    return [",".join(names[i : i + gpus_each]) for i in range(0, wanted, gpus_each)]
+    return [",".join(names[i : i + gpus_each]) for i in range(0, needed, gpus_each)]
 
 
 def deal(
@@ -107,14 +108,15 @@ class _Engines:
     ) -> None:
         self.started = started
         self._at_once, self._check = at_once, check
+        # the first ends them with the last reference, so that what comes next has the GPUs
         weakref.finalize(self, _end, started).atexit = False
         atexit.register(_end, started)  # runs before multiprocessing waits for its processes
 
-    def __call__(self, wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
+    def __call__(self, requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         """Draws as the engines make them."""
         running: dict[Any, BaseProcess] = dict(self.started)
         held = dict.fromkeys(running, 0)
-        waiting, queue = Waiting(wanted), deque[SampleRequest]()
+        waiting, queue = RequestQueue(requests), deque[SampleRequest]()
         try:
             self._hand_out(waiting, queue, held)
             while running:
@@ -134,17 +136,17 @@ class _Engines:
         """Of every engine."""
         for line, _ in self.started:
             line.send(tuple(problems[:N_PROMPTS]))
-        return [each for started in self.started for each in _receive(*started)[1]]
+        return [seen for started in self.started for seen in _receive(*started)[1]]
 
     def _hand_out(
-        self, waiting: Waiting, queue: deque[SampleRequest], held: dict[Any, int]
+        self, waiting: RequestQueue, queue: deque[SampleRequest], held: dict[Any, int]
     ) -> None:
         """Fill the queue with what is wanted by now, and the engines from it; END with the last."""
         if waiting.ended and not queue:
             return
-        for each in waiting.take():
-            self._check(each.problem)
-            queue.append(each)
+        for request in waiting.take():
+            self._check(request.problem)
+            queue.append(request)
         for line, part in zip(held, deal(queue, list(held.values()), self._at_once), strict=True):
             held[line] += len(part)
             with suppress(OSError):  # its process has ended: why is told where its word is awaited

@@ -1,36 +1,48 @@
-"""The evaluation stage: sample what is missing, grading it meanwhile, and compute pass@k.
+"""The evaluation stage: draw what is missing, grade it meanwhile, and compute pass@k.
 
-Each of the three leaves a file of its own, so that a new k or a new grader never draws again.
+In: a stage's spec.json. Out: for each benchmark draws, a layer of grades for each grader, and
+pass@k, each in a file of its own, so that a new k or a new grader never draws again.
+
+`evaluate` at the top is the whole story: check what stands there (the second half of this file),
+start an engine (`backends`) if a draw is missing, draw (`sample`) with what others under the run
+root have drawn (`shared`), grade as draws arrive (`grading`), score (`fgrpo_bench.scoring`).
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from evaluators.backends import make_engine
-from evaluators.canaries import Session
-from evaluators.grade_worker import GradeWorkers
-from evaluators.grading import Grading, grade_workers
-from evaluators.records import Draw, Engine, SamplingTarget
-from evaluators.resume import check_manifest, clear_draws, clear_tables, with_design, with_former
+from evaluators.canaries import CanarySession
+from evaluators.grading import GradeWorkers, Grading, grade_workers
+from evaluators.records import Draw, SamplingEngine, SamplingTarget
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws
 from fgrpo_bench.benchmarks import graders_of, load_problems
-from fgrpo_bench.kinds.evaluate import EvaluationFacts, EvaluationMarker, Spec
+from fgrpo_bench.kinds.evaluate import EvaluationFacts, EvaluationMarker, EvaluationSpec
+from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count_stored, score
-from fgrpo_bench.specs import Placement
-from fgrpo_bench.stages.draws import CanaryRecord
-from fgrpo_bench.stages.files import write_json
+from fgrpo_bench.specs import EvalSpec, Placement, to_dict
+from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.draws import CanaryRecord, Design, DesignedSince, DrawsRecord
+from fgrpo_bench.stages.files import now, quarantine, read_record, write_json
+from fgrpo_bench.stages.paths import BenchmarkPaths
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped
-from fgrpo_bench.tables import PASSK, write_table
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
 
 
 def evaluate(
-    content: dict[str, Any],
+    stored: StageSpec,
     run: StageRun,
     *,
     device: str,
@@ -39,18 +51,18 @@ def evaluate(
 ) -> EvaluationFacts:
     """Run an evaluation stage; returns facts for its completion marker.
 
-    content: of its spec.json. bar: shows the progress in place of lines; None prints lines.
+    bar: shows the progress in place of lines; None prints lines.
     """
     run.quiet = bar is not None and bar.shown
-    spec = Spec(run.paths, content)
-    asked = SamplingTarget.of(spec, step=spec.step, device=device, placement=placement)
+    spec = stored.of(EvaluationSpec)
+    asked = SamplingTarget.of(spec, device=device, placement=placement)
     evaluation, stopping = asked.evaluation, asked.evaluation.stopping
 
     @cache
-    def engine() -> Engine:
+    def engine() -> SamplingEngine:
         started = make_engine(asked)
         facts.update(started.facts)
-        if run.stopping:
+        if run.stopping:  # an engine takes minutes to start, and nothing else looks meanwhile
             raise Stopped("the engine was only being started; what was drawn before is saved")
         return started
 
@@ -63,7 +75,8 @@ def evaluate(
     former = None if run.former is None else EvaluationMarker.parsed(run.former.as_json())
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
-        problems = load_problems(benchmark, asked.settings["task"], spec.data(name))
+        problems = load_problems(benchmark, asked.settings["task"], spec.data_folder(name))
+        # in the order of making: draws whose origin nobody knows go first, then what rests on them
         clear_draws(paths, run.recorded)
         clear_tables(paths)
         manifest = check_manifest(paths, problems, asked.sha256, spec.mark(name))
@@ -80,21 +93,22 @@ def evaluate(
                 )
                 for grader in graders_of(benchmark)
             ]
-            pace, session = Pace(), Session(paths, manifest, problems, engine)
+            rate, session = DrawRate(), CanarySession(paths, manifest, problems, engine)
 
-            def tell(
+            # defaults bind what belongs to this benchmark; a closure would see the next one's
+            def on_draws(
                 done: int,
                 of: int,
                 draws: Sequence[Draw],
                 layers: Sequence[Grading] = layers,
-                pace: Pace = pace,
-                session: Session = session,
+                rate: DrawRate = rate,
+                session: CanarySession = session,
                 name: str = name,
             ) -> None:
                 session.add(draws)
                 for layer in layers:
                     layer.add(draws)
-                numbers = {"tokens_per_second": pace.tokens_per_second(draws)}
+                numbers = {"tokens_per_second": rate.tokens_per_second(draws)}
                 if (share := layers[0].pass_at_1) is not None:
                     numbers["pass_at_1"] = share
                 if bar is not None:
@@ -112,25 +126,25 @@ def evaluate(
                     n_samples=evaluation.n_samples,
                     seed=spec.draw_seed,
                     sampler=session.sampler,
-                    tell=tell,
+                    on_draws=on_draws,
                     stopping=stopping,
                     grading=layers[0] if stopping else None,
                     shared=shared,
                 )
-                session.end()
+                session.end()  # its canaries go into what is published
                 manifest = shared.publish(
                     paths.draws, draws, session.manifest, session.draw_seconds
                 )
             if shared.is_open:
                 write_json(paths.manifest, manifest.as_json())
-            if shared.n_taken:
-                adopted[name] = shared.n_taken
-                if (seconds := shared.taken_seconds) is not None:
+            if shared.n_fetched:
+                adopted[name] = shared.n_fetched
+                if (seconds := shared.fetched_seconds) is not None:
                     adopted_seconds[name] = round(seconds, 3)
             for layer in layers:
                 layer.finish(draws)
-                own = layer is layers[0]
-                at = paths.passk if own else paths.also_passk(layer.version)
+                is_main = layer is layers[0]
+                at = paths.passk if is_main else paths.extra_passk(layer.version)
                 counts = count_stored(paths.grades(layer.version), stopping)
                 table = score(counts, list(evaluation.ks), stopping, problems=problems)
                 write_table(at, table, PASSK)
@@ -139,7 +153,7 @@ def evaluate(
             canaries[name] = manifest.canaries
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
     return EvaluationFacts(
-        step=spec.step,
+        step=spec.looks_at[1],
         weights_sha256=asked.sha256,
         draws_made=draws_made,
         draws_adopted=adopted,
@@ -213,7 +227,7 @@ def _bar(name: str) -> Any:
     return bar
 
 
-class Pace:
+class DrawRate:
     """How fast draws come in."""
 
     def __init__(self) -> None:
@@ -228,3 +242,118 @@ class Pace:
             return 0.0
         self._tokens += sum(draw.n_tokens for draw in draws)
         return self._tokens / max(clock - self._begun, 1e-9)
+
+
+# What stands where an evaluation begins: draws of another origin are refused, and what is damaged
+# is moved aside, so that it alone is made again. The order is that of making: draws rest on what
+# draws.json says of them, grades on draws. A file that is moved aside keeps its content under a
+# name that nothing reads.
+
+Recorded = Callable[[Path], str | None]
+"""sha256 of a file by the marker that stood before; None where it lists none."""
+UNKNOWN = "without draws.json nobody knows what these draws were made with"
+
+
+def clear_draws(paths: BenchmarkPaths, recorded: Recorded) -> None:
+    """Move aside a draws.json that cannot be read, and draws that nothing says the origin of: those
+    without draws.json that are not what the marker recorded."""
+    if paths.manifest.exists():
+        try:
+            read_record(paths.manifest, DrawsRecord)
+        except ValueError as error:
+            _quarantine(paths.manifest, paths.damaged, str(error))
+    if paths.manifest.exists():
+        return
+    if paths.draws.exists() and recorded(paths.draws) != sha256_file(paths.draws):
+        _quarantine(paths.draws, paths.damaged, UNKNOWN)
+    if paths.shards.exists():
+        _quarantine(paths.shards, paths.damaged, UNKNOWN)
+
+
+def clear_tables(paths: BenchmarkPaths) -> None:
+    """Move aside stored draws that cannot be read, grades that cannot, and the judgements of draws
+    that are gone."""
+    _clear_table(paths.draws, DRAWS, paths.damaged)
+    if not paths.folder.exists():
+        return
+    judged = [*paths.folder.glob("grades.*.parquet"), *paths.folder.glob("passk*.parquet")]
+    if not paths.shards.exists():
+        judged += paths.folder.glob("judging.*")
+    for path in sorted(judged):
+        if not paths.draws.exists():
+            _quarantine(path, paths.damaged, "the draws that it judges are gone")
+        elif path.name.startswith("grades."):
+            _clear_table(path, GRADES, paths.damaged)
+
+
+def check_manifest(
+    paths: BenchmarkPaths, problems: list[Problem], sha256: str, mark: str
+) -> DrawsRecord:
+    """What the draws belong to; written before the first draw, compared before every later one.
+
+    Raises ValueError where draws of other weights, prompts or settings stand at this address.
+    """
+    expected = DrawsRecord(
+        fingerprint=mark,
+        weights_sha256=sha256,
+        prompts_sha256=fingerprint([[p.problem_id, p.prompt] for p in problems]),
+    )
+    if not paths.manifest.exists():
+        write_json(paths.manifest, expected.as_json())
+        return expected
+    manifest = read_record(paths.manifest, DrawsRecord)
+    stored = manifest.as_json()
+    for field, value in expected.as_json().items():
+        if stored[field] != value:
+            raise ValueError(
+                f"{paths.folder} holds draws with {field} {stored[field]}, but this "
+                f"evaluation has {value}: draws of different origin are never mixed; move that "
+                "folder away, or bump `version`"
+            )
+    return manifest
+
+
+def with_former(
+    paths: BenchmarkPaths, manifest: DrawsRecord, former: EvaluationMarker | None, name: str
+) -> DrawsRecord:
+    """What the draws belong to, with what an earlier marker of the evaluation knows of the engine
+    that made them, where it lacks that."""
+    if former is None:
+        return manifest
+    whole = replace(
+        manifest,
+        engine=manifest.engine or former.engine or None,
+        canaries=manifest.canaries or former.canaries_on(name),
+    )
+    if whole != manifest:
+        write_json(paths.manifest, whole.as_json())
+    return whole
+
+
+def with_design(paths: BenchmarkPaths, manifest: DrawsRecord, evaluation: EvalSpec) -> DrawsRecord:
+    """What the draws belong to, with the design at the end of its list of designs, which has none
+    as long as all draws were made: pass@k is exact for one that was chosen before any grade was
+    seen."""
+    asked, designs = evaluation.design, manifest.designs
+    design = None if asked is None else Design.parsed(to_dict(asked))
+    if not designs and paths.draws.exists():
+        designs = (DesignedSince(since=None, n_samples=None, design=None),)
+    if design == (designs[-1].design if designs else None):
+        return manifest
+    since = now() if designs else None
+    current = DesignedSince(since=since, n_samples=evaluation.n_samples, design=design)
+    manifest = replace(manifest, designs=(*designs, current))
+    write_json(paths.manifest, manifest.as_json())
+    return manifest
+
+
+def _clear_table(path: Path, schema: pl.Schema, into: Path) -> None:
+    if path.exists():
+        try:
+            read_table(path, schema)
+        except ValueError as error:
+            _quarantine(path, into, str(error))
+
+
+def _quarantine(path: Path, into: Path, why: str) -> None:
+    print(f"{path}: {why}\nkept as {quarantine(path, into)}, and made again", flush=True)

@@ -27,13 +27,13 @@ def fetch_command(words: Sequence[str], root: Path) -> int:
         if not names and not keys:
             print("\n".join(overview(root)))
             return 0
-        wanted = [chosen(name, keys) for name in dict.fromkeys(names)]
-        if not wanted or (keys and len(wanted) > 1):
+        datasets = [chosen(name, keys) for name in dict.fromkeys(names)]
+        if not datasets or (keys and len(datasets) > 1):
             raise ValueError(f"{' '.join(keys)} needs exactly one benchmark to apply to: name one")
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    return max((run(root, dataset) for dataset in wanted), default=0)
+    return max((run(root, dataset) for dataset in datasets), default=0)
 
 
 def chosen(name: str, keys: list[str]) -> DatasetSpec:
@@ -47,7 +47,7 @@ def chosen(name: str, keys: list[str]) -> DatasetSpec:
     given = dict(key.split("=", 1) for key in keys)
     if "path" in given and "source" not in given:
         absolute = Path(given["path"]).absolute()
-        overrides = [each for each in overrides if not each.startswith("dataset.path=")]
+        overrides = [override for override in overrides if not override.startswith("dataset.path=")]
         overrides += [f"dataset.path='{absolute}'", "dataset.source=file"]
         overrides += ["dataset.repository=null", "dataset.revision=null"]
     dataset = load_benchmark(name, overrides).dataset
@@ -67,7 +67,7 @@ def run(root: Path, dataset: DatasetSpec) -> int:
     stage = dataset_stage(dataset)
     paths = StagePaths(shared_data(root, dataset.name, stage.fingerprint))
     if not paths.spec.exists():
-        write_json(paths.spec, stage.spec)
+        write_json(paths.spec, stage.spec.as_json())
     print(f"{dataset.name}: {paths.folder}", flush=True)
     return run_stage(paths, work)
 
@@ -82,7 +82,7 @@ def overview(root: Path) -> list[str]:
         if benchmark.dataset is None:
             continue
         count = "all" if benchmark.n_problems is None else str(benchmark.n_problems)
-        graders = ", ".join((benchmark.grader, *benchmark.also))
+        graders = ", ".join((benchmark.grader, *benchmark.extra_graders))
         publisher = benchmark.dataset.repository or benchmark.dataset.path
         rows.append((name, count, graders, _state(root, benchmark), publisher))
     return aligned(rows)

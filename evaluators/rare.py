@@ -1,27 +1,27 @@
 """Delta NLL of rare correct answers (paper, app. M.2): the stages `rare` and `likelihood`.
 
-`rare` draws from the base model on training prompts, keeps the correct draws that are least likely
-under the base model, and stores this set, which never changes. `likelihood` scores the set under a
-trained checkpoint; the mean rise of the negative log-likelihood a token says how much of the base
-model's rare right answers training has pushed away.
+In: a base model and training prompts; then the set of `rare` and a trained checkpoint. Out: a set
+of rare correct answers, which never changes; then its likelihood under the checkpoint. `rare` draws
+from the base model on training prompts and keeps the correct draws that are least likely under it.
+`likelihood` scores the set; the mean rise of the negative log-likelihood a token says how much of
+the base model's rare right answers training has pushed away. `sample` draws, `grading` grades, and
+each back end takes log-probabilities (`backends`, `transformers`, `vllm`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from evaluators.backends import make_engine
-from evaluators.grade_worker import GradeWorkers
-from evaluators.grading import Grading, grade_workers
-from evaluators.likelihood import Answer, make_scorer
-from evaluators.records import Draw, SamplingTarget
-from evaluators.resume import clear_tables
+from evaluators.backends import embedded_log_probs, make_engine
+from evaluators.evaluate import clear_tables
+from evaluators.grading import GradeWorkers, Grading, grade_workers
+from evaluators.records import Draw, LogProbs, SamplingTarget, encoder, limits
 from evaluators.sample import complete_draws
 from fgrpo_bench.data import dataset_problems
 from fgrpo_bench.kinds import likelihood, rare
@@ -29,6 +29,7 @@ from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import stream
 from fgrpo_bench.specs import BenchmarkSpec, Placement, TaskSpec, from_dict
 from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.tables import (
     GRADES,
@@ -41,11 +42,11 @@ from fgrpo_bench.tasks import make_task
 
 
 def collect(
-    content: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
+    stored: StageSpec, run: StageRun, *, device: str, placement: Placement | None
 ) -> rare.RareFacts:
     """Run a stage `rare`; returns facts for its marker."""
-    spec = rare.Spec(run.paths, content)
-    asked = SamplingTarget.of(spec, step=0, device=device, placement=placement)
+    spec = stored.of(rare.RareSetSpec)
+    asked = SamplingTarget.of(spec, device=device, placement=placement)
     evaluation = asked.evaluation
     (benchmark,) = evaluation.benchmarks.values()
     problems = training_problems(spec, benchmark, seed=evaluation.seed)
@@ -54,7 +55,7 @@ def collect(
     with GradeWorkers(problems, workers=grade_workers()) as workers:
         grading = Grading(paths, problems, benchmark.grader, workers=workers)
 
-        def tell(done: int, of: int, draws: Sequence[Draw]) -> None:
+        def on_draws(done: int, of: int, draws: Sequence[Draw]) -> None:
             grading.add(draws)
             run.progress(step=done, of=of)
             if run.stopping and done < of:
@@ -66,7 +67,7 @@ def collect(
             n_samples=evaluation.n_samples,
             seed=spec.draw_seed,
             sampler=lambda: make_engine(asked).draw,
-            tell=tell,
+            on_draws=on_draws,
         )
         grading.finish(draws)
     grades = read_table(paths.grades(grading.version), GRADES)
@@ -96,13 +97,13 @@ def collect(
 
 
 def rescore(
-    content: dict[str, Any], run: StageRun, *, device: str, placement: Placement | None
+    stored: StageSpec, run: StageRun, *, device: str, placement: Placement | None
 ) -> likelihood.LikelihoodFacts:
     """Run a stage `likelihood`; returns facts for its marker."""
-    spec = likelihood.Spec(run.paths, content)
-    asked = SamplingTarget.of(spec, step=spec.step, device=device, placement=placement)
+    spec = stored.of(likelihood.LikelihoodSpec)
+    asked = SamplingTarget.of(spec, device=device, placement=placement)
     (benchmark,) = asked.evaluation.benchmarks.values()
-    trajectories = spec.of.trajectories
+    trajectories = spec.at(spec.set).trajectories
     table = read_table(trajectories, TRAJECTORIES)
     nll = score(table, benchmark, asked, run)
     scored = table.select("problem_id", "draw", pl.Series("nll", nll, pl.Float64)).with_columns(
@@ -111,7 +112,7 @@ def rescore(
     write_table(run.paths.likelihoods, scored, LIKELIHOODS)
     run.leave(run.paths.likelihoods)
     return likelihood.LikelihoodFacts(
-        step=spec.step,
+        step=spec.looks_at[1],
         weights_sha256=asked.sha256,
         set_sha256=sha256_file(trajectories),
         n_rare=len(table),
@@ -126,23 +127,25 @@ def _mean(column: pl.Series) -> float | None:
     return mean
 
 
-def training_problems(spec: rare.Spec, benchmark: BenchmarkSpec, *, seed: int) -> list[Problem]:
+def training_problems(
+    spec: rare.RareSetSpec, benchmark: BenchmarkSpec, *, seed: int
+) -> list[Problem]:
     """Some problems that training sees, chosen by a fixed seed; ValueError where there are fewer
     than wanted."""
-    if spec.data is not None:
+    if spec.data_folder is not None:
         assert benchmark.dataset is not None
-        every = dataset_problems(spec.data, benchmark.dataset, n_problems=None)
+        every = dataset_problems(spec.data_folder, benchmark.dataset, n_problems=None)
         n_train = len(every)
     else:
         task = make_task(from_dict(TaskSpec, spec.task))
         n_train = task.n_train
-    wanted = benchmark.n_problems
-    assert wanted is not None
-    if wanted > n_train:
+    n_problems = benchmark.n_problems
+    assert n_problems is not None
+    if n_problems > n_train:
         raise ValueError(
-            f"rare.n_prompts={wanted}, but there are {n_train} training prompts: ask for fewer"
+            f"rare.n_prompts={n_problems}, but there are {n_train} training prompts: ask for fewer"
         )
-    chosen = np.random.default_rng(stream(seed, "rare")).choice(n_train, wanted, replace=False)
+    chosen = np.random.default_rng(stream(seed, "rare")).choice(n_train, n_problems, replace=False)
     numbers = sorted(chosen.tolist())
     problems = [every[i] for i in numbers] if spec.data else task.train_problems(numbers)
     return [replace(problem, benchmark=benchmark.name) for problem in problems]
@@ -163,7 +166,7 @@ def score(
     """Nats a token of each row (tables.TRAJECTORIES without nll), [rows]; without rows no back end
     is started."""
     answers = [
-        Answer(
+        StoredResponse(
             problem=Problem(
                 benchmark=benchmark.name,
                 problem_id=row["problem_id"],
@@ -189,3 +192,104 @@ def score(
         if run.stopping and done < len(answers):
             raise Stopped("likelihoods are computed anew, draws are saved")
     return nats
+
+
+# Likelihood of given answers: mean negative log-probability a token. Answers are stored as text and
+# encoded again: where a tokenizer would split an answer otherwise than it was sampled, the
+# likelihood is that of the usual split, under every checkpoint alike. The end token is the one that
+# was sampled, of which a model may have several. Where that is not known, as in imported draws, it
+# is the engine's first: the tokenizer's (vLLM) or the smallest (transformers), which such sets were
+# scored with under the base model too.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredResponse:
+    """A stored draw."""
+
+    problem: Problem
+    response: str
+    ended: bool
+    """By the model itself, so that the end token counts."""
+    end_token: int | None
+    """The one that was sampled; None where it is not known, or there is none."""
+
+
+Scorer = Callable[[Sequence[StoredResponse]], Iterator[list[tuple[int, float]]]]
+"""StoredResponses -> (number of the answer, nats a token), in lists as they are made, each once."""
+
+
+def make_scorer(asked: SamplingTarget) -> Scorer:
+    """The scorer of the back end that the evaluation samples with.
+
+    Errors as those of evaluators.backends.make_engine.
+    """
+    if asked.evaluation.sampler == "embedded":
+        return _embedded(asked)
+    return _vllm(asked) if asked.evaluation.sampler == "vllm" else _transformers(asked)
+
+
+def _embedded(asked: SamplingTarget) -> Scorer:
+    from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
+    from fgrpo_bench.engines.embedded.tokenizer import EOS
+
+    policy, tokenizer = load_checkpoint(asked.folder, asked.device, asked.sha256)
+
+    def encode(answer: StoredResponse) -> tuple[list[int], list[int]]:
+        prompt, response = (
+            tokenizer.encode([text])[0] for text in (answer.problem.prompt, answer.response)
+        )
+        return prompt.tolist(), [*response.tolist(), *_end(answer, EOS)]
+
+    return _scorer(encode, embedded_log_probs(policy, asked.device))
+
+
+def _transformers(asked: SamplingTarget) -> Scorer:
+    from transformers import AutoTokenizer
+
+    from evaluators.transformers import end_tokens, load_whole, transformers_log_probs
+
+    model = load_whole(asked.weights, asked.evaluation.dtype).to(asked.device).eval()
+    tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
+    first = min(end_tokens(model, tokenizer), default=None)
+    return _scorer(response_encoder(tokenizer, asked, first), transformers_log_probs(model))
+
+
+def _vllm(asked: SamplingTarget) -> Scorer:
+    from evaluators.vllm import start, vllm_log_probs
+
+    engine = start(asked, max_model_len=sum(limits(asked.settings)) + 2)
+    tokenizer: Any = engine.get_tokenizer()
+    encode = response_encoder(tokenizer, asked, tokenizer.eos_token_id)
+    return _scorer(encode, vllm_log_probs(engine))
+
+
+def _scorer(
+    encode: Callable[[StoredResponse], tuple[list[int], list[int]]], log_probs: LogProbs
+) -> Scorer:
+    def score(answers: Sequence[StoredResponse]) -> Iterator[list[tuple[int, float]]]:
+        for batch in log_probs([encode(answer) for answer in answers]):
+            yield [(number, -float(taken.mean())) for number, taken in batch]
+
+    return score
+
+
+def response_encoder(
+    tokenizer: Any, asked: SamplingTarget, first_end: int | None
+) -> Callable[[StoredResponse], tuple[list[int], list[int]]]:
+    """From an answer to the token ids of its prompt and of itself.
+
+    first_end: the end token of answers of which it is not known; None where the model has none.
+    """
+    of_prompt = encoder(tokenizer, asked.evaluation, asked.settings)
+
+    def encode(answer: StoredResponse) -> tuple[list[int], list[int]]:
+        tokens = list(tokenizer(answer.response, add_special_tokens=False)["input_ids"])
+        return of_prompt(answer.problem), [*tokens, *_end(answer, first_end)]
+
+    return encode
+
+
+def _end(answer: StoredResponse, first_end: int | None) -> list[int]:
+    """The end token of an answer, as a list of one; empty where it was cut off."""
+    token = first_end if answer.end_token is None else answer.end_token
+    return [token] if answer.ended and token is not None else []

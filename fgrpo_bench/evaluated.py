@@ -9,13 +9,13 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.kinds.evaluate import EvaluationMarker, read_spec, stopping
-from fgrpo_bench.kinds.evaluate import Spec as EvaluationSpec
+from fgrpo_bench.kinds.evaluate import EvaluationMarker, EvaluationSpec, stopping
 from fgrpo_bench.specs.cell import Cell, method_of
 from fgrpo_bench.stages.draws import DrawsRecord
-from fgrpo_bench.stages.files import read_json, read_record
+from fgrpo_bench.stages.files import read_record
 from fgrpo_bench.stages.markers import read_marker_of, refuse_foreign, stands
 from fgrpo_bench.stages.paths import BenchmarkPaths, StagePaths
+from fgrpo_bench.stages.spec import read_spec, read_spec_of
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import PASSK, read_table
 
@@ -128,13 +128,13 @@ class EvaluatedCheckpoint:
         return {
             grader: version
             for (name, _, grader), version in parts.items()
-            if name == benchmark and grader and of.also_passk(version).exists()
+            if name == benchmark and grader and of.extra_passk(version).exists()
         }
 
     def passk_beside(self, benchmark: str, grader: str) -> pl.DataFrame:
         """pass@k by problem (tables.PASSK) as judged by a grader of `beside`."""
         version = self.beside(benchmark)[grader]
-        return read_table(self.evaluate.benchmark(benchmark).also_passk(version), PASSK)
+        return read_table(self.evaluate.benchmark(benchmark).extra_passk(version), PASSK)
 
     def evaluated(self) -> EvaluationMarker:
         """The marker of the evaluation."""
@@ -154,7 +154,7 @@ class EvaluatedCheckpoint:
 
     def evaluation_spec(self) -> EvaluationSpec:
         """What the evaluation computes."""
-        return read_spec(self.evaluate)
+        return read_spec_of(EvaluationSpec, self.evaluate)
 
     def engine(self, benchmark: str) -> dict[str, Any] | None:
         """Fingerprint of the engine that made the draws; None where it was not recorded."""
@@ -182,7 +182,7 @@ def from_evaluation(
             "can be printed, in one line; give a shorter name, e.g. its folder's"
         )
     stage = _evaluation(folder)
-    spec = read_spec(stage)
+    spec = read_spec_of(EvaluationSpec, stage)
     return EvaluatedCheckpoint(
         label=label,
         seed=seed,
@@ -190,7 +190,7 @@ def from_evaluation(
         cell=None,
         evaluate=stage,
         evaluate_fingerprint=spec.fingerprint,
-        marks={name: spec.mark(name) for name in spec.benchmarks},
+        marks={name: spec.mark(name) for name in spec.asked.benchmarks},
     )
 
 
@@ -201,7 +201,7 @@ def _evaluation(folder: Path) -> StagePaths:
         listed = "\n".join(f"  {path}" for path in below)
         raise ValueError(f"{folder} holds several evaluations: name one of\n{listed}")
     stage = StagePaths(below[0] if below else folder)
-    if not stage.spec.exists() or read_json(stage.spec).get("kind") != "evaluate":
+    if not stage.spec.exists() or read_spec(stage).kind != "evaluate":
         raise FileNotFoundError(
             f"{folder} holds no evaluation: run `python -m evaluators run checkpoint=<path>` "
             "first, which names the folder of its results"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import NoneType
+from typing import Any
 
 import polars as pl
 
@@ -10,7 +12,7 @@ from fgrpo_bench.evaluated import NOT_EVALUATED, EvaluatedCheckpoint
 from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.markers import stands
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.shapes import NUMBER, STEP_ROW, misfit
+from fgrpo_bench.stages.records import Misfit, Record
 from fgrpo_bench.tables import METRICS, metrics_table, read_table
 
 
@@ -85,9 +87,27 @@ def metrics_so_far(stage: StagePaths) -> pl.DataFrame:
     Of rows that a run appends one that is being written, or damaged, is passed over.
     """
     if stage.step_rows.exists() and not stage.done.exists():
-        columns = {f"{name}?": NUMBER | None for name in METRICS} | STEP_ROW
-        rows = (row for row in read_lines(stage.step_rows) if misfit(row, columns) is None)
+        rows = filter(_is_step_row, read_lines(stage.step_rows))
         return metrics_table({row["step"]: row for row in rows}.values())
     if not stage.metrics.exists():
         return METRICS.to_frame()
     return read_table(stage.metrics, METRICS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepRow(Record):
+    """Of a line of a training run's step_rows, what there must be; all else are numbers or null."""
+
+    step: int
+    time_ms: int
+    seconds: float
+    tokens: int
+
+
+def _is_step_row(line: Any) -> bool:
+    try:
+        row = StepRow.parsed(line)
+    except Misfit:
+        return False
+    numbers = [row.further.get(name) for name in METRICS]
+    return all(type(number) in (int, float, NoneType) for number in numbers)

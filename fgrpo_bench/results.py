@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fgrpo_bench.evaluated import Asked, EvaluatedCheckpoint
-from fgrpo_bench.kinds.evaluate import Spec, stopping
+from fgrpo_bench.kinds.evaluate import EvaluationSpec, stopping
 from fgrpo_bench.points import Checkpoint, PointResult
 from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell
-from fgrpo_bench.stages.digests import content_sha256
-from fgrpo_bench.stages.files import fields_of, read_json
+from fgrpo_bench.stages.draws import Design
+from fgrpo_bench.stages.files import damaged, fields_of
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.records import Record
-from fgrpo_bench.stages.shapes import SWEEP
+from fgrpo_bench.stages.plan import PointRecord, SweepRecord, read_plan, read_sweep
+from fgrpo_bench.stages.records import Misfit, Record
 from fgrpo_bench.stats.staged import StagedDesign
 
 
@@ -70,7 +69,11 @@ class Results:
     @property
     def judged_twice(self) -> list[str]:
         """Benchmarks with further graders beside their own."""
-        return [name for name in self.benchmarks if self.evaluation["benchmarks"][name].get("also")]
+        return [
+            name
+            for name in self.benchmarks
+            if self.evaluation["benchmarks"][name].get("extra_graders")
+        ]
 
     @property
     def domains(self) -> dict[str, list[str]]:
@@ -106,11 +109,11 @@ class SweepResults(Results):
     evaluation: dict[str, Any] = field(init=False, repr=False)
     """The declared one."""
     paths: RunPaths
-    declaration: dict[str, Any] = field(repr=False)
-    """sweep.json: keys declaration, git_commit, versions, ..."""
+    record: SweepRecord = field(repr=False)
+    """sweep.json."""
 
     def __post_init__(self) -> None:
-        declared = self.declaration["declaration"]["experiment"]["evaluation"]
+        declared = self.record.declaration["experiment"]["evaluation"]
         object.__setattr__(self, "evaluation", declared)
 
     @property
@@ -130,18 +133,18 @@ class SweepResults(Results):
     @property
     def question(self) -> str:
         """What the sweep asks, in words."""
-        return str(self.declaration["declaration"]["sweep"]["question"])
+        return str(self.record.declaration["sweep"]["question"])
 
     @property
     def algorithms(self) -> dict[str, dict[str, Any]]:
         """The declared algorithms by name (fgrpo_bench.specs.AlgorithmSpec as JSON)."""
-        declared: dict[str, dict[str, Any]] = self.declaration["declaration"].get("algorithms", {})
+        declared: dict[str, dict[str, Any]] = self.record.declaration.get("algorithms", {})
         return declared
 
     @property
     def train(self) -> dict[str, Any]:
         """The declared training spec (fgrpo_bench.specs.TrainSpec as JSON)."""
-        spec = self.declaration["declaration"]["experiment"]["train"]
+        spec = self.record.declaration["experiment"]["train"]
         assert isinstance(spec, dict)
         return spec
 
@@ -164,7 +167,7 @@ def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
     """
     _check_labels(checkpoints)
     specs = [each.evaluation_spec() for each in checkpoints]
-    first, *others = [spec.value("evaluation") for spec in specs]
+    first, *others = [spec.evaluation for spec in specs]
     names = [checkpoint.name for checkpoint in checkpoints]
     benchmarks = {
         name: declared
@@ -227,9 +230,9 @@ def _check_labels(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:
         )
 
 
-def _problems(spec: Spec, benchmark: str) -> dict[str, Any]:
+def _problems(spec: EvaluationSpec, benchmark: str) -> dict[str, Any]:
     """What tells which problems a benchmark has: those of a dataset, or held out of a task."""
-    declared = spec.value("evaluation", "benchmarks", benchmark)
+    declared = spec.asked.benchmarks[benchmark]
     dataset = declared.get("dataset")
     return {
         "n_problems": declared.get("n_problems"),
@@ -265,49 +268,83 @@ def headline_of(evaluation: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def question_sha256(sweep_json: Mapping[str, Any]) -> str | None:
-    """Digest of the declared question: its words and the comparisons that it names. None where
-    sweep.json (shapes.SWEEP) records no family.
-
-    sweep_json: what the file says.
-    """
-    families = sweep_json.get("families")
-    if not families:
-        return None
-    return content_sha256({key: families[-1][key] for key in ("question", "sha256")})
+# What readers rely on of a declaration (fgrpo_bench.specs.Declaration as JSON).
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared(Record):
-    """Digests of what a sweep declares; None where it is not recorded."""
-
-    question: str | None
-    """As `question_sha256`."""
-    declaration: str | None
-    """Of all settings."""
-    plan: str | None
-    """Of plan.json."""
+class _Named(Record):
+    name: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeclaredDigests(Record):
-    """What was declared when a sweep was frozen `first`, and `now`."""
-
-    first: Declared
-    now: Declared
+class _Compared(Record):
+    new: str
+    old: str
 
 
-def declared_digests(sweep_json: Mapping[str, Any], plan: Mapping[str, Any]) -> DeclaredDigests:
-    """sweep_json, plan: what the two files say."""
-    nothing = dict.fromkeys(("question", "declaration", "plan"))
-    return DeclaredDigests(
-        first=Declared.parsed(sweep_json.get("first", nothing)),
-        now=Declared(
-            question=question_sha256(sweep_json),
-            declaration=content_sha256(sweep_json["declaration"]),
-            plan=content_sha256(plan),
-        ),
-    )
+@dataclass(frozen=True, kw_only=True)
+class _Family(Record):
+    pairs: tuple[str, ...] | None = None
+    cells: tuple[_Compared, ...] = ()
+    ks: tuple[int, ...] | None = None
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Question(Record):
+    name: str
+    question: str
+    family: _Family | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Train(Record):
+    model: _Named | None = None
+    pretrained: _Named | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Benchmark(Record):
+    domain: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Evaluation(Record):
+    benchmarks: dict[str, _Benchmark | None]
+    ks: tuple[int, ...]
+    n_samples: int
+    design: Design | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Experiment(Record):
+    name: str
+    train: _Train
+    evaluation: _Evaluation
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Profile(Record):
+    dispatcher: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Declaration(Record):
+    sweep: _Question
+    experiment: _Experiment
+    algorithms: dict[str, Record] | None = None
+    profile: _Profile
+
+
+def read_declared(paths: RunPaths) -> SweepRecord:
+    """What sweep.json says, with a declaration that results can be read by; raises as
+    `read_record`."""
+    record = read_sweep(paths)
+    try:
+        _Declaration.parsed(record.declaration)
+    except Misfit as fault:
+        raise damaged(paths.sweep_json, fault.within(".declaration")) from None
+    return record
 
 
 def load_results(paths: RunPaths) -> SweepResults:
@@ -318,43 +355,42 @@ def load_results(paths: RunPaths) -> SweepResults:
             "name another root, experiment or version"
         )
     plan = read_plan(paths)
-    marks = {stage["name"]: stage["fingerprint"] for stage in plan["stages"]}
+    marks = plan.fingerprints
     with fields_of(paths.plan):
-        cells = [from_columns(point) for point in plan["points"]]
+        cells = [from_columns(vars(point)) for point in plan.points]
     points = tuple(
         PointResult(
-            point_id=point["point_id"],
+            point_id=point.point_id,
             label=key_of_cell(cell),
             cell=cell,
-            seed=point["seed"],
+            seed=point.seed,
             step=checkpoints[-1].step,
-            train=StagePaths(paths.folder / point["train"]),
+            train=StagePaths(paths.folder / point.train),
             evaluate=checkpoints[-1].evaluate,
             checkpoints=checkpoints,
-            train_fingerprint=marks.get(point["train"], ""),
+            train_fingerprint=marks.get(point.train, ""),
             evaluate_fingerprint=checkpoints[-1].fingerprint,
         )
-        for point, cell in zip(plan["points"], cells, strict=True)
+        for point, cell in zip(plan.points, cells, strict=True)
         for checkpoints in [_checkpoints(paths, point, marks)]
     )
-    declaration = read_json(paths.sweep_json, SWEEP)
-    if not declaration["declaration"]["experiment"]["evaluation"]["benchmarks"]:
+    record = read_declared(paths)
+    if not record.declaration["experiment"]["evaluation"]["benchmarks"]:
         raise ValueError(
             f"{paths.sweep_json} names no benchmark: delete it and run the sweep again, which "
             "writes it anew"
         )
-    return SweepResults(checkpoints=points, paths=paths, declaration=declaration)
+    return SweepResults(checkpoints=points, paths=paths, record=record)
 
 
 def _checkpoints(
-    paths: RunPaths, point: dict[str, Any], marks: Mapping[str, str]
+    paths: RunPaths, point: PointRecord, marks: Mapping[str, str]
 ) -> tuple[Checkpoint, ...]:
-    """Of a point in plan.json."""
     return tuple(
         Checkpoint(
-            step=each["step"],
-            evaluate=StagePaths(paths.folder / each["evaluate"]),
-            fingerprint=marks.get(each["evaluate"], ""),
+            step=checkpoint.step,
+            evaluate=StagePaths(paths.folder / checkpoint.evaluate),
+            fingerprint=marks.get(checkpoint.evaluate, ""),
         )
-        for each in point["checkpoints"]
+        for checkpoint in point.checkpoints
     )

@@ -502,7 +502,7 @@ def show_logs(
     paths = find_run(sweep, keys)
     chosen = logs.find_stage(paths, point, stage)
     if stage is None and (others := logs.others(paths, chosen)):
-        print(f"the {chosen['kind']} stage; --stage shows {', '.join(others)}", file=sys.stderr)
+        print(f"the {chosen.kind} stage; --stage shows {', '.join(others)}", file=sys.stderr)
     for text in logs.read(paths, chosen, lines=lines, follow=follow):
         print(text, end="", flush=True)
     return 0

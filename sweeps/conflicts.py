@@ -7,16 +7,18 @@ for before the first file is written.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 from fgrpo_bench import engines
 from fgrpo_bench.kinds import Stage, train
 from fgrpo_bench.specs.fingerprint import differences
-from fgrpo_bench.specs.frozen import TrainStageSpec
+from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.digests import is_altered
 from fgrpo_bench.stages.files import read_json, readable_json, readable_record
 from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import check_format
+from fgrpo_bench.stages.spec import read_spec, read_spec_of
 from fgrpo_bench.stages.states import read_progress
 from fgrpo_bench.stats.selection import saved_steps
 from sweeps.plan import Plan
@@ -70,8 +72,10 @@ def _check_states(paths: RunPaths, plan: Plan) -> None:
         own = StagePaths(paths.folder / stage.name)
         if stage.kind != train.NAME or own.done.exists():
             continue
-        base = TrainStageSpec(own, stage.spec).base
-        engine.check_state(own.folder, plan.declaration.profile, _weights_sha256(base))
+        base = replace(stage.spec, stage=own).of(TrainStageSpec)
+        engine.check_state(
+            own.folder, plan.declaration.profile, _weights_sha256(base.at(base.base))
+        )
 
 
 def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
@@ -84,8 +88,8 @@ def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
         source = StagePaths(paths.folder / stage.source)
         if source.checkpoint(stage.step).exists() or not source.owner.exists():
             continue
-        stored = TrainStageSpec(source, readable_json(source.spec) or {}).point.train
-        wanted = TrainStageSpec(source, stages[stage.source].spec).point.train
+        stored = read_spec_of(TrainStageSpec, source).sweep_point.train
+        wanted = stages[stage.source].spec.of(TrainStageSpec).sweep_point.train
         saved = saved_steps(steps=stored.steps, save_every=stored.save_every)
         if stage.step not in saved and _reached(source) >= stage.step:
             raise ValueError(
@@ -113,14 +117,14 @@ def _clashes(paths: StagePaths, stage: Stage) -> list[str]:
         return []
     if readable_json(paths.spec) is None and not paths.owner.exists():
         return []  # cut short when the machine failed, before anything began: it is written again
-    stored = read_json(paths.spec)
-    if not {"fingerprint", "identity"} <= stored.keys():
-        return ["spec.json has no fingerprint and identity: it was changed by hand"]
-    if stored["fingerprint"] == stage.fingerprint:
+    stored = read_spec(paths)
+    if stored.fingerprint == stage.fingerprint:
         return []
+    if stored.identity is None:
+        return ["spec.json has no identity: it was changed by hand"]
     return [
         f"{field}: {old!r} there, {new!r} asked for"
-        for field, old, new in differences(stored["identity"], stage.spec["identity"])
+        for field, old, new in differences(stored.identity, stage.spec.identity)
     ] or ["fingerprint: the identity is the same, so spec.json was changed by hand"]
 
 

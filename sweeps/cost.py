@@ -10,6 +10,7 @@ from typing import Any, Literal
 from fgrpo_bench import engines
 from fgrpo_bench.kinds import KINDS, Stage, evaluate, flops
 from fgrpo_bench.kinds.kind import inputs
+from fgrpo_bench.specs.stored import FetchSpec
 from fgrpo_bench.stages.markers import read_marker, undivided
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import gpu_cost, rates, schedule
@@ -91,8 +92,8 @@ def _on_processors(plan: Plan, stages: list[Stage]) -> int:
 
 def _downloads(stages: list[Stage]) -> dict[str, Any]:
     """Models in GB (10^9 bytes) at 2 bytes a parameter, and how many datasets."""
-    fetched = [stage.spec for stage in stages if KINDS[stage.kind].fetches]
-    models = [spec["model"]["parameters"] for spec in fetched if "model" in spec]
+    fetched = [stage.spec for stage in stages if isinstance(stage.spec, FetchSpec)]
+    models = [spec.model_spec.parameters for spec in fetched if spec.model is not None]
     return {"models_gb": 2 * sum(models) / 1e9, "datasets": len(fetched) - len(models)}
 
 
@@ -118,7 +119,11 @@ def _on_gpus(plan: Plan, paths: RunPaths, stages: list[Stage], done: list[Stage]
         hours = sum(job.gpus * job.seconds for job in own) / 3600
         by_kind[kind] = {"stages": n_stages, "gpu_hours": hours, "longest": asdict(longest)}
     trained = [points[stage.name] for stage in stages if stage.name in points]
-    asked = [s.spec["evaluation"]["benchmarks"] for s in stages if s.kind == evaluate.NAME]
+    asked = [
+        stage.spec.asked.benchmarks
+        for stage in stages
+        if isinstance(stage.spec, evaluate.EvaluationSpec)
+    ]
     return {
         "by_kind": by_kind,
         "gpu_hours": sum(own["gpu_hours"] for own in by_kind.values()),

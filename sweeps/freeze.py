@@ -6,25 +6,24 @@ import json
 import platform
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import registry
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.kinds import Stage, fetch
-from fgrpo_bench.results import question_sha256
 from fgrpo_bench.specs import Declaration, to_dict
-from fgrpo_bench.stages.digests import SEAL, content_sha256, sealed
+from fgrpo_bench.stages.digests import sealed
 from fgrpo_bench.stages.files import now, read_json, readable_json, write_json, write_many
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, between, shared_data
+from fgrpo_bench.stages.plan import DeclaredFamily, SweepRecord, declared_now, read_sweep
 from sweeps import REPOSITORY
 from sweeps.plan import Plan, make_plan, plan_record
 
 RECORDED = ("numpy", "polars", "pydantic", "torch", "safetensors", "hydra-core", "mlflow")
 """Packages whose versions sweep.json records."""
-DECLARING = ("declaration", "families", "first", SEAL)
-"""Keys of sweep.json that do not say what made the results."""
 
 
 def run_paths(declaration: Declaration) -> RunPaths:
@@ -62,22 +61,22 @@ def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
     nothing_to_run: the results stand, so what made them (commit, versions) stays as recorded. What
     was declared first, and which families of comparisons since and when, stays recorded too.
     """
-    before = read_json(paths.sweep_json) if paths.sweep_json.exists() else {}
-    made_by = {key: before[key] for key in before if key not in DECLARING}
-    if not (nothing_to_run and before):
-        made_by = provenance() | {"created": before.get("created", now())}
-    declaration, record = stored_declaration(plan.declaration), sealed(plan_record(plan))
-    families = _families(paths, plan, before.get("families", []))
-    content = {"declaration": declaration} | made_by | {"families": families}
-    first = before.get("first") or {
-        "question": question_sha256(content),
-        "declaration": content_sha256(declaration),
-        "plan": record[SEAL],
+    before = read_sweep(paths) if paths.sweep_json.exists() else None
+    declared: dict[str, Any] = {
+        "declaration": stored_declaration(plan.declaration),
+        "families": _families(paths, plan, () if before is None else before.families),
     }
-    write_if_other(paths.sweep_json, sealed(content | {"first": first}))
+    if before is None:
+        record = SweepRecord(**declared, **provenance(), created=now())
+    else:
+        made_by = {} if nothing_to_run else provenance()
+        record = replace(before, **declared, **made_by, further={})  # without the former seal
+    plan_json = plan_record(plan)
+    first = record.first or declared_now(record, plan_json)
+    write_if_other(paths.sweep_json, sealed(replace(record, first=first).as_json()))
     _share_data(paths, plan)
     freeze_specs(paths, plan.stages)
-    write_if_other(paths.plan, record)
+    write_if_other(paths.plan, sealed(plan_json.as_json()))
 
 
 def stored_declaration(declaration: Declaration) -> dict[str, Any]:
@@ -87,19 +86,22 @@ def stored_declaration(declaration: Declaration) -> dict[str, Any]:
 
 
 def _families(
-    paths: RunPaths, plan: Plan, before: Sequence[Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
+    paths: RunPaths, plan: Plan, before: tuple[DeclaredFamily, ...]
+) -> tuple[DeclaredFamily, ...]:
     """What was declared before, and what is declared now where that is something else."""
-    declared = {
-        "family": plan.family.name,
-        "question": plan.declaration.sweep.question,
-        "comparisons": len(plan.family.comparisons),
-        "sha256": plan.family.sha256,
-    }
-    if before and declared.items() <= before[-1].items():
-        return list(before)
-    trained = len(list(paths.folder.glob("*/DONE.json")))  # base models and datasets lie deeper
-    return [*before, {"declared": now(), **declared, "trained": trained}]
+    declared = DeclaredFamily(
+        declared=now(),
+        family=plan.family.name,
+        question=plan.declaration.sweep.question,
+        comparisons=len(plan.family.comparisons),
+        sha256=plan.family.sha256,
+        trained=len(list(paths.folder.glob("*/DONE.json"))),  # base models and datasets lie deeper
+    )
+    if before:
+        last = before[-1]
+        if replace(declared, declared=last.declared, trained=last.trained) == last:
+            return before
+    return (*before, declared)
 
 
 def freeze_specs(paths: RunPaths, stages: Iterable[Stage]) -> None:
@@ -107,7 +109,7 @@ def freeze_specs(paths: RunPaths, stages: Iterable[Stage]) -> None:
     wanted: dict[str, str] = {}
     for stage in stages:
         spec = StagePaths(paths.folder / stage.name).spec
-        content = sealed(stage.spec)
+        content = sealed(stage.spec.as_json())
         if readable_json(spec) != content:
             wanted[f"{stage.name}/{spec.name}"] = _a_line_a_field(content)
     write_many(paths.folder, wanted)
@@ -139,14 +141,14 @@ def write_if_other(path: Path, value: Any) -> None:
 
 
 def provenance() -> dict[str, Any]:
-    """What made the results, apart from the settings; git fields are None outside a checkout."""
+    """What made the results, apart from the settings, as fields of SweepRecord."""
     changed = _git("status", "--porcelain")
     return {
         "git_commit": _git("rev-parse", "HEAD"),
         "git_dirty": None if changed is None else bool(changed),
         "versions": {"python": platform.python_version(), **dict.fromkeys(RECORDED)}
         | installed(*RECORDED),
-        **registry.record(),
+        "plugins": registry.record().get("plugins"),
     }
 
 

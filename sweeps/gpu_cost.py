@@ -199,7 +199,7 @@ def _operations(model: Model, stage: Stage, point: SweepPoint | None) -> float:
     own = model.own
     assert own.model is not None and own.task is not None
     once = flops.forward(own.model, own.task)
-    if "evaluation" in stage.spec:
+    if isinstance(stage.spec, evaluate.DrawsSpec):
         return evaluate.draws(stage) * once.response
     shown = 0 if own.warmup is None else own.warmup.steps * own.warmup.batch_size
     return 3 * shown * (once.prompt + once.response)

@@ -13,7 +13,7 @@ from typing import Any
 from fgrpo_bench.runs import address
 from fgrpo_bench.stages.attempts import attempts, logs, tail
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.plan import StageRecord, read_plan
 from fgrpo_bench.stages.states import read_stages
 from sweeps.text import printable
 
@@ -22,44 +22,40 @@ LAST_LINES = 3
 """Lines of a failed stage's log that `status` shows."""
 
 
-def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> dict[str, Any]:
+def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> StageRecord:
     """A stage of a point as plan.json records it; a point's warm-up is that of its seed.
 
     kind: None is the stage that was started last. ValueError lists near names, or the kinds there.
     """
-    stages: dict[str, dict[str, Any]] = {
-        stage["name"]: stage for stage in read_plan(paths)["stages"]
-    }
-    known = sorted({stage["point_id"] for stage in stages.values()})
+    stages = {stage.name: stage for stage in read_plan(paths).stages}
+    known = sorted({stage.point_id for stage in stages.values()})
     if point_id not in known:
         near = get_close_matches(point_id, known, n=5, cutoff=0.4) or known[:5]
         raise ValueError(
             f"unknown point {point_id!r} in {paths.folder}: near it are {', '.join(near)}; "
             f"`python -m sweeps status {address(paths)}` lists all {len(known)}"
         )
-    own = {name: stage for name, stage in stages.items() if stage["point_id"] == point_id}
+    own = {name: stage for name, stage in stages.items() if stage.point_id == point_id}
     if kind is None:
         notes = {name: attempts(StagePaths(paths.folder / name)) for name in own}
-        begun = {
-            name: max((note.get("begun", "") for note in notes[name]), default="") for name in own
-        }
+        begun = {name: max((note.begun or "" for note in notes[name]), default="") for name in own}
         last = max(reversed(own), key=begun.__getitem__)
         return own[last if begun[last] else next(iter(own))]
-    needs = [need for stage in own.values() for need in stage["needs"]]
+    needs = [need for stage in own.values() for need in stage.needs]
     for name in [*own, *needs]:
-        if stages[name]["kind"] == kind:
+        if stages[name].kind == kind:
             return stages[name]
-    kinds = ", ".join(stage["kind"] for stage in own.values())
+    kinds = ", ".join(stage.kind for stage in own.values())
     raise ValueError(f"{point_id} has no stage {kind!r}: it has {kinds}")
 
 
-def others(paths: RunPaths, stage: Mapping[str, Any]) -> list[str]:
+def others(paths: RunPaths, stage: StageRecord) -> list[str]:
     """The other kinds of stages that `find_stage` knows of a stage's point."""
-    stages = {each["name"]: each for each in read_plan(paths)["stages"]}
-    own = [each for each in stages.values() if each["point_id"] == stage["point_id"]]
-    needed = [stages[need] for each in own for need in each["needs"]]
-    kinds = dict.fromkeys(each["kind"] for each in [*own, *needed])
-    return [kind for kind in kinds if kind != stage["kind"]]
+    stages = {other.name: other for other in read_plan(paths).stages}
+    of_point = [other for other in stages.values() if other.point_id == stage.point_id]
+    needed = [stages[need] for other in of_point for need in other.needs]
+    kinds = dict.fromkeys(other.kind for other in [*of_point, *needed])
+    return [kind for kind in kinds if kind != stage.kind]
 
 
 def latest_log(stage: StagePaths, output: Callable[[], Path | None]) -> Path:
@@ -85,13 +81,13 @@ def _outputs(paths: RunPaths) -> dict[str, Path]:
     return outputs(paths)
 
 
-def read(paths: RunPaths, stage: dict[str, Any], *, lines: int, follow: bool) -> Iterator[str]:
+def read(paths: RunPaths, stage: StageRecord, *, lines: int, follow: bool) -> Iterator[str]:
     """The last lines of the latest log; then, to follow, what is appended while anybody works on
     the stage, over all its attempts."""
-    folder = StagePaths(paths.folder / stage["name"])
+    folder = StagePaths(paths.folder / stage.name)
 
     def output() -> Path | None:
-        return _outputs(paths).get(stage["name"])
+        return _outputs(paths).get(stage.name)
 
     log = latest_log(folder, output)
     yield f"==> {log}\n"

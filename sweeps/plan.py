@@ -10,16 +10,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench.kinds import KINDS, Planned, Stage
+from fgrpo_bench.kinds.kind import base_name
 from fgrpo_bench.specs import Declaration, SweepPoint
-from fgrpo_bench.specs.cell import to_stored
-from fgrpo_bench.stages.plan import FORMAT
+from fgrpo_bench.specs.cell import Cell, to_columns
+from fgrpo_bench.stages.plan import (
+    FORMAT,
+    CheckpointRecord,
+    PlanRecord,
+    PointRecord,
+    StageRecord,
+)
 from sweeps.points import check, expand, family
 
 if TYPE_CHECKING:
-    from fgrpo_bench.analysis.families import Family
-
-RECORDED = ("name", "kind", "point_id", "environment", "fingerprint", "target")
-"""Fields of a stage that plan.json has, beside its needs."""
+    from fgrpo_bench.analysis.question import Family
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,39 +60,54 @@ def _with_plugins(declaration: Declaration, stage: Stage) -> Stage:
     """A stage that loads the declaration's plug-ins wherever it runs."""
     if not declaration.plugins:
         return stage
-    return replace(stage, spec=stage.spec | {"plugins": list(declaration.plugins)})
+    return replace(stage, spec=replace(stage.spec, plugins=tuple(declaration.plugins)))
 
 
-def plan_record(plan: Plan) -> dict[str, Any]:
+def plan_record(plan: Plan) -> PlanRecord:
     """The content of plan.json: what a reader needs to find every result without the YAML."""
     declaration = plan.declaration
     looks: dict[str, dict[int, dict[str, Any]]] = {}
     for stage in plan.stages:
         if stage.source is not None and stage.step is not None and KINDS[stage.kind].in_report:
-            at = looks.setdefault(stage.source, {}).setdefault(stage.step, {"step": stage.step})
-            at[stage.kind] = stage.name
+            looks.setdefault(stage.source, {}).setdefault(stage.step, {})[stage.kind] = stage.name
     planned = Planned(declaration=declaration, points=plan.points)
-    planned.stages.update((stage.name, stage) for stage in plan.stages)
-    points: list[dict[str, Any]] = [
-        {"point_id": f"base-s{point.seed}", **to_stored(None)}
-        | {"seed": point.seed, "train": planned.base(point).name}
+
+    def point_record(point_id: str, cell: Cell | None, seed: int, train: str) -> PointRecord:
+        steps = sorted(looks[train].items())
+        return PointRecord(
+            point_id=point_id,
+            **to_columns(cell),
+            seed=seed,
+            train=train,
+            checkpoints=tuple(CheckpointRecord(step=step, **by_kind) for step, by_kind in steps),
+        )
+
+    base_models = [
+        point_record(f"base-s{point.seed}", None, point.seed, base_name(point))
         for point in planned.by_seed
     ]
-    points += [
-        {"point_id": point.point_id, **to_stored(point.cell)}
-        | {"seed": point.seed, "train": point.point_id}
+    trained = [
+        point_record(point.point_id, point.cell, point.seed, point.point_id)
         for point in plan.points
     ]
-    for point in points:
-        point["checkpoints"] = [at for _, at in sorted(looks[point["train"]].items())]
-    return {
-        "format": FORMAT,
-        "sweep": declaration.sweep.name,
-        "experiment": declaration.experiment.name,
-        "version": declaration.version,
-        "points": points,
-        "stages": [
-            {key: getattr(stage, key) for key in RECORDED} | {"needs": list(stage.needs)}
-            for stage in plan.stages
-        ],
-    }
+    return PlanRecord(
+        format=FORMAT,
+        sweep=declaration.sweep.name,
+        experiment=declaration.experiment.name,
+        version=declaration.version,
+        points=(*base_models, *trained),
+        stages=tuple(map(stage_record, plan.stages)),
+    )
+
+
+def stage_record(stage: Stage) -> StageRecord:
+    """A stage as plan.json has it."""
+    return StageRecord(
+        name=stage.name,
+        kind=stage.kind,
+        point_id=stage.point_id,
+        environment=stage.environment,
+        fingerprint=stage.fingerprint,
+        target=stage.target,
+        needs=stage.needs,
+    )

@@ -30,7 +30,7 @@ from fgrpo_bench.specs.cell import COLUMNS, to_columns
 from fgrpo_bench.tasks import make_task
 
 if TYPE_CHECKING:
-    from fgrpo_bench.analysis.families import Family
+    from fgrpo_bench.analysis.question import Family
 
 CONTROLS = {"entropy_coef": "an entropy bonus", "kl_coef": "a KL penalty"}
 """Fields of an algorithm that not every engine has, in words."""
@@ -88,13 +88,13 @@ def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
 def family(declaration: Declaration, points: Sequence[SweepPoint]) -> Family:
     """The comparisons that are the sweep's question; ValueError where it declares some that it does
     not make."""
-    from fgrpo_bench.analysis import families, rows  # a tenth of a second, for Polars
+    from fgrpo_bench.analysis import question, rows  # a tenth of a second, for Polars
 
     seeds = Counter(point.cell for point in points)
     cells = [rows.make_cell(None, step=0, n_planned=0)] + [
         rows.make_cell(cell, step=0, n_planned=n) for cell, n in seeds.items()
     ]
-    return families.asked(to_dict(declaration), cells)[1]
+    return question.asked(to_dict(declaration), cells)[1]
 
 
 def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]:
@@ -149,7 +149,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
     sampling = engines.of_sampler(declaration.experiment.evaluation.sampler)
     warnings += sampling.check_evaluation(points[0], profile)
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
-        for grader in (benchmark.grader, *benchmark.also):
+        for grader in (benchmark.grader, *benchmark.extra_graders):
             grader_version(grader)
         if benchmark.dataset is None and task is None:
             raise ValueError(

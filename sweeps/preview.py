@@ -32,17 +32,22 @@ TO_DO = {None: "-", "waiting": "to do"}
 def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
     """The whole answer as JSON types; reads files and writes none. `render` puts it into words."""
     record = plan_record(plan)
-    states = {stage.name: stage.state for stage in read_stages(paths, record["stages"])}
+    states = {stage.name: stage.state for stage in read_stages(paths, record.stages)}
     stages = {stage.name: stage for stage in plan.stages}
     methods = {point.point_id: point.cell.method for point in plan.points}
     points = []
-    for cell in record["points"]:
-        base = cell["algorithm"] is None
-        making = stages[cell["train"]]
-        judging = first_undone([states[each["evaluate"]] for each in cell["checkpoints"]])
+    for point in record.points:
+        base = point.algorithm is None
+        making = stages[point.train]
+        judging = first_undone([states[at.evaluate] for at in point.checkpoints])
         points.append(
-            {key: cell[key] for key in ("point_id", "group_size", "focal_gamma", "seed")}
-            | {"method": "Base" if base else methods[cell["point_id"]]}
+            {
+                "point_id": point.point_id,
+                "group_size": point.group_size,
+                "focal_gamma": point.focal_gamma,
+                "seed": point.seed,
+                "method": "Base" if base else methods[point.point_id],
+            }
             | {"fingerprint": making.fingerprint}
             | {"warmup": states[making.name if base else making.needs[0]]}
             | {"train": None if base else states[making.name], "evaluate": judging}
@@ -214,7 +219,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
 def family_words(answer: Mapping[str, Any]) -> list[str]:
     """The comparisons that are the question, a line each below their family's name and size, and
     what they detect."""
-    from fgrpo_bench.analysis.families import NOTHING_CORRECTED  # as in sweeps.points
+    from fgrpo_bench.analysis.question import NOTHING_CORRECTED  # as in sweeps.points
 
     size = counted(len(answer["comparisons"]), "comparison")
     power = [own["words"] for own in answer["power"]]

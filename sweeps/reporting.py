@@ -46,16 +46,18 @@ def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
 
 def spent(paths: RunPaths) -> str:
     """How long workers were at work, and what that was together, by the notes of all attempts."""
-    folders = [paths.folder / stage["name"] for stage in read_plan(paths)["stages"]]
+    folders = [paths.folder / stage.name for stage in read_plan(paths).stages]
     notes = [note for folder in folders for note in attempts(StagePaths(folder))]
     spans = sorted(
-        (_seconds(note["begun"]), _seconds(note["ended"])) for note in notes if "ended" in note
+        (_seconds(note.begun), _seconds(note.ended))
+        for note in notes
+        if note.begun is not None and note.ended is not None
     )
     busy, until = 0.0, 0.0
     for begun, ended in spans:  # the time in which any worker was at work
         busy += max(0.0, ended - max(begun, until))
         until = max(until, ended)
-    together = sum(note["wall_seconds"] for note in notes if "wall_seconds" in note)
+    together = sum(note.wall_seconds or 0 for note in notes)
     stages = counted(len(folders), "stage")
     return f"{stages} in {duration(busy)}; {duration(together)} of all workers together"
 
@@ -123,7 +125,7 @@ class LiveSync:
 
     def _seen(self) -> dict[str, Seen]:
         """Points with metrics that are not trained yet, and those that failed."""
-        stages = read_stages(self._paths, read_plan(self._paths)["stages"])
+        stages = read_stages(self._paths, read_plan(self._paths).stages)
         failed = {stage.point_id for stage in stages if stage.state == "failed"}
         files = {
             stage.point_id: (_stamp(paths.metrics), _stamp(paths.step_rows))

@@ -11,10 +11,9 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from fgrpo_bench.documents.terminal import aligned
-from fgrpo_bench.stages.files import read_json, void
+from fgrpo_bench.stages.files import void
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.shapes import PROFILE
+from fgrpo_bench.stages.plan import StageRecord, read_plan, read_sweep
 from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
 from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps.text import counted, duration
@@ -26,8 +25,7 @@ def on_slurm(paths: RunPaths) -> bool:
     """Whether the sweep was last run on SLURM."""
     if not paths.sweep_json.exists():
         return False
-    profile = read_json(paths.sweep_json, PROFILE)["declaration"]["profile"]
-    return bool(profile["dispatcher"] == "slurm")
+    return bool(read_sweep(paths).profile["dispatcher"] == "slurm")
 
 
 def remade(kind: str) -> str:
@@ -43,21 +41,18 @@ def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any
     warn: told of damaged notes of attempts.
     """
     plan = read_plan(paths)
-    stages = read_stages(paths, plan["stages"], warn, remade)
+    stages = read_stages(paths, plan.stages, warn, remade)
     by_name = {stage.name: stage for stage in stages}
     by_point = {
-        cell["point_id"]: [
+        point.point_id: [
             by_name[name]
-            for name in (
-                cell["train"],
-                *(each["evaluate"] for each in cell["checkpoints"]),
-            )
+            for name in (point.train, *(checkpoint.evaluate for checkpoint in point.checkpoints))
         ]
-        for cell in plan["points"]
+        for point in plan.points
     }
     of_points = {stage.name for own in by_point.values() for stage in own}
     by_point |= {stage.name: [stage] for stage in stages if stage.name not in of_points}
-    trained = [cell["point_id"] for cell in plan["points"] if cell["algorithm"] is not None]
+    trained = [point.point_id for point in plan.points if point.algorithm is not None]
     counts = Counter(stage.state for stage in stages)
     return {
         "sweep": paths.sweep,
@@ -67,7 +62,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any
         "driver": driver_of(paths),
         "points_done": sum({s.state for s in by_point[name]} == {"done"} for name in trained),
         "points_total": len(trained),
-        "draws": saved_draws(paths, plan["stages"], {s.name for s in stages if s.state == "done"}),
+        "draws": saved_draws(paths, plan.stages, {s.name for s in stages if s.state == "done"}),
         "stages": {state: counts[state] for state in get_args(State)},
         "points": [
             {"point_id": point_id, "stages": [_as_json(stage) for stage in of_point]}
@@ -77,14 +72,14 @@ def report(paths: RunPaths, warn: Callable[[str], None] = void) -> dict[str, Any
 
 
 def saved_draws(
-    paths: RunPaths, records: Iterable[Mapping[str, Any]], done: Container[str]
+    paths: RunPaths, records: Iterable[StageRecord], done: Container[str]
 ) -> dict[str, int] | None:
     """What draws that stop have saved in the evaluations that are done: how many these are, the
     draws that they use, and the most that they could have made. None where no problem stops.
 
     A table that cannot be read tells nothing; `check` names it.
     """
-    staged = [each for each in records if each["target"].get("design") and each["name"] in done]
+    staged = [record for record in records if record.target.get("design") and record.name in done]
     if not staged:
         return None
     from fgrpo_bench.kinds.graded import (
@@ -93,9 +88,9 @@ def saved_draws(
 
     totals = dict.fromkeys(("evaluations", "draws", "of"), 0)
     for record in staged:
-        target = record["target"]
+        target = record.target
         names = [name for name in target["graders"] if "/" not in name]  # not of further graders
-        counts = draws_used(StagePaths(paths.folder / record["name"]), names)
+        counts = draws_used(StagePaths(paths.folder / record.name), names)
         if counts is not None:
             totals["evaluations"] += 1
             totals["draws"] += counts.draws

@@ -20,10 +20,9 @@ from itertools import product
 
 import numpy as np
 
-from fgrpo_bench.analysis.bands import bands, first_losses
-from fgrpo_bench.analysis.comparisons import Compared, p_of_draws
-from fgrpo_bench.analysis.read import Scores
-from fgrpo_bench.analysis.resamples import Resamples
+from fgrpo_bench.analysis.checkpoints import Scores
+from fgrpo_bench.analysis.comparisons import Resamples, bands, first_losses, p_of_draws
+from fgrpo_bench.analysis.question import Compared
 from fgrpo_bench.evaluated import Asked
 from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate
 from fgrpo_bench.stats.passk import pass_at_k
@@ -32,6 +31,7 @@ from fgrpo_bench.stats.significance import TestResult, draws_test
 from fgrpo_bench.stats.variance import draw_moments
 from tests import few_seeds_calibration as few_seeds
 from tests import staged_calibration
+from tests.stats.subsampling import subsampling_test
 from tests.support.planted import (
     KS,
     METHODS,
@@ -44,7 +44,6 @@ from tests.support.planted import (
     runs,
     true_differences,
 )
-from tests.support.subsampling import subsampling_test
 
 BENCHMARKS = {"small": 30, "usual": PROBLEMS, "large": 200}
 """Problems of each; an average is over all three."""

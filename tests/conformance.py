@@ -21,9 +21,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.graders import ifeval, judge_parser, math, math_tolerance
+from fgrpo_bench.graders import ifeval, judge_worker, math, math_tolerance
 from fgrpo_bench.graders.judge import Judge
-from fgrpo_bench.graders.math_golds import stored_gold
+from fgrpo_bench.graders.math_notation import stored_gold
 from fgrpo_bench.records import Grade, Problem
 
 MATH = ("math500", "aime24", "aime25", "amc23", "minerva_math", "olympiadbench")
@@ -111,7 +111,7 @@ def by_math_verify(gold: str, text: str) -> bool:
     """Its verdict in this process; what was asked before is not asked again."""
     from math_verify import parse, verify
 
-    judge_parser.mend()  # and nothing of what makes ours faster
+    judge_worker.mend_parser()  # and nothing of what makes ours faster
     return bool(verify(_parsed(gold), parse(text)))
 
 

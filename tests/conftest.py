@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import benchmarks
+
+if TYPE_CHECKING:
+    from fgrpo_bench.stages.paths import RunPaths
 
 settings.register_profile(  # a busy machine is no failure
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -47,3 +53,31 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         )
 
     return compare
+
+
+SOMEBODY = "somebody"
+"""Whose home folder the real run is made in."""
+
+
+@pytest.fixture(scope="session")
+def real_run(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """A real sweep of four stages, finished and reported, made once for all workers; not to be
+    changed. Its run root, `runs[1]*?`, reads as a pattern."""
+    from fgrpo_bench.stages.paths import RunPaths
+    from tests.support.tiny_run import tiny_run
+
+    own = tmp_path_factory.getbasetemp()
+    home = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / f"home of {SOMEBODY}"
+    home.mkdir(exist_ok=True)
+    paths = RunPaths(
+        root=home / "runs[1]*?", sweep="smoke", experiment="countdown-tiny", version="v1"
+    )
+    made = home / "made"  # a maker that failed leaves none, and the next one begins anew
+    with (home / "lock").open("w") as lock, pytest.MonkeyPatch.context() as patch:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for name, value in (("HOME", str(home)), ("USER", SOMEBODY), ("LOGNAME", SOMEBODY)):
+            patch.setenv(name, value)
+        if not made.exists():
+            assert tiny_run(paths.root) == paths
+            made.touch()
+    return paths

@@ -22,32 +22,20 @@ from types import FunctionType
 from fgrpo_bench import mazes
 from fgrpo_bench.graders import (
     choice,
-    choice_reading,
-    choice_statements,
     countdown,
     ifeval_worker,
     math,
-    math_golds,
     math_notation,
+    math_reading,
     math_tolerance,
     maze,
 )
-from fgrpo_bench.graders.synlogic import (
-    brackets,
-    compare,
-    equations,
-    extract,
-    fillings,
-    literals,
-    placements,
-    squares,
-    statements,
-)
+from fgrpo_bench.graders.synlogic import answers, extract, grids
 from fgrpo_bench.graders.synlogic import grade as synlogic_grade
 from fgrpo_bench.records import Problem
 from fgrpo_bench.tasks.maze import Maze, MazeSpec
-from tests.support.synlogic_games import GAMES
-from tests.support.synlogic_games import problem as synlogic_problem
+from tests.graders.synlogic_games import GAMES
+from tests.graders.synlogic_games import problem as synlogic_problem
 
 
 def last_box(text: str) -> None:
@@ -58,17 +46,18 @@ def last_box(text: str) -> None:
 
 def normalise(text: str) -> None:
     """Normalising and storing twice change nothing; a number is a number."""
-    once = math_golds.normalise(text)
-    assert math_golds.normalise(once) == once
-    assert math_golds.stored_gold(math_golds.stored_gold(text)) == math_golds.stored_gold(text)
+    once = math_notation.normalise(text)
+    assert math_notation.normalise(once) == once
+    gold = math_notation.stored_gold(text)
+    assert math_notation.stored_gold(gold) == gold
     math_tolerance.number(text)
 
 
 def letters(text: str) -> None:
     """A letter is one of four, and a box at the end counts."""
-    statement = choice_reading.read(text)
+    statement = choice.read(text)
     assert statement is None or statement.letter in (None, *choice.LETTERS)
-    boxed = choice_reading.read(f"{text}\n\nSo \\boxed{{B}}")
+    boxed = choice.read(f"{text}\n\nSo \\boxed{{B}}")
     assert boxed is not None and boxed.letter == "B"
 
 
@@ -105,18 +94,17 @@ def puzzles(text: str) -> None:
 
 def parsers(text: str) -> None:
     """What is read as a literal or computed is within the bounds."""
-    literals.parse_literal(text)
-    literals.number(text)
-    value = literals.arithmetic(literals.arithmetic_tokens(text) or [])
-    assert value is None or max(abs(value.numerator), value.denominator) <= literals.LARGEST
+    extract.parse_literal(text)
+    extract.number(text)
+    value = extract.arithmetic(extract.arithmetic_tokens(text) or [])
+    assert value is None or max(abs(value.numerator), value.denominator) <= extract.LARGEST
 
 
 MAZE = Maze(MazeSpec(name="maze", seed=1, size=9, n_train=1, n_heldout=1)).train_problem(0)
 PUZZLES = [(task, synlogic_problem(task, game), text) for task, (game, text) in GAMES.items()]
 MODULES = (
-    *(choice, choice_reading, choice_statements, countdown, ifeval_worker, math, math_golds),
-    *(math_notation, math_tolerance, maze, mazes),
-    *(brackets, compare, equations, extract, fillings, literals, placements, squares, statements),
+    *(choice, countdown, ifeval_worker, math, math_notation, math_reading, math_tolerance),
+    *(maze, mazes, answers, extract, grids),
 )
 TARGETS: dict[str, Callable[[str], None]] = {
     "last_box": last_box,

@@ -16,8 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.graders.judge import Judge
-from fgrpo_bench.graders.math import after_thoughts, last_box
-from fgrpo_bench.graders.math_leniency import DECIMALS, KINDS, leniencies
+from fgrpo_bench.graders.math import (
+    DECIMALS_LENIENCY,
+    LENIENCIES,
+    after_thoughts,
+    last_box,
+    leniencies,
+)
 from fgrpo_bench.records import Grade
 from tests.conformance import OUTPUTS, WORKERS, graded, lines
 
@@ -49,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     columns = [counted(rows, given) for rows, given in zip(files, grades, strict=True)]
     sizes = [sum(each.outcome == "correct" for each in given) for given in grades]
     print(f"| graded correct though they differ in | {' | '.join(OUTPUTS)} |")
-    for kind in (WITHOUT_BOX, *KINDS, DECIMALS):
+    for kind in (WITHOUT_BOX, *LENIENCIES, DECIMALS_LENIENCY):
         shares = [
             f"{counts[kind]} of {size} ({counts[kind] / size:.1%})"
             for counts, size in zip(columns, sizes, strict=True)

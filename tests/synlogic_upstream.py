@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.graders.synlogic import TASKS, grade
-from tests.support.synlogic_answers import GARBAGE, mutated, near_misses, solved, written
-from tests.support.synlogic_games import GAMES, Game, problem
+from tests.graders.synlogic_answers import GARBAGE, mutated, near_misses, solved, written
+from tests.graders.synlogic_games import GAMES, Game, problem
 
 CASES = Path(__file__).parent / "cases"
 TABLE = Path(__file__).parent / "golden" / "synlogic-upstream.csv"

@@ -30,7 +30,6 @@ SAMPLERS = {
 NEEDS_OPENRLHF = (
     "fgrpo_bench/engines/openrlhf/",
     "evaluators/vllm.py",
-    "evaluators/likelihood.py",
 )
 INTEGRATIONS = "fgrpo_bench/integrations/"
 

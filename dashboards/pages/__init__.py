@@ -1,15 +1,14 @@
 """Pages: pure functions from results and parameters to a Page.
 
-A module for each view, and for each of its larger parts one with the view's name in front, hence so
-many.
+A module for each view: what it reads of the stored files, what it shows of them, its charts and
+tables. overview.py is the first page, maze.py draws mazes for Draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from dashboards.form import Given
-from dashboards.page import Links, Page
+from dashboards.page import Given, Links, Page
 from dashboards.pages import audit, compare, draws, forgetting, sweep
 from fgrpo_bench.results import Results
 

@@ -1,54 +1,61 @@
 """Audit: in one line whether all is clean, then what is not: draws that were not judged or cut off,
-graders that disagree, engines that differ."""
+graders that disagree, engines that differ.
+
+In: stored draws and every layer of grades of them. Out: a Page. Next: draws.py, which shows one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
 
-from dashboards.form import Form, Given, choices
-from dashboards.page import Grid, Links, Page, Row, Shade, run_of
-from dashboards.pages.draws import SHOWN
-from dashboards.pages.draws_links import draws_link
-from dashboards.queries.audit import (
-    Disagreement,
-    Engines,
-    Example,
-    PointAudit,
-    audits,
-    disagreements,
-    engines,
-)
-from dashboards.queries.store import checkpoints_of
+import polars as pl
+
+from dashboards.page import Form, Given, Links, Page, PageTable, Shade, TableRow, choices, run_of
+from dashboards.pages.draws import SHOWN, draws_link, grades_version, layers
+from dashboards.queries import FileState, checkpoints_of, remembered, stamp
 from dashboards.text import shortened
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.results import Results
+from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
 
 CUT_OFF = 0.05
-"""Share of a point's draws that may be cut off before it is told."""
+"""Share of a point's draws that may be cut off before the page says so."""
 LISTED = 12
 """Points of an engine that are named."""
+DRAW = ("problem_id", "draw")
+Example = tuple[str, int] | None
+"""Problem and draw; None where there is none."""
+Engines = list[tuple[dict[str, Any], list[str]]]
+"""Fingerprints of engines, each with its points."""
 
 
 def build(results: Results, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark."""
     form = Form(run_of(results), "audit", given, links)
     benchmark = form.value("benchmark", results.benchmarks)
-    looked = audits(results, benchmark)
+    point_audits = audits(results, benchmark)
     differing = disagreements(results, benchmark)
     by_engine = engines(results, benchmark)
     grids = [
-        _draws(results, links, benchmark, [audit for audit in looked if not _is_clean(audit)]),
+        _draws(
+            results, links, benchmark, [audit for audit in point_audits if not _is_clean(audit)]
+        ),
         _graders(results, links, benchmark, [pair for pair in differing if pair.differing]),
         *([_engines(by_engine)] if differing_facts(by_engine) else []),
     ]
     return Page(
         address=form.address(),
         title=f"{benchmark}: audit",
-        lead=verdict(looked, differing, by_engine, len(results.checkpoints)),
+        lead=verdict(point_audits, differing, by_engine, len(results.checkpoints)),
         controls=choices(form.control("benchmark", "Benchmark")),
         context={
             "grids": [grid for grid in grids if grid.rows],
             "whole": [
-                _draws(results, links, benchmark, looked),
+                _draws(results, links, benchmark, point_audits),
                 _graders(results, links, benchmark, differing),
                 _engines(by_engine),
             ],
@@ -61,18 +68,18 @@ def _is_clean(audit: PointAudit) -> bool:
 
 
 def verdict(
-    looked: Sequence[PointAudit],
+    point_audits: Sequence[PointAudit],
     differing: Sequence[Disagreement],
     by_engine: Engines,
     n_points: int,
 ) -> str:
     """One line: that all is clean, or what is not."""
     trouble = []
-    unscored = [audit for audit in looked if audit.unscored]
+    unscored = [audit for audit in point_audits if audit.unscored]
     if unscored:
         total = sum(audit.unscored for audit in unscored)
         trouble.append(f"{total:,} draws of {len(unscored)} points could not be judged")
-    cut = [audit for audit in looked if audit.truncated > CUT_OFF * audit.draws]
+    cut = [audit for audit in point_audits if audit.truncated > CUT_OFF * audit.draws]
     if cut:
         trouble.append(f"more than {CUT_OFF:.0%} of the draws of {len(cut)} points are cut off")
     judged_two_ways = [pair for pair in differing if pair.differing]
@@ -81,17 +88,17 @@ def verdict(
         trouble.append(f"graders differ on {total:,} draws")
     if facts := differing_facts(by_engine):
         trouble.append(f"the engines differ in {', '.join(facts)}")
-    missing = n_points - len(looked)
+    missing = n_points - len(point_audits)
     so_far = f" {missing} of {n_points} points have no judged draws yet." if missing else ""
-    if not looked:
+    if not point_audits:
         return "No point has complete, graded draws on this benchmark yet."
     if trouble:
         return f"Not clean: {'; '.join(trouble)}.{so_far}"
-    total = sum(audit.draws for audit in looked)
-    most = max(audit.truncated / audit.draws for audit in looked if audit.draws)
+    total = sum(audit.draws for audit in point_audits)
+    most = max(audit.truncated / audit.draws for audit in point_audits if audit.draws)
     return (
-        f"Clean: all {total:,} draws of {len(looked)} points are judged, at most {most:.1%} of a "
-        f"point's are cut off, graders agree, and engines are alike.{so_far}"
+        f"Clean: all {total:,} draws of {len(point_audits)} points are judged, at most {most:.1%} "
+        f"of a point's are cut off, graders agree, and engines are alike.{so_far}"
     )
 
 
@@ -101,16 +108,18 @@ def differing_facts(by_engine: Engines) -> list[str]:
     return [key for key in keys if len({str(facts.get(key)) for facts, _ in by_engine}) > 1]
 
 
-def _draws(results: Results, links: Links, benchmark: str, looked: Sequence[PointAudit]) -> Grid:
-    rows: list[Row] = []
-    for audit in looked:
+def _draws(
+    results: Results, links: Links, benchmark: str, point_audits: Sequence[PointAudit]
+) -> PageTable:
+    rows: list[TableRow] = []
+    for audit in point_audits:
         row: list[str | Shade] = [audit.name, f"{audit.draws:,}"]
         for kind, count in (("unscored", audit.unscored), ("truncated", audit.truncated)):
             shown = audit.examples[kind]
             row.append(_share(count, audit.draws))
             row.append(_example(results, links, benchmark, audit.name, kind, shown))
         rows.append(tuple(row))
-    return Grid(
+    return PageTable(
         title="Draws that were not judged, or cut off at the longest response",
         header=("point", "draws", "unscored", "e.g.", "truncated", "e.g."),
         rows=tuple(rows),
@@ -140,14 +149,14 @@ def _example(
 
 def _graders(
     results: Results, links: Links, benchmark: str, differing: Sequence[Disagreement]
-) -> Grid:
-    rows: list[Row] = []
+) -> PageTable:
+    rows: list[TableRow] = []
     for pair in differing:
         first, second = pair.versions
         linked = _example(results, links, benchmark, pair.name, "differing", pair.example)
         counts = (f"{pair.draws:,}", _share(pair.differing, pair.draws), f"{pair.only_second:,}")
         rows.append((pair.name, f"{first}, {second}", *counts, linked))
-    return Grid(
+    return PageTable(
         title="Graders that judge the same draws differently",
         header=("point", "graders", "draws", "differing", "right by the second alone", "e.g."),
         rows=tuple(rows),
@@ -156,10 +165,10 @@ def _graders(
     )
 
 
-def _engines(by_engine: Engines) -> Grid:
+def _engines(by_engine: Engines) -> PageTable:
     keys = sorted({key for facts, _ in by_engine for key in facts})
     differing = differing_facts(by_engine)
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     for facts, points in by_engine:
         words = ", ".join(points[:LISTED])
         words += f" and {len(points) - LISTED} more" if len(points) > LISTED else ""
@@ -176,7 +185,7 @@ def _engines(by_engine: Engines) -> Grid:
         if by_engine
         else "No engine was recorded."
     )
-    return Grid(
+    return PageTable(
         title="Engines that made the draws",
         header=("points", *keys, "which"),
         rows=tuple(rows),
@@ -187,3 +196,127 @@ def _engines(by_engine: Engines) -> Grid:
 
 def _share(count: int, of: int) -> str:
     return f"{count:,} ({count / of:.2%})" if of and count else f"{count:,}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointAudit:
+    """Of one point on one benchmark."""
+
+    name: str
+    draws: int
+    unscored: int
+    truncated: int
+    """Draws cut off at the longest response."""
+    examples: dict[str, Example] = field(repr=False)
+    """By kind: unscored, truncated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disagreement:
+    """Two layers of grades over the same draws."""
+
+    name: str
+    versions: tuple[str, str]
+    draws: int
+    """Judged by both."""
+    differing: int
+    """Of these, with another outcome."""
+    only_second: int
+    """Correct by the second alone."""
+    example: Example
+
+
+def _files(results: Results, benchmark: str) -> FileState:
+    files: list[Path] = []
+    for checkpoint in results.checkpoints:
+        paths = checkpoint.evaluate.benchmark(benchmark)
+        files += (checkpoint.evaluate.done, paths.draws, paths.manifest)
+        files += (paths.grades(version) for version in layers(checkpoint, benchmark))
+    return stamp(files)
+
+
+@remembered(_files)
+def audits(results: Results, benchmark: str) -> list[PointAudit]:
+    """One a point whose draws are complete and graded."""
+    point_audits = []
+    for checkpoint in results.checkpoints:
+        version = grades_version(checkpoint, benchmark)
+        paths = checkpoint.evaluate.benchmark(benchmark)
+        if version is None or not paths.draws.exists():
+            continue
+        draws = scan_table(paths.draws, DRAWS)
+        grades = scan_table(paths.grades(version), GRADES)
+        with reading(paths.draws, paths.grades(version)):
+            n_draws, cut_off, not_judged = pl.collect_all(
+                [
+                    draws.select(pl.len()),
+                    draws.filter(finish_reason="length").select(DRAW),
+                    grades.filter(outcome="unscored").select(DRAW),
+                ]
+            )
+        point_audits.append(
+            PointAudit(
+                name=checkpoint.name,
+                draws=n_draws.item(),
+                unscored=len(not_judged),
+                truncated=len(cut_off),
+                examples={"truncated": _first(cut_off), "unscored": _first(not_judged)},
+            )
+        )
+    return point_audits
+
+
+@remembered(_files)
+def disagreements(results: Results, benchmark: str) -> list[Disagreement]:
+    """Every two layers of grades of every point, where there are several."""
+    layer_pairs = []
+    for checkpoint in results.checkpoints:
+        paths = checkpoint.evaluate.benchmark(benchmark)
+        for pair in combinations(_main_first(checkpoint, benchmark), 2):
+            first, second = (_layer(checkpoint, benchmark, version) for version in pair)
+            both = first.join(second, on=["problem_id", "draw"], suffix="_2")
+            differs = pl.col("outcome") != pl.col("outcome_2")
+            with reading(*(paths.grades(version) for version in pair)):
+                n_both, differing = pl.collect_all(
+                    [both.select(pl.len()), both.filter(differs).select(*DRAW, "outcome_2")]
+                )
+            layer_pairs.append(
+                Disagreement(
+                    name=checkpoint.name,
+                    versions=pair,
+                    draws=n_both.item(),
+                    differing=len(differing),
+                    only_second=len(differing.filter(outcome_2="correct")),
+                    example=_first(differing.select(DRAW)),
+                )
+            )
+    return layer_pairs
+
+
+def engines(results: Results, benchmark: str) -> Engines:
+    """Fingerprints of the engines that made the draws, each with its points."""
+    by_engine: Engines = []
+    for checkpoint in results.checkpoints:
+        facts = checkpoint.engine(benchmark)
+        if facts is None:
+            continue
+        points_of_engine = next((points for known, points in by_engine if known == facts), None)
+        if points_of_engine is None:
+            by_engine.append((facts, points_of_engine := []))
+        points_of_engine.append(checkpoint.name)
+    return by_engine
+
+
+def _main_first(checkpoint: EvaluatedCheckpoint, benchmark: str) -> list[str]:
+    main = grades_version(checkpoint, benchmark)
+    return sorted(layers(checkpoint, benchmark), key=lambda version: (version != main, version))
+
+
+def _layer(checkpoint: EvaluatedCheckpoint, benchmark: str, version: str) -> pl.LazyFrame:
+    path = checkpoint.evaluate.benchmark(benchmark).grades(version)
+    return scan_table(path, GRADES).select("problem_id", "draw", "outcome")
+
+
+def _first(draws: pl.DataFrame) -> Example:
+    """draws: columns DRAW."""
+    return next(iter(draws.sort(DRAW).rows()), None)

@@ -1,30 +1,42 @@
 """Draws: what two points answered to one problem, side by side, and why it was judged so; opens on
-the cells that the sweep compares and the problem that training lost most."""
+the cells that the sweep compares and the problem that training lost most.
+
+In: stored draws, grades and problems, and what the page was asked for. Out: a Page; and links to
+draws for the other pages. What a publisher asks not to be shown is left out of exports
+(`is_gated`). Next: fgrpo_bench.tables has the columns of draws and grades.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from dashboards.form import LONGEST_TEXT, Form, Given, choices
-from dashboards.page import Links, Page, run_of
+from dashboards.page import LONGEST_TEXT, Address, Form, Given, Links, Page, choices, run_of
 from dashboards.pages import maze
-from dashboards.pages.draws_answers import ANSWERS, NO_ANSWER, counted, distribution, word
-from dashboards.pages.draws_links import compared_checkpoints, draws_address, label_of
-from dashboards.queries.analysis import Counts, Fates, fates_of
-from dashboards.queries.draws import (
-    OUTCOMES,
-    draws,
-    is_gated,
-    other_judgements,
+from dashboards.pages.compare import in_front
+from dashboards.queries import (
+    DrawCounts,
+    Fates,
+    FileState,
+    analysis_of,
+    checkpoints_of,
+    fates_of,
+    remembered,
+    stamp,
 )
-from dashboards.queries.problems import problem_text, words_of
-from dashboards.queries.store import checkpoints_of
 from dashboards.text import shortened
+from fgrpo_bench import registry
+from fgrpo_bench.analysis.rows import make_cell
+from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.results import Results
+from fgrpo_bench.specs import TaskSpec, from_dict, withheld
+from fgrpo_bench.specs.cell import BASE
+from fgrpo_bench.stages.paths import DataPaths
+from fgrpo_bench.tables import DRAWS, GRADES, PROBLEMS, read_table, reading, scan_table
 
 SHOWN = 10
 """Draws of a side on a page."""
@@ -38,6 +50,13 @@ ELSEWHERE = ("page", "answer")
 ORDERS = {"right": "correct ones first", "draw": "as they were drawn"}
 FINISHES = {ALL: "all", "stop": "ended by itself", "length": "cut off"}
 WITHHELD = "The publisher of this benchmark asks that its texts are not shown to others."
+ANSWERS = 10
+"""Answers that are listed unless all are asked for."""
+NO_ANSWER = "(no answer found)"
+JUDGED = ("outcome", "extracted", "reason", "grader_version")
+OUTCOMES = ("correct", "incorrect", "unscored")
+LONGEST_WORDS = 70
+"""Characters of a problem in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +201,9 @@ def _problems(results: Results, benchmark: str, fates: Fates | None) -> tuple[st
     """The order in words, and the problems: those that training lost most first, or by name without
     an analysis."""
     if fates is None:
-        tables = [each.passk(benchmark).select("problem_id") for each in results.checkpoints]
+        tables = [
+            checkpoint.passk(benchmark).select("problem_id") for checkpoint in results.checkpoints
+        ]
         return "Problem, by name", pl.concat(tables)["problem_id"].unique().sort().to_list()
     ordered = [fates.problems[i] for i in fates.order("loss")]
     return "Problem, most forgotten first", ordered
@@ -219,7 +240,7 @@ def _side(
     n_matching: int,
     gated: bool,
     *,
-    counts: Counts | None,
+    counts: DrawCounts | None,
     others: pl.DataFrame,
     grid: str,
 ) -> Side:
@@ -244,3 +265,310 @@ def _side(
         draws=rows,
         words="" if len(table) else "No draws of this problem are stored for this point yet.",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """One answer with its outcome."""
+
+    text: str
+    outcome: str
+    counts: tuple[int, int]
+    """Draws of the left and the right point that gave it."""
+    widths: tuple[float, float]
+    """Percent of the longest bar."""
+    href: str | None
+    """The draws that gave it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """The answers of both points."""
+
+    rows: tuple[Bars, ...]
+    """Right ones first, each group by how often it was given."""
+    distinct: tuple[int, int]
+    n_more: int
+    """Answers that are not listed."""
+
+
+def word(extracted: str | None) -> str:
+    """An answer in words."""
+    return NO_ANSWER if extracted is None else extracted
+
+
+def distribution(
+    left: pl.DataFrame, right: pl.DataFrame, form: Form, links: Links, *, gated: bool, every: bool
+) -> Distribution:
+    """left, right: draws of a point. gated: whether answers may not be shown. every: not only
+    ANSWERS, of which at most half are right."""
+    counts: dict[tuple[str, str], list[int]] = {}
+    for side, table in enumerate((left, right)):
+        for row in answers(table).iter_rows(named=True):
+            key = word(row["extracted"]), row["outcome"] or "not graded"
+            counts.setdefault(key, [0, 0])[side] += row["count"]
+    ordered = sorted(counts, key=lambda key: (key[1] != "correct", -sum(counts[key]), key))
+    listed = ordered if every else list(_few(ordered))
+    longest = max((max(counts[key]) for key in listed), default=1)
+    return Distribution(
+        rows=tuple(
+            Bars(
+                text="(not shown)" if gated else shortened(text, 40),
+                outcome=outcome,
+                counts=(counts[text, outcome][0], counts[text, outcome][1]),
+                widths=(
+                    round(100 * counts[text, outcome][0] / longest, 1),
+                    round(100 * counts[text, outcome][1] / longest, 1),
+                ),
+                href=links.page(form.address("page", answer=text)),
+            )
+            for text, outcome in listed
+        ),
+        distinct=(sum(a > 0 for a, _ in counts.values()), sum(b > 0 for _, b in counts.values())),
+        n_more=len(ordered) - len(listed),
+    )
+
+
+def _few(ordered: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    right = [key for key in ordered if key[1] == "correct"]
+    others = [key for key in ordered if key[1] != "correct"]
+    # Half of the places for wrong answers, so that what went wrong is seen, if there are so many.
+    n_right = max(ANSWERS // 2, ANSWERS - len(others))
+    yield from right[:n_right]
+    yield from others[: ANSWERS - len(right[:n_right])]
+
+
+def counted(counts: DrawCounts | None, total: int, stop: int | None) -> str:
+    """How many draws there are and count, in words. total: stored ones."""
+    if counts is None or not total:
+        return f"{total} draws"
+    words = f"{counts.n_correct} of {counts.n_scored} judged draws correct"
+    not_judged = (total if stop is None else stop) - counts.n_scored
+    if counts.n_drawn is None:
+        return f"{words}; the next run of the sweep makes more, which its judgements ask for"
+    if not_judged > 0:
+        words += f", {not_judged} not judged"
+    return words if stop is None else f"{words}; stopped after {stop} of {total} stored draws"
+
+
+def compared_checkpoints(results: Results, fates: Fates | None) -> tuple[str, str]:
+    """What the page of draws opens on: the two cells that say most of the sweep's question, or a
+    base model and the first run, of a seed that both have. fates: None without an analysis."""
+    pair = None if fates is None else in_front(analysis_of(results))
+    points = {
+        (checkpoint.label, checkpoint.seed): checkpoint.name for checkpoint in results.checkpoints
+    }
+    first = next(
+        (checkpoint.label for checkpoint in results.checkpoints if checkpoint.label != BASE), BASE
+    )
+    old, new = (BASE, first) if pair is None else (pair.old, pair.new)
+    for cell, seed in points:
+        if cell == old and (new, seed) in points:
+            return points[old, seed], points[new, seed]
+    every = list(points.values())
+    return every[0], every[-1]
+
+
+def label_of(checkpoint: EvaluatedCheckpoint) -> str:
+    """e.g. `GRPO N=8, seed 11`; without a seed the label alone."""
+    row = make_cell(checkpoint.cell, label=checkpoint.label, step=checkpoint.step, n_planned=1)
+    return row.label if checkpoint.seed is None else f"{row.label}, seed {checkpoint.seed}"
+
+
+def draws_link(
+    results: Results,
+    links: Links,
+    *,
+    benchmark: str,
+    problem: str,
+    checkpoint: EvaluatedCheckpoint,
+    **more: str,
+) -> str | None:
+    """The page of a problem's draws: the base model of a checkpoint's seed beside it."""
+    base = bases_of(results).get(checkpoint.seed, results.checkpoints[0].name)
+    return links.page(
+        draws_address(results, benchmark, problem=problem, a=base, b=checkpoint.name, **more)
+    )
+
+
+def bases_of(results: Results) -> dict[int | None, str]:
+    """Names of the base models by seed."""
+    return {
+        checkpoint.seed: checkpoint.name
+        for checkpoint in results.checkpoints
+        if checkpoint.label == BASE
+    }
+
+
+def draws_address(results: Results, benchmark: str, **chosen: str) -> Address:
+    """A page of draws, by its parameters beside the benchmark."""
+    parameters = {} if benchmark == results.benchmarks[0] else {"benchmark": benchmark}
+    pairs = tuple(sorted((parameters | chosen).items()))
+    return Address(run=run_of(results), view="draws", parameters=pairs)
+
+
+def draws_clicks(
+    results: Results,
+    links: Links,
+    *,
+    benchmark: str,
+    problems: Sequence[str],
+    checkpoints: Sequence[EvaluatedCheckpoint],
+) -> dict[str, Any]:
+    """Chart.clicks of a heat map with a row a problem and a column a checkpoint."""
+    if not links.is_static:
+        chosen = (("benchmark", benchmark),)
+        base = links.page(Address(run=run_of(results), view="draws", parameters=chosen))
+        bases = bases_of(results)
+        pairs = [
+            [bases.get(checkpoint.seed, checkpoint.name), checkpoint.name]
+            for checkpoint in checkpoints
+        ]
+        return {"href": base, "problems": list(problems), "points": pairs}
+    at = {}
+    for row, problem in enumerate(problems):
+        for column, checkpoint in enumerate(checkpoints):
+            if href := draws_link(
+                results, links, benchmark=benchmark, problem=problem, checkpoint=checkpoint
+            ):
+                at[f"{row},{column}"] = href
+    return {"at": at}
+
+
+def grades_version(checkpoint: EvaluatedCheckpoint, benchmark: str) -> str | None:
+    """The version of the grader behind a point's pass@k, where its grades are there."""
+    if checkpoint.results_on(benchmark) is None:
+        return None
+    version = checkpoint.evaluated().asked.graders.get(benchmark)
+    return version if version in layers(checkpoint, benchmark) else None
+
+
+def layers(checkpoint: EvaluatedCheckpoint, benchmark: str) -> list[str]:
+    """Versions of graders whose grades are stored."""
+    folder = checkpoint.evaluate.benchmark(benchmark).folder
+    paths = sorted(folder.glob("grades.*.parquet")) if folder.is_dir() else []
+    return [path.name.removeprefix("grades.").removesuffix(".parquet") for path in paths]
+
+
+def draws(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> pl.DataFrame:
+    """Draws of a problem (tables.DRAWS) with outcome, extracted, reason and grader_version, sorted
+    by draw; no rows where they are not complete, nulls where they are not graded."""
+    paths = checkpoint.evaluate.benchmark(benchmark)
+    empty = pl.LazyFrame(schema=dict(DRAWS) | {name: GRADES[name] for name in JUDGED})
+    if not paths.draws.exists():
+        return empty.collect()
+    of_problem = pl.col("problem_id") == problem
+    problem_draws = scan_table(paths.draws, DRAWS).filter(of_problem)
+    version = grades_version(checkpoint, benchmark)
+    grades, files = empty.select("draw", *JUDGED), [paths.draws]
+    if version is not None:
+        files.append(paths.grades(version))
+        grades = scan_table(files[-1], GRADES).filter(of_problem).select("draw", *JUDGED)
+    with reading(*files):
+        return problem_draws.join(grades, on="draw", how="left").sort("draw").collect()
+
+
+def other_judgements(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> pl.DataFrame:
+    """What graders beside that of `draws` said of a problem's draws: draw, outcome, reason and
+    grader_version."""
+    main = grades_version(checkpoint, benchmark)
+    columns = ("draw", "outcome", "reason", "grader_version")
+    paths = checkpoint.evaluate.benchmark(benchmark)
+    files = [paths.grades(version) for version in layers(checkpoint, benchmark) if version != main]
+    frames = [scan_table(path, GRADES).filter(problem_id=problem) for path in files]
+    with reading(*files):
+        return pl.concat([pl.LazyFrame(schema=GRADES), *frames]).select(columns).collect()
+
+
+def answers(frame: pl.DataFrame) -> pl.DataFrame:
+    """Distinct extracted answers with their outcome and count, the right ones first, each
+    group by frequency."""
+    return (
+        frame.lazy()
+        .group_by("extracted", "outcome")
+        .agg(count=pl.len().cast(pl.Int64), tokens=pl.col("n_tokens").mean())
+        .sort(
+            pl.col("outcome") == "correct",
+            "count",
+            "extracted",
+            "outcome",
+            descending=[True, True, False, False],
+            nulls_last=True,
+        )
+        .collect()
+    )
+
+
+def is_gated(results: Results, checkpoint: EvaluatedCheckpoint, benchmark: str) -> bool:
+    """Whether the benchmark's publisher asks that none of it is shown to others, by the evaluation
+    and by the sweep; so too where neither says."""
+    declared = [results.evaluation["benchmarks"].get(benchmark)]
+    try:
+        declared.append(checkpoint.evaluation_spec().asked.benchmarks.get(benchmark))
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return True  # what it said is not known
+    return any(withheld(benchmark_spec) for benchmark_spec in declared)
+
+
+class ProblemText(NamedTuple):
+    """What a problem asks and wants; empty where it cannot be read any more."""
+
+    prompt: str
+    gold: str
+    words: str
+    """In short, e.g. `reach 24 from 3, 2, 5, 6`."""
+
+
+def _spec(checkpoint: EvaluatedCheckpoint, _: str) -> FileState:
+    return stamp([checkpoint.evaluate.spec, checkpoint.evaluate.done])
+
+
+@remembered(_spec)
+def problem_texts(checkpoint: EvaluatedCheckpoint, benchmark: str) -> dict[str, ProblemText]:
+    """By problem_id; empty where the files cannot be read, or the dataset is gone."""
+    try:
+        return _published(checkpoint, benchmark)
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return {}
+
+
+def _published(checkpoint: EvaluatedCheckpoint, name: str) -> dict[str, ProblemText]:
+    spec = checkpoint.evaluation_spec()
+    benchmark, data = spec.benchmark(name), spec.data_folder(name)
+    if data is not None:
+        rows = read_table(DataPaths(data).problems, PROBLEMS)
+        return {
+            key: ProblemText(prompt, gold, _first_line(prompt))
+            for key, prompt, gold in rows.select("problem_id", "prompt", "answer").iter_rows()
+        }
+    task = from_dict(TaskSpec, spec.task)
+    in_words = getattr(registry.entry("tasks", task.name), "in_words", None)
+    return {
+        problem.problem_id: ProblemText(
+            problem.prompt,
+            problem.target,
+            in_words(problem) if in_words else _first_line(problem.prompt),
+        )
+        for problem in load_problems(benchmark, spec.task, None)
+    }
+
+
+def _first_line(prompt: str) -> str:
+    lines = prompt.strip().splitlines()
+    return shortened(lines[0], LONGEST_WORDS) if lines else ""
+
+
+def problem_text(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> ProblemText:
+    """Of one problem; all empty where it cannot be read."""
+    return problem_texts(checkpoint, benchmark).get(problem, ProblemText("", "", ""))
+
+
+def words_of(results: Results, benchmark: str, *, withheld: bool) -> dict[str, str]:
+    """What each problem asks in words, of those that can be read. withheld: whether nothing of a
+    problem may be shown."""
+    if withheld or not results.checkpoints:
+        return {}
+    texts = problem_texts(results.checkpoints[0], benchmark)
+    return {problem: text.words for problem, text in texts.items() if text.words}

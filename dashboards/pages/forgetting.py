@@ -1,14 +1,36 @@
-"""Forgetting: problems by points as a heat map of success rates, sorted by what training lost."""
+"""Forgetting: problems by points as a heat map of success rates, sorted by what training lost.
+
+In: what became of each problem (queries.fates_of). Out: a Page. Next:
+fgrpo_bench.analysis.coverage, which computes it.
+"""
 
 from __future__ import annotations
 
-from dashboards.form import Form, Given, choices
-from dashboards.page import Links, Page, run_of
-from dashboards.pages.forgetting_charts import Drawing
-from dashboards.queries.analysis import analysis_of, fates_of
-from dashboards.queries.draws import is_gated
-from dashboards.queries.problems import words_of
-from fgrpo_bench.analysis.coverage import least_rate
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, groupby
+from math import isnan
+
+import numpy as np
+
+from dashboards import charts
+from dashboards.page import (
+    Chart,
+    Form,
+    Given,
+    Links,
+    Page,
+    PageTable,
+    Shade,
+    TableRow,
+    choices,
+    run_of,
+)
+from dashboards.pages.draws import draws_clicks, draws_link, is_gated, label_of, words_of
+from dashboards.queries import Fates, analysis_of, fates_of
+from dashboards.text import shortened
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.coverage import FATES, by_point, least_rate
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.results import Results
 
 ROWS = 40
@@ -20,6 +42,15 @@ ORDERS = {
     "name": "by name",
 }
 ALL = "all"
+LIKELY = 0.5
+"""Probability from which a table frames a problem as lost or gained."""
+COUNTS = ["cell", "seed", "problem_id", "n_scored", "n_correct", "success_rate"]
+COLORS = {"retained": "#9ecae1", "gained": "#009e73", "lost": "#d55e00"}
+LEGEND = (
+    *((f"r{i}", words) for i, (_, words, _) in enumerate(charts.RATES)),
+    ("lost", "lost"),
+    ("gained", "gained"),
+)
 
 
 def build(results: Results, given: Given, links: Links) -> Page:
@@ -28,7 +59,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
     benchmark = form.value("benchmark", results.benchmarks)
     ks = results.evaluation["ks"]
     k = int(form.value("k", ks, str(ks[-1])))
-    seeds = {each.seed for each in results.checkpoints if each.seed is not None}
+    seeds = {checkpoint.seed for checkpoint in results.checkpoints if checkpoint.seed is not None}
     seed = form.value("seed", [ALL, *sorted(seeds)])
     order = form.value("order", ORDERS)
     fates = fates_of(results, benchmark, k)
@@ -36,9 +67,9 @@ def build(results: Results, given: Given, links: Links) -> Page:
     at = int(form.value("page", range(1, n_pages + 1)))
     before = (at - 1) * ROWS
     hidden = links.is_static and any(
-        is_gated(results, each, benchmark) for each in fates.checkpoints
+        is_gated(results, checkpoint, benchmark) for checkpoint in fates.checkpoints
     )
-    drawing = Drawing(
+    drawing = ForgettingCharts(
         analysis_of(results),
         links,
         benchmark=benchmark,
@@ -68,3 +99,208 @@ def build(results: Results, given: Given, links: Links) -> Page:
             "counts": drawing.counts(),
         },
     )
+
+
+class ForgettingCharts:
+    """Charts and tables of some checkpoints on one benchmark."""
+
+    def __init__(
+        self,
+        analysis: Analysis,
+        links: Links,
+        *,
+        benchmark: str,
+        k: int,
+        fates: Fates,
+        seed: int | None,
+        words: Mapping[str, str],
+    ) -> None:
+        """seed: None is all. words: what problems ask, of those that can be read."""
+        self.words = words
+        self.analysis, self.results, self.links = analysis, analysis.results, links
+        self.benchmark, self.k, self.fates, self.seed = benchmark, k, fates, seed
+        self.rows = [
+            i for i, checkpoint in enumerate(fates.checkpoints) if seed in (None, checkpoint.seed)
+        ]
+        self.checkpoints = [fates.checkpoints[i] for i in self.rows]
+        self.data = fates.rows if seed is None else fates.rows.filter(seed=seed)
+
+    def _matrix(self, column: str) -> np.ndarray:
+        return self.fates.matrix(column)[self.rows]
+
+    def heat(self, columns: Sequence[int]) -> Chart:
+        """All problems by all checkpoints; a click opens the draws."""
+        problems = [self.fates.problems[i] for i in columns]
+        rates = self._matrix("success_rate")[:, columns].T
+        unknown = np.isnan(rates)
+        trace = {
+            "type": "heatmap",
+            "z": _without(unknown, charts.rate_steps(rates)),
+            "customdata": _without(unknown, np.round(100 * rates, 2)),
+            "x": [charts.label(label_of(point)) for point in self.checkpoints],
+            "y": [
+                charts.label(f"{i}. {self.words.get(name, name)}")
+                for i, name in enumerate(problems, 1)
+            ],
+            "colorscale": charts.rate_scale(),
+            "zmin": -0.5,
+            "zmax": len(charts.RATES) - 0.5,
+            "showscale": False,
+            "hovertemplate": "%{customdata}%<br>%{x}<br>%{y}<extra></extra>",
+        }
+        groups = self._groups()
+        starts = list(accumulate((n for _, n in groups), initial=0))
+        middles = [start + (n - 1) / 2 for start, (_, n) in zip(starts, groups, strict=False)]
+        gap = {"type": "line", "yref": "paper", "y0": 0, "y1": 1}
+        gaps = [
+            gap | {"x0": x - 0.5, "x1": x - 0.5, "line": {"color": "#ffffff", "width": 5}}
+            for x in starts[1:-1]
+        ]
+        return Chart(
+            name="heat",
+            title="Success rate by problem, cell and seed",
+            figure=charts.figure(
+                [trace],
+                x="",
+                y="",
+                yaxis=charts.CATEGORIES,
+                xaxis={
+                    "type": "category",
+                    "tickvals": middles,
+                    "ticktext": [charts.label(words).replace(" ", "<br>") for words, _ in groups],
+                    "tickangle": 0,
+                },
+                shapes=gaps,
+            ),
+            data=self.data.select(COUNTS),
+            call=charts.library_call(
+                charts.FATES_CALL,
+                run_of(self.results),
+                benchmark=self.benchmark,
+                k=self.k,
+                chosen="" if self.seed is None else f".filter(seed={self.seed})",
+                columns=COUNTS,
+            ),
+            note="Click a cell to read its draws"
+            + (" where this export holds them" if self.links.is_static else "")
+            + "; the table below has the same links.",
+            clicks=draws_clicks(
+                self.results, self.links, benchmark=self.benchmark, problems=problems,
+                checkpoints=self.checkpoints,
+            ),
+            legend=LEGEND[: len(charts.RATES)],
+            height=520,
+        )  # fmt: skip
+
+    def _groups(self) -> list[tuple[str, int]]:
+        """Cells in words, with how many of their points are shown."""
+        alike = groupby(self.checkpoints, key=lambda checkpoint: checkpoint.label)
+        return [(self.analysis.by_cell[name].label, len(list(of_cell))) for name, of_cell in alike]
+
+    def table(self, columns: Sequence[int], before: int) -> PageTable:
+        """Some problems with a link in every cell."""
+        rates = self._matrix("success_rate")
+        likely = {fate: self._matrix(fate) >= LIKELY for fate in ("lost", "gained")}
+        groups, rows = self._groups(), list[TableRow]()
+        firsts = set(accumulate((n for _, n in groups), initial=0))
+        for number, column in enumerate(columns, before + 1):
+            problem, lost = self.fates.problems[column], self.fates.means["lost"][column]
+            words = shortened(self.words.get(problem, problem), 40)
+            cells: list[str | Shade] = [str(number), Shade(text=words, title=problem)]
+            cells.append("-" if lost is None else f"{100 * lost:.0f}%")
+            for at, checkpoint in enumerate(self.checkpoints):
+                rate = float(rates[at, column])
+                fate = next(
+                    (name for name, is_likely in likely.items() if is_likely[at, column]), ""
+                )
+                kinds = [_step(rate), fate, "first" if at in firsts else ""]
+                cells.append(
+                    Shade(
+                        text=_rate(rate),
+                        href=draws_link(
+                            self.results, self.links, benchmark=self.benchmark, problem=problem,
+                            checkpoint=checkpoint,
+                        ),
+                        title=f"{problem}, {checkpoint.name}: {100 * rate:.2f}%"
+                        + (f", {fate}" if fate else ""),
+                        kind=" ".join(filter(None, kinds)),
+                    )
+                )  # fmt: skip
+            rows.append(tuple(cells))
+        return PageTable(
+            title="Success rates in percent, by cell and seed",
+            header=("", "problem", "lost", *(_seed(checkpoint) for checkpoint in self.checkpoints)),
+            rows=tuple(rows),
+            n_words=2,
+            groups=(("", 3), *groups),
+            legend=LEGEND,
+            notes=(
+                "lost: mean over the trained points of the probability that the problem was within "
+                "the base model's reach and no longer is (Jeffreys' prior).",
+            ),
+        )
+
+    def covered(self) -> Chart:
+        """Expected numbers of problems lost, gained and retained."""
+        data, call = charts.selected_rows(
+            self.analysis, "coverage", ("cell", *FATES), column=self.benchmark, k=self.k
+        )
+        cells = self.analysis.by_cell
+        names = [charts.label(cells[name].label) for name in data["cell"]]
+        traces = [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": fate,
+                "y": names,
+                "x": [round(value, 2) for value in data[fate].to_list()],
+                "marker": {"color": color},
+            }
+            for fate, color in COLORS.items()
+        ]
+        return Chart(
+            name="fates",
+            title="Retained, gained and lost",
+            figure=charts.figure(
+                traces, x="problems", y="", barmode="stack", yaxis=charts.CATEGORIES
+            ),
+            data=data,
+            call=call,
+            note="Against the base model of the same seed, mean over seeds.",
+            height=60 + 26 * len(names),
+        )
+
+    def counts(self) -> PageTable:
+        """The same as a table, with the points chosen."""
+        names = {
+            (checkpoint.label, checkpoint.seed): checkpoint.name for checkpoint in self.checkpoints
+        }
+        return PageTable(
+            title="Expected numbers of problems, by point",
+            header=("point", *FATES),
+            rows=tuple(
+                (names[cell, seed], *(f"{value:.1f}" for value in values))
+                for cell, seed, *values in by_point(self.data).iter_rows()
+            ),
+        )
+
+
+def _seed(checkpoint: EvaluatedCheckpoint) -> str:
+    return "" if checkpoint.seed is None else str(checkpoint.seed)
+
+
+def _without(unknown: np.ndarray, values: np.ndarray) -> list[list[float | None]]:
+    """Rows of values with None where they are unknown."""
+    rows = values.astype(object)
+    rows[unknown] = None
+    return [list(row) for row in rows]
+
+
+def _step(rate: float) -> str:
+    return "" if isnan(rate) else f"r{charts.rate_steps(rate)}"
+
+
+def _rate(rate: float) -> str:
+    if np.isnan(rate):
+        return ""
+    return f"{100 * rate:.0f}" if rate >= 0.01 or rate == 0 else f"{100 * rate:.1f}"

@@ -9,10 +9,9 @@ from polars.exceptions import PolarsError
 
 from dashboards import charts
 from dashboards.page import Address, Links
-from dashboards.pages.compare_rows import in_front
-from dashboards.queries.analysis import analysis_of, changed, is_analysed
-from dashboards.queries.progress import states_of
-from dashboards.queries.store import checked
+from dashboards.pages.compare import in_front
+from dashboards.pages.sweep import states_of
+from dashboards.queries import analysis_of, changed, checked, is_analysed
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.report.answer import answer
 from fgrpo_bench.results import load_results
@@ -34,7 +33,7 @@ class Curve:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class SweepEntry:
     """A sweep on the first page."""
 
     name: str
@@ -54,7 +53,7 @@ class Entry:
     """Why its files cannot be read; empty where they can."""
 
 
-def entry(run: RunPaths, links: Links) -> Entry:
+def entry(run: RunPaths, links: Links) -> SweepEntry:
     """What the first page says of a run; what cannot be read is said instead."""
     name = name_of(run)
     sweep, compare = (links.page(Address(run=run, view=view)) for view in ("sweep", "compare"))
@@ -65,7 +64,7 @@ def entry(run: RunPaths, links: Links) -> Entry:
         question, *sentences = answer(analysis) if analysis else [results.question]
         pair = in_front(analysis) if analysis else None
         front = () if pair is None else (pair.new, pair.old)
-        return Entry(
+        return SweepEntry(
             name=name,
             href=compare if sentences else sweep,
             question=question,
@@ -76,7 +75,7 @@ def entry(run: RunPaths, links: Links) -> Entry:
             curve_words=_curve_words(analysis, front) if analysis else "",
         )
     except (OSError, ValueError, LookupError, TypeError, PolarsError) as error:
-        return Entry(name=name, href=sweep, question="", states={}, trouble=str(error))
+        return SweepEntry(name=name, href=sweep, question="", states={}, trouble=str(error))
 
 
 def name_of(run: RunPaths) -> str:
@@ -92,7 +91,7 @@ def _curve_words(analysis: Analysis, front: tuple[str, ...]) -> str:
 
 def _curves(analysis: Analysis, front: tuple[str, ...]) -> tuple[Curve, ...]:
     """Between 0 and 1 from the bottom to the top, those in front last."""
-    looks = charts.look_of(analysis.by_cell)
+    styles = charts.styles_of(analysis.by_cell)
     widest = math.log(analysis.ks[-1] / analysis.ks[0]) or 1.0
     curves = []
     for name in sorted(analysis.by_cell, key=lambda name: name in front):
@@ -107,8 +106,8 @@ def _curves(analysis: Analysis, front: tuple[str, ...]) -> tuple[Curve, ...]:
         curves.append(
             Curve(
                 points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points),
-                color=looks[name].color,
-                is_dashed=looks[name].linestyle != "-",
+                color=styles[name].color,
+                is_dashed=styles[name].linestyle != "-",
                 is_in_front=name in front,
             )
         )

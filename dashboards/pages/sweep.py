@@ -1,27 +1,54 @@
-"""Sweep: what is wrong first, then training so far, the grid as a heat map, cost and all points."""
+"""Sweep: what is wrong first, then training so far, the grid as a heat map, cost and all points.
+
+In: the files of a sweep, also while it runs: states, markers, logs, metrics by step. Out: a Page.
+Next: fgrpo_bench.stages.states says what a state is, fgrpo_bench.stages.watch which numbers are
+watched.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from dashboards.form import Form, Given, choices
-from dashboards.page import Grid, Links, Page, Row, Shade
-from dashboards.pages.sweep_training import CURVES, learning, steps
-from dashboards.queries.analysis import analysis_of
-from dashboards.queries.progress import Progress, by_cell, progress
+import numpy as np
+import polars as pl
+
+from dashboards import charts
+from dashboards.page import Chart, Form, Given, Links, Page, PageTable, Shade, TableRow, choices
+from dashboards.queries import FileState, analysis_of, remembered, stamp
 from fgrpo_bench.analysis import cells_of
+from fgrpo_bench.analysis.checkpoints import key_of
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.numbers import percent
+from fgrpo_bench.kinds import remade
+from fgrpo_bench.points import PointResult
+from fgrpo_bench.report.cell_styles import CellStyle
 from fgrpo_bench.results import Results, SweepResults
 from fgrpo_bench.specs.cell import BASE
-from fgrpo_bench.stages.states import StageStatus
-from fgrpo_bench.stages.watch import NUMBERS
+from fgrpo_bench.stages.attempts import logs, tail
+from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
+from fgrpo_bench.stages.watch import METRICS as TRAINING_NUMBERS
+from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND
+from fgrpo_bench.tables import METRICS
 
 REFRESH_SECONDS = 5
 NONE = "-"
-Value = tuple[float | None, str]
+CellValue = tuple[float | None, str]
 """Between 0 and 1 for the colour, and the words."""
+CURVES = tuple(NUMBERS)
+"""What can be drawn by step."""
+SHOWN_STATES: tuple[State, ...] = ("done", "running", "waiting", "stopped", "failed", "damaged")
+LAST_LINES = 12
+"""Lines of a failed stage's log that are shown."""
+MOST_PLACES = 40
+"""Points of a line by training step: of more the noise hides which line is above."""
+LEARNING = ("eval_pass_at_1", "eval_pass_at_n")
+_VALUES = ("seconds", "gpus", "tokens", *(n for n in NUMBERS if n != TOKENS_PER_SECOND), *LEARNING)
 
 
 def build(of: Results, given: Given, links: Links) -> Page:
@@ -33,7 +60,7 @@ def build(of: Results, given: Given, links: Links) -> Page:
     show = form.value("show", measures)
     curve = form.value("curve", CURVES)
     status = progress(results)
-    curves = steps(results, curve)
+    curves = steps_chart(results, curve)
     controls = [form.control("show", "Colour by", measures), form.control("benchmark", "Benchmark")]
     if curves or curve != CURVES[0]:
         titles = {name: NUMBERS[name].column for name in CURVES}
@@ -44,7 +71,7 @@ def build(of: Results, given: Given, links: Links) -> Page:
         title=f"{run.sweep} on {run.experiment} {run.version}",
         lead=results.question,
         controls=choices(*controls),
-        charts=(*curves, *learning(results)),
+        charts=(*curves, *learning_chart(results)),
         context={
             "progress": status,
             "grids": _grids(cells_of(results), values, measures[show]),
@@ -63,35 +90,36 @@ def shows(results: SweepResults) -> dict[str, str]:
     return {"state": "state", "reward": "training reward"} | passes | {"cost": "cost"}
 
 
-def _values(results: SweepResults, status: Progress, column: str, show: str) -> dict[str, Value]:
+def _values(
+    results: SweepResults, status: SweepProgress, column: str, show: str
+) -> dict[str, CellValue]:
     """What a cell of the grid shows, by cell."""
-    points = by_cell(results)
+    ids = {name: [p.point_id for p in points] for name, points in by_cell(results).items()}
     if show.startswith("pass"):
         analysis, k = analysis_of(results), int(show.removeprefix("pass"))
-        return {name: _share(analysis.estimate(column, name, k).mean) for name in points}
+        return {name: _share(analysis.estimate(column, name, k).mean) for name in ids}
     if show == "cost":
-        spent = {name: [status.costs[p.point_id].cpu for p in own] for name, own in points.items()}
-        costs = {name: sum(own) for name, own in spent.items()}
+        costs = {name: sum(status.costs[p].cpu for p in points) for name, points in ids.items()}
         most = max(costs.values(), default=0.0) or 1.0
         return {name: (cost / most, seconds(cost)) for name, cost in costs.items()}
     if show == "reward":
-        reward_by_point = {p: stage.numbers.get("reward") for p, stage in status.training.items()}
-        values = {name: [reward_by_point[p.point_id] for p in own] for name, own in points.items()}
-        known = {name: [r for r in own if r is not None] for name, own in values.items()}
-        return {name: _share(sum(own) / len(own) if own else None) for name, own in known.items()}
+        reward = {p: stage.numbers.get("reward") for p, stage in status.training.items()}
+        rewards = {
+            name: [r for p in points if (r := reward[p]) is not None]
+            for name, points in ids.items()
+        }
+        return {name: _share(sum(r) / len(r) if r else None) for name, r in rewards.items()}
     return {
-        name: _state(
-            [status.training[p.point_id] for p in own], [status.evaluation[p.point_id] for p in own]
-        )
-        for name, own in points.items()
+        name: _state([status.training[p] for p in points], [status.evaluation[p] for p in points])
+        for name, points in ids.items()
     }
 
 
-def _share(value: float | None) -> Value:
+def _share(value: float | None) -> CellValue:
     return (None, NONE) if value is None else (value, f"{percent(value)}%")
 
 
-def _state(training: list[StageStatus], evaluation: list[StageStatus]) -> Value:
+def _state(training: list[StageStatus], evaluation: list[StageStatus]) -> CellValue:
     done = sum(
         t.state == "done" and e.state == "done" for t, e in zip(training, evaluation, strict=True)
     )
@@ -109,16 +137,18 @@ def _done(stage: StageStatus) -> float:
     return stage.step / stage.of if stage.step is not None and stage.of else 0.0
 
 
-def _grids(cells: Mapping[str, CellRow], values: Mapping[str, Value], shown: str) -> list[Grid]:
+def _grids(
+    cells: Mapping[str, CellRow], values: Mapping[str, CellValue], shown: str
+) -> list[PageTable]:
     """A table of gamma by N for each algorithm, and one line for the base models."""
     grids = []
     trained = [cell for row in cells.values() if (cell := row.setting) is not None]
     for line in dict.fromkeys(cell.line for cell in trained):
-        own = [cell for cell in trained if cell.line == line]
-        gammas = sorted({cell.focal_gamma for cell in own})
-        sizes = sorted({cell.group_size for cell in own})
-        cell = own[0].unweighted
-        rows: list[Row] = [
+        line_cells = [cell for cell in trained if cell.line == line]
+        gammas = sorted({cell.focal_gamma for cell in line_cells})
+        sizes = sorted({cell.group_size for cell in line_cells})
+        cell = line_cells[0].unweighted
+        rows: list[TableRow] = [
             (
                 f"gamma = {gamma:g}",
                 *(
@@ -130,12 +160,12 @@ def _grids(cells: Mapping[str, CellRow], values: Mapping[str, Value], shown: str
         ]
         title = f"{cell.method}: {shown} by group size N and focal gamma"
         header = ("", *(f"N = {size}" for size in sizes))
-        grids.append(Grid(title=title, header=header, rows=tuple(rows)))
+        grids.append(PageTable(title=title, header=header, rows=tuple(rows)))
     base = (("", _shade(values, BASE)),)
-    return [*grids, Grid(title=f"Base models: {shown}", header=("", "base"), rows=base)]
+    return [*grids, PageTable(title=f"Base models: {shown}", header=("", "base"), rows=base)]
 
 
-def _shade(values: Mapping[str, Value], name: str) -> Shade:
+def _shade(values: Mapping[str, CellValue], name: str) -> Shade:
     if name not in values:
         return Shade(text="", title="not in the grid", kind="absent")
     value, words = values[name]
@@ -148,13 +178,13 @@ def level(value: float | None) -> int | None:
     return None if value is None else min(10, max(0, round(10 * value)))
 
 
-def _warnings(status: Progress) -> list[tuple[str, str]]:
+def _warnings(status: SweepProgress) -> list[tuple[str, str]]:
     """Point and words."""
     return [(name, text) for name, stage in status.training.items() for text in stage.warnings]
 
 
-def _points(results: SweepResults, status: Progress) -> Grid:
-    rows: list[Row] = []
+def _points(results: SweepResults, status: SweepProgress) -> PageTable:
+    rows: list[TableRow] = []
     for point in results.points:
         train, judge = status.training[point.point_id], status.evaluation[point.point_id]
         active = judge if judge.state in ("running", "stopped") else train
@@ -172,7 +202,7 @@ def _points(results: SweepResults, status: Progress) -> Grid:
     for stage in status.others:
         words = (stage.name, Shade(text=stage.state, kind=stage.state), NONE, NONE, NONE)
         rows.append((*words, str(stage.attempts), NONE))
-    return Grid(
+    return PageTable(
         title="Points",
         header=("point", "training", "evaluation", "step", "left", "attempts", "CPU time"),
         rows=tuple(rows),
@@ -181,7 +211,7 @@ def _points(results: SweepResults, status: Progress) -> Grid:
     )
 
 
-def _cost_words(status: Progress) -> list[tuple[str, str, str]]:
+def _cost_words(status: SweepProgress) -> list[tuple[str, str, str]]:
     """Name, so far, projected."""
     kinds = ("CPU time", "GPU time", "wall time of all stages, as if one after another")
     total = ["not known yet"] * 3 if status.projected is None else map(seconds, status.projected)
@@ -193,3 +223,273 @@ def seconds(value: float) -> str:
     if value < 100:
         return f"{value:.0f} s"
     return f"{value / 60:.1f} min" if value < 6000 else f"{value / 3600:.1f} h"
+
+
+class StageCost(NamedTuple):
+    """Processor and GPU time of some stages, in seconds."""
+
+    cpu: float
+    gpu: float
+    """Wall seconds of training steps times the GPUs held; 0 on processors."""
+    wall: float
+    """Summed over the stages, whatever ran side by side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepProgress:
+    """A whole sweep at a moment."""
+
+    training: dict[str, StageStatus]
+    """By point, likewise below."""
+    evaluation: dict[str, StageStatus]
+    others: tuple[StageStatus, ...]
+    """Stages that serve all points, e.g. fetching data."""
+    states: dict[str, int]
+    """Stages by state."""
+    spent: StageCost
+    costs: dict[str, StageCost]
+    """Of the trained points, so far."""
+    projected: StageCost | None
+    """Of the whole sweep: the stages that are not done at the mean cost of the done ones of their
+    kind; None where a kind has none done yet."""
+    failures: tuple[tuple[StageStatus, tuple[str, ...]], ...]
+    """Stages that failed, with the last lines of their logs; none where one left no log."""
+    damaged: tuple[StageStatus, ...]
+    running: bool
+    """Whether a driver is alive or a stage runs."""
+
+
+def progress(results: SweepResults) -> SweepProgress:
+    """Read from the files alone, as `python -m sweeps status` does."""
+    stages = {stage.name: stage for stage in _stages(results)}
+    folder = results.paths.folder
+    by_point = {
+        p.point_id: (_name(results, p.train), _name(results, p.evaluate)) for p in results.points
+    }
+    gpus = {by_point[point][0]: spent for point, spent in gpu_seconds(results).items()}
+    cost_by_stage = {name: _cost(StagePaths(folder / name), gpus.get(name, 0.0)) for name in stages}
+    of_points = {name for pair in by_point.values() for name in pair}
+    states = Counter(stage.state for stage in stages.values())
+    return SweepProgress(
+        training={p: stages[names[0]] for p, names in by_point.items()},
+        evaluation={p: stages[names[1]] for p, names in by_point.items()},
+        others=tuple(stage for name, stage in stages.items() if name not in of_points),
+        states={name: states[name] for name in SHOWN_STATES if states[name] or name != "damaged"},
+        spent=_sum_costs(cost_by_stage.values()),
+        costs={
+            p: _sum_costs(cost_by_stage[name] for name in names) for p, names in by_point.items()
+        },
+        projected=projected(stages, cost_by_stage),
+        failures=tuple(
+            (stage, last_lines(StagePaths(folder / stage.name)))
+            for stage in stages.values()
+            if stage.state == "failed"
+        ),
+        damaged=tuple(stage for stage in stages.values() if stage.state == "damaged"),
+        running=states["running"] > 0 or driver_of(results.paths) is not None,
+    )
+
+
+def states_of(results: SweepResults) -> dict[State, int]:
+    """Stages by state, those states alone that there are."""
+    states = Counter(stage.state for stage in _stages(results))
+    return {state: states[state] for state in SHOWN_STATES if states[state]}
+
+
+def _stages(results: SweepResults) -> list[StageStatus]:
+    plan = read_plan(results.paths)
+    return read_stages(results.paths, plan.stages, remade=remade)
+
+
+def projected(
+    stages: Mapping[str, StageStatus], cost_by_stage: Mapping[str, StageCost]
+) -> StageCost | None:
+    """What all stages will have cost; see SweepProgress.projected. Both by name of the stage."""
+    done: dict[str, list[StageCost]] = {}
+    for name, stage in stages.items():
+        if stage.state == "done":
+            done.setdefault(stage.kind, []).append(cost_by_stage[name])
+    costs = []
+    for name, stage in stages.items():
+        known = done.get(stage.kind)
+        if stage.state == "done":
+            costs.append(cost_by_stage[name])
+        elif not known:
+            return None
+        else:
+            costs.append(StageCost(*(total / len(known) for total in _sum_costs(known))))
+    return _sum_costs(costs)
+
+
+def by_cell(results: SweepResults) -> dict[str, list[PointResult]]:
+    """Points of every cell."""
+    points_by_cell: dict[str, list[PointResult]] = {}
+    for point in results.points:
+        points_by_cell.setdefault(key_of(point)[0], []).append(point)
+    return points_by_cell
+
+
+def last_lines(stage: StagePaths) -> tuple[str, ...]:
+    """The end of the newest attempt's log."""
+    lines = [line for log in logs(stage)[-1:] for line in tail(log) if line.strip()]
+    return tuple(lines[-LAST_LINES:])
+
+
+def _name(results: SweepResults, stage: StagePaths) -> str:
+    return str(stage.folder.relative_to(results.paths.folder))
+
+
+def _cost(stage: StagePaths, gpu: float) -> StageCost:
+    try:
+        marker = read_marker(stage)
+    except (FileNotFoundError, ValueError):  # a stage with a damaged marker is shown as damaged
+        return StageCost(0.0, gpu, 0.0)
+    return StageCost(marker.cpu_seconds or 0.0, gpu, marker.wall_seconds or 0.0)
+
+
+def _sum_costs(costs: Iterable[StageCost]) -> StageCost:
+    return StageCost(*map(sum, zip(StageCost(0.0, 0.0, 0.0), *costs, strict=True)))
+
+
+def steps_chart(results: SweepResults, name: str) -> tuple[Chart, ...]:
+    """The curve of one of NUMBERS by training step; none where no run has trained a step."""
+    data = steps_by_cell(results, name)
+    if data.is_empty():
+        return ()
+    number, width = NUMBERS[name], max(data["steps"].to_list())
+    columns = ("tokens", "seconds") if name == TOKENS_PER_SECOND else (name,)
+    return (
+        Chart(
+            name="steps",
+            title=f"Training so far: {number.column}",
+            direct="end",
+            height=330,
+            figure=charts.figure(
+                _lines(results, data, name, charts.short, mode="lines"),
+                x="training step",
+                y=number.label,
+                yaxis={"tickformat": ".1%"} if "%" in number.form else {},
+            ),
+            data=data,
+            call=charts.library_call(
+                charts.METRICS_CALL, results.paths, selected=f".select{('step', *columns)}"
+            ),
+            note="Mean over the seeds that have come to a step"
+            + ("." if width == 1 else f", and over {width} steps at a time.")
+            + (f" {number.better.capitalize()} is better." if number.better else ""),
+        ),
+    )
+
+
+def learning_chart(results: SweepResults) -> tuple[Chart, ...]:
+    """The success rate on held-out problems while training goes on."""
+    data = learning_by_cell(results)
+    if data.is_empty():
+        return ()
+    return (
+        Chart(
+            name="learning",
+            title="Held-out success rate while training",
+            direct="end",
+            height=330,
+            figure=charts.figure(
+                _lines(results, data, "eval_pass_at_1", charts.percent),
+                x="training step",
+                y=f"{TRAINING_NUMBERS['eval_pass_at_1'].title}, %",
+            ),
+            data=data,
+            call=charts.library_call(
+                charts.METRICS_CALL, results.paths, selected='.drop_nulls("eval_pass_at_1")'
+            ),
+            note="Mean over seeds of the small evaluations during training.",
+        ),
+    )
+
+
+def _lines(
+    results: SweepResults,
+    data: pl.DataFrame,
+    column: str,
+    rounded: Callable[[Sequence[float | None]], list[float | None]],
+    **more: Any,
+) -> list[dict[str, Any]]:
+    """A line a cell by step, of the rows that it has in `data`."""
+    cells = cells_of(results)
+    styles: dict[str, CellStyle] = charts.styles_of(cells)
+    traces = []
+    for name, cell in cells.items():
+        rows = data.filter(cell=name)
+        if len(rows):
+            x, y = rows["step"].to_list(), rounded(rows[column].to_list())
+            traces.append(charts.line(x, y, name=cell.label, style=styles[name], **more))
+    return traces
+
+
+def _metrics(results: SweepResults, *_: object) -> FileState:
+    return stamp(
+        path
+        for point in results.points
+        for path in (point.train.metrics, point.train.step_rows, point.train.done)
+    )
+
+
+@remembered(_metrics)
+def metrics(results: SweepResults) -> pl.DataFrame:
+    """What all runs have told so far: point_id, cell, step and some columns of tables.METRICS, by
+    rising step within a run. Each table is read once for all that a page makes of them."""
+    runs = [point for point in results.points if point.cell is not None]
+    tables = [point.metrics().sort("step") for point in runs]
+    run = np.repeat(np.arange(len(runs)), [len(table) for table in tables])
+    names = {"point_id": [p.point_id for p in runs], "cell": [key_of(p)[0] for p in runs]}
+    return pl.concat([METRICS.to_frame(), *tables]).select(
+        *(pl.Series(name, of_runs, pl.String).gather(run) for name, of_runs in names.items()),
+        *("step", *_VALUES),
+    )
+
+
+@remembered(_metrics)
+def gpu_seconds(results: SweepResults) -> dict[str, float]:
+    """By point_id of the runs that have told a step: wall seconds of the steps times the GPUs
+    held."""
+    spent = (pl.col("seconds") * pl.col("gpus")).sum()
+    return dict(metrics(results).group_by("point_id").agg(spent).iter_rows())
+
+
+@remembered(_metrics)
+def learning_by_cell(results: SweepResults) -> pl.DataFrame:
+    """Evaluations during training so far: cell, step, LEARNING as means over `seeds` runs."""
+    return (
+        metrics(results)
+        .lazy()
+        .drop_nulls(LEARNING[0])
+        .group_by("cell", "step")
+        .agg(pl.col(LEARNING).mean(), seeds=pl.len())
+        .sort("cell", "step")
+        .collect()
+    )
+
+
+@remembered(_metrics)
+def steps_by_cell(results: SweepResults, name: str) -> pl.DataFrame:
+    """One of watch.NUMBERS by training step so far: cell, step, its mean over `seeds` runs, and of
+    how many `steps`; for long runs that is several, of which `step` is the last.
+
+    Rows without a value are left out.
+    """
+    value = pl.col(name)
+    if name == TOKENS_PER_SECOND:
+        tokens = pl.col("tokens").diff().fill_null(pl.col("tokens")).over("point_id")
+        value = (tokens / pl.col("seconds")).alias(name)
+    by_run = metrics(results).select("cell", "step", value).drop_nulls()
+    # Rounded up, so that the last steps have a place too.
+    width = -(-max(by_run["step"].to_list(), default=1) // MOST_PLACES)
+    return (
+        by_run.lazy()
+        .group_by("cell", "step")
+        .agg(pl.col(name).mean(), seeds=pl.len())
+        .group_by("cell", block=(pl.col("step") - 1) // width)
+        .agg(pl.col("step").max(), pl.col(name).mean(), pl.col("seeds").max(), steps=pl.len())
+        .sort("cell", "step")
+        .drop("block")
+        .collect()
+    )

@@ -4,21 +4,22 @@
 
     load("groupsize").comparisons
 
-`analyse` computes the frames (their columns: the row class beside each), `load` reads those that
-are stored beside the sweep and computes them anew where its results changed. Report, MLflow,
-dashboard and theory select and render; none of them computes a statistic.
+`analyse` computes the frames (their columns: rows.py), `load` reads those that are stored beside
+the sweep and computes them anew where its results changed. Report, MLflow, dashboard and theory
+select and render; none of them computes a statistic.
 
-A file for each frame and for each rule that several frames follow, hence so many.
+Read frames.py first. power.py says before a run what its seeds can show, rates.py which learning
+rate suits each method.
 """
 
-from fgrpo_bench.analysis.analyse import analyse as analyse
-from fgrpo_bench.analysis.analyse import cells_of as cells_of
 from fgrpo_bench.analysis.comparisons import OPEN as OPEN
 from fgrpo_bench.analysis.comparisons import ROBUST as ROBUST
 from fgrpo_bench.analysis.comparisons import SUGGESTIVE as SUGGESTIVE
 from fgrpo_bench.analysis.frames import Analysis as Analysis
-from fgrpo_bench.analysis.store import analysed as analysed
-from fgrpo_bench.analysis.store import load as load
+from fgrpo_bench.analysis.frames import analyse as analyse
+from fgrpo_bench.analysis.frames import analysed as analysed
+from fgrpo_bench.analysis.frames import cells_of as cells_of
+from fgrpo_bench.analysis.frames import load as load
 from fgrpo_bench.stats.bands import GRID as GRID
 from fgrpo_bench.stats.bootstrap import REPLICATES as REPLICATES
 from fgrpo_bench.stats.intervals import LEVEL as LEVEL

@@ -9,9 +9,9 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from fgrpo_bench.analysis.analyse import FRAMES
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.store import analysed, folder_of
+from fgrpo_bench.analysis.frames import analysed, folder_of
+from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.application import (
     WHICH_RUN,
     Application,

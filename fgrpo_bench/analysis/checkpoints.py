@@ -1,4 +1,9 @@
-"""Choosing the checkpoint that stands for each run.
+"""Evaluated checkpoints: what each scored and cost, and which one stands for its run.
+
+In: the stored tables of evaluations and training runs. Out: `Scores`, counts and pass@k as arrays
+by benchmark, cell and step; the rows of `checkpoints` and `cost`; and one checkpoint alone
+(`checkpoint_estimates`). Next: question.py says which cells are compared, comparisons.py compares
+their scores.
 
 A rule chooses for a cell, by its mean over seeds, so that all runs of a table row have equal steps.
 """
@@ -6,37 +11,297 @@ A rule chooses for a cell, by its mean over seeds, so that all runs of a table r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from fgrpo_bench.analysis.read import At, Scores
+from fgrpo_bench.analysis.rows import CheckpointRow, Cost
+from fgrpo_bench.evaluated import Asked, EvaluatedCheckpoint
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.results import Results, SweepResults
 from fgrpo_bench.specs import Cell
-from fgrpo_bench.stats.selection import Candidate, best, saved_steps
+from fgrpo_bench.stages.draws import CanaryRecord
+from fgrpo_bench.stages.markers import Marker, read_marker
+from fgrpo_bench.stats.intervals import FRACTIONS, estimate
+from fgrpo_bench.stats.passk import pass_at_ks
+from fgrpo_bench.stats.selection import Candidate, best, is_for_selection, saved_steps
+from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.stats.variance import draw_variance
+from fgrpo_bench.tables import BOUNDS
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+At = tuple[str, int]
+"""A cell by its name, at the checkpoint of a step."""
+
+
+def key_of(checkpoint: EvaluatedCheckpoint) -> At:
+    """What it is called in frames, with its step."""
+    return checkpoint.label, checkpoint.step
+
+
+def read_scores(results: Results) -> dict[str, dict[At, Scores]]:
+    """By benchmark, then cell and step: all are there, with no seeds where nothing is done."""
+    every = results.every
+    asked = [checkpoint.asked() if checkpoint.is_evaluated else None for checkpoint in every]
+    return {name: _of_benchmark(every, asked, name, results.evaluation["ks"])
+            for name in results.benchmarks}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """Of one cell at one checkpoint on one benchmark; problems in the order of their names."""
+
+    seeds: tuple[int | None, ...]
+    """Training seeds that have results, rising; one None where it was not told."""
+    problems: tuple[str, ...] = field(repr=False)
+    """Those that any checkpoint has."""
+    cluster_names: tuple[str | None, ...] = field(repr=False)
+    """[problems], what a problem shares with others; None: nothing."""
+    present: NDArray[np.bool_] = field(repr=False)
+    """[seeds, problems], whether a seed has the problem."""
+    values: Floats = field(repr=False)
+    """[seeds, problems, ks], pass@k; nan where a problem has no estimate."""
+    bounds: Floats = field(repr=False)
+    """[2, seeds, problems, ks], the same were all unscored draws wrong, and were they right."""
+    n_scored: Ints = field(repr=False)
+    """[seeds, problems], judged draws; 0 where a problem has none."""
+    n_correct: Ints = field(repr=False)
+    """[seeds, problems], correct draws."""
+    n_drawn: Ints = field(repr=False)
+    """[seeds, problems], draws up to where a problem stopped, judged or not; 0 where a seed lacks
+    the problem, and where its judgements ask for draws that are missing."""
+    n_unscored: tuple[Ints | None, ...] = field(repr=False)
+    """[seeds] of [problems, stages], of a design draws that were not judged, by the stage that made
+    them; None of a fixed number of draws."""
+    asked: tuple[Asked, ...]
+    """[seeds], the draws that were asked for; seeds may have other designs for a while."""
+    is_drawn_once: bool
+    """Whether one evaluation stands for several seeds: that of a base model that they share."""
+    is_redesigned: tuple[bool, ...]
+    """[seeds], of fgrpo_bench.evaluated.EvaluatedCheckpoint.has_new_design."""
+
+    def pass_at_ks(self, ks: tuple[int, ...]) -> Floats:
+        """pass@k at any k, [seeds, problems, ks]; nan where a problem has no estimate."""
+        out, fixed = np.empty((*self.present.shape, len(ks))), self._fixed
+        out[fixed] = pass_at_ks(self.n_scored[fixed], self.n_correct[fixed], ks)
+        for row, design in self._staged():
+            out[row] = self._of_design(row, design.pass_at_k, ks)
+        return out
+
+    def success_rates(self) -> Floats:
+        """pass@1, of a fixed number of draws the share of correct ones, [seeds, problems]; nan
+        likewise."""
+        out = np.full(self.present.shape, np.nan)
+        np.divide(self.n_correct, self.n_scored, out=out, where=self.n_scored > 0)
+        for row, design in self._staged():  # where correct draws stop a problem their share is high
+            out[row] = self._of_design(row, design.pass_at_k, (1,))[:, 0]
+        return out
+
+    def draw_variance(self, k: int) -> Floats:
+        """Unbiased estimate of the variance of pass@k over the draws, [seeds, problems]; nan where
+        a problem has fewer than 2k judged draws, or a design's last stage has."""
+        # An unbiased estimate needs two sets of k draws that share none.
+        enough = self._fixed[:, None] & (self.n_scored >= 2 * k)
+        out = np.full(self.present.shape, np.nan)
+        if enough.any():
+            n, c = self.n_scored[enough], self.n_correct[enough]
+            out[enough] = draw_variance(n_samples=n, n_correct=c, k=k)
+        for row, design in self._staged():
+            out[row] = self._of_design(row, design.draw_variance, (k,))[:, 0]
+        return out
+
+    @cached_property
+    def clusters(self) -> Ints | None:
+        """As `cluster_numbers`."""
+        return cluster_numbers(self.cluster_names)
+
+    @property
+    def _fixed(self) -> NDArray[np.bool_]:
+        return np.array([request.design is None for request in self.asked], bool)
+
+    def _staged(self) -> Iterator[tuple[int, StagedDesign]]:
+        for row, request in enumerate(self.asked):
+            if request.design is not None:
+                yield row, request.design
+
+    def _of_design(self, row: int, estimate: Callable[..., Any], ks: tuple[int, ...]) -> Floats:
+        """A method of the seed's design at where its problems stopped, [problems, ks]."""
+        out = np.full((len(self.problems), len(ks)), np.nan)
+        unscored, stopped = self.n_unscored[row], self.n_drawn[row] > 0
+        assert unscored is not None
+        out[stopped] = estimate(
+            n_drawn=self.n_drawn[row, stopped, None],
+            n_correct=self.n_correct[row, stopped, None],
+            n_unscored=unscored[stopped, None],
+            k=np.array(ks),
+        )
+        return out
+
+    def of_seeds(self, seeds: Sequence[int | None]) -> Scores:
+        """The same of these seeds alone, in this order."""
+        if tuple(seeds) == self.seeds:
+            return self
+        rows = [self.seeds.index(seed) for seed in seeds]
+        return replace(
+            self,
+            seeds=tuple(seeds),
+            present=self.present[rows],
+            values=self.values[rows],
+            bounds=self.bounds[:, rows],
+            n_scored=self.n_scored[rows],
+            n_correct=self.n_correct[rows],
+            n_drawn=self.n_drawn[rows],
+            n_unscored=tuple(self.n_unscored[row] for row in rows),
+            asked=tuple(self.asked[row] for row in rows),
+            is_redesigned=tuple(self.is_redesigned[row] for row in rows),
+        )
+
+    def half(self, *, for_selection: bool) -> Scores:
+        """The half of the problems that selects checkpoints, or the other one."""
+        kept = [i for i, p in enumerate(self.problems) if is_for_selection(p) == for_selection]
+        return replace(
+            self,
+            problems=tuple(self.problems[i] for i in kept),
+            cluster_names=tuple(self.cluster_names[i] for i in kept),
+            present=self.present[:, kept],
+            values=self.values[:, kept],
+            bounds=self.bounds[:, :, kept],
+            n_scored=self.n_scored[:, kept],
+            n_correct=self.n_correct[:, kept],
+            n_drawn=self.n_drawn[:, kept],
+            n_unscored=tuple(
+                counts if counts is None else counts[kept] for counts in self.n_unscored
+            ),
+        )
+
+
+def cluster_numbers(names: Sequence[str | None]) -> Ints | None:
+    """[problems], the number of each problem's cluster, from 0 in order of first appearance;
+    problems without one have a number of their own. None where no two problems share one."""
+    numbers: dict[object, int] = {}
+    keys = [(i,) if name is None else name for i, name in enumerate(names)]
+    of = [numbers.setdefault(key, len(numbers)) for key in keys]
+    return np.array(of) if len(numbers) < len(of) else None
+
+
+def _of_benchmark(
+    checkpoints: Sequence[EvaluatedCheckpoint],
+    asked: Sequence[Asked | None],
+    benchmark: str,
+    ks: Sequence[int],
+) -> dict[At, Scores]:
+    tables = [checkpoint.passk(benchmark) for checkpoint in checkpoints]
+    table = pl.concat(tables)
+    problems = table["problem_id"].unique().sort()
+    clusters = _cluster_names(benchmark, table)
+    row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
+    place = problems.search_sorted(table["problem_id"]).to_numpy()
+    shape = len(tables), len(problems)
+    present, n_scored, n_correct = np.zeros(shape, bool), np.zeros(shape, int), np.zeros(shape, int)
+    present[row, place] = True
+    n_scored[row, place] = table["n_scored"].to_numpy()
+    n_correct[row, place] = table["n_correct"].to_numpy()
+    values = np.full((3, *shape, len(ks)), np.nan)
+    wanted = np.isin(table["k"].to_numpy(), ks)
+    at = row[wanted], place[wanted], np.searchsorted(ks, table["k"].to_numpy()[wanted])
+    for i, name in enumerate(("pass_at_k", *BOUNDS)):
+        values[i][at] = table[name].to_numpy()[wanted]
+    names, out = tuple(problems), {}
+    for key, rows in _rows_by_key(checkpoints).items():
+        done = sorted((r for r in rows if present[r].any()), key=lambda r: _place(checkpoints[r]))
+        asked_by_row = {r: request for r in done if (request := asked[r]) is not None}
+        unscored = [
+            _unscored(
+                checkpoints[r].evaluate.benchmark(benchmark).passk, request, tables[r], problems
+            )
+            for r, request in asked_by_row.items()
+        ]
+        drawn = [
+            np.where(present[r], request.n_samples, 0)
+            if counts is None
+            else _stopped(n_scored[r], counts)
+            for (r, request), counts in zip(asked_by_row.items(), unscored, strict=True)
+        ]
+        out[key] = Scores(
+            seeds=tuple(checkpoints[r].seed for r in done),
+            problems=names,
+            cluster_names=clusters,
+            present=present[done],
+            values=values[0, done],
+            bounds=values[1:, done],
+            n_scored=n_scored[done],
+            n_correct=n_correct[done],
+            n_drawn=np.array(drawn, int).reshape(len(done), len(problems)),
+            n_unscored=tuple(unscored),
+            asked=tuple(asked_by_row.values()),
+            is_drawn_once=len({checkpoints[r].evaluate.folder for r in done}) < len(done),
+            is_redesigned=tuple(checkpoints[r].has_new_design(benchmark) for r in done),
+        )
+    return out
+
+
+def _cluster_names(benchmark: str, table: pl.DataFrame) -> tuple[str | None, ...]:
+    """Of the problems of a benchmark, in the order of their names; ValueError where evaluations
+    disagree. table: of all of them (tables.PASSK)."""
+    pairs = table.select("problem_id", "cluster").unique().sort("problem_id", "cluster")
+    twice = pairs.filter(pl.col("problem_id").is_duplicated())
+    if len(twice):
+        (problem, first), (_, second) = twice.rows()[:2]
+        raise ValueError(
+            f"problem {problem} of {benchmark} is of cluster {first!r:.60} in one evaluation of "
+            f"those and of {second!r:.60} in another: a problem has one cluster; `python -m "
+            "evaluators grade <folder>` scores an evaluation again with those that its problems "
+            "have now"
+        )
+    return tuple(pairs["cluster"])
+
+
+def _unscored(path: Path, asked: Asked, table: pl.DataFrame, problems: pl.Series) -> Ints | None:
+    """[problems, stages], of problems that have not stopped or are not there -1; None of a fixed
+    number of draws. table: stored at path."""
+    if asked.design is None:
+        return None
+    known = table.drop_nulls("n_unscored").unique("problem_id")
+    out = np.full((len(problems), len(asked.design.stages)), -1)
+    if len(known):
+        if known["n_unscored"].list.len().unique().to_list() != [out.shape[1]]:
+            raise ValueError(
+                f"{path}: n_unscored is not by the stages {asked.design.stages} that its "
+                "evaluation was marked done with: it is being scored under another design, or was "
+                "stopped in between; run the sweep again, which makes only what is missing"
+            )
+        place = problems.search_sorted(known["problem_id"]).to_numpy()
+        out[place] = np.array(known["n_unscored"].to_list())
+    return out
+
+
+def _stopped(n_scored: Ints, n_unscored: Ints) -> Ints:
+    """Draws up to where problems stopped, [problems]; 0 where they have not."""
+    return np.where(n_unscored[:, 0] < 0, 0, n_scored + n_unscored.sum(axis=1))
+
+
+def _rows_by_key(checkpoints: Iterable[EvaluatedCheckpoint]) -> dict[At, list[int]]:
+    rows: dict[At, list[int]] = {}
+    for i, checkpoint in enumerate(checkpoints):
+        rows.setdefault(key_of(checkpoint), []).append(i)
+    return rows
+
+
+def _place(checkpoint: EvaluatedCheckpoint) -> int:
+    """By rising seed; one without a seed is alone under its label."""
+    return 0 if checkpoint.seed is None else checkpoint.seed
+
 
 LAST, PAPER, HELD_OUT, STEP = "last", "paper", "held-out", "step="
 RULES = (LAST, PAPER, HELD_OUT, f"{STEP}<step>")
 """What `--select` takes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Checkpoint:
-    """A checkpoint that a rule may choose, of a cell whose finished runs have all evaluated it."""
-
-    cell: str
-    step: int
-    is_chosen: bool
-    rollouts: float
-    """Mean over seeds."""
-    pass_at_1: float
-    """Mean over seeds and the benchmarks in domain (over all where none is), of the problems that
-    the rule looks at."""
-    budget: float | None
-    """Rollouts that the chosen one may cost; null where nothing limits it."""
 
 
 def check_rule(results: Results, rule: str) -> None:
@@ -48,7 +313,9 @@ def check_rule(results: Results, rule: str) -> None:
             f"--select {rule} chooses among the checkpoints of each training run, and these were "
             f"evaluated without a sweep: take {LAST}, and give every checkpoint a label of its own"
         )
-    if rule in (PAPER, HELD_OUT) and all(len(each.of_run) == 1 for each in results.checkpoints):
+    if rule in (PAPER, HELD_OUT) and all(
+        len(checkpoint.of_run) == 1 for checkpoint in results.checkpoints
+    ):
         raise ValueError(
             f"--select {rule} needs several checkpoints of a run, and this sweep evaluates one of "
             "each: run it again with experiment.checkpoints=every, which trains nothing anew"
@@ -59,18 +326,18 @@ def at_steps(results: SweepResults, steps: Mapping[str, int]) -> SweepResults:
     """The results with these checkpoints, by name of the cell, standing for their runs; cells that
     are not named keep their last one. ValueError for one that is not evaluated."""
     points = [
-        _at(results, point, steps[point.label]) if point.label in steps else point
+        _point_at(results, point, steps[point.label]) if point.label in steps else point
         for point in results.points
     ]
     return replace(results, checkpoints=tuple(points))
 
 
-def _at(results: SweepResults, point: PointResult, step: int) -> PointResult:
+def _point_at(results: SweepResults, point: PointResult, step: int) -> PointResult:
     for checkpoint in point.checkpoints:
         if checkpoint.step == step:
             return point.at(checkpoint)
     evaluated = [checkpoint.step for checkpoint in point.checkpoints]
-    train = results.declaration["declaration"]["experiment"]["train"]
+    train = results.train
     saved = saved_steps(steps=train["steps"], save_every=train["save_every"])
     wanted = ",".join(map(str, sorted({*evaluated, step})))
     more = (
@@ -91,7 +358,7 @@ def deciding(results: Results) -> list[str]:
 
 def choose(
     results: SweepResults, scores: Mapping[str, Mapping[At, Scores]], rule: str
-) -> list[Checkpoint]:
+) -> list[CheckpointRow]:
     """Every checkpoint that may be chosen, by cell and rising step, and which one the rule chooses.
 
     Under `paper` and `held-out` a focal cell may cost as much as the chosen checkpoint of its base
@@ -102,7 +369,8 @@ def choose(
     for point in results.points:
         if point.cell is not None:
             cells.setdefault(point.cell, []).append(point)
-    rows: dict[Cell, list[Checkpoint]] = {}
+    rows: dict[Cell, list[CheckpointRow]] = {}
+    # Base algorithms (gamma = 0) come first: what they chose is the budget of their focal cells.
     for cell, points in sorted(cells.items(), key=lambda entry: entry[0].focal_gamma):
         candidates = _candidates(results, scores, cell.name, points, half=rule == HELD_OUT)
         base = rows.get(cell.unweighted, []) if cell.focal_gamma else []
@@ -120,15 +388,15 @@ def choose(
         elif rule.startswith(STEP):
             chosen = int(rule.removeprefix(STEP))
         rows[cell] = [
-            Checkpoint(
+            CheckpointRow(
                 cell=cell.name,
-                step=each.step,
-                is_chosen=each.step == chosen,
-                rollouts=each.cost,
-                pass_at_1=each.score,
+                step=option.step,
+                is_chosen=option.step == chosen,
+                rollouts=option.cost,
+                pass_at_1=option.score,
                 budget=budget if rule in (PAPER, HELD_OUT) else None,
             )
-            for each in candidates
+            for option in candidates
         ]
     return [row for cell in cells for row in rows[cell]]
 
@@ -147,15 +415,19 @@ def _candidates(
     benchmarks = deciding(results)
     out = []
     for step in sorted({checkpoint.step for point in trained for checkpoint in point.checkpoints}):
-        own = [scores[benchmark][name, step] for benchmark in benchmarks]
-        if any(len(each.seeds) < len(trained) for each in own):
+        by_benchmark = [scores[benchmark][name, step] for benchmark in benchmarks]
+        # A mean over fewer seeds could win by the luck of which ones they are.
+        if any(len(cell_scores.seeds) < len(trained) for cell_scores in by_benchmark):
             continue
-        halves = [each.half(for_selection=True) if half else each for each in own]
+        halves = [
+            cell_scores.half(for_selection=True) if half else cell_scores
+            for cell_scores in by_benchmark
+        ]
         out.append(
             Candidate(
                 step=step,
                 cost=float(np.mean([_rollouts(frame, step) for frame in metrics])),
-                score=float(np.mean([_pass_at_1(each) for each in halves])),
+                score=float(np.mean([_pass_at_1(cell_scores) for cell_scores in halves])),
             )
         )
     return out
@@ -197,3 +469,132 @@ def rule_in_words(results: Results, rule: str) -> str:
                 "luck of the seeds stays in every row"
             )
     return f"step {rule.partition('=')[2]} of every run"
+
+
+LAST_SHARE = 10
+"""The entropy that training ends with is a mean over 1 / LAST_SHARE of its steps: that of one step
+is of its few prompts alone."""
+
+
+def costs(runs: Sequence[PointResult], chosen: Collection[At]) -> Iterator[Cost]:
+    """A row a cell and checkpoint of training runs."""
+    cells: dict[str, list[PointResult]] = {}
+    for run in runs:
+        cells.setdefault(run.label, []).append(run)
+    for name, points in cells.items():
+        trained = [p for p in points if p.is_trained and p.cell is not None]
+        metrics = [point.metrics().sort("step") for point in trained]
+        steps = sorted({checkpoint.step for point in points for checkpoint in point.checkpoints})
+        for step in steps:
+            judged = [
+                checkpoint
+                for point in points
+                for checkpoint in point.of_run
+                if checkpoint.step == step and checkpoint.is_evaluated
+            ]
+            until = [frame.filter(pl.col("step") <= step) for frame in metrics]
+            rows = [frame for frame in until if len(frame)]
+            # Processor time is recorded of whole runs alone.
+            training = [read_marker(point.train) for point in trained] if step == steps[-1] else []
+            markers = [read_marker(point.evaluate) for point in judged]
+            # Who took draws from another evaluation did not pay for them.
+            graded = [marker for marker in markers if not marker.draws_adopted]
+            yield Cost(
+                cell=name,
+                step=step,
+                is_chosen=(name, step) in chosen,
+                n_runs=len([point for point in points if point.is_trained]),
+                rollouts=_mean_or_none([frame["rollouts"][-1] for frame in rows]),
+                tokens=_mean_or_none([frame["tokens"][-1] for frame in rows]),
+                optimizer_steps=_mean_or_none([frame["optimizer_steps"][-1] for frame in rows]),
+                active_fraction=_mean_of(rows, "active_fraction"),
+                entropy=_mean_of(
+                    [frame.tail(-(-len(frame) // LAST_SHARE)) for frame in rows], "entropy"
+                ),
+                train_gpu_seconds=_mean_or_none(
+                    [float((frame["seconds"] * frame["gpus"]).to_numpy().sum()) for frame in rows]
+                ),
+                train_cpu_seconds=_cpu_seconds(training),
+                evaluate_cpu_seconds=_cpu_seconds(graded),
+            )
+
+
+def _mean_of(frames: Sequence[pl.DataFrame], metric: str) -> float | None:
+    """Of the steps of each run, then of the runs that have a value."""
+    by_run = [frame[metric].drop_nulls().to_numpy() for frame in frames]
+    return _mean_or_none([float(values.mean()) for values in by_run if len(values)])
+
+
+def _cpu_seconds(markers: Sequence[Marker]) -> float | None:
+    recorded = [marker.cpu_seconds for marker in markers]
+    return _mean_or_none([seconds for seconds in recorded if seconds is not None])
+
+
+def _mean_or_none(numbers: Sequence[float]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+THEN = ", then "
+"""Between the engines that made draws one after the other."""
+
+
+def engine_words(engine: dict[str, Any]) -> str | None:
+    """The fingerprint of an engine for a person; None for an empty one."""
+    return ", ".join(f"{name} {value}" for name, value in sorted(engine.items())) or None
+
+
+def engines_of(canaries: Sequence[CanaryRecord], last: dict[str, Any] | None) -> str | None:
+    """All engines that made draws, in words; last: the one that is recorded without canaries."""
+    engines = [engine_words(record.engine) for record in canaries] or [engine_words(last or {})]
+    return THEN.join(dict.fromkeys(words for words in engines if words)) or None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointEstimate:
+    """Mean pass@k of one checkpoint on one benchmark, as fractions."""
+
+    k: int
+    mean: float | None
+    """Over problems; None where none has a value."""
+    low: float | None
+    """Of the 95% interval over problems, like high; None with fewer than two problems."""
+    high: float | None
+    standard_error: float | None
+    n_problems: int
+    """With a value."""
+    all_wrong: float | None
+    """The mean were all draws that the grader could not judge wrong."""
+    all_right: float | None
+    """Were they all right."""
+
+
+def checkpoint_estimates(
+    checkpoint: EvaluatedCheckpoint, benchmark: str
+) -> list[CheckpointEstimate]:
+    """A row a k; none where the evaluation is not complete."""
+    table = checkpoint.passk(benchmark).sort("problem_id", "k")
+    ks = table["k"].unique().sort().to_list()
+    values, low, high = (
+        table[name].fill_null(float("nan")).to_numpy().reshape(-1, len(ks))
+        for name in ("pass_at_k", *BOUNDS)
+    )
+    clusters = cluster_numbers(table.filter(k=ks[0])["cluster"].to_list()) if ks else None
+    over_problems = estimate(values[None], limits=FRACTIONS, clusters=clusters) if ks else []
+    return [
+        CheckpointEstimate(
+            k=k,
+            mean=over.mean,
+            low=over.low,
+            high=over.high,
+            standard_error=over.standard_error,
+            n_problems=over.n_problems,
+            all_wrong=_mean_if_all(low[:, i]),
+            all_right=_mean_if_all(high[:, i]),
+        )
+        for i, (k, over) in enumerate(zip(ks, over_problems, strict=True))
+    ]
+
+
+def _mean_if_all(values: NDArray[np.float64]) -> float | None:
+    # A problem without a bound leaves none of the mean.
+    return None if np.isnan(values).any() else float(values.mean())

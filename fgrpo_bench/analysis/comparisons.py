@@ -1,47 +1,253 @@
-"""How cells differ: every pair of them, on every benchmark and average, at every k."""
+"""pass@k of every cell with its interval, and how cells differ: at one k, over all k, on the front.
+
+In: `Scores` of every cell (checkpoints.py), and the pairs that are compared (question.py). Out: the
+rows of `estimates`, `comparisons`, `front`, `bands` and `first_loss`. Next: frames.py, which puts
+them together; the formulas are in fgrpo_bench.stats.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fgrpo_bench.analysis.families import Family
-from fgrpo_bench.analysis.pairs import Pair
-from fgrpo_bench.analysis.read import At, Floats, Scores
-from fgrpo_bench.analysis.resamples import Resamples
-from fgrpo_bench.analysis.rows import CellRow, Comparison
-from fgrpo_bench.stats.intervals import LEVEL, Estimate, conclude
+from fgrpo_bench.analysis.checkpoints import At, Floats, Ints, Scores
+from fgrpo_bench.analysis.question import Compared, Family
+from fgrpo_bench.analysis.rows import Band, CellRow, Comparison, Estimate, FirstLoss, Front
+from fgrpo_bench.evaluated import Asked
+from fgrpo_bench.published import published_value
+from fgrpo_bench.results import Results
+from fgrpo_bench.stats.bands import first_loss, grid, in_words, largest, reach
+from fgrpo_bench.stats.bootstrap import bootstrap_means
+from fgrpo_bench.stats.intervals import (
+    DIFFERENCES,
+    FRACTIONS,
+    LEVEL,
+    Resampled,
+    average,
+    by_cluster,
+    conclude,
+    difference,
+    moments,
+    resample,
+    resample_together,
+    room_of_average,
+    room_of_difference,
+)
+from fgrpo_bench.stats.intervals import Estimate as IntervalEstimate
 from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.stats.significance import normal_test
+from fgrpo_bench.stats.spread import of_average
+
+
+class Resamples:
+    """Means of resampled data by column, cell and seeds, made once."""
+
+    def __init__(
+        self,
+        scores: Mapping[str, Mapping[At, Scores]],
+        averages: Mapping[str, Sequence[str]],
+    ) -> None:
+        self.scores, self.averages = scores, averages
+        # A stream a benchmark: all its cells are resampled alike, which pairs their problems.
+        self.streams = {benchmark: stream for stream, benchmark in enumerate(scores)}
+        self._cache: dict[tuple[str, At, tuple[int | None, ...]], Resampled] = {}
+        for benchmark, cells in scores.items():
+            done = {at: cell_scores for at, cell_scores in cells.items() if cell_scores.seeds}
+            in_order = resample_together(
+                [cell_scores.values for cell_scores in done.values()],
+                limits=FRACTIONS,
+                stream=self.streams[benchmark],
+                clusters=self.clusters(benchmark),
+            )
+            for (at, cell_scores), resampled in zip(done.items(), in_order, strict=True):
+                self._cache[benchmark, at, cell_scores.seeds] = resampled
+
+    def clusters(self, benchmark: str) -> Ints | None:
+        """Of the benchmark's problems, which are those of every cell (Scores.clusters)."""
+        return next(iter(self.scores[benchmark].values())).clusters
+
+    def seeds(self, column: str, *cells: At) -> tuple[int | None, ...]:
+        """Seeds that all these cells have on a benchmark, or on all benchmarks of an average."""
+        by_cell = [self.scores[name][at].seeds for name in self._benchmarks(column) for at in cells]
+        return tuple(seed for seed in by_cell[0] if all(seed in other for other in by_cell))
+
+    def of(self, column: str, at: At) -> Resampled | None:
+        """Of a cell; None without results. An average is of the seeds that each of its benchmarks
+        has, and None where these differ, so that none is left out."""
+        names = self._benchmarks(column)
+        seeds = self.seeds(column, at)
+        if not seeds or any(self.scores[name][at].seeds != seeds for name in names):
+            return None
+        return _mean([self._of_seeds(name, at, seeds) for name in names])
+
+    def difference(
+        self, column: str, new: At, old: At
+    ) -> tuple[tuple[int | None, ...], Resampled] | None:
+        """Seeds and resamples of new minus old, paired over problems and seeds; None without a seed
+        in common. Of an average only where all its benchmarks have these seeds in common."""
+        parts = []
+        for name in self._benchmarks(column):
+            seeds = self.seeds(name, new, old)
+            if not seeds or seeds != self.seeds(column, new, old):
+                return None
+            parts.append(self._difference(name, new, old, seeds))
+        return seeds, _mean(parts)
+
+    def paired(self, benchmark: str, new: At, old: At) -> tuple[Scores, Scores]:
+        """Both cells on the seeds that they have in common."""
+        seeds = self.seeds(benchmark, new, old)
+        return self.scores[benchmark][new].of_seeds(seeds), self.scores[benchmark][old].of_seeds(
+            seeds
+        )
+
+    def _benchmarks(self, column: str) -> Sequence[str]:
+        return self.averages.get(column, (column,))
+
+    def _of_seeds(self, benchmark: str, at: At, seeds: tuple[int | None, ...]) -> Resampled:
+        key = benchmark, at, seeds
+        if key not in self._cache:
+            self._cache[key] = resample(
+                self.scores[benchmark][at].of_seeds(seeds).values,
+                limits=FRACTIONS,
+                stream=self.streams[benchmark],
+                clusters=self.clusters(benchmark),
+            )
+        return self._cache[key]
+
+    def _difference(
+        self, benchmark: str, new: At, old: At, seeds: tuple[int | None, ...]
+    ) -> Resampled:
+        after, before = self.paired(benchmark, new, old)
+        values, clusters = after.values - before.values, self.clusters(benchmark)
+        room = room_of_difference(after.values, before.values, clusters=clusters)
+        # At a k where a problem lacks a value the cells' resamples are of other problems.
+        if np.isnan(values).any() or values.shape[1] < 2:
+            stream = self.streams[benchmark]
+            return resample(values, limits=DIFFERENCES, stream=stream, clusters=clusters, room=room)
+        # Resampled alike, so the difference of the resamples is a resample of the difference.
+        resampled = [self._of_seeds(benchmark, at, seeds) for at in (new, old)]
+        units = values if clusters is None else by_cluster(values, clusters)
+        return difference(resampled[0], resampled[1], units, room)
+
+
+def _mean(parts: Sequence[Resampled]) -> Resampled:
+    return parts[0] if len(parts) == 1 else average(parts)
+
+
+NOTHING = IntervalEstimate(mean=None, low=None, high=None, by_seed=(), n_seeds=0, n_problems=0)
+
+
+def estimates(
+    results: Results,
+    cells: Mapping[str, CellRow],
+    resamples: Resamples,
+    columns: Sequence[str],
+    chosen: Collection[At],
+) -> Iterator[Estimate]:
+    """Rows by column, cell, step and k. chosen: the checkpoint that stands for each cell."""
+    ks = results.evaluation["ks"]
+    for column in columns:
+        names = resamples.averages.get(column, (column,))
+        for at in resamples.scores[names[0]]:
+            by_benchmark = [resamples.scores[name][at] for name in names]
+            resampled, cell = resamples.of(column, at), cells[at[0]]
+            means = [NOTHING] * len(ks) if resampled is None else conclude(resampled)
+            asked = [request for cell_scores in by_benchmark for request in cell_scores.asked]
+            unscored, n_draws = _drawn(by_benchmark)
+            designs = _designs(asked)
+            n_open = [_n_open(cell_scores) for cell_scores in by_benchmark]
+            is_redesigned = any(any(cell_scores.is_redesigned) for cell_scores in by_benchmark)
+            for i, (k, estimate) in enumerate(zip(ks, means, strict=True)):
+                yield Estimate(
+                    column=column,
+                    cell=cell.cell,
+                    step=at[1],
+                    is_chosen=at in chosen,
+                    k=k,
+                    mean=estimate.mean,
+                    low=estimate.low,
+                    high=estimate.high,
+                    standard_error=estimate.standard_error,
+                    degrees=estimate.degrees,
+                    seeds=() if resampled is None else by_benchmark[0].seeds,
+                    by_seed=estimate.by_seed,
+                    n_problems=estimate.n_problems,
+                    n_samples=min((request.n_samples for request in asked), default=None),
+                    n_draws=n_draws,
+                    designs=designs,
+                    is_redesigned=is_redesigned,
+                    unscored=unscored,
+                    all_wrong=_bound(
+                        [cell_scores.bounds[0, :, :, i] for cell_scores in by_benchmark]
+                    ),
+                    all_right=_bound(
+                        [cell_scores.bounds[1, :, :, i] for cell_scores in by_benchmark]
+                    ),
+                    lacks=_lacks(by_benchmark, n_open, i, cell.n_planned, results.wanted),
+                    published=published_value(results, cell.setting, column, k),
+                )
+
+
+def _drawn(scores: Sequence[Scores]) -> tuple[float, float | None]:
+    """Share of the draws up to where problems stopped that could not be judged, and how many these
+    draws are a problem; 0 and None where none has stopped."""
+    drawn = sum(int(cell_scores.n_drawn.sum()) for cell_scores in scores)
+    stopped = sum(int((cell_scores.n_drawn > 0).sum()) for cell_scores in scores)
+    judged = sum(int(cell_scores.n_scored[cell_scores.n_drawn > 0].sum()) for cell_scores in scores)
+    return (1 - judged / drawn, drawn / stopped) if drawn else (0.0, None)
+
+
+def _designs(asked: Sequence[Asked]) -> tuple[str, ...]:
+    """In words, each once; none where no problem stops early."""
+    if not any(request.design for request in asked):
+        return ()
+    return tuple(dict.fromkeys(request.words for request in asked))
+
+
+def _bound(ends: Sequence[Floats]) -> float | None:
+    """Mean over benchmarks of the means of [seeds, problems]; None where one is missing."""
+    if any(end.size == 0 or np.isnan(end).any() for end in ends):
+        return None
+    return float(np.mean([end.mean() for end in ends]))
+
+
+def _n_open(scores: Scores) -> int:
+    """Problems whose judgements ask for draws that are missing."""
+    return int((scores.present & (scores.n_drawn == 0)).any(axis=0).sum())
+
+
+def _lacks(
+    scores: Sequence[Scores], n_open: Sequence[int], end: int, n_planned: int, wanted: Asked | None
+) -> tuple[str, ...]:
+    """What a value has too few of; empty where it has all or is none. wanted: the draws that were
+    declared; None where each checkpoint was asked for its own."""
+    out: dict[str, None] = {}
+    for cell_scores, n in zip(scores, n_open, strict=True):
+        if not cell_scores.seeds:
+            continue
+        complete = int((~np.isnan(cell_scores.values[:, :, end])).all(axis=0).sum())
+        waiting = f" (the judgements of {n} ask for more draws)" if n else ""
+        fewest = min(request.n_samples for request in cell_scores.asked)
+        alike = sum(
+            wanted is None or request.design == wanted.design for request in cell_scores.asked
+        )
+        for have, want, noun in (
+            (len(cell_scores.seeds), n_planned, "seeds"),
+            (fewest, fewest if wanted is None else wanted.n_samples, "draws"),
+            (alike, len(cell_scores.seeds), "seeds with the declared design"),
+            (complete, len(cell_scores.problems), f"problems{waiting}"),
+        ):
+            if have < want:
+                out[f"{have} of {want} {noun}"] = None
+    return tuple(out)
+
 
 ROBUST, SUGGESTIVE, OPEN = "robust", "suggestive", "open"
 """What a comparison can be: see Comparison.verdict."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compared:
-    """Two cells at a checkpoint each."""
-
-    new: At
-    old: At
-    pair: Pair | None
-    """What asks for it; None for a pair that no question asks for."""
-
-
-def every_pair(cells: Sequence[CellRow], pairs: Sequence[Pair]) -> list[Compared]:
-    """The pairs in their order, then all others, the later cell of the plan minus the earlier."""
-    at = {cell.cell: (cell.cell, cell.step) for cell in cells}
-    asked = [Compared(new=at[p.new.cell], old=at[p.old.cell], pair=p) for p in pairs]
-    known = {frozenset((each.new, each.old)) for each in asked}
-    others = [
-        Compared(new=at[new.cell], old=at[old.cell], pair=None)
-        for old, new in combinations(cells, 2)
-        if frozenset((at[new.cell], at[old.cell])) not in known
-    ]
-    return [*asked, *others]
 
 
 def compare(
@@ -57,10 +263,10 @@ def compare(
     rows = [
         row
         for column in columns
-        for each in compared
-        for row in _of_pair(resamples, draws, each, column, ks)
+        for cells in compared
+        for row in _pair_rows(resamples, draws, cells, column, ks)
     ]
-    pairs = {(each.new, each.old): each.pair for each in compared}
+    pairs = {(cells.new, cells.old): cells.pair for cells in compared}
 
     def is_in(row: Comparison) -> bool:
         pair = pairs[(row.new, row.new_step), (row.old, row.old_step)]
@@ -69,25 +275,25 @@ def compare(
     return _corrected(rows, is_in, family)
 
 
-def _of_pair(
-    resamples: Resamples, draws: _Draws, each: Compared, column: str, ks: Sequence[int]
+def _pair_rows(
+    resamples: Resamples, draws: _Draws, cells: Compared, column: str, ks: Sequence[int]
 ) -> Iterator[Comparison]:
-    together = resamples.difference(column, each.new, each.old)
+    together = resamples.difference(column, cells.new, cells.old)
     if together is None:
         return
     seeds, resampled = together
-    of_draws = draws.p_values(column, each)
+    of_draws = draws.p_values(column, cells)
     for k, estimate, p_draws in zip(ks, conclude(resampled), of_draws, strict=True):
         if estimate.mean is not None:
             yield Comparison(
                 column=column,
                 k=k,
-                group=each.pair.group if each.pair else None,
-                name=each.pair.name if each.pair else None,
-                new=each.new[0],
-                new_step=each.new[1],
-                old=each.old[0],
-                old_step=each.old[1],
+                group=cells.pair.group if cells.pair else None,
+                name=cells.pair.name if cells.pair else None,
+                new=cells.new[0],
+                new_step=cells.new[1],
+                old=cells.old[0],
+                old_step=cells.old[1],
                 difference=estimate.mean,
                 low=estimate.low,
                 high=estimate.high,
@@ -105,7 +311,7 @@ def _of_pair(
             )
 
 
-def _excludes_zero(estimate: Estimate) -> bool:
+def _excludes_zero(estimate: IntervalEstimate) -> bool:
     low, high = estimate.low, estimate.high
     return low is not None and high is not None and (low > 0 or high < 0)
 
@@ -115,20 +321,23 @@ def _corrected(
 ) -> list[Comparison]:
     """The rows with the p-values of a family corrected together, and what then holds; comparisons
     of it that have no p, or are not there yet, count as 1."""
-    own = {i: row.p for i, row in enumerate(rows) if row.p is not None and is_in(row)}
-    p = [value for value in own.values() if value is not None]
+    p_by_row = {i: row.p for i, row in enumerate(rows) if row.p is not None and is_in(row)}
+    p = [value for value in p_by_row.values() if value is not None]
+    # A family is declared before its results: what is missing still counts, or each new result
+    # would be corrected over fewer than the last.
     p += [1.0] * (len(family.comparisons) - len(p))
-    holms = dict(zip(own, holm(p), strict=False))
-    bhs = dict(zip(own, benjamini_hochberg(p), strict=False))
+    holms = dict(zip(p_by_row, holm(p), strict=False))
+    bhs = dict(zip(p_by_row, benjamini_hochberg(p), strict=False))
     return [
         replace(
             row,
             family=family.name,
             p_holm=holms[i],
             p_bh=bhs[i],
+            # Both: an interval that excludes 0, and a p that is below 0.05 after the correction.
             verdict=ROBUST if row.verdict == SUGGESTIVE and holms[i] < 1 - LEVEL else row.verdict,
         )
-        if i in own
+        if i in p_by_row
         else row
         for i, row in enumerate(rows)
     ]
@@ -141,23 +350,25 @@ class _Draws:
         self._resamples, self._ks = resamples, ks
         self._known: dict[tuple[str, At], Floats] = {}
 
-    def p_values(self, column: str, each: Compared) -> list[float | None]:
+    def p_values(self, column: str, cells: Compared) -> list[float | None]:
         """`p_of_draws` at every k; None for averages."""
         if column not in self._resamples.scores:
             return [None] * len(self._ks)
         scores = self._resamples.scores[column]
-        new, old = self._resamples.paired(column, each.new, each.old)
+        new, old = self._resamples.paired(column, cells.new, cells.old)
         variances = [
-            self._variance(column, at)[:, [scores[at].seeds.index(seed) for seed in own.seeds]]
-            for at, own in ((each.new, new), (each.old, old))
+            self._variance(column, at)[
+                :, [scores[at].seeds.index(seed) for seed in cell_scores.seeds]
+            ]
+            for at, cell_scores in ((cells.new, new), (cells.old, old))
         ]
         return p_of_draws((new, old), variances)
 
     def _variance(self, benchmark: str, at: At) -> Floats:
         """Scores.draw_variance at every k, [ks, seeds, problems]."""
         if (benchmark, at) not in self._known:
-            own = self._resamples.scores[benchmark][at]
-            self._known[benchmark, at] = np.array([own.draw_variance(k) for k in self._ks])
+            cell_scores = self._resamples.scores[benchmark][at]
+            self._known[benchmark, at] = np.array([cell_scores.draw_variance(k) for k in self._ks])
         return self._known[benchmark, at]
 
 
@@ -174,6 +385,7 @@ def p_of_draws(cells: tuple[Scores, Scores], variances: Sequence[Floats]) -> lis
     new, old = cells
     both = (new.n_scored > 0).all(axis=0) & (old.n_scored > 0).all(axis=0)
     differences = (new.values - old.values)[:, both]
+    # The mean over seeds divides a variance by their number; noise that they share stays whole.
     noise = np.sum(
         [
             variance * (len(cell.seeds) if cell.is_drawn_once else 1)
@@ -188,3 +400,218 @@ def p_of_draws(cells: tuple[Scores, Scores], variances: Sequence[Floats]) -> lis
         else None
         for i, variance in enumerate(by_k)
     ]
+
+
+def fronts(
+    comparisons: Sequence[Comparison],
+    cells: Sequence[str],
+    columns: Sequence[str],
+    ends: Sequence[int],
+) -> Iterator[Front]:
+    """A row a column and cell. ends: the smallest and the largest k; one where there is one.
+
+    A cell is dominated by another that is robustly better at one of them and, by the point
+    estimate, not worse at the other. Robust is a comparison of the family alone, so two cells that
+    it does not compare leave each other on the front.
+    """
+    for column in columns:
+        rows = [row for row in comparisons if row.column == column and row.k in ends]
+        asked = {cell for row in rows if row.family is not None for cell in (row.new, row.old)}
+        worse = dict.fromkeys(_dominated(rows))
+        for cell in cells:
+            by = tuple(better for lost, better in worse if lost == cell)
+            is_on_front = not by if cell in asked else None
+            yield Front(column=column, cell=cell, is_on_front=is_on_front, dominated_by=by)
+
+
+def _dominated(rows: Sequence[Comparison]) -> Iterator[tuple[str, str]]:
+    """Each dominated cell, and one that dominates it. rows: of one column, at the two k."""
+    for row in rows:
+        if row.verdict != ROBUST:
+            continue
+        of_pair = [other for other in rows if (other.new, other.old) == (row.new, row.old)]
+        # Not worse at the other k: a tie is enough.
+        if all(other.difference * row.difference >= 0 for other in of_pair):
+            yield (row.old, row.new) if row.difference > 0 else (row.new, row.old)
+
+
+PRECISION = 1e-10
+"""Share of the squares of curves that directions may leave out, each: 1e-5 of a curve's size, where
+10,000 resamples are exact to 1e-2."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Curves:
+    """The difference of two cells on one benchmark, over the k of the grid."""
+
+    by_seed: Floats
+    """[seeds, ks]; nan where the band has ended."""
+    parts: Floats
+    """[3, ks], of fgrpo_bench.stats.spread."""
+    room: Floats
+    """[2, 3, ks], of fgrpo_bench.stats.intervals."""
+    is_complete: NDArray[np.bool_]
+    """[problems] or [clusters], those with a value up to the end of the band; the rest does not
+    count for c."""
+    by_problem: Floats
+    """[problems, ks] or [clusters, ks], the mean over seeds of these, less their mean; 0 for the
+    rest and beyond."""
+
+
+def bands(
+    resamples: Resamples, compared: Sequence[Compared], columns: Sequence[str], ks: Sequence[int]
+) -> Iterator[Band]:
+    """Rows by column, pair and k of fgrpo_bench.stats.bands.grid; an average only where all its
+    benchmarks have the seeds that the pair has in common.
+
+    At each k those problems count that have a value there, as in a comparison. A band ends where
+    these are fewer than half, and fewer than two: where k is near the number of judged draws.
+    """
+    over = grid(ks)
+    pairs = [(cells.new, cells.old) for cells in compared]
+    curves = {name: _curves_by_pair(resamples, name, pairs, over) for name in resamples.scores}
+    directions = _directions(
+        [pair_curves for of_pair in curves.values() for pair_curves in of_pair.values()]
+    )
+    drawn = {
+        name: _resampled(of_pair, directions, resamples.streams[name])
+        for name, of_pair in curves.items()
+    }
+    for column in columns:
+        names = resamples.averages.get(column, (column,))
+        for pair in pairs:
+            by_benchmark = [curves[name][pair] for name in names if pair in curves[name]]
+            seeds = {resamples.seeds(name, *pair) for name in names}
+            if len(by_benchmark) == len(names) and len(seeds) == 1:
+                mean = np.mean([drawn[name][pair] for name in names], axis=0)
+                yield from _band_rows(column, pair, over, by_benchmark, directions, mean)
+
+
+def _curves_by_pair(
+    resamples: Resamples, name: str, pairs: Sequence[tuple[At, At]], ks: tuple[int, ...]
+) -> dict[tuple[At, At], _Curves]:
+    """Of the pairs with a seed in common, and two problems that have a value."""
+    known: dict[tuple[At, tuple[int | None, ...]], Floats] = {}
+
+    def of_cell(at: At, scores: Scores) -> Floats:
+        key = at, scores.seeds
+        if key not in known:  # a cell is in many pairs
+            known[key] = scores.pass_at_ks(ks)
+        return known[key]
+
+    curves, clusters = {}, resamples.clusters(name)
+    for new, old in pairs:
+        after, before = resamples.paired(name, new, old)
+        pair_curves = _curves(of_cell(new, after), of_cell(old, before), clusters)
+        if pair_curves is not None:
+            curves[new, old] = pair_curves
+    return curves
+
+
+def _curves(new: Floats, old: Floats, clusters: Ints | None) -> _Curves | None:
+    """new, old: [seeds, problems, ks]; clusters: Scores.clusters."""
+    values = new - old
+    by_seed, n_problems, parts = moments(values, clusters=clusters)
+    # Problems drop out where k passes their judged draws; of fewer than half the curve would be of
+    # others than it began with.
+    within = (n_problems >= 2) & (2 * n_problems >= n_problems[0])
+    if not len(by_seed) or not within[0]:
+        return None
+    by_seed[:, ~within] = np.nan
+    is_complete = np.asarray(~np.isnan(values[:, :, within]).any(axis=(0, 2)))
+    known = values[:, is_complete][:, :, within].mean(axis=0)
+    if clusters is not None:
+        n_clusters, present = clusters.max() + 1, clusters[is_complete]
+        known = by_cluster(known[None], present)[0]
+        is_complete = np.isin(np.arange(n_clusters), present)
+    by_problem = np.zeros((len(is_complete), values.shape[2]))
+    by_problem[np.ix_(is_complete, within)] = known - known.mean(axis=0)
+    return _Curves(
+        by_seed=by_seed,
+        parts=parts,
+        room=room_of_difference(new, old, clusters=clusters),
+        is_complete=is_complete,
+        by_problem=by_problem,
+    )
+
+
+def _directions(curves: Sequence[_Curves]) -> Floats:
+    """The few directions that all curves lie in, orthogonal, [ks, directions]: resamples of these
+    are resamples at every k, at a fifth of the cost."""
+    if not curves:
+        return np.empty((0, 0))
+    squares = np.sum(
+        [pair_curves.by_problem.T @ pair_curves.by_problem for pair_curves in curves], axis=0
+    )
+    sizes, vectors = np.linalg.eigh(squares)
+    return np.asarray(vectors[:, sizes > PRECISION * sizes[-1]])
+
+
+def _resampled(
+    curves: Mapping[tuple[At, At], _Curves], directions: Floats, stream: int
+) -> dict[tuple[At, At], Floats]:
+    """Means of resampled problems less their mean, along the directions, [directions, replicates].
+
+    The same resamples as of an interval: a problem that is not whole counts 0 times."""
+    if not curves:
+        return {}
+    values = [
+        np.concatenate(
+            [pair_curves.by_problem @ directions, pair_curves.is_complete[:, None]], axis=1
+        )
+        for pair_curves in curves.values()
+    ]
+    # Single precision: its error is far below that of resampling, and the product takes the time.
+    together = np.concatenate(values, axis=1, dtype=np.float32)
+    means = bootstrap_means(together[None], stream=stream)
+    by_pair = np.split(means, len(values))
+    return {
+        # A resample without any whole problem has no mean: 0 / 1e-9 leaves it at 0.
+        pair: of_pair[:-1] / np.maximum(of_pair[-1:], 1e-9)
+        for pair, of_pair in zip(curves, by_pair, strict=True)
+    }
+
+
+def _band_rows(
+    column: str,
+    pair: tuple[At, At],
+    ks: Sequence[int],
+    curves: Sequence[_Curves],
+    directions: Floats,
+    resampled: Floats,
+) -> Iterator[Band]:
+    by_seed = np.mean([of_benchmark.by_seed for of_benchmark in curves], axis=0)
+    parts = of_average([of_benchmark.parts for of_benchmark in curves])
+    n = int((~np.isnan(by_seed[0])).sum())
+    strays = largest(directions[:n], resampled)
+    below, above = reach(
+        ks[:n],
+        by_seed=by_seed[:, :n],
+        parts=parts[:, :n],
+        strays=strays,
+        room=room_of_average([of_benchmark.room for of_benchmark in curves])[:, :, :n],
+    )
+    means = by_seed[:, :n].mean(axis=0)
+    ends = np.clip([means - below, means + above], *DIFFERENCES)
+    for k, mean, low, high in zip(ks[:n], means.tolist(), *ends.tolist(), strict=True):
+        yield Band(
+            column=column,
+            new=pair[0][0],
+            old=pair[1][0],
+            k=k,
+            difference=mean,
+            low=low,
+            high=high,
+        )
+
+
+def first_losses(rows: Sequence[Band]) -> Iterator[FirstLoss]:
+    """A row a column and pair. rows: of `bands`."""
+    for (column, new, old), group in groupby(rows, key=lambda row: (row.column, row.new, row.old)):
+        band = list(group)
+        ks = [row.k for row in band]
+        low, high = np.array([[row.low, row.high] for row in band]).T
+        first, certain = first_loss(ks, low, high)
+        yield FirstLoss(
+            column=column, new=new, old=old, low=first, high=certain, words=in_words(ks, low, high)
+        )

@@ -1,50 +1,34 @@
-"""Problems retained, gained and lost against the base model of the same seed."""
+"""Problems retained, gained and lost against the base model of the same seed.
+
+In: counts of every problem. Out: the rows of `coverage`, and what became of each problem (`fates`),
+which the dashboard shows. Next: the formulas are in fgrpo_bench.stats.coverage.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.analysis.read import At
-from fgrpo_bench.analysis.resamples import Resamples
+from fgrpo_bench.analysis.checkpoints import At
+from fgrpo_bench.analysis.comparisons import Resamples
+from fgrpo_bench.analysis.rows import CoverageRow
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stats.coverage import Coverage as ByProblem
 from fgrpo_bench.stats.coverage import between, coverage, reach
 from fgrpo_bench.stats.coverage import least_rate as least_rate
 
 SURE = 0.95
-"""Probability from which a problem counts as surely lost or gained."""
+"""Probability from which a problem counts as surely lost or gained; as high as the level of
+intervals. Shared random numbers cannot bring it below 0.949 (fgrpo_bench.stats.coverage)."""
 FATES = ("retained", "lost", "gained", "neither")
 """What became of a problem."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Coverage:
-    """Problems that a trained cell and the base models of its seeds have within reach at k, as
-    expected numbers, mean over seeds. One that a model never solved is out of its reach."""
-
-    column: str
-    cell: str
-    k: int
-    retained: float
-    lost: float
-    gained: float
-    neither: float
-    surely_lost: float
-    """Problems lost with a posterior probability of at least 0.95."""
-    surely_gained: float
-    lost_share: float | None
-    """Mean over seeds of lost / (lost + retained); null where the base models reach nothing."""
-    n_seeds: int
-    n_problems: int
-
-
 def coverages(
     resamples: Resamples, columns: Sequence[str], chosen: Collection[At], ks: Sequence[int]
-) -> Iterator[Coverage]:
+) -> Iterator[CoverageRow]:
     """Rows of every trained cell that has seeds in common with the base models, at every k."""
     for column in columns:
         names = resamples.averages.get(column, (column,))
@@ -54,12 +38,14 @@ def coverages(
                 if at == base or not seeds:
                     continue
                 sides = [
-                    [resamples.scores[name][each].of_seeds(seeds) for name in names]
-                    for each in (base, at)
+                    [resamples.scores[name][cell_at].of_seeds(seeds) for name in names]
+                    for cell_at in (base, at)
                 ]
                 counts = [
                     [
-                        np.concatenate([getattr(own, field) for own in side], axis=1)
+                        np.concatenate(
+                            [getattr(cell_scores, field) for cell_scores in side], axis=1
+                        )
                         for field in ("n_scored", "n_correct")
                     ]
                     for side in sides
@@ -67,11 +53,13 @@ def coverages(
                 for k in ks:
                     likely = [reach(n_samples=n, n_correct=right, k=k) for n, right in counts]
                     solved = [right > 0 for _, right in counts]
-                    counted = [own * kept for own, kept in zip(likely, solved, strict=True)]
+                    # Thousands of problems that nobody solved, each within reach with a small
+                    # probability, would add up to problems lost and gained.
+                    counted = [chances * kept for chances, kept in zip(likely, solved, strict=True)]
                     yield _row(column, at[0], k, between(*counted), between(*likely))
 
 
-def _row(column: str, cell: str, k: int, counted: ByProblem, likely: ByProblem) -> Coverage:
+def _row(column: str, cell: str, k: int, counted: ByProblem, likely: ByProblem) -> CoverageRow:
     """[seeds, problems]. counted: what sums are made of; likely: the posterior's probabilities."""
     sums = {name: getattr(counted, name).sum(axis=1) for name in FATES}
     sure = {
@@ -80,7 +68,7 @@ def _row(column: str, cell: str, k: int, counted: ByProblem, likely: ByProblem) 
     }
     reached = sums["lost"] + sums["retained"]
     shares = np.divide(sums["lost"], reached, where=reached > 0, out=np.zeros(len(reached)))
-    return Coverage(
+    return CoverageRow(
         column=column,
         cell=cell,
         k=k,
@@ -108,12 +96,12 @@ def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
     a model never solved being out of its reach, as in the sums of `coverages`; and `drop`, how far
     the success rate fell (one that is not known counts as 0).
     """
-    own = problems.filter(benchmark=benchmark).drop("benchmark")
-    points = own.select("cell", "seed").unique(maintain_order=True)
+    of_benchmark = problems.filter(benchmark=benchmark).drop("benchmark")
+    points = of_benchmark.select("cell", "seed").unique(maintain_order=True)
     rows = (
-        points.join(own.select("problem_id").unique().sort("problem_id"), how="cross")
+        points.join(of_benchmark.select("problem_id").unique().sort("problem_id"), how="cross")
         .join(
-            own,
+            of_benchmark,
             on=["cell", "seed", "problem_id"],
             how="left",
             maintain_order="left",

@@ -7,48 +7,22 @@ without one under its run root, they can be compared: training is in both alike.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from fgrpo_bench.kinds.evaluate import EvaluationMarker, read_spec
+from fgrpo_bench.analysis.checkpoints import engine_words
+from fgrpo_bench.analysis.rows import Drift
+from fgrpo_bench.kinds.evaluate import EvaluationMarker, EvaluationSpec
 from fgrpo_bench.results import Results
-from fgrpo_bench.stages.draws import CanaryRecord
 from fgrpo_bench.stages.markers import read_marker_of
 from fgrpo_bench.stages.paths import StagePaths
-
-THEN = ", then "
-"""Between the engines that made draws one after the other."""
+from fgrpo_bench.stages.spec import read_spec_of
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drift:
-    """How far apart two engines are that made draws on a benchmark, by the log-probabilities that
-    both gave the same tokens under the same weights."""
-
-    benchmark: str
-    engine: str
-    """Fingerprint in words."""
-    other: str
-    n_weights: int
-    """Checkpoints that both had."""
-    n_tokens: int
-    """Tokens that are compared, over these."""
-    mean: float
-    """Mean difference of log-probability, other minus engine, nats a token."""
-    rms: float
-    """Root mean square of these differences, nats a token."""
-    response_tokens: float | None
-    """Mean tokens of a response of both; null where neither ended its draws."""
-    may_move: float | None
-    """About how far pass@1 can at most move from one to the other, in [0, 1]: no estimate of how
-    far it does. Null without response_tokens."""
-
-
-class _Seen(NamedTuple):
+class _CanaryRun(NamedTuple):
     """What an engine made of a benchmark's texts under some weights."""
 
     benchmark: str
@@ -60,27 +34,16 @@ class _Seen(NamedTuple):
     tokens: int
 
 
-def engine_words(engine: dict[str, Any]) -> str | None:
-    """The fingerprint of an engine for a person; None for an empty one."""
-    return ", ".join(f"{name} {value}" for name, value in sorted(engine.items())) or None
-
-
-def engines_of(canaries: Sequence[CanaryRecord], last: dict[str, Any] | None) -> str | None:
-    """All engines that made draws, in words; last: the one that is recorded without canaries."""
-    each = [engine_words(record.engine) for record in canaries] or [engine_words(last or {})]
-    return THEN.join(dict.fromkeys(words for words in each if words)) or None
-
-
 def elsewhere(results: Results) -> list[StagePaths]:
     """Evaluations without a sweep that can tell how far a sweep's engines are apart; none where
     there is one engine, or no sweep."""
     if results.sweep is None:
         return []
     markers = sorted(results.sweep.paths.root.glob("evals/*/eval/*/*/DONE.json"))
-    seen = list(_own(results)) if markers else []
-    if len({each.engine for each in seen}) < 2:
+    seen = list(_canary_runs_of(results)) if markers else []
+    if len({record.engine for record in seen}) < 2:
         return []
-    weights = {each.weights[0] for each in seen}
+    weights = {record.weights[0] for record in seen}
     return [
         stage for path in markers if _is_alike(stage := StagePaths(path.parent), results, weights)
     ]
@@ -92,37 +55,39 @@ def _is_alike(stage: StagePaths, results: Results, weights: set[str]) -> bool:
         marker = read_marker_of(EvaluationMarker, stage)
         if marker.weights_sha256 not in weights or not marker.canaries:
             return False
-        return bool(read_spec(stage).settings["dtype"] == results.evaluation["dtype"])
+        return bool(
+            read_spec_of(EvaluationSpec, stage).sampling["dtype"] == results.evaluation["dtype"]
+        )
     except (OSError, ValueError, KeyError):
         return False  # it is damaged, which its own commands tell
 
 
 def drifts(results: Results) -> Iterator[Drift]:
     """A row a benchmark and pair of the engines that have common weights."""
-    own = list(_own(results))
+    seen = list(_canary_runs_of(results))
     further = [
-        each
+        record
         for stage in elsewhere(results)
-        for each in _seen(read_marker_of(EvaluationMarker, stage))
+        for record in _canary_runs(read_marker_of(EvaluationMarker, stage))
     ]
     for benchmark in results.benchmarks:
-        engines = sorted({each.engine for each in own if each.benchmark == benchmark})
-        of_benchmark = [each for each in (*own, *further) if each.benchmark == benchmark]
+        engines = sorted({record.engine for record in seen if record.benchmark == benchmark})
+        of_benchmark = [record for record in (*seen, *further) if record.benchmark == benchmark]
         for pair in combinations(engines, 2):
             if (row := _between(benchmark, *pair, of_benchmark)) is not None:
                 yield row
 
 
-def _own(results: Results) -> Iterator[_Seen]:
+def _canary_runs_of(results: Results) -> Iterator[_CanaryRun]:
     for checkpoint in results.every:
         if checkpoint.is_evaluated:
-            yield from _seen(checkpoint.evaluated())
+            yield from _canary_runs(checkpoint.evaluated())
 
 
-def _seen(marker: EvaluationMarker) -> Iterator[_Seen]:
+def _canary_runs(marker: EvaluationMarker) -> Iterator[_CanaryRun]:
     for benchmark, records in (marker.canaries or {}).items():
         for record in records:
-            yield _Seen(
+            yield _CanaryRun(
                 benchmark,
                 (str(marker.weights_sha256), record.texts),
                 engine_words(record.engine) or "",
@@ -132,10 +97,11 @@ def _seen(marker: EvaluationMarker) -> Iterator[_Seen]:
             )
 
 
-def _between(benchmark: str, engine: str, other: str, seen: list[_Seen]) -> Drift | None:
+def _between(benchmark: str, engine: str, other: str, seen: list[_CanaryRun]) -> Drift | None:
     """None where the two have no weights and texts in common."""
+    # Reversed: where an engine has seen the same weights twice its first record counts.
     ours, theirs = (
-        {each.weights: each.log_probs for each in reversed(seen) if each.engine == name}
+        {record.weights: record.log_probs for record in reversed(seen) if record.engine == name}
         for name in (engine, other)
     )
     common = [
@@ -146,8 +112,8 @@ def _between(benchmark: str, engine: str, other: str, seen: list[_Seen]) -> Drif
     if not common:
         return None
     differences = np.concatenate([np.subtract(theirs[w], ours[w]) for w in sorted(common)])
-    both = [each for each in seen if each.engine in (engine, other)]
-    draws, tokens = sum(each.draws for each in both), sum(each.tokens for each in both)
+    both = [record for record in seen if record.engine in (engine, other)]
+    draws, tokens = sum(record.draws for record in both), sum(record.tokens for record in both)
     rms = float(np.sqrt(np.mean(differences**2)))
     length = tokens / draws if draws else None
     return Drift(
@@ -173,4 +139,5 @@ def may_move(rms: float, response_tokens: float) -> float:
     are drawn from the model; that of a response is the sum over its tokens, and no event's
     probability differs by more than sqrt(divergence / 2) (Pinsker).
     """
+    # sqrt(KL / 2) with KL = tokens * rms^2 / 2
     return min(1.0, rms * float(np.sqrt(response_tokens)) / 2)

@@ -1,23 +1,267 @@
-"""The frames of one analysis, and looking things up in them."""
+"""Every number of a sweep: computed once, stored beside it, and looked up.
+
+In: a run by its name (`load`), its results (`analysed`), or results that are nowhere stored
+(`analyse`). Out: an `Analysis`, whose frames report, MLflow and dashboard show. Next: the columns
+are in rows.py, how each is computed in checkpoints.py, question.py, comparisons.py, coverage.py,
+drift.py and other_scores.py.
+
+Stored are <run>/analysis/<frame>.parquet and analysis.json, which is written last; a rule other
+than the default has a folder of its own below. They are read while the results are what they were.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import groupby
+from pathlib import Path
 
+import numpy as np
 import polars as pl
 
-from fgrpo_bench.analysis.bands import Band, FirstLoss
-from fgrpo_bench.analysis.cost import Cost
-from fgrpo_bench.analysis.coverage import Coverage
-from fgrpo_bench.analysis.drift import Drift
-from fgrpo_bench.analysis.families import NONE_DECLARED, question_of
-from fgrpo_bench.analysis.front import Front
-from fgrpo_bench.analysis.likelihood import Likelihood
-from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, from_frame
-from fgrpo_bench.results import Results
+from fgrpo_bench.analysis.checkpoints import (
+    HELD_OUT,
+    LAST,
+    STEP,
+    At,
+    Scores,
+    at_steps,
+    check_rule,
+    choose,
+    costs,
+    deciding,
+    engines_of,
+    key_of,
+    read_scores,
+)
+from fgrpo_bench.analysis.comparisons import (
+    Resamples,
+    bands,
+    compare,
+    estimates,
+    first_losses,
+    fronts,
+)
+from fgrpo_bench.analysis.coverage import coverages
+from fgrpo_bench.analysis.drift import drifts, elsewhere
+from fgrpo_bench.analysis.other_scores import likelihood_stages, likelihoods, other_graders, tasks
+from fgrpo_bench.analysis.question import (
+    NONE_DECLARED,
+    budget_family,
+    every_pair,
+    matches,
+    question_of,
+)
+from fgrpo_bench.analysis.rows import (
+    FRAMES,
+    Band,
+    CellRow,
+    CheckpointRow,
+    Comparison,
+    Completeness,
+    Cost,
+    CoverageRow,
+    Drift,
+    Estimate,
+    FirstLoss,
+    Front,
+    Likelihood,
+    ProblemRow,
+    from_frame,
+    make_cell,
+    schema,
+    to_frame,
+)
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.results import Results, SweepResults, load_results
+from fgrpo_bench.runs import choose_run, default_root
+from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file
+from fgrpo_bench.stages.files import read_record, write_json, write_whole
+from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.records import Record
+
+VERSION = 11
+"""Of the frames and of how they are computed; another one computes them anew."""
+FACTS = "analysis.json"
+
+
+def load(
+    sweep: str,
+    *,
+    experiment: str | None = None,
+    version: str | None = None,
+    root: Path | None = None,
+    rule: str = LAST,
+) -> Analysis:
+    """The analysis of a run by its names (as of fgrpo_bench.runs.choose_run).
+
+    rule: which checkpoint stands for every run. root: None is the usual folder of all runs. Raises
+    FileNotFoundError where there is no such run and ValueError where several may be meant.
+    """
+    paths = choose_run(root or default_root(), sweep, experiment=experiment, version=version)
+    return analysed(load_results(paths), rule)
+
+
+def analysed(results: Results, rule: str = LAST, *, is_kept: bool = True) -> Analysis:
+    """The stored analysis of a sweep where the results are those that it was made of, else a new
+    one, which without a sweep is stored nowhere.
+
+    is_kept: whether a new one is stored; a folder that cannot be written to is left as it is.
+    """
+    check_rule(results, rule)
+    if (sweep := results.sweep) is None:
+        return analyse(results, rule)
+    digest = digest_of(sweep)
+    stored = _stored(sweep, rule, digest)
+    if stored is not None:
+        return stored
+    analysis = analyse(sweep, rule)
+    # A stage that ended meanwhile would be stored under a digest that it is not of.
+    if is_kept and digest == digest_of(sweep):
+        with suppress(PermissionError):
+            _write(folder_of(sweep.paths, rule), analysis, digest)
+    return analysis
+
+
+def analyse(results: Results, rule: str = LAST) -> Analysis:
+    """Every frame of evaluated checkpoints; a sweep in progress gives what is there so far. What a
+    sweep alone has (costs, choices, likelihoods) has no rows without one.
+
+    rule: one of fgrpo_bench.analysis.checkpoints.RULES. Raises ValueError for what is no rule, and
+    where there is nothing to choose from.
+    """
+    check_rule(results, rule)
+    # The order matters: a choice of checkpoints needs the scores of all of them, what is reported
+    # needs the choice, and `held-out` must not report what it chose by.
+    scores = read_scores(results)
+    sweep, checkpoints = results.sweep, list[CheckpointRow]()
+    if sweep is not None:
+        checkpoints = choose(sweep, scores, rule)
+        results = sweep = at_steps(sweep, _steps(sweep, checkpoints, rule))
+    if rule == HELD_OUT:  # report on the problems that chose nothing
+        for benchmark in deciding(results):
+            scores[benchmark] = {
+                at: cell_scores.half(for_selection=False)
+                for at, cell_scores in scores[benchmark].items()
+            }
+    cells = cells_of(results)
+    chosen = tuple((cell.cell, cell.step) for cell in cells.values())
+    columns = results.columns
+    ks = tuple(results.evaluation["ks"])
+    resamples = Resamples(scores, results.averages)
+    pairs, family = question_of(results, tuple(cells.values()))
+    compared = every_pair(tuple(cells.values()), pairs)
+    matched = list(matches(tuple(cells.values()), checkpoints))
+    of_matched = [cells_at.pair for cells_at in matched if cells_at.pair]
+    # A sweep that declares no comparison has nothing corrected here either.
+    at_budget = budget_family(of_matched if family.pairs else [], ks, columns)
+    of_budgets = compare(resamples, matched, columns=columns, ks=ks, family=at_budget)
+    over_k = list(
+        bands(resamples, [cells_at for cells_at in compared if cells_at.pair], columns, ks)
+    )
+    differences = compare(resamples, compared, columns=columns, ks=ks, family=family)
+    trained = [cell.cell for cell in cells.values() if not cell.is_base]
+    ends = sorted({ks[0], ks[-1]})
+    rows = {
+        "cells": cells.values(),
+        "estimates": estimates(results, cells, resamples, columns, chosen),
+        "comparisons": differences,
+        "equal_budget": [row for row in of_budgets if row.k in at_budget.ks],
+        "bands": over_k,
+        "first_loss": first_losses(over_k),
+        "front": fronts(differences, trained, columns, ends),
+        "coverage": coverages(resamples, columns, chosen, ks),
+        "cost": [] if sweep is None else costs(sweep.points, chosen),
+        "checkpoints": checkpoints,
+        "likelihood": [] if sweep is None else likelihoods(sweep, tuple(cells.values())),
+        "completeness": _completeness(results, scores),
+        "other_graders": other_graders(results, chosen, _problems_of(scores)),
+        "drift": drifts(results),
+        "tasks": tasks(results, chosen),
+    }
+    frames = {name: to_frame(FRAMES[name], rows_of_frame) for name, rows_of_frame in rows.items()}
+    frames["problems"] = _problems(scores, chosen)  # by columns: there are many rows
+    return Analysis(results=results, rule=rule, family=family.name, **frames)
+
+
+def _steps(
+    results: SweepResults, checkpoints: Sequence[CheckpointRow], rule: str
+) -> Mapping[str, int]:
+    if rule.startswith(STEP):
+        names = {point.label for point in results.points if point.cell is not None}
+        return dict.fromkeys(names, int(rule.removeprefix(STEP)))
+    return {row.cell: row.step for row in checkpoints if row.is_chosen}
+
+
+def cells_of(results: Results) -> dict[str, CellRow]:
+    """Every planned cell, or label, by its name, base models first."""
+    by_label: dict[str, list[EvaluatedCheckpoint]] = {}
+    for checkpoint in results.checkpoints:
+        by_label.setdefault(checkpoint.label, []).append(checkpoint)
+    return {
+        label: make_cell(
+            checkpoints[0].cell, label=label, step=checkpoints[0].step, n_planned=len(checkpoints)
+        )
+        for label, checkpoints in by_label.items()
+    }
+
+
+def _completeness(
+    results: Results, scores: Mapping[str, Mapping[At, Scores]]
+) -> Iterator[Completeness]:
+    for benchmark in results.benchmarks:
+        for checkpoint in results.checkpoints:
+            has_results = checkpoint.seed in scores[benchmark][key_of(checkpoint)].seeds
+            marker = checkpoint.evaluated() if checkpoint.is_evaluated else None
+            canaries = () if marker is None else marker.canaries_on(benchmark)
+            yield Completeness(
+                point_id=checkpoint.name,
+                cell=checkpoint.label,
+                seed=checkpoint.seed,
+                benchmark=benchmark,
+                has_results=has_results,
+                lacks=None if has_results else checkpoint.lacks,
+                engine=engines_of(canaries, checkpoint.engine(benchmark)),
+                grader=None if marker is None else marker.asked.graders.get(benchmark),
+            )
+
+
+def _problems_of(scores: Mapping[str, Mapping[At, Scores]]) -> dict[str, tuple[str, ...]]:
+    """By benchmark; every cell has the same."""
+    return {name: next(iter(of_cell.values())).problems for name, of_cell in scores.items()}
+
+
+def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -> pl.DataFrame:
+    """The rows of ProblemRow; problems that a seed lacks have none."""
+    parts = [pl.DataFrame(schema=schema(ProblemRow))]
+    for benchmark, of_cell in scores.items():
+        for at in chosen:
+            cell_scores = of_cell[at]
+            seed, problem = cell_scores.present.nonzero()
+            parts.append(
+                pl.DataFrame(
+                    {
+                        "benchmark": [benchmark] * len(seed),
+                        "problem_id": np.array(cell_scores.problems, dtype=object)[problem],
+                        "cluster": pl.Series(cell_scores.cluster_names, dtype=pl.String).gather(
+                            problem
+                        ),
+                        "cell": [at[0]] * len(seed),
+                        "seed": pl.Series(cell_scores.seeds, dtype=pl.Int64).gather(seed),
+                        "n_drawn": cell_scores.n_drawn[seed, problem],
+                        "n_scored": cell_scores.n_scored[seed, problem],
+                        "n_correct": cell_scores.n_correct[seed, problem],
+                        "success_rate": cell_scores.success_rates()[seed, problem],
+                    },
+                    schema=schema(ProblemRow),
+                ).with_columns(
+                    pl.col("n_drawn").replace(0, None), pl.col("success_rate").fill_nan(None)
+                )
+            )
+    return pl.concat(parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +269,7 @@ class Analysis:
     """Every number of a sweep under one rule for its checkpoints, or of checkpoints from elsewhere.
 
     The columns of a frame are the attributes of its row class, by
-    fgrpo_bench.analysis.analyse.FRAMES.
+    fgrpo_bench.analysis.rows.FRAMES.
     """
 
     results: Results = field(repr=False)
@@ -113,8 +357,8 @@ class Analysis:
     def asked(self) -> tuple[Comparison, ...]:
         """Those that some question asks for, at the smallest and the largest k, and the family."""
         at_ends = pl.col("group").is_not_null() & pl.col("k").is_in(self.ends)
-        own = pl.col("family").is_not_null()
-        return tuple(from_frame(Comparison, self.comparisons.filter(at_ends | own)))
+        in_family = pl.col("family").is_not_null()
+        return tuple(from_frame(Comparison, self.comparisons.filter(at_ends | in_family)))
 
     @property
     def has_family(self) -> bool:
@@ -159,7 +403,7 @@ class Analysis:
     def _bands(self) -> dict[tuple[str, str, str], tuple[Band, ...]]:
         rows = from_frame(Band, self.bands)
         alike = groupby(rows, key=lambda row: (row.column, row.new, row.old))
-        return {key: tuple(own) for key, own in alike}
+        return {key: tuple(of_pair) for key, of_pair in alike}
 
     def band(self, column: str, new: CellRow | str, old: CellRow | str) -> tuple[Band, ...]:
         """The difference of two cells over all k, by rising k; none for a pair that no question
@@ -188,11 +432,11 @@ class Analysis:
         return None if row is None or row.is_on_front is None else row
 
     @cached_property
-    def _coverage(self) -> dict[tuple[str, str, int], Coverage]:
-        rows = from_frame(Coverage, self.coverage)
+    def _coverage(self) -> dict[tuple[str, str, int], CoverageRow]:
+        rows = from_frame(CoverageRow, self.coverage)
         return {(row.column, row.cell, row.k): row for row in rows}
 
-    def covered(self, column: str, cell: CellRow | str, k: int) -> Coverage | None:
+    def covered(self, column: str, cell: CellRow | str, k: int) -> CoverageRow | None:
         """Problems retained, lost and gained; None where the base models or the cell have none."""
         return self._coverage.get((column, _name(cell), k))
 
@@ -260,3 +504,126 @@ def reversed_(row: Comparison) -> Comparison:
         high=None if row.low is None else -row.low,
         by_seed=tuple(-value for value in row.by_seed),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalysisRecord(Record):
+    """analysis.json: what stored frames were computed by and of."""
+
+    version: int
+    """Of the frames (VERSION)."""
+    rule: str
+    family: str
+    """The family of comparisons in words."""
+    inputs: str
+    """Digest of what was read (`digest_of`)."""
+    files: dict[str, str]
+    """Digests of the frames, by name."""
+
+
+def stored_comparisons(paths: RunPaths) -> pl.DataFrame | None:
+    """The frame of comparisons that was stored last, by the last checkpoints, whether or not
+    results have come in since; None where none of this version stands there whole. Nothing else is
+    read, nothing computed."""
+    folder = folder_of(paths, LAST)
+    path = folder / "comparisons.parquet"
+    try:
+        record = read_record(folder / FACTS, AnalysisRecord)
+        is_whole = not is_altered(record.as_json())
+        is_whole = is_whole and record.files.get("comparisons") == sha256_file(path)
+        if not is_whole or record.version != VERSION:
+            return None
+        return pl.read_parquet(path, glob=False)
+    except (OSError, ValueError, pl.exceptions.PolarsError):
+        return None
+
+
+def folder_of(paths: RunPaths, rule: str) -> Path:
+    """Where the frames of a rule are."""
+    return paths.analysis if rule == LAST else paths.analysis / rule
+
+
+def digest_of(results: SweepResults) -> str:
+    """sha256 over what an analysis is made of: plan, declaration, the marker of every stage, and
+    the tables that are read of it, so that one that was damaged since is noticed; and the markers
+    of other evaluations that tell how far its engines are apart."""
+    digest = hashlib.sha256()
+    for path in (results.paths.plan, results.paths.sweep_json):
+        digest.update(path.read_bytes())
+    for stage, tables in _stages(results):
+        digest.update(stage.done.relative_to(results.paths.folder).as_posix().encode())
+        if stage.done.exists():
+            for path in (stage.done, *tables):
+                digest.update(path.read_bytes() if path.exists() else b"")
+    for stage in elsewhere(results):
+        digest.update(stage.done.read_bytes())
+    return digest.hexdigest()
+
+
+def inputs_of(results: Results) -> list[Path]:
+    """The files that an analysis is made of, those that are not there yet too."""
+    if results.sweep is None:
+        stages, declared = _evaluations(results, results.checkpoints), []
+    else:
+        paths = results.sweep.paths
+        stages, declared = _stages(results.sweep), [paths.plan, paths.sweep_json]
+    return declared + [path for stage, tables in stages for path in (stage.done, *tables)]
+
+
+def _stages(results: SweepResults) -> Iterator[tuple[StagePaths, list[Path]]]:
+    """Every stage behind an analysis, and what is read of it beside its marker."""
+    for point in results.points:
+        yield point.train, [point.train.metrics]
+        yield from _evaluations(results, point.of_run)
+    for _, _, stage in likelihood_stages(results):
+        yield stage, []
+
+
+def _evaluations(
+    results: Results, checkpoints: Sequence[EvaluatedCheckpoint]
+) -> Iterator[tuple[StagePaths, list[Path]]]:
+    """The same of evaluations alone."""
+    for checkpoint in checkpoints:
+        stage = checkpoint.evaluate
+        tables = [stage.benchmark(name).passk for name in results.benchmarks]
+        tables += [
+            stage.benchmark(name).extra_passk(version)
+            for name in results.judged_twice
+            for version in checkpoint.beside(name).values()
+        ]
+        yield stage, tables
+
+
+def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
+    folder = folder_of(results.paths, rule)
+    try:
+        record = read_record(folder / FACTS, AnalysisRecord)
+        if is_altered(record.as_json()):
+            return None
+        if (record.version, record.rule, record.inputs) != (VERSION, rule, digest):
+            return None
+        paths = {name: folder / f"{name}.parquet" for name in FRAMES}
+        # A frame that was edited or damaged is computed again, never shown.
+        if record.files != {name: sha256_file(path) for name, path in paths.items()}:
+            return None
+        frames = {name: pl.read_parquet(path, glob=False) for name, path in paths.items()}
+    except (FileNotFoundError, ValueError, pl.exceptions.PolarsError):
+        return None
+    # Which checkpoint stood for each run is part of what was stored.
+    steps = dict(frames["cells"].filter(pl.col("algorithm").is_not_null())["cell", "step"].rows())
+    return Analysis(results=at_steps(results, steps), rule=rule, family=record.family, **frames)
+
+
+def _write(folder: Path, analysis: Analysis, digest: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    # The record goes first and comes last: frames of a write that is cut off are never read.
+    (folder / FACTS).unlink(missing_ok=True)
+    files = {}
+    for name in FRAMES:
+        path = folder / f"{name}.parquet"
+        write_whole(path, getattr(analysis, name).write_parquet)
+        files[name] = sha256_file(path)
+    record = AnalysisRecord(
+        version=VERSION, rule=analysis.rule, family=analysis.family, inputs=digest, files=files
+    )
+    write_json(folder / FACTS, sealed(record.as_json()))

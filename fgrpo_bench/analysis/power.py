@@ -31,7 +31,7 @@ import numpy as np
 import polars as pl
 import typer
 
-from fgrpo_bench.analysis.store import stored_comparisons
+from fgrpo_bench.analysis.frames import stored_comparisons
 from fgrpo_bench.application import Application, Root, run
 from fgrpo_bench.runs import choose_run, complete_run, default_root, find_runs
 from fgrpo_bench.stages.paths import RunPaths
@@ -80,6 +80,7 @@ class Spread:
         )
         n = self.n_problems
         if len(n_problems) == 1 or (n_problems and not self.degrees):
+            # Variances of the benchmarks add up over count^2: that of so many problems together.
             n = round(len(n_problems) ** 2 / sum(1 / size for size in n_problems))
         return Parts(seeds=seeds, problems=problems * self.n_problems / n, n_problems=n)
 
@@ -113,18 +114,19 @@ def spread_of(comparisons: pl.DataFrame, column: str, source: str) -> Spread | N
         return None
     seeds, problems = dict[int, float](), dict[int, float]()
     for k in sorted(rows["k"].unique()):
-        own = rows.filter(pl.col("k") == k)
-        counts = own["seeds"].list.len().to_numpy()
-        variances = np.array([np.var(values, ddof=1) for values in own["by_seed"].to_list()])
+        at_k = rows.filter(pl.col("k") == k)
+        counts = at_k["seeds"].list.len().to_numpy()
+        variances = np.array([np.var(values, ddof=1) for values in at_k["by_seed"].to_list()])
         seeds[k] = float(np.average(variances, weights=counts - 1))
-        rest = own["standard_error"].to_numpy() ** 2 - variances / counts
+        # What a standard error holds beyond its seeds is due to problems; an estimate below 0 is 0.
+        rest = at_k["standard_error"].to_numpy() ** 2 - variances / counts
         problems[k] = float(np.maximum(rest, 0).mean())
-    n_pairs, most = len(own), int(counts.max())
+    n_pairs, most = len(at_k), int(counts.max())
     return Spread(
         source=f"as in {source}, {n_pairs} pair{'s' if n_pairs > 1 else ''} of {most} seeds",
         seeds=seeds,
         problems=problems,
-        n_problems=int(own["n_problems"].max()),  # type: ignore[arg-type]
+        n_problems=int(at_k["n_problems"].max()),  # type: ignore[arg-type]
         degrees=int((counts - 1).sum()),
     )
 
@@ -148,8 +150,8 @@ def spreads_for(planned: RunPaths, columns: Sequence[str]) -> dict[str, Spread]:
     stored = {run: stored_spread(run, columns) for run in runs}
 
     def best(column: str) -> Spread:
-        if column in (own := stored.get(planned, {})):
-            return own[column]
+        if column in (of_run := stored.get(planned, {})):
+            return of_run[column]
         others = [spreads[column] for spreads in stored.values() if column in spreads]
         return max(others, key=lambda spread: spread.degrees, default=ASSUMED)
 
@@ -210,6 +212,7 @@ def detected(
 ) -> Detected:
     """Of a planned sweep. ks: the smallest and the largest of the family; n_problems: as of
     `Spread.at`."""
+    # Half as many again, and at least two: one more hardly moves what is detected.
     more = max(n_seeds + 2, n_seeds * 3 // 2)
 
     def smallest(seeds: int) -> tuple[float | None, ...]:

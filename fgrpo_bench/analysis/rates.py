@@ -27,8 +27,8 @@ def choose_rates(analysis: Analysis, seeds: Collection[int]) -> list[Choice]:
     seeds: training seeds of the table that the choice is for. ValueError where the choice would
     rest on one of them, where only one factor was tried, and where results are missing.
     """
-    own = (checkpoint.seed for checkpoint in analysis.results.checkpoints)
-    if shared := sorted(set(seeds).intersection(own)):
+    of_results = (checkpoint.seed for checkpoint in analysis.results.checkpoints)
+    if shared := sorted(set(seeds).intersection(of_results)):
         raise ValueError(
             f"seed {', '.join(map(str, shared))} chooses the learning rates and is one of the "
             "table's: choose by seeds that the table does not use, with sweep.grid.seed=[...]"

@@ -1,7 +1,8 @@
-"""Row classes and frames: the attributes of a row class are the columns of its frame.
+"""The columns of every frame: a row class each, its attributes the columns; FRAMES has all.
 
-Here are the rows that most views read: cells, estimates and comparisons. That of another frame
-stands beside what computes it; fgrpo_bench.analysis.analyse.FRAMES has all.
+In: rows, made by comparisons.py, checkpoints.py, coverage.py, drift.py and other_scores.py. Out:
+Polars frames of them, and rows of frames (`to_frame`, `from_frame`). Next: frames.py, which
+computes and stores all frames of a sweep.
 
 `cell` is the key of every frame that is about cells: `base`, or e.g. `grpo-n8-g0.5`. `column` is a
 benchmark or the name of an average of several. Values of pass@k and their differences are
@@ -182,11 +183,260 @@ class Comparison:
     @property
     def agreeing(self) -> int:
         """Seeds whose own difference has the sign of the mean."""
-        return sum(one * self.difference > 0 for one in self.by_seed)
+        return sum(difference * self.difference > 0 for difference in self.by_seed)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """A difference over all k at once: in 95% the truth is within the band at every k together.
+
+    Simultaneous over k, not over pairs of cells or columns. Every pair that a question asks for has
+    one, computed at every k up to 16, from there at 8 a doubling and at the k of the evaluation;
+    it ends where fewer than half of the problems have k judged draws."""
+
+    column: str
+    new: str
+    """Cell."""
+    old: str
+    """Cell."""
+    k: int
+    difference: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstLoss:
+    """Where along k a cell falls behind another, by the band."""
+
+    column: str
+    new: str
+    """Cell."""
+    old: str
+    """Cell."""
+    low: int | None
+    """First k whose band reaches below 0; null where none does: no loss at any k. Between the k of
+    the band its ends are straight in log k."""
+    high: int | None
+    """First k whose band lies wholly below 0; null where none does: no loss is possible."""
+    words: str
+    """e.g. `better for k up to 4, undecided from 8 to 32, worse from 64`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Front:
+    """Whether a trained cell is on the front of the plane of pass@k at the smallest and the largest
+    k: no other is robustly better at one of them and, by the point estimate, not worse at the
+    other."""
+
+    column: str
+    cell: str
+    is_on_front: bool | None
+    """Null for a cell that the family compares with no other at either k."""
+    dominated_by: tuple[str, ...]
+    """Cells that are so; empty on the front."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverageRow:
+    """Problems that a trained cell and the base models of its seeds have within reach at k, as
+    expected numbers, mean over seeds. One that a model never solved is out of its reach."""
+
+    column: str
+    cell: str
+    k: int
+    retained: float
+    lost: float
+    gained: float
+    neither: float
+    surely_lost: float
+    """Problems lost with a posterior probability of at least 0.95."""
+    surely_gained: float
+    lost_share: float | None
+    """Mean over seeds of lost / (lost + retained); null where the base models reach nothing."""
+    n_seeds: int
+    n_problems: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a run of a cell cost up to a checkpoint, and what it trained on, as means over its
+    finished runs; null where there is none."""
+
+    cell: str
+    step: int
+    is_chosen: bool
+    n_runs: int
+    """Finished training runs."""
+    rollouts: float | None
+    tokens: float | None
+    """Sampled in training."""
+    optimizer_steps: float | None
+    active_fraction: float | None
+    """Share of the groups of a step that have an advantage that is not 0, mean over the steps."""
+    entropy: float | None
+    """Of the policy as it samples, nats a token, mean over the last tenth of the steps."""
+    train_gpu_seconds: float | None
+    """Seconds of all steps times the GPUs that they held; 0 on processors."""
+    train_cpu_seconds: float | None
+    """Of whole runs, so null at earlier checkpoints; like that of the evaluation of a stage's last
+    attempt."""
+    evaluate_cpu_seconds: float | None
+    """Of evaluations that made all their draws; null where each took some from another one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointRow:
+    """A checkpoint that a rule may choose, of a cell whose finished runs have all evaluated it."""
+
+    cell: str
+    step: int
+    is_chosen: bool
+    rollouts: float
+    """Mean over seeds."""
+    pass_at_1: float
+    """Mean over seeds and the benchmarks in domain (over all where none is), of the problems that
+    the rule looks at."""
+    budget: float | None
+    """Rollouts that the chosen one may cost; null where nothing limits it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Likelihood:
+    """Delta NLL: mean rise of the negative log-likelihood of rare correct answers, nats a token."""
+
+    cell: str
+    seeds: tuple[int, ...]
+    by_seed: tuple[float, ...]
+    mean: float
+    n_rare: tuple[int, ...]
+    """Answers, by seed."""
+    published: str | None
+    """The paper's figure of the same algorithm, N and gamma, as printed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completeness:
+    """A checkpoint that was planned, or given, and a benchmark."""
+
+    point_id: str
+    """Its name; of a sweep its point_id."""
+    cell: str
+    seed: int | None
+    """Null where it was not told."""
+    benchmark: str
+    has_results: bool
+    lacks: str | None
+    """What it is in want of, in words; null with results."""
+    engine: str | None
+    """Fingerprint of the engine that made the draws, in words, of several one after the other; null
+    where none was recorded."""
+    grader: str | None
+    """Version of the grader; null without results."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherGrader:
+    """pass@k of a cell by a grader that stands beside the benchmark's own."""
+
+    benchmark: str
+    grader: str
+    """Its name."""
+    versions: tuple[str, ...]
+    """Of the grader, one where all results are by the same."""
+    cell: str
+    k: int
+    pass_at_k: float | None
+    """Mean over the problems that have a value for every seed, and over seeds."""
+    n_seeds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """How far apart two engines are that made draws on a benchmark, by the log-probabilities that
+    both gave the same tokens under the same weights."""
+
+    benchmark: str
+    engine: str
+    """Fingerprint in words."""
+    other: str
+    n_weights: int
+    """Checkpoints that both had."""
+    n_tokens: int
+    """Tokens that are compared, over these."""
+    mean: float
+    """Mean difference of log-probability, other minus engine, nats a token."""
+    rms: float
+    """Root mean square of these differences, nats a token."""
+    response_tokens: float | None
+    """Mean tokens of a response of both; null where neither ended its draws."""
+    may_move: float | None
+    """About how far pass@1 can at most move from one to the other, in [0, 1]: no estimate of how
+    far it does. Null without response_tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRow:
+    """pass@k of a cell on one task of a benchmark that is made of tasks."""
+
+    benchmark: str
+    task: str
+    cell: str
+    k: int
+    pass_at_k: float | None
+    """Mean over the task's problems that have a value for every seed, and over seeds."""
+    n_seeds: int
+    n_problems: int
+    """Of the task, judged or not."""
+    n_draws: int
+    """Over problems and seeds, up to where each problem stopped."""
+    n_unscored: int
+    """Of these: draws that the grader could not judge."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemRow:
+    """Counts of one problem and checkpoint, that which stands for its run."""
+
+    benchmark: str
+    problem_id: str
+    cluster: str | None
+    """What it shares with other problems of the benchmark; null: nothing."""
+    cell: str
+    seed: int | None
+    """Null where it was not told."""
+    n_drawn: int | None
+    """Draws up to where the problem stopped, judged or not; null where its judgements ask for draws
+    that are missing."""
+    n_scored: int
+    """Judged draws; 0 where none was."""
+    n_correct: int
+    success_rate: float | None
+    """pass@1: of a fixed number of draws n_correct / n_scored, which would be too high where
+    correct draws stop a problem. Null where there is no estimate."""
+
+
+FRAMES: dict[str, type] = {
+    "cells": CellRow,
+    "estimates": Estimate,
+    "comparisons": Comparison,
+    "equal_budget": Comparison,
+    "bands": Band,
+    "first_loss": FirstLoss,
+    "front": Front,
+    "coverage": CoverageRow,
+    "cost": Cost,
+    "checkpoints": CheckpointRow,
+    "likelihood": Likelihood,
+    "completeness": Completeness,
+    "other_graders": OtherGrader,
+    "drift": Drift,
+    "tasks": TaskRow,
+    "problems": ProblemRow,
+}
+"""Row class of every frame, by name."""
 _TYPES = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
-Row = TypeVar("Row")
+RowClass = TypeVar("RowClass")
 
 
 @cache
@@ -204,10 +454,10 @@ def _type(hint: Any) -> Any:
 def to_frame(row: type, rows: Iterable[Any]) -> pl.DataFrame:
     """Rows of one class as a frame."""
     values = attrgetter(*(field.name for field in fields(row)))  # astuple would copy each deeply
-    return pl.DataFrame([values(each) for each in rows], schema=schema(row), orient="row")
+    return pl.DataFrame([values(instance) for instance in rows], schema=schema(row), orient="row")
 
 
-def from_frame(row: type[Row], frame: pl.DataFrame) -> list[Row]:
+def from_frame(row: type[RowClass], frame: pl.DataFrame) -> list[RowClass]:
     """The rows of a frame of this class."""
     names = [field.name for field in fields(row)]  # type: ignore[arg-type]
     return [

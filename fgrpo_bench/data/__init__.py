@@ -19,7 +19,7 @@ from fgrpo_bench.tables import PROBLEMS, read_table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source(Record):
+class DatasetSource(Record):
     """Where a dataset's file came from."""
 
     publisher: str | None = None
@@ -66,7 +66,7 @@ class DatasetLock(Record):
     """data.lock.json: where every byte of a dataset came from, and what each rule left."""
 
     fingerprint: str
-    source: Source | None = None
+    source: DatasetSource | None = None
     """None before it is fetched."""
     tokenizer: TokenizerSource | None = None
     """None without a length limit."""

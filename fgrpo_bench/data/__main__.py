@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from fgrpo_bench.stages.records import Record
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun, named_stage, run_stage, stage_parser
 
 EXAMPLES = """\
@@ -28,20 +28,20 @@ def main(argv: list[str] | None = None) -> int:
     return run_stage(paths, work)
 
 
-def work(spec: dict[str, Any], run: StageRun) -> Record:
+def work(spec: StageSpec, run: StageRun) -> Record:
     """Do a fetch stage; returns facts for its completion marker."""
-    from fgrpo_bench.data.model import fetch_model
+    from fgrpo_bench.data.fetch import fetch_model
     from fgrpo_bench.data.prepare import prepare
-    from fgrpo_bench.specs.frozen import FetchSpec
+    from fgrpo_bench.specs.stored import FetchSpec
 
-    if spec["kind"] != "fetch":
+    if spec.kind != "fetch":
         raise ValueError(
-            f"{run.paths.spec} is of kind {spec['kind']!r}: this command runs fetch; training is "
+            f"{run.paths.spec} is of kind {spec.kind!r}: this command runs fetch; training is "
             "run by `python -m fgrpo_bench.engines.embedded`, evaluations by "
             "`python -m evaluators run`"
         )
-    fetch_spec = FetchSpec(run.paths, spec)
-    return fetch_model(fetch_spec, run) if fetch_spec.dataset is None else prepare(fetch_spec, run)
+    fetch = spec.of(FetchSpec)
+    return fetch_model(fetch, run) if fetch.dataset is None else prepare(fetch, run)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,9 @@
-"""Files of a Hugging Face repository, fetched once: resumed where cut short, pinned to a commit."""
+"""What is fetched from a publisher, once: a file of a dataset or tokenizer, or a published model.
+
+In: a repository's name and a revision. Out: files on this machine, pinned to a commit, a download
+that was cut short resumed; of a model also its facts, and the stage's checkpoint 0 as a link to it.
+`prepare` makes a dataset's table of its file.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,13 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import sync_folder
+from fgrpo_bench.specs import PretrainedSpec
+from fgrpo_bench.specs.stored import FetchSpec
+from fgrpo_bench.stages.digests import sha256_file, weights_sha256
+from fgrpo_bench.stages.files import read_json, sync_folder
+from fgrpo_bench.stages.paths import StagePaths, between
+from fgrpo_bench.stages.records import Record
+from fgrpo_bench.stages.stage import StageRun
 
 PUBLISHER = "https://huggingface.co"
 
@@ -27,21 +37,21 @@ class Fetched:
     sha256: str
 
 
-def fetch(
+def fetch_file(
     repository: str,
     filename: str,
     *,
     kind: Literal["dataset", "model"],
     revision: str | None,
     folder: Path,
-    tell: Callable[[int, int], None],
+    on_progress: Callable[[int, int], None],
 ) -> Fetched:
     """Fetch one file into a folder, over https with resume and a progress bar.
 
     The publisher is HF_ENDPOINT, else huggingface.co; a gated repository takes HF_TOKEN.
-    revision: branch, tag or commit; None is main. tell(bytes so far, of): called as bytes arrive;
-    it may raise to stop there, and the next call resumes. Raises OSError that names the address
-    where it cannot be had, ValueError where it is damaged.
+    revision: branch, tag or commit; None is main. on_progress(bytes so far, of): called as bytes
+    arrive; it may raise to stop there, and the next call resumes. Raises OSError that names the
+    address where it cannot be had, ValueError where it is damaged.
     """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
     from huggingface_hub.file_download import http_get
@@ -57,7 +67,8 @@ def fetch(
         published = get_hf_file_metadata(url, endpoint=endpoint)
         if published.commit_hash is None or published.etag is None:
             raise OSError("the answer names no commit and digest")
-        # hf_hub_download begins anew after a kill, so the file is kept here, by its digest
+        # hf_hub_download begins anew after a kill, so the file is kept here, by its digest: a part
+        # of another version is never continued
         part = path.with_name(f".{path.name}.{published.etag[:16]}.part")
         at_home = urlsplit(published.location).netloc == urlsplit(url).netloc
         headers = build_hf_headers() if at_home else {}  # the token stays at home
@@ -71,7 +82,7 @@ def fetch(
                 headers=headers | {"Accept-Encoding": "identity"},
                 expected_size=published.size,
                 displayed_filename=filename,
-                tqdm_class=_bar(tell),
+                tqdm_class=_bar(on_progress),
             )
             file.flush()
             os.fsync(file.fileno())
@@ -114,13 +125,112 @@ def _is_gated(error: Exception) -> bool:
     return status in (401, 403)
 
 
-def _bar(tell: Callable[[int, int], None]) -> Any:
+def _bar(on_progress: Callable[[int, int], None]) -> Any:
     from huggingface_hub.utils import tqdm  # type: ignore[attr-defined, unused-ignore]
 
     class Bar(tqdm):  # type: ignore[misc, unused-ignore]
         def update(self, n: float | None = 1) -> bool | None:
             drawn: bool | None = super().update(n)
-            tell(int(self.n), int(self.total or 0))
+            on_progress(int(self.n), int(self.total or 0))
             return drawn
 
     return Bar
+
+
+# Published models: fetched once, checked, and put where a base model stands.
+
+PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
+"""What is fetched of a model: no pickled weights, which could run code."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFacts(Record):
+    """What a fetched model says in its marker beside what all stages say."""
+
+    step: int
+    path: str
+    """Folder, or id at the publisher."""
+    revision: str | None = None
+    """None of a folder."""
+    weights_sha256: str
+
+
+def fetch_model(spec: FetchSpec, run: StageRun) -> ModelFacts:
+    """Run a fetch stage of a model; returns facts for its completion marker.
+
+    Raises ValueError where a folder lacks something (`check_model`), OSError where the publisher
+    cannot be reached.
+    """
+    model = spec.model_spec
+    folder, revision = Path(model.path).absolute(), None
+    if not folder.is_dir():
+        folder, revision = _download(model, run.paths.folder / "source")
+    check_model(folder, chat_template=bool(spec.chat_template))
+    link(folder, run.paths)
+    checkpoint = run.paths.checkpoint(0)
+    run.leave(*(file for pattern in PATTERNS for file in sorted(checkpoint.glob(pattern))))
+    return ModelFacts(
+        step=0,
+        path=model.path,
+        revision=revision,
+        weights_sha256=weights_sha256(checkpoint, run.digest),
+    )
+
+
+def _download(model: PretrainedSpec, folder: Path) -> tuple[Path, str]:
+    from huggingface_hub import HfApi, snapshot_download
+
+    try:
+        revision = HfApi().model_info(model.path, revision=model.revision).sha
+        snapshot_download(
+            model.path, revision=revision, local_dir=folder, allow_patterns=list(PATTERNS)
+        )
+    except Exception as error:  # whatever the client and its transport may raise
+        raise OSError(
+            f"cannot fetch model {model.path}: {str(error).splitlines()[0]}; run this stage where "
+            "the publisher is reached (HF_ENDPOINT names a mirror, HF_TOKEN opens a gated model), "
+            "or name a folder with experiment.train.pretrained.path"
+        ) from error
+    return folder, str(revision)
+
+
+def check_model(folder: Path, *, chat_template: bool) -> None:
+    """ValueError that names what a model's folder lacks.
+
+    chat_template: whether it must have one.
+    """
+    for part, names in {
+        "config": ("config.json",),
+        "tokenizer": ("tokenizer.json", "tokenizer.model", "vocab.json"),
+        "weights": ("*.safetensors",),
+    }.items():
+        if not any(file for name in names for file in folder.glob(name)):
+            raise ValueError(
+                f"{folder} has no {part} ({' or '.join(names)}): a model is a folder with config, "
+                "tokenizer and weights; add what is missing, or name another folder"
+            )
+    if chat_template and not has_chat_template(folder):
+        raise ValueError(
+            f"the tokenizer in {folder} has no chat template (chat_template.jinja, or the key "
+            "chat_template of tokenizer_config.json): add one, or set "
+            "experiment.train.prompt.chat_template=false"
+        )
+
+
+def has_chat_template(folder: Path) -> bool:
+    """Whether a tokenizer's files hold a chat template, wherever transformers would look."""
+    config = folder / "tokenizer_config.json"
+    return (folder / "chat_template.jinja").exists() or (
+        config.exists() and bool(read_json(config).get("chat_template"))
+    )
+
+
+def link(folder: Path, paths: StagePaths) -> None:
+    """Let the stage's checkpoint 0 be this folder, by a link that holds where the run root, or a
+    folder above the model, is a link itself."""
+    target = paths.checkpoint(0)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    aside = target.with_name(f".{target.name}.tmp")
+    aside.unlink(missing_ok=True)
+    aside.symlink_to(between(target.parent, folder))
+    aside.replace(target)  # at once: a reader finds the link before or the new one, never none

@@ -1,35 +1,43 @@
-"""The data stage: obtain the source file, apply the rules, write the table and its record.
+"""The data stage: obtain the source file, read its rows, apply the rules, write the table.
 
-The record (data.lock.json) says where every byte came from and what each rule left; a source that
-was fetched before is used again only if it has the digest that stands there.
+In: a dataset's declaration (`specs.DatasetSpec`). Out: problems.parquet (tables.PROBLEMS) and the
+record data.lock.json, which says where every byte came from and what each rule left; a source that
+was fetched before is used again only if it has the digest that stands there. `fetch` downloads,
+`layouts` knows how publishers lay out a row, `dataset_problems` (`fgrpo_bench.data`) reads the
+table back.
+
+No error tells anything of a row's content: some datasets may not be shown in plain text.
 """
 
 from __future__ import annotations
 
+import csv
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from fgrpo_bench import registry
 from fgrpo_bench.data import (
     DatasetFacts,
     DatasetLock,
     DatasetMarker,
+    DatasetSource,
     Prepared,
     Rule,
-    Source,
     TokenizerSource,
 )
-from fgrpo_bench.data.fetch import fetch
-from fgrpo_bench.data.read import read_rows
+from fgrpo_bench.data.fetch import fetch_file
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.graders.math_golds import stored_gold
+from fgrpo_bench.graders.math_notation import stored_gold
 from fgrpo_bench.mazes import checked_maze
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.specs.frozen import FetchSpec
+from fgrpo_bench.specs.stored import FetchSpec
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.files import read_record, write_json
 from fgrpo_bench.stages.paths import DataPaths
@@ -50,13 +58,13 @@ CHUNK = 1_000
 
 def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
     """Run a data stage; returns facts for its completion marker."""
-    dataset = spec.dataset
-    assert dataset is not None
-    grader_version(dataset.grader)
+    dataset = spec.dataset_spec
+    grader_version(dataset.grader)  # an unknown grader is refused before anything is fetched
     paths = DataPaths(run.paths.folder)
     lock = _lock(paths, spec.fingerprint)
     source, pinned = _source(dataset, paths, lock, run)
     lock = replace(lock, source=pinned)
+    # written before the rows are read: a run that is killed now finds the same bytes pinned
     write_json(paths.lock, lock.as_json())
     further = filter(None, (dataset.token_field, dataset.cluster))
     keys = [dataset.prompt_key, dataset.answer_key, *further]
@@ -119,6 +127,7 @@ def select(
             problem.alias("_problem"),
             pl.Series("_answer", _golds(kept, dataset, str.strip), dtype=pl.String),
         )
+        # before copies are dropped: of two answers to one problem nobody knows which is right
         agreed = pl.col("_answer").n_unique().over("_problem") == 1
         kept = apply("copies of a problem agree on the answer", kept.filter(agreed))
         first = kept.unique("_problem", keep="first", maintain_order=True)
@@ -202,29 +211,29 @@ def _lock(paths: DataPaths, mark: str) -> DatasetLock:
 
 def _source(
     dataset: DatasetSpec, paths: DataPaths, lock: DatasetLock, run: StageRun
-) -> tuple[Path, Source]:
+) -> tuple[Path, DatasetSource]:
     """The source file, its digest checked, and what the lock is to say of it."""
     pinned = lock.source
     if dataset.repository is None:
         path = Path(dataset.path)
         if not path.is_file():
             raise FileNotFoundError(f"{path} is no file: `path` must name the dataset")
-        source = Source(path=dataset.path, sha256=sha256_file(path))
+        source = DatasetSource(path=dataset.path, sha256=sha256_file(path))
     else:
         path = paths.source / dataset.path
         if pinned is not None and path.is_file():
             source = replace(pinned, sha256=sha256_file(path))
         else:
-            fetched = fetch(
+            fetched = fetch_file(
                 dataset.repository,
                 dataset.path,
                 kind="dataset",
                 revision=dataset.revision if pinned is None else pinned.revision,
                 folder=paths.source,
-                tell=partial(_stop, run),
+                on_progress=partial(_stop, run),
             )
             path = fetched.path
-            source = Source(
+            source = DatasetSource(
                 publisher=fetched.endpoint,
                 repository=dataset.repository,
                 revision=fetched.revision,
@@ -241,7 +250,7 @@ def _source(
     return path, source
 
 
-def _pin(pinned: Source | None, run: StageRun) -> str | None:
+def _pin(pinned: DatasetSource | None, run: StageRun) -> str | None:
     """Digest of what was fetched before; that of a lost lock is in the marker."""
     if pinned is not None:
         return pinned.sha256
@@ -258,13 +267,13 @@ def _tokenizer(
     path = Path(dataset.tokenizer) / "tokenizer.json"
     if path.is_file():
         return path, TokenizerSource(name=dataset.tokenizer, sha256=sha256_file(path))
-    fetched = fetch(
+    fetched = fetch_file(
         dataset.tokenizer,
         "tokenizer.json",
         kind="model",
         revision=None if lock.tokenizer is None else lock.tokenizer.revision,
         folder=paths.tokenizer,
-        tell=partial(_stop, run),
+        on_progress=partial(_stop, run),
     )
     return fetched.path, TokenizerSource(
         name=dataset.tokenizer,
@@ -296,3 +305,114 @@ def _counter(path: Path, run: StageRun) -> Callable[[list[str]], list[int]]:
 def _stop(run: StageRun, done: int, of: int) -> None:
     if run.stopping and done < of:
         raise Stopped(f"{done} of {of} bytes have arrived")
+
+
+# Rows of a JSON, JSON Lines, CSV or Parquet file as text columns.
+
+
+def read_rows(path: Path, keys: list[str], *, layout: str = "plain") -> pl.DataFrame:
+    """The named columns as text, in the order of the file, with the row number in `row`.
+
+    keys: first those of the prompt and of the gold, which the layout fills
+    (fgrpo_bench.data.layouts). Numbers become their shortest text and null stays null. Raises
+    ValueError that names the file where it is empty, of an unknown kind, damaged, without a column,
+    of another layout, or holds nested values.
+    """
+    readers = {".json": _json, ".jsonl": _json, ".csv": _csv, ".parquet": _parquet}
+    if path.suffix not in readers:
+        raise ValueError(
+            f"{path} ends in {path.suffix!r}: a dataset is a {', '.join(readers)} file; convert it"
+        )
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is no file: give the path of a dataset")
+    rows = list(readers[path.suffix](path))
+    if not rows:
+        raise ValueError(f"{path} holds no rows: a dataset needs at least one; fetch it again")
+    columns = sorted({key for row in rows for key in row})
+    for key in keys:
+        if key not in columns:
+            raise ValueError(
+                f"{path} has no column {key!r}; it has {', '.join(columns)}: name one of these "
+                "as prompt_key, answer_key, token_field or cluster"
+            )
+    rows = [_arranged(row, keys, layout, f"{path}, row {i}") for i, row in enumerate(rows)]
+    texts = {
+        key: [_text(row.get(key), f"{path}, row {i}, column {key!r}") for i, row in enumerate(rows)]
+        for key in dict.fromkeys(keys)
+    }
+    schema = {"row": pl.Int64} | dict.fromkeys(texts, pl.String)
+    return pl.DataFrame({"row": range(len(rows))} | texts, schema=schema)
+
+
+def _arranged(row: dict[str, Any], keys: list[str], layout: str, where: str) -> dict[str, Any]:
+    prompt, answer = keys[:2]
+    try:
+        values = registry.entry("layouts", layout)(row, prompt, answer)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        lacks = f": it lacks the column {error}" if isinstance(error, KeyError) else ""
+        raise ValueError(
+            f"{where} is not of layout={layout}{lacks}; fetch the file again, or name the layout "
+            "that it has"
+        ) from None
+    return row | {prompt: values[0], answer: values[1]}
+
+
+def _csv(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            for number, row in enumerate(csv.DictReader(file, strict=True)):
+                if None in row or None in row.values():
+                    raise csv.Error(f"row {number} has another number of fields than the heading")
+                yield row
+        except csv.Error as error:
+            raise ValueError(f"{path} is no readable CSV file ({error}): fetch it again") from None
+
+
+def _json(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of a JSON array, or of one JSON object a line."""
+    text = path.read_text(encoding="utf-8")
+    if text.lstrip().startswith("["):
+        yield from (_row(row, path, i) for i, row in enumerate(_parsed(text, str(path))))
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield _row(_parsed(line, f"{path}, line {number},"), path, number - 1)
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(
+            f"{where} is no JSON ({error}): the file is damaged or of another kind; fetch it again"
+        ) from error
+
+
+def _row(value: Any, path: Path, number: int) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"{path}, row {number} is {type(value).__name__}: a row is an object with named "
+            "columns; convert the file"
+        )
+    return value
+
+
+def _parquet(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        frame = pl.read_parquet(path, glob=False)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(
+            f"{path} is no readable Parquet file ({str(error).splitlines()[0]}): fetch it again"
+        ) from error
+    yield from frame.iter_rows(named=True)
+
+
+def _text(value: Any, where: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    raise ValueError(
+        f"{where} holds {type(value).__name__}: prompts, answers and clusters are text or numbers; "
+        "write them out as text first"
+    )

@@ -5,9 +5,9 @@ A grader never raises for any text, never runs any of it, takes time linear in i
 `grade(problem, response) -> Grade`, a line with its version in GRADERS, and the texts that would
 hurt it most in tests/graders/test_linear_time.py. A version is raised with any change of judgement.
 
-There are more files than graders, since what may hang runs in a process of its own (judge_*,
-ifeval_worker), mathematics has rules for golds, parts, tolerances and leniency (math_*), and
-letters are looked for as a reader does (choice_*).
+A file for each grader, and one for what several share: what may hang runs in a process of its own
+(worker, judge, judge_worker, ifeval_worker), and answers in mathematics are rewritten and read
+before they are compared (math_notation, math_reading).
 """
 
 from __future__ import annotations

@@ -111,12 +111,12 @@ _POSTSCRIPTS = {"P.P.S": r"p\.\s?p\.\s?s", "P.S.": r"p\.\s?s\."}
 
 def placeholders(text: str, num_placeholders: int) -> bool:
     """At least so many [placeholders] that end on their line."""
-    return sum(each[1] is not None for each in _PLACEHOLDER.finditer(text)) >= num_placeholders
+    return sum(match[1] is not None for match in _PLACEHOLDER.finditer(text)) >= num_placeholders
 
 
 def bullets(text: str, num_bullets: int) -> bool:
     """Exactly so many lines that begin with one star, or with a dash."""
-    lines = (each[1] for marks in (_STAR, _DASH) for each in marks.finditer(text))
+    lines = (match[1] for marks in (_STAR, _DASH) for match in marks.finditer(text))
     return sum(line is not None for line in lines) == num_bullets
 
 

@@ -1,25 +1,34 @@
 """A judge that can be killed: asks math-verify in processes of its own, each with hard limits.
 
+In: a normalised gold and an answer, from `math`. Out: a verdict, or `unscored` with the limit that
+was broken. What runs in the processes is `judge_worker`; how processes are started, asked and
+killed is `worker`.
+
 math-verify has no time limit that holds in a thread, takes a timeout for a wrong answer, and some
-answers keep it busy or eat memory for ever. So it runs in workers (`judge_worker`) with limits on
-processor time and address space; a worker that exceeds one is killed and replaced. Processor time
-rather than wall time: a verdict must not depend on how busy the machine is. Each distinct question
-is asked once, and where the judge has a store of verdicts (`verdicts`), once for all processes;
-one whose worker starved or was killed from outside is unscored for now and asked when it comes
-again.
+answers keep it busy or eat memory for ever. So its workers have limits on processor time and
+address space, and one that exceeds a limit is killed and replaced. Processor time rather than wall
+time: a verdict must not depend on how busy the machine is. Each distinct question is asked once,
+and where the judge has a store of verdicts, once for all processes; one whose worker starved or was
+killed from outside is unscored for now and asked when it comes again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import socket
 import threading
+import uuid
 from concurrent.futures import Future
+from dataclasses import astuple
 from pathlib import Path
+from typing import get_args
 
 from fgrpo_bench.graders.judge_worker import TESTED
-from fgrpo_bench.graders.verdicts import Question, VerdictStore
 from fgrpo_bench.graders.worker import OfProcess, Workers, interrupted, judges
-from fgrpo_bench.records import Grade
+from fgrpo_bench.records import Grade, Outcome
+from fgrpo_bench.stages.journal import append_lines, read_lines
 
 VERSION = 3
 """Raised with any change of judgement here or in the worker; stored verdicts belong to one."""
@@ -87,6 +96,7 @@ class Judge:
         if len(gold) + len(answer) > LONGEST_REMEMBERED:
             return self._ask(*key)
         with self._lock:
+            # one thread asks; others with the same question wait for its future
             future = self._known.get(key)
             mine = future is None
             if future is None:
@@ -108,7 +118,7 @@ class Judge:
         return future.result()
 
     def _unknow(self, key: Question) -> None:
-        with self._lock:
+        with self._lock:  # so that it is asked when it comes again
             self._known.pop(key, None)
 
     def _stored(self, key: Question) -> Grade | None:
@@ -137,3 +147,62 @@ def default_store() -> VerdictStore | None:
 
 default_judge = OfProcess(lambda: Judge(workers=judges(WORKERS), store=default_store()))
 """The judge of this process."""
+
+
+Question = tuple[str, str, bool]
+"""Gold, answer, and whether the answer stood in a box."""
+LONGEST_STORED = 2_000
+"""Characters of a stored answer; one that is longer is judged again where it comes again."""
+
+
+class VerdictStore:
+    """Verdicts that outlive the process; used by one thread at a time.
+
+    A folder of append-only files, one for each process that adds to it, so that any number of jobs
+    on any number of machines can share it without a lock; all are read when it is opened. A line:
+
+        ["5a0c...", "correct", "\\\\frac{1}{2}", "equal by math-verify"]
+
+    The first field is a hash of gold, answer and whether the answer stood in a box. What a question
+    itself causes is kept, such as `unscored` for its processor time; that its worker starved or was
+    killed from outside is not, so the question is asked again.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._own = folder / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
+        self._known: dict[str, Grade] = {}
+        for path in sorted(folder.glob("*.jsonl")):
+            for line in read_lines(path):
+                if _is_verdict(line):
+                    key, outcome, extracted, reason = line
+                    self._known[key] = Grade(outcome=outcome, extracted=extracted, reason=reason)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, question: Question) -> Grade | None:
+        """What was said of a question; None where it was never asked."""
+        return self._known.get(_key(question))
+
+    def add(self, question: Question, verdict: Grade) -> None:
+        """Keep a verdict, unless it was interrupted or is very long; a crash may lose the last
+        ones. What is not kept is asked again."""
+        if interrupted(verdict.reason) or len(verdict.extracted or "") > LONGEST_STORED:
+            return
+        key = _key(question)
+        self._known[key] = verdict
+        append_lines(self._own, [(key, *astuple(verdict))], sync=False)
+
+
+def _key(question: Question) -> str:
+    return hashlib.sha256(json.dumps(question).encode()).hexdigest()[:32]
+
+
+def _is_verdict(line: object) -> bool:
+    return (
+        isinstance(line, list)
+        and len(line) == 4
+        and all(isinstance(line[i], str) for i in (0, 1, 3))
+        and line[1] in get_args(Outcome)
+        and (line[2] is None or isinstance(line[2], str))
+    )

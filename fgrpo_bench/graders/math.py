@@ -1,12 +1,14 @@
 """Mathematics: is the final answer of a response equal to the gold answer?
 
-The final answer is the last balanced, non-empty `\\boxed{...}` after the last `</think>`, for a
-gold of several parts with those that are joined to it (`math_parts`); without a box it is whatever
-math-verify finds in the whole text after that tag. Equality is math-verify's with the mends of
-`judge_equality`, between golds and answers that are normalised alike (`math_golds`), decided in a
-process that can be killed (`judge`): a judgement that runs out of time or memory is unscored, never
-wrong. Where verdicts differ from plain math-verify's on purpose, tests/cases/math*.json say so,
-with the reason; what stays as math-verify has it stands in docs/grading.md.
+In: a problem whose target is the gold, and a response. Out: a grade. The final answer is the last
+balanced, non-empty `\\boxed{...}` after the last `</think>`, for a gold of several parts with those
+that are joined to it (`math_reading.parts`); without a box it is whatever math-verify finds in the
+whole text after that tag. Gold and answer are normalised alike (`math_notation`). Whether they are
+equal is math-verify's to say, with its mistakes mended (`judge_worker`), in a process that can be
+killed (`judge`): a judgement that runs out of time or memory is unscored, never wrong.
+
+Where verdicts differ from plain math-verify's on purpose, tests/cases/math*.json say so, with the
+reason; what stays as math-verify has it stands in docs/grading.md and is counted by `leniencies`.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fgrpo_bench.graders.judge import Judge, default_judge
-from fgrpo_bench.graders.math_golds import normalise
-from fgrpo_bench.graders.math_parts import joins, parts
+from fgrpo_bench.graders.judge_worker import TO_SIX_DECIMALS
+from fgrpo_bench.graders.math_notation import normalise
+from fgrpo_bench.graders.math_reading import joins, parts
 from fgrpo_bench.records import Grade, Problem
 
 LONGEST = 500
@@ -26,7 +29,8 @@ LONGEST = 500
 _BOX = re.compile(r"\\{1,4}+(?:boxed|fbox)\s*+\{|\\.|[{}]", re.DOTALL)
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})")
 _NEAR = 4
-"""Boxes tried one by one from the end before the whole text is scanned once."""
+"""Boxes tried one by one from the end before the whole text is scanned once: nearly every response
+is done with the first, and a text full of unclosed boxes must not take quadratic time."""
 
 
 def grade(problem: Problem, response: str) -> Grade:
@@ -173,3 +177,46 @@ def _kept(verdict: Grade) -> Grade:
     extracted = verdict.extracted.encode("utf-8", "replace").decode()
     extracted = extracted if len(extracted) <= LONGEST else extracted[: LONGEST - 1] + "…"
     return replace(verdict, extracted=extracted)
+
+
+# What math-verify passes over and this grader with it, to be counted. A kind is a mark that stands
+# in an answer and not in its gold, or the reverse, or another of its kind. Where such an answer is
+# graded correct, the mark decided nothing.
+
+LENIENCIES: dict[str, re.Pattern[str]] = {
+    "a unit or text behind": re.compile(
+        r"\\(?:text|textrm|textbf|mathrm|mbox|rm|operatorname)\s*+\{\s*+~?([A-Za-z][^{}]*+)\}"
+        r"|(?<=[0-9])\s*+([A-Za-z]{2,})"
+    ),
+    "a degree sign": re.compile(r"\\circ(?![A-Za-z])|°|\\degree"),
+    "a percent sign": re.compile(r"%"),
+    "a currency sign": re.compile(r"\\\$|[€£¥₹]"),
+    "the left side of an equation": re.compile(r"(?<![<>!:\\])="),
+    "dots or a prime": re.compile(r"\\[lc]?dots(?![A-Za-z])|\.\.\.|'"),
+}
+"""By what a table calls it: the marks. Each expression is linear in the length of the text."""
+DECIMALS_LENIENCY = "digits behind the sixth decimal"
+"""A further kind, which the judge's reason tells."""
+
+
+def leniencies(gold: str, answer: str, reason: str) -> list[str]:
+    """The kinds in which an answer that was graded correct and its gold differ.
+
+    gold, answer: as they are written. reason: of the grade.
+
+    >>> leniencies("5", r"5 \\text{ cm}", "equal by math-verify")
+    ['a unit or text behind']
+    >>> leniencies(r"90^\\circ", "x = 90", "equal by math-verify")
+    ['a degree sign', 'the left side of an equation']
+    """
+    gold = normalise(gold)  # as the answer of a grade is
+    kinds = [kind for kind, marks in LENIENCIES.items() if _of(marks, gold) != _of(marks, answer)]
+    return [*kinds, DECIMALS_LENIENCY] if reason == TO_SIX_DECIMALS else kinds
+
+
+def _of(marks: re.Pattern[str], text: str) -> list[str]:
+    return [mark[0] if mark.lastindex is None else _word(mark) for mark in marks.finditer(text)]
+
+
+def _word(mark: re.Match[str]) -> str:
+    return (mark[mark.lastindex or 0]).strip().lower()

@@ -13,8 +13,8 @@ from decimal import Decimal
 
 from fgrpo_bench.graders import math
 from fgrpo_bench.graders.judge import Judge, default_judge
-from fgrpo_bench.graders.judge_words import denies
-from fgrpo_bench.graders.math_golds import normalise
+from fgrpo_bench.graders.math_notation import normalise
+from fgrpo_bench.graders.math_reading import denies
 from fgrpo_bench.records import Grade, Problem
 
 TOLERANCE = Decimal("1e-4")

@@ -133,6 +133,8 @@ class Workers:
         self, count: int, *, seconds: float, megabytes: int, lifetime: int, module: str
     ) -> None:
         self._limits, self._lifetime, self._module = (seconds, megabytes), lifetime, module
+        # last in, first out, with the places of processes that are not started below: so one
+        # starts only when all that live are busy
         self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()
         for _ in range(count):
             self._idle.put(None)
@@ -178,7 +180,7 @@ class Workers:
             if self._closed:
                 raise RuntimeError("the processes that judge are closed: start others")
         worker = Worker(*self._limits, module=self._module)
-        with self._lock:
+        with self._lock:  # listed before it is ready, so that `close` ends it while it starts
             self.living.add(worker)
         worker.wait_ready()
         return worker

@@ -26,14 +26,12 @@ from fgrpo_bench.specs import (
     to_dict,
 )
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
-from fgrpo_bench.specs.frozen import Frozen
-from fgrpo_bench.specs.stored import from_stored
+from fgrpo_bench.specs.stored import from_stored, typed
 from fgrpo_bench.stages.draws import CanaryRecord, Design
-from fgrpo_bench.stages.files import fields_of, read_json
+from fgrpo_bench.stages.files import fields_of
 from fgrpo_bench.stages.markers import Marker
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.records import Misfit, Record
-from fgrpo_bench.stages.shapes import EVALUATION
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stats import designs
 from fgrpo_bench.stats.staged import StagedDesign
 
@@ -52,6 +50,112 @@ TOKENS = 8
 BASE = 1.4
 """Times that for a draw of a base model: fewer of its responses begin alike, and what begins alike
 is computed once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredEvaluation(Record):
+    """What a reader may rely on of an EvalSpec in a file."""
+
+    benchmarks: dict[str, dict[str, Any]]
+    """By name, as they were stored."""
+    n_samples: int
+    ks: tuple[int, ...]
+    design: Design | None = None
+    """When a problem stops; None: never."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawsSpec(StageSpec):
+    """spec.json of a stage that draws: an evaluation, or a set of rare answers."""
+
+    identity: dict[str, Any]
+    evaluation: dict[str, Any]
+    """How it draws and grades, as an EvalSpec is stored."""
+
+    def __post_init__(self) -> None:
+        _ = self.asked  # must be one
+
+    @cached_property
+    def asked(self) -> StoredEvaluation:
+        """The evaluation; Misfit where it is none."""
+        try:
+            return StoredEvaluation.parsed(self.evaluation)
+        except Misfit as fault:
+            raise fault.within(".evaluation") from None
+
+    @property
+    def eval_spec(self) -> EvalSpec:
+        """The evaluation as a spec."""
+        return typed(self, EvalSpec, self.evaluation)
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """What changes a draw, as `sampling_identity` gives it."""
+        with fields_of(self.file):
+            return dict(self.identity["sampling"])
+
+    @property
+    def draw_seed(self) -> int:
+        """What the own seeds of all its draws follow from (fgrpo_bench.seeds.draw_seeds)."""
+        with fields_of(self.file):
+            return seeds.stream(self.eval_spec.seed, self.sampling["stream"])
+
+    @property
+    def task(self) -> dict[str, Any] | None:
+        """The generated task, as it was stored; None without one."""
+        with fields_of(self.file):
+            task = self.identity.get("sampling", {}).get("task")
+            return None if task is None else dict(task)
+
+    @property
+    def stopping(self) -> StagedDesign | None:
+        """When a problem stops; None: never."""
+        return stopping(self.evaluation.get("design"), self.file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSpec(DrawsSpec):
+    """spec.json of an evaluation, in a sweep or alone, and of imported draws."""
+
+    data: dict[str, str]
+    """Path to the stage of a benchmark's dataset, by benchmark; not there for the held-out problems
+    of a task."""
+    marks: dict[str, str] | None = None
+    """What the draws on a benchmark are known by; None: by the fingerprint."""
+    former: dict[str, dict[str, Any]] | None = None
+    """Benchmarks that were evaluated on here before, and are not asked for now, as they were
+    stored; None without any."""
+
+    @property
+    def known(self) -> dict[str, dict[str, Any]]:
+        """The benchmarks of now and before."""
+        return (self.former or {}) | self.asked.benchmarks
+
+    def benchmark(self, name: str) -> BenchmarkSpec:
+        """A benchmark of now or before; ValueError where there is none of that name."""
+        with fields_of(self.file):
+            stored = self.known[name]
+        return from_stored(BenchmarkSpec, stored, self.file)
+
+    def layout(self, name: str) -> str | None:
+        """Layout of a benchmark's dataset; None for the held-out problems of a task."""
+        with fields_of(self.file):
+            dataset = self.asked.benchmarks[name]["dataset"]
+            return None if dataset is None else str(dataset["layout"])
+
+    def data_folder(self, name: str) -> Path | None:
+        """Folder of a benchmark's dataset; None for the held-out problems of a task."""
+        return self.at(self.data[name]).folder if name in self.data else None
+
+    def mark(self, name: str) -> str:
+        """What the draws on a benchmark are known by."""
+        return (self.marks or {}).get(name, self.fingerprint)
+
+    def made_of(self, name: str) -> dict[str, Any]:
+        """What a benchmark's prompts follow from."""
+        sampling = self.sampling
+        with fields_of(self.file):
+            return {"benchmark": sampling["benchmarks"][name], "task": sampling.get("task")}
 
 
 def draws_identity(evaluation: EvalSpec, train: TrainSpec, *, stream: int) -> dict[str, Any]:
@@ -138,7 +242,7 @@ def versions(benchmarks: Mapping[str, BenchmarkSpec]) -> dict[str, str]:
     return {
         name if grader == benchmark.grader else f"{name}/{grader}": grader_version(grader)
         for name, benchmark in benchmarks.items()
-        for grader in (benchmark.grader, *benchmark.also)
+        for grader in (benchmark.grader, *benchmark.extra_graders)
     }
 
 
@@ -162,6 +266,7 @@ def stage(planned: Planned, point: SweepPoint, source: Stage, *, step: int) -> S
         if benchmark.dataset is not None
     }
     return make_stage(
+        EvaluationSpec,
         NAME,
         name,
         {"sampling": sampling, "source": source.fingerprint, "step": step},
@@ -227,108 +332,24 @@ class EvaluationMarker(EvaluationFacts, Marker):
             raise fault.within(".target") from None
 
 
-@dataclass(frozen=True)
-class Draws(Frozen):
-    """The spec.json of a stage that draws: an evaluation, or a set of rare answers."""
-
-    @property
-    def evaluation(self) -> EvalSpec:
-        """How it draws and grades."""
-        return self.typed(EvalSpec, "evaluation")
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What changes a draw, as `sampling_identity` gives it."""
-        return dict(self.value("identity", "sampling"))
-
-    @property
-    def draw_seed(self) -> int:
-        """What the own seeds of all its draws follow from (fgrpo_bench.seeds.draw_seeds)."""
-        return seeds.stream(self.evaluation.seed, self.value("identity", "sampling", "stream"))
-
-    @property
-    def task(self) -> dict[str, Any] | None:
-        """The generated task, as it was stored; None without one."""
-        task = self.value("identity").get("sampling", {}).get("task")
-        return None if task is None else dict(task)
-
-    @property
-    def stopping(self) -> StagedDesign | None:
-        """When a problem stops; None: never."""
-        return stopping(self.value("evaluation").get("design"), self.stage.spec)
-
-
-@dataclass(frozen=True)
-class Spec(Draws):
-    """The spec.json of an evaluation, in a sweep or alone."""
-
-    @property
-    def ks(self) -> list[int]:
-        """The k of pass@k."""
-        return list(self.value("evaluation", "ks"))
-
-    @property
-    def benchmarks(self) -> dict[str, Any]:
-        """The benchmarks by name, as they were stored."""
-        return dict(self.value("evaluation", "benchmarks"))
-
-    @property
-    def former(self) -> dict[str, Any]:
-        """Those that were evaluated on here before, and are not asked for now."""
-        return dict(self.content.get("former") or {})
-
-    def benchmark(self, name: str) -> BenchmarkSpec:
-        """A benchmark of either; ValueError where there is none of that name."""
-        with fields_of(self.stage.spec):
-            stored = (self.former | self.benchmarks)[name]
-        return from_stored(BenchmarkSpec, stored, self.stage.spec)
-
-    def layout(self, name: str) -> str | None:
-        """Layout of a benchmark's dataset; None for the held-out problems of a task."""
-        dataset = self.value("evaluation", "benchmarks", name, "dataset")
-        with fields_of(self.stage.spec):
-            return None if dataset is None else str(dataset["layout"])
-
-    def data(self, name: str) -> Path | None:
-        """Folder of a benchmark's dataset; None for the held-out problems of a task."""
-        folder = self.folder("data", name)
-        return None if folder is None else folder.folder
-
-    def mark(self, name: str) -> str:
-        """What the draws on a benchmark are known by."""
-        return str((self.content.get("marks") or {}).get(name, self.fingerprint))
-
-    def made_of(self, name: str) -> dict[str, Any]:
-        """What a benchmark's prompts follow from."""
-        sampling = self.settings
-        with fields_of(self.stage.spec):
-            return {"benchmark": sampling["benchmarks"][name], "task": sampling.get("task")}
-
-
-def read_spec(stage: StagePaths) -> Spec:
-    """The spec.json of an evaluation (shapes.EVALUATION); FileNotFoundError or ValueError where it
-    cannot be read."""
-    return Spec(stage, read_json(stage.spec, EVALUATION))
-
-
 command = by_module("evaluators", "run")
 
 
 def draws(stage: Stage) -> float:
     """How many a stage makes, of a design those that are expected a priori; those on a benchmark
     whose size only the fetch tells are left out."""
-    evaluation = stage.spec["evaluation"]
-    problems = sum(each["n_problems"] or 0 for each in evaluation["benchmarks"].values())
-    design = evaluation.get("design")
-    if design is None:
-        return float(problems * evaluation["n_samples"])
-    staged = StagedDesign(stages=design["stages"], enough=design["enough"])
+    spec = stage.spec.of(DrawsSpec)
+    problems = sum(benchmark["n_problems"] or 0 for benchmark in spec.asked.benchmarks.values())
+    if spec.asked.design is None:
+        return float(problems * spec.asked.n_samples)
+    design = spec.asked.design
+    staged = StagedDesign(stages=design.stages, enough=design.enough)
     return problems * designs.draws_by_prior(staged)
 
 
 def cost(stage: Stage) -> float:
     """By its draws and their tokens."""
-    task = stage.spec["identity"]["sampling"].get("task")
+    task = stage.spec.of(DrawsSpec).task
     tokens = flops.lengths(from_dict(TaskSpec, task)).response if task else TOKENS
     a_draw = (DRAW_SECONDS + TOKEN_SECONDS * tokens) * (BASE if stage.step == 0 else 1.0)
     return a_draw * draws(stage)

@@ -19,6 +19,7 @@ from fgrpo_bench.kinds.kind import (
 )
 from fgrpo_bench.specs import DatasetSpec, PretrainedSpec, Profile, to_dict
 from fgrpo_bench.specs.fingerprint import dataset_fields, defining, pretrained_fields
+from fgrpo_bench.specs.stored import FetchSpec
 
 NAME = "fetch"
 VERSION = 1
@@ -64,19 +65,21 @@ def _datasets(planned: Planned) -> dict[str, Stage]:
 def dataset_stage(dataset: DatasetSpec) -> Stage:
     """What fetches a dataset, whoever runs it."""
     name, content = dataset_name(dataset), to_dict(dataset)
-    return make_stage(NAME, name, dataset_identity(dataset), point_id=name, dataset=content)
+    return make_stage(
+        FetchSpec, NAME, name, dataset_identity(dataset), point_id=name, dataset=content
+    )
 
 
 def model_stage(name: str, model: PretrainedSpec, *, chat_template: bool) -> Stage:
     """What fetches a published model. chat_template: whether it must have one."""
     content: dict[str, Any] = {"model": to_dict(model), "chat_template": chat_template}
     defined = {"recipe_version": VERSION} | pretrained_fields(model)
-    return make_stage(NAME, name, defined, point_id=name, **content)
+    return make_stage(FetchSpec, NAME, name, defined, point_id=name, **content)
 
 
 def is_shared(stage: Stage) -> bool:
     """Whether all sweeps under a run root share its files: those of a dataset."""
-    return stage.kind == NAME and "dataset" in stage.spec
+    return stage.kind == NAME and stage.spec.of(FetchSpec).dataset is not None
 
 
 def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.kinds.evaluate import stopping
+from fgrpo_bench.kinds.evaluate import EvaluationMarker, stopping
 from fgrpo_bench.kinds.kind import Stage
-from fgrpo_bench.stages.markers import Marker, read_marker
+from fgrpo_bench.stages.markers import read_marker_of
 from fgrpo_bench.stages.paths import BenchmarkPaths, RunPaths, StagePaths
 from fgrpo_bench.stats.designs import (
     Floats,
@@ -63,7 +63,7 @@ def read_graded(
     """By benchmark, what a done evaluation of this fingerprint has graded; none of one whose files
     are damaged, which `sweeps check` tells of."""
     try:
-        marker = read_marker(stage) if stage.done.exists() else None
+        marker = read_marker_of(EvaluationMarker, stage) if stage.done.exists() else None
         if marker is None or marker.fingerprint != fingerprint:
             return {}
         design = stopping(marker.target.get("design"), stage.done)
@@ -118,9 +118,9 @@ def _by_problem(path: Path) -> pl.LazyFrame:
     return scan_table(path, PASSK).filter(pl.col("k") == pl.col("k").min())
 
 
-def _pace(marker: Marker, tokens: float) -> Pace | None:
+def _pace(marker: EvaluationMarker, tokens: float) -> Pace | None:
     """Of the attempt that the marker tells of, which sampled so many tokens."""
-    engine = marker.further.get("engine", {})
+    engine = marker.engine or {}
     on_gpus = engine.get("device", "cpu") != "cpu"
     seconds = marker.wall_seconds if on_gpus else marker.cpu_seconds
     if seconds is None:

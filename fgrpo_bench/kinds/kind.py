@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from fgrpo_bench import engines
 from fgrpo_bench.engines.engine import Inputs
 from fgrpo_bench.specs import DatasetSpec, Declaration, Profile, SweepPoint, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stats.selection import saved_steps
 
 Environment = str
@@ -26,13 +27,8 @@ class Stage:
 
     name: str
     """Folder relative to the sweep's, e.g. `grpo-n8-g0.5-s11`; unique."""
-    kind: str
-    """A key of KINDS."""
-    fingerprint: str
-    target: dict[str, Any]
-    """Layers on top of the fingerprint; see fgrpo_bench.stages.markers.is_done."""
-    spec: dict[str, Any]
-    """Content of the stage's spec.json, which its kind alone takes apart."""
+    spec: StageSpec
+    """Content of its spec.json."""
     needs: tuple[str, ...]
     """Names of stages that must be done first."""
     point_id: str
@@ -40,8 +36,26 @@ class Stage:
     environment: Environment
     source: str | None = None
     """Name of the stage whose checkpoint it looks at; None where it looks at none."""
-    step: int | None = None
-    """Which checkpoint: rollout batches behind it, 0 for a base model; None without a source."""
+
+    @property
+    def kind(self) -> str:
+        """A key of KINDS."""
+        return self.spec.kind
+
+    @property
+    def fingerprint(self) -> str:
+        """What defines it."""
+        return self.spec.fingerprint
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """Layers on top of the fingerprint; see fgrpo_bench.stages.markers.is_done."""
+        return self.spec.target
+
+    @property
+    def step(self) -> int | None:
+        """Of the checkpoint that it looks at; None without a source."""
+        return self.spec.step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,36 +141,39 @@ class Kind:
 
 
 def make_stage(
+    of: type[StageSpec],
     kind: str,
     name: str,
-    identity: Mapping[str, Any],
+    identity: dict[str, Any],
     *,
     point_id: str,
     needs: Sequence[str] = (),
     environment: Environment = "base",
-    target: Mapping[str, Any] | None = None,
+    target: dict[str, Any] | None = None,
     source: Stage | None = None,
     step: int | None = None,
     **content: Any,
 ) -> Stage:
-    """A stage that is defined by its identity. content: what its spec.json says beside it; source
-    and step are added where they are given."""
-    mark, asked = fingerprint(identity), dict(target or {})
-    spec = {"kind": kind, "fingerprint": mark, "target": asked, "identity": identity} | content
+    """A stage that is defined by its identity. of: the class of its spec.json; content: the fields
+    that are this class's own; source and step: of the checkpoint that it looks at."""
+    spec = of(
+        kind=kind,
+        fingerprint=fingerprint(identity),
+        target=target or {},
+        identity=identity,
+        source=None if source is None else os.path.relpath(source.name, name),
+        step=step,
+        **content,
+    )
     if source is not None:
-        spec |= {"source": os.path.relpath(source.name, name), "step": step}
         needs = (source.name, *needs)
     return Stage(
         name=name,
-        kind=kind,
-        fingerprint=mark,
-        target=asked,
         spec=spec,
         needs=tuple(dict.fromkeys(needs)),
         point_id=point_id,
         environment=environment,
         source=None if source is None else source.name,
-        step=step,
     )
 
 

@@ -8,14 +8,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from fgrpo_bench.kinds import rare
-from fgrpo_bench.kinds.evaluate import Draws, command
+from fgrpo_bench.kinds.evaluate import DrawsSpec, command
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, make_stage
 from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.stages.markers import Marker
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.records import Record
 
 NAME = "likelihood"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelihoodSpec(DrawsSpec):
+    """The spec.json of the likelihoods of a set."""
+
+    set: str
+    """Path to the stage of the set."""
+    settings: dict[str, Any]
+    """What changed a draw of the set."""
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        return self.settings
 
 
 def stages(planned: Planned) -> Iterator[Stage]:
@@ -28,9 +41,10 @@ def stages(planned: Planned) -> Iterator[Stage]:
 
 def stage(planned: Planned, point: SweepPoint, of: Stage, *, step: int) -> Stage:
     """The likelihood of a set under a checkpoint of a point."""
-    trained = planned.training(point)
+    trained, rare_set = planned.training(point), of.spec.of(rare.RareSetSpec)
     name = f"{trained.name}/{rare.NAME}/{of.fingerprint[:8]}/step-{step:05d}"
     return make_stage(
+        LikelihoodSpec,
         NAME,
         name,
         {"set": of.fingerprint, "source": trained.fingerprint, "step": step},
@@ -39,9 +53,9 @@ def stage(planned: Planned, point: SweepPoint, of: Stage, *, step: int) -> Stage
         environment=of.environment,
         source=trained,
         step=step,
-        evaluation=of.spec["evaluation"],
+        evaluation=rare_set.evaluation,
         set=os.path.relpath(of.name, name),
-        settings=of.spec["identity"]["sampling"],
+        settings=rare_set.sampling,
     )
 
 
@@ -62,21 +76,6 @@ class LikelihoodFacts(Record):
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodMarker(LikelihoodFacts, Marker):
     """DONE.json of the likelihoods of a set."""
-
-
-@dataclass(frozen=True)
-class Spec(Draws):
-    """The spec.json of the likelihoods of a set."""
-
-    @property
-    def of(self) -> StagePaths:
-        """The stage of the set."""
-        return self.needed("set")
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What changed a draw of the set."""
-        return dict(self.value("settings"))
 
 
 KIND = Kind(

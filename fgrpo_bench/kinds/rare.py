@@ -10,7 +10,7 @@ from typing import Any
 
 from fgrpo_bench import engines
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.kinds.evaluate import Draws, command, cost, draws_identity, stream_of
+from fgrpo_bench.kinds.evaluate import DrawsSpec, command, cost, draws_identity, stream_of
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, inputs, make_stage
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, RareSpec, SweepPoint, to_dict
@@ -19,6 +19,21 @@ from fgrpo_bench.stages.records import Record
 
 NAME = "rare"
 """Also the folder of the stages, and the benchmark that training prompts are drawn under."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RareSetSpec(DrawsSpec):
+    """The spec.json of a set of rare answers."""
+
+    data: str | None
+    """Path to the stage of the training problems; None for those of a task."""
+    share: float
+    """Share of the correct draws that is kept."""
+
+    @property
+    def data_folder(self) -> Path | None:
+        """Folder of the training problems; None for those of a task."""
+        return None if self.data is None else self.at(self.data).folder
 
 
 def identity(point: SweepPoint, rare: RareSpec, base: Stage) -> dict[str, Any]:
@@ -54,6 +69,7 @@ def stage(planned: Planned, point: SweepPoint, rare: RareSpec) -> Stage:
     dataset = inputs(point).dataset
     data = None if dataset is None else planned.dataset(dataset).name
     return make_stage(
+        RareSetSpec,
         NAME,
         name,
         defined,
@@ -89,7 +105,7 @@ def rollouts(point: SweepPoint, rare: RareSpec) -> EvalSpec:
         dataset=dataset,
         n_problems=rare.n_prompts,
         grader=grader,
-        also=(),
+        extra_graders=(),
         prompt=None,
     )
     return replace(
@@ -116,22 +132,6 @@ class RareFacts(Record):
     """Mean negative log-likelihood of the correct draws, nats a token; None without any."""
     nll_rare: float | None
     """The same of the set."""
-
-
-@dataclass(frozen=True)
-class Spec(Draws):
-    """The spec.json of a set of rare answers."""
-
-    @property
-    def share(self) -> float:
-        """Share of the correct draws that is kept."""
-        return float(self.value("share"))
-
-    @property
-    def data(self) -> Path | None:
-        """Folder of the training problems; None for those of a task."""
-        folder = self.folder("data")
-        return None if folder is None else folder.folder
 
 
 KIND = Kind(name=NAME, noun="rare set", stages=stages, command=command, cost=cost)

@@ -21,6 +21,7 @@ from fgrpo_bench.kinds.kind import (
 from fgrpo_bench.specs import Profile, SweepPoint, to_dict
 from fgrpo_bench.specs.cell import to_stored
 from fgrpo_bench.specs.fingerprint import defining
+from fgrpo_bench.specs.stored import TrainStageSpec
 
 NAME = "train"
 PROMPT_SECONDS, RESPONSE_SECONDS = 4.0e-11, 5.3e-11
@@ -68,6 +69,7 @@ def stage(planned: Planned, point: SweepPoint) -> Stage:
         field: os.path.relpath(of, name) for field, of in {"base": base.name, **data}.items()
     }
     return make_stage(
+        TrainStageSpec,
         NAME,
         name,
         identity(point),
@@ -87,7 +89,7 @@ def command(folder: Path, profile: Profile, environment: Environment) -> list[st
 
 def cost(stage: Stage) -> float:
     """By the operations of its groups and the draws of the evaluations during it."""
-    point = stage.spec["point"]
+    point = stage.spec.of(TrainStageSpec).point
     train, group_size = point["train"], point["group_size"]
     prompts = train["prompts_per_step"] or train["rollouts_per_step"] / group_size
     evaluations = train["steps"] // train["eval_every"] if train["eval_every"] else 0

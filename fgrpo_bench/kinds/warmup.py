@@ -10,6 +10,7 @@ from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, base_name, by_module, inputs, make_stage
 from fgrpo_bench.specs import ModelSpec, SweepPoint, TaskSpec, to_dict
 from fgrpo_bench.specs.fingerprint import defining, model_fields
+from fgrpo_bench.specs.stored import WarmupStageSpec
 from fgrpo_bench.tasks import make_task
 
 NAME = "warmup"
@@ -52,6 +53,7 @@ def stage(point: SweepPoint) -> Stage:
     """The warm-up of a point's seed."""
     dumped = to_dict(point.train)
     return make_stage(
+        WarmupStageSpec,
         NAME,
         base_name(point),
         identity(point),
@@ -90,10 +92,10 @@ def check_fits(model: ModelSpec, task: TaskSpec) -> None:
 
 def cost(stage: Stage) -> float:
     """By its demonstrations and the operations over them."""
-    warmup, once = stage.spec["warmup"], flops.stored_forward(stage.spec)
-    assert once is not None, "every warm-up has a model and a task"
-    each = DEMONSTRATION_SECONDS + OPERATION_SECONDS * (once.prompt + once.response)
-    return float(each * warmup["steps"] * warmup["batch_size"])
+    computed = stage.spec.of(WarmupStageSpec).computed
+    warmup, once = computed.warmup, flops.forward(computed.model, computed.task)
+    demonstration = DEMONSTRATION_SECONDS + OPERATION_SECONDS * (once.prompt + once.response)
+    return demonstration * warmup.steps * warmup.batch_size
 
 
 KIND = Kind(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fgrpo_bench.analysis import OPEN, ROBUST, SUGGESTIVE, Analysis
-from fgrpo_bench.analysis.families import NOTHING_CORRECTED
+from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.numbers import points
 from fgrpo_bench.report.footnotes import redeclared

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.checkpoints import rule_in_words
-from fgrpo_bench.analysis.drift import THEN, Drift
-from fgrpo_bench.analysis.families import NOTHING_CORRECTED
-from fgrpo_bench.analysis.rows import CellRow, Estimate
+from fgrpo_bench.analysis.checkpoints import THEN, rule_in_words
+from fgrpo_bench.analysis.question import NOTHING_CORRECTED
+from fgrpo_bench.analysis.rows import CellRow, Drift, Estimate
 from fgrpo_bench.documents.numbers import percent
 from fgrpo_bench.documents.table import Value
 from fgrpo_bench.graders.choice import guessing_floor
+from fgrpo_bench.stages.plan import DeclaredFamily
 
 RULE = "Checkpoints: "
 """How the note begins that names the rule."""
@@ -72,26 +72,28 @@ def redeclared(analysis: Analysis) -> tuple[str, ...]:
     finished, for every place that shows verdicts; nothing where it is, and where neither is
     recorded."""
     sweep = analysis.results.sweep
-    families = [] if sweep is None else sweep.declaration.get("families", [])
-    if not families or not families[-1]["trained"]:
+    families = () if sweep is None else sweep.record.families
+    if not families or not families[-1].trained:
         return ()
-    last, standing = families[-1], [each for each in families if not each["trained"]]
-    changed = "sha256" if not standing or standing[-1]["sha256"] != last["sha256"] else "question"
+    last, standing = families[-1], [family for family in families if not family.trained]
+    is_other = not standing or standing[-1].sha256 != last.sha256
+
+    def as_last(family: DeclaredFamily) -> bool:
+        return family.sha256 == last.sha256 if is_other else family.question == last.question
+
     since = next(  # the first of those that declare the same and end the list
-        each
-        for i, each in enumerate(families)
-        if all(later[changed] == last[changed] for later in families[i:])
+        family for i, family in enumerate(families) if all(map(as_last, families[i:]))
     )
-    after = f"on {since['declared'][:10]}, after a first training had finished"
+    after = f"on {since.declared[:10]}, after a first training had finished"
     if not standing:
         return (f"The family was declared {after}; what was declared before is not recorded.",)
     before = standing[-1]
-    if changed == "sha256":
-        compared = f"{before['family']}; comparisons: {before['comparisons']}"
-        now = f"now: {last['comparisons']}"
+    if is_other:
+        compared = f"{before.family}; comparisons: {before.comparisons}"
+        now = f"now: {last.comparisons}"
         return (f"The family was changed {after} (declared before: {compared}, {now}).",)
-    if before[changed] != last[changed]:
-        return (f"The question was reworded {after} (declared before: {before[changed]}).",)
+    if before.question != last.question:
+        return (f"The question was reworded {after} (declared before: {before.question}).",)
     return ()
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fgrpo_bench.analysis import GRID, LEVEL, OPEN, ROBUST, SUGGESTIVE, Analysis
-from fgrpo_bench.analysis.bands import FirstLoss
-from fgrpo_bench.analysis.families import NOTHING_CORRECTED
-from fgrpo_bench.analysis.rows import Comparison
+from fgrpo_bench.analysis.question import NOTHING_CORRECTED
+from fgrpo_bench.analysis.rows import Comparison, FirstLoss
 from fgrpo_bench.documents.blocks import Block, Heading, Line, Outline, Paragraph
 from fgrpo_bench.documents.numbers import difference, points
 from fgrpo_bench.report.answer import answer

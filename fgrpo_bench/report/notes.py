@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fgrpo_bench.analysis import LEVEL, REPLICATES, Analysis
-from fgrpo_bench.analysis.families import NOTHING_CORRECTED
+from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Estimate
 from fgrpo_bench.documents.blocks import Notes
 from fgrpo_bench.report.footnotes import NAMED, draws_made, engines, listed
@@ -74,11 +74,11 @@ def _number(evaluation: Mapping[str, Any], name: str) -> str:
 
 def _made_by(sweep: SweepResults) -> tuple[str, str]:
     """What was trained, with which code, and what its costs are of."""
-    declared = sweep.declaration
-    state = " with uncommitted changes" if declared.get("git_dirty") else ""
-    versions = ", ".join(f"{name} {n}" for name, n in declared.get("versions", {}).items())
+    record = sweep.record
+    state = " with uncommitted changes" if record.git_dirty else ""
+    versions = ", ".join(f"{name} {n}" for name, n in record.versions.items())
     return (
-        f"Model: {sweep.model}. Code: git commit {declared.get('git_commit')}{state}; {versions}.",
+        f"Model: {sweep.model}. Code: git commit {record.git_commit}{state}; {versions}.",
         "CPU-seconds are those of a stage's last attempt; one that was stopped and continued cost "
         "more.",
     )

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.checkpoints import HELD_OUT, PAPER, Checkpoint
-from fgrpo_bench.analysis.families import NOTHING_CORRECTED
-from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.analysis.checkpoints import HELD_OUT, PAPER
+from fgrpo_bench.analysis.question import NOTHING_CORRECTED
+from fgrpo_bench.analysis.rows import CheckpointRow, Comparison, from_frame
 from fgrpo_bench.documents.numbers import difference, number, p_value, percent
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, rule_note
@@ -96,8 +96,8 @@ def selection_table(analysis: Analysis) -> Iterator[Table]:
     """The checkpoint of every cell and what it was chosen from; none where nothing was chosen."""
     if analysis.rule not in (PAPER, HELD_OUT):
         return
-    candidates: dict[str, list[Checkpoint]] = {}
-    for row in from_frame(Checkpoint, analysis.checkpoints):
+    candidates: dict[str, list[CheckpointRow]] = {}
+    for row in from_frame(CheckpointRow, analysis.checkpoints):
         candidates.setdefault(row.cell, []).append(row)
     yield Table(
         title="Checkpoints",

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.likelihood import stages
+from fgrpo_bench.analysis.other_scores import likelihood_stages
 from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import DeclaredDigests, Results, SweepResults, declared_digests
+from fgrpo_bench.results import Results, SweepResults
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.files import read_record
 from fgrpo_bench.stages.markers import Output, read_marker
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.plan import DeclaredDigests, declared_digests, read_plan
 from fgrpo_bench.stages.records import Record
 
 NAME = "provenance.json"
@@ -101,7 +101,7 @@ def inputs(results: SweepResults) -> dict[str, Input]:
         of = stage.benchmark(benchmark)
         own |= dict.fromkeys((of.grades(grader_version), of.passk), (stage, False))
         for further in checkpoint.beside(benchmark).values():
-            files = of.grades(further), of.also_passk(further)
+            files = of.grades(further), of.extra_passk(further)
             own |= dict.fromkeys(files, (stage, False))
         own |= dict.fromkeys((of.manifest, of.draws), (stage, True))
     for point in evaluated(results):
@@ -110,7 +110,7 @@ def inputs(results: SweepResults) -> dict[str, Input]:
             if name.startswith(f"{prefix}/"):
                 own[point.train.folder / name] = point.train, True
     own |= {point.train.metrics: (point.train, False) for point in results.points}
-    own |= {stage.likelihoods: (stage, False) for _, _, stage in stages(results)}
+    own |= {stage.likelihoods: (stage, False) for _, _, stage in likelihood_stages(results)}
     records = (_input(results, path, *of) for path, of in own.items())
     return {each.name: each for each in records if each.path.exists() or each.recorded is not None}
 
@@ -153,7 +153,7 @@ def record(
         select=analysis.rule,
         compare_paper=compare_paper,
         drawn_with=drawing_program(),
-        declared=declared_digests(sweep.declaration, read_plan(paths)),
+        declared=declared_digests(sweep.record, read_plan(paths)),
         files={name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         inputs={
             each.name: each.recorded

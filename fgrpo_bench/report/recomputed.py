@@ -11,9 +11,9 @@ from statistics import fmean
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.analyse import FRAMES
-from fgrpo_bench.analysis.likelihood import stages
-from fgrpo_bench.analysis.store import FACTS, VERSION, AnalysisRecord, digest_of, folder_of
+from fgrpo_bench.analysis.frames import FACTS, VERSION, AnalysisRecord, digest_of, folder_of
+from fgrpo_bench.analysis.other_scores import likelihood_stages
+from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.graders import get_grader, grader_version
@@ -46,7 +46,7 @@ def wrong_scores(checkpoint: EvaluatedCheckpoint, benchmark: str, version: str) 
     if not paths.grades(version).exists():
         yield f"{where(checkpoint, benchmark)}: there are no grades of {version}"
         return
-    passk = paths.also_passk(version) if is_beside else paths.passk
+    passk = paths.extra_passk(version) if is_beside else paths.passk
     stored = read_table(passk, PASSK).sort("k", "problem_id")
     ks = stored["k"].unique().sort().to_list()
     design = checkpoint.asked().design
@@ -66,7 +66,7 @@ def wrong_verdicts(
     """
     spec = checkpoint.evaluation_spec()
     of, task = spec.benchmark(benchmark), spec.task
-    if task is not None or spec.data(benchmark) is None:
+    if task is not None or spec.data_folder(benchmark) is None:
         with fields_of(checkpoint.evaluate.spec):
             from_dict(TaskSpec, task)
     grader = beside or of.grader
@@ -80,8 +80,8 @@ def wrong_verdicts(
     paths = checkpoint.evaluate.benchmark(benchmark)
     draws, grades = read_table(paths.draws, DRAWS), read_table(paths.grades(version), GRADES)
     yield from _unpaired(at, draws, grades)
-    loaded = load_problems(of, task, spec.data(benchmark))
-    passk = read_table(paths.also_passk(version) if beside else paths.passk, PASSK)
+    loaded = load_problems(of, task, spec.data_folder(benchmark))
+    passk = read_table(paths.extra_passk(version) if beside else paths.passk, PASSK)
     yield from _other_clusters(at, passk, loaded)
     problems = {problem.problem_id: problem for problem in loaded}
     judged = ["outcome", "extracted", "reason"]
@@ -145,7 +145,7 @@ def _unpaired(named: str, draws: pl.DataFrame, grades: pl.DataFrame) -> Iterator
 
 def wrong_likelihoods(sweep: SweepResults) -> Iterator[str]:
     """Mean rises of likelihoods that are not those of their answers."""
-    for point_id, step, stage in stages(sweep):
+    for point_id, step, stage in likelihood_stages(sweep):
         stored = read_marker_of(LikelihoodMarker, stage).delta_nll
         rises = read_table(stage.likelihoods, LIKELIHOODS)["delta_nll"].to_list()
         mean = fmean(rises) if rises else None

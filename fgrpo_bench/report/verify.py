@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fgrpo_bench.analysis import Analysis, analyse
-from fgrpo_bench.analysis.families import asked
+from fgrpo_bench.analysis.question import asked
 from fgrpo_bench.report.build import FILES, draw, render
 from fgrpo_bench.report.differences import different_lines, first_of
 from fgrpo_bench.report.provenance import (
@@ -36,7 +36,7 @@ from fgrpo_bench.report.recomputed import (
     wrong_scores,
     wrong_verdicts,
 )
-from fgrpo_bench.results import SweepResults, declared_digests, load_results
+from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.digests import (
     MANIFEST_FILE,
     SEAL,
@@ -48,7 +48,7 @@ from fgrpo_bench.stages.digests import (
 )
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.plan import declared_digests, read_plan
 
 KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""
@@ -186,23 +186,22 @@ def _files_of(known: Provenance) -> set[str]:
 def _declared(known: Provenance, results: SweepResults) -> Iterator[str]:
     """sweep.json and plan.json against their seals, and against what the report was built of."""
     paths, plan = results.paths, read_plan(results.paths)
-    for file, content in ((paths.sweep_json, results.declaration), (paths.plan, plan)):
-        if is_altered(content):
+    for file, content in ((paths.sweep_json, results.record), (paths.plan, plan)):
+        if is_altered(content.as_json()):
             yield f"{file.name}: was changed after it was frozen, or lost its seal"
-    if known.declared != declared_digests(results.declaration, plan):
+    if known.declared != declared_digests(results.record, plan):
         yield f"{NAME}: sweep.json and plan.json do not say what the report was built of"
 
 
 def _other_family(analysis: Analysis) -> Iterator[str]:
     """Where the family that was recorded last is not that of the settings beside it."""
-    declaration = analysis.results.of_sweep().declaration
-    families = declaration.get("families")
-    if families:
-        cells = tuple(analysis.by_cell.values())
-        _, family = asked(declaration["declaration"], cells)
-        if family.sha256 != families[-1]["sha256"]:
+    record = analysis.results.of_sweep().record
+    if record.families:
+        cells, last = tuple(analysis.by_cell.values()), record.families[-1]
+        _, family = asked(record.declaration, cells)
+        if family.sha256 != last.sha256:
             yield (
-                f"sweep.json: records the family {families[-1]['family']!r}, and its settings give "
+                f"sweep.json: records the family {last.family!r}, and its settings give "
                 f"{family.name!r}"
             )
 

@@ -1,7 +1,7 @@
 """A cell of a sweep: one setting of the method, over all training seeds, and its names.
 
 Base models, before reinforcement learning, have no cell: None stands for theirs wherever a cell
-may. How cells are drawn is in fgrpo_bench.report.looks.
+may. How cells are drawn is in fgrpo_bench.report.cell_styles.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class BenchmarkSpec:
     """How many problems; the first n. Null is all of the dataset."""
     grader: Name
     """A key of fgrpo_bench.graders.GRADERS; pass@k is of its grades."""
-    also: tuple[Name, ...]
-    """Further graders, whose grades stand beside."""
+    extra_graders: tuple[Name, ...]
+    """Graders whose grades and pass@k stand beside those of `grader`."""
     prompt: Name | None
     """A key of EvalSpec.prompts; null is the prompt of training."""
     domain: Literal["in-domain", "out-of-domain"] = "in-domain"
@@ -64,10 +64,11 @@ class BenchmarkSpec:
                 f"benchmark {self.name} has grader={self.grader}, but the golds of its dataset are "
                 f"normalised for {self.dataset.grader}: set grader and dataset.grader alike"
             )
-        if self.grader in self.also or len(set(self.also)) < len(self.also):
+        graders = (self.grader, *self.extra_graders)
+        if len(set(graders)) < len(graders):
             raise ValueError(
-                f"benchmark {self.name} has grader={self.grader} and also={list(self.also)}: name "
-                "each grader once"
+                f"benchmark {self.name} has grader={self.grader} and extra_graders="
+                f"{list(self.extra_graders)}: name each grader once"
             )
 
 
@@ -181,12 +182,13 @@ class EvalSpec:
                 "set both alike"
             )
         for key, benchmark in self.benchmarks.items():
-            unfit = sorted(FIXED_DRAWS_ONLY.intersection(benchmark.also))
+            unfit = sorted(FIXED_DRAWS_ONLY.intersection(benchmark.extra_graders))
             if self.design is not None and unfit:
                 raise ValueError(
-                    f"benchmarks.{key} has also={list(benchmark.also)} under a design: problems "
-                    f"stop by the verdicts of {benchmark.grader}, and {unfit[0]} is for a fixed "
-                    f"number of draws; set benchmarks.{key}.also=[] or design=null"
+                    f"benchmarks.{key} has extra_graders={list(benchmark.extra_graders)} under a "
+                    f"design: problems stop by the verdicts of {benchmark.grader}, and {unfit[0]} "
+                    f"is for a fixed number of draws; set benchmarks.{key}.extra_graders=[] or "
+                    "design=null"
                 )
             if key != benchmark.name:
                 raise ValueError(f"benchmarks.{key} is named {benchmark.name!r}: use one name")

@@ -6,6 +6,7 @@ the docstring of the field.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -96,7 +97,7 @@ def _choice(loc: Place, kind: type) -> Place | None:
 def _find(loc: Place, kind: type) -> tuple[Place, dict[str, Any]]:
     """A fault's place as a reader of the YAML knows it, and its schema; a fault in one of several
     kinds of a thing, e.g. ("profile", "local", "device"), names the kind too."""
-    root = TypeAdapter(kind).json_schema()
+    root = _schema(kind)
     node, keys = _resolved(root, root), list[int | str]()
     for part in loc:
         if "discriminator" in node:
@@ -109,6 +110,11 @@ def _find(loc: Place, kind: type) -> tuple[Place, dict[str, Any]]:
             node = node.get("properties", {}).get(part) or node.get("additionalProperties") or {}
         node = _resolved(node, root) if isinstance(node, dict) else {}
     return tuple(keys), node
+
+
+@cache  # a refusal of fifty faults looks up 250 places, and a schema takes 20 ms to make
+def _schema(kind: type) -> dict[str, Any]:
+    return TypeAdapter(kind).json_schema()
 
 
 def _kinds(node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,17 +1,34 @@
-"""Specs as other versions of this program stored them: what is not known is passed over."""
+"""Specs in stored files: of sweep.json, and of the spec.json of fetches, warm-ups and training.
+
+The programs of these stages stand below fgrpo_bench.kinds, which writes the files, so the classes
+are here. What is not known in a file is passed over.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic.dataclasses import dataclass
 
 from fgrpo_bench import registry
-from fgrpo_bench.specs.base import _adapter
+from fgrpo_bench.specs import (
+    DatasetSpec,
+    ModelSpec,
+    PretrainedSpec,
+    SweepPoint,
+    TaskSpec,
+    WarmupSpec,
+)
+from fgrpo_bench.specs.base import STRICT, _adapter
+from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.profile import LocalProfile, SlurmProfile
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.spec import StageSpec, read_spec
 
 T = TypeVar("T")
 
@@ -53,3 +70,95 @@ def stored_profile(declaration: Mapping[str, Any], path: Path) -> LocalProfile |
         )
     read: LocalProfile | SlurmProfile = from_stored(kind, profile, path)
     return read
+
+
+def typed(spec: StageSpec, cls: type[T], value: Any) -> T:
+    """A field of a spec.json as a spec; see `from_stored`. Loads the stage's plug-ins."""
+    registry.load(spec.plugins or ())
+    return from_stored(cls, value, spec.file)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FetchSpec(StageSpec):
+    """spec.json of a fetch: of a dataset, or of a model."""
+
+    dataset: dict[str, Any] | None = None
+    """None for a model; the next two are None for a dataset."""
+    model: dict[str, Any] | None = None
+    chat_template: bool | None = None
+    """Whether the model must have one."""
+
+    @property
+    def dataset_spec(self) -> DatasetSpec:
+        """What is fetched, where it is a dataset."""
+        return typed(self, DatasetSpec, self.dataset)
+
+    @property
+    def model_spec(self) -> PretrainedSpec:
+        """The published model that is fetched."""
+        return typed(self, PretrainedSpec, self.model)
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
+class WarmedUp:
+    """What a warm-up computes; fields as the specs and LoopSpec have them."""
+
+    task: TaskSpec
+    model: ModelSpec
+    warmup: WarmupSpec
+    beta1: float
+    beta2: float
+    grad_clip: float
+    seed: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WarmupStageSpec(StageSpec):
+    """spec.json of a warm-up."""
+
+    seed: int
+    task: dict[str, Any]
+    model: dict[str, Any]
+    warmup: dict[str, Any]
+    beta1: float
+    beta2: float
+    grad_clip: float
+
+    @property
+    def computed(self) -> WarmedUp:
+        """All of these as specs."""
+        return typed(self, WarmedUp, self.as_json())
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainStageSpec(StageSpec):
+    """spec.json of a training run."""
+
+    point: dict[str, Any]
+    base: str
+    """Path to the stage that makes the base model, from this one's folder, likewise below."""
+    data: str | None = None
+    """To that of the training problems; None of a task's own, likewise below."""
+    eval_data: str | None = None
+
+    @property
+    def sweep_point(self) -> SweepPoint:
+        """The whole run."""
+        return typed(self, SweepPoint, self.point)
+
+
+def seedless_fingerprint(spec: StageSpec) -> str:
+    """Fingerprint of what a stage shares with the same stage of other seeds."""
+    identity = spec.identity or {}
+    return fingerprint({key: identity[key] for key in identity if key != "seed"})
+
+
+def trained_with(stage: StagePaths, name: str) -> dict[str, Any] | None:
+    """A part of the training spec, e.g. task or warmup, of the run or warm-up that a stage is, as
+    it was stored; None where it has none, and of a stage of another kind."""
+    spec = read_spec(stage)
+    if spec.kind == "train":
+        part: dict[str, Any] | None = spec.of(TrainStageSpec).point["train"].get(name)
+    else:
+        part = (spec.identity or {}).get(name)
+    return part

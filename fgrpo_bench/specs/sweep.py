@@ -119,7 +119,7 @@ class FamilySpec:
     without `cells` declare no comparison, so that nothing is corrected and nothing robust."""
 
     pairs: Axis[Name] | None = None
-    """Kinds of pairs, keys of fgrpo_bench.analysis.families.KINDS; null is none beside `cells`, and
+    """Kinds of pairs, keys of fgrpo_bench.analysis.question.KINDS; null is none beside `cells`, and
     without these the first kind that the grid has pairs of."""
     cells: Axis[CellPair] = ()
     """Further pairs by their cells."""

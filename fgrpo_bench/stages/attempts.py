@@ -17,17 +17,45 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from fgrpo_bench.stages.files import FULL, now, read_json, readable_record, void, write_json
+from fgrpo_bench.stages.files import FULL, now, read_record, readable_record, void, write_json
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.shapes import NOTE, misfit
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
 from fgrpo_bench.stages.watch import Progress
 
 Ending = Literal["done", "stopped", "failed"]
-Note = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note(Record):
+    """logs/attempt-001.json."""
+
+    attempt: int
+    """Counted from 1."""
+    driver: str | None = None
+    """Of a worker of a machine's pool; None of a job."""
+    job_id: str | None = None
+    """As squeue shows it, likewise below; None of a worker."""
+    batch: str | None = None
+    node: str | None = None
+    restarts: int | None = None
+    """How often SLURM had begun this very job before."""
+    begun: str | None = None
+    from_step: int | None = None
+    """Where it began; None where the stage had not said."""
+    exit_code: int | None = None
+    """None, like all below, until the attempt ends."""
+    outcome: str | None = None
+    """`Ending`, or what a job said of itself."""
+    step: int | None = None
+    ended: str | None = None
+    wall_seconds: float | None = None
+    why: str | None = None
+    """Where a job failed through no fault of its stage."""
 
 
 def begin(stage: StagePaths, **who: Any) -> tuple[Note, BinaryIO]:
@@ -43,10 +71,10 @@ def begin(stage: StagePaths, **who: Any) -> tuple[Note, BinaryIO]:
             break
         except FileExistsError:
             number += 1
-    note: Note = {"attempt": number, **who, "begun": now(), "from_step": step(stage)}
+    note = Note(attempt=number, begun=now(), from_step=step(stage), **who)
     log = os.fdopen(handle, "wb")
     try:
-        write_json(stage.attempt(number), note)
+        write_json(stage.attempt(number), note.as_json())
     except OSError:
         log.close()
         raise
@@ -66,16 +94,23 @@ def end(
 
     On a full disk the note is written over the one of the beginning, whose block it fits into.
     """
-    note |= {"exit_code": exit_code, "outcome": outcome, "step": step(stage), "ended": now()}
-    note |= {"wall_seconds": round(seconds, 3)} | ({} if why is None else {"why": why})
-    path = stage.attempt(note["attempt"])
+    ended = replace(
+        note,
+        exit_code=exit_code,
+        outcome=outcome,
+        step=step(stage),
+        ended=now(),
+        wall_seconds=round(seconds, 3),
+        why=why,
+    )
+    path = stage.attempt(note.attempt)
     try:
-        write_json(path, note)
+        write_json(path, ended.as_json())
     except OSError as error:
         if error.errno not in FULL:
             raise
         with path.open("r+", encoding="utf-8") as file:
-            file.write(json.dumps(note))
+            file.write(json.dumps(ended.as_json()))
             file.truncate()
 
 
@@ -110,15 +145,10 @@ def attempts(stage: StagePaths, warn: Callable[[str], None] = void) -> list[Note
     notes = []
     for path in _files(stage, ".json"):
         try:
-            note = read_json(path)
-            fault = misfit(note, NOTE)
+            notes.append(read_record(path, Note))
         except FileNotFoundError:
             continue
         except (OSError, ValueError):
-            fault = "unreadable"
-        if fault is None:
-            notes.append(note)
-        else:
             warn(f"warning: {path} is damaged and was passed over")
     return notes
 

@@ -1,7 +1,7 @@
 """What stored draws are of: draws.json beside an evaluation's draws, and facts.json beside those
 that all evaluations of a run root share.
 
-Evaluations write both (evaluators.resume, evaluators.canaries, evaluators.shared).
+Evaluations write both (evaluators.evaluate, evaluators.canaries, evaluators.shared).
 """
 
 from __future__ import annotations

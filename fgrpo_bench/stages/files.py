@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fgrpo_bench.stages.records import Misfit, Record
-from fgrpo_bench.stages.shapes import Shape, misfit
 
 R = TypeVar("R", bound=Record)
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -165,8 +164,8 @@ def read_record(path: Path, kind: type[R]) -> R:
     and remedy where it is no JSON or says something else."""
     try:
         return kind.parsed(json.loads(path.read_text(encoding="utf-8")))
-    except Misfit as error:
-        problem = f"does not hold what belongs there ({error})"
+    except Misfit as fault:
+        raise damaged(path, fault) from None
     except (ValueError, RecursionError) as error:
         problem = f"holds no valid JSON ({error})"
     except OSError as error:
@@ -174,6 +173,11 @@ def read_record(path: Path, kind: type[R]) -> R:
             raise
         problem = f"is no file ({error.strerror})"
     raise _damaged(path, problem)
+
+
+def damaged(path: Path, fault: Misfit) -> ValueError:
+    """For a file that says something else than belongs there."""
+    return _damaged(path, f"does not hold what belongs there ({fault})")
 
 
 def _damaged(path: Path, problem: str) -> ValueError:
@@ -190,22 +194,15 @@ def readable_record(path: Path, kind: type[R]) -> R | None:
     return None
 
 
-def read_json(path: Path, shape: Shape = dict) -> Any:
-    """The parsed file, of a shape of fgrpo_bench.stages.shapes; raises as `read_record`."""
-    return fitting(path, read_record(path, Record).further, shape)
+def read_json(path: Path) -> dict[str, Any]:
+    """The parsed file, an object of whatever keys; raises as `read_record`."""
+    return read_record(path, Record).further
 
 
-def fitting(path: Path, value: Any, shape: Shape) -> Any:
-    """What a file was parsed into, where it is of a shape; raises as `read_record`."""
-    if (fault := misfit(value, shape)) is not None:
-        raise _damaged(path, f"does not hold what belongs there ({fault})")
-    return value
-
-
-def readable_json(path: Path, shape: Shape = dict) -> Any:
-    """The same; None where it cannot be read or is of another shape."""
+def readable_json(path: Path) -> dict[str, Any] | None:
+    """The same; None where it cannot be read or is no object."""
     with suppress(OSError, ValueError):
-        return read_json(path, shape)
+        return read_json(path)
     return None
 
 
@@ -223,7 +220,7 @@ def fields_of(path: Path) -> Iterator[None]:
         ) from error
 
 
-def set_aside(path: Path, into: Path) -> Path:
+def quarantine(path: Path, into: Path) -> Path:
     """Move what is damaged to where nothing reads it, kept for whoever wants to look at it; returns
     the new path. into: a folder that nobody writes anew, unlike that of a checkpoint."""
     into.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fgrpo_bench.stages.digests import Listed, sealed, sha256_file, size_fault
-from fgrpo_bench.stages.files import read_record, set_aside, write_json
+from fgrpo_bench.stages.files import quarantine, read_record, write_json
 from fgrpo_bench.stages.paths import StagePaths, is_below
 from fgrpo_bench.stages.records import Record
 
@@ -244,17 +244,17 @@ def clear_damage(paths: StagePaths, *, fingerprint: str) -> None:
             if path.exists():
                 read(paths)
         except ValueError as error:
-            print(f"{error}\nkept as {set_aside(path, paths.damaged)}", flush=True)
+            print(f"{error}\nkept as {quarantine(path, paths.damaged)}", flush=True)
     for name, reason in damage(paths, fingerprint=fingerprint).items():
         print(f"{paths.folder / name} {reason}: it is made again", flush=True)
         if (paths.folder / name).is_file():
-            print(f"kept as {put_aside(paths, name)}", flush=True)
+            print(f"kept as {quarantine_output(paths, name)}", flush=True)
 
 
-def put_aside(paths: StagePaths, name: str) -> Path:
+def quarantine_output(paths: StagePaths, name: str) -> Path:
     """Move a damaged file of a stage to its folder `damaged`; returns where it is then. name: path
     in the stage's folder."""
-    return set_aside(paths.folder / name, (paths.damaged / name).parent)
+    return quarantine(paths.folder / name, (paths.damaged / name).parent)
 
 
 def read_owner(paths: StagePaths) -> Owner:

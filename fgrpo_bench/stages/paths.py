@@ -118,7 +118,7 @@ class BenchmarkPaths:
         """Folder of judgements while grading goes on, a JSON line each; append-only."""
         return self.folder / f"judging.{grader_version}"
 
-    def also_passk(self, grader_version: str) -> Path:
+    def extra_passk(self, grader_version: str) -> Path:
         """The same by a grader beside the benchmark's own."""
         return self.folder / f"passk.{grader_version}.parquet"
 
@@ -221,7 +221,7 @@ class RunPaths:
         return StagePaths(self.folder / point_id)
 
     verdicts = Below("verdicts", of="root")
-    """Folder of the judges' verdicts (fgrpo_bench.graders.verdicts)."""
+    """Folder of the judges' verdicts (fgrpo_bench.graders.judge.VerdictStore)."""
     draws = Below("draws", of="root")
     """Folder of the draws that evaluations share, a folder (SharedPaths) each by its digest."""
     mlflow_db = Below("mlflow.db", of="root")

@@ -8,9 +8,10 @@ A class of records stands beside the writer of its file. Its fields are the file
         sha256: str
 
 A field that has a default may be missing in the file, and is left out of it where it has that
-value; any other must be there. Keys that are no fields are kept as they are and written last, so
-that nothing is lost where a record is written again. Types are what JSON has: str, int, float,
-bool, dict[str, T], tuple[T, ...] (a list in the file), T | None, Any, and further records.
+value; any other must be there. A field with the metadata NOT_STORED is no key of the file. Keys
+that are no fields are kept as they are and written last, so that nothing is lost where a record is
+written again. Types are what JSON has: str, int, float, bool, dict[str, T], tuple[T, ...] (a list
+in the file), T | None, Any, and further records.
 
 Standard library alone: importing pydantic takes longer than `status` may.
 """
@@ -35,6 +36,8 @@ NAMES: dict[Any, str] = {
 """Types as JSON's users know them."""
 SHOWN = 60
 """Characters of a value that does not belong there, in a message."""
+NOT_STORED = {"stored": False}
+"""Metadata of a field that is no key of the file."""
 Reader = Callable[[Any], Any]
 """From parsed JSON to a value of a type; raises Misfit."""
 
@@ -68,7 +71,7 @@ class Misfit(ValueError):
 class Record:
     """Base of the records; on its own, an object of which nothing is known."""
 
-    further: dict[str, Any] = field(default_factory=dict)
+    further: dict[str, Any] = field(default_factory=dict, metadata=NOT_STORED)
     """Keys of the file that are no fields, in order."""
 
     @classmethod
@@ -99,7 +102,8 @@ def _plain(value: Any) -> Any:
 
 def _make_defaults(cls: type[Record]) -> dict[str, Any]:
     """By the fields in order; of one that must be there MISSING, which nothing equals."""
-    return {each.name: each.default for each in dataclasses.fields(cls) if each.name != "further"}
+    fields = dataclasses.fields(cls)
+    return {each.name: each.default for each in fields if each.metadata != NOT_STORED}
 
 
 def _make_reader(kind: Any) -> Reader:

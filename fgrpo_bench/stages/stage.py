@@ -21,12 +21,12 @@ import traceback
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from fgrpo_bench import registry
 from fgrpo_bench.commandline import Parser
 from fgrpo_bench.stages.digests import is_edited, sealed
-from fgrpo_bench.stages.files import is_unfinished, now, read_json, write_json
+from fgrpo_bench.stages.files import is_unfinished, now, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import (
     Marker,
@@ -41,7 +41,7 @@ from fgrpo_bench.stages.markers import (
 )
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.records import Record
-from fgrpo_bench.stages.shapes import SPEC
+from fgrpo_bench.stages.spec import StageSpec, read_spec
 from fgrpo_bench.stages.watch import Progress
 
 EXIT_DONE, EXIT_FAILED, EXIT_CONTINUE = 0, 1, 75
@@ -164,7 +164,7 @@ def _short(value: float) -> str:
 
 def run_stage(
     paths: StagePaths,
-    work: Callable[[dict[str, Any], StageRun], Record],
+    work: Callable[[StageSpec, StageRun], Record],
     *,
     save_seconds: float = SAVE_SECONDS,
 ) -> int:
@@ -181,23 +181,23 @@ def run_stage(
     try:
         name = f"stage {paths.folder.name}"
         with locked(paths.lock, wait=True, what=name, waiting=run.check_stopping):
-            spec = read_json(paths.spec, SPEC)
-            if is_edited(spec):
+            spec = read_spec(paths)
+            if is_edited(spec.as_json()):
                 raise ValueError(
                     f"{paths.spec} was changed after it was written: give the sweep's `run` again, "
                     "which writes it anew"
                 )
-            if is_done(paths, fingerprint=spec["fingerprint"], target=spec["target"]):
+            if is_done(paths, fingerprint=spec.fingerprint, target=spec.target):
                 print("already done", flush=True)
                 return EXIT_DONE
-            clear_damage(paths, fingerprint=spec["fingerprint"])
-            run.former = former_marker(paths, fingerprint=spec["fingerprint"])
+            clear_damage(paths, fingerprint=spec.fingerprint)
+            run.former = former_marker(paths, fingerprint=spec.fingerprint)
             run.own()
-            registry.load(spec.get("plugins", ()))
+            registry.load(spec.plugins or ())
             facts = work(spec, run)
             marker = Marker(
-                fingerprint=spec["fingerprint"],
-                target=spec["target"],
+                fingerprint=spec.fingerprint,
+                target=spec.target,
                 owner=run.token,
                 finished=now(),
                 finished_ms=int(time.time() * 1000),

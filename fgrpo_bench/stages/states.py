@@ -8,10 +8,10 @@ files are another stage's: that is its own affair and no other stage's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from fgrpo_bench.stages.attempts import Note, attempts, count
 from fgrpo_bench.stages.draws import DrawsRecord
@@ -19,6 +19,7 @@ from fgrpo_bench.stages.files import read_record, readable_record, void
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from fgrpo_bench.stages.markers import damage, foreign, is_done, read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.plan import StageRecord
 from fgrpo_bench.stages.watch import Progress, warnings
 
 State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
@@ -59,11 +60,11 @@ def driver_of(paths: RunPaths) -> dict[str, Any] | None:
 
 def read_stages(
     paths: RunPaths,
-    records: Iterable[Mapping[str, Any]],
+    records: Iterable[StageRecord],
     warn: Callable[[str], None] = void,
     remade: Callable[[str], str] = lambda _: REMADE,
 ) -> list[StageStatus]:
-    """Status of stages given as in plan.json: name, kind, point_id, fingerprint, target.
+    """Status of stages of plan.json.
 
     warn: told of damaged notes of attempts. remade: what `run` does about a missing file, by kind.
     """
@@ -71,8 +72,8 @@ def read_stages(
     driver = driver_id(holder) if holder is not None else None
     statuses = []
     for record in records:
-        stage = StagePaths(paths.folder / record["name"])
-        done = is_done(stage, fingerprint=record["fingerprint"], target=record["target"])
+        stage = StagePaths(paths.folder / record.name)
+        done = is_done(stage, fingerprint=record.fingerprint, target=record.target)
         state: State = "done" if done else _state(stage, attempts(stage, warn), driver)
         why = None if state == "running" else damage_of(stage, record, remade, done=done)
         state = state if why is None else "damaged"
@@ -81,9 +82,9 @@ def read_stages(
         numbers = {} if progress is None else progress.numbers
         statuses.append(
             StageStatus(
-                name=record["name"],
-                kind=record["kind"],
-                point_id=record["point_id"],
+                name=record.name,
+                kind=record.kind,
+                point_id=record.point_id,
                 state=state,
                 attempts=count(stage),
                 step=step,
@@ -98,35 +99,35 @@ def read_stages(
 
 
 def damage_of(
-    stage: StagePaths, record: Mapping[str, Any], remade: Callable[[str], str], *, done: bool
+    stage: StagePaths, record: StageRecord, remade: Callable[[str], str], *, done: bool
 ) -> str | None:
     """What is wrong with a stage's files, in words; None where nothing is. remade: as `read_stages`
     takes it."""
-    lacks = {} if done else damage(stage, fingerprint=record["fingerprint"])
+    lacks = {} if done else damage(stage, fingerprint=record.fingerprint)
     if stage.done.name in lacks:
         return lacks[stage.done.name]
     if lacks:
         return (
             "; ".join(f"{stage.folder / name} {reason}" for name, reason in lacks.items())
-            + f": `run` {remade(record['kind'])}"
+            + f": `run` {remade(record.kind)}"
         )
     return _foreign(stage, record, done=done)
 
 
-def _foreign(stage: StagePaths, record: Mapping[str, Any], *, done: bool) -> str | None:
+def _foreign(stage: StagePaths, record: StageRecord, *, done: bool) -> str | None:
     """done: its marker is its own, which was looked at."""
     if not stage.done.exists():
         return None
     try:
         said: dict[Path, str]
         said = {} if done else {stage.done: read_marker(stage).fingerprint}
-        for name in record["target"].get("graders", {}):
+        for name in record.target.get("graders", {}):
             manifest = stage.benchmark(name).manifest
             if manifest.exists():
                 said[manifest] = read_record(manifest, DrawsRecord).fingerprint
     except ValueError as error:
         return str(error)
-    faults = (foreign(path, of, fingerprint=record["fingerprint"]) for path, of in said.items())
+    faults = (foreign(path, of, fingerprint=record.fingerprint) for path, of in said.items())
     return next(filter(None, faults), None)
 
 
@@ -134,10 +135,12 @@ def _state(stage: StagePaths, tried: Sequence[Note], driver: str | None) -> Stat
     if not tried:
         return "waiting"
     last = tried[-1]
-    ending: State | None = last.get("outcome")
-    if "driver" not in last:  # by the word of a job, which may have died without another one
-        return "running" if ending is None else ending if ending in get_args(State) else "waiting"
-    of_this_driver = last["driver"] == driver
+    ending = last.outcome
+    if last.driver is None:  # by the word of a job, which may have died without another one
+        if ending is None:
+            return "running"
+        return cast(State, ending) if ending in get_args(State) else "waiting"
+    of_this_driver = last.driver == driver
     if ending is None and (of_this_driver or is_locked(stage.lock)):
         return "running"
     if driver is not None and not of_this_driver:

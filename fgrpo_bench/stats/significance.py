@@ -8,7 +8,7 @@ and p is too large rather than too small.
 
 `draws_test` estimates the variance of the n draws without bias, so that its size is right at every
 k with 2k <= n; also of draws that stop by a `StagedDesign`. The published test, of a fixed
-number of draws, is in `tests/support/subsampling.py`, where the two are compared.
+number of draws, is in `tests/stats/subsampling.py`, where the two are compared.
 
 p-values of many cells are corrected together by `fgrpo_bench.stats.multiplicity`.
 """

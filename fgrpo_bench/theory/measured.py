@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.pairs import of_line
+from fgrpo_bench.analysis.question import of_line
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,9 +20,8 @@ from urllib.parse import quote
 
 import polars as pl
 
-from fgrpo_bench.analysis import LEVEL, Analysis, store
-from fgrpo_bench.analysis.checkpoints import rule_in_words
-from fgrpo_bench.analysis.read import key_of
+from fgrpo_bench.analysis import LEVEL, Analysis, frames
+from fgrpo_bench.analysis.checkpoints import key_of, rule_in_words
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.blocks import Block, Line, Outline, Paragraph
 from fgrpo_bench.documents.markdown import escape_markdown, markdown_blocks
@@ -34,11 +33,12 @@ from fgrpo_bench.report.tables import interval_table
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.runs import find_runs
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.specs.frozen import TrainStageSpec, trained_with
+from fgrpo_bench.specs.stored import TrainStageSpec, seedless_fingerprint, trained_with
 from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.plan import read_sweep
+from fgrpo_bench.stages.spec import read_spec, read_spec_of
 from fgrpo_bench.tracking.source import Mean, Source, digest_of, report_files
 
 IDENTITY = ("sweep", "experiment", "version", "point_id", "fingerprint")
@@ -145,7 +145,7 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
     """
     source = Source(load_results(paths))
     runs = _with_cells(source, desired_points(source))
-    digest = digest_of(source.origin, source.rule, store.VERSION, store.digest_of(source.results))
+    digest = digest_of(source.origin, source.rule, frames.VERSION, frames.digest_of(source.results))
     report = _report_wanted(source, runs, digest)
     return ExperimentState(
         name=experiment_name(paths),
@@ -183,7 +183,7 @@ def _latest(paths: RunPaths) -> RunPaths:
     """The version that was run last: it speaks for the experiment that all versions share."""
     runs = find_runs(paths.root, paths.sweep, experiment=paths.experiment)
     versions = [run for run in runs if run.sweep_json.exists()]
-    return max(versions, key=lambda run: (read_json(run.sweep_json)["created"], run == paths))
+    return max(versions, key=lambda run: (read_sweep(run).created, run == paths))
 
 
 def experiment_note(analysis: Analysis) -> str:
@@ -231,10 +231,6 @@ def _shortened(text: str, longest: int) -> str:
     return text[: text.rfind("\n", 0, longest - len(left))].rstrip() + left
 
 
-def _spec(point: PointResult) -> TrainStageSpec:
-    return TrainStageSpec(point.train, read_json(point.train.spec))
-
-
 def _identity(results: SweepResults, name: str, mark: str) -> dict[str, str]:
     paths = results.paths
     return {
@@ -248,15 +244,15 @@ def _identity(results: SweepResults, name: str, mark: str) -> dict[str, str]:
 
 def _source_tags(results: SweepResults) -> dict[str, str]:
     """Where a run comes from: the command, and the commit where there is one."""
-    recorded = results.declaration
+    record = results.record
     named = {
         "mlflow.source.name": f"sweeps run {results.paths.sweep}",
         "mlflow.source.type": "LOCAL",
     }
-    if recorded["git_commit"] is not None:
-        commit = recorded["git_commit"]
+    if record.git_commit is not None:
+        commit = record.git_commit
         named |= {"git_commit": commit, "mlflow.source.git.commit": commit}
-        named["git_dirty"] = str(recorded["git_dirty"]).lower()
+        named["git_dirty"] = str(record.git_dirty).lower()
     return named
 
 
@@ -295,7 +291,7 @@ def _point_run(source: Source, point: PointResult) -> RunState:
         end=end,
         params=_params(results, point),
         tags={
-            **_identity(results, point.point_id, _spec(point).fingerprint),
+            **_identity(results, point.point_id, read_spec(point.train).fingerprint),
             "evaluation_fingerprint": point.evaluation_spec().fingerprint,
             "kind": POINTS,
             "state": _state(point, failed=failed),
@@ -332,7 +328,7 @@ def _scores(source: Source, point: PointResult) -> Iterator[MetricPoint]:
     """Of the checkpoint that stands for `point`, by step: pass@k at the smallest and the largest k,
     and the share of draws that the grader could not judge. Three keys a benchmark and two an
     average, however many k there are."""
-    ks, judged = point.evaluation_spec().evaluation.ks, point.evaluated().finished_ms
+    ks, judged = point.evaluation_spec().eval_spec.ks, point.evaluated().finished_ms
     for mean in source.means_of(point):
         if mean.k in (ks[0], ks[-1]):
             key = f"{mean.column}/pass_at_{mean.k}"
@@ -420,12 +416,12 @@ def _draws(results: SweepResults, point: PointResult) -> bytes:
 def _params(results: SweepResults, point: PointResult) -> dict[str, str]:
     """What runs are compared by; a base model has only what applies to it."""
     evaluation = point.evaluation_spec()
-    judged, warmup = evaluation.evaluation, trained_with(point.train, "warmup")
+    judged, warmup = evaluation.eval_spec, trained_with(point.train, "warmup")
     named: dict[str, Any] = {"model": results.model, "method": point.method}
     if point.cell is None:
         named["seed"] = point.seed
     else:
-        cell = _spec(point).point
+        cell = read_spec_of(TrainStageSpec, point.train).sweep_point
         named |= {
             "algorithm": cell.algorithm.name,
             "group_size": cell.group_size,
@@ -537,7 +533,7 @@ def _cell_run(
         end=timestamp if is_whole else None,
         params={name: value for name, value in shared if name != "seed"},
         tags={
-            **_identity(results, name, _spec(first).seedless_fingerprint),
+            **_identity(results, name, seedless_fingerprint(read_spec(first.train))),
             "kind": CELLS,
             "state": "evaluated" if is_whole else "training",
             "seeds": seeds,

@@ -2,8 +2,8 @@
 
 A digest covers everything that a run is computed from, so that nothing is computed of a run whose
 digest MLflow holds already. A file that its stage's marker lists counts by the digest that stands
-there, any other one is read. The digest of an analysis (fgrpo_bench.analysis.store) is another: one
-of a whole sweep, which reads every table, so that whatever is damaged is noticed there.
+there, any other one is read. The digest of an analysis (fgrpo_bench.analysis.frames) is another:
+one of a whole sweep, which reads every table, so that whatever is damaged is noticed there.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from typing import Any
 
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed, cells_of
-from fgrpo_bench.analysis.bands import FirstLoss
-from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.read import At, key_of
-from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate
+from fgrpo_bench.analysis.checkpoints import LAST, At, key_of
+from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, FirstLoss
 from fgrpo_bench.points import PointResult
 from fgrpo_bench.report import provenance
-from fgrpo_bench.report.looks import looks
+from fgrpo_bench.report.cell_styles import cell_styles
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
@@ -128,13 +126,15 @@ class Source:
     @cached_property
     def colors(self) -> dict[str, str]:
         """Of every cell by its key, as figures and dashboard draw it."""
-        return {each.cell: look.color for each, look in looks(list(self.cells.values())).items()}
+        return {
+            each.cell: style.color for each, style in cell_styles(list(self.cells.values())).items()
+        }
 
     @cached_property
     def failed(self) -> set[str]:
         """point_id where a stage failed and is not at work again."""
         paths = self.results.paths
-        stages = read_stages(paths, read_plan(paths)["stages"])
+        stages = read_stages(paths, read_plan(paths).stages)
         return {stage.point_id for stage in stages if stage.state == "failed"}
 
     def span(self, point: PointResult) -> tuple[int | None, int | None]:
@@ -180,10 +180,10 @@ class Source:
     @cached_property
     def origin(self) -> Sequence[Any]:
         """What every run says of its sweep."""
-        results, recorded = self.results, self.results.declaration
+        results, recorded = self.results, self.results.record
         return [
             *(str(results.paths.folder.resolve()), results.model, results.benchmarks),
-            *(recorded["git_commit"], recorded["git_dirty"]),
+            *(recorded.git_commit, recorded.git_dirty),
         ]
 
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from fgrpo_bench.specs.cell import COLUMNS
 from fgrpo_bench.stages.digests import combined_sha256, of_digests
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.plan import PointRecord, StageRecord
 from sweeps.check.stored import (
     DECLARATION,
     MARKER_FILE,
@@ -35,8 +34,8 @@ def with_lost_markers(
 ) -> list[StoredStage]:
     """The same stages; those that were done, or that others or the report were made from, and that
     have no marker, with that fault. inputs: of the report's provenance."""
-    made_from = {
-        need for stage in stages if stage.marker is not None for need in stage.record["needs"]
+    made_from: set[str | None] = {
+        need for stage in stages if stage.marker is not None for need in stage.record.needs
     }
     made_from |= {_stage_of(name, {stage.name for stage in stages}) for name in inputs}
     marked = []
@@ -68,38 +67,36 @@ def in_provenance(
             yield RecordedFile(of=of, name=name, listed=listed)
 
 
-def mislabelled(
-    cells: Iterable[Mapping[str, Any]], stages: Iterable[StoredStage]
-) -> Iterator[Damage]:
-    """Points of plan.json (cells) that are called other than their training runs are, or whose
+def mislabelled(points: Iterable[PointRecord], stages: Iterable[StoredStage]) -> Iterator[Damage]:
+    """Points of plan.json that are called other than their training runs are, or whose
     checkpoints are others' or of other steps."""
     by_name = {stage.name: stage for stage in stages}
-    for cell in cells:
-        claims = [*_called_otherwise(cell, by_name), *_judged_otherwise(cell, by_name)]
+    for point in points:
+        claims = [*_called_otherwise(point, by_name), *_judged_otherwise(point, by_name)]
         for claim in claims:
             yield Damage(of=DECLARATION, name="plan.json", fault=f"{claim}: `run` writes it again")
 
 
-def _called_otherwise(cell: Mapping[str, Any], by_name: Mapping[str, StoredStage]) -> Iterator[str]:
-    train = by_name.get(cell["train"])
+def _called_otherwise(point: PointRecord, by_name: Mapping[str, StoredStage]) -> Iterator[str]:
+    train = by_name.get(point.train)
     if train is None:
-        yield f"names {cell['train']!r} of {cell['point_id']}, which is no stage that it lists"
+        yield f"names {point.train!r} of {point.point_id}, which is no stage that it lists"
         return
-    for key in ("point_id", *COLUMNS, "seed") if train.labels else ():
-        said, value = cell.get(key), train.labels.get(key)  # neither has a factor of 1
+    for key, value in train.labels.items():
+        said = getattr(point, key)
         if said != value:
-            yield f"says {key} {said} of {cell['point_id']}, and its spec.json {value}"
+            yield f"says {key} {said} of {point.point_id}, and its spec.json {value}"
 
 
-def _judged_otherwise(cell: Mapping[str, Any], by_name: Mapping[str, StoredStage]) -> Iterator[str]:
-    for checkpoint in cell["checkpoints"]:
-        name, step = checkpoint["evaluate"], checkpoint["step"]
+def _judged_otherwise(point: PointRecord, by_name: Mapping[str, StoredStage]) -> Iterator[str]:
+    for checkpoint in point.checkpoints:
+        name, step = checkpoint.evaluate, checkpoint.step
         stage = by_name.get(name)
         if stage is None:
-            yield f"names {name!r} of {cell['point_id']}, which is no stage that it lists"
-        elif stage.source is not None and (stage.source, stage.step) != (cell["train"], step):
-            own = f"step {stage.step} of {stage.source}"
-            yield f"says {name} is of step {step} of {cell['train']}, and its spec.json {own}"
+            yield f"names {name!r} of {point.point_id}, which is no stage that it lists"
+        elif stage.source is not None and (stage.source, stage.step) != (point.train, step):
+            actual = f"step {stage.step} of {stage.source}"
+            yield f"says {name} is of step {step} of {point.train}, and its spec.json {actual}"
 
 
 def of_other_weights(stages: Iterable[StoredStage]) -> Iterator[Damage]:
@@ -141,18 +138,18 @@ def outdated(
             yield Damage(of=REPORT, name=f"{REPORT}/provenance.json", fault=fault)
 
 
-def resting(damage: Iterable[Damage], records: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def resting(damage: Iterable[Damage], records: Sequence[StageRecord]) -> dict[str, list[str]]:
     """Stages and views that rest on what is damaged, by the damaged stage."""
     damaged = {each.of for each in damage}
     rests: dict[str, list[str]] = {}
     for record in records:
-        if record["name"] not in damaged:
+        if record.name not in damaged:
             continue
-        reached = {record["name"]}
+        reached = {record.name}
         for later in records:  # each after what it needs
-            if reached.intersection(later["needs"]):
-                reached.add(later["name"])
-        reached.remove(record["name"])
-        below = [each["name"] for each in records if each["name"] in reached]
-        rests[record["name"]] = [*below, *VIEWS]
+            if reached.intersection(later.needs):
+                reached.add(later.name)
+        reached.remove(record.name)
+        below = [later.name for later in records if later.name in reached]
+        rests[record.name] = [*below, *VIEWS]
     return rests

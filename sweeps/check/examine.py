@@ -9,24 +9,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fgrpo_bench import engines
-from fgrpo_bench.analysis import store
-from fgrpo_bench.analysis.analyse import FRAMES
+from fgrpo_bench.analysis import frames
+from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.report import provenance
-from fgrpo_bench.results import declared_digests
+from fgrpo_bench.results import read_declared
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.digests import Listed, Tell, fault_of, is_altered, of_digests
 from fgrpo_bench.stages.draws import DrawsRecord, SharedRecord
-from fgrpo_bench.stages.files import read_json, readable_json, readable_record
+from fgrpo_bench.stages.files import readable_record
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths, is_below
-from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.shapes import SWEEP
+from fgrpo_bench.stages.plan import (
+    PlanRecord,
+    StageRecord,
+    SweepRecord,
+    declared_digests,
+    read_plan,
+)
 from sweeps.check import compare
 from sweeps.check.stored import (
     ANALYSIS,
@@ -46,7 +51,7 @@ RECORDS = ("sweep.json", "plan.json", f"{REPORT}/{provenance.NAME}")
 """Files that are compared by what they say."""
 WORKING = (
     *("logs", "state", "states", "shards", "judging.*", "damaged", "code", "slurm"),
-    *("owner.json", "progress.json", "submissions.jsonl", store.FACTS),
+    *("owner.json", "progress.json", "submissions.jsonl", frames.FACTS),
     *(engine.name for engine in engines.known()),
 )
 """Names of files and folders that stages and drivers work with, and of records that are read above;
@@ -78,8 +83,8 @@ class Examined:
 def examine(paths: RunPaths, bar: Bar) -> Examined:
     """Compare every file with its digest. ValueError where the plan cannot be read."""
     plan = read_plan(paths)
-    outside = [record["name"] for record in plan["stages"] if not is_below(record["name"])]
-    stages = list(_stages(paths, [r for r in plan["stages"] if r["name"] not in outside]))
+    outside = [record.name for record in plan.stages if not is_below(record.name)]
+    stages = list(_stages(paths, [r for r in plan.stages if r.name not in outside]))
     complete = all(stage.standing == "done" for stage in stages)
     files, inputs, faults = _report(paths, plan, complete=complete)
     stages = compare.with_lost_markers(stages, inputs)
@@ -90,7 +95,7 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     known = {each.name: each for each in recorded}
     n_bytes = sum(size_of(paths.folder / name) for name in known)
     damage = [*_sweep_json(paths), *(_outside(DECLARATION, "plan.json", name) for name in outside)]
-    damage += [*compare.mislabelled(plan["points"], stages), *_edited_plan(plan)]
+    damage += [*compare.mislabelled(plan.points, stages), *_edited_plan(plan)]
     damage += [*(fault for stage in stages for fault in stage.faults), *faults]
     damage += [*shared_faults, *analysis_faults]
     damage += [*_differing(paths, known.values(), bar(n_bytes))]
@@ -108,10 +113,10 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     )
 
 
-def _stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> Iterator[StoredStage]:
+def _stages(paths: RunPaths, records: Iterable[StageRecord]) -> Iterator[StoredStage]:
     """Every stage of the plan; one whose files the disk does not give is damaged, and no end."""
     for record in records:
-        name = record["name"]
+        name = record.name
         try:
             yield read_stage(paths, record, attempts(StagePaths(paths.folder / name)))
         except OSError as error:
@@ -123,7 +128,7 @@ def _stages(paths: RunPaths, records: Iterable[Mapping[str, Any]]) -> Iterator[S
 def _sweep_json(paths: RunPaths) -> Iterator[Damage]:
     """What is wrong with sweep.json, which only `run` can write."""
     try:
-        fault = UNSEALED if is_altered(read_json(paths.sweep_json, SWEEP)) else None
+        fault = UNSEALED if is_altered(read_declared(paths).as_json()) else None
     except FileNotFoundError:
         fault = "is missing: `run` writes it again"
     except (OSError, ValueError):
@@ -132,8 +137,8 @@ def _sweep_json(paths: RunPaths) -> Iterator[Damage]:
         yield Damage(of=DECLARATION, name=paths.sweep_json.name, fault=fault)
 
 
-def _edited_plan(plan: Mapping[str, Any]) -> Iterator[Damage]:
-    if is_altered(plan):
+def _edited_plan(plan: PlanRecord) -> Iterator[Damage]:
+    if is_altered(plan.as_json()):
         fault = "was changed after it was frozen, or lost its seal: `run` writes it again"
         yield Damage(of=DECLARATION, name="plan.json", fault=fault)
 
@@ -147,9 +152,11 @@ def _analyses(paths: RunPaths) -> tuple[list[RecordedFile], list[Damage]]:
     """The frames of every stored analysis, and faults of their records. One without its record was
     being written, and is made anew by whoever reads it."""
     known, faults = [], []
-    for at in sorted([*paths.analysis.glob(store.FACTS), *paths.analysis.glob(f"*/{store.FACTS}")]):
+    for at in sorted(
+        [*paths.analysis.glob(frames.FACTS), *paths.analysis.glob(f"*/{frames.FACTS}")]
+    ):
         record, folder = (each.relative_to(paths.folder).as_posix() for each in (at, at.parent))
-        stored = readable_record(at, store.AnalysisRecord)
+        stored = readable_record(at, frames.AnalysisRecord)
         if stored is None or is_altered(stored.as_json()):
             fault = "cannot be read" if stored is None else "was changed after it was written"
             faults.append(Damage(of=ANALYSIS, name=record, fault=fault))
@@ -164,7 +171,7 @@ def _analyses(paths: RunPaths) -> tuple[list[RecordedFile], list[Damage]]:
 
 
 def _report(
-    paths: RunPaths, plan: Mapping[str, Any], *, complete: bool
+    paths: RunPaths, plan: PlanRecord, *, complete: bool
 ) -> tuple[list[RecordedFile], Mapping[str, str], list[Damage]]:
     """The report's files, the digests of what it was made from, and what is wrong with the record.
 
@@ -178,11 +185,12 @@ def _report(
     except (OSError, ValueError):
         return [], {}, [Damage(of=REPORT, name=PROVENANCE, fault="cannot be read as a provenance")]
     faults = []
-    sweep_json = readable_json(paths.sweep_json, SWEEP)
+    sweep_json = readable_record(paths.sweep_json, SweepRecord)
+    altered = any(is_altered(said.as_json()) for said in (sweep_json, plan) if said is not None)
     if is_altered(known.as_json()):
         fault = "was changed after it was written"
         faults.append(Damage(of=REPORT, name=PROVENANCE, fault=fault))
-    elif complete and sweep_json is not None and not (is_altered(sweep_json) or is_altered(plan)):
+    elif complete and sweep_json is not None and not altered:
         now = declared_digests(sweep_json, plan)
         if known.declared != now:
             fault = "was made from another sweep.json or plan.json"

@@ -32,7 +32,7 @@ def findings(examined: Examined) -> dict[str, Any]:
     records = [stage.record for stage in examined.stages]
     damaged = {each.of for each in examined.damage if not each.name.endswith(f"/{SPEC_FILE}")}
     again = [
-        {"stage": stage.name, "kind": stage.record["kind"]}
+        {"stage": stage.name, "kind": stage.record.kind}
         for stage in examined.stages
         if stage.name in damaged
     ]

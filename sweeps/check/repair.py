@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from fgrpo_bench.results import read_declared
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.specs.stored import from_stored
-from fgrpo_bench.stages.files import read_json, set_aside
+from fgrpo_bench.stages.files import quarantine
 from fgrpo_bench.stages.locks import driving, locked
-from fgrpo_bench.stages.markers import put_aside
+from fgrpo_bench.stages.markers import quarantine_output
 from fgrpo_bench.stages.paths import SharedPaths, StagePaths
-from fgrpo_bench.stages.shapes import SWEEP
 from sweeps.check.examine import Examined
 from sweeps.check.stored import ANALYSIS, DECLARATION, REPORT, SHARED_DRAWS
 from sweeps.reporting import finish
@@ -34,11 +34,11 @@ def repair(examined: Examined, *, say: Say, run: Callable[[Declaration], int]) -
     _put_shared_aside(examined, say)
     if of == {SHARED_DRAWS}:
         return 0  # the sweep has these draws as well
-    _put_aside(examined, say)
+    _quarantine_outputs(examined, say)
     if of <= {REPORT, ANALYSIS, SHARED_DRAWS}:
         finish(paths, say)
         return 0
-    declared = read_json(paths.sweep_json, SWEEP)["declaration"] | {"run_root": str(paths.root)}
+    declared = read_declared(paths).declaration | {"run_root": str(paths.root)}
     return run(from_stored(Declaration, declared, paths.sweep_json))
 
 
@@ -71,10 +71,10 @@ def _put_shared_aside(examined: Examined, say: Say) -> None:
         with locked(entry.lock, wait=False, what=f"shared draws {entry.folder.name[:12]}"):
             for file in (entry.facts, *sorted(entry.folder.glob("*.parquet"))):
                 if file.exists():
-                    say(f"moved aside {shown(file)} -> {shown(set_aside(file, entry.damaged))}")
+                    say(f"moved aside {shown(file)} -> {shown(quarantine(file, entry.damaged))}")
 
 
-def _put_aside(examined: Examined, say: Say) -> None:
+def _quarantine_outputs(examined: Examined, say: Say) -> None:
     """Under the locks of driver and stages; BlockingIOError where one is held."""
     paths, stages = examined.paths, {stage.name for stage in examined.stages}
     with driving(paths):
@@ -85,7 +85,7 @@ def _put_aside(examined: Examined, say: Say) -> None:
             if each.of in stages:
                 stage = StagePaths(paths.folder / each.of)
                 with locked(stage.lock, wait=False, what=f"stage {each.of}"):
-                    aside = put_aside(stage, each.name.removeprefix(f"{each.of}/"))
+                    aside = quarantine_output(stage, each.name.removeprefix(f"{each.of}/"))
             else:  # of the report or the analysis
-                aside = set_aside(path, (paths.damaged / each.name).parent)
+                aside = quarantine(path, (paths.damaged / each.name).parent)
             say(f"moved aside {each.name} -> {shown(aside)}")

@@ -9,16 +9,17 @@ from typing import Any, Literal
 
 from fgrpo_bench.kinds import train
 from fgrpo_bench.specs import SweepPoint
-from fgrpo_bench.specs.cell import to_stored
+from fgrpo_bench.specs.cell import to_columns
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.specs.frozen import TrainStageSpec
+from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.attempts import Note
 from fgrpo_bench.stages.digests import Listed, is_altered, is_edited
-from fgrpo_bench.stages.files import readable_json, readable_record
+from fgrpo_bench.stages.files import readable_record
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import Marker, is_done, is_of_last, read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, is_below
-from fgrpo_bench.stages.shapes import SPEC
+from fgrpo_bench.stages.plan import StageRecord
+from fgrpo_bench.stages.spec import StageSpec
 
 MARKER_FILE = "DONE.json"
 SPEC_FILE = "spec.json"
@@ -63,7 +64,7 @@ class Damage:
 class StoredStage:
     """A stage as its folder shows it."""
 
-    record: Mapping[str, Any]
+    record: StageRecord
     """Of plan.json."""
     standing: Standing
     marker: Marker | None
@@ -77,7 +78,8 @@ class StoredStage:
     is_foreign: bool = False
     """Whether its spec.json is whole and of another stage or other settings than the plan's."""
     labels: Mapping[str, Any] = field(default_factory=dict)
-    """Of a training run by its spec.json, as plan.json has them: its point_id, cell and seed."""
+    """Of a training run by its spec.json, as plan.json has them (PointRecord): its point_id, cell
+    and seed."""
     source: str | None = None
     """Name of the stage whose checkpoint it took; None where it took none."""
     step: int = 0
@@ -86,40 +88,39 @@ class StoredStage:
     @property
     def name(self) -> str:
         """Folder relative to the run's."""
-        return str(self.record["name"])
+        return self.record.name
 
 
-def read_stage(paths: RunPaths, record: Mapping[str, Any], tried: Sequence[Note]) -> StoredStage:
+def read_stage(paths: RunPaths, record: StageRecord, tried: Sequence[Note]) -> StoredStage:
     """Read a stage of plan.json. tried: the notes of all attempts at it."""
-    name = record["name"]
+    name = record.name
     stage = StagePaths(paths.folder / name)
     standing: Standing = "undone"
-    if is_done(stage, fingerprint=record["fingerprint"], target=record["target"]):
+    if is_done(stage, fingerprint=record.fingerprint, target=record.target):
         standing = "done"
     marker, faults = _marker(stage, record)
     at_work = is_locked(stage.lock)
     if marker is not None and (at_work or _is_begun_again(stage, marker)):
         standing = "begun again"
-    spec = readable_json(stage.spec, SPEC)
+    spec = readable_record(stage.spec, StageSpec)
     faults += _wrong_spec(stage, spec, record, needed=marker is not None)
-    train_spec = TrainStageSpec(stage, spec or {})
-    source = train_spec.path("source")
-    is_labelled = spec is not None and _is_whole(spec) and spec["kind"] == train.NAME
+    source = None if spec is None else spec.source
+    is_labelled = spec is not None and _is_whole(spec) and spec.kind == train.NAME
     return StoredStage(
         record=record,
         standing=standing,
         marker=marker,
         faults=tuple(faults),
-        was_done=bool(tried) and tried[-1].get("outcome") == "done",
+        was_done=bool(tried) and tried[-1].outcome == "done",
         at_work=at_work,
         is_foreign=spec is not None and _is_whole(spec) and not _is_planned(spec, record),
-        labels=_labels(train_spec.point) if is_labelled else {},
+        labels=_labels(spec.of(TrainStageSpec).sweep_point) if spec and is_labelled else {},
         source=None if source is None else os.path.normpath(f"{name}/{source}"),
-        step=0 if source is None else train_spec.step,
+        step=0 if spec is None else spec.step or 0,
     )
 
 
-def _marker(stage: StagePaths, record: Mapping[str, Any]) -> tuple[Marker | None, list[Damage]]:
+def _marker(stage: StagePaths, record: StageRecord) -> tuple[Marker | None, list[Damage]]:
     """The marker, and why it cannot be believed; None where it cannot, or is not there."""
     if not stage.done.exists():
         return None, []
@@ -132,18 +133,18 @@ def _marker(stage: StagePaths, record: Mapping[str, Any]) -> tuple[Marker | None
         if outside:
             fault = f"names {outside[0]!r}, which is outside its folder"
     else:
-        if marker.fingerprint != record["fingerprint"]:
+        if marker.fingerprint != record.fingerprint:
             fault = "is of another stage, or of other settings"
         elif is_altered(marker.as_json()):
             fault = "was changed after it was written"
         else:
             return marker, []
-    name = record["name"]
+    name = record.name
     return None, [Damage(of=name, name=f"{name}/{MARKER_FILE}", fault=fault)]
 
 
 def _wrong_spec(
-    stage: StagePaths, spec: Mapping[str, Any] | None, record: Mapping[str, Any], *, needed: bool
+    stage: StagePaths, spec: StageSpec | None, record: StageRecord, *, needed: bool
 ) -> Iterator[Damage]:
     """needed: whether the stage is done, so that there must be one."""
     if spec is None:
@@ -153,25 +154,24 @@ def _wrong_spec(
         fault = "was changed after it was written"
     elif not _is_planned(spec, record):
         fault = "is of another stage, or of other settings"
-    elif spec["target"] != record["target"]:
+    elif spec.target != record.target:
         fault = "has another target than the plan"
     else:
         return
     if fault is not None:
-        yield Damage(of=record["name"], name=f"{record['name']}/{SPEC_FILE}", fault=fault)
+        yield Damage(of=record.name, name=f"{record.name}/{SPEC_FILE}", fault=fault)
 
 
-def _is_whole(spec: Mapping[str, Any]) -> bool:
-    same = fingerprint(spec.get("identity")) == spec["fingerprint"]
-    return bool(same) and not is_edited(spec)
+def _is_whole(spec: StageSpec) -> bool:
+    return fingerprint(spec.identity) == spec.fingerprint and not is_edited(spec.as_json())
 
 
-def _is_planned(spec: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
-    return all(spec[key] == record[key] for key in ("fingerprint", "kind"))
+def _is_planned(spec: StageSpec, record: StageRecord) -> bool:
+    return (spec.fingerprint, spec.kind) == (record.fingerprint, record.kind)
 
 
 def _labels(point: SweepPoint) -> dict[str, Any]:
-    return {"point_id": point.point_id, **to_stored(point.cell), "seed": point.seed}
+    return {"point_id": point.point_id, **to_columns(point.cell), "seed": point.seed}
 
 
 def _is_begun_again(stage: StagePaths, marker: Marker) -> bool:

@@ -36,7 +36,7 @@ from sweeps.local.pool import Pool
 from sweeps.local.stopping import stop_requests
 from sweeps.local.view import shown as view
 from sweeps.local.view import title
-from sweeps.plan import Plan
+from sweeps.plan import Plan, stage_record
 from sweeps.reporting import finish
 from sweeps.text import counted, echo, shown
 
@@ -164,8 +164,8 @@ def _say_begin(plan: Plan, pool: Pool) -> None:
     for warning in plan.warnings:
         seen.say(f"warning: {warning}")
     for stage in pool.waiting.values():
-        record = {"kind": stage.kind, "fingerprint": stage.fingerprint, "target": stage.target}
-        why = damage_of(StagePaths(pool.paths.folder / stage.name), record, remade, done=False)
+        folder = StagePaths(pool.paths.folder / stage.name)
+        why = damage_of(folder, stage_record(stage), remade, done=False)
         if why is not None:
             seen.say(f"damaged: {title(stage)}: {why}")
 

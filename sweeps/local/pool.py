@@ -49,7 +49,7 @@ class Attempt:
     @property
     def number(self) -> int:
         """Counted from 1 over all attempts at the stage, of whomever."""
-        return int(self.note["attempt"])
+        return self.note.attempt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ class Pool:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches the driver alone, which asks for a save
             )
-        path = folder.log(note["attempt"])
+        path = folder.log(note.attempt)
         attempt = Attempt(stage=stage, note=note, process=process, begun=time.monotonic(), log=path)
         self._tried[stage.name] += 1
         del self.waiting[stage.name]

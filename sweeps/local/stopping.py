@@ -85,7 +85,7 @@ def cancel(paths: RunPaths) -> Iterator[str]:
         yield f"asked the driver, process {pid}, to stop; its workers save first"
         locks = [paths.driver_lock]
     else:
-        stages = [paths.folder / stage["name"] for stage in read_plan(paths)["stages"]]
+        stages = [paths.folder / stage.name for stage in read_plan(paths).stages]
         locks = [lock for lock in (StagePaths(stage).lock for stage in stages) if is_locked(lock)]
         for lock in locks:
             pid = holder_here(lock, host)

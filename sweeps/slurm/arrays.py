@@ -11,13 +11,12 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import SlurmProfile
+from fgrpo_bench.stages.plan import StageRecord
 from sweeps.slurm.submissions import REPORT, Batch, Place
 
-Record = Mapping[str, Any]
 """A stage as plan.json lists it: name, kind, needs, fingerprint, target."""
 Group = tuple[list[str], str | None, tuple[Place, ...]]
 
@@ -52,7 +51,7 @@ class Sending:
 
 
 def arrange(
-    stages: Sequence[Record],
+    stages: Sequence[StageRecord],
     *,
     done: Collection[str],
     places: Mapping[str, Place],
@@ -72,8 +71,8 @@ def arrange(
     unsent = {place.batch.name for place in places.values() if place.job_id is None}
     places = dict(places)
     sendings: list[Sending] = []
-    for kind in filter(is_job, dict.fromkeys([*KINDS, *(each["kind"] for each in stages)])):
-        groups = list(_groups([s for s in stages if s["kind"] == kind], done, places, limit))
+    for kind in filter(is_job, dict.fromkeys([*KINDS, *(stage.kind for stage in stages)])):
+        groups = list(_groups([s for s in stages if s.kind == kind], done, places, limit))
         throttles = throttle([len(names) for names, _, _ in groups], at_once)
         for (names, relation, after), share in zip(groups, throttles, strict=True):
             batch = Batch(name=name(kind), kind=kind, stages=tuple(names), begun=now)
@@ -119,20 +118,20 @@ def beyond(sendings: Iterable[Sending], at_once: int) -> Iterator[str]:
 
 
 def _groups(
-    stages: Iterable[Record], done: Collection[str], places: Mapping[str, Place], limit: int
+    stages: Iterable[StageRecord], done: Collection[str], places: Mapping[str, Place], limit: int
 ) -> Iterator[Group]:
     free: list[str] = []
     joint: dict[tuple[str, ...], list[str]] = defaultdict(list)
     waiting: dict[str, list[tuple[Place, str]]] = defaultdict(list)
     for stage in stages:
-        missing = [need for need in stage["needs"] if need not in done]
+        missing = [need for need in stage.needs if need not in done]
         if not missing:
-            free.append(stage["name"])
+            free.append(stage.name)
         elif len(missing) > 1:
-            joint[tuple(missing)].append(stage["name"])
+            joint[tuple(missing)].append(stage.name)
         else:
             (need,) = missing
-            waiting[places[need].batch.name].append((places[need], stage["name"]))
+            waiting[places[need].batch.name].append((places[need], stage.name))
     for chunk in _chunks(free, limit):
         yield chunk, None, ()
     for rows in waiting.values():

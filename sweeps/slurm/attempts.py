@@ -49,13 +49,13 @@ def idle(stage: StagePaths, job_id: str | None, batch: str | None) -> bool:
 
 def of_batches(stage: StagePaths, batches: Collection[str]) -> list[Note]:
     """What the jobs of some batches noted, requeues of one job each for itself."""
-    return [note for note in attempts(stage) if note.get("batch") in batches]
+    return [note for note in attempts(stage) if note.batch in batches]
 
 
 def no_progress(stage: StagePaths, notes: Sequence[Note]) -> bool:
     """Whether the last IDLE_ATTEMPTS of some attempts brought the stage no further; one that found
     its input incomplete did not try."""
-    begun = [note.get("from_step") for note in notes if note.get("outcome") != UNREADY]
+    begun = [note.from_step for note in notes if note.outcome != UNREADY]
     reached = [-1 if at is None else at for at in [*begun, step(stage)]]
     return len(begun) >= IDLE_ATTEMPTS and reached[-1] <= max(reached[:-IDLE_ATTEMPTS])
 
@@ -63,8 +63,8 @@ def no_progress(stage: StagePaths, notes: Sequence[Note]) -> bool:
 def _of_job(stage: StagePaths, job_id: str | None, batch: str | None) -> list[Note]:
     """Notes of a job, by its id and its batch's name, since ids are given again after a reset of
     the controller; those of workers have neither."""
-    notes = [note for note in attempts(stage) if "job_id" in note]
-    return [note for note in notes if (note["job_id"], note.get("batch")) == (job_id, batch)]
+    notes = [note for note in attempts(stage) if note.driver is None]
+    return [note for note in notes if (note.job_id, note.batch) == (job_id, batch)]
 
 
 def of_failure(stage: StagePaths, log: Path, code: Path) -> str | None:
@@ -79,8 +79,8 @@ def of_failure(stage: StagePaths, log: Path, code: Path) -> str | None:
 
 
 def of_start(batch: Path, job_id: str) -> Note | None:
-    """In place of a note of a job that failed before it could write one; None where it said
-    nothing of the kind.
+    """In place of a note of a job that failed before it could write one, which counts no attempt;
+    None where it said nothing of the kind.
 
     batch: folder of its batch.
     """
@@ -88,7 +88,9 @@ def of_start(batch: Path, job_id: str) -> Note | None:
     words = _damaged(damaged_path(batch, job_id)) or _full_disk(log)
     if words is None and log.exists() and log.stat().st_size == 0:
         words = f"disk full? it could not even write its log, {log}"
-    return None if words is None else {"outcome": "failed", "exit_code": 1, "why": words}
+    if words is None:
+        return None
+    return Note(attempt=0, outcome="failed", exit_code=1, why=words)
 
 
 def last_words(output: Path) -> str:

@@ -177,8 +177,9 @@ def _frozen_content(repository: Path, name: str, known: Listed, commit: str | No
 
 
 def _frozen_commit(code: Path) -> str | None:
-    facts = readable_json(_beside(code, ".json"), {"git_commit": str})
-    return None if facts is None else str(facts["git_commit"])
+    facts = readable_json(_beside(code, ".json")) or {}
+    commit = facts.get("git_commit")
+    return commit if isinstance(commit, str) else None
 
 
 def _listing(repository: Path) -> tuple[bool, list[str]]:

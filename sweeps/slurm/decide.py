@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
-from sweeps.slurm.arrays import Record, is_job
+from fgrpo_bench.stages.attempts import Note
+from fgrpo_bench.stages.plan import StageRecord
+from sweeps.slurm.arrays import is_job
 from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY
 from sweeps.slurm.reasons import NEVER
 from sweeps.slurm.scheduler import FAILURES, Job
@@ -43,7 +45,7 @@ REMEDIES = {
 class StageObservation:
     """All that was observed of one stage."""
 
-    record: Record
+    record: StageRecord
     done: bool
     attempts: int
     """Submissions since the stage was last allowed, those that never began left out."""
@@ -53,7 +55,7 @@ class StageObservation:
     """Its element as squeue, or else sacct, shows it; None where neither does."""
     queued: bool = False
     """Whether squeue shows it."""
-    note: Mapping[str, Any] | None = None
+    note: Note | None = None
     """What the element's last attempt noted; None where none began."""
     said: str = ""
     """The last line of the output of a job that failed and noted no end, and its file; empty where
@@ -89,7 +91,7 @@ def decide_stage(seen: StageObservation, *, now: float, max_attempts: int) -> St
     waits = job is not None and seen.queued and job.state == "PENDING"
     if seen.done:
         return StageDecision(state="done", cancel=job if waits else None)
-    if not is_job(seen.record["kind"]):
+    if not is_job(seen.record.kind):
         return StageDecision(
             state="failed", exit_reason="its files are not here: `run` fetches them"
         )
@@ -148,28 +150,28 @@ def _advice(exit_reason: str, seen: StageObservation) -> str:
     return f": {words}" if words else ""
 
 
-def _exit_reason(job: Job, note: Mapping[str, Any] | None, said: str) -> str:
+def _exit_reason(job: Job, note: Note | None, said: str) -> str:
     failure = FAILURES.get(job.state, "failed")
     if failure == "cancelled":
         return failure if note is not None else "cancelled before it began"
     if failure != "failed":
         return failure
-    if note is None or "outcome" in note:
+    if note is None or note.outcome is not None:
         return _noted(note) or "never started"
     return f"its job failed: {said}" if re.match(RAISED, said) else "killed"
 
 
-def _noted(note: Mapping[str, Any] | None) -> str | None:
+def _noted(note: Note | None) -> str | None:
     """The exit reason by the job's own word; None where it had none to say."""
-    if note is None or "outcome" not in note:
+    if note is None or note.outcome is None:
         return None
-    if note.get("why"):
-        return str(note["why"])
-    if note["outcome"] == UNREADY:
+    if note.why:
+        return note.why
+    if note.outcome == UNREADY:
         return "input incomplete"
-    if note["outcome"] == "failed" and note["exit_code"] == -9:
+    if note.outcome == "failed" and note.exit_code == -9:
         return "killed"  # for want of memory where SLURM does not say so, or by hand
-    return "failed" if note["outcome"] == "done" else str(note["outcome"])
+    return "failed" if note.outcome == "done" else note.outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +180,7 @@ class Decision:
 
     standings: Mapping[str, StageDecision]
     cancel: tuple[Job, ...]
-    submit: tuple[Record, ...]
+    submit: tuple[StageRecord, ...]
     """Stages whose needs are done, queued, or submitted with them."""
     uncount: tuple[str, ...]
     """Of these, stages whose last job was no attempt."""
@@ -189,12 +191,12 @@ def decide(
 ) -> Decision:
     """observed: in an order in which needs come first. held: nothing is submitted."""
     standings: dict[str, StageDecision] = {}
-    submit: list[Record] = []
+    submit: list[StageRecord] = []
     ready: set[str] = set()
     observed = list(observed)
-    needed = {need for seen in observed if not seen.done for need in seen.record["needs"]}
+    needed = {need for seen in observed if not seen.done for need in seen.record.needs}
     for seen in observed:
-        name = seen.record["name"]
+        name = seen.record.name
         standing = decide_stage(seen, now=now, max_attempts=max_attempts)
         if seen.done and name in needed and seen.job is not None and seen.job.reason not in NEVER:
             standing = replace(standing, cancel=None)  # it would take along what waits for it
@@ -202,12 +204,12 @@ def decide(
         if standing.state == "done" or (standing.state == "active" and seen.queued):
             ready.add(name)
         wanted = standing.state in ("new", "again") and not held
-        if wanted and ready.issuperset(seen.record["needs"]):
+        if wanted and ready.issuperset(seen.record.needs):
             submit.append(seen.record)
             ready.add(name)
     return Decision(
         standings=standings,
         cancel=tuple(each.cancel for each in standings.values() if each.cancel is not None),
         submit=tuple(submit),
-        uncount=tuple(r["name"] for r in submit if standings[r["name"]].exit_reason in FREE),
+        uncount=tuple(r.name for r in submit if standings[r.name].exit_reason in FREE),
     )

@@ -12,11 +12,10 @@ from dataclasses import replace
 
 from fgrpo_bench.runs import address
 from fgrpo_bench.specs import Declaration, SlurmProfile
-from fgrpo_bench.stages.files import FULL, readable_json
+from fgrpo_bench.stages.files import FULL, readable_record
 from fgrpo_bench.stages.locks import driving, holder_words
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.shapes import PLAN
+from fgrpo_bench.stages.plan import PlanRecord, read_plan
 from sweeps import reporting
 from sweeps.commands import StageCommand, check_installed, stage_command
 from sweeps.conflicts import check_conflicts
@@ -29,6 +28,7 @@ from sweeps.slurm.arrays import arrange, is_job
 from sweeps.slurm.code import code_folder, freeze_code
 from sweeps.slurm.decide import Decision, decide
 from sweeps.slurm.scheduler import Call
+from sweeps.slurm.submissions import Allow, Cancelled, Event, Hold, Synced
 from sweeps.slurm.submit import Sender
 from sweeps.slurm.tick import asked_config, failed, in_queue, is_pending, observe, tick
 from sweeps.text import counted, echo, error_words, shown
@@ -65,7 +65,7 @@ def run(
         raise ValueError(absent)
     config = asked_config(call, say)  # before anything that takes long: does a cluster answer?
     plan, paths = plan_over(declaration)
-    records = plan_record(plan)["stages"]
+    records = plan_record(plan).stages
     check_installed(declaration, {stage.environment for stage in plan.stages}, say)
     _check_before(plan, paths, recover.undone(paths, records), command, call, say)
     warnings = [*plan.warnings, *preflight.short_graces(plan, call)]
@@ -78,7 +78,7 @@ def run(
         if exit_code:
             return exit_code
         code = freeze_code(paths.code)
-        submissions.append(paths.submissions, "allow", stages=None, code=str(code))
+        submissions.append(paths.submissions, Allow(stages=None, code=str(code)))
     say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     say(f"folder {shown(paths.folder)}")
     say(f"code frozen in {shown(code)}")
@@ -124,7 +124,7 @@ def update(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> 
             reporting.finish(paths, say)
         else:
             reporting.sync(paths, say)
-        submissions.append(paths.submissions, "synced", done=done)
+        submissions.append(paths.submissions, Synced(done=done))
     return decision
 
 
@@ -169,15 +169,15 @@ def retry(
     paths: RunPaths, point_id: str | None, *, say: Say = echo, call: Call = scheduler.call
 ) -> int:
     """Try again what was given up, of one point or of all, with the code as it was frozen."""
-    records = read_plan(paths)["stages"]
-    known = sorted({record["point_id"] for record in records})
+    records = read_plan(paths).stages
+    known = sorted({record.point_id for record in records})
     if point_id is not None and point_id not in known:
         raise ValueError(f"unknown point {point_id!r}: there are {', '.join(known)}")
-    of_point = [r for r in records if point_id in (None, r["point_id"])]
-    names = dict.fromkeys(n for r in of_point for n in [r["name"], *r["needs"]])
+    of_point = [r for r in records if point_id in (None, r.point_id)]
+    names = dict.fromkeys(n for r in of_point for n in [r.name, *r.needs])
     decision = again(paths, list(names), say=say, call=call)
     if not decision.submit:
-        asked = {record["name"]: decision.standings[record["name"]] for record in of_point}
+        asked = {record.name: decision.standings[record.name] for record in of_point}
         standing = status.standing_now(replace(decision, standings=asked))
         say(f"{point_id or paths.sweep}: {standing}; nothing to retry")
     return 0
@@ -189,9 +189,9 @@ def again(
     """Submit stages that are not done, whatever became of them before, with the code as it was
     frozen."""
     with driving(paths):
-        recover.at_home(paths, read_plan(paths)["stages"], call)
+        recover.at_home(paths, read_plan(paths).stages, call)
         code = submissions.read(paths.submissions).code
-        submissions.append(paths.submissions, "allow", stages=list(stages), code=code)
+        submissions.append(paths.submissions, Allow(stages=tuple(stages), code=code))
     return tick(paths, say=say, call=call)
 
 
@@ -211,16 +211,17 @@ def cancel(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> 
             if error.errno not in UNWRITABLE:
                 raise
             unnoted = error
-        plan = readable_json(paths.plan, PLAN) or {"stages": []}
-        history, queue = recover.at_home(paths, plan["stages"], call, say)
-        unnoted = unnoted or _note(paths, "hold")
+        plan = readable_record(paths.plan, PlanRecord)
+        records = () if plan is None else plan.stages
+        history, queue = recover.at_home(paths, records, call, say)
+        unnoted = unnoted or _note(paths, Hold())
         for warning in scheduler.nonsense("squeue", queue):
             say(f"{warning}; jobs that it did not show may be left: give `cancel` again")
         active = [job for job in queue.values() if job.active]
         active += recover.orphan_jobs(paths, history, call)
         scheduler.scancel(active, call)
         if queue.nonsense is None:
-            unnoted = unnoted or _note(paths, "cancelled")
+            unnoted = unnoted or _note(paths, Cancelled())
     say(f"cancelled {counted(len(active), 'job')}; `run` or `retry` goes on where they saved")
     if unnoted is not None:
         raise OSError(
@@ -245,7 +246,7 @@ def _patience(paths: RunPaths) -> Callable[[], None]:
     return wait
 
 
-def _note(paths: RunPaths, event: str) -> OSError | None:
+def _note(paths: RunPaths, event: Event) -> OSError | None:
     """Why it could not be noted; None where it was."""
     try:
         submissions.append(paths.submissions, event)
@@ -280,9 +281,9 @@ def dry_run(plan: Plan, paths: RunPaths, *, limit: int, call: Call = scheduler.c
     """
     profile = plan.declaration.profile
     assert isinstance(profile, SlurmProfile)
-    records = plan_record(plan)["stages"]
+    records = plan_record(plan).stages
     observed = observe(paths, records, call, warn=echo)
-    seen = [replace(s, done=s.done or not is_job(s.record["kind"])) for s in observed.seen]
+    seen = [replace(s, done=s.done or not is_job(s.record.kind)) for s in observed.seen]
     decision = decide(seen, now=time.time(), max_attempts=profile.max_attempts)
     numbers: dict[str, int] = {}
 
@@ -292,14 +293,14 @@ def dry_run(plan: Plan, paths: RunPaths, *, limit: int, call: Call = scheduler.c
 
     sendings = arrange(
         decision.submit,
-        done={each.record["name"] for each in seen if each.done},
+        done={each.record.name for each in seen if each.done},
         places=in_queue(observed, decision),
         limit=limit,
         at_once=profile.max_parallel,
         name=name,
         now=time.time(),
     )
-    by_name = {record["name"]: record for record in records}
+    by_name = {record.name: record for record in records}
     code = code_folder(paths.code)
     sender = Sender(paths=paths, profile=profile, code=code, records=by_name)
     texts = []

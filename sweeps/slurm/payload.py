@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fgrpo_bench.stages.attempts import begin, end, ending, explain
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.spec import read_spec
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
 from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY, idle, of_failure
 from sweeps.slurm.packing import Job
@@ -70,7 +70,7 @@ class Payload(Job):
             node=socket.gethostname(),
             restarts=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
         )
-        log, begun = stage.log(note["attempt"]), time.monotonic()
+        log, begun = stage.log(note.attempt), time.monotonic()
         with output:
             for need in self.needs:
                 if not is_marked(StagePaths(Path(need))):
@@ -171,8 +171,8 @@ class Report(Job):
 
 def is_marked(stage: StagePaths) -> bool:
     """Whether the marker covers what the stage's spec, as it stands now, asks for."""
-    spec = read_json(stage.spec)
-    return is_done(stage, fingerprint=spec["fingerprint"], target=spec["target"])
+    spec = read_spec(stage)
+    return is_done(stage, fingerprint=spec.fingerprint, target=spec.target)
 
 
 def job_id(environment: Mapping[str, str] = os.environ) -> str | None:

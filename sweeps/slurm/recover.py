@@ -19,11 +19,11 @@ from fgrpo_bench.stages import journal
 from fgrpo_bench.stages.files import void, write_json
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.plan import StageRecord
 from sweeps.slurm import scheduler, submissions
-from sweeps.slurm.arrays import Record
 from sweeps.slurm.attempts import last_note
 from sweeps.slurm.scheduler import Answer, Call, Job
-from sweeps.slurm.submissions import Batch, History, Place, is_event, kind_of
+from sweeps.slurm.submissions import Batch, History, Intent, Place, from_row, kind_of
 from sweeps.text import counted
 
 CARD = "batch.json"
@@ -48,7 +48,7 @@ def is_own(paths: RunPaths, name: str) -> bool:
 
 def write_card(paths: RunPaths, batch: Batch, code: str | None) -> None:
     """Say in the batch's own folder what it runs."""
-    card = journal.sealed({"event": "intent"} | batch.intent(code))
+    card = journal.sealed(submissions.as_row(batch.intent(code)))
     write_json(paths.batch(batch.name) / CARD, card)
 
 
@@ -81,14 +81,13 @@ def _read_card(paths: RunPaths, name: str) -> tuple[Batch, str | None]:
     card is missing or damaged."""
     batch = Batch(name=name, kind=kind_of(name), recovered=True)
     try:
-        card = journal.opened((paths.batch(name) / CARD).read_bytes())
+        card = from_row(journal.opened((paths.batch(name) / CARD).read_bytes()))
     except OSError:
         return batch, None
-    if card is None or not is_event(card) or (card["event"], card.get("batch")) != ("intent", name):
+    if not isinstance(card, Intent) or card.batch != name:
         return batch, None
-    batch.stages, batch.begun = tuple(card["stages"]), card["time"]
-    batch.cluster = card["cluster"]
-    return batch, card["code"]
+    batch.stages, batch.begun, batch.cluster = card.stages, card.time, card.cluster
+    return batch, card.code
 
 
 def orphan_jobs(paths: RunPaths, known: History, call: Call) -> list[Job]:
@@ -100,7 +99,7 @@ def orphan_jobs(paths: RunPaths, known: History, call: Call) -> list[Job]:
 
 def at_home(
     paths: RunPaths,
-    records: Sequence[Record],
+    records: Sequence[StageRecord],
     call: Call,
     warn: Callable[[str], None] = void,
 ) -> tuple[History, Answer]:
@@ -114,15 +113,15 @@ def at_home(
     return known, queue
 
 
-def undone(paths: RunPaths, records: Sequence[Record]) -> set[str]:
+def undone(paths: RunPaths, records: Sequence[StageRecord]) -> set[str]:
     """Names of the stages, listed as in plan.json, that have no marker of what is asked for."""
     return {
-        record["name"]
+        record.name
         for record in records
         if not is_done(
-            StagePaths(paths.folder / record["name"]),
-            fingerprint=record["fingerprint"],
-            target=record["target"],
+            StagePaths(paths.folder / record.name),
+            fingerprint=record.fingerprint,
+            target=record.target,
         )
     }
 
@@ -162,4 +161,4 @@ def check_cluster(
 def _has_ended(paths: RunPaths, stage: str, place: Place) -> bool:
     """Whether its job itself noted that no requeue will go on with it."""
     note = last_note(StagePaths(paths.folder / stage), place.job_id, place.batch.name)
-    return note is not None and note.get("outcome") not in (None, "stopped")
+    return note is not None and note.outcome not in (None, "stopped")

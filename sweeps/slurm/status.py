@@ -57,7 +57,7 @@ def saved_now(paths: RunPaths, decision: Decision) -> list[str]:
     done = {name for name, each in decision.standings.items() if each.state == "done"}
     if not done:
         return []
-    records = read_plan(paths)["stages"]
+    records = read_plan(paths).stages
     return status.saved_words(status.saved_draws(paths, records, done))
 
 
@@ -82,9 +82,9 @@ def report(
     """
     answer = status.report(paths)
     limit = frozen_profile(paths).max_attempts
-    records = read_plan(paths)["stages"]
+    records = read_plan(paths).stages
     try:
-        seen = {each.record["name"]: each for each in observe(paths, records, call, warn=warn).seen}
+        seen = {each.record.name: each for each in observe(paths, records, call, warn=warn).seen}
     except (ValueError, ConnectionError) as error:
         warn(f"warning: SLURM was not asked, so this is what the files tell: {error}")
         seen = {}
@@ -101,7 +101,7 @@ def report(
 
 def _of_slurm(seen: StageObservation, max_attempts: int) -> dict[str, Any]:
     standing = decide_stage(seen, now=time.time(), max_attempts=max_attempts)
-    if not is_job(seen.record["kind"]):  # no job: its files tell how it stands
+    if not is_job(seen.record.kind):  # no job: its files tell how it stands
         return {"reason": standing.exit_reason}
     job, place = seen.job, seen.place
     state: str = standing.state
@@ -113,7 +113,8 @@ def _of_slurm(seen: StageObservation, max_attempts: int) -> dict[str, Any]:
         "state": {"new": "waiting", "again": "ended"}.get(state, state),
         "attempts": max(seen.attempts, seen.starts),
         "job_id": place.job_id if place is not None else None,
-        "node": (job.node if job is not None else "") or (seen.note or {}).get("node", ""),
+        "node": (job.node if job is not None else "")
+        or ("" if seen.note is None else seen.note.node or ""),
         "elapsed": job.elapsed if job is not None else "",
         "reason": standing.exit_reason,
     }
@@ -122,7 +123,7 @@ def _of_slurm(seen: StageObservation, max_attempts: int) -> dict[str, Any]:
 def _begun(seen: StageObservation) -> bool:
     """Whether its job noted that it began, and nothing says that it ended."""
     ended = seen.job is not None and not seen.job.active
-    return seen.note is not None and "outcome" not in seen.note and not ended
+    return seen.note is not None and seen.note.outcome is None and not ended
 
 
 def _title(stage: Mapping[str, Any], of_point: Sequence[Mapping[str, Any]]) -> str:

@@ -22,32 +22,112 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from fgrpo_bench.stages import journal
-from fgrpo_bench.stages.shapes import Shape, misfit
+from fgrpo_bench.stages.records import Misfit, Record
 
 REPORT = "report"
 """Kind of the batch that writes the report after all others; it has no stages."""
-SHAPES: dict[str, dict[str, Shape]] = {
-    "allow": {"stages": ([str], type(None)), "code": str | None},
-    "intent": {
-        "batch": str,
-        "kind": str,
-        "stages": [str],
-        "time": int | float,
-        "code": str | None,
-        "cluster": str | None,
-    },
-    "submitted": {"batch": str, "job_id": str},
-    "void": {"batch": str},
-    "uncount": {"stages": [str]},
-    "hold": {},
-    "cancelled": {},
-    "synced": {"done": int},
-    "passed_over": {"lines": [int]},
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event(Record):
+    """A line, without its checksum."""
+
+    event: ClassVar[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allow(Event):
+    """`run`, or `retry` of some stages: count their attempts anew."""
+
+    event = "allow"
+    stages: tuple[str, ...] | None
+    """None: all."""
+    code: str | None
+    """Folder of the frozen code that jobs run from now on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intent(Event):
+    """A batch, before it is sent."""
+
+    event = "intent"
+    batch: str
+    kind: str
+    stages: tuple[str, ...]
+    time: float
+    """Since 1970, in seconds."""
+    code: str | None
+    cluster: str | None
+    """ClusterName of its slurm.conf; None where that is not known."""
+    recovered: bool = False
+    """Whether it was lost and made up later."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted(Event):
+    """A batch that SLURM has."""
+
+    event = "submitted"
+    batch: str
+    job_id: str
+    adopted: bool = False
+    """Whether another driver had sent it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Void(Event):
+    """A batch of which nothing will run."""
+
+    event = "void"
+    batch: str
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uncount(Event):
+    """Stages whose last job never began: no attempt."""
+
+    event = "uncount"
+    stages: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold(Event):
+    """`cancel`: submit nothing more."""
+
+    event = "hold"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cancelled(Event):
+    """No cluster has any job of it."""
+
+    event = "cancelled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synced(Event):
+    """MLflow and the report follow as many done stages."""
+
+    event = "synced"
+    done: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassedOver(Event):
+    """Damaged lines of which a person was told."""
+
+    event = "passed_over"
+    lines: tuple[int, ...]
+
+
+EVENTS: dict[str, type[Event]] = {
+    kind.event: kind
+    for kind in (Allow, Intent, Submitted, Void, Uncount, Hold, Cancelled, Synced, PassedOver)
 }
-"""What a line must say, by its event; what else it may say is read where it is there."""
 
 
 @dataclass(kw_only=True)
@@ -82,10 +162,16 @@ class Batch:
         assert self.job_id is not None
         return self.job_id if self.size == 1 else f"{self.job_id}_{index}"
 
-    def intent(self, code: str | None) -> dict[str, Any]:
+    def intent(self, code: str | None) -> Intent:
         """What the journal, and beside the batch its own folder, say of it before it is sent."""
-        facts: dict[str, Any] = {"batch": self.name, "kind": self.kind, "stages": list(self.stages)}
-        return facts | {"time": self.begun, "code": code, "cluster": self.cluster}
+        return Intent(
+            batch=self.name,
+            kind=self.kind,
+            stages=self.stages,
+            time=self.begun,
+            code=code,
+            cluster=self.cluster,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,65 +219,80 @@ class History:
         self.batches = {each.name: each for each in batches}
 
 
-def append(path: Path, event: str, **facts: Any) -> None:
+def append(path: Path, event: Event) -> None:
     """Append one event and sync it to disk."""
-    journal.append(path, {"event": event} | facts)
+    journal.append(path, as_row(event))
+
+
+def as_row(event: Event) -> dict[str, Any]:
+    """A line, without its checksum."""
+    return {"event": event.event} | event.as_json()
+
+
+def from_row(row: dict[str, Any] | None) -> Event | None:
+    """What a line says; None where it is damaged, or does not say what its event asks for."""
+    if row is None or (kind := EVENTS.get(str(row.get("event")))) is None:
+        return None
+    try:
+        return kind.parsed({key: row[key] for key in row if key != "event"})
+    except Misfit:
+        return None
 
 
 def read(path: Path) -> History:
     """Everything said so far; empty where nothing was."""
     history, reported = History(), set[int]()
     for line in journal.read(path):
-        if line.row is None or not is_event(line.row):
+        event = from_row(line.row)
+        if event is None:
             history.damaged.append(line.number)
-        elif line.row["event"] == "passed_over":
-            reported.update(line.row["lines"])
+        elif isinstance(event, PassedOver):
+            reported.update(event.lines)
         else:
-            _add(history, line.row)
+            _add(history, event)
     history.damaged = [number for number in history.damaged if number not in reported]
     return history
 
 
-def is_event(row: dict[str, Any]) -> bool:
-    """Whether a line says what its event asks for."""
-    shape = SHAPES.get(str(row.get("event")))
-    return shape is not None and misfit(row, shape) is None
-
-
-def _add(history: History, row: dict[str, Any]) -> None:
-    match row["event"]:
-        case "allow":
+def _add(history: History, event: Event) -> None:
+    match event:
+        case Allow():
             history.held = False
-            history.code = row["code"] or history.code
-            for stage in list(history.attempts) if row["stages"] is None else row["stages"]:
+            history.code = event.code or history.code
+            for stage in list(history.attempts) if event.stages is None else event.stages:
                 del history.attempts[stage]
                 history.tried.pop(stage, None)
-        case "intent":
-            history.code = row["code"] or history.code
-            _intend(history, row)
-        case "submitted":
-            _named(history, row["batch"]).job_id = row["job_id"]
-        case "void":
-            batch = _named(history, row["batch"])
+        case Intent():
+            history.code = event.code or history.code
+            _intend(history, event)
+        case Submitted():
+            _named(history, event.batch).job_id = event.job_id
+        case Void():
+            batch = _named(history, event.batch)
             batch.void = True
             if not batch.recovered:
                 history.attempts.subtract(batch.stages)
-        case "uncount":
-            history.attempts.subtract(row["stages"])
-        case "hold":
+        case Uncount():
+            history.attempts.subtract(event.stages)
+        case Hold():
             history.held = True
-        case "cancelled":
+        case Cancelled():
             for batch in history.batches.values():
                 batch.cluster = None
-        case "synced":
-            history.synced = row["done"]
+        case Synced():
+            history.synced = event.done
 
 
-def _intend(history: History, row: dict[str, Any]) -> None:
+def _intend(history: History, intent: Intent) -> None:
     """An intent that was recovered comes late: its batch keeps the place that it has, if any."""
-    batch = Batch(name=row["batch"], kind=row["kind"], stages=tuple(row["stages"]))
-    batch.begun, batch.recovered = row["time"], row.get("recovered", False)
-    batch.cluster = row["cluster"]
+    batch = Batch(
+        name=intent.batch,
+        kind=intent.kind,
+        stages=intent.stages,
+        begun=intent.time,
+        cluster=intent.cluster,
+        recovered=intent.recovered,
+    )
     former = history.batches.get(batch.name)
     if former is not None:
         batch.job_id, batch.void = former.job_id, former.void

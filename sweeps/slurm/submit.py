@@ -15,15 +15,16 @@ from pathlib import Path
 from fgrpo_bench import engines
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.stages.plan import StageRecord
 from sweeps.commands import StageCommand, interpreter, stage_command, stage_environment
 from sweeps.slurm import recover, scheduler, submissions
-from sweeps.slurm.arrays import Record, Resources, Sending, resources
+from sweeps.slurm.arrays import Resources, Sending, resources
 from sweeps.slurm.attempts import damaged_path
 from sweeps.slurm.code import manifest_path
 from sweeps.slurm.decide import StageObservation
 from sweeps.slurm.packing import Packing, sent_file
 from sweeps.slurm.payload import Payload, Report
-from sweeps.slurm.submissions import REPORT, Batch
+from sweeps.slurm.submissions import REPORT, Batch, Submitted, Void
 
 LAST_TASK_SECONDS = 60
 """How long the tasks of a job may outlive the first of them to end."""
@@ -40,7 +41,7 @@ class Sender:
     profile: SlurmProfile
     code: Path
     """Folder of the frozen code."""
-    records: Mapping[str, Record]
+    records: Mapping[str, StageRecord]
     """All stages by name."""
     command: StageCommand = stage_command
 
@@ -59,9 +60,9 @@ class Sender:
             payloads.append(
                 Payload(
                     folder=str(folder),
-                    needs=tuple(str(self.paths.folder / need) for need in record["needs"]),
+                    needs=tuple(str(self.paths.folder / need) for need in record.needs),
                     command=tuple(
-                        self.command(record["kind"], folder, self.profile, record["environment"])
+                        self.command(record.kind, folder, self.profile, record.environment)
                     ),
                     cwd=cwd,
                     environment=environment,
@@ -120,7 +121,7 @@ class Sender:
 
     def _is_placed(self, sending: Sending) -> bool:
         records = [self.records[name] for name in sending.batch.stages if name in self.records]
-        return any(engines.environment(record["environment"]).is_placed for record in records)
+        return any(engines.environment(record.environment).is_placed for record in records)
 
     def _srun(self, sending: Sending) -> list[str]:
         """One task, or of a run over several nodes one on each."""
@@ -153,7 +154,7 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
         raise ValueError(absent)
     for sending in sendings:
         batch = sending.batch
-        submissions.append(journal_path, "intent", **batch.intent(str(sender.code)))
+        submissions.append(journal_path, batch.intent(str(sender.code)))
         sent.append(sending)
         try:
             recover.write_card(sender.paths, batch, str(sender.code))
@@ -174,7 +175,7 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
                 f"SLURM refused the {batch.kind} jobs of this sweep, so nothing of it was left in "
                 f"the queue; it said: {error}"
             ) from error
-        submissions.append(journal_path, "submitted", batch=batch.name, job_id=batch.job_id)
+        submissions.append(journal_path, Submitted(batch=batch.name, job_id=batch.job_id))
 
 
 def _unsent(sender: Sender, error: OSError) -> OSError:
@@ -193,9 +194,7 @@ def _take_back(sender: Sender, sent: Sequence[Sending], call: scheduler.Call) ->
     for name in names:
         submissions.append(
             sender.paths.submissions,
-            "void",
-            batch=name,
-            why="a batch of the same sweep was refused",
+            Void(batch=name, why="a batch of the same sweep was refused"),
         )
 
 

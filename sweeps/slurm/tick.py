@@ -22,14 +22,12 @@ from pathlib import Path
 from fgrpo_bench.runs import address
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.specs.stored import stored_profile
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.locks import driving, is_locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.shapes import PROFILE
+from fgrpo_bench.stages.plan import StageRecord, read_plan, read_sweep
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import recover, scheduler, submissions
-from sweeps.slurm.arrays import Record, arrange, beyond
+from sweeps.slurm.arrays import arrange, beyond
 from sweeps.slurm.attempts import (
     check_room,
     last_note,
@@ -42,7 +40,16 @@ from sweeps.slurm.code import in_words, mend
 from sweeps.slurm.decide import ANEW, Decision, StageObservation, decide
 from sweeps.slurm.packing import is_packed, output_file
 from sweeps.slurm.scheduler import Answer, Call, Job, elements
-from sweeps.slurm.submissions import REPORT, Batch, History, Place
+from sweeps.slurm.submissions import (
+    REPORT,
+    Batch,
+    History,
+    PassedOver,
+    Place,
+    Submitted,
+    Uncount,
+    Void,
+)
 from sweeps.slurm.submit import Sender, asked_anew, send
 from sweeps.text import counted
 
@@ -64,19 +71,21 @@ class Observed:
 
 
 def observe(
-    paths: RunPaths, records: Sequence[Record], call: Call, *, warn: Callable[[str], None]
+    paths: RunPaths, records: Sequence[StageRecord], call: Call, *, warn: Callable[[str], None]
 ) -> Observed:
     """Read everything and change nothing; nothing is asked where nothing was submitted."""
     history = recover.history(paths, warn)
     undone = recover.undone(paths, records)
-    done = {record["name"] for record in records}.difference(undone)
+    done = {record.name for record in records}.difference(undone)
     shown = scheduler.squeue(history.batches, call)
     recover.check_cluster(paths, history, undone, shown, call)
     queue = {job_id: job for job_id, job in shown.items() if job.name in history.batches}
     _identify(history, queue.values())
     places = history.places()
     standing = {
-        r["name"]: _standing(places[r["name"]], queue) for r in records if places[r["name"]]
+        record.name: _standing(places[record.name], queue)
+        for record in records
+        if places[record.name]
     }
     absent = {
         place.batch.name
@@ -92,7 +101,7 @@ def observe(
         warn(warning)
     _identify(history, accounts.values())
     seen = [
-        _seen(paths, r, history, standing.get(r["name"]), queue, accounts, done=r["name"] in done)
+        _seen(paths, r, history, standing.get(r.name), queue, accounts, done=r.name in done)
         for r in records
     ]
     return Observed(
@@ -130,7 +139,7 @@ def _row(place: Place, jobs: Mapping[str, Job], *, of_array: bool = False) -> Jo
 
 def _seen(
     paths: RunPaths,
-    record: Record,
+    record: StageRecord,
     history: History,
     place: Place | None,
     queue: Mapping[str, Job],
@@ -138,7 +147,7 @@ def _seen(
     *,
     done: bool,
 ) -> StageObservation:
-    stage, name = StagePaths(paths.folder / record["name"]), record["name"]
+    stage, name = StagePaths(paths.folder / record.name), record.name
     seen = StageObservation(record=record, done=done, attempts=history.attempts[name], place=place)
     if place is None:
         return seen
@@ -152,7 +161,7 @@ def _seen(
     if place.job_id is not None and job is not None and job.state == "FAILED":
         batch = paths.batch(place.batch.name)
         note = note or of_start(batch, place.job_id)
-        if note is None or "outcome" not in note:
+        if note is None or note.outcome is None:
             seen = replace(seen, said=last_words(output_file(batch, place.job_id)))
     at_work = queued is None and is_locked(stage.lock)
     idle = no_progress(stage, notes)
@@ -161,7 +170,7 @@ def _seen(
 
 def in_queue(observed: Observed, decision: Decision) -> dict[str, Place]:
     """Where the stages stand that SLURM has or may have, which others can wait for."""
-    places = {seen.record["name"]: seen.place for seen in observed.seen if seen.place is not None}
+    places = {seen.record.name: seen.place for seen in observed.seen if seen.place is not None}
     return {name: p for name, p in places.items() if decision.standings[name].state == "active"}
 
 
@@ -189,7 +198,7 @@ def _doubted(
         return seen
     if queue.nonsense is not None:
         return replace(seen, doubt="squeue's answer makes no sense")
-    ended = (seen.note or {}).get("outcome") not in (None, "stopped")
+    ended = seen.note is not None and seen.note.outcome not in (None, "stopped")
     if ended or (seen.job is not None and not seen.job.active):
         return seen
     name = place.batch.name
@@ -230,7 +239,7 @@ def reconcile_journal(
     """Observe, and first make up the books: of a driver that died between sbatch and its note, and
     of a journal that lost lines."""
     noted = submissions.read(paths.submissions)
-    records = read_plan(paths)["stages"]
+    records = read_plan(paths).stages
     observed = observe(paths, records, call, warn=warn)
     history = observed.history
     lost = recover.orphan_jobs(paths, history, call) if noted.damaged or not noted.batches else []
@@ -249,7 +258,7 @@ def reconcile_journal(
         _backfill_journal(paths, batch, written, observed, call)
         changed = True
     if noted.damaged:
-        submissions.append(paths.submissions, "passed_over", lines=noted.damaged)
+        submissions.append(paths.submissions, PassedOver(lines=tuple(noted.damaged)))
     return observe(paths, records, call, warn=warn) if changed else observed
 
 
@@ -266,8 +275,8 @@ def _backfill_journal(
     if not batch.known:
         return _void(paths, batch, "nothing tells what it runs")
     if written is None or not written.known:
-        facts = batch.intent(observed.history.code) | {"recovered": True}
-        submissions.append(paths.submissions, "intent", **facts)
+        intent = replace(batch.intent(observed.history.code), recovered=True)
+        submissions.append(paths.submissions, intent)
     if written is not None and written.job_id is not None:
         return None
     if batch.job_id is None:
@@ -275,8 +284,8 @@ def _backfill_journal(
     elif all(
         is_packed(paths.batch(batch.name), batch.element(index)) for index in range(batch.size)
     ):
-        facts = {"batch": batch.name, "job_id": batch.job_id, "adopted": True}
-        submissions.append(paths.submissions, "submitted", **facts)
+        submitted = Submitted(batch=batch.name, job_id=batch.job_id, adopted=True)
+        submissions.append(paths.submissions, submitted)
     else:
         scheduler.scancel([job for job in left(observed) if job.name == batch.name], call)
         _void(paths, batch, "its driver died before it had handed over what to run")
@@ -284,7 +293,7 @@ def _backfill_journal(
 
 
 def _void(paths: RunPaths, batch: Batch, why: str) -> None:
-    submissions.append(paths.submissions, "void", batch=batch.name, why=why)
+    submissions.append(paths.submissions, Void(batch=batch.name, why=why))
 
 
 def tick(
@@ -314,7 +323,7 @@ def tick(
             paths=paths,
             profile=profile,
             code=Path(history.code or ""),
-            records={seen.record["name"]: seen.record for seen in observed.seen},
+            records={seen.record.name: seen.record for seen in observed.seen},
             command=command,
         )
         seen = asked_anew(observed.seen, sender) if renew else observed.seen
@@ -352,16 +361,16 @@ def _held_reports(observed: Observed) -> list[Job]:
 
 def _tell_exit_reasons(decision: Decision, say: Callable[[str], None]) -> None:
     for record in decision.submit:
-        standing = decision.standings[record["name"]]
+        standing = decision.standings[record.name]
         if standing.state == "again" and standing.exit_reason != ANEW:
-            say(f"{record['name']}: {standing.exit_reason}; submitted again")
+            say(f"{record.name}: {standing.exit_reason}; submitted again")
 
 
 def _tell_anew(
     seen: Sequence[StageObservation], decision: Decision, say: Callable[[str], None]
 ) -> None:
     again = [
-        stage.anew for stage in seen if decision.standings[stage.record["name"]].exit_reason == ANEW
+        stage.anew for stage in seen if decision.standings[stage.record.name].exit_reason == ANEW
     ]
     for change, count in Counter(again).items():
         say(f"{counted(count, 'job')} that waited: sent again with {change}")
@@ -391,10 +400,10 @@ def _submit(
 ) -> None:
     paths, profile, history = sender.paths, sender.profile, observed.history
     if decision.uncount:
-        submissions.append(paths.submissions, "uncount", stages=list(decision.uncount))
+        submissions.append(paths.submissions, Uncount(stages=tuple(decision.uncount)))
     sendings = arrange(
         decision.submit,
-        done={seen.record["name"] for seen in observed.seen if seen.done},
+        done={seen.record.name for seen in observed.seen if seen.done},
         places=in_queue(observed, decision),
         limit=profile.max_array_size or scheduler.max_array_size(config),
         at_once=profile.max_parallel,
@@ -413,7 +422,7 @@ def _submit(
 
 def frozen_profile(paths: RunPaths) -> SlurmProfile:
     """The profile that the sweep was last run with; ValueError where that was not SLURM."""
-    declaration = read_json(paths.sweep_json, PROFILE)["declaration"]
+    declaration = read_sweep(paths).declaration
     profile = stored_profile(declaration, paths.sweep_json)
     if not isinstance(profile, SlurmProfile):
         raise ValueError(
@@ -425,7 +434,7 @@ def frozen_profile(paths: RunPaths) -> SlurmProfile:
 
 def is_pending(decision: Decision) -> bool:
     """Whether SLURM has, or will get, anything that is not done."""
-    submitted = {record["name"] for record in decision.submit}
+    submitted = {record.name for record in decision.submit}
     return bool(submitted) or any(each.state == "active" for each in decision.standings.values())
 
 

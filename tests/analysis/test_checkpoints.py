@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -22,13 +23,23 @@ from tests.support.report import copy, nine_benchmarks, small_sweep
 from tests.support.synthetic import SMALL
 
 EVERY = ("experiment.train.save_every=5", "experiment.checkpoints=every")
+
+
 SIZES = (
     "sweep.grid.group_size=[8,32]",
     "sweep.cells=[{algorithm: grpo, group_size: 8, focal_gamma: 0.5}]",
 )
+
+
 PROMPTS = ("experiment=countdown-prompts",)
+
+
 BY_STEP = {0: 0.1, 5: 0.2, 10: 0.6, 15: 0.4, 20: 0.3}
+
+
 FOCAL_BY_STEP = {5: 0.3, 10: 0.4, 15: 0.9, 20: 0.2}
+
+
 FOCAL, PLAIN, LARGE = "grpo-n8-g0.5", "grpo-n8-g0", "grpo-n32-g0"
 
 
@@ -187,3 +198,22 @@ def test_equal_rollouts_are_compared_on_averages_too(tmp_path: Path) -> None:
         for k in analysis.ends:
             parts = [by_column[name, k]["difference"] for name in names]
             assert by_column[title, k]["difference"] == pytest.approx(np.mean(parts))
+
+
+def test_active_groups_are_a_mean_over_all_steps_and_entropy_over_the_last_tenth(mixed):
+    rows = mixed.cost.filter(cell="grpo-n8-g0").to_dicts()
+    runs = [p for p in mixed.results.points if p.point_id.startswith("grpo-n8-g0-")]
+    for row in rows:
+        until = [point.metrics().sort("step").head(row["step"]) for point in runs]
+        last = -(-row["step"] // 10)
+        active = [fmean(frame["active_fraction"]) for frame in until]
+        entropy = [fmean(frame["entropy"].tail(last)) for frame in until]
+        assert row["active_fraction"] == pytest.approx(fmean(active), rel=1e-12)
+        assert row["entropy"] == pytest.approx(fmean(entropy), rel=1e-12)
+    assert [row["step"] for row in rows] == [10, 20]
+    assert rows[0]["entropy"] != rows[1]["entropy"]
+
+
+def test_a_base_model_was_not_trained_on_anything(mixed):
+    (row,) = mixed.cost.filter(cell="base").to_dicts()
+    assert row["active_fraction"] is row["entropy"] is None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from fgrpo_bench.analysis.analyse import FRAMES
+from fgrpo_bench.analysis.rows import FRAMES
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMPARED, COUNTED = DOCS / "frames-compared.md", DOCS / "frames-counted.md"

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis.__main__ import main
-from fgrpo_bench.analysis.analyse import FRAMES
+from fgrpo_bench.analysis.rows import FRAMES
 from tests.support.report import copy
 
 

@@ -16,7 +16,7 @@ import dashboards
 import fgrpo_bench.analysis
 import fgrpo_bench.report
 import fgrpo_bench.stats
-from fgrpo_bench.analysis.analyse import analyse
+from fgrpo_bench.analysis.frames import analyse
 from fgrpo_bench.evaluated import EvaluatedCheckpoint, from_evaluation
 from fgrpo_bench.report.build import terminal_text
 from fgrpo_bench.results import SweepResults, compared
@@ -83,22 +83,16 @@ def test_what_cannot_be_compared_is_refused_with_a_remedy(sweep, tmp_path) -> No
 
 
 OF_SWEEPS = {
-    "fgrpo_bench.analysis.analyse": "the steps that a sweep's rule chose",
     "fgrpo_bench.analysis.checkpoints": "chooses among the checkpoints of a sweep's runs",
-    "fgrpo_bench.analysis.cost": "what training cost",
-    "fgrpo_bench.analysis.likelihood": "likelihoods are stages of a plan",
-    "fgrpo_bench.analysis.published": "the paper's figures are of what was trained",
-    "fgrpo_bench.analysis.store": "frames are kept in a sweep's folder",
+    "fgrpo_bench.analysis.frames": "frames are kept in a sweep's folder",
+    "fgrpo_bench.analysis.other_scores": "likelihoods are stages of a plan",
     "fgrpo_bench.report.build": "the report is written into a sweep's folder",
     "fgrpo_bench.report.notes": "who made a sweep's results",
     "fgrpo_bench.report.provenance": "digests of a sweep's files",
     "fgrpo_bench.report.recomputed": "those files computed again",
     "fgrpo_bench.report.verify": "a report against a sweep's files",
     "dashboards.pages.sweep": "the page of a sweep's progress",
-    "dashboards.pages.sweep_training": "its training curves",
-    "dashboards.queries.progress": "its progress",
-    "dashboards.queries.store": "opens the sweeps under a root",
-    "dashboards.queries.training": "its training curves",
+    "dashboards.queries": "opens the sweeps under a root",
 }
 """Modules whose functions may ask for a sweep or its points, and why."""
 SWEEPS = re.compile(r"\b(SweepResults|SweepPoint|SweepSpec|PointResult|Plan)\b")

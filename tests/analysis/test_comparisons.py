@@ -1,4 +1,4 @@
-"""Which cells are compared, and that a difference is paired, counted and corrected right."""
+"""How cells differ: at one k, on the front of the plane, and over all k."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.comparisons import p_of_draws
-from fgrpo_bench.analysis.pairs import group_sizes, pairs_of
-from fgrpo_bench.analysis.read import read_scores
-from fgrpo_bench.analysis.rows import make_cell
+from fgrpo_bench.analysis import OPEN, ROBUST, SUGGESTIVE, analyse
+from fgrpo_bench.analysis.checkpoints import read_scores
+from fgrpo_bench.analysis.comparisons import Resamples, bands, fronts, p_of_draws
+from fgrpo_bench.analysis.question import Compared, group_sizes, pairs_of
+from fgrpo_bench.analysis.rows import Comparison, make_cell
 from fgrpo_bench.specs.cell import COLUMNS, from_columns
-from fgrpo_bench.stats.intervals import DIFFERENCES, estimate
+from fgrpo_bench.stats.bands import grid, largest, reach
+from fgrpo_bench.stats.bootstrap import bootstrap_means
+from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate, room_of_difference
 from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
+from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.significance import draws_test
+from fgrpo_bench.stats.spread import spread
+from tests.calibration import AVERAGE, BENCHMARKS, simulated
+from tests.support.planted import KS
 from tests.support.report import ONE_SEED, constant, copy, every_comparison, forget, small_sweep
 
 FOCAL, PLAIN = "grpo-n8-g1", "grpo-n8-g0"
@@ -192,3 +198,242 @@ def test_equal_cells_differ_by_nothing_and_that_is_open(tmp_path):
         assert (row.difference, row.p, row.verdict) == (0, 1, "open")
         assert (row.low, row.high) == pytest.approx((-room, room))
         assert row.agreeing == 0
+
+
+def row(new, old, k, difference, verdict, family="the question"):
+    nothing = dict.fromkeys(
+        ("group", "name", "low", "high", "standard_error", "degrees", "p", "p_draws", "p_holm")
+    )
+    return Comparison(
+        **nothing,
+        column="countdown",
+        k=k,
+        new=new,
+        new_step=1,
+        old=old,
+        old_step=1,
+        difference=difference,
+        seeds=(),
+        by_seed=(),
+        n_problems=0,
+        family=family,
+        p_bh=None,
+        verdict=verdict,
+    )
+
+
+def pair(first, last, verdicts, new="b", old="a"):
+    """Differences at k = 1, at another k, which counts for nothing, and at k = 256."""
+    return [
+        row(new, old, 1, first, verdicts[0]),
+        row(new, old, 16, -first, ROBUST),
+        row(new, old, 256, last, verdicts[1]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "dominated"),
+    [
+        (pair(0.01, 0.1, (OPEN, ROBUST)), {"a": ("b",)}),
+        (pair(0.1, 0.0, (ROBUST, OPEN)), {"a": ("b",)}),
+        (pair(0.1, 0.1, (ROBUST, ROBUST)), {"a": ("b",)}),
+        (pair(-0.1, -0.001, (ROBUST, SUGGESTIVE)), {"b": ("a",)}),
+        (pair(-0.01, 0.1, (OPEN, ROBUST)), {}),  # incomparable: worse at the other
+        (pair(-0.1, 0.1, (ROBUST, ROBUST)), {}),
+        (pair(0.1, 0.1, (SUGGESTIVE, SUGGESTIVE)), {}),  # not robust is not dominated
+        (
+            pair(0.1, 0.1, (OPEN, ROBUST)) + pair(-0.1, -0.1, (OPEN, ROBUST), new="a", old="c"),
+            {"a": ("b", "c")},
+        ),
+    ],
+)
+def test_a_cell_is_dominated_by_one_that_is_robustly_better_and_nowhere_worse(rows, dominated):
+    made = {each.cell: each for each in fronts(rows, ["a", "b", "c"], ["countdown"], [1, 256])}
+    assert {c: each.dominated_by for c, each in made.items() if each.dominated_by} == dominated
+    asked = {cell for each in rows for cell in (each.new, each.old)}
+    for cell, each in made.items():
+        assert each.is_on_front == ((cell not in dominated) if cell in asked else None)
+
+
+def test_what_no_question_compares_is_on_no_front():
+    rows = [row("b", "a", k, 0.1, OPEN, family=None) for k in (1, 256)]
+    assert [each.is_on_front for each in fronts(rows, ["a", "b"], ["countdown"], [1, 256])] == [
+        None,
+        None,
+    ]
+
+
+def test_with_a_single_k_what_is_robustly_worse_there_is_dominated():
+    rows = [row("b", "a", 1, 0.1, ROBUST)]
+    assert [each.dominated_by for each in fronts(rows, ["a", "b"], ["countdown"], [1])] == [
+        ("b",),
+        (),
+    ]
+
+
+PLANTED = {"nsr": (0.9, 0.5), "psr": (0.5, 0.8)}
+
+
+"""Share of problems that a method ever solves, and its success rate on these: NSR is planted above
+the others at every k, PSR above them at k = 1 and below at k = 32."""
+
+
+def test_a_planted_method_that_is_better_everywhere_dominates_grpo(tmp_path):
+    def rates(point, rng, n_problems):
+        share, level = PLANTED.get(point.cell and point.cell.algorithm, (0.7, 0.4))
+        solved = np.arange(n_problems) < share * n_problems
+        return np.where(solved, level + rng.uniform(-0.01, 0.01, n_problems), 0.0)
+
+    cells = ["sweep.grid.algorithm=[grpo,nsr,psr,rloo]", "sweep.cells=[]"]
+    cells += ["sweep.family.pairs=[methods]"]
+    analysis = analyse(small_sweep(tmp_path, "methods", *cells, success_rates=rates))
+    assert dict(analysis.front.select("cell", "dominated_by").iter_rows()) == {
+        "grpo-n8-g0": ["nsr-n8-g0"],
+        "nsr-n8-g0": [],
+        "psr-n8-g0": [],
+        "rloo-n8-g0": [],
+    }
+    psr = [analysis.comparison("countdown", k, "psr-n8-g0", "grpo-n8-g0") for k in (1, 32)]
+    assert psr[0].difference > 0 > psr[1].difference, "better at one k alone"
+    assert analysis.on_front("countdown", "base") is None
+    assert analysis.on_front("countdown", "grpo-n8-g0").is_on_front is False
+
+
+PAIR = Compared(new=("new", 1), old=("old", 1), pair=None)
+
+
+@pytest.fixture(scope="module")
+def resamples():
+    return simulated(np.random.default_rng(0), 3)
+
+
+@pytest.fixture(scope="module")
+def smoke_analysis(tmp_path_factory):
+    return analyse(small_sweep(tmp_path_factory.mktemp("runs"), "smoke"))
+
+
+def differences(resamples, name, ks):
+    new, old = (
+        pass_at_ks(side.n_scored, side.n_correct, ks)
+        for side in resamples.paired(name, PAIR.new, PAIR.old)
+    )
+    return new - old
+
+
+def test_a_band_is_that_of_resamples_at_every_k_though_few_directions_are_resampled(resamples):
+    rows = list(bands(resamples, [PAIR], ("usual",), KS))
+    ks = grid(KS)
+    assert tuple(row.k for row in rows) == ks
+    values = differences(resamples, "usual", ks)
+    sides = [side.pass_at_ks(ks) for side in resamples.paired("usual", PAIR.new, PAIR.old)]
+    by_problem = values.mean(axis=0)
+    drawn = bootstrap_means(by_problem[None], stream=resamples.streams["usual"])
+    half = reach(
+        ks,
+        by_seed=values.mean(axis=1),
+        parts=spread(values),
+        strays=largest(np.eye(len(ks)), drawn - by_problem.mean(axis=0)[:, None]),
+        room=room_of_difference(*sides),
+    )
+    np.testing.assert_allclose([row.difference for row in rows], values.mean(axis=(0, 1)))
+    np.testing.assert_allclose([row.difference - row.low for row in rows], half[0], rtol=1e-3)
+    np.testing.assert_allclose([row.high - row.difference for row in rows], half[1], rtol=1e-3)
+
+
+def test_the_band_of_an_average_is_about_the_mean_of_its_benchmarks(resamples):
+    rows = list(bands(resamples, [PAIR], (AVERAGE,), KS))
+    each = [differences(resamples, name, grid(KS)).mean(axis=(0, 1)) for name in BENCHMARKS]
+    np.testing.assert_allclose([row.difference for row in rows], np.mean(each, axis=0))
+    alone = Resamples(resamples.scores, {AVERAGE: ("usual",)})
+    of_one = list(bands(alone, [PAIR], (AVERAGE,), KS))
+    assert of_one == [
+        replace(row, column=AVERAGE) for row in bands(resamples, [PAIR], ("usual",), KS)
+    ]
+
+
+def judged(resamples, name, method, n_scored):
+    """The same with other numbers of judged draws, [problems]."""
+    own = resamples.scores[name][method, 1]
+    counts = np.broadcast_to(n_scored, own.n_scored.shape)
+    resamples.scores[name][method, 1] = replace(
+        own, n_scored=counts, n_correct=np.minimum(own.n_correct, counts)
+    )
+
+
+def test_a_problem_counts_up_to_the_k_that_it_has_draws_for():
+    made = simulated(np.random.default_rng(1), 2)
+    few = np.where(np.arange(100) < 20, 40, 256)
+    judged(made, "usual", "new", few)
+    rows = list(bands(made, [PAIR], ("usual",), KS))
+    assert rows[-1].k == KS[-1]
+    values = differences(made, "usual", grid(KS))
+    for row, own in zip(rows, np.moveaxis(values, 2, 0), strict=True):
+        kept = own if row.k <= 40 else own[:, 20:]
+        assert row.difference == pytest.approx(kept.mean())
+
+
+def test_a_band_ends_where_fewer_than_half_of_the_problems_have_draws_enough():
+    made = simulated(np.random.default_rng(1), 2)
+    judged(made, "usual", "old", np.where(np.arange(100) < 51, 40, 256))
+    ks = [row.k for row in bands(made, [PAIR], ("usual", AVERAGE), KS) if row.column == "usual"]
+    assert ks == [k for k in grid(KS) if k <= 40]
+    ks = [row.k for row in bands(made, [PAIR], (AVERAGE,), KS)]
+    assert ks == [k for k in grid(KS) if k <= 40]
+
+
+def test_no_band_without_draws_or_a_seed_in_common():
+    made = simulated(np.random.default_rng(1), 2)
+    judged(made, "usual", "old", 0)
+    assert list(bands(made, [PAIR], ("usual", AVERAGE), KS)) == []
+    made = simulated(np.random.default_rng(1), 2)
+    made.scores["usual"]["old", 1] = made.scores["usual"]["old", 1].of_seeds(())
+    assert list(bands(made, [PAIR], ("usual",), KS)) == []
+
+
+def test_every_asked_pair_has_a_band_and_a_first_loss_and_the_others_none(smoke_analysis):
+    asked = {
+        (row.column, row.new, row.old) for row in every_comparison(smoke_analysis) if row.group
+    }
+    assert asked == set(smoke_analysis.first_loss.select("column", "new", "old").iter_rows())
+    for column, new, old in asked:
+        band = smoke_analysis.band(column, new, old)
+        at = {row.k: row for row in band}
+        for k in smoke_analysis.ks:
+            compared = smoke_analysis.comparison(column, k, new, old)
+            assert at[k].difference == pytest.approx(compared.difference, abs=1e-12)
+            assert at[k].low <= at[k].difference <= at[k].high
+        loss = smoke_analysis.first_loss_of(column, new, old)
+        assert loss.words and (loss.high is None or loss.low <= loss.high)
+    assert smoke_analysis.band("countdown", "base", "base") == ()
+    assert smoke_analysis.first_loss_of("countdown", "base", "base") is None
+
+
+def test_problems_that_come_twice_in_a_cluster_change_no_interval_and_no_band(resamples):
+    def twice(own):
+        names = tuple(f"{problem}{copy}" for problem in own.problems for copy in "ab")
+        fields = ("present", "values", "n_scored", "n_correct", "n_drawn")
+        return replace(
+            own,
+            problems=names,
+            cluster_names=tuple(name[:-1] for name in names),
+            bounds=np.repeat(own.bounds, 2, axis=2),
+            **{field: np.repeat(getattr(own, field), 2, axis=1) for field in fields},
+        )
+
+    once = resamples.scores["usual"]
+    alone, doubled = (
+        Resamples({"usual": scores}, {})
+        for scores in (once, {at: twice(own) for at, own in once.items()})
+    )
+    for at in (PAIR.new, PAIR.old):
+        ends = [[one.high for one in conclude(each.of("usual", at))] for each in (doubled, alone)]
+        assert ends[0] == pytest.approx(ends[1])
+    both, single = (
+        conclude(each.difference("usual", PAIR.new, PAIR.old)[1]) for each in (doubled, alone)
+    )
+    for field in ("mean", "low", "high", "p_value"):
+        ends = [[getattr(one, field) for one in rows] for rows in (both, single)]
+        assert ends[0] == pytest.approx(ends[1])
+    of_both, of_alone = (list(bands(each, [PAIR], ("usual",), KS)) for each in (doubled, alone))
+    for row, same in zip(of_both, of_alone, strict=True):
+        assert (row.k, row.low, row.high) == pytest.approx((same.k, same.low, same.high), rel=1e-4)

@@ -9,7 +9,7 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.drift import may_move
-from fgrpo_bench.analysis.store import analysed, digest_of
+from fgrpo_bench.analysis.frames import analysed, digest_of
 from fgrpo_bench.report.footnotes import engines
 from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.files import read_json, write_json

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.read import read_scores
+from fgrpo_bench.analysis.checkpoints import read_scores
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 from tests.support.report import copy, forget, nine_benchmarks, rewrite_passk
 

@@ -16,7 +16,7 @@ import pytest
 
 from dashboards.app import ServerLinks
 from dashboards.charts import rate_steps
-from dashboards.page import Grid, Page, Shade
+from dashboards.page import Page, PageTable, Shade
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.tracking.desired import RunState, desired_experiment
@@ -41,7 +41,7 @@ def page(analysis: Analysis, view: str, **chosen: Any) -> Page:
     return BUILDERS[view](analysis.results, given, ServerLinks())
 
 
-def texts(grid: Grid) -> list[list[str]]:
+def texts(grid: PageTable) -> list[list[str]]:
     return [[c.text if isinstance(c, Shade) else c for c in row] for row in grid.rows]
 
 

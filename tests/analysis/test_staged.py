@@ -11,8 +11,8 @@ import pytest
 from dashboards.app import ServerLinks
 from dashboards.rendering import html
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.checkpoints import read_scores
 from fgrpo_bench.analysis.coverage import fates
-from fgrpo_bench.analysis.read import read_scores
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stats.bands import grid
 from fgrpo_bench.stats.significance import normal_test

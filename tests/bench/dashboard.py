@@ -59,7 +59,14 @@ def write_sweep(root: Path) -> RunPaths:
         for algorithm, size, gamma in CELLS
         for seed in SEEDS
     ]
-    plan: dict[str, Any] = {"format": FORMAT, "points": [], "stages": []}
+    plan: dict[str, Any] = {
+        "format": FORMAT,
+        "sweep": run.sweep,
+        "experiment": run.experiment,
+        "version": run.version,
+        "points": [],
+        "stages": [],
+    }
     for name, algorithm, size, gamma, seed in points:
         evaluate = f"{name}/eval/pass256-00000000/step-{STEPS:05d}"
         plan["points"].append(

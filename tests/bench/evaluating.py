@@ -44,8 +44,8 @@ def measure(model: Path) -> None:
     """Run both in turn and print the facts."""
     import evaluators.vllm as back_end
     from tests.bench.grading import cpu_seconds
+    from tests.openrlhf.vllm_draws import asked
     from tests.support.openrlhf import heldout_problems
-    from tests.support.vllm_draws import asked
 
     length = 16 + TOKENS
     engine = back_end.start(asked(model, "unread"), max_model_len=length)
@@ -104,19 +104,18 @@ def bare(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
 def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     """An evaluation of one benchmark as the stage makes it, on an engine that runs."""
     import evaluators.vllm as back_end
-    from evaluators.grade_worker import GradeWorkers
-    from evaluators.grading import Grading, grade_workers
-    from evaluators.records import Draw, SampleRequest, Waiting
+    from evaluators.grading import GradeWorkers, Grading, grade_workers
+    from evaluators.records import Draw, RequestQueue, SampleRequest
     from evaluators.sample import complete_draws
     from fgrpo_bench.scoring import count_stored, score
     from fgrpo_bench.stages.paths import BenchmarkPaths
     from fgrpo_bench.tables import PASSK, write_table
-    from tests.support.vllm_draws import PLACEMENT
+    from tests.openrlhf.vllm_draws import PLACEMENT
 
     def sampler(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         for made in back_end.run(
             engine,
-            Waiting(wanted),
+            RequestQueue(wanted),
             lambda problem: prompts[problem.problem_id],
             temperature=1.0,
             length=TOKENS,
@@ -140,7 +139,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
                 n_samples=DRAWS,
                 seed=0,
                 sampler=lambda: sampler,
-                tell=lambda done, of, draws: grading.add(draws),
+                on_draws=lambda done, of, draws: grading.add(draws),
             )
             grading.finish(draws)
         assert made == grading.tally.graded == PROBLEMS * DRAWS

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluators.grade_worker import GradeWorkers
-from evaluators.grading import Grading
+from evaluators.grading import GradeWorkers, Grading
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.tables import DRAWS

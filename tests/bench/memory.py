@@ -29,7 +29,7 @@ def main() -> None:
     trained = planned.training(point)
     (judged,) = (stage for stage in planned.stages.values() if stage.source == trained.name)
     for stage in (trained, judged):
-        write_json(StagePaths(paths.folder / stage.name).spec, stage.spec)
+        write_json(StagePaths(paths.folder / stage.name).spec, stage.spec.as_json())
     training = peak_mb(["fgrpo_bench.engines.embedded", str(paths.folder / trained.name)])
     both = peak_mb(["evaluators", "run", str(paths.folder / judged.name)])
     print(json.dumps({"training worker MB": training, "larger of both workers MB": both}))

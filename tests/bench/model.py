@@ -31,6 +31,6 @@ def warmed_up() -> tuple[RunPaths, SweepPoint]:
     )
     spec = warmup_stage.stage(point).spec
     facts = warm_up(spec, StageRun(paths.warmup(1)), "cpu")
-    marker = {"fingerprint": spec["fingerprint"], "target": {}, "outputs": {}}
+    marker = {"fingerprint": spec.fingerprint, "target": {}, "outputs": {}}
     write_json(paths.warmup(1).done, marker | facts.as_json())
     return paths, point

@@ -29,9 +29,8 @@ import yaml
 from numpy.typing import NDArray
 
 from evaluators.backends import make_engine
-from evaluators.grade_worker import GradeWorkers
-from evaluators.grading import Grading
-from evaluators.records import Engine, Sampler, SamplingTarget
+from evaluators.grading import GradeWorkers, Grading
+from evaluators.records import Sampler, SamplingEngine, SamplingTarget
 from evaluators.sample import complete_draws
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.engines.openrlhf.environment import home, target
@@ -47,7 +46,7 @@ from fgrpo_bench.stats.designs import fewest_draws, fixed_design
 from fgrpo_bench.stats.staged import StagedDesign
 from tests.bench.grading import cpu_seconds
 from tests.bench.model import warmed_up
-from tests.support.vllm_draws import PLACEMENT
+from tests.openrlhf.vllm_draws import PLACEMENT
 
 Floats = NDArray[np.float64]
 SHIPPED = Path(__file__).parents[2] / "conf" / "design" / "staged.yaml"
@@ -104,7 +103,7 @@ class Asked(NamedTuple):
     settings: dict[str, Any]
     """fgrpo_bench.kinds.evaluate.sampling_identity."""
 
-    def start(self, model: Model, n_problems: int | None) -> tuple[Engine, list[Problem]]:
+    def start(self, model: Model, n_problems: int | None) -> tuple[SamplingEngine, list[Problem]]:
         """An engine that has drawn its canaries, so that what it does once is done; and problems,
         n_problems or all."""
         evaluation = from_dict(EvalSpec, self.evaluation)
@@ -144,7 +143,7 @@ def measured(sampler: Sampler, problems: list[Problem], stopping: StagedDesign) 
             n_samples=stopping.stages[-1],
             seed=SEED,
             sampler=lambda: sampler,
-            tell=lambda done, of, draws: grading.add(draws),
+            on_draws=lambda done, of, draws: grading.add(draws),
             stopping=stopping,
             grading=grading,
         )

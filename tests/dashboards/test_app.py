@@ -19,11 +19,10 @@ from dashboards.__main__ import main
 from dashboards.app import HEADERS, ServerLinks
 from dashboards.page import VIEWS
 from dashboards.pages import BUILDERS
-from dashboards.pages.compare_rows import in_front
-from dashboards.pages.draws_answers import word
-from dashboards.queries.draws import answers, draws
+from dashboards.pages.compare import in_front
+from dashboards.pages.draws import answers, draws, word
 from fgrpo_bench.analysis import analysed
-from fgrpo_bench.analysis.store import inputs_of
+from fgrpo_bench.analysis.frames import inputs_of
 from fgrpo_bench.report.answer import answer
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
@@ -386,7 +385,7 @@ def test_the_command_serves_on_loopback_alone_and_ends_with_ctrl_c(
         with urllib.request.urlopen(f"{address}:{port}{BASE}/sweep", timeout=30) as page:
             assert b"groupsize on countdown" in page.read()
         os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(60) in (0, 130, -signal.SIGINT)
+        assert process.wait(600) in (0, 130, -signal.SIGINT)
         time.sleep(0.1)
     finally:
         stop(process)

@@ -72,7 +72,7 @@ def test_the_ui_shows_runs_and_artifacts_on_loopback_alone_and_ends_with_ctrl_c(
         )
         assert get(f"{base}/get-artifact?{query}").startswith(b'{"columns":["k","pass_at_k",')
         os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(600) == 0
     finally:
         stop(process)
     assert "Traceback" not in (tmp_path / "output").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from unittest.mock import patch
 
 import numpy as np
@@ -10,14 +11,19 @@ import polars as pl
 import pytest
 
 from dashboards.app import ServerLinks
-from dashboards.pages import BUILDERS
-from dashboards.queries import audit, progress, training
-from dashboards.queries.analysis import SORTED, analysis_of, fates_of
-from dashboards.queries.draws import answers, draws, is_gated
-from dashboards.queries.memo import remembered, stamp
-from dashboards.queries.problems import problem_text, words_of
-from dashboards.queries.store import Store, checkpoints_of
-from fgrpo_bench.analysis import analysed
+from dashboards.pages import BUILDERS, audit, sweep
+from dashboards.pages.draws import answers, draws, is_gated, problem_text, words_of
+from dashboards.queries import (
+    SORTED,
+    RunRoot,
+    analysis_of,
+    checkpoints_of,
+    fates_of,
+    remembered,
+    stamp,
+)
+from fgrpo_bench.analysis import Analysis, analyse, analysed, frames
+from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.files import read_json, write_json, write_text
@@ -42,6 +48,53 @@ def test_a_finished_sweep_is_read_and_one_that_has_gone_on_is_analysed_in_memory
     newer = analysis_of(less)
     assert newer.estimate("countdown", "grpo-n8-g1", 32).seeds == (11,)
     assert snapshot(tmp_path) == changed
+
+
+def test_the_frames_behind_compare_come_from_six_files(finished, monkeypatch):
+    shown, get = set(), Analysis.__getattribute__
+
+    def recorded(self, name):
+        shown.update({name} & set(FRAMES))
+        return get(self, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Analysis, "__getattribute__", recorded)
+        BUILDERS["compare"](finished, {}, ServerLinks())
+    shown |= {
+        "estimates",
+        "comparisons",
+        "bands",
+        "front",
+        "cost",
+        "completeness",
+    }  # some were kept
+    whole, files = analyse(finished), {analysis_of.__module__}
+    for frame, source in {
+        "coverage": "coverages",
+        "likelihood": "likelihoods",
+        "other_graders": "other_graders",
+        "drift": "drifts",
+        "tasks": "tasks",
+    }.items():
+        assert frame not in shown
+        monkeypatch.setattr(frames, source, lambda *_: ())
+    sys.setprofile(lambda frame, *_: files.add(frame.f_globals.get("__name__")))
+    try:
+        alone = analyse(finished)
+    finally:
+        sys.setprofile(None)
+    for name in shown:
+        assert getattr(alone, name).equals(getattr(whole, name)), name
+    assert {
+        name for name in files if name and name.startswith(("fgrpo_bench.analysis", "dash"))
+    } == {
+        "dashboards.queries",
+        "fgrpo_bench.analysis.checkpoints",
+        "fgrpo_bench.analysis.comparisons",
+        "fgrpo_bench.analysis.frames",
+        "fgrpo_bench.analysis.question",
+        "fgrpo_bench.analysis.rows",
+    }
 
 
 def test_two_sweeps_with_the_same_results_are_told_apart(finished, tmp_path):
@@ -126,7 +179,7 @@ def test_an_audit_counts_unscored_truncated_and_disagreeing_draws(tmp_path):
 
 def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
     results = sweep_with_draws(tmp_path)
-    done = progress.progress(results)
+    done = sweep.progress(results)
     assert done.states["done"] == sum(done.states.values()) > 10
     assert done.projected == done.spent
     assert not done.running
@@ -135,11 +188,11 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
     failed.evaluate.done.unlink()
     write_text(failed.train.log(1), "first\n" * 99 + "\nMemoryError: no room\n")
     note(failed.train, exit_code=1, outcome="failed", wall_seconds=1.0)
-    found = progress.progress(load_results(results.paths))
+    found = sweep.progress(load_results(results.paths))
     assert found.states["failed"] == 1
     ((_, lines),) = found.failures
     assert lines[-1] == "MemoryError: no room"
-    assert len(lines) == progress.LAST_LINES
+    assert len(lines) == sweep.LAST_LINES
     assert found.projected is not None
     assert found.projected.cpu == pytest.approx(done.spent.cpu)
     assert found.spent.cpu < done.spent.cpu
@@ -148,7 +201,7 @@ def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
 @pytest.mark.parametrize("engine", ["embedded", "openrlhf"])
 def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
     results = sweep_with_draws(tmp_path)
-    whole = {name: training.steps(results, name) for name in NUMBERS}
+    whole = {name: sweep.steps_by_cell(results, name) for name in NUMBERS}
     first, second = (checkpoints_of(results)[f"grpo-n8-g1-s{seed}"] for seed in (11, 12))
     before = second.metrics()
     run = Training(first, engine)
@@ -157,12 +210,14 @@ def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
     run.train(7)
     run.tear()
     for name, table in whole.items():
-        found = training.steps(results, name).filter(cell="grpo-n8-g1")
+        found = sweep.steps_by_cell(results, name).filter(cell="grpo-n8-g1")
         assert found["seeds"].to_list() == [2] * 7 + [1] * 13
         assert found.head(7).equals(table.filter(cell="grpo-n8-g1").head(7)), name
-    speed = training.steps(results, TOKENS_PER_SECOND).filter(cell="grpo-n8-g1")[TOKENS_PER_SECOND]
+    speed = sweep.steps_by_cell(results, TOKENS_PER_SECOND).filter(cell="grpo-n8-g1")[
+        TOKENS_PER_SECOND
+    ]
     assert speed[10] == pytest.approx(2048 / before["seconds"][10])
-    told = progress.progress(results)
+    told = sweep.progress(results)
     assert told.training[first.point_id].numbers == step_numbers(run.rows)
     gpu_seconds = 8 * sum(row["seconds"] for row in run.rows)
     assert told.costs[first.point_id].gpu == pytest.approx(gpu_seconds)
@@ -179,12 +234,12 @@ def test_a_page_reads_every_table_of_metrics_once(tmp_path):
 
 def test_a_long_run_has_a_point_for_several_steps(tmp_path):
     results = sweep_with_draws(tmp_path)
-    long = metrics(2 * training.LONGEST + 2, seed=3)
+    long = metrics(2 * sweep.MOST_PLACES + 2, seed=3)
     for point in results.points:
         if point.cell is not None:
             write_table(point.train.metrics, long, METRICS)
-    found = training.steps(results, "reward").filter(cell="grpo-n8-g1")
-    assert len(found) == 28 <= training.LONGEST
+    found = sweep.steps_by_cell(results, "reward").filter(cell="grpo-n8-g1")
+    assert len(found) == 28 <= sweep.MOST_PLACES
     assert (found["steps"][0], found["step"][0], found["steps"][-1]) == (3, 3, 1)
     assert found["reward"][1] == pytest.approx(long["reward"][3:6].mean())
 
@@ -208,7 +263,7 @@ def test_what_was_read_is_kept_until_a_file_changes(tmp_path):
 
 
 def test_a_run_is_opened_by_names_of_the_listing_alone(finished):
-    store = Store(root=finished.paths.root)
+    store = RunRoot(root=finished.paths.root)
     assert store.open("groupsize", "countdown", "v1").points == finished.points
     for names in [("..", "countdown", "v1"), ("groupsize", "countdown", "v1/../v1"), ("", "", "")]:
         with pytest.raises(LookupError, match="no such sweep"):
@@ -221,4 +276,4 @@ def test_a_plan_that_names_a_folder_outside_its_run_is_refused(tmp_path):
     plan["points"][0]["train"] = "../../../../etc"
     write_json(results.paths.plan, plan)
     with pytest.raises(ValueError, match="outside"):
-        Store(root=tmp_path).open("groupsize", "countdown", "v1")
+        RunRoot(root=tmp_path).open("groupsize", "countdown", "v1")

@@ -82,7 +82,7 @@ def words_tokenizer() -> str:
 
 
 def stage(folder: Path, spec: DatasetSpec) -> DataPaths:
-    write_json(StagePaths(folder).spec, dataset_stage(spec).spec)
+    write_json(StagePaths(folder).spec, dataset_stage(spec).spec.as_json())
     return DataPaths(folder)
 
 
@@ -143,7 +143,7 @@ def test_a_fetch_that_is_killed_in_the_middle_is_resumed(tmp_path, here, signum)
         if signum == signal.SIGTERM:
             time.sleep(0.2)
             here.go_on.set()
-        assert first.wait(30) == (75 if signum == signal.SIGTERM else -signal.SIGKILL)
+        assert first.wait(300) == (75 if signum == signal.SIGTERM else -signal.SIGKILL)
     finally:
         first.kill()
         first.wait()
@@ -272,7 +272,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path, capfd):
 def test_another_kind_of_stage_is_refused(tmp_path, capfd):
     write_json(
         StagePaths(tmp_path).spec,
-        dataset_stage(DEEPSCALER).spec | {"kind": "train"},
+        dataset_stage(DEEPSCALER).spec.as_json() | {"kind": "train"},
     )
     assert main([str(tmp_path)]) == 1
     assert "is of kind 'train'" in capfd.readouterr().err

@@ -37,7 +37,7 @@ def local(name: str, path: Path, rows: int) -> DatasetSpec:
 
 
 def prepared(folder: Path, dataset: DatasetSpec) -> pl.DataFrame:
-    write_json(StagePaths(folder).spec, dataset_stage(dataset).spec)
+    write_json(StagePaths(folder).spec, dataset_stage(dataset).spec.as_json())
     assert main([str(folder)]) == 0
     return read_table(DataPaths(folder).problems, PROBLEMS)
 
@@ -90,7 +90,7 @@ def test_no_text_of_gpqa_stands_in_an_error(tmp_path, capfd, column, value):
     (tmp_path / "cut.csv").write_text(f'Question,Correct Answer\nx,"{SECRET}')
     for i, source in enumerate((path, tmp_path / "cut.csv")):
         folder = tmp_path / str(i)
-        write_json(StagePaths(folder).spec, dataset_stage(local("gpqa", source, 1)).spec)
+        write_json(StagePaths(folder).spec, dataset_stage(local("gpqa", source, 1)).spec.as_json())
         assert main([str(folder)]) == 1
     out, err = capfd.readouterr()
     assert "row 0 is not of layout=gpqa" in err and "no readable CSV" in err
@@ -151,7 +151,7 @@ def test_a_row_of_another_layout_is_an_error_with_its_number(tmp_path, capfd, la
     dataset = replace(
         local("math500", tmp_path / "x.jsonl", 1), layout=layout, prompt_key="a", answer_key="b"
     )
-    write_json(StagePaths(tmp_path / "s").spec, dataset_stage(dataset).spec)
+    write_json(StagePaths(tmp_path / "s").spec, dataset_stage(dataset).spec.as_json())
     assert main([str(tmp_path / "s")]) == 1
     assert f"x.jsonl, row 0 is not of layout={layout}" in capfd.readouterr().err
 
@@ -174,7 +174,7 @@ def test_another_number_of_rows_is_an_error_of_a_benchmark_and_a_remark_of_a_tra
 ):
     (tmp_path / "x.jsonl").write_text('{"problem": "p", "answer": "1"}\n')
     exact = local("math500", tmp_path / "x.jsonl", 500)
-    write_json(StagePaths(tmp_path / "a").spec, dataset_stage(exact).spec)
+    write_json(StagePaths(tmp_path / "a").spec, dataset_stage(exact).spec.as_json())
     assert main([str(tmp_path / "a")]) == 1
     assert "math500: 1 rows where 500 were expected" in capfd.readouterr().err
     assert not DataPaths(tmp_path / "a").problems.exists()

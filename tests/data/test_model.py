@@ -36,7 +36,7 @@ def stage(folder: Path, path: Path | str, *, chat_template: bool = True) -> Stag
     spec = PretrainedSpec(name="mine", path=str(path), revision=None, parameters=1)
     paths = StagePaths(folder)
     planned = model_stage("_base/mine", spec, chat_template=chat_template)
-    write_json(paths.spec, planned.spec)
+    write_json(paths.spec, planned.spec.as_json())
     return paths
 
 

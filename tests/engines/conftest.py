@@ -5,6 +5,7 @@ import torch
 
 from fgrpo_bench.engines.embedded.warmup import warm_up
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.spec import read_spec
 from fgrpo_bench.stages.stage import StageRun
 from tests.support.stages import freeze
 
@@ -18,12 +19,11 @@ def one_thread():
 @pytest.fixture(scope="session")
 def warmed(tmp_path_factory):
     """(plan, paths) of sweep smoke with its warm-up done."""
-    from fgrpo_bench.stages.files import read_json
     from fgrpo_bench.stages.markers import Marker, write_marker
 
     plan, paths = freeze(tmp_path_factory.mktemp("runs"))
     stage = paths.warmup(11)
-    facts = warm_up(read_json(stage.spec), StageRun(StagePaths(stage.folder)), "cpu")
+    facts = warm_up(read_spec(StagePaths(stage.folder)), StageRun(StagePaths(stage.folder)), "cpu")
     write_marker(
         stage, Marker.parsed({"fingerprint": "f", "target": {}, "outputs": {}} | facts.as_json())
     )

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from evaluators import request
+from evaluators import standalone
 from evaluators.__main__ import main
 from evaluators.stored import find
 from fgrpo_bench.seeds import draw_seeds, stream
@@ -39,19 +39,21 @@ def root(tmp_path, monkeypatch):
 def words(root, model, tmp_path):
     """Overrides over a dataset that is fetched."""
     made = [f"checkpoint={model}", *overrides(write_source(tmp_path / "source.jsonl"))]
-    fetched(root, request.load(made).evaluation)
+    fetched(root, standalone.load_request(made).evaluation)
     return made
 
 
 def test_a_design_is_a_word_and_a_plan_says_what_it_is_expected_to_draw(words, root, capsys):
-    asked = request.load(["checkpoint=x", "evaluation=staged", "design.enough=4"]).evaluation
+    asked = standalone.load_request(
+        ["checkpoint=x", "evaluation=staged", "design.enough=4"]
+    ).evaluation
     assert (asked.design.stages, asked.design.enough) == ((64, 128, 256, 512, 1024), 4)
-    asked = request.load(["checkpoint=x", "design=staged"]).evaluation
+    asked = standalone.load_request(["checkpoint=x", "design=staged"]).evaluation
     assert asked.design.enough == 8 and list(asked.benchmarks) == ["math500"]
     with pytest.raises(ValueError, match=r"n_samples=64, but the last of design.stages=\[64, 128"):
-        request.load(["checkpoint=x", "evaluation=staged", "n_samples=64"])
+        standalone.load_request(["checkpoint=x", "evaluation=staged", "n_samples=64"])
     staged = [*words, "n_samples=16", "design={stages:[4,16],enough:2}"]
-    assert request.load(staged).evaluation.ks == (1, 2, 4, 8, 16)
+    assert standalone.load_request(staged).evaluation.ks == (1, 2, 4, 8, 16)
     assert main(["plan", *staged]) == 0
     said = capsys.readouterr().out
     (folder,) = root.glob("evals/small-*/eval/*/step-00000")
@@ -227,7 +229,8 @@ def test_a_checkpoint_of_a_sweep_is_evaluated_on_its_own_held_out_problems(root,
 
     stage = StagePaths(tmp_path / "point")
     make_untrained(stage.checkpoint(3))
-    write_json(stage.spec, {"identity": {"task": to_dict(TASK)}})
+    warmed_up = {"kind": "warmup", "fingerprint": "f", "target": {}}
+    write_json(stage.spec, warmed_up | {"identity": {"task": to_dict(TASK)}})
     words = [
         f"checkpoint={stage.checkpoint(3)}",
         "benchmarks=[countdown]",

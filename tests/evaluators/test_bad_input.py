@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from evaluators import request
+from evaluators import standalone
 from evaluators.__main__ import main
 from evaluators.transformers import load_whole
 from fgrpo_bench.engines.openrlhf import environment
@@ -36,7 +36,7 @@ def root(tmp_path, monkeypatch):
 def dataset(root, tmp_path):
     """Overrides over a dataset that is fetched."""
     made = overrides(write_source(tmp_path / "source.jsonl"))
-    (folder,) = fetched(root, request.load(["checkpoint=x", *made]).evaluation)
+    (folder,) = fetched(root, standalone.load_request(["checkpoint=x", *made]).evaluation)
     return made, DataPaths(folder)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from evaluators.backends import embedded
-from evaluators.canaries import N_PROMPTS, Session, observe, summary
-from evaluators.records import Canaries, Engine, SampleRequest, Waiting, drawn
+from evaluators.canaries import N_PROMPTS, CanarySession, observe, summary
+from evaluators.records import Canaries, RequestQueue, SampleRequest, SamplingEngine, drawn
 from evaluators.transformers import transformers
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.draws import DrawsRecord
@@ -26,13 +26,13 @@ PROBLEMS = [
 
 def depends(wanted):
     """A sampler at the process boundary whose draws depend on how many are made together."""
-    together = Waiting(wanted).take()
+    together = RequestQueue(wanted).take()
     yield [drawn(each, f"{each.seed} of {len(together)}", n_tokens=3, end_token=1)
            for each in reversed(together)]  # fmt: skip
 
 
 def alone(wanted):
-    for each in Waiting(wanted).take():
+    for each in RequestQueue(wanted).take():
         yield [drawn(each, str(each.seed), n_tokens=3, end_token=1)]
 
 
@@ -92,9 +92,11 @@ class Drifting:
     def __init__(self, *looks: str) -> None:
         self.looks, self.started = list(looks), 0
 
-    def __call__(self) -> Engine:
+    def __call__(self) -> SamplingEngine:
         self.started += 1
-        return Engine(alone, {"engine": "fake"}, lambda problems: [self.look(len(problems))])
+        return SamplingEngine(
+            alone, {"engine": "fake"}, lambda problems: [self.look(len(problems))]
+        )
 
     def look(self, n: int) -> Canaries:
         own = (self.looks.pop(0),) * n
@@ -107,7 +109,7 @@ MADE = [
 ]
 
 
-def draw(session: Session, paths: BenchmarkPaths) -> None:
+def draw(session: CanarySession, paths: BenchmarkPaths) -> None:
     session.sampler()
     session.add(MADE)
     paths.draws.write_bytes(b"")
@@ -129,7 +131,7 @@ def stored(paths):
 
 def test_a_session_is_stored_as_it_begins_and_as_it_ends(paths, capsys):
     start = Drifting("a", "a")
-    session = Session(paths, MANIFEST, PROBLEMS, start)
+    session = CanarySession(paths, MANIFEST, PROBLEMS, start)
     session.sampler()
     (begun,) = stored(paths).canaries
     assert begun.end is None and stored(paths).engine == {"engine": "fake"}
@@ -142,7 +144,7 @@ def test_a_session_is_stored_as_it_begins_and_as_it_ends(paths, capsys):
 
 
 def test_an_engine_that_changed_meanwhile_is_told(paths, capsys):
-    draw(Session(paths, MANIFEST, PROBLEMS, Drifting("a", "b")), paths)
+    draw(CanarySession(paths, MANIFEST, PROBLEMS, Drifting("a", "b")), paths)
     said = capsys.readouterr().out
     assert said.startswith("x: the same seeds gave other canaries after these draws than before")
     assert str(paths.manifest) in said and "-0.561728 before" in said
@@ -154,7 +156,9 @@ def test_batch_invariance_that_does_not_hold_is_told_where_it_was_asked_for(
 ):
     facts = {"engine": "fake"} | ({"batch_invariant": True} if asked_for else {})
     seen = Canaries(alone=("a",), batch=("b",), tokens=(7,), log_probs=(-1.0,))
-    session = Session(paths, MANIFEST, PROBLEMS, lambda: Engine(alone, facts, lambda _: [seen]))
+    session = CanarySession(
+        paths, MANIFEST, PROBLEMS, lambda: SamplingEngine(alone, facts, lambda _: [seen])
+    )
     session.sampler()
     said = capsys.readouterr().out
     assert said.startswith("x: batch_invariant=true, but canaries") == asked_for == bool(said)
@@ -162,15 +166,15 @@ def test_batch_invariance_that_does_not_hold_is_told_where_it_was_asked_for(
 
 def test_where_no_draw_is_missing_there_is_no_engine_and_no_canary(paths):
     start = Drifting()
-    session = Session(paths, MANIFEST, PROBLEMS, start)
+    session = CanarySession(paths, MANIFEST, PROBLEMS, start)
     session.end()
     assert start.started == 0 and not paths.manifest.exists()
 
 
 def test_sessions_are_listed_as_long_as_their_draws_are_there(paths):
-    draw(Session(paths, MANIFEST, PROBLEMS, Drifting("a", "a")), paths)
-    draw(Session(paths, stored(paths), PROBLEMS, Drifting("b", "b")), paths)
+    draw(CanarySession(paths, MANIFEST, PROBLEMS, Drifting("a", "a")), paths)
+    draw(CanarySession(paths, stored(paths), PROBLEMS, Drifting("b", "b")), paths)
     assert len(stored(paths).canaries) == 2
     paths.draws.unlink()
-    draw(Session(paths, stored(paths), PROBLEMS, Drifting("c", "c")), paths)
+    draw(CanarySession(paths, stored(paths), PROBLEMS, Drifting("c", "c")), paths)
     assert len(stored(paths).canaries) == 1

@@ -19,7 +19,7 @@ import pytest
 from evaluators.engines import deal, shares
 from evaluators.records import SampleRequest
 from fgrpo_bench.records import Problem
-from tests.support.fake_engine import started
+from tests.evaluators.fake_engine import started
 
 
 def wanted(n_problems: int, n_samples: int) -> list[SampleRequest]:
@@ -173,7 +173,12 @@ def test_stopping_in_the_middle_ends_the_engines():
 
 @pytest.mark.parametrize("signum", [None, signal.SIGKILL])
 def test_engines_end_with_the_process_that_started_them(signum):
-    command = [sys.executable, "-m", "tests.support.fake_engine", "0" if signum is None else "60"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.evaluators.fake_engine",
+        "0" if signum is None else "60",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None and parent.stdout.readline() == "started\n"
         listed = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
@@ -181,7 +186,7 @@ def test_engines_end_with_the_process_that_started_them(signum):
         assert len(engines) >= 2
         if signum is not None:
             parent.send_signal(signum)
-        assert parent.wait(20) == (0 if signum is None else -signum)
+        assert parent.wait(200) == (0 if signum is None else -signum)
     deadline = time.monotonic() + 120
     while not all(map(gone, engines)) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -68,7 +68,7 @@ def test_a_sweep_finds_what_was_fetched_and_its_own_folder_is_a_link_to_it(tmp_p
     assert own.is_symlink() and own.resolve() == only_of(tmp_path, "aime25")
     frozen = read_json(own / "spec.json")
     (stage,) = [stage for stage in plan.stages if stage.name == "_data/aime25"]
-    assert frozen == sealed(stage.spec) == read_json(own.resolve() / "spec.json")
+    assert frozen == sealed(stage.spec.as_json()) == read_json(own.resolve() / "spec.json")
     assert (own / "DONE.json").exists()
     assert not (paths.folder / "_data/amc23/DONE.json").exists()
     check_conflicts(paths, plan)
@@ -122,7 +122,7 @@ def test_a_local_file_takes_its_columns_and_needs_no_publisher(tmp_path, monkeyp
     overrides += [f"experiment.evaluation.benchmarks.amc23.dataset={same}"]
     stages = make_plan(config.load("groupsize", overrides)).stages
     (stage,) = [stage for stage in stages if stage.name == "_data/amc23"]
-    assert stage.spec == spec
+    assert stage.spec.as_json() == spec
 
 
 @pytest.mark.parametrize(

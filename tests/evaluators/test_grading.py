@@ -12,10 +12,8 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from evaluators import grade_worker
-from evaluators.grade_worker import GradeWorkers
-from evaluators.grading import Grading
-from evaluators.records import SampleRequest, Waiting, drawn
+from evaluators.grading import GradeWorkers, Grading
+from evaluators.records import RequestQueue, SampleRequest, drawn
 from evaluators.sample import complete_draws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.paths import BenchmarkPaths
@@ -33,7 +31,7 @@ ASKED = len(GOLDS) * len(ANSWERS) - 1  # all pairs but 12 with 12
 
 def responses(wanted):
     """A back end: draws in parts of 10 whose texts differ and whose answers are ANSWERS in turn."""
-    wanted = Waiting(wanted).take()
+    wanted = RequestQueue(wanted).take()
     for start in range(0, len(wanted), 10):
         yield [
             drawn(
@@ -59,13 +57,13 @@ def graded(paths, grader, *, workers):
 
 
 def sampled(paths, grading, n_samples=40, until=None):
-    def tell(done, of, draws):
+    def on_draws(done, of, draws):
         grading.add(draws)
         if until is not None and done >= until:
             raise Stopped("")
 
     return complete_draws(
-        paths, PROBLEMS, n_samples=n_samples, seed=0, sampler=lambda: responses, tell=tell
+        paths, PROBLEMS, n_samples=n_samples, seed=0, sampler=lambda: responses, on_draws=on_draws
     )[0]
 
 
@@ -182,7 +180,7 @@ def test_a_grading_process_that_cannot_start_is_the_error_that_is_told(tmp_path,
 
 @pytest.mark.slow
 def test_sampling_does_not_wait_for_a_slow_grader(tmp_path, monkeypatch):
-    monkeypatch.setattr(grade_worker, "WAITING_MOST", 2)
+    monkeypatch.setattr("evaluators.grading.WAITING_MOST", 2)
     paths = BenchmarkPaths(tmp_path / "m")
     with graded(paths, "math", workers=1) as grading:
         begun = time.monotonic()

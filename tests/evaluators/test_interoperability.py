@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from evaluators import imports
+from evaluators import interchange
 from evaluators.__main__ import main
-from evaluators.responses import read_rows, responses
+from evaluators.interchange import read_rows, responses
 from evaluators.stored import find
 from fgrpo_bench.records import Problem
 from fgrpo_bench.stages.markers import is_done
@@ -164,14 +164,14 @@ def test_a_file_that_cannot_be_scored_is_refused_by_its_line(rows, said, tmp_pat
     file = write(tmp_path / "theirs.jsonl", rows)
     with pytest.raises(ValueError) as found:
         made = list(responses(file, read_rows(file), PROBLEMS))
-        imports.check_numbers(file, imports.table(made), PROBLEMS, subset=False)
+        interchange.check_numbers(file, interchange.table(made), PROBLEMS, subset=False)
     assert said in str(found.value)
 
 
 def test_a_subset_of_the_problems_is_scored_where_it_is_meant(tmp_path):
     file = write(tmp_path / "theirs.jsonl", [ALL])
-    made = imports.table(list(responses(file, read_rows(file), PROBLEMS)))
-    assert imports.check_numbers(file, made, PROBLEMS, subset=True) == 2
+    made = interchange.table(list(responses(file, read_rows(file), PROBLEMS)))
+    assert interchange.check_numbers(file, made, PROBLEMS, subset=True) == 2
 
 
 def test_each_draw_of_an_lm_eval_log_counts_once_whatever_filters_it_had(tmp_path):
@@ -181,7 +181,7 @@ def test_each_draw_of_an_lm_eval_log_counts_once_whatever_filters_it_had(tmp_pat
         for i, row in enumerate(ROWS)
     ]
     file = write(tmp_path / "samples_x.jsonl", rows)
-    made = imports.table(list(responses(file, read_rows(file), PROBLEMS)))
+    made = interchange.table(list(responses(file, read_rows(file), PROBLEMS)))
     assert made.select("problem_id", "draw", "response").rows() == [
         (problem_id, draw, text) for problem_id in IDS for draw, text in ((0, "a"), (1, "b"))
     ]
@@ -268,7 +268,7 @@ def test_nothing_is_marked_done_before_it_is_graded_and_scored(keys, tmp_path, m
         raise MemoryError("14.6 TiB")
 
     with monkeypatch.context() as patch:
-        patch.setattr("evaluators.regrade.score", fails)
+        patch.setattr("evaluators.stored.score", fails)
         with pytest.raises(MemoryError):
             main(words)
     (stored,) = find("theirs")
@@ -291,7 +291,7 @@ def test_words_may_stand_after_options_and_others_are_refused(keys, tmp_path, ca
             main(wrong)
         assert said in capsys.readouterr().err
     assert main([*given, "more"]) == 1
-    assert "needs exactly one benchmark to apply to" in capsys.readouterr().err
+    assert "needs exactly one benchmark" in capsys.readouterr().err
 
 
 def test_an_export_of_a_gated_benchmark_says_that_it_holds_protected_text(

@@ -7,7 +7,7 @@ import json
 import polars as pl
 import pytest
 
-from evaluators.summary import level_line, levels
+from evaluators.stored import level_line, levels
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.records import Problem
 from fgrpo_bench.tables import GRADES

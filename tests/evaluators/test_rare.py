@@ -12,8 +12,7 @@ from transformers import AutoTokenizer
 from evaluators import vllm
 from evaluators.__main__ import main
 from evaluators.backends import embedded
-from evaluators.likelihood import Answer, answer_encoder, make_scorer
-from evaluators.rare import rarest
+from evaluators.rare import StoredResponse, make_scorer, rarest, response_encoder
 from evaluators.transformers import transformers
 from fgrpo_bench.engines.embedded.__main__ import main as train_main
 from fgrpo_bench.engines.embedded.tokenizer import EOS
@@ -112,7 +111,7 @@ def test_a_second_run_does_nothing(
 def test_transformers_gives_what_the_embedded_engine_gives(tmp_path: Path) -> None:
     checkpoint = make_untrained(tmp_path / "model")
     answers = [
-        Answer(problem=problem, response=response, ended=ended, end_token=None)
+        StoredResponse(problem=problem, response=response, ended=ended, end_token=None)
         for problem, response, ended in zip(
             heldout_problems(3), ("1+2*3-4", "9*9", "5"), (True, True, False), strict=True
         )
@@ -132,7 +131,7 @@ def with_two_ends(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
     return checkpoint, nine
 
 
-def nats(checkpoint: Path, sampler: str, answers: list[Answer]) -> list[float]:
+def nats(checkpoint: Path, sampler: str, answers: list[StoredResponse]) -> list[float]:
     """Nats a token of each answer."""
     scorer = make_scorer(asked(checkpoint, sampler=sampler))
     return [nll for _, nll in sorted(pair for batch in scorer(answers) for pair in batch)]
@@ -160,11 +159,11 @@ def test_the_end_token_that_was_sampled_is_the_one_that_is_scored(
     problem = heldout_problems(1)[0]
     ends = {"unknown": None, "eos": EOS, "nine": nine}
     scored = {
-        name: Answer(problem=problem, response="1+2", ended=True, end_token=end)
+        name: StoredResponse(problem=problem, response="1+2", ended=True, end_token=end)
         for name, end in ends.items()
     }
-    scored["cut"] = Answer(problem=problem, response="1+2", ended=False, end_token=None)
-    scored["longer"] = Answer(problem=problem, response="1+29", ended=False, end_token=None)
+    scored["cut"] = StoredResponse(problem=problem, response="1+2", ended=False, end_token=None)
+    scored["longer"] = StoredResponse(problem=problem, response="1+29", ended=False, end_token=None)
     found = dict(zip(scored, nats(checkpoint, sampler, list(scored.values())), strict=True))
     assert found["nine"] == pytest.approx(found["longer"], rel=1e-6)  # the same four tokens
     assert found["unknown"] == pytest.approx(found["eos"], rel=1e-6)  # the first of the engine
@@ -184,10 +183,12 @@ def test_the_end_token_stands_behind_what_vllm_and_transformers_score(
     with_two_ends: tuple[Path, int],
 ) -> None:
     checkpoint, nine = with_two_ends
-    encode = answer_encoder(AutoTokenizer.from_pretrained(checkpoint), asked(checkpoint), EOS)
+    encode = response_encoder(AutoTokenizer.from_pretrained(checkpoint), asked(checkpoint), EOS)
     problem = heldout_problems(1)[0]
     own = {
-        (ended, end): encode(Answer(problem=problem, response="1+2", ended=ended, end_token=end))[1]
+        (ended, end): encode(
+            StoredResponse(problem=problem, response="1+2", ended=ended, end_token=end)
+        )[1]
         for ended, end in ((True, nine), (True, None), (False, None))
     }
     cut = own[False, None]

@@ -11,6 +11,7 @@ from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.markers import Marker, write_marker
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.spec import read_spec
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tables import DRAWS, PASSK, read_table
 from tests.support.stages import freeze, start
@@ -28,11 +29,11 @@ def warmed_up(root, *overrides):
     """The evaluation of a warmed-up base model, ready to run."""
     plan, paths = freeze(root, *overrides)
     warmup = paths.warmup(11)
-    facts = warm_up(read_json(warmup.spec), StageRun(warmup), "cpu")
+    facts = warm_up(read_spec(warmup), StageRun(warmup), "cpu")
     write_marker(
         warmup, Marker.parsed({"fingerprint": "f", "target": {}, "outputs": {}} | facts.as_json())
     )
-    name = next(s.name for s in plan.stages if s.kind == "evaluate" and s.spec["step"] == 0)
+    name = next(s.name for s in plan.stages if s.kind == "evaluate" and s.step == 0)
     return StagePaths(paths.folder / name)
 
 
@@ -123,7 +124,7 @@ def test_kills_in_the_middle_of_stages_end_with_the_same_bytes_and_repeat_no_sav
 def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_keeps_what_was_drawn(stage):
     paths = stage.benchmark("countdown")
     process = start("evaluate", stage.folder, file_limit=120_000)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "cannot append" in out and "nothing was lost, free some space" in out, out
     lines = [line for shard in paths.shards.iterdir() for line in read_lines(shard)]
@@ -163,7 +164,7 @@ def test_a_folder_without_a_spec_is_refused(tmp_path, capsys):
 
 def test_the_plan_of_a_sweeps_evaluation_names_its_checkpoint_and_draws_nothing(tmp_path, capsys):
     plan, paths = freeze(tmp_path, *BIG)
-    name = next(s.name for s in plan.stages if s.kind == "evaluate" and s.spec["step"] == 0)
+    name = next(s.name for s in plan.stages if s.kind == "evaluate" and s.step == 0)
     before = sorted(tmp_path.rglob("*"))
     assert main(["run", str(paths.folder / name), "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines()[:2] == [

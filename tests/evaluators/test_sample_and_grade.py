@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
-from evaluators.evaluate import Bar
-from evaluators.grade_worker import GradeWorkers
-from evaluators.grading import Grading
-from evaluators.records import SampleRequest, Waiting, drawn
-from evaluators.resume import check_manifest, clear_tables
+from evaluators.evaluate import Bar, check_manifest, clear_tables
+from evaluators.grading import GradeWorkers, Grading
+from evaluators.records import RequestQueue, SampleRequest, drawn
 from evaluators.sample import complete_draws
 from fgrpo_bench.kinds.evaluate import SEED_SCHEME
 from fgrpo_bench.records import Problem
@@ -48,7 +46,7 @@ class Counting:
         self.made, self.at_once = 0, at_once
 
     def __call__(self, wanted):
-        wanted = Waiting(wanted).take()
+        wanted = RequestQueue(wanted).take()
         for start in range(0, len(wanted), self.at_once):
             some = wanted[start : start + self.at_once]
             self.made += len(some)
@@ -58,9 +56,9 @@ class Counting:
             ]
 
 
-def draw(paths, n_samples, backend, tell=lambda done, of, draws: None, problems=PROBLEMS):
+def draw(paths, n_samples, backend, on_draws=lambda done, of, draws: None, problems=PROBLEMS):
     return complete_draws(
-        paths, problems, n_samples=n_samples, seed=5, sampler=lambda: backend, tell=tell
+        paths, problems, n_samples=n_samples, seed=5, sampler=lambda: backend, on_draws=on_draws
     )
 
 
@@ -178,12 +176,12 @@ def full_disk(*_):
 
 def test_a_back_end_that_ends_early_is_an_error(tmp_path):
     with pytest.raises(RuntimeError, match="made 40 of 48 draws and ended"):
-        draw(BenchmarkPaths(tmp_path), 16, lambda wanted: Counting()(Waiting(wanted).take(40)))
+        draw(BenchmarkPaths(tmp_path), 16, lambda wanted: Counting()(RequestQueue(wanted).take(40)))
 
 
 def test_a_response_that_no_file_can_hold_is_stored_readably(tmp_path):
     def odd(wanted):
-        for each in Waiting(wanted).take():
+        for each in RequestQueue(wanted).take():
             yield [drawn(each, "a\ud800b\x00c\u2028", n_tokens=1, end_token=1)]
 
     table, _ = draw(BenchmarkPaths(tmp_path), 2, odd)

@@ -17,12 +17,11 @@ from threading import Barrier
 import polars as pl
 import pytest
 
-from evaluators.grade_worker import GradeWorkers
-from evaluators.grading import Grading
-from evaluators.records import SamplingTarget, Waiting, drawn
+from evaluators.grading import GradeWorkers, Grading
+from evaluators.records import RequestQueue, SamplingTarget, drawn
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws, identity
-from fgrpo_bench.analysis.drift import engines_of
+from fgrpo_bench.analysis.checkpoints import engines_of
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import config
@@ -62,7 +61,7 @@ class Model:
         self.made, self.fails_after = 0, fails_after
 
     def __call__(self, wanted):
-        waiting = Waiting(wanted)
+        waiting = RequestQueue(wanted)
         while some := waiting.take(5):
             if self.fails_after is not None and self.made >= self.fails_after:
                 raise RuntimeError("the node is gone")
@@ -77,7 +76,7 @@ class Evaluations:
     """Evaluations of one model in sweeps of one run root."""
 
     def __init__(self, root):
-        self.root, self.said, self.taken_seconds = root, None, None
+        self.root, self.said, self.fetched_seconds = root, None, None
 
     def run(
         self,
@@ -110,14 +109,14 @@ class Evaluations:
                 n_samples=n if design is None else design.stages[-1],
                 seed=3,
                 sampler=lambda: model,
-                tell=lambda done, of, draws: grading and grading.add(draws),
+                on_draws=lambda done, of, draws: grading and grading.add(draws),
                 stopping=design,
                 grading=grading,
                 shared=shared,
             )
             manifest = made_with if made else NOTHING
             self.said = shared.publish(paths.draws, table, manifest, draw_seconds)
-            self.taken_seconds = shared.taken_seconds
+            self.fetched_seconds = shared.fetched_seconds
         assert made == model.made
         return table, made
 
@@ -159,11 +158,11 @@ def test_a_second_evaluation_makes_none_and_has_the_same_file(evaluations, capsy
 
 def test_what_draws_took_is_told_to_whoever_takes_them(evaluations):
     evaluations.run("unmeasured", 1)
-    assert evaluations.run("first", 2)[1] == 3 and evaluations.taken_seconds is None
+    assert evaluations.run("first", 2)[1] == 3 and evaluations.fetched_seconds is None
     evaluations.run("measured", 4, draw_seconds=0.5)
     evaluations.run("more", 8, draw_seconds=2.0)
     evaluations.run("all")
-    assert evaluations.taken_seconds == 24 * (6 * 0.5 + 12 * 2.0) / 18
+    assert evaluations.fetched_seconds == 24 * (6 * 0.5 + 12 * 2.0) / 18
 
 
 def test_deleting_an_evaluation_or_the_entry_takes_no_draws_of_another(evaluations):
@@ -351,7 +350,7 @@ def test_where_a_lock_keeps_nobody_out_both_make_the_same_draws(
 ):
     """As on a mount whose locks hold on its own machine alone."""
     monkeypatch.setattr(fcntl, "flock", lambda *_: None)
-    together = Barrier(2, timeout=30)
+    together = Barrier(2, timeout=300)
 
     class Both(Model):
         def __call__(self, wanted):

@@ -12,9 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evaluators.engines import start_engines
-from evaluators.grade_worker import GradeWorkers
-from evaluators.grading import Grading
-from evaluators.records import Waiting, drawn
+from evaluators.grading import GradeWorkers, Grading
+from evaluators.records import RequestQueue, drawn
 from evaluators.sample import complete_draws
 from fgrpo_bench.records import Problem
 from fgrpo_bench.scoring import count as counted
@@ -23,7 +22,7 @@ from fgrpo_bench.stages.files import void
 from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stats.staged import StagedDesign
-from tests.support import fake_engine
+from tests.evaluators import fake_engine
 
 DESIGN = StagedDesign(stages=(4, 8, 16), enough=2)
 RIGHT, WRONG = "6*4", "1+1"
@@ -43,7 +42,7 @@ class Planned:
         self.order = np.random.default_rng(shuffled)
 
     def __call__(self, wanted):
-        waiting, flying = Waiting(wanted), []
+        waiting, flying = RequestQueue(wanted), []
         while True:
             flying += waiting.take(None if self.most is None else self.most - len(flying))
             if not flying:
@@ -71,7 +70,7 @@ def run(folder, plan, backend, *, design=DESIGN, stop_after=None):
     with GradeWorkers(problems, workers=1) as workers:
         grading = Grading(paths, problems, "countdown", workers=workers, decides=True)
 
-        def tell(done, of, draws):
+        def on_draws(done, of, draws):
             grading.add(draws)
             if stop_after is not None and next(calls) >= stop_after:
                 raise Stopped("in the middle")
@@ -82,7 +81,7 @@ def run(folder, plan, backend, *, design=DESIGN, stop_after=None):
             n_samples=design.stages[-1],
             seed=0,
             sampler=lambda: backend,
-            tell=tell,
+            on_draws=on_draws,
             stopping=design,
             grading=grading,
         )
@@ -244,7 +243,7 @@ def test_a_draw_that_is_never_judged_ends_the_evaluation_and_does_not_hang(tmp_p
             n_samples=16,
             seed=0,
             sampler=lambda: Planned(PLAN),
-            tell=lambda done, of, draws: None,
+            on_draws=lambda done, of, draws: None,
             stopping=DESIGN,
             grading=Silent(),
         )

@@ -10,8 +10,7 @@ from transformers import AutoTokenizer
 
 import evaluators.transformers as back_end
 from evaluators.backends import embedded, make_engine
-from evaluators.prompts import encoder
-from evaluators.records import SampleRequest, SamplingTarget
+from evaluators.records import SampleRequest, SamplingTarget, encoder
 from fgrpo_bench.kinds.evaluate import sampling_identity
 from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import EvalSpec, PromptSpec, from_dict
@@ -32,7 +31,7 @@ def evaluation(**changes):
                 "dataset": None,
                 "n_problems": 3,
                 "grader": "countdown",
-                "also": [],
+                "extra_graders": [],
                 "prompt": None,
             }
         },

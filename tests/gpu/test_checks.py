@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from fgrpo_bench.data.model import check_model
+from fgrpo_bench.data.fetch import check_model
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.files import read_json
 from tests.gpu import checks, machine, model, shapes

@@ -15,21 +15,19 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench.graders import GRADERS, get_grader, ifeval, judge_reading, judge_words, worker
+from fgrpo_bench.graders import GRADERS, get_grader, ifeval, math_reading, worker
 from fgrpo_bench.graders import ifeval_worker as checkers
 from fgrpo_bench.graders import judge as judge_module
 from fgrpo_bench.graders.judge import Judge
-from fgrpo_bench.graders.math import after_thoughts, final_answer, last_box, scan_boxes
-from fgrpo_bench.graders.math_golds import normalise, stored_gold
-from fgrpo_bench.graders.math_leniency import leniencies
-from fgrpo_bench.graders.math_notation import rewritten
-from fgrpo_bench.graders.math_parts import joins, parts
+from fgrpo_bench.graders.math import after_thoughts, final_answer, last_box, leniencies, scan_boxes
+from fgrpo_bench.graders.math_notation import normalise, rewritten, stored_gold
+from fgrpo_bench.graders.math_reading import joins, parts
 from fgrpo_bench.graders.math_tolerance import number
 from fgrpo_bench.graders.synlogic import extract
 from fgrpo_bench.records import Problem
 from fgrpo_bench.tasks.maze import Maze, MazeSpec
-from tests.support.synlogic_games import GAMES
-from tests.support.synlogic_games import problem as puzzle
+from tests.graders.synlogic_games import GAMES
+from tests.graders.synlogic_games import problem as puzzle
 
 SIZES = (900, 3_600, 14_400, 57_600)
 """Characters of a text, each four times the one before: below and above the lengths to which some
@@ -231,10 +229,10 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "final_answer": (lambda text: final_answer(text, "1, 2"), BOXES),
     "parts": (parts, WORDS),
     "joins": (joins, WORDS),
-    "as_read": (judge_reading.as_read, WORDS),
+    "as_read": (math_reading.as_read, WORDS),
     "rewritten": (rewritten, ANSWERS),
-    "chosen": (lambda text: judge_reading.chosen(text, "C"), WORDS),
-    "refusal": (lambda text: judge_words.refusal("1", text, several=False), WORDS),
+    "chosen": (lambda text: math_reading.chosen(text, "C"), WORDS),
+    "refusal": (lambda text: math_reading.refusal("1", text, several=False), WORDS),
     "leniencies": (lambda text: leniencies("1", text, ""), WORDS),
     "number": (number, ANSWERS),
     "final_text": (extract.final_text, PUZZLES),

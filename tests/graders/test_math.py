@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench.graders import get_grader, grader_version, judge_parser
+from fgrpo_bench.graders import get_grader, grader_version, judge_worker
 from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.judge_worker import by_math_verify
-from fgrpo_bench.graders.math import LONGEST, grade_with, last_box, scan_boxes
-from fgrpo_bench.graders.math_golds import normalise
-from fgrpo_bench.graders.math_leniency import leniencies
-from fgrpo_bench.graders.math_notation import CHARACTERS
+from fgrpo_bench.graders.math import LONGEST, grade_with, last_box, leniencies, scan_boxes
+from fgrpo_bench.graders.math_notation import CHARACTERS, normalise
 from fgrpo_bench.records import Grade, Problem
 from tests.support import benchmarks
 
@@ -41,7 +39,7 @@ def test_at_least_half_of_the_cases_must_fail():
 
 @pytest.mark.slow
 def test_the_grader_differs_from_plain_math_verify_just_where_the_case_table_gives_a_reason():
-    judge_parser.mend()  # and nothing of what makes ours faster
+    judge_worker.mend_parser()  # and nothing of what makes ours faster
     from math_verify import parse, verify
 
     for case in CASES:
@@ -52,7 +50,7 @@ def test_the_grader_differs_from_plain_math_verify_just_where_the_case_table_giv
 
 @pytest.mark.slow
 def test_math_verifys_own_verdict_can_be_told_from_ours_on_a_whole_text(judge):
-    judge_parser.mend()
+    judge_worker.mend_parser()
     from math_verify import parse, verify
 
     for case in CASES:

@@ -16,8 +16,8 @@ from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.graders.synlogic import TASKS, grade
 from fgrpo_bench.records import Problem
 from tests import synlogic_upstream
-from tests.support.synlogic_answers import hostile
-from tests.support.synlogic_games import GAMES, problem
+from tests.graders.synlogic_answers import hostile
+from tests.graders.synlogic_games import GAMES, problem
 
 CASES = synlogic_upstream.rows("synlogic")
 DIFFERENCES = synlogic_upstream.rows("synlogic-differences")

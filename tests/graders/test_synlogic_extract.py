@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fgrpo_bench.graders.synlogic import extract
-from fgrpo_bench.graders.synlogic.literals import (
+from fgrpo_bench.graders.synlogic.extract import (
     LARGEST,
     LONGEST_EXPRESSION,
     LONGEST_LITERAL,
@@ -19,7 +19,7 @@ from fgrpo_bench.graders.synlogic.literals import (
     number,
     parse_literal,
 )
-from tests.support.synlogic_solvers import exact
+from tests.graders.synlogic_solvers import exact
 
 WORDS = st.text(alphabet="abc XAT.-", max_size=8)
 LITERALS = st.recursive(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from fgrpo_bench.graders.synlogic import TASKS, grade
-from tests.support.synlogic_answers import (
+from tests.graders.synlogic_answers import (
     GARBAGE,
     mutated,
     near_misses,
@@ -16,8 +16,8 @@ from tests.support.synlogic_answers import (
     stored,
     written,
 )
-from tests.support.synlogic_games import GAMES, generated, problem
-from tests.support.synlogic_solvers import SOLVERS
+from tests.graders.synlogic_games import GAMES, generated, problem
+from tests.graders.synlogic_solvers import SOLVERS
 
 
 @pytest.mark.parametrize("task", GAMES)

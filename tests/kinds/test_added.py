@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ import pytest
 from fgrpo_bench.kinds import KINDS, Kind, Planned, Stage, remade
 from fgrpo_bench.kinds.kind import make_stage
 from fgrpo_bench.specs import Declaration, Profile, config
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.states import read_stages
 from sweeps.commands import stage_command
 from sweeps.conflicts import check_conflicts
@@ -35,7 +37,7 @@ from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import run_stage
 
 def work(spec, run):
-    (run.paths.folder / "count.txt").write_text(str(spec["wanted"]))
+    (run.paths.folder / "count.txt").write_text(str(spec.further["wanted"]))
     run.leave(run.paths.folder / "count.txt")
     return Record()
 
@@ -43,11 +45,17 @@ sys.exit(run_stage(StagePaths(Path(sys.argv[1])), work))
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class CountSpec(StageSpec):
+    wanted: int
+
+
 def stages(planned: Planned) -> Iterator[Stage]:
     """One for each point, of its training run."""
     for point in planned.points:
         source = planned.training(point)
         yield make_stage(
+            CountSpec,
             "count",
             f"{source.name}/count",
             {"version": 1, "source": source.fingerprint},
@@ -93,7 +101,7 @@ def test_it_is_planned_and_run_by_the_pool(kind: Kind, declaration: Declaration)
         folder = StagePaths(paths.folder / stage.name)
         assert is_done(folder, fingerprint=stage.fingerprint, target=stage.target)
         assert (folder.folder / "count.txt").read_text() == str(point.group_size)
-    told = read_stages(paths, read_json(paths.plan)["stages"], remade=remade)
+    told = read_stages(paths, read_plan(paths).stages, remade=remade)
     assert {each.state for each in told} == {"done"}
 
 
@@ -101,13 +109,13 @@ def test_it_is_a_job_of_the_cluster(kind: Kind, declaration: Declaration) -> Non
     plan, paths = plan_over(declaration)
     check_conflicts(paths, plan)
     freeze(paths, plan, nothing_to_run=False)
-    record = next(r for r in plan_record(plan)["stages"] if r["kind"] == kind.name)
-    done = set(record["needs"])
+    record = next(r for r in plan_record(plan).stages if r.kind == kind.name)
+    done = set(record.needs)
     (sending,) = arrange(
         [record], done=done, places={}, limit=10, at_once=1, name=lambda kind: kind, now=0.0
     )
-    assert (sending.batch.kind, sending.batch.stages) == (kind.name, (record["name"],))
-    folder = paths.folder / record["name"]
+    assert (sending.batch.kind, sending.batch.stages) == (kind.name, (record.name,))
+    folder = paths.folder / record.name
     payload = Payload(
         folder=str(folder),
         needs=(),

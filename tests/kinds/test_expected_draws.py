@@ -20,7 +20,7 @@ from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tables import DRAWS, PASSK, write_table
 from sweeps import preview, status
 from sweeps.cli import main
-from sweeps.plan import make_plan
+from sweeps.plan import make_plan, plan_record
 
 STAGED = [
     "evaluation@experiment.evaluation=pass16",
@@ -119,7 +119,7 @@ def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(
     plan, paths = plan_of(tmp_path), paths_of(tmp_path)
     first = evaluations(plan)[0]
     elsewhere = paths_of(tmp_path, "other").folder / first.name.replace("/pass16-", "/named-")
-    grade(elsewhere, replace(first, fingerprint="of another checkpoint"))
+    grade(elsewhere, replace(first, spec=replace(first.spec, fingerprint="of another checkpoint")))
     assert graded.find_graded(paths, first) == {}
     gpus = {"device": "NVIDIA H100", "tensor_parallel": 2, "engines": 4}
     grade(elsewhere, first, wall_seconds=64.0, engine=gpus)
@@ -157,7 +157,7 @@ def test_status_tells_in_a_line_what_finished_evaluations_saved(tmp_path, capsys
     )
     passk = score(counts, [1, 16], plan.points[0].evaluation.stopping)
     write_table(StagePaths(paths.folder / first.name).benchmark("countdown").passk, passk, PASSK)
-    records = [{"name": s.name, "target": s.target} for s in plan.stages]
+    records = plan_record(plan).stages
     told = status.saved_draws(paths, records, {first.name})
     assert told == {"evaluations": 1, "draws": 40, "of": 64}
     (line,) = status.saved_words(told)

@@ -232,7 +232,7 @@ def log_probs(kind, checkpoint, tmp_path):
     """Log-probability of every token of a few prompts after the first, in bf16."""
     out = tmp_path / f"{kind}.json"
     subprocess.run(
-        [sys.executable, "-m", "tests.support.log_probs", kind, str(checkpoint), str(out)],
+        [sys.executable, "-m", "tests.openrlhf.log_probs", kind, str(checkpoint), str(out)],
         check=True,
         capture_output=True,
         env=os.environ | {"PYTHONPATH": "."},

@@ -13,7 +13,7 @@ from fgrpo_bench.objectives.advantages import (
     reads_log_probs,
     teaches,
 )
-from tests.support.experiences import advantages, made_by, make, maker_arguments, micro_batches
+from tests.openrlhf.experiences import advantages, made_by, make, maker_arguments, micro_batches
 
 pytestmark = pytest.mark.openrlhf
 

@@ -9,7 +9,7 @@ import pytest
 from evaluators.vllm import engine_settings
 from fgrpo_bench.engines.openrlhf import driver, guards, rollout
 from fgrpo_bench.engines.openrlhf.options import DriverOptions, parse_options
-from tests.support.vllm_draws import EVALUATION, PLACEMENT
+from tests.openrlhf.vllm_draws import EVALUATION, PLACEMENT
 
 pytestmark = pytest.mark.openrlhf
 

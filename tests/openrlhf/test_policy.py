@@ -22,7 +22,7 @@ from fgrpo_bench.engines.openrlhf.policy import (
 )
 from fgrpo_bench.objectives.advantages import action_mask, group_advantages
 from fgrpo_bench.objectives.losses import OBJECTIVES, aggregate
-from tests.support.experiences import advantages, maker_arguments, micro_batches
+from tests.openrlhf.experiences import advantages, maker_arguments, micro_batches
 from tests.support.openrlhf import algorithm, train_problems
 
 pytestmark = pytest.mark.openrlhf

@@ -31,7 +31,7 @@ def waiting(lock):
 def test_a_compilers_lock_that_a_killed_run_left_is_removed(lock, capfd):
     then = time.time() - rehearsal.STALE_SECONDS - 1
     os.utime(lock, (then, then))
-    waiting(lock).join(5)
+    waiting(lock).join(60)
     assert not lock.exists()
     assert f"removed {lock}, which a killed run had left" in capfd.readouterr().out
 
@@ -41,7 +41,7 @@ def test_a_fresh_lock_is_waited_for_and_named(lock, capfd):
     thread.join(0.2)
     assert thread.is_alive() and lock.exists()
     lock.unlink()
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
     assert capfd.readouterr().out.count(f"if none runs, delete {lock}") == 1
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench.engines.openrlhf.updates import deal, deal_experiences
-from tests.support.experiences import micro_batches
+from tests.openrlhf.experiences import micro_batches
 
 pytestmark = pytest.mark.openrlhf
 

@@ -16,7 +16,7 @@ from fgrpo_bench.specs import DesignSpec, to_dict
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.tables import DRAWS, read_table
-from tests.support.vllm_draws import PLACEMENT, source_of, stage_of
+from tests.openrlhf.vllm_draws import PLACEMENT, source_of, stage_of
 
 pytestmark = pytest.mark.openrlhf
 

@@ -14,7 +14,7 @@ def test_vllm_gives_what_the_embedded_engine_gives(model, tmp_path):
     out = tmp_path / "out.json"
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("FGRPO_", "VLLM_"))}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.vllm_likelihoods", str(model), str(out)],
+        [sys.executable, "-m", "tests.openrlhf.vllm_likelihoods", str(model), str(out)],
         env=inherited | {"PYTHONPATH": ".", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,

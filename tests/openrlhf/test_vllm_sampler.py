@@ -14,18 +14,18 @@ from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.tables import DRAWS as DRAWS_TABLE
 from fgrpo_bench.tables import read_table
+from tests.openrlhf.vllm_draws import DESIGN, DRAWS, PLACEMENT, SHARED, asked, is_right
 from tests.support.openrlhf import heldout_problems
-from tests.support.vllm_draws import DESIGN, DRAWS, PLACEMENT, SHARED, asked, is_right
 
 pytestmark = pytest.mark.openrlhf
 
 
 def told(model, folder, *how):
-    """What tests.support.vllm_draws found, in a process without the stand-ins for CUDA."""
+    """What tests.openrlhf.vllm_draws found, in a process without the stand-ins for CUDA."""
     out = folder / "out.json"
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("FGRPO_", "VLLM_"))}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.vllm_draws", str(model), str(out), *how],
+        [sys.executable, "-m", "tests.openrlhf.vllm_draws", str(model), str(out), *how],
         env=inherited | {"PYTHONPATH": ".", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,

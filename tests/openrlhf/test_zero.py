@@ -6,10 +6,11 @@ import signal
 import pytest
 import torch
 
-from tests.support import zero_updates
-from tests.support.zero_updates import run_ranks
+from tests.openrlhf import zero_updates
+from tests.openrlhf.zero_updates import run_ranks
 
 pytestmark = pytest.mark.openrlhf
+SLOW = pytest.mark.slow
 
 
 def expected():
@@ -29,7 +30,10 @@ def expected():
 
 @pytest.mark.parametrize(
     ("stage", "offload"),
-    [(0, False), (1, False), (2, False), (2, True), (3, False), (3, True)],
+    [
+        *(pytest.param(*each, marks=SLOW) for each in ((0, False), (1, False), (2, True))),
+        *((2, False), (3, False), (3, True)),
+    ],
 )
 def test_an_update_has_the_gradients_of_all_its_micro_batches(stage, offload, tmp_path):
     path, log = tmp_path / "weights.json", tmp_path / "log"
@@ -41,7 +45,7 @@ def test_an_update_has_the_gradients_of_all_its_micro_batches(stage, offload, tm
             torch.testing.assert_close(got, value, atol=1e-5, rtol=1e-5, msg=name)
 
 
-@pytest.mark.parametrize("stage", [2, 3])
+@pytest.mark.parametrize("stage", [pytest.param(2, marks=SLOW), 3])
 def test_a_run_that_is_killed_in_its_saves_goes_on_from_the_newest_whole_state(stage, tmp_path):
     log = tmp_path / "log"
 

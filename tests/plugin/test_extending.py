@@ -27,8 +27,8 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     command = shlex.split(block("bash").replace("\\\n", " "))
-    assert command[:4] == ["python", "-m", "sweeps", "run"]
-    return [*command[4:], f"run_root={tmp_path}/runs"]
+    assert command[:3] == ["fgrpo-bench", "sweep", "run"]
+    return [*command[3:], f"run_root={tmp_path}/runs"]
 
 
 def block(language: str) -> str:

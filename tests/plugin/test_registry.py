@@ -12,11 +12,11 @@ import pytest
 from fgrpo_bench import engines, registry
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds import fetch
-from fgrpo_bench.specs import DatasetSpec, SweepPoint, config, from_dict, to_dict, withheld
-from fgrpo_bench.specs.frozen import Frozen
-from fgrpo_bench.specs.stored import stored_profile
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.specs import DatasetSpec, config, from_dict, to_dict, withheld
+from fgrpo_bench.specs.stored import TrainStageSpec, stored_profile
+from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.spec import read_spec_of
 from sweeps.freeze import freeze, provenance, run_paths
 from sweeps.plan import Plan, make_plan
 from sweeps.points import check, expand
@@ -52,7 +52,7 @@ def planned(*overrides: str, root: Path = Path("runs")) -> Plan:
 
 
 def stage_of(plan: Plan, kind: str) -> dict[str, Any]:
-    return next(stage.spec for stage in plan.stages if stage.kind == kind)
+    return next(stage.spec.as_json() for stage in plan.stages if stage.kind == kind)
 
 
 @pytest.mark.parametrize("table", registry.TABLES)
@@ -81,7 +81,7 @@ def test_a_package_that_is_installed_and_named_too_adds_once() -> None:
 
 def test_without_a_plugin_nothing_is_recorded_and_nothing_joins_an_identity() -> None:
     assert registry.record() == {} == registry.identity(**OURS) == registry.identity(tasks=None)
-    assert "plugins" not in provenance()
+    assert provenance()["plugins"] is None
 
 
 @pytest.mark.parametrize("added", ["GRADERS = {'math': (9, print)}", "LAYOUTS = {'plain': print}"])
@@ -128,7 +128,7 @@ def _module(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str)
 def test_a_plan_with_a_plugins_task_says_so_in_every_stage_and_identity() -> None:
     plan = planned(*OWN)
     brought = {"package": MODULE, "version": "0.3"}
-    assert all(stage.spec["plugins"] == [MODULE] for stage in plan.stages)
+    assert all(stage.spec.as_json()["plugins"] == [MODULE] for stage in plan.stages)
     assert stage_of(plan, "warmup")["identity"]["plugins"] == {"tasks": brought}
     trained = stage_of(plan, "train")["identity"]
     assert trained["plugins"] == dict.fromkeys(("objectives", "advantages", "tasks"), brought)
@@ -145,7 +145,8 @@ def test_whoever_reads_a_stages_spec_or_the_stored_profile_has_its_plugins(
     plan = planned(*OWN)
     stored = {"plugins": [MODULE], "profile": to_dict(plan.declaration.profile)}
     forget()
-    read = Frozen(StagePaths(tmp_path), stage_of(plan, "train")).typed(SweepPoint, "point")
+    write_json(StagePaths(tmp_path).spec, stage_of(plan, "train"))
+    read = read_spec_of(TrainStageSpec, StagePaths(tmp_path)).sweep_point
     assert read == plan.points[0] and "parity" in registry.table("engines")
     forget()
     assert stored_profile(stored, tmp_path).name == "local"

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.families import NOTHING_CORRECTED
+from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.documents.numbers import points
 from fgrpo_bench.report.answer import answer, front_in_words
 from tests.support.report import (
@@ -166,7 +166,10 @@ def test_cells_of_several_algorithms_are_told_apart(tmp_path):
 
 
 def test_several_columns_are_named_and_those_past_two_are_counted(tmp_path):
-    other = "{name: %s, dataset: null, n_problems: 12, grader: countdown, also: [], prompt: null}"
+    other = (
+        "{name: %s, dataset: null, n_problems: 12, grader: countdown, "
+        "extra_graders: [], prompt: null}"
+    )
     more = [f"+experiment.evaluation.benchmarks.{name}={other % name}" for name in ("b", "c")]
     family = "sweep.family={pairs: [focal], cells: [], ks: null, columns: [countdown, b, c]}"
     said = answer(analyse(small_sweep(tmp_path, "smoke", *more, family)))

@@ -13,6 +13,7 @@ from fgrpo_bench.report.footnotes import redeclared
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.digests import sealed
 from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.stages.plan import DeclaredFamily
 from tests.support.report import ONE_SEED, copy, forget, small_sweep
 
 TEXTS = ["report.md", "table.tex", "results.csv", "report.html", "provenance.json"]
@@ -162,8 +163,9 @@ LATE = "after a first training had finished"
     ],
 )
 def test_a_question_of_after_the_first_training_is_told(analysis, families, said):
-    declaration = analysis.results.declaration | {"families": families}
-    results = replace(analysis.results, declaration=declaration)
+    declared = tuple(map(DeclaredFamily.parsed, families))
+    record = replace(analysis.results.record, families=declared)
+    results = replace(analysis.results, record=record)
     assert redeclared(replace(analysis, results=results)) == said
 
 

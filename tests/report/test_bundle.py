@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import tarfile
 from dataclasses import replace
@@ -21,8 +22,9 @@ from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tables import PASSK, read_table, write_table
 from sweeps.cli import main as check
 from sweeps.local import drive
+from tests.conftest import SOMEBODY
 from tests.support.report import copy, published_and_gated
-from tests.support.tiny_run import tiny_plan, tiny_run
+from tests.support.tiny_run import tiny_plan
 
 
 @pytest.fixture(scope="module")
@@ -99,23 +101,21 @@ def test_the_same_results_give_the_same_bytes(archive, reported, tmp_path):
             assert not one.uname
 
 
-def test_a_bundle_of_a_real_run_names_no_folder_of_this_machine_and_no_user(tmp_path, monkeypatch):
-    home = tmp_path / "home of somebody"
-    for name, value in {"HOME": str(home), "USER": "somebody", "LOGNAME": "somebody"}.items():
-        monkeypatch.setenv(name, value)
-    paths, out = tiny_run(home / "runs"), tmp_path / "out.tar.gz"
+def test_a_bundle_of_a_real_run_names_no_folder_of_this_machine_and_no_user(real_run, tmp_path):
+    out, here = tmp_path / "out.tar.gz", str(real_run.root)
+    paths = replace(real_run, root=tmp_path / "runs")
+    shutil.copytree(real_run.folder, paths.folder, symlinks=True)
     words = ["bundle", "smoke", "--draws", "--root", str(paths.root), "--out", str(out)]
     assert main(words) == 0
     with tarfile.open(out) as packed:
         contents = {each.name: packed.extractfile(each).read() for each in packed}
     assert f"smoke-countdown-tiny-v1/runs/{paths.sweep_json.relative_to(paths.root)}" in contents
     for name, content in contents.items():
-        assert not [each for each in (str(tmp_path), "somebody") if each.encode() in content], name
-    before = paths.sweep_json.read_bytes()
-    paths.root.rename(tmp_path / "moved")
-    moved = replace(paths, root=tmp_path / "moved")
-    assert drive.run(tiny_plan(moved.root)[0].declaration, finish=lambda *_: None) == 0
-    assert moved.sweep_json.read_bytes() == before
+        own = (here, str(tmp_path), SOMEBODY)
+        assert not [each for each in own if each.encode() in content], name
+    before = paths.sweep_json.read_bytes()  # in a root that it was moved to
+    assert drive.run(tiny_plan(paths.root)[0].declaration, finish=lambda *_: None) == 0
+    assert paths.sweep_json.read_bytes() == before
 
 
 def edit(path: Path, old: str, new: str) -> None:

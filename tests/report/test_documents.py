@@ -137,9 +137,14 @@ def test_one_problem_has_no_interval_and_shows_nothing(tmp_path):
 
 
 def test_a_hostile_question_reaches_no_markup(analysis):
-    declared = deepcopy(analysis.results.declaration)
-    declared["declaration"]["sweep"]["question"] = "# <img src=x>\x1b]0;t\x07 | *a*"
-    changed = replace(analysis, results=replace(analysis.results, declaration=declared))
+    declared = deepcopy(analysis.results.record.declaration)
+    declared["sweep"]["question"] = "# <img src=x>\x1b]0;t\x07 | *a*"
+    changed = replace(
+        analysis,
+        results=replace(
+            analysis.results, record=replace(analysis.results.record, declaration=declared)
+        ),
+    )
     assert "\n\\# \\<img src=x> ]0;t  \\| \\*a\\*\n" in markdown("x", content(changed))
     assert "\x1b" not in terminal_text(changed)
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from huggingface_hub import parse_eval_result_entries
 
-from evaluators.responses import read_rows, responses
+from evaluators.interchange import read_rows, responses
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.report.__main__ import main

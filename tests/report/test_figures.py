@@ -1,4 +1,4 @@
-"""What figures are made of: axes, looks, labels and smoothing."""
+"""What figures are made of: axes, styles of cells, labels and smoothing."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.bands import FirstLoss
-from fgrpo_bench.analysis.rows import CellRow, to_frame
+from fgrpo_bench.analysis.rows import CellRow, FirstLoss, to_frame
 from fgrpo_bench.documents.style import RC, in_math
+from fgrpo_bench.report.cell_styles import cell_styles
 from fgrpo_bench.report.figures import pictures
 from fgrpo_bench.report.figures.curves import by_axis, curves, varied_axis
 from fgrpo_bench.report.figures.forest import forest, in_question
 from fgrpo_bench.report.figures.losses import losses
 from fgrpo_bench.report.figures.plane import CIRCLE, POINTS, plane
 from fgrpo_bench.report.figures.training import _smooth, training
-from fgrpo_bench.report.looks import looks
 from tests.support.report import ONE_SEED, small_sweep
 
 
@@ -51,8 +50,8 @@ def test_the_second_figure_runs_along_n_where_n_varies_and_else_along_gamma():
 
 
 def test_no_two_cells_of_the_shipped_sweeps_look_alike(analysis):
-    made = looks(list(analysis.by_cell.values()))
-    assert len({(look.color, look.marker) for look in made.values()}) == len(analysis.by_cell)
+    made = cell_styles(list(analysis.by_cell.values()))
+    assert len({(style.color, style.marker) for style in made.values()}) == len(analysis.by_cell)
 
 
 def test_smoothing_keeps_a_constant_and_leaves_gaps_out():
@@ -90,7 +89,7 @@ def test_cells_of_several_learning_rates_are_lines_of_their_own(of_two_rates, ax
 
 def test_no_legend_leaves_out_a_learning_rate(of_two_rates):
     cells = of_two_rates.by_cell.values()
-    made = looks(list(cells))
+    made = cell_styles(list(cells))
     assert len(set(made.values())) == len(cells)
     for draw in (curves, plane):
         axes = draw(of_two_rates, "countdown").axes[0]

@@ -159,8 +159,8 @@ def test_the_notes_say_how_the_numbers_were_made(analysis):
 
 
 def test_uncommitted_changes_are_told(analysis):
-    declared = analysis.results.declaration | {"git_dirty": True}
-    dirty = replace(analysis, results=replace(analysis.results, declaration=declared))
+    record = replace(analysis.results.record, git_dirty=True)
+    dirty = replace(analysis, results=replace(analysis.results, record=record))
     assert "0 with uncommitted changes;" in "\n".join(notes(dirty).lines)
 
 

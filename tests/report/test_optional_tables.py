@@ -7,7 +7,7 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.checkpoints import rule_in_words
-from fgrpo_bench.analysis.families import NOTHING_CORRECTED
+from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.documents.numbers import difference, p_value
 from fgrpo_bench.report.__main__ import main

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.published import BENCHMARKS, SCHEMA, lookup, published
 from fgrpo_bench.documents.table import text_of
+from fgrpo_bench.published import BENCHMARKS, SCHEMA, lookup, published
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.against_paper import against_paper
 from fgrpo_bench.report.build import render
@@ -155,10 +155,15 @@ def test_the_csv_has_the_published_fractions_and_averages_beside_ours_when_asked
 
 def without(analysis, *names):
     """The analysis as if these benchmarks had not been asked for."""
-    declared = deepcopy(analysis.results.declaration)
+    declared = deepcopy(analysis.results.record.declaration)
     for name in names:
-        del declared["declaration"]["experiment"]["evaluation"]["benchmarks"][name]
-    return replace(analysis, results=replace(analysis.results, declaration=declared))
+        del declared["experiment"]["evaluation"]["benchmarks"][name]
+    return replace(
+        analysis,
+        results=replace(
+            analysis.results, record=replace(analysis.results.record, declaration=declared)
+        ),
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,10 +243,15 @@ def test_what_is_of_less_than_was_planned_has_a_dagger_beside_the_papers(nine):
 def test_what_the_paper_does_not_have_is_refused(analysis, finished, capsys):
     with pytest.raises(ValueError, match=r"no figures of model 'qwen2-280k'; it has qwen2.5-7b"):
         against_paper(analysis)
-    declared = deepcopy(analysis.results.declaration)
-    declared["declaration"]["experiment"]["train"]["model"]["name"] = "qwen2.5-7b"
+    declared = deepcopy(analysis.results.record.declaration)
+    declared["experiment"]["train"]["model"]["name"] = "qwen2.5-7b"
     with pytest.raises(ValueError, match=r"this sweep has k in .* on countdown"):
-        against_paper(replace(analysis, results=replace(finished, declaration=declared)))
+        against_paper(
+            replace(
+                analysis,
+                results=replace(finished, record=replace(finished.record, declaration=declared)),
+            )
+        )
     paths = finished.paths
     asked = [paths.sweep, "--root", str(paths.root), "--compare-paper", "--format", "md"]
     assert report(asked) == 1

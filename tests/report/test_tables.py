@@ -102,10 +102,15 @@ def test_what_is_certain_is_counted_where_the_draws_are_enough(tmp_path):
 
 
 def test_where_a_problem_has_choices_a_footnote_says_what_guessing_gives(analysis):
-    declaration = deepcopy(analysis.results.declaration)
-    evaluation = declaration["declaration"]["experiment"]["evaluation"]
+    declaration = deepcopy(analysis.results.record.declaration)
+    evaluation = declaration["experiment"]["evaluation"]
     evaluation["benchmarks"]["countdown"]["grader"] = "choice"
-    changed = replace(analysis, results=replace(analysis.results, declaration=declaration))
+    changed = replace(
+        analysis,
+        results=replace(
+            analysis.results, record=replace(analysis.results.record, declaration=declaration)
+        ),
+    )
     notes = interval_table(changed, "countdown").notes
     assert "countdown by guessing alone: pass@1 25.0, pass@8 90.0, pass@32 100.0." in notes
     assert not [note for note in interval_table(analysis, "countdown").notes if "guess" in note]

@@ -7,7 +7,7 @@ import shutil
 import polars as pl
 import pytest
 
-from fgrpo_bench.analysis.likelihood import stages
+from fgrpo_bench.analysis.other_scores import likelihood_stages
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.verify import verify
@@ -169,7 +169,7 @@ def test_bounds_that_the_grades_do_not_give_are_found_though_the_report_has_them
 def test_a_mean_likelihood_that_its_answers_do_not_give_is_found(results, tmp_path):
     point = next(p for p in results.points if p.cell is not None)
     made = scored(results, tmp_path / "scored", {point.point_id: 0.5})
-    (stage,) = (stage for _, _, stage in stages(made))
+    (stage,) = (stage for _, _, stage in likelihood_stages(made))
     rows = [("p", 0, 2.0, 0.25), ("p", 1, 2.0, 0.75)]
     write_table(
         stage.likelihoods, pl.DataFrame(rows, schema=LIKELIHOODS, orient="row"), LIKELIHOODS

@@ -15,7 +15,7 @@ from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.digests import SEAL, sealed
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.markers import rewritten
-from fgrpo_bench.tables import DRAWS, GRADES, METRICS, PASSK, read_table, write_table
+from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
 from tests.support.graded import forge
 from tests.support.report import copy
 
@@ -92,14 +92,6 @@ def family_at_32(content):
     content["declaration"]["sweep"]["family"] = {"ks": [32]}
 
 
-def another_question(content):
-    content["declaration"]["sweep"]["question"] = "Another one?"
-
-
-def another_commit(content):
-    content["git_commit"] = "1" * 40
-
-
 def another_point(content):
     content["points"][1]["point_id"] = "other"
 
@@ -122,14 +114,6 @@ def grades(results):
 
 def metrics(results):
     return results.points[-1].train.metrics
-
-
-def swap_draws(results):
-    one, other = evaluated(results, -1).draws, evaluated(results, -2).draws
-    aside = one.with_suffix(".aside")
-    one.rename(aside)
-    other.rename(one)
-    aside.rename(other)
 
 
 def edit_weights(results):
@@ -159,7 +143,6 @@ def move_a_point(results):
     )(results)
 
 
-OTHER_SEEDS = pl.col("seed") + 1
 REASON = pl.lit("for another reason")
 
 
@@ -169,7 +152,6 @@ REASON = pl.lit("for another reason")
         (edit_text("coverage-countdown.svg", bytes.lower), "table.tex", "svg: was changed"),
         (replace_svg, "table.tex", "coverage-countdown.svg: was changed"),
         (remove(svg), "table.tex", "coverage-countdown.svg: is missing"),
-        (edit_text("plane-countdown.pdf", lambda b: b + b"%"), "table.tex", "pdf: was changed"),
         (
             edit_text("plane-countdown.pdf", lambda b: b + b"%", forged=True),
             "report.md",
@@ -213,26 +195,11 @@ REASON = pl.lit("for another reason")
             "draws.parquet: was changed",
         ),
         (remove(draws), "results.csv", "draws.parquet: is missing"),
-        (swap_draws, "results.csv", "draws.parquet: was changed"),
-        (edit_table(draws, DRAWS, seed=OTHER_SEEDS), "results.csv", "draws.parquet: was changed"),
-        (
-            edit_table(draws, DRAWS, seed=OTHER_SEEDS, forged=True),
-            "results.csv",
-            "draws.parquet: is not what the marker of its stage has",
-        ),
-        (
-            edit_table(metrics, METRICS, loss=pl.col("loss") + 1),
-            "table.tex",
-            "metrics.parquet: was changed",
-        ),
-        (remove(metrics), "table.tex", "metrics.parquet: is missing"),
         (edit_weights, "results.csv", "model.safetensors: was changed since the report was built"),
         (edit_a_digest_of_the_marker, "results.csv", "safetensors: is not what the marker"),
         (edit_the_cost_in_a_marker, "results.csv", "DONE.json: was changed after its stage"),
         (edit_declared("sweep.json", family_at_32), "report.md", f"sweep.json: {SEALED}"),
         (edit_declared("sweep.json", family_at_32, resealed=True), "table.tex", BUILT_OF),
-        (edit_declared("sweep.json", another_question), "table.tex", f"sweep.json: {SEALED}"),
-        (edit_declared("sweep.json", another_commit), "table.tex", f"sweep.json: {SEALED}"),
         (edit_declared("plan.json", another_point), "results.csv", f"plan.json: {SEALED}"),
         (edit_declared("plan.json", without_a_point, resealed=True), "results.csv", BUILT_OF),
     ],
@@ -290,31 +257,32 @@ def test_doubled_rows_of_pass_at_k_end_the_report_and_its_verification(results, 
         assert f"{path} is damaged" in error and "delete it and run the sweep again" in error
 
 
-@pytest.mark.parametrize("name", ["results.csv", "table.tex", "report.html"])
-def test_a_file_beside_with_its_digest_forged_is_named_as_hashed_and_found_by_the_folder(
-    results, name, capsys
+def test_files_beside_with_forged_digests_are_named_as_hashed_and_found_by_the_folder(
+    results, capsys
 ):
-    edit_text(name, lambda content: content + b"x", forged=True)(results)
+    names = ("results.csv", "table.tex", "report.html")
+    for name in names:
+        edit_text(name, lambda content: content + b"x", forged=True)(results)
     report = results.paths.report
     assert main(["--verify", str(report / "report.md")]) == 0
     (said,) = [
         line for line in capsys.readouterr().out.splitlines() if "beyond their digests" in line
     ]
-    assert said.startswith("not looked at: ") and name in said and "--verify of the folder" in said
-    for folder in (report, results.paths.folder):
-        assert main(["--verify", str(folder)]) == 1
-        assert f"{name}, line " in capsys.readouterr().out
+    assert said.startswith("not looked at: ") and "--verify of the folder" in said
+    assert all(name in said for name in names)
+    (report / "by-task.csv").write_text("of before")
+    assert main(["--verify", str(report)]) == 1
+    said = capsys.readouterr().out
+    assert all(f"{name}, line " in said for name in names)
+    assert "by-task.csv: is not of this report" in said
 
 
-def test_a_folder_is_verified_whole_and_one_of_no_report_is_refused(reported, results, capsys):
-    assert main(["--verify", str(reported.paths.report)]) == 0
+def test_the_folder_of_a_sweep_is_verified_whole_and_one_of_no_report_is_refused(reported, capsys):
+    assert main(["--verify", str(reported.paths.folder)]) == 0
     said = capsys.readouterr().out
     assert "every number computed again, none differs" in said
     assert "beyond their digests" not in said
-    (results.paths.report / "by-task.csv").write_text("of before")
-    assert main(["--verify", str(results.paths.report)]) == 1
-    assert "by-task.csv: is not of this report" in capsys.readouterr().out
-    assert main(["--verify", str(results.paths.root)]) == 1
+    assert main(["--verify", str(reported.paths.root)]) == 1
     assert "give a report's folder or a file of it" in capsys.readouterr().err
 
 

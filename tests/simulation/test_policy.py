@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fgrpo_bench.simulation import Adam, Literally, Policy, Rule, Run, Settings, group_rewards
-from tests.support.dense_simulation import Dense
+from tests.simulation.dense_simulation import Dense
 
 SMALL = Settings(n_actions=600, n_correct=60, learning_rate=0.05)
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -22,15 +24,16 @@ from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.tables import DRAWS, GRADES, read_table
+from sweeps.commands import StageCommand, stage_command
 from sweeps.freeze import run_paths
-from sweeps.slurm import drive, submissions
+from sweeps.slurm import drive, submissions, tick
+from sweeps.slurm.decide import Decision
 from tests.slurm.processes import wait_until
 from tests.support.fake_stage import fake_command
 from tests.support.fake_sweep import check_steps
 from tests.support.faults import stage_folders
 from tests.support.staged import made
 from tests.support.stages import TINY
-from tests.support.ticking import tick_until
 
 SLURM = ["profile=slurm", "profile.partition=gpu", "profile.mem_gb=0.5", "profile.time_minutes=5"]
 POINT = "grpo-n4-g1-s11"
@@ -47,6 +50,29 @@ RESULTS = (
     "report/results.csv",
 )
 """What must have the same bytes whatever befell a sweep."""
+
+
+def tick_until(
+    paths: RunPaths,
+    ended: Callable[[Decision], bool],
+    *,
+    patience: float,
+    command: StageCommand = stage_command,
+) -> Decision:
+    """Tick until a condition holds; AssertionError after `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while True:
+        decision = tick.tick(paths, say=print, command=command)
+        if ended(decision):
+            return decision
+        assert time.monotonic() < deadline, decision.standings
+        time.sleep(0.5)
+
+
+def all_done(decision: Decision) -> bool:
+    """Whether every stage is done."""
+    return {each.state for each in decision.standings.values()} == {"done"}
+
 
 until = partial(tick_until, patience=200)
 fake_until = partial(until, command=fake_command)
@@ -89,14 +115,14 @@ def job_at_hold(paths: RunPaths) -> str:
         return steps.exists() and len(steps.read_text().splitlines()) >= STEPS - 2
 
     wait_until(held, what=f"{POINT} at its hold")
-    return str(attempts(stage)[-1]["job_id"])
+    return str(attempts(stage)[-1].job_id)
 
 
 def job_with_a_save(paths: RunPaths) -> str:
     """Wait until the training run of POINT has saved its state; its job id."""
     stage = paths.point(POINT)
     wait_until(lambda: saved_step(stage) > 0, what=f"a save of {POINT}")
-    return str(attempts(stage)[-1]["job_id"])
+    return str(attempts(stage)[-1].job_id)
 
 
 def saved_step(stage: StagePaths) -> int:

@@ -27,7 +27,7 @@ def wait_for_stop(paths: RunPaths) -> None:
 
     def stopped() -> bool:
         notes = attempts(stage)
-        return len(notes) > 1 or notes[0].get("outcome") == "stopped"
+        return len(notes) > 1 or notes[0].outcome == "stopped"
 
     wait_until(stopped, what=f"a stop of {POINT}")
 

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench.specs import config
+from fgrpo_bench.stages.plan import StageRecord
 from sweeps.plan import make_plan, plan_record
 from sweeps.slurm.arrays import Sending, arrange, beyond, throttle
 from sweeps.slurm.submissions import Place
 
 
-def records(seeds: str, sizes: str) -> list[dict[str, Any]]:
+def records(seeds: str, sizes: str) -> Sequence[StageRecord]:
     chosen = [f"sweep.grid.seed={seeds}", f"sweep.grid.group_size={sizes}"]
-    stages: list[dict[str, Any]] = plan_record(make_plan(config.load("smoke", chosen)))["stages"]
-    return stages
+    return plan_record(make_plan(config.load("smoke", chosen))).stages
 
 
 TWO_SEEDS = records("[1,2]", "[2,4]")
 
 
 def arranged(
-    stages: list[dict[str, Any]],
+    stages: Sequence[StageRecord],
     *,
     limit: int = 100,
     done: tuple[str, ...] = (),
@@ -68,7 +68,7 @@ def test_every_checkpoint_waits_for_its_own_training() -> None:
         "sweep.grid.focal_gamma=[0.0]",
     ]
     every = config.load("smoke", [*chosen, "experiment.checkpoints=every"])
-    assert shown(arranged(plan_record(make_plan(every))["stages"])) == [
+    assert shown(arranged(plan_record(make_plan(every)).stages)) == [
         ("warmup", 1, None),
         ("train", 3, "afterok:1"),
         ("evaluate", 1, "afterok:1"),
@@ -93,10 +93,10 @@ def test_arrays_are_cut_at_the_sites_limit() -> None:
 
 def test_some_of_an_arrays_evaluations_each_wait_for_their_own_training() -> None:
     stages = records("[1]", "[2,4]")
-    first = arranged([s for s in stages if s["kind"] == "train"], done=("_warmup/s1",))
+    first = arranged([s for s in stages if s.kind == "train"], done=("_warmup/s1",))
     batch = first[0].batch
     places = {name: Place(batch=batch, index=i) for i, name in enumerate(batch.stages)}
-    some = [s for s in stages if s["kind"] == "evaluate"][1:3]
+    some = [s for s in stages if s.kind == "evaluate"][1:3]
     batch.job_id = "70"
     sendings = arranged(some, done=("_warmup/s1",), places=places)
     assert shown(sendings)[:2] == [("evaluate", 1, "afterok:70_0"), ("evaluate", 1, "afterok:70_1")]
@@ -109,19 +109,19 @@ def test_every_stage_is_sent_once_after_what_it_needs(
     stages = TWO_SEEDS
     done: set[str] = set()
     for stage in stages[:n_done]:
-        if done.issuperset(stage["needs"]) and data.draw(st.booleans()):
-            done.add(stage["name"])
-    left = [stage for stage in stages if stage["name"] not in done]
+        if done.issuperset(stage.needs) and data.draw(st.booleans()):
+            done.add(stage.name)
+    left = [stage for stage in stages if stage.name not in done]
     sendings = arranged(left, limit=limit, done=tuple(done))
     sent = [name for sending in sendings for name in sending.batch.stages]
-    assert sorted(sent) == sorted(stage["name"] for stage in left)
+    assert sorted(sent) == sorted(stage.name for stage in left)
     assert max((sending.batch.size for sending in sendings), default=0) <= limit
     where = {name: s for s in sendings for name in s.batch.stages}
     for stage in left:
-        sending = where[stage["name"]]
-        for need in set(stage["needs"]) - done:
+        sending = where[stage.name]
+        for need in set(stage.needs) - done:
             place = sending.after[0]
-            index = sending.batch.stages.index(stage["name"])
+            index = sending.batch.stages.index(stage.name)
             if sending.relation == "afterok":
                 assert place.batch.stages[place.index] == need
             else:
@@ -133,11 +133,11 @@ def test_every_stage_is_sent_once_after_what_it_needs(
 def test_the_report_does_not_wait_for_a_batch_whose_job_nobody_knows() -> None:
     """Its driver died, so there is no id that sbatch could be given."""
     stages = records("[1]", "[2,4]")
-    trained = tuple(s["name"] for s in stages if s["kind"] != "evaluate")
-    lost, *left = [s for s in stages if s["kind"] == "evaluate"]
+    trained = tuple(s.name for s in stages if s.kind != "evaluate")
+    lost, *left = [s for s in stages if s.kind == "evaluate"]
     batch = arranged([lost], done=trained)[0].batch
     batch.name, batch.job_id = "of-a-dead-driver", None
-    sendings = arranged(left, done=trained, places={lost["name"]: Place(batch=batch, index=0)})
+    sendings = arranged(left, done=trained, places={lost.name: Place(batch=batch, index=0)})
     assert shown(sendings)[-1] == ("report", 1, "afterany:1")
 
 

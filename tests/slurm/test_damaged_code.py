@@ -17,10 +17,9 @@ from sweeps.slurm import code as snapshot
 from sweeps.slurm import tick
 from sweeps.slurm.code import damage, manifest_path
 from tests.slurm.processes import wait_until
-from tests.slurm.running import check_fake, fake_until, hold, job_at_hold, start_fake
+from tests.slurm.running import all_done, check_fake, fake_until, hold, job_at_hold, start_fake
 from tests.support.fake_stage import fake_command
 from tests.support.faults import contents
-from tests.support.ticking import all_done
 
 pytestmark = pytest.mark.usefixtures("cluster")
 SLOW = pytest.mark.slow

@@ -13,10 +13,11 @@ import pytest
 
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
-from sweeps.slurm import drive, recover, tick
+from sweeps.slurm import drive, recover, submissions, tick
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
+    all_done,
     check_begun_once,
     check_fake,
     check_sent_once,
@@ -26,11 +27,15 @@ from tests.slurm.running import (
     start_fake,
 )
 from tests.support.fake_stage import fake_command
-from tests.support.ticking import all_done
+from tests.support.sent import RUNNING, planned, running_on, send
 
-pytestmark = pytest.mark.usefixtures("cluster")
 SLOW = pytest.mark.slow
 Damage = Callable[[Path], None]
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    return RunPaths(root=tmp_path, sweep="smoke", experiment="e", version="v1")
 
 
 def line(path: Path, event: str, kind: str) -> tuple[int, int]:
@@ -50,7 +55,8 @@ def overwrite(path: Path, start: int, end: int, filling: bytes) -> None:
 
 def zeros_at_the_end(path: Path) -> None:
     size = path.stat().st_size
-    overwrite(path, size - 900, size, b"\0" * 900)
+    lost = min(900, size // 2)
+    overwrite(path, size - lost, size, b"\0" * lost)
 
 
 def zeros_over_an_intent(path: Path) -> None:
@@ -110,15 +116,41 @@ def no_journal_and_no_folders(path: Path) -> None:
     shutil.rmtree(path.parent / "slurm")
 
 
-RARER = (
-    *(zeros_over_an_intent, zeros_up_to_the_line_that_gives_the_id, another_id, no_id),
-    *(a_number_for_a_line, a_byte_that_is_no_text, torn_into_the_next_line),
+DAMAGES = (
+    *(zeros_at_the_end, zeros_over_an_intent, zeros_up_to_the_line_that_gives_the_id, another_id),
+    *(no_id, a_number_for_a_line, a_byte_that_is_no_text, torn_into_the_next_line),
     *(an_older_copy, nothing_in_it, no_journal),
 )
 LIVE = 3
 """Jobs that are left where one stage is held: it, its evaluation and the report."""
 UNSEEN = (an_older_copy, nothing_in_it, no_journal, no_id)
 """Damages of which no line is left."""
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_whatever_is_left_of_a_journal_what_runs_is_not_sent_again(
+    paths: RunPaths, damage: Damage
+) -> None:
+    """Two stages are at work, of which squeue tells under the names that the folders have."""
+    planned(paths, "a", "b")
+    submissions.append(paths.submissions, submissions.Allow(stages=None, code="/code"))
+    batch = recover.batch_name(paths, "train")
+    send(paths, batch, "a", "b", begun=1.0, job_id="7")
+    for index in (0, 1):
+        (paths.batch(batch) / f"7_{index}_submitted.pkl").touch()
+    rows = "".join(RUNNING.replace("7|smoke-train-1", f"7_{i}|{batch}") for i in (0, 1))
+    damage(paths.submissions)
+    called, said = list[list[str]](), list[str]()
+    for _ in range(2):
+        decision = tick.tick(paths, say=said.append, call=running_on(called, rows=rows))
+        assert (decision.submit, decision.cancel) == ((), ())
+        assert {each.state for each in decision.standings.values()} == {"active"}
+    words = f"warning: {paths.submissions}: line"
+    told = sum(line.startswith(words) for line in said)
+    assert told == (damage not in UNSEEN), "told once, by whoever mends it"
+    assert {command[0] for command in called} <= {"squeue", "sacct", "scontrol"}
+    left = submissions.read(paths.submissions).batches.values()
+    assert [(b.stages, b.job_id) for b in left if not b.void] == [(("a", "b"), "7")]
 
 
 def live(root: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> RunPaths:
@@ -137,10 +169,11 @@ def names(cluster: Cluster) -> list[str]:
     return sorted(cluster.squeue("-r", "--format=%j").split())
 
 
+@pytest.mark.usefixtures("cluster")
 @pytest.mark.fault
 @pytest.mark.parametrize(
     "damage",
-    [zeros_at_the_end, *(pytest.param(damage, marks=SLOW) for damage in RARER)],
+    [zeros_at_the_end, *(pytest.param(damage, marks=SLOW) for damage in (another_id, no_journal))],
 )
 def test_a_live_sweep_whose_journal_is_damaged_is_told_of_and_sends_nothing_twice(
     tmp_path: Path,
@@ -169,6 +202,7 @@ def test_a_live_sweep_whose_journal_is_damaged_is_told_of_and_sends_nothing_twic
     check_sent_once(paths)
 
 
+@pytest.mark.usefixtures("cluster")
 @pytest.mark.fault
 @pytest.mark.parametrize(
     "damage",
@@ -195,6 +229,7 @@ def test_a_live_sweep_can_be_cancelled_whatever_is_left_of_its_journal(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
 @pytest.mark.fault
 def test_a_sweep_that_was_cancelled_without_its_journal_goes_on_from_its_saves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
@@ -210,6 +245,7 @@ def test_a_sweep_that_was_cancelled_without_its_journal_goes_on_from_its_saves(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
 @pytest.mark.fault
 def test_jobs_of_which_nothing_tells_what_they_run_make_way_for_others(
     tmp_path: Path,

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from fgrpo_bench.stages.attempts import Note
 from sweeps.slurm.decide import GRACE_SECONDS, StageDecision, StageObservation, decide, decide_stage
 from sweeps.slurm.scheduler import Job
 from sweeps.slurm.submissions import Batch, Place
+from tests.support.sent import stage_record
 
 NOW = 1_000_000.0
 OLD = NOW - 10 * GRACE_SECONDS
@@ -36,13 +38,13 @@ def seen(
     if state is not None:
         job = Job(job_id="12", name="b", state=state, reason=reason, ended=ended)
     return StageObservation(
-        record={"name": name, "kind": "train", "needs": needs},
+        record=stage_record(name, *needs),
         done=done,
         attempts=attempts,
         place=Place(batch=batch, index=0) if sent else None,
         job=job,
         queued=queued and job is not None,
-        note=note,
+        note=None if note is None else Note.parsed({"attempt": 1} | note),
         at_work=at_work,
     )
 
@@ -71,7 +73,9 @@ CASES = [
     ("no launch", seen("PENDING", reason="launch failed requeued held"), "again", None, "12"),
     ("no node fits", seen("PENDING", reason="BadConstraints"), "failed", "impossible", "12"),
     ("just sent", seen(begun=NOW - 5), "active", "SLURM does not show it yet", None),
+    ("just sent, by a clock ahead", seen(begun=NOW + 5), "active", None, None),
     ("gone", seen(), "again", "lost", None),
+    ("gone, sent by a clock far ahead", seen(begun=NOW + GRACE_SECONDS), "again", "lost", None),
     (
         "gone, but at work",
         seen(at_work=True),
@@ -140,7 +144,7 @@ def test_a_stage_that_was_out_of_memory_to_the_end_says_what_to_raise() -> None:
 
 def test_what_is_to_be_fetched_is_no_job_and_nothing_is_sent_that_needs_it() -> None:
     data = seen(name="data", sent=False, attempts=0)
-    data = replace(data, record={**data.record, "kind": "fetch"})
+    data = replace(data, record=replace(data.record, kind="fetch"))
     train = seen(name="train", needs=("data",), sent=False, attempts=0)
     decision = decide([data, train], now=NOW, max_attempts=3)
     assert decision.submit == ()
@@ -155,11 +159,11 @@ def test_a_stage_is_submitted_with_its_need_but_not_after_one_that_was_given_up(
     settling = seen(name="settling", begun=NOW - 5)
     stages = [need, gone, settling]
     stages += [
-        seen(name=f"after-{each.record['name']}", needs=(each.record["name"],), sent=False)
+        seen(name=f"after-{each.record.name}", needs=(each.record.name,), sent=False)
         for each in (need, gone, settling)
     ]
     decision = decide(stages, now=NOW, max_attempts=3)
-    assert [record["name"] for record in decision.submit] == ["need", "after-need"]
+    assert [record.name for record in decision.submit] == ["need", "after-need"]
     held = decide(stages, now=NOW, max_attempts=3, held=True)
     assert (held.submit, held.standings) == ((), decision.standings)
 
@@ -169,7 +173,7 @@ def test_jobs_that_wait_in_vain_are_cancelled_before_others_are_sent() -> None:
     waits = seen("PENDING", name="eval", needs=("train",), reason="DependencyNeverSatisfied")
     decision = decide([train, waits], now=NOW, max_attempts=3)
     assert [job.job_id for job in decision.cancel] == ["12"]
-    assert [record["name"] for record in decision.submit] == ["train", "eval"]
+    assert [record.name for record in decision.submit] == ["train", "eval"]
 
 
 def test_what_never_began_is_no_attempt() -> None:

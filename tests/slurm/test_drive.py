@@ -215,8 +215,8 @@ def test_a_report_that_slurm_holds_is_removed_once_every_stage_is_done(
     planned(paths, "a")
     send(paths, "smoke-train-1", "a", begun=1.0, job_id="7")
     report = Batch(name="smoke-report-2", kind="report", begun=1.0)
-    submissions.append(paths.submissions, "intent", **report.intent("/code"))
-    submissions.append(paths.submissions, "submitted", batch="smoke-report-2", job_id="8")
+    submissions.append(paths.submissions, report.intent("/code"))
+    submissions.append(paths.submissions, submissions.Submitted(batch="smoke-report-2", job_id="8"))
     waits = f"PENDING||0:00|N/A|{reason}\n"
     rows = f"8|smoke-report-2|{waits}9|others-report-2|{waits}"
     told: list[list[str]] = []

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from sweeps.freeze import run_paths
 from sweeps.slurm import submissions
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import NODES, user_name
+from tests.slurm.fake_slurm_driver import DIED, kind_of
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     SLURM,
@@ -33,7 +35,6 @@ from tests.slurm.running import (
     hold,
     job_at_hold,
 )
-from tests.support.fake_slurm_driver import DIED, kind_of
 from tests.support.faults import contents
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -64,7 +65,7 @@ class Drivers:
 
     def run(self, death: str | None = None, *, verb: str = "run", path: str = "") -> int:
         """Exit code; path: folder of programs that stand in for others."""
-        command = [sys.executable, "-m", "tests.support.fake_slurm_driver", verb]
+        command = [sys.executable, "-m", "tests.slurm.fake_slurm_driver", verb]
         environment = os.environ | fake_settings(self.root)
         environment["PATH"] = os.pathsep.join(filter(None, [path, environment["PATH"]]))
         given = [str(self.declared), *([death] if death else [])]
@@ -86,6 +87,19 @@ def lines(paths: RunPaths) -> list[str]:
         label = f"{row['event']}:{kind_of(row)}"
         seen.append(f"{label}:{1 + sum(one.rpartition(':')[0] == label for one in seen)}")
     return seen
+
+
+@pytest.mark.fault
+def test_two_drivers_at_once_never_submit_twice(
+    drivers: Drivers, fake_results: dict[str, str]
+) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        codes = [*pool.map(lambda _: drivers.run(), range(2))]
+    assert 0 in codes
+    check_fake(drivers.paths)
+    check_begun_once(drivers.paths)
+    check_sent_once(drivers.paths)
+    assert contents(drivers.paths, "**/result.json") == fake_results
 
 
 @pytest.mark.slow

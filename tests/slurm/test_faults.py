@@ -23,6 +23,7 @@ from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     POINT,
     SLURM,
+    all_done,
     check_begun_once,
     check_complete,
     check_fake,
@@ -45,7 +46,6 @@ from tests.slurm.strikes import (
 )
 from tests.support.fake_stage import fake_command
 from tests.support.faults import contents
-from tests.support.ticking import all_done
 
 pytestmark = pytest.mark.usefixtures("cluster")
 SLOW = pytest.mark.slow
@@ -106,7 +106,7 @@ def test_a_job_that_is_struck_goes_on_from_its_save(
         fake_until(paths, all_done)
     check_fake(paths)
     assert contents(paths, "**/result.json") == fake_results
-    jobs = [note["job_id"] for note in attempts(paths.point(POINT))]
+    jobs = [note.job_id for note in attempts(paths.point(POINT))]
     if strike not in (restart_controller, kill_controller):
         assert len(jobs) == 2
     if strike not in (cancel_by_hand, kill_controller):

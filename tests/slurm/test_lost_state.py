@@ -25,6 +25,7 @@ from sweeps.slurm.submissions import REPORT, Batch
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
+    all_done,
     check_begun_once,
     check_complete,
     check_fake,
@@ -34,7 +35,6 @@ from tests.slurm.running import (
     start_fake,
 )
 from tests.support.fake_stage import fake_command
-from tests.support.ticking import all_done
 
 pytestmark = pytest.mark.usefixtures("cluster")
 SEEDS = "sweep.grid.seed=[11,12]"
@@ -166,7 +166,7 @@ def test_what_a_dead_driver_had_not_handed_over_is_given_up_without_its_former_i
     paths = start_fake(tmp_path, monkeypatch)
     fake_until(paths, all_done)
     batch = Batch(name=recover.batch_name(paths, "train"), kind="train", stages=("nothing",))
-    submissions.append(paths.submissions, "intent", **batch.intent(None))
+    submissions.append(paths.submissions, batch.intent(None))
     job = cluster.sbatch("sleep 600", f"--job-name={batch.name}")
     wait_until(lambda: cluster.sacct("-X", f"--jobs={job}", "-o", "State") == "RUNNING", what="it")
     cluster.lose_state(next_job_id=int(job))
@@ -206,7 +206,7 @@ def test_a_job_that_is_told_to_save_requeues_no_other_that_has_its_id(
     lost.send_signal(signal.SIGUSR2)
     said, _ = lost.communicate()
     assert f"not requeued: SLURM shows no job {other} named smoke-train-5d41c" in said
-    assert attempts(stage)[-1]["outcome"] == "stopped"
+    assert attempts(stage)[-1].outcome == "stopped"
     assert cluster.squeue(f"--jobs={other}", "--Format=RestartCnt,State").split() == [
         "0",
         "RUNNING",

@@ -21,8 +21,7 @@ from sweeps.freeze import run_paths
 from sweeps.slurm import drive, tick
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import job_processes, kill, wait_until
-from tests.slurm.running import check_begun_once, logs
-from tests.support.ticking import all_done
+from tests.slurm.running import all_done, check_begun_once, logs
 
 pytestmark = [pytest.mark.openrlhf, pytest.mark.usefixtures("cluster")]
 
@@ -116,13 +115,13 @@ def test_a_run_saves_when_it_is_told_to_and_goes_on(
     rows = stage.folder / "openrlhf" / "metrics.jsonl"
     wait_for(paths, lambda: bool(list(read_lines(rows))), "a step")
     assert len(actors(cluster)) == nodes
-    job = attempts(stage)[-1]["job_id"]
+    job = attempts(stage)[-1].job_id
     cluster.run("scancel", "--signal=TERM", job)  # as SLURM sends it: to every process
     wait_for_end(cluster, paths)
     first, second = attempts(stage)
-    assert (first["outcome"], first["exit_code"]) == ("stopped", 75)
-    assert (second["outcome"], second["restarts"], second["job_id"]) == ("done", 1, job)
-    assert 1 <= second["from_step"] < 4
+    assert (first.outcome, first.exit_code) == ("stopped", 75)
+    assert (second.outcome, second.restarts, second.job_id) == ("done", 1, job)
+    assert 1 <= second.from_step < 4
     assert [row["step"] for row in read_lines(rows)] == [1, 2, 3, 4]
 
 
@@ -143,7 +142,7 @@ def test_a_node_that_fails_ends_the_job_with_the_reason(
     stage = paths.point(POINT)
     wait_for(paths, lambda: any("Ray runs at" in log for log in logs(stage)), "Ray on all nodes")
     kill(on_nodes(cluster, lambda line: struck in line)["n2"], signal.SIGKILL)
-    wait_for(paths, lambda: "outcome" in attempts(stage)[-1], "the attempt's end")
+    wait_for(paths, lambda: attempts(stage)[-1].outcome is not None, "the attempt's end")
     note = attempts(stage)[-1]
-    assert (note["outcome"], note["exit_code"]) == ("failed", 1)
+    assert (note.outcome, note.exit_code) == ("failed", 1)
     assert f"RuntimeError: node n2 failed: {words}" in logs(stage)[-1]

@@ -22,6 +22,7 @@ from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     POINT,
     SLURM,
+    all_done,
     check_begun_once,
     check_complete,
     check_fake,
@@ -36,7 +37,6 @@ from tests.support.fake_stage import fake_command
 from tests.support.faults import contents
 from tests.support.mlflow_store import runs, server
 from tests.support.stages import TINY
-from tests.support.ticking import all_done
 
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
 UNREACHABLE = "Unable to contact slurm controller"
@@ -106,7 +106,7 @@ def test_follow_outlasts_a_controller_that_is_down_for_a_while(
         wait_until(lambda: UNREACHABLE in log.read_text(), what="its words")
         cluster.start_slurmctld()
         hold(tmp_path).unlink()
-        assert driver.wait(timeout=90) == 0, log.read_text()
+        assert driver.wait(timeout=600) == 0, log.read_text()
     finally:
         driver.kill()
         driver.wait()
@@ -120,7 +120,7 @@ def following(root: Path) -> tuple[subprocess.Popen[bytes], Path, RunPaths]:
     """A driver that submits a sweep of fake stages and follows it; what it says; the sweep."""
     declaration = config.load("smoke", [f"run_root='{root}'", *SLURM])
     write_json(root / "declaration.json", to_dict(declaration))
-    command = [sys.executable, "-m", "tests.support.fake_slurm_driver", "run"]
+    command = [sys.executable, "-m", "tests.slurm.fake_slurm_driver", "run"]
     log = root / "driver.log"
     with log.open("wb") as output:
         driver = subprocess.Popen(

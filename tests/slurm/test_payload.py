@@ -9,11 +9,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fgrpo_bench.stages.attempts import attempts, begin
+from fgrpo_bench.stages.attempts import Note, attempts, begin
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.records import Record
@@ -77,7 +76,7 @@ def fake(stage: StagePaths) -> list[str]:
     return [sys.executable, "-m", "tests.support.fake_stage", str(stage.folder)]
 
 
-def note(stage: StagePaths) -> dict[str, Any]:
+def note(stage: StagePaths) -> Note:
     return attempts(stage)[-1]
 
 
@@ -98,9 +97,9 @@ def test_a_stage_is_run_with_its_log_and_noted(stage: StagePaths, slurm: dict[st
     out, errors = job.communicate(timeout=PATIENCE_S)
     assert (job.returncode, out) == (0, "done\n"), errors
     assert "done in" in stage.log(1).read_text()
-    assert {"job_id": "12_3", "attempt": 1, "outcome": "done", "step": 3}.items() <= note(
-        stage
-    ).items()
+    noted = note(stage)
+    assert (noted.job_id, noted.attempt) == ("12_3", 1)
+    assert (noted.outcome, noted.step) == ("done", 3)
 
 
 def test_where_the_marker_stands_nothing_is_started(
@@ -122,7 +121,7 @@ def test_either_signal_saves_and_only_the_warning_requeues(
     job.send_signal(signum)
     job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 75
-    assert note(stage)["outcome"] == "stopped"
+    assert note(stage).outcome == "stopped"
     assert (stage.folder / "saved.json").exists()
     assert requeued(stage) == (["requeue 12_3"] if signum == signal.SIGUSR2 else [])
 
@@ -148,7 +147,7 @@ def test_the_warning_goes_to_every_process_of_a_job_and_ends_none(
     os.kill(read_json(stage.owner)["pid"], signal.SIGUSR2)
     job.send_signal(signal.SIGUSR2)
     job.communicate(timeout=PATIENCE_S)
-    assert note(stage)["outcome"] == "stopped"
+    assert note(stage).outcome == "stopped"
 
 
 def test_both_signals_requeue_nothing_because_slurm_is_at_it(
@@ -218,7 +217,7 @@ def test_every_other_end_is_a_failure(
     _, errors = job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 1
     assert words in errors
-    assert note(stage)["outcome"] == "failed"
+    assert note(stage).outcome == "failed"
     assert requeued(stage) == []
 
 
@@ -231,7 +230,7 @@ def test_a_stage_whose_input_is_incomplete_is_not_started(
     _, errors = job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 1
     assert "need is not complete" in errors
-    assert note(stage)["outcome"] == "unready"
+    assert note(stage).outcome == "unready"
     assert not (stage.folder / "steps.jsonl").exists()
 
 
@@ -246,7 +245,7 @@ def test_a_stage_whose_run_root_goes_says_so_and_makes_no_folder_in_its_place(
     last = errors.strip().splitlines()[-1]
     assert last.startswith(f"RuntimeError: {stage.folder} is gone: was the run root moved or rem")
     assert not stage.folder.exists()
-    assert "outcome" not in attempts(StagePaths(moved))[-1]
+    assert attempts(StagePaths(moved))[-1].outcome is None
 
 
 def test_a_task_that_is_not_the_first_runs_the_command_and_leaves_the_rest_to_it(
@@ -265,8 +264,8 @@ def test_a_task_that_is_not_the_first_runs_the_command_and_leaves_the_rest_to_it
 
 def test_two_attempts_never_get_one_number(stage: StagePaths) -> None:
     begun = [begin(stage, driver=f"h:{pid}:noon") for pid in range(3)]
-    assert [note["attempt"] for note, _ in begun] == [1, 2, 3]
-    assert [note["driver"] for note in attempts(stage)] == ["h:0:noon", "h:1:noon", "h:2:noon"]
+    assert [note.attempt for note, _ in begun] == [1, 2, 3]
+    assert [note.driver for note in attempts(stage)] == ["h:0:noon", "h:1:noon", "h:2:noon"]
     for _, log in begun:
         log.close()
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import REPOSITORY
@@ -17,6 +19,7 @@ from tests.slurm.running import SLURM
 FEW = ["steps=4", "save_every=2", "eval_every=0", "warmup.steps=4"]
 
 
+@pytest.mark.slow
 def test_jobs_load_the_plugin_from_the_frozen_code(tmp_path: Path, cluster: Cluster) -> None:
     few = [f"experiment.train.{each}" for each in FEW]
     chosen = [f"plugins=[{MODULE}]", f"run_root='{tmp_path}'", *PARITY, *few, *SLURM]

@@ -18,6 +18,7 @@ from tests.slurm.running import (
     LONG,
     POINT,
     RESULTS,
+    all_done,
     check_complete,
     check_draws,
     job_with_a_save,
@@ -29,7 +30,6 @@ from tests.slurm.running import (
 from tests.slurm.strikes import Strike, kill_slurmd, lose_node, preempt, requeue, still, warn
 from tests.support.faults import contents
 from tests.support.stages import TINY
-from tests.support.ticking import all_done
 
 pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
 
@@ -69,7 +69,7 @@ def test_training_that_is_struck_ends_with_the_same_results(
         strike(cluster, paths, job)
         until(paths, all_done)
     check_undisturbed(paths, cluster, results)
-    jobs = {note["job_id"] for note in attempts(paths.point(POINT))}
+    jobs = {note.job_id for note in attempts(paths.point(POINT))}
     # A busy machine is now and then too slow for SLURM to launch a job on, which it then holds.
     held = "SLURM could not launch it and holds it" in capsys.readouterr().out
     assert job in jobs
@@ -119,7 +119,7 @@ def test_an_evaluation_that_goes_on_on_another_node_asks_for_the_same_draws(
 
     wait_until(lambda: bool(drawing()), what="an evaluation that draws")
     stage = drawing()[0]
-    job = str(attempts(stage)[-1]["job_id"])
+    job = str(attempts(stage)[-1].job_id)
     node = cluster.node_of(job)
     with still(stage):  # so that it is killed in the middle of its draws
         cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")

@@ -12,9 +12,8 @@ from sweeps.check.examine import Examined, examine
 from sweeps.check.repair import repair
 from sweeps.check.stored import REPORT
 from sweeps.slurm import decide, drive, submissions
-from tests.slurm.running import POINT, fake_until, hold, start_fake
+from tests.slurm.running import POINT, all_done, fake_until, hold, start_fake
 from tests.support.fake_stage import fake_command
-from tests.support.ticking import all_done
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

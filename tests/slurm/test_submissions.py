@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import recover, submissions, tick
 from sweeps.slurm.attempts import last_note
 from sweeps.slurm.submissions import read
-from tests.support.sent import RUNNING, send
+from tests.support.sent import RUNNING, send, stage_record
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def paths(tmp_path: Path) -> RunPaths:
 
 
 def test_what_is_lost_of_a_batch_is_made_up_from_its_folder(paths: RunPaths) -> None:
-    submissions.append(paths.submissions, "allow", stages=None, code="/code")
+    submissions.append(paths.submissions, submissions.Allow(stages=None, code="/code"))
     send(paths, "smoke-train-1", "a", "b", begun=1.0, job_id="7")
     whole = read(paths.submissions)
     lines = paths.submissions.read_bytes().split(b"\n")
@@ -38,7 +39,7 @@ def test_what_is_lost_of_a_batch_is_made_up_from_its_folder(paths: RunPaths) -> 
     assert warning.startswith(
         f"warning: {paths.submissions}: line 2 is damaged and was passed over"
     )
-    submissions.append(paths.submissions, "passed_over", lines=[2])
+    submissions.append(paths.submissions, submissions.PassedOver(lines=(2,)))
     recover.history(paths, told.append)
     assert len(told) == 1
 
@@ -51,8 +52,8 @@ def test_a_batch_that_is_made_up_stands_where_it_was_sent(paths: RunPaths) -> No
     paths.submissions.write_bytes(b"\n".join([*lines[:2], *lines[4:]]))
     made_up = recover.history(paths, print)
     assert [place.batch.name[-1] for place in made_up.places()["a"]] == ["1", "2", "3"]
-    facts = made_up.batches["smoke-train-2"].intent("/code") | {"recovered": True}
-    submissions.append(paths.submissions, "intent", **facts)
+    intent = replace(made_up.batches["smoke-train-2"].intent("/code"), recovered=True)
+    submissions.append(paths.submissions, intent)
     written = read(paths.submissions)
     assert [place.batch.name[-1] for place in written.places()["a"]] == ["1", "2", "3"]
     assert written.attempts == {"a": 2}, "what was made up counts as no attempt"
@@ -89,7 +90,7 @@ def test_without_a_journal_the_folders_tell_batches_and_code(paths: RunPaths) ->
     ids=str,
 )
 def test_a_line_of_another_shape_is_damaged(paths: RunPaths, line: dict[str, object]) -> None:
-    submissions.append(paths.submissions, "hold")
+    submissions.append(paths.submissions, submissions.Hold())
     with paths.submissions.open("a") as file:
         file.write(json.dumps(line) + "\n")
     history = read(paths.submissions)
@@ -128,8 +129,7 @@ def place_of(paths: RunPaths, rows: str) -> tuple[str | None, bool]:
     def call(command: list[str]) -> str:
         return rows if command[0] == "squeue" else ""
 
-    record = {"name": "a", "kind": "train", "needs": (), "fingerprint": "f", "target": {}}
-    (seen,) = tick.observe(paths, [record], call, warn=print).seen
+    (seen,) = tick.observe(paths, [stage_record("a")], call, warn=print).seen
     assert seen.place is not None
     return seen.place.job_id, seen.queued
 

@@ -19,16 +19,16 @@ from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions, tick
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import NODES
-from tests.slurm.processes import PATIENCE_S, wait_until
+from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     SLURM,
+    all_done,
     check_begun_once,
     check_draws,
     start,
     until,
 )
 from tests.support.stages import TINY
-from tests.support.ticking import all_done
 
 
 @pytest.fixture(autouse=True)
@@ -169,18 +169,6 @@ def test_jobs_may_be_sent_while_all_nodes_are_out_of_service(
     assert "too few of the nodes that fit are in service" in capsys.readouterr().out
     for node in NODES:
         cluster.scontrol("update", f"nodename={node}", "state=resume")
-
-
-@pytest.mark.fault
-def test_two_drivers_never_submit_twice(tmp_path: Path) -> None:
-    declaration = [f"run_root='{tmp_path}'", *TINY, *SLURM]
-    command = [sys.executable, "-m", "sweeps", "run", "smoke", *declaration]
-    drivers = [subprocess.Popen(command, cwd=REPOSITORY) for _ in range(2)]
-    codes = [driver.wait(timeout=PATIENCE_S) for driver in drivers]
-    assert 0 in codes
-    paths = run_paths(config.load("smoke", declaration))
-    until(paths, all_done)
-    check_begun_once(paths)
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     POINT,
+    all_done,
     check_complete,
     check_fake,
     fake_until,
@@ -27,7 +28,6 @@ from tests.slurm.running import (
     start_fake,
 )
 from tests.support.fake_stage import fake_command
-from tests.support.ticking import all_done
 
 pytestmark = pytest.mark.usefixtures("cluster")
 FULL = "No space left on device"
@@ -54,7 +54,7 @@ def test_a_stage_that_a_full_disk_ends_names_the_file_and_not_memory(
     file.symlink_to("/dev/full")
     paths = start_fake(tmp_path, monkeypatch)
     wait_until(
-        lambda: any("outcome" in note for note in attempts(paths.point(POINT))),
+        lambda: any(note.outcome is not None for note in attempts(paths.point(POINT))),
         what=f"the end of {POINT}",
     )
     words = f"disk full: cannot append to {file}: {FULL}"
@@ -145,7 +145,7 @@ def test_a_disk_that_is_full_when_jobs_begin_is_named_and_does_not_end_the_sweep
     wait_until(lambda: (paths.warmup(11).folder / "saved.json").exists(), what="a save")
     cluster.scontrol("update", "nodename=n[1-4]", "state=drain", "reason=test")
     hold(disk).unlink()
-    cluster.wait_for_state(str(attempts(paths.warmup(11))[-1]["job_id"]), "COMPLETED")
+    cluster.wait_for_state(str(attempts(paths.warmup(11))[-1].job_id), "COMPLETED")
     ballast = fill(disk)
     cluster.scontrol("update", "nodename=n[1-4]", "state=resume")
     wait_for_an_empty_queue(cluster)
@@ -236,7 +236,7 @@ def test_requeues_of_slurm_count_as_attempts_and_those_that_save_nothing_end_the
     stage = paths.warmup(11)
     for turn in range(1, 4):
         wait_until(lambda turn=turn: len(attempts(stage)) == turn, what=f"attempt {turn}")
-        job = str(attempts(stage)[-1]["job_id"])
+        job = str(attempts(stage)[-1].job_id)
         cluster.wait_for_state(job, "RUNNING")
         node = cluster.node_of(job)
         cluster.node_down(node)
@@ -245,7 +245,7 @@ def test_requeues_of_slurm_count_as_attempts_and_those_that_save_nothing_end_the
     decision = fake_until(paths, lambda seen: "_warmup/s11" in tick.failed(seen))
     exit_reason = tick.failed(decision)["_warmup/s11"]
     assert "it got no further in 3 attempts" in exit_reason
-    assert len({note["job_id"] for note in attempts(stage)}) == 1, "no new job was sent"
+    assert len({note.job_id for note in attempts(stage)}) == 1, "no new job was sent"
     (row,) = [
         line
         for line in status(tmp_path, capsys).splitlines()

@@ -25,12 +25,12 @@ def test_an_attempt_is_noted_when_it_begins_and_when_it_ends(stage: StagePaths) 
         log.write(b"working\n")
     (begun,) = attempts(stage)
     assert begun == note
-    assert (begun["attempt"], begun["from_step"], "outcome" in begun) == (1, None, False)
+    assert (begun.attempt, begun.from_step, begun.outcome) == (1, None, None)
     write_json(stage.progress, Progress(step=7, of=9, eta_seconds=None).as_json())
     end(stage, note, exit_code=75, outcome="stopped", seconds=1.23456, why="disk full: /r")
     (ended,) = attempts(stage)
-    assert ended.items() >= begun.items()
-    assert (ended["step"], ended["wall_seconds"], ended["why"]) == (7, 1.235, "disk full: /r")
+    assert ended.as_json().items() >= begun.as_json().items()
+    assert (ended.step, ended.wall_seconds, ended.why) == (7, 1.235, "disk full: /r")
     assert tail(stage.log(1)) == ["working"]
 
 
@@ -46,13 +46,13 @@ def test_a_number_whose_note_could_not_be_written_is_given_to_nobody_else(
             begin(stage, driver="h:1:noon")
     note, log = begin(stage, driver="h:1:noon")
     log.close()
-    assert (note["attempt"], len(attempts(stage)), len(logs(stage))) == (2, 1, 2)
+    assert (note.attempt, len(attempts(stage)), len(logs(stage))) == (2, 1, 2)
 
 
 def test_the_thousandth_attempt_comes_last(stage: StagePaths) -> None:
     for number in (1000, 2, 999):
         write_json(stage.attempt(number), {"attempt": number})
-    assert [note["attempt"] for note in attempts(stage)] == [2, 999, 1000]
+    assert [note.attempt for note in attempts(stage)] == [2, 999, 1000]
 
 
 def test_the_tail_of_a_log_is_bounded(stage: StagePaths) -> None:

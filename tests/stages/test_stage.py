@@ -37,7 +37,7 @@ def test_a_stage_works_once_and_leaves_its_marker(stage, capsys):
     calls = []
 
     def work(spec, run):
-        calls.append(spec["fingerprint"])
+        calls.append(spec.fingerprint)
         return Record(further={"fact": 1, "weights_sha256": "w"})
 
     assert [run_stage(stage, work), run_stage(stage, work)] == [EXIT_DONE, EXIT_DONE]

@@ -12,7 +12,7 @@ from scipy.stats import false_discovery_control
 from fgrpo_bench import StagedDesign
 from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
 from fgrpo_bench.stats.significance import draws_test
-from tests.support.subsampling import subsampling_test
+from tests.stats.subsampling import subsampling_test
 
 
 def counts(rates, n, seed):

@@ -14,8 +14,8 @@ import pytest
 
 from dashboards.app import ServerLinks
 from dashboards.pages import BUILDERS
-from dashboards.queries.store import Store
-from fgrpo_bench.analysis import Analysis, analyse, store
+from dashboards.queries import RunRoot
+from fgrpo_bench.analysis import Analysis, analyse, frames
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.report import verify as verifying
 from fgrpo_bench.report.build import render
@@ -54,10 +54,10 @@ CONTENTS: dict[str, bytes | None] = {
 
 
 @pytest.fixture(scope="module")
-def swept(finished: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+def swept(real_run: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """A copy of the finished sweep with a second attempt, changed and mended by each test."""
-    paths = replace(finished, root=tmp_path_factory.mktemp("swept"))
-    shutil.copytree(finished.folder, paths.folder, symlinks=True)
+    paths = replace(real_run, root=tmp_path_factory.mktemp("swept"))
+    shutil.copytree(real_run.folder, paths.folder, symlinks=True)
     ended = {"exit_code": 0, "outcome": "done", "wall_seconds": 1.0}
     note = {"attempt": 2, "driver": "a:1:2", "begun": "2026-01-03", "from_step": None, "step": 8}
     write_json(paths.point(POINT).attempt(2), note | ended)
@@ -71,7 +71,7 @@ def read_status(paths: RunPaths) -> object:
 
 
 def read_report(paths: RunPaths) -> object:
-    return render(store.analyse(load_results(paths)), "csv")
+    return render(frames.analyse(load_results(paths)), "csv")
 
 
 def read_verified(paths: RunPaths) -> object:
@@ -79,7 +79,7 @@ def read_verified(paths: RunPaths) -> object:
 
 
 def read_pages(paths: RunPaths) -> object:
-    results = Store(root=paths.root).open(paths.sweep, paths.experiment, paths.version)
+    results = RunRoot(root=paths.root).open(paths.sweep, paths.experiment, paths.version)
     for view in BUILDERS:
         BUILDERS[view](results, {}, ServerLinks())
     return None
@@ -167,7 +167,7 @@ def faults(
                 path.write_bytes(content)
             analyse_once = Once()
             with (
-                patch.object(store, "analyse", analyse_once),
+                patch.object(frames, "analyse", analyse_once),
                 patch.object(verifying, "analyse", analyse_once),
             ):
                 found += [f"{how}, {fault}" for fault in unnamed(swept, path, content, readers)]

@@ -15,7 +15,9 @@ from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.results import load_results
 from fgrpo_bench.scoring import count, score
 from fgrpo_bench.stages.paths import RunPaths
-from tests.stored.conftest import MATCHED, PATTERN
+from tests.support.dashboard import add_draws
+from tests.support.synthetic import write_sweep
+from tests.support.tiny_run import ONE_POINT, TINY
 
 PACKAGES = ("fgrpo_bench", "evaluators", "sweeps", "dashboards")
 REPOSITORY = Path(__file__).parents[2]
@@ -62,9 +64,13 @@ def test_no_reader_of_the_sources_takes_a_path_for_a_pattern() -> None:
 
 @pytest.mark.slow
 def test_a_root_that_reads_as_a_pattern_is_scored_reported_and_verified_by_its_own_files(
-    finished: RunPaths, tmp_path: Path, capsys
+    real_run: RunPaths, tmp_path: Path, capsys
 ) -> None:
-    assert finished.root.name == PATTERN and (finished.root.parent / MATCHED).is_dir()
+    assert real_run.root.name == "runs[1]*?"
+    finished = replace(real_run, root=tmp_path / "roots" / real_run.root.name)
+    shutil.copytree(real_run.folder, finished.folder, symlinks=True)
+    for point in write_sweep(tmp_path / "roots/runs1xy", "smoke", [*TINY, *ONE_POINT]).points:
+        add_draws(point, "countdown", ("other",))  # which the pattern would match
     for point in load_results(finished).points:
         paths = point.evaluate.benchmark("countdown")
         own = pl.read_parquet(BytesIO(paths.grades("countdown-1").read_bytes()))

@@ -14,6 +14,7 @@ from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
 from sweeps.plan import Plan
 from tests.support.tiny_run import run_stages, tiny_plan
@@ -22,10 +23,10 @@ POINT = "grpo-n4-g0-s11"
 
 
 @pytest.fixture
-def run(finished: RunPaths, tmp_path: Path) -> tuple[Plan, RunPaths]:
+def run(real_run: RunPaths, tmp_path: Path) -> tuple[Plan, RunPaths]:
     """A copy of the finished sweep, to be changed."""
     plan, paths = tiny_plan(tmp_path)
-    shutil.copytree(finished.folder, paths.folder, symlinks=True)
+    shutil.copytree(real_run.folder, paths.folder, symlinks=True)
     return plan, paths
 
 
@@ -40,13 +41,13 @@ def results(paths: RunPaths) -> dict[str, tuple[bytes, int]]:
             b"" if name == "metrics.parquet" else (paths.folder / stage.name / name).read_bytes(),
             (paths.folder / stage.name / name).stat().st_ino,
         )
-        for stage in read_stages(paths, read_json(paths.plan)["stages"])
+        for stage in read_stages(paths, read_plan(paths).stages)
         for name in read_json(paths.folder / stage.name / "DONE.json").get("outputs", {})
     }
 
 
 def states(paths: RunPaths) -> dict[str, str]:
-    return {s.name: s.state for s in read_stages(paths, read_json(paths.plan)["stages"])}
+    return {s.name: s.state for s in read_stages(paths, read_plan(paths).stages)}
 
 
 def remove(path: Path) -> None:
@@ -96,7 +97,7 @@ def test_training_is_repeated_where_only_training_makes_what_is_missing_and_says
     plan, paths = run
     before = results(paths)
     (paths.point(POINT).folder / name).unlink()
-    stages = read_stages(paths, read_json(paths.plan)["stages"], remade=remade)
+    stages = read_stages(paths, read_plan(paths).stages, remade=remade)
     (stage,) = (s for s in stages if s.why)
     assert stage.name == POINT and "trains it again from its start" in str(stage.why)
     assert set(run_stages(plan, paths).values()) == {0}

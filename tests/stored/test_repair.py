@@ -25,6 +25,7 @@ from sweeps.check.stored import ANALYSIS, REPORT, SHARED_DRAWS, Damage, StoredSt
 from sweeps.cli import main
 from sweeps.commands import StageCommand, stage_command
 from sweeps.local import drive
+from tests.support.sent import stage_record
 
 TRAIN = "grpo-n4-g0-s11"
 TIMES = ("DONE.json", "metrics.parquet", "owner.json", "progress.json", "stage.lock")
@@ -36,9 +37,9 @@ def look(paths: RunPaths) -> Examined:
 
 
 @pytest.fixture
-def paths(finished: RunPaths, tmp_path: Path) -> RunPaths:
-    shutil.copytree(finished.folder, replace(finished, root=tmp_path).folder)
-    return replace(finished, root=tmp_path)
+def paths(real_run: RunPaths, tmp_path: Path) -> RunPaths:
+    shutil.copytree(real_run.folder, replace(real_run, root=tmp_path).folder)
+    return replace(real_run, root=tmp_path)
 
 
 def content(path: Path) -> bytes:
@@ -239,7 +240,7 @@ def test_a_model_that_stands_elsewhere_is_its_owners_to_restore(
 
 
 def stage(name: str, kind: str, *needs: str) -> StoredStage:
-    record = {"name": name, "kind": kind, "needs": list(needs)}
+    record = stage_record(name, *needs, kind=kind)
     marker = Marker(fingerprint="f", target={}, outputs={})
     return StoredStage(record=record, standing="done", marker=marker, faults=())
 

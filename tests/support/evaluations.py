@@ -51,7 +51,7 @@ def fetched(root: Path, evaluation: EvalSpec) -> list[Path]:
 
 
 def _fetched(root: Path, dataset: DatasetSpec) -> Path:
-    spec = dataset_stage(dataset).spec
+    spec = dataset_stage(dataset).spec.as_json()
     folder = shared_data(root, dataset.name, spec["fingerprint"])
     write_json(folder / "spec.json", spec)
     assert fetch([str(folder)]) == 0

@@ -27,6 +27,7 @@ from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.journal import append_line
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.records import Record
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped, run_stage
 
 SAVE_EVERY = 4
@@ -37,12 +38,12 @@ def fake_command(kind: str, folder: Path, profile: Profile, environment: str) ->
     return [sys.executable, "-m", "tests.support.fake_stage", str(folder)]
 
 
-def work(spec: dict[str, Any], run: StageRun) -> Record:
+def work(spec: StageSpec, run: StageRun) -> Record:
     """Hash on from the source's result, step by step."""
     folder, steps = run.paths.folder, int(os.environ.get("FAKE_STEPS", "8"))
     saved = folder / "saved.json"
-    source = spec.get("base") or spec.get("source")
-    state: dict[str, Any] = {"step": 0, "value": spec["fingerprint"]}
+    source = spec.further.get("base") or spec.source
+    state: dict[str, Any] = {"step": 0, "value": spec.fingerprint}
     if source is not None:
         state["value"] += read_json(folder / source / "result.json")["value"]
     if saved.exists():

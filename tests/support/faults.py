@@ -110,10 +110,10 @@ def check_attempts(paths: RunPaths) -> None:
         folder = StagePaths(paths.folder / stage["name"])
         assert is_done(folder, fingerprint=stage["fingerprint"], target=stage["target"]), folder
         notes = attempts(folder)
-        numbers = [note["attempt"] for note in notes]
+        numbers = [note.attempt for note in notes]
         assert len(numbers) == len(set(numbers)) >= 1, notes
         assert {folder.log(number) for number in numbers} <= {*folder.logs.glob("attempt-*.log")}
-        good = [note for note in notes if note.get("exit_code") == 0]
+        good = [note for note in notes if note.exit_code == 0]
         assert len(good) <= 1, notes  # an orphan's end is nobody's to note
 
 

@@ -71,15 +71,24 @@ def algorithm(objective: str, bounds: tuple[float, float]) -> AlgorithmSpec:
 def make_model(folder: Path) -> Path:
     """A checkpoint of the embedded engine after a short warm-up."""
     from fgrpo_bench.engines.embedded.warmup import warm_up
+    from fgrpo_bench.specs.stored import WarmupStageSpec
     from fgrpo_bench.stages.files import write_json
     from fgrpo_bench.stages.paths import StagePaths
     from fgrpo_bench.stages.stage import StageRun
 
     paths = StagePaths(folder)
     fields = {name: to_dict(TRAIN)[name] for name in ("warmup", "beta1", "beta2", "grad_clip")}
-    made = {"task": to_dict(TASK), "model": to_dict(MODEL), "seed": 11}
-    spec = {"fingerprint": "0" * 64, "identity": {}} | made | fields
-    write_json(paths.spec, spec)
+    spec = WarmupStageSpec(
+        kind="warmup",
+        fingerprint="0" * 64,
+        target={},
+        identity={},
+        seed=11,
+        task=to_dict(TASK),
+        model=to_dict(MODEL),
+        **fields,
+    )
+    write_json(paths.spec, spec.as_json())
     warm_up(spec, StageRun(paths), "cpu")
     return paths.checkpoint(0)
 

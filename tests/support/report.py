@@ -177,7 +177,10 @@ def made_of_tasks(results: SweepResults) -> SweepResults:
     return results
 
 
-OTHER = "{name: other, dataset: null, n_problems: 12, grader: countdown, also: [], prompt: null}"
+OTHER = (
+    "{name: other, dataset: null, n_problems: 12, grader: countdown, "
+    "extra_graders: [], prompt: null}"
+)
 MIXED = [
     f"+experiment.evaluation.benchmarks.other={OTHER}",
     "experiment.checkpoints=[10,20]",

@@ -7,7 +7,7 @@ from pathlib import Path
 from fgrpo_bench.specs import config, to_dict
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.stages.plan import FORMAT
+from fgrpo_bench.stages.plan import FORMAT, PlanRecord, StageRecord
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, recover, scheduler, submissions
 from sweeps.slurm.scheduler import Call
@@ -25,10 +25,30 @@ def submitted(root: Path, *overrides: str, call: Call = scheduler.call) -> RunPa
 
 def planned(paths: RunPaths, *names: str) -> None:
     """A plan of training runs."""
-    facts = {"kind": "train", "environment": "base", "needs": [], "fingerprint": "f", "target": {}}
-    stages = [facts | {"name": name, "point_id": name} for name in names]
-    write_json(paths.plan, {"format": FORMAT, "points": [], "stages": stages})
-    write_json(paths.sweep_json, {"declaration": to_dict(config.load("smoke", ["profile=slurm"]))})
+    plan = PlanRecord(
+        format=FORMAT,
+        sweep=paths.sweep,
+        experiment=paths.experiment,
+        version=paths.version,
+        points=(),
+        stages=tuple(map(stage_record, names)),
+    )
+    write_json(paths.plan, plan.as_json())
+    declared = to_dict(config.load("smoke", ["profile=slurm"]))
+    write_json(paths.sweep_json, {"declaration": declared, "versions": {}, "created": "2026-01-02"})
+
+
+def stage_record(name: str, *needs: str, kind: str = "train") -> StageRecord:
+    """A stage of plan.json."""
+    return StageRecord(
+        name=name,
+        kind=kind,
+        point_id=name,
+        environment="base",
+        fingerprint="f",
+        target={},
+        needs=needs,
+    )
 
 
 def send(
@@ -41,9 +61,9 @@ def send(
 ) -> None:
     """A batch of training runs, noted and with its card, as it is once sbatch has taken it."""
     batch = Batch(name=name, kind="train", stages=stages, begun=begun, cluster=cluster)
-    submissions.append(paths.submissions, "intent", **batch.intent("/code"))
+    submissions.append(paths.submissions, batch.intent("/code"))
     recover.write_card(paths, batch, "/code")
-    submissions.append(paths.submissions, "submitted", batch=name, job_id=job_id)
+    submissions.append(paths.submissions, submissions.Submitted(batch=name, job_id=job_id))
 
 
 def running_on(told: list[list[str]], cluster: str = "near", rows: str = "") -> Call:

@@ -37,7 +37,7 @@ def freeze(root: Path, *overrides: str, sweep: str = "smoke") -> tuple[Plan, Run
         version=declaration.version,
     )
     for stage in plan.stages:
-        write_json(StagePaths(paths.folder / stage.name).spec, stage.spec)
+        write_json(StagePaths(paths.folder / stage.name).spec, stage.spec.as_json())
     return plan, paths
 
 

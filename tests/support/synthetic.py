@@ -92,7 +92,7 @@ def _written_once(
         experiment=declaration.experiment.name,
         version=declaration.version,
     )
-    write_json(paths.plan, sealed(plan_record(plan)))
+    write_json(paths.plan, sealed(plan_record(plan).as_json()))
     write_json(
         paths.sweep_json,
         sealed(
@@ -106,7 +106,7 @@ def _written_once(
         ),
     )
     for stage in plan.stages:
-        write_json(paths.folder / stage.name / "spec.json", stage.spec)
+        write_json(paths.folder / stage.name / "spec.json", stage.spec.as_json())
     for point in load_results(paths).points:
         for checkpoint in point.checkpoints:
             _evaluate(point.at(checkpoint), declaration.experiment.evaluation.ks, success_rates)

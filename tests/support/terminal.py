@@ -43,7 +43,7 @@ class Terminal:
                 os._exit(127)
         self.until(PROMPT)
 
-    def until(self, words: str, seconds: float = 20.0) -> str:
+    def until(self, words: str, seconds: float = 200.0) -> str:
         """What is printed up to some words."""
         text, end = "", time.monotonic() + seconds
         while words not in text:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from fgrpo_bench.stages.attempts import Note
 from sweeps.slurm import scheduler, tick
 from sweeps.slurm.decide import GRACE_SECONDS, StageObservation, decide_stage
 from sweeps.slurm.scheduler import INVALID_ID, Answer, Call, Job, parse
 from sweeps.slurm.submissions import Batch, Place
+from tests.support.sent import stage_record
 
 NOW = datetime(2026, 11, 22, 12).timestamp()
 ROW = "17_0|smoke-train-1f|RUNNING|n1|0:10|N/A|None\n"
@@ -57,7 +59,7 @@ def batch(name: str = "smoke-train-1f", *, begun: float = NOW - 600, size: int =
 def absent(of: Batch, index: int = 0, **facts: Any) -> StageObservation:
     """A stage whose job squeue does not show."""
     seen = StageObservation(
-        record={"name": f"p{index}", "kind": "train", "needs": ()},
+        record=stage_record(f"p{index}"),
         done=False,
         attempts=1,
         place=Place(batch=of, index=index),
@@ -122,7 +124,7 @@ def never(command: list[str]) -> str:
 
 def test_where_squeue_makes_no_sense_nothing_is_decided_of_what_it_does_not_show() -> None:
     job = Job(job_id="17_0", name="smoke-train-1f", state="FAILED", ended=NOW - 500)
-    note = {"outcome": "failed", "exit_code": 1}
+    note = Note(attempt=1, outcome="failed", exit_code=1)
     (seen,) = tick.confirmed([absent(batch(), job=job, note=note)], parse(PAGE), never)
     standing = decide_stage(seen, now=NOW, max_attempts=3)
     assert (standing.state, standing.exit_reason) == ("active", "squeue's answer makes no sense")
@@ -142,7 +144,7 @@ def test_the_controller_is_asked_once_for_a_batch_and_not_for_what_is_clear() ->
     tick.confirmed(
         [
             absent(of, done=True),
-            absent(of, note={"outcome": "failed", "exit_code": 1}),
+            absent(of, note=Note(attempt=1, outcome="failed", exit_code=1)),
             absent(of, job=Job(job_id="17_0", name=of.name, state="FAILED", ended=NOW - 500)),
             absent(of, place=None),
         ],

@@ -20,14 +20,13 @@ def declared(experiment: str, evaluation: str, *overrides: str) -> Declaration:
 def evaluated(plan: Plan) -> dict[str, dict[str, object]]:
     """The identity of an evaluation's benchmarks."""
     stage = next(stage for stage in plan.stages if stage.kind == "evaluate")
-    found: dict[str, dict[str, object]] = stage.spec["identity"]["sampling"]["benchmarks"]
+    found: dict[str, dict[str, object]] = stage.spec.identity["sampling"]["benchmarks"]
     return found
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("evaluation", ["math500", "in-domain", "out-of-domain", "paper"])
-def test_every_evaluation_of_a_published_model_is_planned(model: str, evaluation: str) -> None:
-    plan = make_plan(declared(model, evaluation))
+def test_every_benchmark_of_the_paper_is_planned_for_a_published_model(model: str) -> None:
+    plan = make_plan(declared(model, "paper"))
     names = plan.declaration.experiment.evaluation.benchmarks
     assert {f"_data/{name}" for name in names} < {stage.name for stage in plan.stages}
 
@@ -66,7 +65,7 @@ def test_a_prompt_of_its_own_is_part_of_an_evaluations_identity_and_of_no_traini
 
 
 def test_further_graders_are_a_layer_on_top_of_the_same_draws() -> None:
-    none = "experiment.evaluation.benchmarks.minerva.also=[]"
+    none = "experiment.evaluation.benchmarks.minerva.extra_graders=[]"
     stages = [
         next(s for s in make_plan(d).stages if s.kind == "evaluate")
         for d in (declared("qwen2.5-7b", "in-domain"), declared("qwen2.5-7b", "in-domain", none))
@@ -84,8 +83,8 @@ BENCHMARKS = "experiment.evaluation.benchmarks"
     ("override", "said"),
     [
         (f"{BENCHMARKS}.ifeval.prompt=polite", "prompts has instructions, logic"),
-        (f"{BENCHMARKS}.gpqa.also=[choice]", "name each grader once"),
-        (f"{BENCHMARKS}.gpqa.also=[chance]", "unknown grader 'chance'"),
+        (f"{BENCHMARKS}.gpqa.extra_graders=[choice]", "name each grader once"),
+        (f"{BENCHMARKS}.gpqa.extra_graders=[chance]", "unknown grader 'chance'"),
         (f"{BENCHMARKS}.gpqa.grader=math", "set grader and dataset.grader alike"),
     ],
 )

@@ -175,15 +175,30 @@ def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
         (["gamma", "experiment.train.updates_per_batch=1"], "objectives are the same; set"),
     ],
 )
-@pytest.mark.parametrize("command", ["plan", "run"])
 def test_bad_input_is_one_message_and_exit_code_2(
-    sweeps: Sweeps, tmp_path: Path, command: str, arguments: list[str], said: str
+    sweeps: Sweeps, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
-    code, out, errors = sweeps(command, *arguments)
+    code, out, errors = sweeps("plan", *arguments)
     assert code == 2
     assert errors.startswith("error: ")
     assert said in errors
     assert out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["smokee"],  # no sweep
+        ["smoke", "sweep.grid.group_size=[1]"],  # no declaration
+        ["gamma", "experiment.train.updates_per_batch=1"],  # no plan
+    ],
+)
+def test_run_refuses_what_plan_refuses_in_the_same_words_and_writes_nothing(
+    sweeps: Sweeps, tmp_path: Path, arguments: list[str]
+) -> None:
+    refused = sweeps("run", *arguments)
+    assert refused == sweeps("plan", *arguments) and refused[0] == 2
     assert list(tmp_path.iterdir()) == []
 
 

@@ -60,7 +60,7 @@ def test_of_the_stages_of_a_sweep_those_that_fetch_alone_may_ask_the_hub(tmp_pat
     evaluate = next(stage for stage in plan.stages if stage.kind == "evaluate")
     chosen = {train.name, *train.needs, evaluate.name, *evaluate.needs}
     for name in chosen:
-        write_json(StagePaths(paths.folder / name).spec, by_name[name].spec)
+        write_json(StagePaths(paths.folder / name).spec, by_name[name].spec.as_json())
     code = pooled(
         plan,
         paths,

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.report.__main__ import main as report
-from fgrpo_bench.results import declared_digests, load_results
+from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import config
 from fgrpo_bench.specs.stored import stored_profile
 from fgrpo_bench.stages.digests import SEAL, is_altered, sealed
 from fgrpo_bench.stages.files import read_json, write_json, write_text
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.stages.plan import FORMAT
+from fgrpo_bench.stages.plan import FORMAT, declared_now, read_plan, read_sweep
 from sweeps.cli import main as sweeps
 from sweeps.conflicts import check_conflicts, next_version
 from sweeps.freeze import check_writable, freeze, run_paths
@@ -49,7 +49,7 @@ def test_a_reader_finds_everything_that_was_frozen(tmp_path: Path) -> None:
     assert recorded.keys() == {"declaration", "families", "first", SEAL, *made_by}
     assert recorded["versions"]["polars"]
     for stage in plan.stages:
-        assert read_json(paths.folder / stage.name / "spec.json") == sealed(stage.spec)
+        assert read_json(paths.folder / stage.name / "spec.json") == sealed(stage.spec.as_json())
 
 
 def test_freezing_twice_rewrites_nothing(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_another_question_is_recorded_with_the_runs_that_had_finished_and_the_fi
 ) -> None:
     paths, _ = frozen(tmp_path)
     before = read_json(paths.sweep_json)
-    assert before["first"] == declared_digests(before, read_json(paths.plan)).now.as_json()
+    assert before["first"] == declared_now(read_sweep(paths), read_plan(paths)).as_json()
     write_json(paths.point(NAME).done, {})
     paths, plan = frozen(tmp_path, override)
     after = read_json(paths.sweep_json)
@@ -227,8 +227,8 @@ def test_a_stored_profile_that_cannot_be_read_is_refused_in_a_sentence(
 
 def test_a_spec_without_an_identity_is_refused(tmp_path: Path) -> None:
     paths, plan = frozen(tmp_path)
-    write_text(paths.point(NAME).spec, '{"train": {}}')
-    with pytest.raises(ValueError, match="no fingerprint and identity: it was changed") as refused:
+    write_text(paths.point(NAME).spec, '{"kind": "train", "fingerprint": "0", "target": {}}')
+    with pytest.raises(ValueError, match="no identity: it was changed by hand") as refused:
         check_conflicts(paths, plan)
     assert NAME in str(refused.value)
     assert "version=v2" in str(refused.value)

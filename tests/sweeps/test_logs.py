@@ -14,7 +14,7 @@ from fgrpo_bench.stages.files import write_json, write_text
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps import REPOSITORY
 from sweeps.slurm.packing import output_file
-from sweeps.slurm.submissions import Batch, append
+from sweeps.slurm.submissions import Batch, Submitted, append
 from tests.support.fake_sweep import fake_sweep
 from tests.support.slurm_programs import Programs
 
@@ -55,8 +55,8 @@ def on_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frozen: Frozen) ->
     rows = []
     for job_id, (kind, stage) in SENT.items():
         batch = Batch(name=f"smoke-{kind}-1", kind=kind, stages=(stage,), begun=0.0)
-        append(paths.submissions, "intent", **batch.intent(None))
-        append(paths.submissions, "submitted", batch=batch.name, job_id=job_id)
+        append(paths.submissions, batch.intent(None))
+        append(paths.submissions, Submitted(batch=batch.name, job_id=job_id))
         rows.append(f"echo '{job_id}|{batch.name}|FAILED|n1|0:01|N/A|NonZeroExitCode'")
     note = {"attempt": 1, "job_id": "8", "batch": "smoke-train-1", "begun": "t", "from_step": None}
     write_json(paths.point(TRAIN).attempt(1), note)

@@ -48,7 +48,7 @@ def test_a_plan_says_how_often_training_mazes_repeat() -> None:
         ("experiment.train.task.size=9", "there are 100,352 mazes of that size; lower one of them"),
         (
             f"+design@{EVALUATION}.design=staged {EVALUATION}.n_samples=1024",
-            r"benchmarks.maze has also=\['maze-reached'\] under a design: problems stop by the",
+            r"benchmarks.maze has extra_graders=\['maze-reached'\] under a design: problems",
         ),
     ],
 )
@@ -59,4 +59,4 @@ def test_what_cannot_be_is_refused_by_the_plan(override: str, said: str) -> None
 
 def test_mazes_alone_can_be_drawn_under_a_design() -> None:
     staged = f"+design@{EVALUATION}.design=staged", f"{EVALUATION}.n_samples=1024"
-    make_plan(declared(*staged, f"{MAZE}.also=[]"))
+    make_plan(declared(*staged, f"{MAZE}.extra_graders=[]"))

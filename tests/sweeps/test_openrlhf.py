@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.specs import config
+from fgrpo_bench.specs.stored import TrainStageSpec
 from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.plan import Plan, Stage, make_plan, plan_record
@@ -23,7 +24,7 @@ Golden = Callable[[str, str], None]
 
 def test_the_plan_is_the_golden_one(golden: Golden) -> None:
     record = plan_record(make_plan(declared()))
-    golden("plan-groupsize-openrlhf.json", json.dumps(record, indent=1) + "\n")
+    golden("plan-groupsize-openrlhf.json", json.dumps(record.as_json(), indent=1) + "\n")
 
 
 def test_the_dry_run_is_the_golden_one_and_writes_nothing(
@@ -51,13 +52,14 @@ def test_dataset_and_model_are_fetched_once_and_trained_on_by_every_point() -> N
     data, base = plan["_data/deepscaler"], plan["_base/qwen2.5-7b"]
     evaluated = plan["_data/aime25"]
     assert (data.kind, data.environment, data.needs) == ("fetch", "base", ())
-    assert (base.kind, base.spec["chat_template"]) == ("fetch", True)
+    assert (base.kind, base.spec.as_json()["chat_template"]) == ("fetch", True)
     trained = [stage for stage in plan.values() if stage.kind == "train"]
     assert len(trained) == 21
     for stage in trained:
         needs = (base.name, data.name, evaluated.name)
         assert (stage.needs, stage.environment) == (needs, "openrlhf")
-        told = [stage.spec[name] for name in ("base", "data", "eval_data")]
+        spec = stage.spec.of(TrainStageSpec)
+        told = [spec.base, spec.data, spec.eval_data]
         assert told == [f"../{name}" for name in needs]
     judged = [stage for stage in plan.values() if stage.kind == "evaluate"]
     assert all("_data/math500" in stage.needs for stage in judged)
@@ -84,7 +86,7 @@ def test_what_changes_a_datasets_rows_is_its_identity(change: str, is_identity: 
 def test_what_is_evaluated_on_while_training_is_fetched_where_it_is_evaluated_on_alone() -> None:
     plan = stages(make_plan(declared("experiment.train.eval_every=0")))
     assert "_data/aime25" not in plan
-    assert not any("eval_data" in stage.spec for stage in plan.values())
+    assert not any("eval_data" in stage.spec.as_json() for stage in plan.values())
 
 
 def test_fields_that_training_specs_did_not_always_have_are_identity_only_where_they_are_set() -> (
@@ -100,14 +102,14 @@ def test_fields_that_training_specs_did_not_always_have_are_identity_only_where_
         "experiment.train.eval_n_samples=1",
     ]
     stage = stages(make_plan(declared(*as_before)))[name]
-    assert not {"lr_warmup_steps", "extra"} & stage.spec["identity"]["train"].keys()
+    assert not {"lr_warmup_steps", "extra"} & stage.spec.identity["train"].keys()
     further = {
         "lr_warmup_steps": as_before[2:],
         "extra": [*as_before, "+experiment.train.extra.ds.lora.rank=16"],
     }
     for field, overrides in further.items():
         other = stages(make_plan(declared(*overrides)))[name]
-        assert field in other.spec["identity"]["train"].keys() - stage.spec["identity"]["train"]
+        assert field in other.spec.identity["train"].keys() - stage.spec.identity["train"]
         assert other.fingerprint != stage.fingerprint
     evaluated = stages(make_plan(declared(*as_before[:3])))[name]
     assert evaluated.fingerprint == stage.fingerprint, "what is drawn on meanwhile makes no weights"

@@ -264,7 +264,7 @@ def test_a_state_that_this_run_cannot_go_on_from_is_refused(
     plan, paths = make_plan(declaration), run_paths(declaration)
     stage = next(stage for stage in plan.stages if stage.kind == "train")
     own = StagePaths(paths.folder / stage.name)
-    base = StagePaths((own.folder / stage.spec["base"]).resolve())
+    base = StagePaths((own.folder / stage.spec.as_json()["base"]).resolve())
     write_json(
         base.done, {"fingerprint": "f", "target": {}, "outputs": {}, "weights_sha256": "a" * 64}
     )

@@ -27,6 +27,7 @@ from fgrpo_bench.specs import (
     to_dict,
 )
 from fgrpo_bench.specs.fingerprint import differences, fingerprint
+from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.paths import RunPaths
 from sweeps import preview
 from sweeps.cli import main
@@ -211,14 +212,14 @@ def test_a_learning_rate_factor_is_an_axis_that_explicit_cells_follow() -> None:
 def test_a_learning_rate_factor_is_identity_but_where_it_is_1() -> None:
     stages = {s.name: s for s in make_plan(config.load("methods", RATES)).stages}
     half, whole = stages["nsr-n8-g0-lr0.5-s11"], stages["nsr-n8-g0-s11"]
-    assert list(differences(whole.spec["identity"], half.spec["identity"])) == [
+    assert list(differences(whole.spec.identity, half.spec.identity)) == [
         ("learning_rate_factor", None, 0.5)
     ]
-    point = half.spec["point"]
-    del (former := dict(whole.spec["point"]))["learning_rate_factor"]
+    point = half.spec.of(TrainStageSpec).point
+    del (former := dict(whole.spec.of(TrainStageSpec).point))["learning_rate_factor"]
     assert from_dict(SweepPoint, former).learning_rate_factor == 1, "specs of before have none"
     assert from_dict(SweepPoint, point).learning_rate_factor == 0.5
-    record = plan_record(make_plan(config.load("methods", RATES)))["points"]
+    record = plan_record(make_plan(config.load("methods", RATES))).as_json()["points"]
     factors = {each["point_id"]: each.get("learning_rate_factor") for each in record}
     assert (factors["nsr-n8-g0-s11"], factors["nsr-n8-g0-lr0.5-s11"]) == (None, 0.5)
     assert factors["base-s11"] is None
@@ -276,11 +277,15 @@ def test_every_field_that_makes_weights_changes_the_fingerprint(path: tuple[str,
     name = "grpo-n4-g0-s11"
     if path[-1] in NO_IDENTITY:
         assert [s.fingerprint for s in before.stages] == [s.fingerprint for s in after.stages]
-        assert stage(before, name).spec["point"] != stage(after, name).spec["point"]
+        assert (
+            stage(before, name).spec.of(TrainStageSpec).point
+            != stage(after, name).spec.of(TrainStageSpec).point
+        )
         return
     assert stage(before, name).fingerprint != stage(after, name).fingerprint
     (found,) = differences(
-        stage(before, name).spec["identity"], stage(after, name).spec["identity"]
+        stage(before, name).spec.identity,
+        stage(after, name).spec.identity,
     )
     assert found == (".".join(path[1:]), at(path), another(path))
     base = path[2] in ("warmup", "model", "task", "beta1", "beta2", "grad_clip")
@@ -344,7 +349,7 @@ def test_the_stream_of_draws_is_the_training_seed_and_0_for_a_base_model_that_se
 
     def streams(plan: Plan) -> dict[str, int]:
         return {
-            stage.source: stage.spec["identity"]["sampling"]["stream"]
+            stage.source: stage.spec.identity["sampling"]["stream"]
             for stage in plan.stages
             if stage.kind in ("evaluate", "rare") and stage.source is not None
         }
@@ -369,11 +374,11 @@ def test_the_checkpoints_that_are_evaluated_change_no_training_and_no_evaluation
     assert kept.items() > {each.name: each.fingerprint for each in last.stages}.items()
     train = last.points[0].train
     steps = [*range(train.save_every, train.steps, train.save_every), train.steps]
-    (cell,) = (c for c in plan_record(every)["points"] if c["point_id"] == last.points[0].point_id)
-    assert [each["step"] for each in cell["checkpoints"]] == steps
+    (point,) = (p for p in plan_record(every).points if p.point_id == last.points[0].point_id)
+    assert [checkpoint.step for checkpoint in point.checkpoints] == steps
     two = planned(put(("experiment", "checkpoints"), [steps[-1], steps[0]]))
-    (cell,) = (c for c in plan_record(two)["points"] if c["point_id"] == last.points[0].point_id)
-    assert [each["step"] for each in cell["checkpoints"]] == [steps[0], steps[-1]]
+    (point,) = (p for p in plan_record(two).points if p.point_id == last.points[0].point_id)
+    assert [checkpoint.step for checkpoint in point.checkpoints] == [steps[0], steps[-1]]
 
 
 def test_a_step_without_a_checkpoint_is_refused_with_those_that_have_one() -> None:
@@ -402,22 +407,22 @@ def test_a_declaration_survives_json() -> None:
 
 def test_the_plan_record_of_groupsize_is_as_agreed(golden: Callable[[str, str], None]) -> None:
     record = plan_record(make_plan(config.load("groupsize", ["run_root=runs"])))
-    golden("plan-groupsize.json", json.dumps(record, indent=1) + "\n")
+    golden("plan-groupsize.json", json.dumps(record.as_json(), indent=1) + "\n")
 
 
 def test_the_plan_of_a_staged_sweep_differs_in_where_it_evaluates_and_what_is_asked_for() -> None:
     fixed, staged = (
-        plan_record(make_plan(config.load("groupsize", ["run_root=runs", *more])))["stages"]
+        plan_record(make_plan(config.load("groupsize", ["run_root=runs", *more]))).stages
         for more in ([], ["evaluation@experiment.evaluation=staged"])
     )
     for old, new in zip(fixed, staged, strict=True):
-        if old["kind"] != "evaluate":
+        if old.kind != "evaluate":
             assert old == new
             continue
-        assert new["fingerprint"] == old["fingerprint"]
-        assert new["name"] == old["name"].replace("/pass256-", "/staged-")
+        assert new.fingerprint == old.fingerprint
+        assert new.name == old.name.replace("/pass256-", "/staged-")
         design = {"stages": [64, 128, 256, 512, 1024], "enough": 8}
-        assert new["target"] == old["target"] | {"n_samples": 1024, "design": design}
+        assert new.target == old.target | {"n_samples": 1024, "design": design}
 
 
 STAGED = ["evaluation@experiment.evaluation=staged"]
@@ -454,7 +459,7 @@ def test_a_design_is_left_with_null() -> None:
 def test_rare_answers_of_a_staged_sweep_are_of_all_draws() -> None:
     plan = make_plan(config.load("groupsize", [*STAGED, "+rare@experiment.rare=paper"]))
     rare = next(stage for stage in plan.stages if stage.kind == "rare")
-    assert rare.spec["evaluation"]["design"] is None
+    assert rare.spec.as_json()["evaluation"]["design"] is None
 
 
 @pytest.fixture(scope="module")
@@ -479,14 +484,16 @@ def refused(declared: Declaration) -> str | None:
 
 @pytest.mark.parametrize("sweep", config.options("sweep"))
 @pytest.mark.parametrize("experiment", [None, *config.options("experiment")])
-def test_every_shipped_yaml_is_composed_loaded_planned_and_priced_with_every_profile(
+def test_every_shipped_sweep_and_experiment_is_loaded_planned_and_priced(
     sweep: str, experiment: str | None, profiles: dict[str, Profile], tmp_path: Path
 ) -> None:
     declared = config.load(sweep, [] if experiment is None else [f"experiment={experiment}"])
     assert declared.sweep.name == sweep
     assert declared.experiment.name == (experiment or declared.experiment.name)
     refusal = refused(declared)
-    for name, profile in profiles.items():
+    # a sweep's own experiment with every profile, any other on processors and on GPUs
+    chosen = profiles if experiment is None else {n: profiles[n] for n in ("local", "slurm-8gpu")}
+    for name, profile in chosen.items():
         declaration = replace(declared, profile=profile)
         if refusal is not None:
             with pytest.raises(ValueError, match=refusal):

@@ -50,12 +50,12 @@ def test_the_set_depends_on_what_makes_it_and_on_no_cell() -> None:
 def test_every_evaluated_checkpoint_is_scored_and_the_plan_says_where() -> None:
     plan = planned(ON, "experiment.checkpoints=every")
     assert sum(stage.kind == "likelihood" for stage in plan.stages) == 21 * 3
-    base, *_, last = plan_record(plan)["points"]
-    assert all("likelihood" not in each for each in base["checkpoints"])
+    base, *_, last = plan_record(plan).points
+    assert all(checkpoint.likelihood is None for checkpoint in base.checkpoints)
     names = {stage.name for stage in plan.stages}
-    assert [each["likelihood"] in names for each in last["checkpoints"]] == [True] * 3
-    assert all("likelihood" not in each for p in plan_record(planned())["points"]
-               for each in p["checkpoints"])  # fmt: skip
+    assert [checkpoint.likelihood in names for checkpoint in last.checkpoints] == [True] * 3
+    without = plan_record(planned()).points
+    assert all(checkpoint.likelihood is None for p in without for checkpoint in p.checkpoints)
 
 
 def test_a_published_model_has_one_set_for_all_seeds_from_its_training_data() -> None:
@@ -66,7 +66,7 @@ def test_a_published_model_has_one_set_for_all_seeds_from_its_training_data() ->
     assert train.dataset is not None
     assert made.needs == ("_base/qwen2.5-7b", f"_data/{train.dataset.name}")
     assert made.environment == "openrlhf"
-    assert made.spec["evaluation"]["temperature"] == train.temperature
+    assert made.spec.as_json()["evaluation"]["temperature"] == train.temperature
 
 
 def test_on_slurm_a_score_waits_for_its_training_and_its_set() -> None:
@@ -74,7 +74,7 @@ def test_on_slurm_a_score_waits_for_its_training_and_its_set() -> None:
     chosen += ["sweep.cells=[]"]
     numbers = iter(range(1, 20))
     sendings = arrange(
-        plan_record(planned(ON, *chosen))["stages"],
+        plan_record(planned(ON, *chosen)).stages,
         done=(),
         places={},
         limit=100,

@@ -16,6 +16,7 @@ from fgrpo_bench.stages.attempts import begin, end
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import StageStatus, driver_id, driver_of, read_stages
 from sweeps import REPOSITORY, status
 from sweeps.cli import main
@@ -29,7 +30,7 @@ TRAIN = "grpo-n4-g0-s11"
 def planned(root: Path, sweep: str = "smoke", *overrides: str) -> tuple[RunPaths, Plan]:
     plan = make_plan(config.load(sweep, [f"run_root='{root}'", *overrides]))
     paths = run_paths(plan.declaration)
-    write_json(paths.plan, plan_record(plan))
+    write_json(paths.plan, plan_record(plan).as_json())
     return paths, plan
 
 
@@ -46,7 +47,7 @@ def note(paths: RunPaths, kind: str, driver: str = "gone", attempt: int = 1, **m
 
 
 def found(paths: RunPaths) -> StageStatus:
-    stages = read_stages(paths, json.loads(paths.plan.read_text())["stages"])
+    stages = read_stages(paths, read_plan(paths).stages)
     (train,) = [stage for stage in stages if stage.name == TRAIN]
     return train
 

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from fgrpo_bench.analysis.families import NONE_DECLARED
+from fgrpo_bench.analysis.question import NONE_DECLARED
 from fgrpo_bench.specs import config
 from sweeps.cli import main
 from sweeps.plan import make_plan

@@ -16,6 +16,7 @@ from rich.console import Console
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.spec import StageSpec
 from sweeps.check.examine import reading
 from sweeps.local.pool import Pool
 from sweeps.local.stopping import stop_requests
@@ -132,10 +133,7 @@ def pool_after(root: Path, **marker: Any) -> Pool:
     """One that has run a stage, an evaluation, which left this marker."""
     stage = Stage(
         name="evaluation",
-        kind="evaluate",
-        fingerprint="f",
-        target={},
-        spec={},
+        spec=StageSpec(kind="evaluate", fingerprint="f", target={}),
         needs=(),
         point_id="base-s11",
         environment="base",

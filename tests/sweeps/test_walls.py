@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,10 @@ import pytest
 
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages import attempts as of_stages
-from fgrpo_bench.stages.attempts import attempts, end
+from fgrpo_bench.stages.attempts import Note, attempts, end
 from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.locks import is_locked, locked
 from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.plan import FORMAT
 from fgrpo_bench.stages.watch import Progress
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
@@ -51,6 +51,7 @@ from sweeps.slurm.scheduler import Job
 from sweeps.slurm.status import standing_now, stuck
 from sweeps.slurm.submissions import Batch, Place
 from sweeps.slurm.submit import options
+from tests.support.sent import planned, stage_record
 from tests.support.slurm_programs import Programs
 
 FULL = os.strerror(errno.ENOSPC)
@@ -60,7 +61,7 @@ NOW = 1_000_000.0
 @pytest.fixture
 def stage(tmp_path: Path) -> StagePaths:
     paths = StagePaths(tmp_path / "point")
-    write_json(paths.spec, {"fingerprint": "ff", "target": {}})
+    write_json(paths.spec, {"kind": "train", "fingerprint": "ff", "target": {}})
     paths.logs.mkdir()
     return paths
 
@@ -68,7 +69,9 @@ def stage(tmp_path: Path) -> StagePaths:
 def seen(state: str = "FAILED", **facts: Any) -> StageObservation:
     batch = Batch(name="b", kind="train", stages=("p",), begun=NOW - 9000, job_id="12")
     job = Job(job_id="12", name="b", state=state, ended=NOW - 5000)
-    found: dict[str, Any] = {"record": {"name": "p", "kind": "train", "needs": ()}, "done": False}
+    if isinstance(note := facts.get("note"), dict):
+        facts["note"] = Note.parsed({"attempt": 1} | note)
+    found: dict[str, Any] = {"record": stage_record("p"), "done": False}
     found |= {"attempts": 1, "place": Place(batch=batch, index=0), "job": job, "queued": True}
     return StageObservation(**(found | facts))
 
@@ -122,8 +125,8 @@ def test_a_disk_that_takes_no_more_is_named_before_anything_is_sent(
 def test_on_a_full_disk_the_end_of_an_attempt_is_noted_over_its_beginning(
     stage: StagePaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    note: dict[str, Any] = {"attempt": 1, "job_id": "12", "batch": "b", "from_step": None}
-    write_json(stage.attempt(1), note)
+    note = Note(attempt=1, job_id="12", batch="b")
+    write_json(stage.attempt(1), note.as_json())
 
     def full(path: Path, value: object) -> None:
         raise OSError(errno.ENOSPC, f"cannot write {path}")
@@ -131,7 +134,7 @@ def test_on_a_full_disk_the_end_of_an_attempt_is_noted_over_its_beginning(
     monkeypatch.setattr(of_stages, "write_json", full)
     end(stage, note, exit_code=1, outcome="failed", seconds=1.0, why="disk full: ...")
     (kept,) = attempts(stage)
-    assert (kept["why"], kept["outcome"], kept["job_id"]) == ("disk full: ...", "failed", "12")
+    assert (kept.why, kept.outcome, kept.job_id) == ("disk full: ...", "failed", "12")
 
 
 def test_a_lock_holds_on_a_full_disk_without_a_name(
@@ -174,10 +177,10 @@ def test_a_job_that_found_its_code_damaged_did_not_never_start(
 def test_a_job_that_could_not_even_write_its_log_met_a_full_disk(tmp_path: Path) -> None:
     output_file(tmp_path, "12").touch()
     note = of_start(tmp_path, "12")
-    assert note is not None and note["why"].startswith("disk full? it could not even write its log")
+    assert note is not None and note.why.startswith("disk full? it could not even write its log")
     output_file(tmp_path, "12").write_text(f"OSError: [Errno 28] cannot write /r/x: {FULL}\n")
     note = of_start(tmp_path, "12")
-    assert note is not None and note["why"] == f"disk full: cannot write /r/x: {FULL}"
+    assert note is not None and note.why == f"disk full: cannot write /r/x: {FULL}"
     output_file(tmp_path, "12").write_text("ModuleNotFoundError: No module named 'numpy'\n")
     assert of_start(tmp_path, "12") is None
 
@@ -234,15 +237,15 @@ def test_an_attempt_that_fails_while_its_code_goes_says_that_it_was_the_code(
     )
     assert done.returncode == 1
     assert "its code was damaged: sweeps/late.py is missing" in done.stderr
-    assert attempts(stage)[-1]["why"] == "its code was damaged: sweeps/late.py is missing"
+    assert attempts(stage)[-1].why == "its code was damaged: sweeps/late.py is missing"
 
 
 def test_what_stands_still_is_given_up_whatever_ended_it(stage: StagePaths) -> None:
-    began = [{"from_step": None}, {"from_step": 4}, {"from_step": 4}, {"from_step": 4}]
+    began = [Note(attempt=n, from_step=step) for n, step in enumerate((None, 4, 4, 4), 1)]
     write_json(stage.progress, Progress(step=4, of=8, eta_seconds=None).as_json())
     assert no_progress(stage, began)
     assert not no_progress(stage, began[:-1]), "the first of these three brought it from 0 to 4"
-    assert not no_progress(stage, [*began[:-1], {"from_step": 4, "outcome": UNREADY}])
+    assert not no_progress(stage, [*began[:-1], replace(began[-1], outcome=UNREADY)])
     for state, exit_reason in (
         ("FAILED", "killed"),
         ("NODE_FAIL", "node failure"),
@@ -265,7 +268,7 @@ def test_only_what_waits_is_sent_again_when_something_else_is_asked_for() -> Non
     decision = decide([waits], now=NOW, max_attempts=1)
     assert decision.standings["p"].exit_reason == ANEW
     assert (decision.cancel, decision.uncount) == ((waits.job,), ("p",))
-    assert [record["name"] for record in decision.submit] == ["p"]
+    assert [record.name for record in decision.submit] == ["p"]
     runs = decide_stage(
         seen("RUNNING", anew="--time=2 in place of --time=5"), now=NOW, max_attempts=1
     )
@@ -337,7 +340,7 @@ def test_follow_outlasts_a_disk_that_takes_no_more_and_says_it_once(
     monkeypatch.setattr(drive, "update", update)
     said: list[str] = []
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
-    write_json(paths.plan, {"format": FORMAT, "points": [], "stages": []})
+    planned(paths)
     assert drive.follow(paths, seconds=0, say=said.append) == 0
     assert said == [f"{words}: /r", "1 done"]
     answers.append(OSError(errno.EACCES, "not a full disk"))
@@ -389,7 +392,7 @@ def test_follow_says_a_warning_once_whatever_its_numbers(
     monkeypatch.setattr(drive, "update", update)
     said: list[str] = []
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
-    write_json(paths.plan, {"format": FORMAT, "points": [], "stages": []})
+    planned(paths)
     assert drive.follow(paths, seconds=0, say=said.append) == 0
     assert said == [
         "warning: a batch was sent 4 min from now",

@@ -8,12 +8,11 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analysed
-from fgrpo_bench.analysis.bands import FirstLoss
-from fgrpo_bench.analysis.rows import to_frame
+from fgrpo_bench.analysis.rows import FirstLoss, to_frame
 from fgrpo_bench.documents.markdown import markdown_blocks
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import write_report
-from fgrpo_bench.report.looks import looks
+from fgrpo_bench.report.cell_styles import cell_styles
 from fgrpo_bench.report.narrative import answered, effect
 from fgrpo_bench.results import SweepResults
 from fgrpo_bench.stages.files import read_json, write_json, write_text
@@ -221,7 +220,7 @@ def test_a_note_that_is_too_long_ends_at_a_line_and_says_where_to_read_on():
 
 def test_runs_have_the_names_and_colours_of_tables_and_figures(results):
     stored, cells = states(results.paths), list(analysed(results).by_cell.values())
-    colors = {each.cell: look.color for each, look in looks(cells).items()}
+    colors = {each.cell: style.color for each, style in cell_styles(cells).items()}
     cell = stored["grpo-n2-g0"]
     assert cell.title == "GRPO N=2"
     assert stored["grpo-n2-g0-s11"].title == "GRPO N=2, seed 11"

@@ -12,8 +12,8 @@ import pytest
 
 from fgrpo_bench.tracking.sync import embedded_uri, sync_run
 from tests.support.mlflow_store import background_sync, contents, runs
-from tests.support.outage import finish, hold_back
-from tests.support.postgres import Postgres, postgres
+from tests.tracking.conftest import finish, hold_back
+from tests.tracking.postgres import Postgres, postgres
 
 pytestmark = pytest.mark.postgres
 

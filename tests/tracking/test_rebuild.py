@@ -7,10 +7,9 @@ import pytest
 from fgrpo_bench.tracking.__main__ import main
 from fgrpo_bench.tracking.sync import embedded_uri, sync_run
 from tests.support.mlflow_store import contents, held, runs, server, without_files
-from tests.support.outage import finish, hold_back
 from tests.support.servers import free_port
 from tests.support.synthetic import write_sweep
-from tests.tracking.conftest import TINY
+from tests.tracking.conftest import TINY, finish, hold_back
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from fgrpo_bench.engines.embedded import keep_freed_memory
 from fgrpo_bench.stages.records import Record
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import (
     SAVE_SECONDS,
     StageRun,
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     )
 
 
-def _work(spec: dict[str, Any], run: StageRun, device: str, threads: int) -> Record:
+def _work(spec: StageSpec, run: StageRun, device: str, threads: int) -> Record:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # for deterministic CUDA products
     import torch
 
@@ -58,14 +58,14 @@ def _work(spec: dict[str, Any], run: StageRun, device: str, threads: int) -> Rec
     # It would fill all new memory with NaN first; the engine writes what it allocates before it
     # reads it.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    stages: dict[str, Callable[[dict[str, Any], StageRun, str], Record]]
+    stages: dict[str, Callable[[StageSpec, StageRun, str], Record]]
     stages = {"warmup": warm_up, "train": reinforce}
-    if spec["kind"] not in stages:
+    if spec.kind not in stages:
         raise ValueError(
-            f"{run.paths.spec} is of kind {spec['kind']!r}: this command runs warmup and train; "
+            f"{run.paths.spec} is of kind {spec.kind!r}: this command runs warmup and train; "
             "evaluations are run by `python -m evaluators run`"
         )
-    return stages[spec["kind"]](spec, run, device)
+    return stages[spec.kind](spec, run, device)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ from fgrpo_bench.engines.embedded.passes import NORM_EPSILON
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
 from fgrpo_bench.specs import ModelSpec
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_json, write_bytes, write_folder
+from fgrpo_bench.stages.files import read_record, write_bytes, write_folder
 from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.shapes import CONFIG
+from fgrpo_bench.stages.records import Record
 
 WEIGHTS = "model.safetensors"
 
@@ -34,7 +34,7 @@ def save_checkpoint(folder: Path, policy: Policy, tokenizer: Tokenizer) -> str:
     weights = {name: value.cpu().clone() for name, value in policy.state_dict().items()}
     files = {WEIGHTS: save(weights, metadata={"format": "pt"})}
     drawing = {"eos_token_id": EOS, "pad_token_id": PAD, "do_sample": True, "temperature": 1.0}
-    texts = {"config.json": _config(policy), "generation_config.json": drawing}
+    texts = {"config.json": _config(policy).as_json(), "generation_config.json": drawing}
     for name, content in (texts | tokenizer.files(policy.n_positions)).items():
         files[name] = (json.dumps(content, indent=2) + "\n").encode()
     write_folder(folder, files)
@@ -58,46 +58,66 @@ def load_checkpoint(folder: Path, device: str, sha256: str | None) -> tuple[Poli
             "was changed or damaged; delete the stage's DONE.json and run the same command again "
             "to make it anew"
         )
-    config = read_json(folder / "config.json", CONFIG)
+    config = read_record(folder / "config.json", Config)
     spec = ModelSpec(
         name="loaded",
-        hidden_size=config["hidden_size"],
-        n_layers=config["num_hidden_layers"],
-        n_heads=config["num_attention_heads"],
-        n_kv_heads=config["num_key_value_heads"],
-        intermediate_size=config["intermediate_size"],
-        rope_theta=config["rope_theta"],
+        hidden_size=config.hidden_size,
+        n_layers=config.num_hidden_layers,
+        n_heads=config.num_attention_heads,
+        n_kv_heads=config.num_key_value_heads,
+        intermediate_size=config.intermediate_size,
+        rope_theta=config.rope_theta,
     )
-    positions = config["max_position_embeddings"]
-    policy = Policy(spec, config["vocab_size"], positions).to(device)
+    positions = config.max_position_embeddings
+    policy = Policy(spec, config.vocab_size, positions).to(device)
     policy.load_state_dict(load_file(folder / WEIGHTS, device=device))
     return policy, load_tokenizer(folder)
 
 
-def _config(policy: Policy) -> dict[str, object]:
+@dataclass(frozen=True, kw_only=True)
+class Config(Record):
+    """config.json of a checkpoint, as transformers reads it."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    max_position_embeddings: int
+    rope_theta: float
+
+
+ALWAYS = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "rms_norm_eps": NORM_EPSILON,
+    "hidden_act": "silu",
+    "tie_word_embeddings": True,
+    "use_sliding_window": False,
+    "attention_dropout": 0.0,
+    "initializer_range": 0.02,
+    "bos_token_id": None,
+    "eos_token_id": EOS,
+    "pad_token_id": PAD,
+    "torch_dtype": "float32",
+}
+"""The rest of config.json, the same for all models of this engine."""
+
+
+def _config(policy: Policy) -> Config:
     spec = policy.spec
-    return {
-        "architectures": ["Qwen2ForCausalLM"],
-        "model_type": "qwen2",
-        "vocab_size": policy.vocabulary_size,
-        "hidden_size": spec.hidden_size,
-        "intermediate_size": spec.intermediate_size,
-        "num_hidden_layers": spec.n_layers,
-        "num_attention_heads": spec.n_heads,
-        "num_key_value_heads": spec.n_kv_heads,
-        "max_position_embeddings": policy.n_positions,
-        "rope_theta": spec.rope_theta,
-        "rms_norm_eps": NORM_EPSILON,
-        "hidden_act": "silu",
-        "tie_word_embeddings": True,
-        "use_sliding_window": False,
-        "attention_dropout": 0.0,
-        "initializer_range": 0.02,
-        "bos_token_id": None,
-        "eos_token_id": EOS,
-        "pad_token_id": PAD,
-        "torch_dtype": "float32",
-    }
+    return Config(
+        vocab_size=policy.vocabulary_size,
+        hidden_size=spec.hidden_size,
+        intermediate_size=spec.intermediate_size,
+        num_hidden_layers=spec.n_layers,
+        num_attention_heads=spec.n_heads,
+        num_key_value_heads=spec.n_kv_heads,
+        max_position_embeddings=policy.n_positions,
+        rope_theta=spec.rope_theta,
+        further=ALWAYS,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,6 @@ same thread count).
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
 from fgrpo_bench.engines.embedded.engine import embedded_train
@@ -16,18 +15,19 @@ from fgrpo_bench.engines.embedded.learner import Learner
 from fgrpo_bench.engines.embedded.rollouts import measure
 from fgrpo_bench.engines.embedded.session import Session, engine_facts
 from fgrpo_bench.engines.engine import TrainingFacts
-from fgrpo_bench.specs.frozen import TrainStageSpec
+from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.markers import base_weights
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stages.watch import step_numbers
 
 
-def reinforce(content: dict[str, Any], run: StageRun, device: str) -> TrainingFacts:
-    """Run a training stage; returns facts for its completion marker. content: of its spec.json."""
-    spec = TrainStageSpec(run.paths, content)
-    point = spec.point
+def reinforce(stored: StageSpec, run: StageRun, device: str) -> TrainingFacts:
+    """Run a training stage; returns facts for its completion marker."""
+    spec = stored.of(TrainStageSpec)
+    point = spec.sweep_point
     train = embedded_train(point)
-    base = spec.base
+    base = spec.at(spec.base)
     digest = base_weights(base)
     policy, tokenizer = load_checkpoint(base.checkpoint(0), device, digest)
     session = Session(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.shapes import TOKENIZER
+from fgrpo_bench.stages.files import read_record
+from fgrpo_bench.stages.records import Record
 
 PAD, EOS = 0, 1
 SPECIAL = ("<pad>", "<eos>")
@@ -106,9 +107,24 @@ class Tokenizer:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class WordLevel(Record):
+    """The model of a tokenizer.json whose tokens are whole words, here characters."""
+
+    vocab: dict[str, int]
+    """Id by token."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerFile(Record):
+    """tokenizer.json, as far as it is read."""
+
+    model: WordLevel
+
+
 def load_tokenizer(checkpoint: Path) -> Tokenizer:
     """The tokenizer of a checkpoint that this engine saved."""
-    vocabulary = read_json(checkpoint / "tokenizer.json", TOKENIZER)["model"]["vocab"]
-    ordered = sorted(vocabulary, key=lambda token: int(vocabulary[token]))
+    vocabulary = read_record(checkpoint / "tokenizer.json", TokenizerFile).model.vocab
+    ordered = sorted(vocabulary, key=vocabulary.__getitem__)
     characters = [token for token in ordered if len(token) == 1]
     return Tokenizer("".join(characters), len(ordered))

@@ -19,8 +19,9 @@ from fgrpo_bench.engines.embedded.session import Session, engine_facts
 from fgrpo_bench.engines.embedded.tokenizer import PAD, Tokenizer
 from fgrpo_bench.seeds import stream
 from fgrpo_bench.specs import WarmupSpec
-from fgrpo_bench.specs.frozen import Frozen, warmed_up
+from fgrpo_bench.specs.stored import WarmupStageSpec
 from fgrpo_bench.stages.records import Record
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tasks import make_task
 
@@ -42,9 +43,9 @@ class WarmupFacts(Record):
     """Versions and hardware behind the weights."""
 
 
-def warm_up(content: dict[str, Any], run: StageRun, device: str) -> WarmupFacts:
-    """Run a warm-up stage; returns facts for its completion marker. content: of its spec.json."""
-    spec = warmed_up(Frozen(run.paths, content))
+def warm_up(stored: StageSpec, run: StageRun, device: str) -> WarmupFacts:
+    """Run a warm-up stage; returns facts for its completion marker."""
+    spec = stored.of(WarmupStageSpec).computed
     seed, task, warmup = spec.seed, make_task(spec.task), spec.warmup
     tokenizer = Tokenizer(task.vocabulary, spec.model.vocabulary_size)
     policy = Policy(spec.model, tokenizer.size, positions(spec.model, task))
@@ -52,7 +53,7 @@ def warm_up(content: dict[str, Any], run: StageRun, device: str) -> WarmupFacts:
     session = Session(
         policy.to(device),
         run=run,
-        fingerprint=content["fingerprint"],
+        fingerprint=stored.fingerprint,
         betas=(spec.beta1, spec.beta2 if warmup.beta2 is None else warmup.beta2),
         weight_decay=warmup.weight_decay,
         grad_clip=spec.grad_clip,

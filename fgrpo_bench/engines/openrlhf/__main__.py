@@ -9,11 +9,11 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, node_names, step_of
 from fgrpo_bench.specs import Placement, from_dict
 from fgrpo_bench.stages.records import Record
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import (
     EXIT_FAILED,
     StageRun,
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _work(
-    spec: dict[str, Any], run: StageRun, options: argparse.Namespace, step: SlurmStep | None
+    spec: StageSpec, run: StageRun, options: argparse.Namespace, step: SlurmStep | None
 ) -> Record:
     import json
 

@@ -15,7 +15,8 @@ from fgrpo_bench.engines.openrlhf.arguments import openrlhf_train
 from fgrpo_bench.engines.openrlhf.extra import lora_rank
 from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
 from fgrpo_bench.specs import ModelShape, Placement, PretrainedSpec, SweepPoint
-from fgrpo_bench.stages.files import readable_json
+from fgrpo_bench.stages.files import readable_record
+from fgrpo_bench.stages.records import Record
 
 GIB = 2**30
 BYTES = {"float32": 4, "bfloat16": 2}
@@ -63,23 +64,36 @@ def published(point: SweepPoint) -> PretrainedSpec | None:
     return point.train.pretrained if isinstance(point.train, OpenRLHFTrain) else None
 
 
+@dataclass(frozen=True, kw_only=True)
+class PublishedConfig(Record):
+    """What of a model's config.json tells its shape."""
+
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    vocab_size: int
+    num_key_value_heads: int | None = None
+    """None: as many as attention heads."""
+    head_dim: int | None = None
+    """None: the hidden size divided among the heads."""
+
+
 def shape_of(pretrained: PretrainedSpec) -> ModelShape | None:
     """As it is declared, else as config.json of the model's folder has it; None where neither says
     it."""
     if pretrained.shape is not None:
         return pretrained.shape
-    needed = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
-    config = readable_json(Path(pretrained.path) / "config.json", dict.fromkeys(needed, int))
+    config = readable_record(Path(pretrained.path) / "config.json", PublishedConfig)
     if config is None:
         return None
-    heads = config["num_attention_heads"]
+    heads = config.num_attention_heads
     try:
         return ModelShape(
-            hidden_size=config["hidden_size"],
-            n_layers=config["num_hidden_layers"],
-            n_kv_heads=config.get("num_key_value_heads") or heads,
-            head_dim=config.get("head_dim") or config["hidden_size"] // max(heads, 1),
-            vocabulary_size=config["vocab_size"],
+            hidden_size=config.hidden_size,
+            n_layers=config.num_hidden_layers,
+            n_kv_heads=config.num_key_value_heads or heads,
+            head_dim=config.head_dim or config.hidden_size // max(heads, 1),
+            vocabulary_size=config.vocab_size,
         )
     except ValueError:  # another architecture's idea of these fields
         return None

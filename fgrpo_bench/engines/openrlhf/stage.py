@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fgrpo_bench.engines.engine import TrainingFacts, TrainingMarker, installed
 from fgrpo_bench.engines.openrlhf import cluster
@@ -32,11 +31,12 @@ from fgrpo_bench.engines.openrlhf.prompts import (
 from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, fake_gpus
 from fgrpo_bench.engines.processes import die_with_parent
 from fgrpo_bench.specs import Placement, SweepPoint
-from fgrpo_bench.specs.frozen import TrainStageSpec
+from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.digests import check_weights, sha256_file, weights_sha256
 from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.markers import Marker, base_weights, lacking
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped
 from fgrpo_bench.stages.watch import step_numbers
 from fgrpo_bench.tables import METRICS, metrics_table, write_table
@@ -46,7 +46,7 @@ POLL_SECONDS = 0.5
 
 
 def train(
-    content: dict[str, Any],
+    stored: StageSpec,
     run: StageRun,
     placement: Placement,
     *,
@@ -55,19 +55,17 @@ def train(
 ) -> TrainingFacts:
     """Run a training stage; returns facts for its completion marker.
 
-    content: of its spec.json. step: the nodes that it has, whose first task this is; None has this
-    machine.
+    step: the nodes that it has, whose first task this is; None has this machine.
     """
     if device == "cuda":
         check_own_driver()
-    spec = TrainStageSpec(run.paths, content)
-    point, source = spec.point, spec.base
+    spec = stored.of(TrainStageSpec)
+    point, source = spec.sweep_point, spec.at(spec.base)
     base = source.checkpoint(0).resolve()
     sha256 = base_weights(source)
     check_weights(base, sha256)
     data, evaluated = (
-        None if stage is None else stage.folder
-        for stage in (spec.folder("data"), spec.folder("eval_data"))
+        None if path is None else spec.at(path).folder for path in (spec.data, spec.eval_data)
     )
     files = prepare(point, run.paths, base, data, evaluated)
     metrics = run.paths.step_rows

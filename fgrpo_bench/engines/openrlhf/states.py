@@ -15,11 +15,11 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from fgrpo_bench.stages.files import readable_json, write_json, write_text
+from fgrpo_bench.stages.files import readable_record, write_json, write_text
+from fgrpo_bench.stages.records import Record
 
 WHOLE = "whole.json"
 SAVED = "the last state that was saved stands"
@@ -27,7 +27,7 @@ SAVED = "the last state that was saved stands"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origin:
+class Origin(Record):
     """Which run can go on from a state."""
 
     ranks: int
@@ -36,11 +36,20 @@ class Origin:
     """Of the weights of the base model."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class WholeState(Origin):
+    """whole.json."""
+
+    files: dict[str, int]
+    """Bytes by name."""
+
+
 def mark_whole(states: Path, step: int, origin: Origin) -> int:
     """List the files of a state that every rank has written; returns their bytes."""
     folder = _folder(states) / f"global_step{step}"
     files = _sizes(folder)
-    write_json(folder / WHOLE, asdict(origin) | {"files": files})
+    whole = WholeState(ranks=origin.ranks, base_sha256=origin.base_sha256, files=files)
+    write_json(folder / WHOLE, whole.as_json())
     return sum(files.values())
 
 
@@ -50,7 +59,7 @@ def check_origin(states: Path, *, ranks: int, base_sha256: str | None) -> None:
     for _, state in sorted(_saved(_folder(states)).items(), reverse=True):
         listed = _whole_list(state)
         if listed is not None:
-            known = base_sha256 or listed["base_sha256"]
+            known = base_sha256 or listed.base_sha256
             _check_origin(state, listed, Origin(ranks=ranks, base_sha256=known))
             break
 
@@ -106,28 +115,26 @@ def _sizes(folder: Path) -> dict[str, int]:
     return {p.name: p.stat().st_size for p in sorted(folder.iterdir()) if p.name != WHOLE}
 
 
-def _whole_list(folder: Path) -> dict[str, Any] | None:
+def _whole_list(folder: Path) -> WholeState | None:
     """The list of a state's files; None where the state is not whole."""
-    listed: dict[str, Any] | None = readable_json(
-        folder / WHOLE, {"ranks": int, "files": dict, "base_sha256": str}
-    )
-    if listed is None or not listed["files"].items() <= _sizes(folder).items():
+    listed = readable_record(folder / WHOLE, WholeState)
+    if listed is None or not listed.files.items() <= _sizes(folder).items():
         return None
     return listed
 
 
-def _check_origin(folder: Path, listed: dict[str, Any], origin: Origin) -> None:
-    base = listed["base_sha256"]
+def _check_origin(folder: Path, listed: WholeState, origin: Origin) -> None:
+    base = listed.base_sha256
     if base != origin.base_sha256:
         raise ValueError(
             f"{folder} was trained from a base model with sha256 {base}, and this run's has "
             f"{origin.base_sha256}: a run goes on from its own model only; bring that back (its "
             "revision, or its folder as it was), or move the states away to start at step 1"
         )
-    if listed["ranks"] != origin.ranks:
+    if listed.ranks != origin.ranks:
         raise ValueError(
-            f"{folder} was saved by {listed['ranks']} ranks, and this run has {origin.ranks}: a "
+            f"{folder} was saved by {listed.ranks} ranks, and this run has {origin.ranks}: a "
             f"state is split over its ranks and fits no other number; give the run "
-            f"{listed['ranks']} again (profile.nodes x profile.placement.actor_gpus_per_node), or "
+            f"{listed.ranks} again (profile.nodes x profile.placement.actor_gpus_per_node), or "
             "move the state away to start at step 1"
         )

@@ -2,7 +2,7 @@
 
 Each task has a verifier: most compare with the stored answer, those of constraint puzzles accept
 whatever keeps the rules. A response is text and no more: nothing of it is evaluated, and what is
-read of it is bounded (`extract`, `literals`). The tasks are those of
+read of it is bounded (`extract`). The tasks are those of
 https://github.com/MiniMax-AI/SynLogic; where verdicts differ from its verifiers' on purpose,
 tests/cases/synlogic-differences.json says why.
 """
@@ -11,56 +11,48 @@ from __future__ import annotations
 
 import json
 
-from fgrpo_bench.graders.synlogic import (
-    brackets,
-    compare,
-    equations,
-    fillings,
-    placements,
-    squares,
-    statements,
-)
+from fgrpo_bench.graders.synlogic import answers, grids
 from fgrpo_bench.graders.synlogic.game import NoAnswer, Verifier
 from fgrpo_bench.records import Grade, Problem
 
 TASKS: dict[str, Verifier] = {
-    "arc_agi": compare.arc_agi,
-    "arc_agi_2": compare.arc_agi,
-    "arrow_maze": fillings.arrow_maze,
-    "boolean_expressions": compare.boolean_expressions,
-    "buggy_tables": compare.buggy_tables,
-    "calcudoko": squares.calcudoko,
-    "campsite": placements.campsite,
-    "cipher": compare.cipher,
-    "cryptarithm": equations.cryptarithm,
-    "dyck_language": brackets.dyck_language,
-    "dyck_language_errors": brackets.dyck_language_errors,
-    "dyck_language_reasoning_errors": brackets.dyck_language_reasoning_errors,
-    "futoshiki": squares.futoshiki,
-    "game_of_24": equations.game_of_24,
-    "goods_exchange": statements.goods_exchange,
-    "kukurasu": placements.kukurasu,
-    "math_path": equations.math_path,
-    "mathador": equations.game_of_24,
-    "minesweeper": statements.minesweeper,
-    "norinori": placements.norinori,
-    "number_wall": fillings.number_wall,
-    "numbrix": squares.numbrix,
-    "object_counting": compare.count,
-    "object_properties": compare.count,
-    "operation": compare.operation,
-    "skyscraper_puzzle": squares.skyscraper_puzzle,
-    "space_reasoning": compare.name,
-    "space_reasoning_tree": compare.names,
-    "star_placement_puzzle": placements.star_placement_puzzle,
-    "sudoku": squares.sudoku,
-    "survo": squares.survo,
-    "time_sequence": statements.time_sequence,
-    "web_of_lies": statements.web_of_lies,
-    "word_sorting": compare.word_sorting,
-    "word_sorting_mistake": compare.word_sorting_mistake,
-    "wordscapes": fillings.wordscapes,
-    "zebra_puzzle": compare.zebra_puzzle,
+    "arc_agi": answers.arc_agi,
+    "arc_agi_2": answers.arc_agi,
+    "arrow_maze": grids.arrow_maze,
+    "boolean_expressions": answers.boolean_expressions,
+    "buggy_tables": answers.buggy_tables,
+    "calcudoko": grids.calcudoko,
+    "campsite": grids.campsite,
+    "cipher": answers.cipher,
+    "cryptarithm": answers.cryptarithm,
+    "dyck_language": answers.dyck_language,
+    "dyck_language_errors": answers.dyck_language_errors,
+    "dyck_language_reasoning_errors": answers.dyck_language_reasoning_errors,
+    "futoshiki": grids.futoshiki,
+    "game_of_24": answers.game_of_24,
+    "goods_exchange": answers.goods_exchange,
+    "kukurasu": grids.kukurasu,
+    "math_path": answers.math_path,
+    "mathador": answers.game_of_24,
+    "minesweeper": answers.minesweeper,
+    "norinori": grids.norinori,
+    "number_wall": grids.number_wall,
+    "numbrix": grids.numbrix,
+    "object_counting": answers.count,
+    "object_properties": answers.count,
+    "operation": answers.operation,
+    "skyscraper_puzzle": grids.skyscraper_puzzle,
+    "space_reasoning": answers.name,
+    "space_reasoning_tree": answers.names,
+    "star_placement_puzzle": grids.star_placement_puzzle,
+    "sudoku": grids.sudoku,
+    "survo": grids.survo,
+    "time_sequence": answers.time_sequence,
+    "web_of_lies": answers.web_of_lies,
+    "word_sorting": answers.word_sorting,
+    "word_sorting_mistake": answers.word_sorting_mistake,
+    "wordscapes": grids.wordscapes,
+    "zebra_puzzle": answers.zebra_puzzle,
 }
 """Verifier of each task: a function of the game's data and a response. It raises ValueError where
 the game's data is not what it must be, NoAnswer for a response without an answer."""

@@ -97,7 +97,7 @@ def is_text(value: Any) -> bool:
 
 def is_row(value: Any, cell: Callable[[Any], bool]) -> bool:
     """A list or tuple of such cells."""
-    return isinstance(value, list | tuple) and all(cell(each) for each in value)
+    return isinstance(value, list | tuple) and all(cell(item) for item in value)
 
 
 def is_grid(value: Any, cell: Callable[[Any], bool]) -> bool:

@@ -21,8 +21,8 @@ import typer
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.likelihood import stages as likelihood_stages
-from fgrpo_bench.analysis.store import folder_of
+from fgrpo_bench.analysis.frames import folder_of
+from fgrpo_bench.analysis.other_scores import likelihood_stages as likelihood_stages
 from fgrpo_bench.application import WHICH_RUN, Application, Root, Run, Select, refusals, run
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.provenance import evaluated, graded
@@ -147,9 +147,9 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
     for checkpoint, benchmark, version in graded(results):
         of = checkpoint.evaluate.benchmark(benchmark)
         versions = (version, *checkpoint.beside(benchmark).values())
-        yield from _existing(of.passk, of.manifest, *map(of.also_passk, versions[1:]))
+        yield from _existing(of.passk, of.manifest, *map(of.extra_passk, versions[1:]))
         spec = checkpoint.evaluation_spec()
-        if withheld((spec.former | spec.benchmarks).get(benchmark)):
+        if withheld(spec.known.get(benchmark)):
             gated.add(benchmark)
             continue
         yield from _existing(*map(of.grades, versions), *([of.draws] if draws else []))

@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.analysis.of_checkpoint import CheckpointEstimate, checkpoint_estimates
+from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, checkpoint_estimates
 from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.kinds.evaluate import EvaluationMarker
@@ -63,8 +63,7 @@ class Evaluated:
     @property
     def settings(self) -> dict[str, Any]:
         """How draws were made (fgrpo_bench.specs.EvalSpec as JSON)."""
-        evaluation: dict[str, Any] = self.checkpoint.evaluation_spec().value("evaluation")
-        return evaluation
+        return self.checkpoint.evaluation_spec().evaluation
 
     @cached_property
     def marker(self) -> EvaluationMarker:
@@ -100,8 +99,7 @@ class Evaluated:
     @property
     def is_withheld(self) -> bool:
         """Whether no text of the benchmark, nor of a response, may be shown to others."""
-        stored = self.checkpoint.evaluation_spec()
-        return withheld((stored.former | stored.benchmarks).get(self.benchmark))
+        return withheld(self.checkpoint.evaluation_spec().known.get(self.benchmark))
 
     @cached_property
     def estimates(self) -> list[CheckpointEstimate]:
@@ -131,7 +129,7 @@ class Evaluated:
                 "text is shown to others: export its counts without --draws"
             )
         spec = self.checkpoint.evaluation_spec()
-        return load_problems(self.spec, spec.task, spec.data(self.benchmark))
+        return load_problems(self.spec, spec.task, spec.data_folder(self.benchmark))
 
     def draws(self) -> Iterator[tuple[Problem, list[dict[str, Any]]]]:
         """Every problem with its draws up to where it stopped, in their order: keys draw, response,

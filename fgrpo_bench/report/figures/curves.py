@@ -13,7 +13,7 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import CellRow, Estimate
 from fgrpo_bench.documents.colors import ALGORITHMS, BASE, MARKERS
 from fgrpo_bench.documents.style import COLUMN, PAGE, in_math, label_ends, wrapped
-from fgrpo_bench.report.looks import Look, algorithms, linestyle, looks, rates
+from fgrpo_bench.report.cell_styles import CellStyle, algorithms, cell_styles, linestyle, rates
 from fgrpo_bench.specs import method_name
 
 ABREAST = 4
@@ -24,7 +24,7 @@ AXES = {"group_size": "group size N", "focal_gamma": "focal exponent gamma"}
 def curves(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     """pass@k against k, a panel an algorithm; labels at the lines where there is one panel."""
     cells, ks = list(analysis.by_cell.values()), analysis.ks
-    names, look = algorithms(cells), looks(cells)
+    names, styles = algorithms(cells), cell_styles(cells)
     n_rows, n_columns = rows_and_columns(len(names), width)
     height = 0.4 + 0.5 * width if len(names) == 1 else 0.8 + 1.5 * n_rows
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -38,7 +38,7 @@ def curves(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
             mean, low, high = percents(analysis.over_k(column, cell))
             if np.isnan(mean).all():
                 continue
-            style, short = look[cell], cell.label if several_rates else cell.short
+            style, short = styles[cell], cell.label if several_rates else cell.short
             axes.fill_between(ks, low, high, color=style.color, alpha=0.11, lw=0)
             axes.plot(
                 ks,
@@ -120,7 +120,7 @@ def by_axis(analysis: Analysis, column: str, axis: str, width: float = PAGE) -> 
     for axes, k in zip(panels, analysis.ends, strict=True):
         for rank, (key, cells) in enumerate(lines.items()):
             cells = sorted(cells, key=lambda cell: _at(cell, axis))
-            style = _line_look(trained, key, axis)
+            style = _line_style(trained, key, axis)
             x = np.array([ticks.index(_at(cell, axis)) for cell in cells])
             offset = min(0.12, 0.6 / len(lines)) * (rank - centre)
             mean, low, high = percents(analysis.estimate(column, cell, k) for cell in cells)
@@ -157,7 +157,7 @@ def _base_line(axes: Axes, base: Estimate) -> None:
         axes.axhspan(100 * base.low, 100 * base.high, color=BASE, alpha=0.1, lw=0)
 
 
-def _line_look(cells: Sequence[CellRow], key: tuple[str, float, float], axis: str) -> Look:
+def _line_style(cells: Sequence[CellRow], key: tuple[str, float, float], axis: str) -> CellStyle:
     """key: algorithm, factor of the learning rate, and gamma along N, where gamma is a colour and
     the algorithm a marker; N along gamma, where the algorithm is both."""
     algorithm, factor, other = key
@@ -167,14 +167,14 @@ def _line_look(cells: Sequence[CellRow], key: tuple[str, float, float], axis: st
     elif not other:
         color = "#16598f"
     else:
-        look = looks(cells)
-        color = next(look[cell].color for cell in cells if cell.focal_gamma == other)
+        styles = cell_styles(cells)
+        color = next(styles[cell].color for cell in cells if cell.focal_gamma == other)
     marker = MARKERS[number % len(MARKERS)]
-    return Look(color=color, marker=marker, linestyle=linestyle(cells, algorithm, factor))
+    return CellStyle(color=color, marker=marker, linestyle=linestyle(cells, algorithm, factor))
 
 
 def _line_name(cells: Sequence[CellRow], key: tuple[str, float, float], axis: str) -> str:
-    """key: as of `_line_look`. A learning rate is named where the algorithm has several."""
+    """key: as of `_line_style`. A learning rate is named where the algorithm has several."""
     algorithm, factor, other = key
     rate = factor if len(rates(cells, algorithm)) > 1 else 1.0
     if axis == "group_size":

@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.bands import Band, FirstLoss
+from fgrpo_bench.analysis.rows import Band, FirstLoss
 from fgrpo_bench.documents.style import PAGE, SIZE, SMALL, in_math
-from fgrpo_bench.report.looks import looks
+from fgrpo_bench.report.cell_styles import cell_styles
 
 ABREAST = 3
 """Panels beside each other."""
@@ -33,7 +33,7 @@ def against_base(analysis: Analysis, column: str) -> dict[str, tuple[Band, ...]]
 def losses(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     """A panel a trained cell: the difference with its band, and where the first loss is."""
     bands, cells = against_base(analysis, column), list(analysis.by_cell.values())
-    n_rows, look = -(-len(bands) // ABREAST), looks(cells)
+    n_rows, styles = -(-len(bands) // ABREAST), cell_styles(cells)
     figure = Figure(figsize=(width, 0.4 + min(1.3 * n_rows, HIGHEST)), layout="constrained")
     panels = figure.subplots(n_rows, ABREAST, sharex=True, sharey=True, squeeze=False)
     _log_k(panels[0, 0], analysis.ks)  # which all panels share
@@ -41,7 +41,7 @@ def losses(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
         axes.set_axis_off()
     for i, (axes, (name, band)) in enumerate(zip(panels.flat, bands.items(), strict=False)):
         cell = analysis.by_cell[name]
-        _curve(axes, band, look[cell].color)
+        _curve(axes, band, styles[cell].color)
         _crossing(axes, analysis.first_loss_of(column, name, band[0].old), band[-1].k)
         axes.set_title(in_math(cell.label), pad=12)
         axes.minorticks_off()

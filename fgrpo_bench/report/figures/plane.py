@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import CellRow, Estimate
 from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
+from fgrpo_bench.report.cell_styles import CellStyle, algorithms, cell_styles, linestyle, rates
 from fgrpo_bench.report.figures.curves import (
     ABREAST,
     legend_below,
     names_abreast,
     rows_and_columns,
 )
-from fgrpo_bench.report.looks import Look, algorithms, linestyle, looks, rates
 from fgrpo_bench.specs import method_name
 
 Floats = NDArray[np.float64]
@@ -46,7 +46,7 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     are joined in its order. More algorithms than ABREAST share a panel, where points are numbered.
     A cell that another dominates is drawn hollow."""
     every, ks = list(analysis.by_cell.values()), analysis.ks
-    names, look = algorithms(every), looks(every)
+    names, styles = algorithms(every), cell_styles(every)
     if len(names) > ABREAST:
         return _numbered(analysis, column, width)
     n_rows, n_columns = rows_and_columns(len(names), width)
@@ -73,7 +73,7 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
         is_short = len(names) > 1 and len(factors) == 1
         for cell in known:
             first, last = ends[cell][0], ends[cell][-1]
-            style = look[cell]
+            style = styles[cell]
             axes.errorbar(
                 [_percent(first)],
                 [_percent(last)],
@@ -110,7 +110,7 @@ def _numbered(analysis: Analysis, column: str, width: float) -> Figure:
     every, ends = list(analysis.by_cell.values()), analysis.ends
     ends_of = {cell: [analysis.estimate(column, cell, k) for k in ends] for cell in every}
     known = [cell for cell in every if all(row.mean is not None for row in ends_of[cell])]
-    look = looks(every)
+    styles = cell_styles(every)
     is_wide = width > COLUMN
     height = max(3.8, 0.2 + 0.15 * len(known)) if is_wide else 2.9 + 0.075 * len(known)
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -118,11 +118,11 @@ def _numbered(analysis: Analysis, column: str, width: float) -> Figure:
     for cell in known:
         first, last = ends_of[cell]
         axes.errorbar([_percent(first)], [_percent(last)], xerr=_reach(first), yerr=_reach(last),
-                      color=look[cell].color, alpha=0.22, elinewidth=0.7, ls="none",
+                      color=styles[cell].color, alpha=0.22, elinewidth=0.7, ls="none",
                       zorder=1)  # fmt: skip
     circles: list[dict[str, Any]] = [
-        {"marker": "o", "ls": "none", "mew": 0.9, "mec": look[cell].color}
-        | {"mfc": "white" if is_dominated(analysis, column, cell) else look[cell].color}
+        {"marker": "o", "ls": "none", "mew": 0.9, "mec": styles[cell].color}
+        | {"mfc": "white" if is_dominated(analysis, column, cell) else styles[cell].color}
         for cell in known
     ]
     names = [in_math(f"{number}  {cell.label}") for number, cell in enumerate(known)]
@@ -184,7 +184,7 @@ def _write_number(
     )  # fmt: skip
 
 
-def _marker(style: Look, *, hollow: bool) -> dict[str, object]:
+def _marker(style: CellStyle, *, hollow: bool) -> dict[str, object]:
     if not style.marker:  # the base models
         return {"marker": "X", "ms": 5.5, "ls": "none"}
     edge = {"mfc": "white", "mec": style.color} if hollow else {"mec": "white"}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.style import PAGE, in_math, wrapped
-from fgrpo_bench.report.looks import looks
+from fgrpo_bench.report.cell_styles import cell_styles
 from fgrpo_bench.specs import method_name
 from fgrpo_bench.stages.watch import METRICS
 
@@ -42,14 +42,14 @@ def training(analysis: Analysis, algorithm: str, width: float = PAGE) -> Figure:
     figure = Figure(figsize=(width, 4.0), layout="constrained")
     panels, window = figure.subplots(2, 2, sharex=True), _window(analysis)
     cells = list(analysis.by_cell.values())
-    look = looks(cells)
+    styles = cell_styles(cells)
     for cell in cells:
         runs = _runs(analysis, cell) if cell.algorithm == algorithm else []
         if not runs:
             continue
         steps = min((frame["step"].to_numpy() for frame in runs), key=len)
         shown = np.linspace(0, len(steps) - 1, min(len(steps), DRAWN)).round().astype(int)
-        color = look[cell].color
+        color = styles[cell].color
         for axes, column in zip(panels.flat, PANELS, strict=True):
             heads = [frame[column].head(len(steps)).to_numpy().astype(float) for frame in runs]
             values = np.stack([_smooth(head, window) for head in heads])[:, shown]

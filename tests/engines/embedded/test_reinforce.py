@@ -20,6 +20,7 @@ from fgrpo_bench.objectives.advantages import ADVANTAGES, is_active, teaches
 from fgrpo_bench.specs import SweepPoint, config, from_dict
 from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.spec import read_spec
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.watch import step_numbers
 from fgrpo_bench.tables import METRICS, read_table
@@ -221,7 +222,7 @@ def finish(folder, spec) -> TrainingFacts:
 def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(warmed):
     plan, paths = warmed
     stage = paths.point(plan.points[1].point_id)
-    spec = read_json(stage.spec)
+    spec = read_spec(stage)
     whole = finish(stage.folder, spec)
     undisturbed = read_table(stage.metrics, METRICS)
 
@@ -247,7 +248,7 @@ def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(warmed):
 
 def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(warmed, capsys):
     plan, paths = warmed
-    spec = read_json(paths.point(plan.points[0].point_id).spec)
+    spec = read_spec(paths.point(plan.points[0].point_id))
     want = finish(paths.folder / plan.points[0].point_id, spec).weights_sha256
     other = StagePaths(paths.folder / "damaged")
     run = StageRun(other, save_seconds=0.0)
@@ -266,7 +267,7 @@ def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(warmed, capsys):
 
 def test_a_state_whose_metrics_are_gone_is_not_used(warmed, capsys):
     plan, paths = warmed
-    spec = read_json(paths.point(plan.points[0].point_id).spec)
+    spec = read_spec(paths.point(plan.points[0].point_id))
     other = StagePaths(paths.folder / "no-metrics")
     run = StageRun(other, save_seconds=0.0)
     run.progress = lambda step, of, **_: setattr(run, "stopping", step == 3)
@@ -307,7 +308,7 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
         assert process.returncode == 0, out
         assert "going on after step" in out
         undisturbed = StagePaths(target.folder.with_name(f"{target.folder.name}-undisturbed"))
-        facts = work(read_json(target.spec), StageRun(undisturbed), "cpu")
+        facts = work(read_spec(target), StageRun(undisturbed), "cpu")
         assert read_json(target.done)["weights_sha256"] == facts.weights_sha256
 
 
@@ -315,17 +316,17 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
 def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(warmed):
     """Writes past 300 kB fail, as on a full disk; with space again the same command goes on."""
     plan, paths = warmed
-    spec = read_json(paths.point(plan.points[0].point_id).spec)
+    spec = read_spec(paths.point(plan.points[0].point_id))
     want = finish(paths.folder / plan.points[0].point_id, spec).weights_sha256
     stage = StagePaths(paths.folder / "full")
-    write_json(stage.spec, spec)
+    write_json(stage.spec, spec.as_json())
     process = start("train", stage.folder, file_limit=300_000)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "cannot write" in out and "nothing was lost, free some space" in out, out
     assert not stage.done.exists() and not list(stage.folder.rglob("*.tmp"))
     process = start("train", stage.folder)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 0, out
     assert read_json(stage.done)["weights_sha256"] == want
 
@@ -333,7 +334,7 @@ def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(war
 def test_the_marker_tells_the_compute_and_the_engine(warmed):
     plan, paths = warmed
     stage = paths.point(plan.points[0].point_id)
-    facts = finish(stage.folder, read_json(stage.spec))
+    facts = finish(stage.folder, read_spec(stage))
     point = from_dict(SweepPoint, read_json(stage.spec)["point"])
     assert facts.rollouts == point.train.steps * (point.train.rollouts_per_step or 0)
     assert facts.engine["threads"] == 1 and facts.engine["torch"] == torch.__version__
@@ -364,9 +365,9 @@ def test_a_run_that_diverges_keeps_its_last_good_state_and_fails_there_again(
     warmed, tmp_path, monkeypatch
 ):
     plan, paths = warmed
-    spec = read_json(paths.point(plan.points[1].point_id).spec)
+    spec = read_spec(paths.point(plan.points[1].point_id))
     stage = StagePaths(paths.folder / "diverged")
-    write_json(stage.spec, spec)
+    write_json(stage.spec, spec.as_json())
     exploding(monkeypatch, after=2)
     for again in (False, True):
         with pytest.raises(

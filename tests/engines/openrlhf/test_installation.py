@@ -16,6 +16,7 @@ from fgrpo_bench.engines.openrlhf import compilation, installation, pip_check
 from fgrpo_bench.engines.openrlhf.installation import Machine
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun
 
 REPOSITORY = Path(__file__).parents[3]
@@ -298,11 +299,12 @@ def test_training_and_sampling_ask_for_the_driver_before_they_load_anything(
     monkeypatch.setattr(installation, "version", {"nvidia-cuda-runtime": "13.0.96"}.__getitem__)
     nothing: Any = None
     with pytest.raises(ValueError, match="driver here is 570"):
-        stage.train({}, nothing, nothing, device="cuda", step=None)
+        stage.train(nothing, nothing, nothing, device="cuda", step=None)
     with pytest.raises(ValueError, match="driver here is 570"):
         asked: Any = SimpleNamespace(
             device="cuda", evaluation=config.load("smoke").experiment.evaluation
         )
         vllm.start(asked, max_model_len=1)
-    with pytest.raises(ValueError, match="no 'point'"):  # it went on
-        stage.train({}, StageRun(StagePaths(tmp_path)), nothing, device="cpu", step=None)
+    spec = StageSpec(kind="train", fingerprint="f", target={})
+    with pytest.raises(ValueError, match="point is missing"):  # it went on
+        stage.train(spec, StageRun(StagePaths(tmp_path)), nothing, device="cpu", step=None)

@@ -11,7 +11,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from evaluators.prompts import encoded
+from evaluators.records import encoded
 from fgrpo_bench.engines.openrlhf.arguments import batches
 from fgrpo_bench.engines.openrlhf.labels import dispatch, draw_seed, make_label, read_dispatched
 from fgrpo_bench.engines.openrlhf.prompts import (

@@ -108,7 +108,7 @@ BENCHMARKS = {
         "dataset": None,
         "n_problems": 8,
         "grader": "parity",
-        "also": [],
+        "extra_graders": [],
         "prompt": None,
     }
 }

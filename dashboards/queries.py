@@ -1,0 +1,223 @@
+"""What every page reads: the sweeps under a root, the analysis of one, and what became of problems.
+
+In: names from an address, which are looked up and never made into a path. Out: results, their
+analysis, both remembered while their files stand unchanged, so that a click costs no second read.
+Nothing is written. Next: fgrpo_bench.analysis.frames, which computes, and pages/, which show.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from threading import RLock
+from typing import NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from fgrpo_bench.analysis import Analysis, analysed
+from fgrpo_bench.analysis.coverage import by_problem, fates
+from fgrpo_bench.analysis.frames import FACTS, inputs_of
+from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.results import Results, SweepResults, load_results
+from fgrpo_bench.runs import find_runs
+from fgrpo_bench.stages.paths import RunPaths
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRoot:
+    """A run root, only ever read."""
+
+    root: Path
+
+    def runs(self) -> list[RunPaths]:
+        """Every planned run, sorted by name."""
+        return find_runs(self.root)
+
+    def open(self, sweep: str, experiment: str, version: str) -> SweepResults:
+        """A run by its names; LookupError where the root lists no such run.
+
+        Names are compared with the listing and never made into a path.
+        """
+        for run in self.runs():
+            if (run.sweep, run.experiment, run.version) == (sweep, experiment, version):
+                return checked(load_results(run))
+        raise LookupError("there is no such sweep under this root; the first page lists what is")
+
+
+def checked(results: SweepResults) -> SweepResults:
+    """The same; ValueError where plan.json names a folder outside its run."""
+    folder = results.paths.folder
+    for point in results.points:
+        for stage in (point.train.folder, point.evaluate.folder):
+            if ".." in stage.relative_to(folder).parts:
+                raise ValueError(f"{results.paths.plan} names {stage}, which is outside {folder}")
+    return results
+
+
+def checkpoints_of(results: Results) -> dict[str, EvaluatedCheckpoint]:
+    """Every checkpoint by its name, base models first."""
+    return {checkpoint.name: checkpoint for checkpoint in results.checkpoints}
+
+
+KEPT = 128
+"""Results that are kept; the one that was not asked for longest goes first."""
+P = ParamSpec("P")
+T = TypeVar("T")
+FileState = tuple[tuple[str | int, ...], ...]
+"""What a result was made of: names, each with what changes when it does."""
+# One for all threads: the server builds each page in a thread of its own.
+_kept: OrderedDict[Hashable, tuple[FileState, object]] = OrderedDict()
+_lock = RLock()
+
+
+def stamp(paths: Iterable[Path]) -> FileState:
+    """The state of files: (path, modification time, size), zeros where there is none."""
+    return tuple(_of(path) for path in paths)
+
+
+def _of(path: Path) -> tuple[str, int, int]:
+    try:
+        facts = path.stat()
+    except OSError:
+        return str(path), 0, 0
+    return str(path), facts.st_mtime_ns, facts.st_size
+
+
+def remembered(state: Callable[..., FileState]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Keep a function's last result for its arguments until what it was computed from changes.
+
+    state: identifies what that is, from the function's own arguments. The result depends on nothing
+    else but the arguments that are plain values (str, int, float, bool, tuples of them).
+    """
+
+    def wrap(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            plain = [*args, *sorted(kwargs.items())]
+            values = tuple(value for value in plain if isinstance(value, (str, int, float, tuple)))
+            # Before anything is read: of a file that changes meanwhile the next click sees it.
+            now = state(*args, **kwargs)
+            names = tuple(name for name, *_ in now)
+            key = (function.__module__, function.__qualname__, values, names)
+            with _lock:
+                before, result = _kept.get(key, (None, None))
+                if before == now:
+                    _kept.move_to_end(key)
+                    return result  # type: ignore[return-value]
+            # Without the lock, so that a slow page holds up no other; two threads may compute the
+            # same result, and the later one is kept.
+            computed = function(*args, **kwargs)
+            with _lock:
+                _kept[key] = now, computed
+                _kept.move_to_end(key)
+                while len(_kept) > KEPT:
+                    _kept.popitem(last=False)
+            return computed
+
+        return call
+
+    return wrap
+
+
+Floats = NDArray[np.float64]
+SORTED: dict[str, dict[str, bool]] = {
+    "loss": {"lost": True, "drop": True},
+    "gain": {"gained": True, "drop": False},
+    "base": {"base": False, "drop": False},
+    "name": {},
+}
+"""Columns of by_problem that each order of the problems goes by, and which of them fall."""
+
+
+def inputs(results: Results, *_: object) -> FileState:
+    """The files that an analysis is made of."""
+    return stamp(inputs_of(results))
+
+
+@remembered(inputs)
+def analysis_of(results: Results) -> Analysis:
+    """The stored analysis of a sweep; where there is none and where its results are newer, one
+    that is kept in memory alone."""
+    return analysed(results, is_kept=False)
+
+
+def is_analysed(run: RunPaths) -> bool:
+    """Whether an analysis of a run is stored, perhaps of fewer results than there are by now."""
+    return (run.analysis / FACTS).exists()
+
+
+def changed(results: Results) -> datetime | None:
+    """When the newest file of results came, in UTC; None where there are none."""
+    behind = inputs_of(results)[2:]  # plan and question left out
+    newest = max((path.stat().st_mtime_ns for path in behind if path.exists()), default=0)
+    return datetime.fromtimestamp(newest / 1e9, UTC) if newest else None
+
+
+class DrawCounts(NamedTuple):
+    """Draws of a problem from a checkpoint."""
+
+    n_drawn: int | None
+    """Those up to where it stopped; None where it asks for draws that are not there."""
+    n_scored: int
+    """Judged ones."""
+    n_correct: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fates:
+    """What became of the problems of one benchmark at one k."""
+
+    checkpoints: tuple[EvaluatedCheckpoint, ...]
+    """Those with results."""
+    problems: tuple[str, ...]
+    """By name."""
+    rows: pl.DataFrame = field(repr=False)
+    """fgrpo_bench.analysis.coverage.fates: a row a checkpoint and problem, in the order of both."""
+    means: pl.DataFrame = field(repr=False)
+    """fgrpo_bench.analysis.coverage.by_problem."""
+
+    def matrix(self, column: str) -> Floats:
+        """A column of the rows, [checkpoints, problems]; nan where it is null."""
+        return (
+            self.rows[column]
+            .cast(pl.Float64)
+            .to_numpy()
+            .reshape(len(self.checkpoints), len(self.problems))
+        )
+
+    def counts(self, checkpoint: EvaluatedCheckpoint, problem: str) -> DrawCounts | None:
+        """Of a problem; None for a checkpoint without results."""
+        of_seed = pl.col("seed").eq_missing(pl.lit(checkpoint.seed, pl.Int64))
+        rows = self.rows.filter(of_seed, cell=checkpoint.label, problem_id=problem)
+        return next((DrawCounts(*row) for row in rows.select(DrawCounts._fields).iter_rows()), None)
+
+    def order(self, by: str) -> list[int]:
+        """Places of the problems, sorted by a key of SORTED."""
+        falling = SORTED[by]
+        places = self.means.with_row_index().sort(
+            *falling, "problem_id", descending=[*falling.values(), False], nulls_last=True
+        )
+        return places["index"].to_list()
+
+
+@remembered(inputs)
+def fates_of(results: Results, benchmark: str, k: int) -> Fates:
+    """Every checkpoint and problem that has results."""
+    rows = fates(analysis_of(results).problems, benchmark, k)
+    means = by_problem(rows)
+    checkpoints = {
+        (checkpoint.label, checkpoint.seed): checkpoint for checkpoint in results.checkpoints
+    }
+    known = rows.select("cell", "seed").unique(maintain_order=True).rows()
+    return Fates(
+        checkpoints=tuple(checkpoints[key] for key in known),
+        problems=tuple(means["problem_id"]),
+        rows=rows,
+        means=means,
+    )

@@ -1,1 +1,0 @@
-"""Queries over the stored files: what the pages show, before any layout. Nothing is written."""

@@ -1,0 +1,420 @@
+"""Draws and problems exchanged with other programs: their draws imported, our prompts exported.
+
+In: a JSON Lines file of responses, or names of benchmarks. Out: an evaluation under evals/ whose
+draws are stored, graded (`stored.regrade`) and scored like our own, and marked done only then; or a
+folder of tasks for lm-evaluation-harness.
+
+Two kinds of JSON Lines are read. lm-eval's `samples_<task>_*.jsonl` (written by --log_samples):
+
+    {"doc_id": 0, "doc": {"problem_id": "math500-000000", ...}, "resps": [["...", "..."]], ...}
+
+and completions, a line a problem or a draw:
+
+    {"problem_id": "math500-000000", "responses": ["...", "..."]}
+    {"problem": "Convert the point $(0,3)$ ...", "response": "...", "n_tokens": 512}
+
+A problem is known by its id or by its text. Nothing of a file is ever run, and whatever is wrong
+with one is a ValueError that names file and line.
+
+An exported task is judged there by this package's graders, so fgrpo_bench has to be installed
+beside lm-eval. With --log_samples its log holds every draw, which can be imported again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from evaluators.standalone import data_folder
+from evaluators.stored import StoredDraws, benchmark_spec
+from fgrpo_bench.benchmarks import graders_of, load_problems
+from fgrpo_bench.graders import grader_version
+from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
+from fgrpo_bench.records import Problem
+from fgrpo_bench.specs import check_name, config, to_dict
+from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.draws import DrawsRecord
+from fgrpo_bench.stages.files import now, write_json, write_many
+from fgrpo_bench.stages.markers import Marker, described, write_marker
+from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.tables import DRAWS, write_table
+
+
+def import_file(
+    path: Path, *, benchmark: str, name: str, root: Path, subset: bool, keys: Sequence[str]
+) -> StoredDraws:
+    """Store the draws of a file under evals/<name>; they are graded by `regrade` and then marked as
+    done by `conclude`.
+
+    subset: whether the file may leave problems out. keys: as they were given to fetch. Raises
+    ValueError for a name that is none, ids that are unknown, draws that are doubled and problems of
+    unequal n.
+    """
+    check_name("--name", name)
+    spec, dataset = benchmark_spec(benchmark, keys)
+    data = data_folder(root, benchmark, dataset)
+    problems = load_problems(spec, None, data)
+    draws = table(list(responses(path, read_rows(path), problems)))
+    n_samples = check_numbers(path, draws, problems, subset=subset)
+    sha256 = sha256_file(path)
+    identity = {"import": sha256, "benchmark": to_dict(spec)}
+    mark = fingerprint(identity)
+    stage = StagePaths(root / "evals" / name / "eval" / f"imported-{mark[:8]}" / "step-00000")
+    target = {
+        "n_samples": n_samples,
+        "ks": [2**i for i in range(n_samples.bit_length())],
+        "graders": versions({benchmark: spec}),
+    }
+    stored = StoredDraws(
+        stage=stage,
+        paths=stage.benchmark(benchmark),
+        benchmark=spec,
+        spec=EvaluationSpec(
+            stage=stage,
+            kind="import",
+            fingerprint=mark,
+            target=target,
+            identity=identity,
+            evaluation={
+                "name": "imported",
+                "sampler": "imported",
+                "benchmarks": {benchmark: to_dict(spec)},
+                "n_samples": n_samples,
+                "ks": target["ks"],
+            },
+            data={benchmark: str(data.absolute())},
+        ),
+    )
+    write_json(stage.spec, stored.spec.as_json())
+    write_table(stored.paths.draws, draws, DRAWS)
+    engine = {"engine": "imported", "file": path.name, "sha256": sha256}
+    prompts = fingerprint([[p.problem_id, p.prompt] for p in problems])
+    manifest = DrawsRecord(
+        fingerprint=mark, weights_sha256=None, prompts_sha256=prompts, engine=engine
+    )
+    write_json(stored.paths.manifest, manifest.as_json())
+    return stored
+
+
+def conclude(stored: StoredDraws) -> None:
+    """Mark imported draws as done, once they are graded and scored."""
+    paths, benchmark = stored.paths, stored.benchmark
+    files = [paths.draws, paths.manifest]
+    for grader in graders_of(benchmark):
+        version = grader_version(grader)
+        is_main = grader == benchmark.grader
+        files += [paths.grades(version), paths.passk if is_main else paths.extra_passk(version)]
+    marker = Marker(
+        fingerprint=stored.spec.fingerprint,
+        target=stored.spec.target,
+        finished=now(),
+        outputs=described(stored.stage, files),
+    )
+    write_marker(stored.stage, marker)
+
+
+def table(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
+    """tables.DRAWS; seed and what follows the response are null where nobody knows them."""
+    return pl.DataFrame(rows, schema=DRAWS, orient="row").sort("problem_id", "draw")
+
+
+def check_numbers(
+    path: Path, draws: pl.DataFrame, problems: Sequence[Problem], *, subset: bool
+) -> int:
+    """Draws a problem; ValueError where they differ or problems are missing."""
+    counts = draws.group_by("problem_id").len().sort("len", "problem_id")
+    fewest, most = counts.row(0), counts.row(-1)
+    if fewest[1] != most[1]:
+        raise ValueError(
+            f"{path}: problem {fewest[0]} has {fewest[1]} draws and problem {most[0]} has "
+            f"{most[1]}: what another program drew is scored as a fixed number of draws, the same "
+            "for every problem, and pass@k is too high where problems stopped at correct ones; "
+            "draw what is missing, or keep the first ones of every problem, as many as each was "
+            "sure to make before any was judged"
+        )
+    if len(counts) < len(problems) and not subset:
+        raise ValueError(
+            f"{path} has {len(counts)} of the benchmark's {len(problems)} problems: add the "
+            "others, or score these alone with --subset"
+        )
+    return int(most[1])
+
+
+# Lines in, rows of tables.DRAWS out.
+
+MOST_DRAWS = 10_000_000
+"""Of a problem, and of what else is counted in a line."""
+NumberedRow = tuple[int, dict[str, Any]]
+"""A line's number in its file, from 1, and its object."""
+
+
+def read_rows(path: Path) -> list[NumberedRow]:
+    """One JSON object a line; empty lines are passed over."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is no file: give a JSON Lines file of responses")
+    rows: list[NumberedRow] = []
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line.decode("utf-8"))
+            except (ValueError, RecursionError) as error:
+                raise ValueError(
+                    f"{path}, line {number} is no JSON ({error}): mend the file"
+                ) from None
+            if not isinstance(row, dict):
+                raise ValueError(f"{path}, line {number} is no JSON object: give one a line")
+            rows.append((number, row))
+    if not rows:
+        raise ValueError(f"{path} holds no lines: give a JSON Lines file of responses")
+    return rows
+
+
+def responses(
+    path: Path, rows: Sequence[NumberedRow], problems: Sequence[Problem]
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of tables.DRAWS, in the order of the file."""
+    ids = {problem.problem_id for problem in problems}
+    texts = {_folded(problem.prompt): problem.problem_id for problem in problems}
+    complete: set[str] = set()  # problems that came with all their responses
+    numbers: dict[str, int] = {}
+    seen: dict[tuple[str, int], str] = {}
+    chosen: str | None = None
+    for line, row in rows:
+        where = f"{path}, line {line}"
+        if "resps" in row and "filter" in row:  # each draw is logged once a filter
+            if not isinstance(row["filter"], str):
+                raise ValueError(
+                    f"{where}: filter is {_short(row['filter'])}: give the name of lm-eval's filter"
+                )
+            chosen = chosen or row["filter"]
+            if row["filter"] != chosen:
+                continue
+        _check_fixed(row, where)
+        problem_id = _problem(row, ids, texts, where)
+        own_texts = _texts(row, where)
+        if problem_id in complete:
+            raise ValueError(
+                f"{where}: problem {problem_id} came with its responses before: its draws would be "
+                "counted twice; leave one of the lines out"
+            )
+        if "response" not in row:
+            complete.add(problem_id)
+        given = _given(row, where)
+        for text in own_texts:
+            number = row.get("draw", numbers.get(problem_id, 0))
+            if not _is_count(number) or (problem_id, number) in seen:
+                raise ValueError(
+                    f"{where}: draw {_short(number)} of problem {problem_id} came before or is no "
+                    "number from 0: number the draws of a problem 0, 1, 2, ... or leave `draw` out"
+                )
+            seen[problem_id, number] = where
+            numbers[problem_id] = number + 1
+            yield (problem_id, number, None, text.encode("utf-8", "replace").decode(), *given, None)
+    _check_gaps(seen)
+
+
+def _check_gaps(seen: dict[tuple[str, int], str]) -> None:
+    """ValueError for a problem whose draws are not numbered 0, 1, 2, ... to the last."""
+    drawn: dict[str, int] = {}
+    for problem_id, _ in seen:
+        drawn[problem_id] = drawn.get(problem_id, 0) + 1
+    for (problem_id, number), where in seen.items():
+        if number >= drawn[problem_id]:
+            raise ValueError(
+                f"{where}: draw {number} of problem {problem_id}, which has {drawn[problem_id]} "
+                "draws: number them 0, 1, 2, ... without gaps, or leave `draw` out"
+            )
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < MOST_DRAWS
+
+
+def _given(row: dict[str, Any], where: str) -> tuple[int | None, str | None]:
+    """n_tokens and finish_reason of a line; None where they are not given."""
+    n_tokens, finish_reason = row.get("n_tokens"), row.get("finish_reason")
+    if n_tokens is not None and not _is_count(n_tokens):
+        raise ValueError(
+            f"{where}: n_tokens is {_short(n_tokens)}: give a number from 0 to {MOST_DRAWS:,}, or "
+            "leave it out"
+        )
+    if finish_reason is not None and not isinstance(finish_reason, str):
+        raise ValueError(
+            f"{where}: finish_reason is {_short(finish_reason)}: give a text, or leave it out"
+        )
+    return n_tokens, finish_reason
+
+
+def _check_fixed(row: dict[str, Any], where: str) -> None:
+    """ValueError for draws of a design that stops, which their metadata name."""
+    metadata = row.get("metadata")
+    design = row.get("design") or (isinstance(metadata, dict) and metadata.get("design"))
+    if design:
+        raise ValueError(
+            f"{where}: design is {_short(design)}, by which draws stop, and an import is scored as "
+            "a fixed number of draws, so that its pass@k would be too high; draw under that design "
+            "here (`python -m evaluators run checkpoint=... design=...`), or import draws of a "
+            "fixed number"
+        )
+
+
+def _problem(row: dict[str, Any], ids: set[str], texts: dict[str, str], where: str) -> str:
+    """The problem that a line is about."""
+    doc = row["doc"] if isinstance(row.get("doc"), dict) else row
+    if "problem_id" in doc:
+        if isinstance(doc["problem_id"], str) and doc["problem_id"] in ids:
+            return doc["problem_id"]
+        raise ValueError(
+            f"{where}: unknown problem_id {_short(doc['problem_id'])}; those of this benchmark "
+            f"look like {min(ids)!r}: use these, or give the text as `problem`"
+        )
+    known = [
+        texts[folded]
+        for value in doc.values()
+        if isinstance(value, str) and (folded := _folded(value)) in texts
+    ]
+    if not known:
+        raise ValueError(
+            f"{where}: no problem_id, and no text that is a problem of this benchmark: give one of "
+            f"the ids, e.g. {min(ids)!r}, or the problem's exact text as `problem`"
+        )
+    return known[0]
+
+
+def _texts(row: dict[str, Any], where: str) -> list[str]:
+    texts: Any = None
+    if "resps" in row:
+        if isinstance(row["resps"], list):
+            texts = [
+                text
+                for group in row["resps"]
+                for text in (group if isinstance(group, list) else [group])
+            ]
+    elif "responses" in row:
+        texts = row["responses"]
+    elif "response" in row:
+        texts = [row["response"]]
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        raise ValueError(
+            f"{where}: no responses: give `response` (a text), `responses` (a list of texts), or a "
+            "line of lm-eval's sample log with `resps`"
+        )
+    return texts
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _short(value: object) -> str:
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return repr(value)[:80]
+
+
+# Tasks for lm-evaluation-harness: a folder with YAML, problems and one Python file.
+
+UTILS = '''"""Judges what lm-eval has drawn by the graders of fgrpo_bench."""
+
+from fgrpo_bench.graders import get_grader
+from fgrpo_bench.records import Problem
+
+
+def process_results(doc, results):
+    """Share of correct and of unscored draws of a problem."""
+    drawn = results[0] if isinstance(results[0], list) else results
+    problem = Problem(
+        benchmark=doc["benchmark"],
+        problem_id=doc["problem_id"],
+        prompt=doc["prompt"],
+        target=doc["target"],
+        grader=doc["grader"],
+    )
+    outcomes = [get_grader(doc["grader"])(problem, text).outcome for text in drawn]
+    return {
+        "correct": outcomes.count("correct") / len(outcomes),
+        "unscored": outcomes.count("unscored") / len(outcomes),
+    }
+'''
+
+
+def export(names: Sequence[str], folder: Path, *, root: Path, n_samples: int) -> str:
+    """Write the tasks of some benchmarks; returns what to run, for a person.
+
+    Raises ValueError for a benchmark without a dataset, FileNotFoundError for one not fetched.
+    """
+    settings = config.compose(["checkpoint=none"], root="evaluate")
+    tokens = settings["response_tokens"]
+    temperature = settings["evaluation"]["temperature"]
+    files = {"utils.py": UTILS}
+    keys = [word for word in names if "=" in word]
+    names = [word for word in names if "=" not in word]
+    if keys and len(names) != 1:
+        raise ValueError(f"{' '.join(keys)} needs exactly one benchmark to apply to: name one")
+    gated = []
+    for name in names:
+        spec, dataset = benchmark_spec(name, keys)
+        gated += [name] if dataset.gated else []
+        problems = load_problems(spec, None, data_folder(root, name, dataset))
+        files[f"{name}.jsonl"] = "".join(_row(problem) for problem in problems)
+        source = str((folder / f"{name}.jsonl").absolute())
+        task = _task(name, source, n_samples=n_samples, tokens=tokens, temperature=temperature)
+        files[f"{name}.yaml"] = task
+    write_many(folder, files)
+    tasks = ",".join(f"fgrpo_{name}" for name in names)
+    system = json.dumps(settings["prompt"]["system"], ensure_ascii=False)
+    return (
+        f"wrote {', '.join(files)} into {folder}\n{_warning(gated)}"
+        f"lm_eval --model hf --model_args pretrained=<model> --include_path {folder} "
+        f"--tasks {tasks} --apply_chat_template --system_instruction {system} --log_samples "
+        "--output_path out\n"
+        "python -m evaluators import out/<model>/samples_fgrpo_<benchmark>_<date>.jsonl "
+        "--benchmark <benchmark> --name <name>"
+    )
+
+
+def _warning(gated: Sequence[str]) -> str:
+    """What is said where benchmarks are among them whose text must not be passed on."""
+    if not gated:
+        return ""
+    named = ", ".join(f"{name}.jsonl" for name in gated)
+    return (
+        f"warning: {named} holds the problems and answers of a gated benchmark as text, which its "
+        "publisher asks not to show to others: keep it out of repositories and off web pages, and "
+        "lm-eval's sample logs likewise\n"
+    )
+
+
+def _row(problem: Problem) -> str:
+    fields = ("benchmark", "problem_id", "prompt", "target", "grader")
+    return json.dumps({name: getattr(problem, name) for name in fields}) + "\n"
+
+
+def _task(name: str, source: str, *, n_samples: int, tokens: int, temperature: float) -> str:
+    """A task as lm-eval reads it: all of a problem's draws are judged, not the first alone."""
+    return f"""task: fgrpo_{name}
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {json.dumps(source)}}}}}
+test_split: test
+output_type: generate_until
+doc_to_text: "{{{{prompt}}}}"
+doc_to_target: "{{{{target}}}}"
+process_results: !function utils.process_results
+repeats: {n_samples}
+filter_list:
+  - name: all
+    filter: [{{function: take_first_k, k: {n_samples}}}]
+generation_kwargs:
+  {{until: [], do_sample: true, temperature: {temperature}, max_gen_toks: {tokens}}}
+metric_list:
+  - {{metric: correct, aggregation: mean, higher_is_better: true}}
+  - {{metric: unscored, aggregation: mean, higher_is_better: false}}
+metadata: {{version: 1.0}}
+"""

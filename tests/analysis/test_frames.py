@@ -1,0 +1,97 @@
+"""Stored analyses: read while they fit, computed anew where something changed."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from fgrpo_bench.analysis import analysed, frames, load
+from fgrpo_bench.analysis.rows import FRAMES, from_frame, schema, to_frame
+from fgrpo_bench.results import load_results
+from fgrpo_bench.stages.files import read_record
+from tests.support.report import copy, forget, rewrite_passk
+
+
+@pytest.fixture
+def results(finished, tmp_path):
+    return copy(finished, tmp_path)
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """How often an analysis was computed: a list that grows."""
+    calls, analyse = [], frames.analyse
+
+    def counting(*arguments):
+        calls.append(arguments[1])
+        return analyse(*arguments)
+
+    monkeypatch.setattr(frames, "analyse", counting)
+    return calls
+
+
+def same(one, other):
+    return all(getattr(one, name).equals(getattr(other, name)) for name in FRAMES)
+
+
+def test_the_frames_are_stored_and_read_back(results, computed):
+    first = analysed(results)
+    assert sorted(path.name for path in results.paths.analysis.iterdir()) == sorted(
+        ["analysis.json", *(f"{name}.parquet" for name in FRAMES)]
+    )
+    again = load("groupsize", root=results.paths.root)
+    assert same(first, again) and computed == ["last"]
+    assert (again.rule, again.family) == (first.rule, first.family)
+    facts = read_record(results.paths.analysis / "analysis.json", frames.AnalysisRecord)
+    assert (facts.version, facts.rule) == (frames.VERSION, "last")
+
+
+def test_every_row_survives_its_frame(analysis):
+    for name, row in FRAMES.items():
+        frame = getattr(analysis, name)
+        assert frame.schema == schema(row)
+        assert to_frame(row, from_frame(row, frame)).equals(frame), name
+
+
+@pytest.mark.parametrize("name", ["estimates", "comparisons"])
+def test_an_edited_frame_is_computed_anew(results, computed, name):
+    first = analysed(results)
+    path = results.paths.analysis / f"{name}.parquet"
+    pl.read_parquet(path).with_columns(k=pl.col("k") + 1).write_parquet(path)
+    assert same(first, analysed(results)) and len(computed) == 2
+    path.write_bytes(b"garbage")
+    assert same(first, analysed(results)) and len(computed) == 3
+    path.unlink()
+    assert same(first, analysed(results)) and len(computed) == 4
+
+
+def test_changed_results_are_analysed_anew(results, computed):
+    first = analysed(results)
+    fewer = forget(results, "grpo-n8-g1-s13")
+    second = analysed(fewer)
+    assert len(computed) == 2 and not first.estimates.equals(second.estimates)
+    rewrite_passk(results.points[0], lambda table: table.with_columns(pass_at_k=pl.lit(1.0)))
+    analysed(load_results(results.paths))
+    assert len(computed) == 3, "markers without digests: the tables themselves count"
+
+
+def test_a_rule_has_its_own_frames(results, computed):
+    analysed(results)
+    at_end = analysed(results, "step=20")
+    assert at_end.rule == "step=20" and len(computed) == 2
+    assert analysed(results, "step=20").rule == "step=20" and len(computed) == 2
+    assert (results.paths.analysis / "step=20" / "cells.parquet").exists()
+    with pytest.raises(ValueError, match="--select best is no rule"):
+        analysed(results, "best")
+
+
+def test_another_version_is_computed_anew(results, computed, monkeypatch):
+    analysed(results)
+    monkeypatch.setattr(frames, "VERSION", frames.VERSION + 1)
+    analysed(results)
+    assert len(computed) == 2
+
+
+def test_nothing_is_stored_where_nothing_is_kept(results, computed):
+    analysed(results, is_kept=False)
+    assert not results.paths.analysis.exists() and computed == ["last"]
