@@ -165,8 +165,8 @@ def refusals() -> Iterator[None]:
 
 
 class _Words:
-    """Takes words as they stand. typer converts even these by pydantic, whose import takes longer
-    than `status` does."""
+    """Takes words as they stand, and the flag --help. typer converts even these by pydantic, whose
+    import takes longer than `status` does."""
 
     def coerce(self, value: Any, **_: Any) -> Any:
         return value
@@ -177,6 +177,12 @@ class _Raw:
 
     help: str | None
     epilog: str | None
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = cast(Any, super()).get_help_option(ctx)
+        if option is not None:
+            option._runtime_param = _Words()
+        return option
 
     def format_help_text(self, _: Any, formatter: Any) -> None:
         formatter.write(f"\n{self.help}\n" if self.help else "")
