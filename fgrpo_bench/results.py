@@ -341,9 +341,9 @@ def read_declared(paths: RunPaths) -> SweepRecord:
     `read_record`."""
     record = read_sweep(paths)
     try:
-        _Declaration.parsed(record.declaration)
+        _Declaration.parsed_part(record.declaration, ".declaration")
     except Misfit as fault:
-        raise damaged(paths.sweep_json, fault.within(".declaration")) from None
+        raise damaged(paths.sweep_json, fault) from None
     return record
 
 

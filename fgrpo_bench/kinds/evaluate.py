@@ -30,7 +30,7 @@ from fgrpo_bench.specs.stored import from_stored, typed
 from fgrpo_bench.stages.draws import CanaryRecord, Design
 from fgrpo_bench.stages.files import fields_of
 from fgrpo_bench.stages.markers import Marker
-from fgrpo_bench.stages.records import Misfit, Record
+from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stats import designs
 from fgrpo_bench.stats.staged import StagedDesign
@@ -78,10 +78,7 @@ class DrawsSpec(StageSpec):
     @cached_property
     def asked(self) -> StoredEvaluation:
         """The evaluation; Misfit where it is none."""
-        try:
-            return StoredEvaluation.parsed(self.evaluation)
-        except Misfit as fault:
-            raise fault.within(".evaluation") from None
+        return StoredEvaluation.parsed_part(self.evaluation, ".evaluation")
 
     @property
     def eval_spec(self) -> EvalSpec:
@@ -326,10 +323,7 @@ class EvaluationMarker(EvaluationFacts, Marker):
     @cached_property
     def asked(self) -> EvaluationTarget:
         """Its target; Misfit where that is another kind's."""
-        try:
-            return EvaluationTarget.parsed(self.target)
-        except Misfit as fault:
-            raise fault.within(".target") from None
+        return EvaluationTarget.parsed_part(self.target, ".target")
 
 
 command = by_module("evaluators", "run")

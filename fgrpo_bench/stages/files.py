@@ -163,16 +163,24 @@ def read_record(path: Path, kind: type[R]) -> R:
     """The parsed file; FileNotFoundError where it is not there, ValueError that names file, fault
     and remedy where it is no JSON or says something else."""
     try:
-        return kind.parsed(json.loads(path.read_text(encoding="utf-8")))
-    except Misfit as fault:
-        raise damaged(path, fault) from None
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         problem = f"holds no valid JSON ({error})"
     except OSError as error:
         if error.errno not in (errno.EISDIR, errno.ELOOP):
             raise
         problem = f"is no file ({error.strerror})"
+    else:
+        return record_of(path, value, kind)
     raise _damaged(path, problem)
+
+
+def record_of(path: Path, value: Any, kind: type[R]) -> R:
+    """What a file was parsed into as a record; ValueError as of `read_record`."""
+    try:
+        return kind.parsed(value)
+    except Misfit as fault:
+        raise damaged(path, fault) from None
 
 
 def damaged(path: Path, fault: Misfit) -> ValueError:

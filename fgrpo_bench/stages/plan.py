@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fgrpo_bench.stages.digests import content_sha256
-from fgrpo_bench.stages.files import damaged, read_json, read_record, readable_json
+from fgrpo_bench.stages.files import read_json, read_record, readable_json, record_of
 from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.stages.records import Misfit, Record
+from fgrpo_bench.stages.records import Record
 
 FORMAT = 2
 """Of the files in a sweep's folder. It rises when this code could no longer read what the code
@@ -84,10 +84,7 @@ def read_plan(paths: RunPaths) -> PlanRecord:
     or of another format."""
     content = read_json(paths.plan)
     _check_format(paths, content)  # before the rest, which is another one then
-    try:
-        return PlanRecord.parsed(content)
-    except Misfit as fault:
-        raise damaged(paths.plan, fault) from None
+    return record_of(paths.plan, content, PlanRecord)
 
 
 def check_format(paths: RunPaths) -> None:

@@ -80,6 +80,14 @@ class Record:
         record: Self = _reader(cls)(value)
         return record
 
+    @classmethod
+    def parsed_part(cls, value: Any, part: str) -> Self:
+        """`parsed`, of a part of a file, which the Misfit then names. part: e.g. `.target`."""
+        try:
+            return cls.parsed(value)
+        except Misfit as fault:
+            raise fault.within(part) from None
+
     def as_json(self) -> dict[str, Any]:
         """For a JSON file."""
         said = {}

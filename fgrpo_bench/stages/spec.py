@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fgrpo_bench.stages.files import damaged, read_record
+from fgrpo_bench.stages.files import damaged, read_record, record_of
 from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.records import NOT_STORED, Misfit, Record
 
@@ -47,10 +47,7 @@ class StageSpec(Record):
         """The same as a kind has it; ValueError that names the file where it is of another."""
         if isinstance(self, kind):
             return self
-        try:
-            return replace(kind.parsed(self.as_json()), stage=self.stage)
-        except Misfit as fault:
-            raise damaged(self.file, fault) from None
+        return replace(record_of(self.file, self.as_json(), kind), stage=self.stage)
 
     def at(self, path: str) -> StagePaths:
         """The stage at a path from this one's folder."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import Marker, is_done, is_of_last, read_marker
 from fgrpo_bench.stages.paths import RunPaths, StagePaths, is_below
 from fgrpo_bench.stages.plan import StageRecord
-from fgrpo_bench.stages.spec import StageSpec
+from fgrpo_bench.stages.spec import StageSpec, read_spec
 
 MARKER_FILE = "DONE.json"
 SPEC_FILE = "spec.json"
@@ -102,7 +103,9 @@ def read_stage(paths: RunPaths, record: StageRecord, tried: Sequence[Note]) -> S
     at_work = is_locked(stage.lock)
     if marker is not None and (at_work or _is_begun_again(stage, marker)):
         standing = "begun again"
-    spec = readable_record(stage.spec, StageSpec)
+    spec = None
+    with suppress(OSError, ValueError):
+        spec = read_spec(stage)
     faults += _wrong_spec(stage, spec, record, needed=marker is not None)
     source = None if spec is None else spec.source
     is_labelled = spec is not None and _is_whole(spec) and spec.kind == train.NAME
