@@ -20,8 +20,8 @@ from dashboards.page import run_of
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import CellRow
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.cell_styles import CellStyle, cell_styles
-from fgrpo_bench.stages.paths import RunPaths
 
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}

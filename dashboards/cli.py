@@ -14,9 +14,9 @@ from typing import Annotated
 
 import typer
 
-from fgrpo_bench.application import Application, Root
-from fgrpo_bench.application import run as run_program
-from fgrpo_bench.runs import RUN_HELP, complete_run, default_root
+from fgrpo_bench.command.application import Application, Root
+from fgrpo_bench.command.application import run as run_program
+from fgrpo_bench.command.runs import RUN_HELP, complete_run, default_root
 
 REMOTE = """\
 On a remote machine keep the default host and forward the port:

@@ -20,10 +20,10 @@ from dashboards.page import Address, Chart, Links, Page, run_of
 from dashboards.pages import BUILDERS
 from dashboards.pages.draws import OUTCOMES, compared_checkpoints, draws_address
 from dashboards.queries import RunRoot, checked, fates_of
-from fgrpo_bench.results import Results, load_results
-from fgrpo_bench.runs import find_runs, named, split_name
+from fgrpo_bench.analysis.results import Results, load_results
+from fgrpo_bench.command.runs import find_runs, named, split_name
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs.cell import BASE
-from fgrpo_bench.stages.paths import RunPaths
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
 
-from fgrpo_bench.runs import find_runs
+from fgrpo_bench.command.runs import find_runs
 from fgrpo_bench.tracking.desired import CELLS, POINTS
 from fgrpo_bench.tracking.sync import Store, SyncResult, embedded_uri, find_store, sync_all
 

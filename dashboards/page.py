@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from fgrpo_bench.results import Results
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.analysis.results import Results
+from fgrpo_bench.files.paths import RunPaths
 
 VIEWS = {
     "sweep": "Sweep",

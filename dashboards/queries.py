@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.coverage import by_problem, fates
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.frames import FACTS, inputs_of
-from fgrpo_bench.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.results import Results, SweepResults, load_results
-from fgrpo_bench.runs import find_runs
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.analysis.results import Results, SweepResults, load_results
+from fgrpo_bench.command.runs import find_runs
+from fgrpo_bench.files.paths import RunPaths
 
 
 @dataclass(frozen=True, kw_only=True)

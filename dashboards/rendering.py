@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from dashboards.page import VIEWS, Address, Chart, Links, Page
 from dashboards.pages.overview import HEIGHT, WIDTH, entry, name_of
 from dashboards.text import rendered, shortened, visible
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
 
 HERE = Path(__file__).parent
 POLICY = (

@@ -28,7 +28,7 @@ from fgrpo_bench.graders.math import (
     leniencies,
 )
 from fgrpo_bench.specs import BenchmarkSpec
-from fgrpo_bench.tables import DRAWS, GRADES, read_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table
 
 EXAMPLES, TAIL = 3, 160
 """Draws shown of a kind, and the last characters of each."""

@@ -16,13 +16,13 @@ from dataclasses import replace
 import numpy as np
 
 from evaluators.records import Canaries, Draw, LogProbs, Sampler, SampleRequest, SamplingEngine
-from fgrpo_bench import registry
-from fgrpo_bench.records import Problem
-from fgrpo_bench.seeds import draw_seeds
+from fgrpo_bench.core import registry
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.core.seeds import draw_seeds
+from fgrpo_bench.files.paths import BenchmarkPaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.draws import CanaryRecord, CanarySummary, DrawsRecord
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import BenchmarkPaths
 
 N_PROMPTS = 3
 """Problems of a benchmark that canaries are drawn for, its first ones."""

@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 import typer
 
 from evaluators.audit import COMPARED
-from fgrpo_bench.application import Application, Root, refusals
-from fgrpo_bench.application import run as run_program
-from fgrpo_bench.runs import default_root
+from fgrpo_bench.command.application import Application, Root, refusals
+from fgrpo_bench.command.application import run as run_program
+from fgrpo_bench.command.runs import default_root
 
 EXIT = (
     "exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed\n"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import typer
 
-from fgrpo_bench.runs import default_root
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.records import Record
-from fgrpo_bench.stages.spec import StageSpec, read_spec
+from fgrpo_bench.command.runs import default_root
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 
 

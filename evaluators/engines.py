@@ -24,8 +24,8 @@ from typing import Any
 
 from evaluators.canaries import N_PROMPTS
 from evaluators.records import Canaries, Draw, RequestQueue, SampleRequest, SamplingEngine
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.engines.processes import spawn
-from fgrpo_bench.records import Problem
 
 Make = Callable[[], SamplingEngine]
 """Starts an engine in the process that calls it; must be picklable."""

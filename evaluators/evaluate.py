@@ -5,7 +5,8 @@ pass@k, each in a file of its own, so that a new k or a new grader never draws a
 
 `evaluate` at the top is the whole story: check what stands there (the second half of this file),
 start an engine (`backends`) if a draw is missing, draw (`sample`) with what others under the run
-root have drawn (`shared`), grade as draws arrive (`grading`), score (`fgrpo_bench.scoring`).
+root have drawn (`shared`), grade as draws arrive (`grading`), score
+(`fgrpo_bench.analysis.scoring`).
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from evaluators.grading import GradeWorkers, Grading, grade_workers
 from evaluators.records import Draw, SamplingEngine, SamplingTarget
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws
-from fgrpo_bench.benchmarks import graders_of, load_problems
+from fgrpo_bench.analysis.scoring import count_stored, score
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.files.paths import BenchmarkPaths
+from fgrpo_bench.files.spec import StageSpec
+from fgrpo_bench.files.whole import now, quarantine, read_record, write_json
+from fgrpo_bench.kinds.benchmarks import graders_of, load_problems
 from fgrpo_bench.kinds.evaluate import EvaluationFacts, EvaluationMarker, EvaluationSpec
-from fgrpo_bench.records import Problem
-from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import EvalSpec, Placement, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.draws import CanaryRecord, Design, DesignedSince, DrawsRecord
-from fgrpo_bench.stages.files import now, quarantine, read_record, write_json
-from fgrpo_bench.stages.paths import BenchmarkPaths
-from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
 
 
 def evaluate(

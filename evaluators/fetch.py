@@ -11,11 +11,11 @@ from pathlib import Path
 
 from fgrpo_bench.data import DatasetLock
 from fgrpo_bench.documents.terminal import aligned
+from fgrpo_bench.files.paths import DataPaths, StagePaths, shared_data
+from fgrpo_bench.files.whole import read_record, write_json
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
-from fgrpo_bench.stages.files import read_record, write_json
 from fgrpo_bench.stages.locks import is_locked
-from fgrpo_bench.stages.paths import DataPaths, StagePaths, shared_data
 
 
 def fetch_command(words: Sequence[str], root: Path) -> int:

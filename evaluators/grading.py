@@ -1,7 +1,7 @@
 """Judgements of a benchmark's draws, made as they arrive or later, each distinct response once.
 
 In: draws, from `sample` or stored. Out: a layer of grades (tables.GRADES), the same whether it was
-made while sampling or afterwards. `fgrpo_bench.scoring` makes pass@k of it.
+made while sampling or afterwards. `fgrpo_bench.analysis.scoring` makes pass@k of it.
 
 Quick graders judge here; the others in processes of their own (`GradeWorkers`, the second half of
 this file), whose judgements are appended to a file as they come, so that a kill costs few. What
@@ -28,14 +28,14 @@ import numpy as np
 import polars as pl
 
 from evaluators.records import Draw
+from fgrpo_bench.core.problems import Grade, Outcome, Problem
 from fgrpo_bench.engines.processes import spawn
+from fgrpo_bench.files.journal import append_lines, read_lines
+from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.graders import WAITING, get_grader, grader_version
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.worker import interrupted
-from fgrpo_bench.records import Grade, Outcome, Problem
-from fgrpo_bench.stages.journal import append_lines, read_lines
-from fgrpo_bench.stages.paths import BenchmarkPaths
-from fgrpo_bench.tables import GRADES, read_table, write_table
+from fgrpo_bench.stages.tables import GRADES, read_table, write_table
 
 SHORT = 32
 """Characters of a response up to which it is remembered itself, and longer ones by their hash."""

@@ -31,18 +31,18 @@ import polars as pl
 
 from evaluators.standalone import data_folder
 from evaluators.stored import StoredDraws, benchmark_spec
-from fgrpo_bench.benchmarks import graders_of, load_problems
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.whole import now, write_json, write_many
 from fgrpo_bench.graders import grader_version
+from fgrpo_bench.kinds.benchmarks import graders_of, load_problems
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
-from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import check_name, config, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.draws import DrawsRecord
-from fgrpo_bench.stages.files import now, write_json, write_many
 from fgrpo_bench.stages.markers import Marker, described, write_marker
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.tables import DRAWS, write_table
+from fgrpo_bench.stages.tables import DRAWS, write_table
 
 
 def import_file(
@@ -324,7 +324,7 @@ def _short(value: object) -> str:
 UTILS = '''"""Judges what lm-eval has drawn by the graders of fgrpo_bench."""
 
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.records import Problem
+from fgrpo_bench.core.problems import Problem
 
 
 def process_results(doc, results):

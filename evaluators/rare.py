@@ -23,15 +23,15 @@ from evaluators.evaluate import clear_tables
 from evaluators.grading import GradeWorkers, Grading, grade_workers
 from evaluators.records import Draw, LogProbs, SamplingTarget, encoder, limits
 from evaluators.sample import complete_draws
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.core.seeds import stream
 from fgrpo_bench.data import dataset_problems
+from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.kinds import likelihood, rare
-from fgrpo_bench.records import Problem
-from fgrpo_bench.seeds import stream
 from fgrpo_bench.specs import BenchmarkSpec, Placement, TaskSpec, from_dict
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped
-from fgrpo_bench.tables import (
+from fgrpo_bench.stages.tables import (
     GRADES,
     LIKELIHOODS,
     TRAJECTORIES,

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.kinds.evaluate import DrawsSpec
-from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import BenchmarkPrompt, EvalSpec, Placement, PromptSpec, TaskSpec, from_dict
 from fgrpo_bench.stages.digests import check_weights, weights_sha256
 from fgrpo_bench.stages.markers import read_marker
@@ -73,7 +73,7 @@ class SampleRequest(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """A draw; fields are the columns of fgrpo_bench.tables.DRAWS, in their order."""
+    """A draw; fields are the columns of fgrpo_bench.stages.tables.DRAWS, in their order."""
 
     problem_id: str
     draw: int

@@ -24,8 +24,10 @@ from typing import Any
 import polars as pl
 
 from evaluators.records import SamplingTarget, Seeds
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data.fetch import PATTERNS
-from fgrpo_bench.records import Problem
+from fgrpo_bench.files.paths import SharedPaths, StagePaths
+from fgrpo_bench.files.whole import link_whole, now, quarantine, read_record, write_json
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
 from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file
 from fgrpo_bench.stages.draws import (
@@ -35,11 +37,9 @@ from fgrpo_bench.stages.draws import (
     SharedOrigin,
     SharedRecord,
 )
-from fgrpo_bench.stages.files import link_whole, now, quarantine, read_record, write_json
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.paths import SharedPaths, StagePaths
 from fgrpo_bench.stages.stage import Stopped
-from fgrpo_bench.tables import DRAWS, read_table, write_table
+from fgrpo_bench.stages.tables import DRAWS, read_table, write_table
 
 VARIABLE = "FGRPO_DRAWS"
 """Names the folder of all entries; without it nothing is shared."""

@@ -30,10 +30,13 @@ from typing import Any, Literal
 from pydantic import dataclasses as checked
 
 from evaluators.sample import expected_seeds, stored_draws
-from fgrpo_bench.benchmarks import load_problems
 from fgrpo_bench.data.fetch import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.engines import of_sampler
+from fgrpo_bench.files.paths import DataPaths, StagePaths, between, shared_data
+from fgrpo_bench.files.spec import StageSpec, read_spec, read_spec_of
+from fgrpo_bench.files.whole import now, read_json, write_json
 from fgrpo_bench.kinds import evaluate
+from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.kinds.expected_draws import expected, words
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.kinds.graded import read_graded
@@ -51,10 +54,7 @@ from fgrpo_bench.specs.base import STRICT, FolderName, Plugins, Positive, Seed
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import trained_with
 from fgrpo_bench.stages.digests import weights_sha256
-from fgrpo_bench.stages.files import now, read_json, write_json
 from fgrpo_bench.stages.markers import Marker, read_marker, write_marker
-from fgrpo_bench.stages.paths import DataPaths, StagePaths, between, shared_data
-from fgrpo_bench.stages.spec import StageSpec, read_spec, read_spec_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -214,7 +214,7 @@ class Request:
     """The evaluation of one checkpoint without a sweep."""
 
     plugins: Plugins
-    """Modules that add to the tables (fgrpo_bench.registry)."""
+    """Modules that add to the tables (fgrpo_bench.core.registry)."""
     checkpoint: str
     """A folder, or an id of the Hugging Face Hub."""
     revision: str | None

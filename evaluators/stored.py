@@ -16,25 +16,24 @@ import polars as pl
 
 from evaluators.fetch import chosen
 from evaluators.grading import GradeWorkers, Grading, grade_workers
-from fgrpo_bench.benchmarks import graders_of, load_problems
+from fgrpo_bench.analysis.scoring import count, score
+from fgrpo_bench.command.runs import default_root
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.documents.numbers import percent, with_interval
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain_table
+from fgrpo_bench.files.paths import BenchmarkPaths, DataPaths, StagePaths
+from fgrpo_bench.files.spec import read_spec_of
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.graders.ifeval import COUNTS
+from fgrpo_bench.kinds.benchmarks import graders_of, load_problems
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
-from fgrpo_bench.records import Problem
-from fgrpo_bench.runs import default_root
-from fgrpo_bench.scoring import count, score
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.specs.config import load_benchmark
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import read_marker, rewritten
-from fgrpo_bench.stages.paths import BenchmarkPaths, DataPaths, StagePaths
-from fgrpo_bench.stages.spec import read_spec_of
-from fgrpo_bench.stats.intervals import FRACTIONS, estimate
-from fgrpo_bench.tables import (
+from fgrpo_bench.stages.tables import (
     DRAWS,
     GRADES,
     PASSK,
@@ -44,6 +43,7 @@ from fgrpo_bench.tables import (
     scan_table,
     write_table,
 )
+from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 
 
 @dataclass(frozen=True, kw_only=True)

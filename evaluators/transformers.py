@@ -2,9 +2,9 @@
 
 `generate` draws all rows of a batch from one stream of random numbers, so that a draw depends on
 its neighbours. Here a token is chosen from (the draw's seed, its position) and the model's
-probabilities alone (fgrpo_bench.seeds.uniforms, by inversion): the same seed, prompt and weights
-give the same draw in any batch, up to the last bits of the kernels' sums. Slower than vLLM, but it
-runs wherever torch does.
+probabilities alone (fgrpo_bench.core.seeds.uniforms, by inversion): the same seed, prompt and
+weights give the same draw in any batch, up to the last bits of the kernels' sums. Slower than vLLM,
+but it runs wherever torch does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from evaluators.records import (
     limits,
     taken_log_probs,
 )
-from fgrpo_bench.seeds import uniforms
+from fgrpo_bench.core.seeds import uniforms
 
 if TYPE_CHECKING:
     from torch import Tensor

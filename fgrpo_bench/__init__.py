@@ -36,7 +36,7 @@ def _check_environment() -> None:
     module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
     if module.startswith(f"{__name__}."):
         from fgrpo_bench.__main__ import COMMANDS
-        from fgrpo_bench.commandline import check_packages
+        from fgrpo_bench.core.commandline import check_packages
 
         if any(module == place.removesuffix(".__main__") for place, _ in COMMANDS.values()):
             check_packages()

@@ -2,7 +2,7 @@
 
 In: a command's name and its words. Out: its exit code. It needs Python alone until a command is
 called, so that it can say what is missing where the packages are. Next: the module of the command
-in COMMANDS, and fgrpo_bench.application for what all of them share.
+in COMMANDS, and fgrpo_bench.command.application for what all of them share.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fgrpo_bench.commandline import CHECKOUT, check_packages
+from fgrpo_bench.core.commandline import CHECKOUT, check_packages
 
 COMMANDS = {
     "sweep": ("sweeps.cli", "plan a sweep, run it, and follow it, here or on SLURM"),
@@ -29,7 +29,8 @@ COMMANDS = {
     "simulation": ("fgrpo_bench.simulation.__main__", "the paper's categorical simulation"),
     "tracking": ("fgrpo_bench.tracking.__main__", "bring MLflow up to date without its UI"),
 }
-"""By name: the place of its application (fgrpo_bench.application.program), and what it does."""
+"""By name: the place of its application (fgrpo_bench.command.application.program), and what it
+does."""
 EXAMPLES = """\
 examples:
   fgrpo-bench sweep plan groupsize             what would run, and what it would cost
@@ -52,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if CHECKOUT.joinpath("sweeps").is_dir() and str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))  # a script of the environment does not look there
     check_packages()
-    from fgrpo_bench.application import program, run
+    from fgrpo_bench.command.application import program, run
 
     places = {name: place for name, (place, _) in COMMANDS.items()}
     return run(program(places), arguments, "fgrpo-bench")

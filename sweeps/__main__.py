@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from fgrpo_bench.commandline import entered
+from fgrpo_bench.core.commandline import entered
 
 
 def main(argv: Sequence[str] | None = None) -> int:

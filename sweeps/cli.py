@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fgrpo_bench.application import Application, Run
-from fgrpo_bench.application import run as run_program
-from fgrpo_bench.runs import choose_run, default_root, find_runs, named, split_name
+from fgrpo_bench.command.application import Application, Run
+from fgrpo_bench.command.application import run as run_program
+from fgrpo_bench.command.runs import choose_run, default_root, find_runs, named, split_name
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stages.digests import MANIFEST_FILE
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps import REPOSITORY
 from sweeps.text import error_words
 
@@ -509,7 +509,7 @@ def show_logs(
 
 
 def find_run(name: str, overrides: Sequence[str] | None = None) -> RunPaths:
-    """The run that sweep[/experiment[/version]] names (fgrpo_bench.runs.choose_run).
+    """The run that sweep[/experiment[/version]] names (fgrpo_bench.command.runs.choose_run).
 
     overrides: any of experiment=, version= and run_root=.
     Raises ValueError where a key means nothing here, FileNotFoundError where there is no such run.

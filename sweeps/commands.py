@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Protocol
 
 from fgrpo_bench import engines
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.kinds import KINDS, Environment
 from fgrpo_bench.specs import Declaration, Profile, TrainSpec
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps import REPOSITORY
 
 

@@ -10,15 +10,15 @@ from collections import defaultdict
 from dataclasses import replace
 
 from fgrpo_bench import engines
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.spec import read_spec, read_spec_of
+from fgrpo_bench.files.whole import read_json, readable_json, readable_record
 from fgrpo_bench.kinds import Stage, train
 from fgrpo_bench.specs.fingerprint import differences
 from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.digests import is_altered
-from fgrpo_bench.stages.files import read_json, readable_json, readable_record
 from fgrpo_bench.stages.markers import Marker
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import check_format
-from fgrpo_bench.stages.spec import read_spec, read_spec_of
 from fgrpo_bench.stages.states import read_progress
 from fgrpo_bench.stats.selection import saved_steps
 from sweeps.plan import Plan

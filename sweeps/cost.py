@@ -8,11 +8,11 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from fgrpo_bench import engines
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.kinds import KINDS, Stage, evaluate, flops
 from fgrpo_bench.kinds.kind import inputs
 from fgrpo_bench.specs.stored import FetchSpec
 from fgrpo_bench.stages.markers import read_marker, undivided
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import gpu_cost, rates, schedule
 from sweeps.commands import workers
 from sweeps.plan import Plan

@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 from fgrpo_bench.engines.engine import installed
+from fgrpo_bench.files.paths import RunPaths, StagePaths, between, shared_data
+from fgrpo_bench.files.whole import now, read_json, readable_json, write_json, write_many
 from fgrpo_bench.kinds import Stage, fetch
 from fgrpo_bench.specs import Declaration, to_dict
 from fgrpo_bench.stages.digests import sealed
-from fgrpo_bench.stages.files import now, read_json, readable_json, write_json, write_many
-from fgrpo_bench.stages.paths import RunPaths, StagePaths, between, shared_data
 from fgrpo_bench.stages.plan import DeclaredFamily, SweepRecord, declared_now, read_sweep
 from sweeps import REPOSITORY
 from sweeps.plan import Plan, make_plan, plan_record

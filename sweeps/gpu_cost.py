@@ -10,10 +10,10 @@ from math import ceil
 
 from fgrpo_bench import engines
 from fgrpo_bench.engines.engine import Inputs
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.kinds import KINDS, Stage, evaluate, flops, likelihood, rare
 from fgrpo_bench.kinds.kind import inputs
 from fgrpo_bench.specs import Profile, SlurmProfile, SweepPoint
-from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stats.selection import saved_steps
 from sweeps import rates, schedule
 from sweeps.plan import Plan

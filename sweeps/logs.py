@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.runs import address
+from fgrpo_bench.command.runs import address
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.attempts import attempts, logs, tail
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import StageRecord, read_plan
 from fgrpo_bench.stages.states import read_stages
 from sweeps.text import printable

@@ -9,6 +9,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from fgrpo_bench import engines
+from fgrpo_bench.core.registry import meant
 from fgrpo_bench.engines.engine import Engine
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds.warmup import check_fits
@@ -17,7 +18,6 @@ from fgrpo_bench.objectives.advantages import (
     reads_log_probs,
     teaches_when_all_are_alike,
 )
-from fgrpo_bench.registry import meant
 from fgrpo_bench.specs import (
     Cell,
     Declaration,

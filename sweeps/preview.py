@@ -9,12 +9,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench import engines
+from fgrpo_bench.analysis.results import averages_of
 from fgrpo_bench.documents.terminal import aligned
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.kinds import KINDS, evaluate, expected_draws
 from fgrpo_bench.kinds.graded import find_graded
-from fgrpo_bench.results import averages_of
 from fgrpo_bench.specs import SlurmProfile, to_dict
-from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.states import read_stages
 from fgrpo_bench.stats.power import Parts, advice, smallest_difference
 from sweeps import cost

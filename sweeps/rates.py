@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.stages.files import read_record
-from fgrpo_bench.stages.journal import read_lines
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.records import Record
+from fgrpo_bench.files.journal import read_lines
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import read_record
 from sweeps.text import counted
 
 PROMPT_TOKENS = 200

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from fgrpo_bench.command.runs import default_root
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.kinds import train
-from fgrpo_bench.runs import default_root
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
 from sweeps.text import counted, duration, shown
@@ -32,8 +32,8 @@ Seen = tuple[bool, tuple[int, int] | None, tuple[int, int] | None]
 def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
     """Report, sync (MLflow shows the report's files), and say on one screen what it took, what came
     out and how to see more."""
+    from fgrpo_bench.analysis.results import load_results
     from fgrpo_bench.report.build import FILES, write_report
-    from fgrpo_bench.results import load_results
 
     written = write_report(load_results(paths))
     sync(paths, say)
@@ -155,8 +155,8 @@ def main(folder: Path) -> int:
     share an SQLite file over a network file system, so the embedded store is left to `tick`. Exit
     code 0; whatever goes wrong is raised.
     """
+    from fgrpo_bench.analysis.results import load_results
     from fgrpo_bench.report.build import write_report
-    from fgrpo_bench.results import load_results
     from fgrpo_bench.tracking.sync import URI_VARIABLE
 
     *_, sweep, experiment, version = folder.parts

@@ -11,8 +11,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from fgrpo_bench.documents.terminal import aligned
-from fgrpo_bench.stages.files import void
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import void
 from fgrpo_bench.stages.plan import StageRecord, read_plan, read_sweep
 from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
 from fgrpo_bench.stages.watch import NUMBERS, shown

@@ -9,10 +9,10 @@ from typing import Any
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.rates import Choice, choose_rates
-from fgrpo_bench.results import load_results
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import Grid, SweepSpec, config, to_dict
 from fgrpo_bench.specs.cell import to_columns
-from fgrpo_bench.stages.paths import RunPaths
 
 
 def tuned(paths: RunPaths) -> str:

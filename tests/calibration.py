@@ -22,8 +22,8 @@ import numpy as np
 
 from fgrpo_bench.analysis.checkpoints import Scores
 from fgrpo_bench.analysis.comparisons import Resamples, bands, first_losses, p_of_draws
+from fgrpo_bench.analysis.evaluated import Asked
 from fgrpo_bench.analysis.question import Compared
-from fgrpo_bench.evaluated import Asked
 from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.power import smallest_effect

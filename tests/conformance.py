@@ -21,10 +21,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.core.problems import Grade, Problem
 from fgrpo_bench.graders import ifeval, judge_worker, math, math_tolerance
 from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.math_notation import stored_gold
-from fgrpo_bench.records import Grade, Problem
 
 MATH = ("math500", "aime24", "aime25", "amc23", "minerva_math", "olympiadbench")
 OUTPUTS = ("outputs_qwen25math_cot100x8", "outputs_nemo_math50x3")

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from tests.support import benchmarks
 
 if TYPE_CHECKING:
-    from fgrpo_bench.stages.paths import RunPaths
+    from fgrpo_bench.files.paths import RunPaths
 
 settings.register_profile(  # a busy machine is no failure
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -63,7 +63,7 @@ SOMEBODY = "somebody"
 def real_run(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """A real sweep of four stages, finished and reported, made once for all workers; not to be
     changed. Its run root, `runs[1]*?`, reads as a pattern."""
-    from fgrpo_bench.stages.paths import RunPaths
+    from fgrpo_bench.files.paths import RunPaths
     from tests.support.tiny_run import tiny_run
 
     own = tmp_path_factory.getbasetemp()

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FunctionType
 
-from fgrpo_bench import mazes
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import (
     choice,
     countdown,
@@ -30,9 +30,9 @@ from fgrpo_bench.graders import (
     math_tolerance,
     maze,
 )
+from fgrpo_bench.graders import maze_text as mazes
 from fgrpo_bench.graders.synlogic import answers, extract, grids
 from fgrpo_bench.graders.synlogic import grade as synlogic_grade
-from fgrpo_bench.records import Problem
 from fgrpo_bench.tasks.maze import Maze, MazeSpec
 from tests.graders.synlogic_games import GAMES
 from tests.graders.synlogic_games import problem as synlogic_problem

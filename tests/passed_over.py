@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.math import (
     DECIMALS_LENIENCY,
@@ -23,7 +24,6 @@ from fgrpo_bench.graders.math import (
     last_box,
     leniencies,
 )
-from fgrpo_bench.records import Grade
 from tests.conformance import OUTPUTS, WORKERS, graded, lines
 
 WITHOUT_BOX = "no box"

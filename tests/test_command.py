@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.__main__ import COMMANDS, listing, main
-from fgrpo_bench.commandline import CHECKOUT, Parser
+from fgrpo_bench.core.commandline import CHECKOUT, Parser
 
 
 def said(

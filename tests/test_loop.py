@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import read_json
 from sweeps import REPOSITORY
 from tests.support.faults import check_attempts, contents, run_with_kills
 from tests.support.stages import TINY

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from fgrpo_bench.files.paths import RESERVED
 from fgrpo_bench.kinds.train import identity
 from fgrpo_bench.specs import Declaration, config, from_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.paths import RESERVED
 from sweeps.plan import make_plan
 from sweeps.points import expand
 
@@ -177,8 +177,8 @@ def test_names_of_other_things_in_a_run_root_are_refused(declared, where):
 
 
 def test_reserved_are_all_names_that_the_project_gives_in_a_run_root(tmp_path):
+    from fgrpo_bench.files.paths import RunPaths
     from fgrpo_bench.simulation import FOLDER
-    from fgrpo_bench.stages.paths import RunPaths
 
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v")
     own = (paths.mlflow_db, paths.mlflow_artifacts, paths.mlflow_lock, paths.verdicts, paths.draws)

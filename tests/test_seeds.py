@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fgrpo_bench.seeds import draw_seeds, stream, uniforms
+from fgrpo_bench.core.seeds import draw_seeds, stream, uniforms
 
 
 def test_a_draws_seed_does_not_depend_on_which_others_are_asked_for():

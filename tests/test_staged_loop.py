@@ -14,12 +14,12 @@ import pytest
 from evaluators.__main__ import main as evaluators
 from fgrpo_bench import StagedDesign, pass_at_k
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.report.__main__ import main as report
-from fgrpo_bench.results import load_results
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import rewritten
-from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
 from fgrpo_bench.tracking.__main__ import main as tracking
 from fgrpo_bench.tracking.sync import embedded_uri
 from sweeps.cli import main as sweeps

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.results import load_results
+from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.theory import expected_weight, tail_miss_probability
 from fgrpo_bench.theory.__main__ import main, mean_tail_miss
 from fgrpo_bench.theory.measured import measure

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dashboards.page import Given, Links, Page
 from dashboards.pages import audit, compare, draws, forgetting, sweep
-from fgrpo_bench.results import Results
+from fgrpo_bench.analysis.results import Results
 
 Builder = Callable[[Results, Given, Links], Page]
 

@@ -18,9 +18,9 @@ from dashboards.page import Form, Given, Links, Page, PageTable, Shade, TableRow
 from dashboards.pages.draws import SHOWN, draws_link, grades_version, layers
 from dashboards.queries import FileState, checkpoints_of, remembered, stamp
 from dashboards.text import shortened
-from fgrpo_bench.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.results import Results
-from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.analysis.results import Results
+from fgrpo_bench.stages.tables import DRAWS, GRADES, reading, scan_table
 
 CUT_OFF = 0.05
 """Share of a point's draws that may be cut off before the page says so."""

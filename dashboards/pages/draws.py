@@ -3,7 +3,7 @@ the cells that the sweep compares and the problem that training lost most.
 
 In: stored draws, grades and problems, and what the page was asked for. Out: a Page; and links to
 draws for the other pages. What a publisher asks not to be shown is left out of exports
-(`is_gated`). Next: fgrpo_bench.tables has the columns of draws and grades.
+(`is_gated`). Next: fgrpo_bench.stages.tables has the columns of draws and grades.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from dashboards.queries import (
     stamp,
 )
 from dashboards.text import shortened
-from fgrpo_bench import registry
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import make_cell
-from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.results import Results
+from fgrpo_bench.core import registry
+from fgrpo_bench.files.paths import DataPaths
+from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.specs import TaskSpec, from_dict, withheld
 from fgrpo_bench.specs.cell import BASE
-from fgrpo_bench.stages.paths import DataPaths
-from fgrpo_bench.tables import DRAWS, GRADES, PROBLEMS, read_table, reading, scan_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, PROBLEMS, read_table, reading, scan_table
 
 SHOWN = 10
 """Draws of a side on a page."""

@@ -30,8 +30,8 @@ from dashboards.queries import Fates, analysis_of, fates_of
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.coverage import FATES, by_point, least_rate
-from fgrpo_bench.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.results import Results
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.analysis.results import Results
 
 ROWS = 40
 """Problems on a page of the table; the heat map has all."""

@@ -20,21 +20,21 @@ from dashboards.page import Chart, Form, Given, Links, Page, PageTable, Shade, T
 from dashboards.queries import FileState, analysis_of, remembered, stamp
 from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.analysis.checkpoints import key_of
+from fgrpo_bench.analysis.points import PointResult
+from fgrpo_bench.analysis.results import Results, SweepResults
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.numbers import percent
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.kinds import remade
-from fgrpo_bench.points import PointResult
 from fgrpo_bench.report.cell_styles import CellStyle
-from fgrpo_bench.results import Results, SweepResults
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.stages.markers import read_marker
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
+from fgrpo_bench.stages.tables import METRICS
 from fgrpo_bench.stages.watch import METRICS as TRAINING_NUMBERS
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND
-from fgrpo_bench.tables import METRICS
 
 REFRESH_SECONDS = 5
 NONE = "-"

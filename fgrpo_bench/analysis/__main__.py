@@ -11,8 +11,9 @@ import typer
 
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.frames import analysed, folder_of
+from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.rows import FRAMES
-from fgrpo_bench.application import (
+from fgrpo_bench.command.application import (
     WHICH_RUN,
     Application,
     Root,
@@ -22,8 +23,7 @@ from fgrpo_bench.application import (
     refusals,
     run,
 )
-from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import choose_run, default_root
+from fgrpo_bench.command.runs import choose_run, default_root
 
 app = Application("Every number of a sweep as tables, or as CSV.", guard=refusals)
 

@@ -21,19 +21,19 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from fgrpo_bench.analysis.evaluated import Asked, EvaluatedCheckpoint
+from fgrpo_bench.analysis.points import PointResult
+from fgrpo_bench.analysis.results import Results, SweepResults
 from fgrpo_bench.analysis.rows import CheckpointRow, Cost
-from fgrpo_bench.evaluated import Asked, EvaluatedCheckpoint
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import Results, SweepResults
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stages.draws import CanaryRecord
 from fgrpo_bench.stages.markers import Marker, read_marker
+from fgrpo_bench.stages.tables import BOUNDS
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.selection import Candidate, best, is_for_selection, saved_steps
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.stats.variance import draw_variance
-from fgrpo_bench.tables import BOUNDS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -85,7 +85,7 @@ class Scores:
     is_drawn_once: bool
     """Whether one evaluation stands for several seeds: that of a base model that they share."""
     is_redesigned: tuple[bool, ...]
-    """[seeds], of fgrpo_bench.evaluated.EvaluatedCheckpoint.has_new_design."""
+    """[seeds], of fgrpo_bench.analysis.evaluated.EvaluatedCheckpoint.has_new_design."""
 
     def pass_at_ks(self, ks: tuple[int, ...]) -> Floats:
         """pass@k at any k, [seeds, problems, ks]; nan where a problem has no estimate."""

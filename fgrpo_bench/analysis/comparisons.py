@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.checkpoints import At, Floats, Ints, Scores
+from fgrpo_bench.analysis.evaluated import Asked
+from fgrpo_bench.analysis.published import published_value
 from fgrpo_bench.analysis.question import Compared, Family
+from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Band, CellRow, Comparison, Estimate, FirstLoss, Front
-from fgrpo_bench.evaluated import Asked
-from fgrpo_bench.published import published_value
-from fgrpo_bench.results import Results
 from fgrpo_bench.stats.bands import first_loss, grid, in_words, largest, reach
 from fgrpo_bench.stats.bootstrap import bootstrap_means
 from fgrpo_bench.stats.intervals import (

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fgrpo_bench.analysis.checkpoints import engine_words
+from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Drift
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.spec import read_spec_of
 from fgrpo_bench.kinds.evaluate import EvaluationMarker, EvaluationSpec
-from fgrpo_bench.results import Results
 from fgrpo_bench.stages.markers import read_marker_of
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.spec import read_spec_of
 
 
 class _CanaryRun(NamedTuple):

@@ -47,6 +47,7 @@ from fgrpo_bench.analysis.comparisons import (
 )
 from fgrpo_bench.analysis.coverage import coverages
 from fgrpo_bench.analysis.drift import drifts, elsewhere
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.other_scores import likelihood_stages, likelihoods, other_graders, tasks
 from fgrpo_bench.analysis.question import (
     NONE_DECLARED,
@@ -55,6 +56,7 @@ from fgrpo_bench.analysis.question import (
     matches,
     question_of,
 )
+from fgrpo_bench.analysis.results import Results, SweepResults, load_results
 from fgrpo_bench.analysis.rows import (
     FRAMES,
     Band,
@@ -75,13 +77,11 @@ from fgrpo_bench.analysis.rows import (
     schema,
     to_frame,
 )
-from fgrpo_bench.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.results import Results, SweepResults, load_results
-from fgrpo_bench.runs import choose_run, default_root
+from fgrpo_bench.command.runs import choose_run, default_root
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import read_record, write_json, write_whole
 from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file
-from fgrpo_bench.stages.files import read_record, write_json, write_whole
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.records import Record
 
 VERSION = 11
 """Of the frames and of how they are computed; another one computes them anew."""
@@ -96,7 +96,7 @@ def load(
     root: Path | None = None,
     rule: str = LAST,
 ) -> Analysis:
-    """The analysis of a run by its names (as of fgrpo_bench.runs.choose_run).
+    """The analysis of a run by its names (as of fgrpo_bench.command.runs.choose_run).
 
     rule: which checkpoint stands for every run. root: None is the usual folder of all runs. Raises
     FileNotFoundError where there is no such run and ValueError where several may be meant.

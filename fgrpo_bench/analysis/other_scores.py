@@ -13,15 +13,15 @@ from pathlib import Path
 import polars as pl
 
 from fgrpo_bench.analysis.checkpoints import At, key_of
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.analysis.published import published_delta_nll
+from fgrpo_bench.analysis.results import Results, SweepResults
 from fgrpo_bench.analysis.rows import CellRow, Likelihood, OtherGrader, TaskRow
-from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.files.paths import DataPaths, StagePaths
 from fgrpo_bench.kinds.likelihood import LikelihoodMarker
-from fgrpo_bench.published import published_delta_nll
-from fgrpo_bench.results import Results, SweepResults
 from fgrpo_bench.stages.markers import read_marker_of, stands
-from fgrpo_bench.stages.paths import DataPaths, StagePaths
 from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.tables import PROBLEMS, read_table
+from fgrpo_bench.stages.tables import PROBLEMS, read_table
 
 
 def other_graders(

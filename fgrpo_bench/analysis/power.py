@@ -32,9 +32,9 @@ import polars as pl
 import typer
 
 from fgrpo_bench.analysis.frames import stored_comparisons
-from fgrpo_bench.application import Application, Root, run
-from fgrpo_bench.runs import choose_run, complete_run, default_root, find_runs
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.command.application import Application, Root, run
+from fgrpo_bench.command.runs import choose_run, complete_run, default_root, find_runs
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stats.designs import PRIOR
 from fgrpo_bench.stats.power import (
     MOST_DRAWS,

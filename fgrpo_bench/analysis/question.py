@@ -23,8 +23,8 @@ from itertools import combinations, pairwise, product
 from typing import Any
 
 from fgrpo_bench.analysis.checkpoints import At
+from fgrpo_bench.analysis.results import Results, averages_of, headline_of
 from fgrpo_bench.analysis.rows import CellRow, CheckpointRow
-from fgrpo_bench.results import Results, averages_of, headline_of
 from fgrpo_bench.stages.digests import content_sha256
 
 METHODS = "methods"

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from fgrpo_bench.records import Problem
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.files.paths import DataPaths, StagePaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import read_record
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_record
 from fgrpo_bench.stages.markers import Marker
-from fgrpo_bench.stages.paths import DataPaths, StagePaths
-from fgrpo_bench.stages.records import Record
-from fgrpo_bench.tables import PROBLEMS, read_table
+from fgrpo_bench.stages.tables import PROBLEMS, read_table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from fgrpo_bench.stages.records import Record
-from fgrpo_bench.stages.spec import StageSpec
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun, named_stage, run_stage, stage_parser
 
 EXAMPLES = """\

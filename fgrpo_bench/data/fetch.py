@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from fgrpo_bench.files.paths import StagePaths, between
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import read_json, sync_folder
 from fgrpo_bench.specs import PretrainedSpec
 from fgrpo_bench.specs.stored import FetchSpec
 from fgrpo_bench.stages.digests import sha256_file, weights_sha256
-from fgrpo_bench.stages.files import read_json, sync_folder
-from fgrpo_bench.stages.paths import StagePaths, between
-from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import StageRun
 
 PUBLISHER = "https://huggingface.co"

@@ -21,7 +21,7 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 from fgrpo_bench.data import (
     DatasetFacts,
     DatasetLock,
@@ -32,17 +32,17 @@ from fgrpo_bench.data import (
     TokenizerSource,
 )
 from fgrpo_bench.data.fetch import fetch_file
+from fgrpo_bench.files.paths import DataPaths
+from fgrpo_bench.files.whole import read_record, write_json
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.math_notation import stored_gold
-from fgrpo_bench.mazes import checked_maze
+from fgrpo_bench.graders.maze_text import checked_maze
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import FetchSpec
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_record, write_json
-from fgrpo_bench.stages.paths import DataPaths
 from fgrpo_bench.stages.stage import StageRun, Stopped
-from fgrpo_bench.tables import PROBLEMS, write_table
+from fgrpo_bench.stages.tables import PROBLEMS, write_table
 
 GOLDS: dict[str, Callable[[str], str]] = {
     **dict.fromkeys(("math", "math-tolerance"), stored_gold),

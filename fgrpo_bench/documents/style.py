@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from fgrpo_bench.documents.fonts import shared_fonts
 from fgrpo_bench.documents.latex import with_symbols
-from fgrpo_bench.stages.files import write_whole
+from fgrpo_bench.files.whole import write_whole
 
 PAGE = 5.5
 """Inches; the text of a paper in one column."""

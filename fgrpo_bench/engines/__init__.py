@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 
 if TYPE_CHECKING:
     from fgrpo_bench.engines.engine import Engine, Environment

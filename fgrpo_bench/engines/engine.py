@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.files.records import Record
 from fgrpo_bench.specs import (
     DatasetSpec,
     ModelSpec,
@@ -26,7 +27,6 @@ from fgrpo_bench.specs import (
     WarmupSpec,
 )
 from fgrpo_bench.stages.markers import Marker
-from fgrpo_bench.stages.records import Record
 
 
 @dataclass(frozen=True, kw_only=True)

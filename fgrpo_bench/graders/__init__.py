@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
+from fgrpo_bench.core.problems import Grade, Problem
 from fgrpo_bench.graders import choice, countdown, ifeval, math, math_tolerance, maze, synlogic
-from fgrpo_bench.records import Grade, Problem
 
 Grader = Callable[[Problem, str], Grade]
 

@@ -24,8 +24,8 @@ from collections.abc import Iterator
 from itertools import chain, permutations
 from typing import NamedTuple
 
+from fgrpo_bench.core.problems import Grade, Problem
 from fgrpo_bench.graders.math import after_thoughts, boxes
-from fgrpo_bench.records import Grade, Problem
 
 LETTERS = "ABCD"
 PERMUTATION_SEED = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from fgrpo_bench.records import Grade, Problem
+from fgrpo_bench.core.problems import Grade, Problem
 
 _EXPRESSION = re.compile(r"[1-9](?:[+\-*][1-9]){0,15}")
 

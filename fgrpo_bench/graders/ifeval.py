@@ -15,9 +15,9 @@ import json
 import re
 from dataclasses import dataclass
 
+from fgrpo_bench.core.problems import Grade, Problem
 from fgrpo_bench.graders.math import after_thoughts
 from fgrpo_bench.graders.worker import OfProcess, Workers, judges
-from fgrpo_bench.records import Grade, Problem
 
 SECONDS = 5.0
 """Processor seconds for all instructions of a response, strict and loose."""

@@ -25,10 +25,10 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import get_args
 
+from fgrpo_bench.core.problems import Grade, Outcome
+from fgrpo_bench.files.journal import append_lines, read_lines
 from fgrpo_bench.graders.judge_worker import TESTED
 from fgrpo_bench.graders.worker import OfProcess, Workers, interrupted, judges
-from fgrpo_bench.records import Grade, Outcome
-from fgrpo_bench.stages.journal import append_lines, read_lines
 
 VERSION = 3
 """Raised with any change of judgement here or in the worker; stored verdicts belong to one."""

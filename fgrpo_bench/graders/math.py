@@ -17,11 +17,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from fgrpo_bench.core.problems import Grade, Problem
 from fgrpo_bench.graders.judge import Judge, default_judge
 from fgrpo_bench.graders.judge_worker import TO_SIX_DECIMALS
 from fgrpo_bench.graders.math_notation import normalise
 from fgrpo_bench.graders.math_reading import joins, parts
-from fgrpo_bench.records import Grade, Problem
 
 LONGEST = 500
 """Characters of an answer that a grade keeps."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
+from fgrpo_bench.core.problems import Grade, Problem
 from fgrpo_bench.graders import math
 from fgrpo_bench.graders.judge import Judge, default_judge
 from fgrpo_bench.graders.math_notation import normalise
 from fgrpo_bench.graders.math_reading import denies
-from fgrpo_bench.records import Grade, Problem
 
 TOLERANCE = Decimal("1e-4")
 """Largest difference of an answer, as a share of the gold."""

@@ -1,10 +1,10 @@
 """Mazes: does an answer walk from the start to the goal?
 
 Two graders of the same text, moves `U` `D` `L` `R` and then the end `!`, which read the maze
-themselves (fgrpo_bench.mazes). `maze` takes the simple path and nothing else, so that a problem has
-one correct answer. `maze-reached` takes every walk without a wall, forwards and back again, and
-ends at its first arrival at the goal, as public checkers of such mazes do: what follows up to the
-end, walls included, is not looked at. What the first takes the second takes too.
+themselves (fgrpo_bench.graders.maze_text). `maze` takes the simple path and nothing else, so that a
+problem has one correct answer. `maze-reached` takes every walk without a wall, forwards and back
+again, and ends at its first arrival at the goal, as public checkers of such mazes do: what follows
+up to the end, walls included, is not looked at. What the first takes the second takes too.
 
 The response is untrusted text, of which only the moves are looked at, one by one.
 """
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fgrpo_bench.mazes import DONE, MOVES, Maze, read_maze
-from fgrpo_bench.records import Grade, Outcome, Problem
+from fgrpo_bench.core.problems import Grade, Outcome, Problem
+from fgrpo_bench.graders.maze_text import DONE, MOVES, Maze, read_maze
 
 KEPT = 1_000
 """Moves of an answer that stand in its grade."""

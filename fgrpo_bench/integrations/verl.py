@@ -21,7 +21,7 @@ except ImportError as error:
 
 from torch import Tensor
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 from fgrpo_bench.integrations.groups import of_rollouts, rollout_advantages
 from fgrpo_bench.objectives.advantages import reads_log_probs
 

@@ -9,7 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import engines, registry, seeds
+from fgrpo_bench import engines
+from fgrpo_bench.core import registry, seeds
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.spec import StageSpec
+from fgrpo_bench.files.whole import fields_of
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.fetch import dataset_identity
@@ -28,10 +32,7 @@ from fgrpo_bench.specs import (
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
 from fgrpo_bench.specs.stored import from_stored, typed
 from fgrpo_bench.stages.draws import CanaryRecord, Design
-from fgrpo_bench.stages.files import fields_of
 from fgrpo_bench.stages.markers import Marker
-from fgrpo_bench.stages.records import Record
-from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stats import designs
 from fgrpo_bench.stats.staged import StagedDesign
 
@@ -39,7 +40,7 @@ NAME = "evaluate"
 VERSION = 2
 """Raised when the same settings give other draws."""
 SEED_SCHEME = "splitmix64-2"
-"""How a draw's own seed comes from (seed, stream, problem_id, draw); see fgrpo_bench.seeds."""
+"""How a draw's own seed comes from (seed, stream, problem_id, draw); see fgrpo_bench.core.seeds."""
 SHARED_STREAM = 0
 """Stream of what belongs to no training seed: a base model that several seeds share, and by default
 a checkpoint that is evaluated outside a sweep."""
@@ -93,7 +94,7 @@ class DrawsSpec(StageSpec):
 
     @property
     def draw_seed(self) -> int:
-        """What the own seeds of all its draws follow from (fgrpo_bench.seeds.draw_seeds)."""
+        """What the own seeds of all its draws follow from (fgrpo_bench.core.seeds.draw_seeds)."""
         with fields_of(self.file):
             return seeds.stream(self.eval_spec.seed, self.sampling["stream"])
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 from fgrpo_bench.kinds.kind import (
     Environment,
     Kind,

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from fgrpo_bench.files.paths import BenchmarkPaths, RunPaths, StagePaths
 from fgrpo_bench.kinds.evaluate import EvaluationMarker, stopping
 from fgrpo_bench.kinds.kind import Stage
 from fgrpo_bench.stages.markers import read_marker_of
-from fgrpo_bench.stages.paths import BenchmarkPaths, RunPaths, StagePaths
+from fgrpo_bench.stages.tables import DRAWS, PASSK, reading, scan_table
 from fgrpo_bench.stats.designs import (
     Floats,
 )
 from fgrpo_bench.stats.staged import StagedDesign
-from fgrpo_bench.tables import DRAWS, PASSK, reading, scan_table
 
 
 @dataclass(frozen=True, eq=False)

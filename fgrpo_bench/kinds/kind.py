@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from fgrpo_bench import engines
 from fgrpo_bench.engines.engine import Inputs
+from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.specs import DatasetSpec, Declaration, Profile, SweepPoint, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stats.selection import saved_steps
 
 Environment = str

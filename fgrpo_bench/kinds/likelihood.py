@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fgrpo_bench.files.records import Record
 from fgrpo_bench.kinds import rare
 from fgrpo_bench.kinds.evaluate import DrawsSpec, command
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, make_stage
 from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.stages.markers import Marker
-from fgrpo_bench.stages.records import Record
 
 NAME = "likelihood"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import engines
+from fgrpo_bench.files.records import Record
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds.evaluate import DrawsSpec, command, cost, draws_identity, stream_of
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, inputs, make_stage
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, RareSpec, SweepPoint, to_dict
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
-from fgrpo_bench.stages.records import Record
 
 NAME = "rare"
 """Also the folder of the stages, and the benchmark that training prompts are drawn under."""

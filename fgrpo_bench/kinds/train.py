@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import engines, registry
+from fgrpo_bench import engines
+from fgrpo_bench.core import registry
 from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.kind import (
     Environment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, base_name, by_module, inputs, make_stage
 from fgrpo_bench.specs import ModelSpec, SweepPoint, TaskSpec, to_dict

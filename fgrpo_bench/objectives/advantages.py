@@ -16,7 +16,7 @@ from functools import lru_cache
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 from fgrpo_bench.objectives import by_count, by_rewards
 from fgrpo_bench.objectives.by_rewards import (
     ByCount,

@@ -12,11 +12,11 @@ import typer
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.application import WHICH_RUN, Application, Root, Select, refusals, run
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.command.application import WHICH_RUN, Application, Root, Select, refusals, run
+from fgrpo_bench.command.runs import RUN_HELP, choose_run, complete_run, default_root
 from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.report.build import FILES, render, write_report
-from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import RUN_HELP, choose_run, complete_run, default_root
 
 app = Application("Answer, tables and figures of a sweep, from stored files.", guard=refusals)
 FOR_OTHERS = {

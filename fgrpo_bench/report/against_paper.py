@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.published import (
+    AVERAGES,
+    BENCHMARKS,
+    MAZE_SIZE,
+    MODELS,
+    main_ks,
+    same_columns,
+)
 from fgrpo_bench.documents.numbers import percent, percent_value, points
 from fgrpo_bench.documents.table import Content, Table, explained
-from fgrpo_bench.published import AVERAGES, BENCHMARKS, MAZE_SIZE, MODELS, main_ks, same_columns
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.tables import NAMES, names
 

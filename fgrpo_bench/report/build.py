@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
+from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.documents.blocks import Figure, Report
 from fgrpo_bench.documents.html import html
 from fgrpo_bench.documents.markdown import markdown
+from fgrpo_bench.files.whole import write_json, write_text
 from fgrpo_bench.report import csv, provenance
 from fgrpo_bench.report.content import content, latex, terminal_text
 from fgrpo_bench.report.narrative import heading
-from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.files import write_json, write_text
 
 if TYPE_CHECKING:
     from fgrpo_bench.report.figures import Picture

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fgrpo_bench.analysis import LEVEL, ROBUST, Analysis
+from fgrpo_bench.analysis.published import published_delta_nll
 from fgrpo_bench.analysis.question import base_method
 from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate
 from fgrpo_bench.documents.numbers import percent_value
 from fgrpo_bench.documents.table import NONE, Table, Value, explained, grid, with_best
-from fgrpo_bench.published import published_delta_nll
 from fgrpo_bench.report.footnotes import BOLD, footnotes, redeclared
 from fgrpo_bench.report.tables import NAMES, names
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from fgrpo_bench.analysis import LEVEL, REPLICATES, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
+from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.analysis.rows import Estimate
 from fgrpo_bench.documents.blocks import Notes
 from fgrpo_bench.report.footnotes import NAMED, draws_made, engines, listed
-from fgrpo_bench.results import SweepResults
 
 
 def notes(analysis: Analysis) -> Notes:

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.other_scores import likelihood_stages
-from fgrpo_bench.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import Results, SweepResults
+from fgrpo_bench.analysis.points import PointResult
+from fgrpo_bench.analysis.results import Results, SweepResults
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import read_record
 from fgrpo_bench.stages.digests import sealed, sha256_file
-from fgrpo_bench.stages.files import read_record
 from fgrpo_bench.stages.markers import Output, read_marker
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.plan import DeclaredDigests, declared_digests, read_plan
-from fgrpo_bench.stages.records import Record
 
 NAME = "provenance.json"
 """Stands beside the report's files."""

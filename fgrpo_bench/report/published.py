@@ -12,12 +12,12 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.commandline import Parser
+from fgrpo_bench.analysis.published import published
+from fgrpo_bench.core.commandline import Parser
 from fgrpo_bench.documents.html import html
 from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.markdown import markdown
 from fgrpo_bench.documents.table import Key, Rows, Table, Value, grid, with_best
-from fgrpo_bench.published import published
 
 PAPER = "arXiv 2602.06717v2"
 HEADING = f"The published figures of F-GRPO, {PAPER}"

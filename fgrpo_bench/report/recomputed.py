@@ -11,22 +11,22 @@ from statistics import fmean
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.frames import FACTS, VERSION, AnalysisRecord, digest_of, folder_of
 from fgrpo_bench.analysis.other_scores import likelihood_stages
+from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.analysis.rows import FRAMES
-from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.analysis.scoring import count_stored, score
+from fgrpo_bench.core.problems import Grade, Problem
+from fgrpo_bench.files.whole import fields_of, read_record
 from fgrpo_bench.graders import get_grader, grader_version
+from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.kinds.likelihood import LikelihoodMarker
-from fgrpo_bench.records import Grade, Problem
 from fgrpo_bench.report.differences import different_rows, first_of
-from fgrpo_bench.results import SweepResults
-from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.digests import differing, is_altered, of_digests
-from fgrpo_bench.stages.files import fields_of, read_record
 from fgrpo_bench.stages.markers import read_marker_of
-from fgrpo_bench.tables import DRAWS, GRADES, LIKELIHOODS, PASSK, read_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, LIKELIHOODS, PASSK, read_table
 
 SHOWN = 5
 """Most draws of a benchmark that are shown to differ."""

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.analysis.question import asked
+from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.report.build import FILES, draw, render
 from fgrpo_bench.report.differences import different_lines, first_of
 from fgrpo_bench.report.provenance import (
@@ -36,7 +38,6 @@ from fgrpo_bench.report.recomputed import (
     wrong_scores,
     wrong_verdicts,
 )
-from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.digests import (
     MANIFEST_FILE,
     SEAL,
@@ -47,7 +48,6 @@ from fgrpo_bench.stages.digests import (
     weights_sha256,
 )
 from fgrpo_bench.stages.markers import read_marker
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import declared_digests, read_plan
 
 KINDS = {name: kind for kind, name in FILES.items()}

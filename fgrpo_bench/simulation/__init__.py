@@ -24,11 +24,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from fgrpo_bench.files.whole import readable_json, write_text
 from fgrpo_bench.objectives.focal import focal_weight
 from fgrpo_bench.specs.base import MOST
 from fgrpo_bench.specs.fingerprint import canonical_json, differences
 from fgrpo_bench.stages.digests import is_altered, sealed
-from fgrpo_bench.stages.files import readable_json, write_text
 
 Rule = Literal["adam", "literal"]
 """adam: Adam on the ratio surrogate (1/N) sum_j r_j p_j / sg(p_j). literal: plain gradient ascent

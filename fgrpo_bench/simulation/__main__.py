@@ -19,14 +19,15 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fgrpo_bench.application import Application, refusals, run
+from fgrpo_bench.command.application import Application, refusals, run
+from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.documents.colors import ALGORITHMS, BASE
 from fgrpo_bench.documents.latex import latex_table
 from fgrpo_bench.documents.markdown import markdown_table
 from fgrpo_bench.documents.style import PAGE, in_math, save
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain_table
-from fgrpo_bench.runs import default_root
+from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.simulation import (
     FOLDER,
     GAMMAS,
@@ -41,7 +42,6 @@ from fgrpo_bench.simulation import (
     make,
     stored,
 )
-from fgrpo_bench.stages.files import write_text
 
 PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 MORE = """\

@@ -17,8 +17,8 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import core_schema
 
-from fgrpo_bench import registry
-from fgrpo_bench.stages.paths import RESERVED
+from fgrpo_bench.core import registry
+from fgrpo_bench.files.paths import RESERVED
 
 T = TypeVar("T")
 STRICT = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
@@ -93,11 +93,12 @@ def _loaded(modules: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Plugins = Annotated[tuple[str, ...], AfterValidator(_loaded)]
-"""Modules that add to the tables of fgrpo_bench.registry; have done so once they are validated."""
+"""Modules that add to the tables of fgrpo_bench.core.registry; have done so once they are
+validated."""
 
 
 def known(table: str) -> AfterValidator:
-    """The name must stand in a table of fgrpo_bench.registry."""
+    """The name must stand in a table of fgrpo_bench.core.registry."""
 
     def check(name: str) -> str:
         registry.entry(table, name)

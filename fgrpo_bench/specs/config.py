@@ -14,8 +14,8 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import ValidationError
 
-from fgrpo_bench import registry
-from fgrpo_bench.commandline import NO_MULTIRUN
+from fgrpo_bench.core import registry
+from fgrpo_bench.core.commandline import NO_MULTIRUN
 from fgrpo_bench.specs import BenchmarkSpec, Declaration, from_dict
 from fgrpo_bench.specs.refusals import refusals
 from fgrpo_bench.specs.sweep import MOST_POINTS

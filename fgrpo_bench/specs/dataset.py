@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 from fgrpo_bench.specs.base import STRICT, Name, Positive, known
 
 GATED = ("gpqa",)

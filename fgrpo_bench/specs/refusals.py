@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 
 Place = tuple[int | str, ...]
 SHOWN = 50

@@ -15,7 +15,9 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.specs import (
     DatasetSpec,
     ModelSpec,
@@ -27,8 +29,6 @@ from fgrpo_bench.specs import (
 from fgrpo_bench.specs.base import STRICT, _adapter
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.profile import LocalProfile, SlurmProfile
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.spec import StageSpec, read_spec
 
 T = TypeVar("T")
 

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.objectives.focal import low_lr_multiplier
 from fgrpo_bench.specs.base import (
     STRICT,
     Axis,
@@ -24,7 +23,7 @@ from fgrpo_bench.specs.base import (
 from fgrpo_bench.specs.cell import Cell
 from fgrpo_bench.specs.evaluation import EvalSpec, RareSpec
 from fgrpo_bench.specs.profile import Profile
-from fgrpo_bench.specs.training import AlgorithmSpec, TrainSpec
+from fgrpo_bench.specs.training import AlgorithmSpec, TrainSpec, low_lr_multiplier
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -193,7 +192,7 @@ class Declaration:
     """A whole composed configuration: what `python -m sweeps` was asked to run."""
 
     plugins: Plugins = ()
-    """Modules that add to the tables (fgrpo_bench.registry), beside installed packages. Stands
+    """Modules that add to the tables (fgrpo_bench.core.registry), beside installed packages. Stands
     first, so that they have added when the rest is validated."""
     sweep: SweepSpec
     experiment: ExperimentSpec

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from fgrpo_bench.stages.files import FULL, now, read_record, readable_record, void, write_json
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.records import Record
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import FULL, now, read_record, readable_record, void, write_json
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
 from fgrpo_bench.stages.watch import Progress
 

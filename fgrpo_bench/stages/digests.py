@@ -16,8 +16,8 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from fgrpo_bench.stages.paths import is_below
-from fgrpo_bench.stages.records import Record
+from fgrpo_bench.files.paths import is_below
+from fgrpo_bench.files.records import Record
 
 PART_BYTES = 2**22
 """Read at once where somebody is told how far a digest is."""

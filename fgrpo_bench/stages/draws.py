@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fgrpo_bench.stages.records import Record
+from fgrpo_bench.files.records import Record
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from fgrpo_bench.stages.files import FULL, now
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import FULL, now
 
 LOOK_SECONDS = 0.2
 """Between two tries of a process that waits."""

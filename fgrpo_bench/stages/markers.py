@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fgrpo_bench.files.paths import StagePaths, is_below
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import quarantine, read_record, write_json
 from fgrpo_bench.stages.digests import Listed, sealed, sha256_file, size_fault
-from fgrpo_bench.stages.files import quarantine, read_record, write_json
-from fgrpo_bench.stages.paths import StagePaths, is_below
-from fgrpo_bench.stages.records import Record
 
 M = TypeVar("M", bound="Marker")
 

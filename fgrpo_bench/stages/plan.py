@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import read_json, read_record, readable_json, record_of
 from fgrpo_bench.stages.digests import content_sha256
-from fgrpo_bench.stages.files import read_json, read_record, readable_json, record_of
-from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.stages.records import Record
 
 FORMAT = 2
 """Of the files in a sweep's folder. It rises when this code could no longer read what the code

@@ -23,10 +23,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from fgrpo_bench import registry
-from fgrpo_bench.commandline import Parser
+from fgrpo_bench.core import registry
+from fgrpo_bench.core.commandline import Parser
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.spec import StageSpec, read_spec
+from fgrpo_bench.files.whole import is_unfinished, now, write_json
 from fgrpo_bench.stages.digests import is_edited, sealed
-from fgrpo_bench.stages.files import is_unfinished, now, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import (
     Marker,
@@ -39,9 +42,6 @@ from fgrpo_bench.stages.markers import (
     read_marker,
     read_owner,
 )
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.records import Record
-from fgrpo_bench.stages.spec import StageSpec, read_spec
 from fgrpo_bench.stages.watch import Progress
 
 EXIT_DONE, EXIT_FAILED, EXIT_CONTINUE = 0, 1, 75

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import read_record, readable_record, void
 from fgrpo_bench.stages.attempts import Note, attempts, count
 from fgrpo_bench.stages.draws import DrawsRecord
-from fgrpo_bench.stages.files import read_record, readable_record, void
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from fgrpo_bench.stages.markers import damage, foreign, is_done, read_marker
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import StageRecord
 from fgrpo_bench.stages.watch import Progress, warnings
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fgrpo_bench.stages.records import NAMES, Misfit, Record
+from fgrpo_bench.files.records import NAMES, Misfit, Record
 
 TRUNCATED_BOUND = 0.5
 """Share of rollouts cut off at the longest response, above which somebody should look."""

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from fgrpo_bench import registry
-from fgrpo_bench.records import Problem
+from fgrpo_bench.core import registry
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.tasks.countdown import Countdown
 from fgrpo_bench.tasks.maze import Maze

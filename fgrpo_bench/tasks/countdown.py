@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.records import Problem
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.specs.base import STRICT, Seed
 

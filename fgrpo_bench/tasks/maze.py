@@ -1,9 +1,9 @@
 """Mazes: find the one path from a corner to the opposite one.
 
-A prompt is a grid of symbols, one character each (fgrpo_bench.mazes): `^[`, the rows each closed by
-`/`, and `]:`, which at 17 x 17 are 310 characters. The correct response is the simple path and an
-end, e.g. `RRDD...!`; there is no other one, so a policy has no rare solutions here that it could
-lose. The mazes are trees by randomised Prim (fgrpo_bench.tasks.maze_trees).
+A prompt is a grid of symbols, one character each (fgrpo_bench.graders.maze_text): `^[`, the rows
+each closed by `/`, and `]:`, which at 17 x 17 are 310 characters. The correct response is the
+simple path and an end, e.g. `RRDD...!`; there is no other one, so a policy has no rare solutions
+here that it could lose. The mazes are trees by randomised Prim (fgrpo_bench.tasks.maze_trees).
 
 Nothing is stored: a maze follows from the spec's seed, its split and its index. One that has a
 longer path than max_moves is drawn again, and so is a held-out maze that equals another one, and a
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench import mazes
-from fgrpo_bench.records import Problem
-from fgrpo_bench.seeds import draw_seeds
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.core.seeds import draw_seeds
+from fgrpo_bench.graders import maze_text as mazes
 from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.specs.base import STRICT, Positive, Seed
 from fgrpo_bench.tasks.maze_trees import DIRECTIONS, digests, grow, paths, spanning_trees

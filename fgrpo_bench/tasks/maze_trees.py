@@ -5,8 +5,8 @@ one cell of the frontier is drawn, all equally likely, and joined to one of its 
 tree, all equally likely. (Drawing a wall between tree and frontier, or random weights and Prim's
 order, gives other distributions.)
 
-Each tree follows from its own seed: its numbers are fgrpo_bench.seeds.uniforms of that seed, two a
-step, so it is the same whatever is made beside it.
+Each tree follows from its own seed: its numbers are fgrpo_bench.core.seeds.uniforms of that seed,
+two a step, so it is the same whatever is made beside it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.seeds import uniforms
+from fgrpo_bench.core.seeds import uniforms
 
 DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))
 """Row and column of a cell's neighbours; a tree has their numbers."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrpo_bench.objectives.focal import low_lr_multiplier as low_lr_multiplier
+from fgrpo_bench.specs.training import low_lr_multiplier as low_lr_multiplier
 from fgrpo_bench.theory.expected import epsilon_effect as epsilon_effect
 from fgrpo_bench.theory.expected import expected_weight as expected_weight
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from fgrpo_bench.application import Application, Root, refusals, run
+from fgrpo_bench.command.application import Application, Root, refusals, run
+from fgrpo_bench.command.runs import complete_run, default_root
 from fgrpo_bench.documents.terminal import aligned
-from fgrpo_bench.runs import complete_run, default_root
 from fgrpo_bench.theory import most_dangerous_group_size, tail_miss_probability
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 from fgrpo_bench.documents.colors import FOCAL, LINES, PLAIN, shade
 from fgrpo_bench.documents.table import Table
 from fgrpo_bench.objectives.advantages import check_parameters, reads_log_probs

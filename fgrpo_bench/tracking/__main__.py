@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from fgrpo_bench.application import Application, Root
-from fgrpo_bench.application import run as run_program
-from fgrpo_bench.runs import default_root, find_runs
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.command.application import Application, Root
+from fgrpo_bench.command.application import run as run_program
+from fgrpo_bench.command.runs import default_root, find_runs
+from fgrpo_bench.files.paths import RunPaths
 
 SYNC = """
 A sync may be repeated, killed, or run beside a sweep that is still going, whose runs it brings as

@@ -17,15 +17,15 @@ from typing import Any
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed, cells_of
 from fgrpo_bench.analysis.checkpoints import LAST, At, key_of
+from fgrpo_bench.analysis.points import PointResult
+from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, FirstLoss
-from fgrpo_bench.points import PointResult
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.cell_styles import cell_styles
-from fgrpo_bench.results import SweepResults
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.markers import read_marker
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
 

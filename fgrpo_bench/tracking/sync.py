@@ -27,10 +27,10 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, Literal
 
-from fgrpo_bench.results import load_results
-from fgrpo_bench.stages.files import write_whole
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import write_whole
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.tracking.desired import (
     IDENTITY,
     ExperimentState,

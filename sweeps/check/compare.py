@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.stages.digests import combined_sha256, of_digests
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.plan import PointRecord, StageRecord
 from sweeps.check.stored import (
     DECLARATION,

@@ -16,15 +16,15 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from fgrpo_bench import engines
 from fgrpo_bench.analysis import frames
+from fgrpo_bench.analysis.results import read_declared
 from fgrpo_bench.analysis.rows import FRAMES
+from fgrpo_bench.files.paths import RunPaths, SharedPaths, StagePaths, is_below
+from fgrpo_bench.files.whole import readable_record
 from fgrpo_bench.report import provenance
-from fgrpo_bench.results import read_declared
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.digests import Listed, Tell, fault_of, is_altered, of_digests
 from fgrpo_bench.stages.draws import DrawsRecord, SharedRecord
-from fgrpo_bench.stages.files import readable_record
 from fgrpo_bench.stages.locks import is_locked
-from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths, is_below
 from fgrpo_bench.stages.plan import (
     PlanRecord,
     StageRecord,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.command.runs import address
 from fgrpo_bench.documents.terminal import escaped
-from fgrpo_bench.runs import address
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
 from sweeps.check import compare
 from sweeps.check.examine import Examined
 from sweeps.check.stored import DECLARATION, SHARED_DRAWS, SPEC_FILE

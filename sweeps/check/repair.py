@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from fgrpo_bench.results import read_declared
+from fgrpo_bench.analysis.results import read_declared
+from fgrpo_bench.files.paths import SharedPaths, StagePaths
+from fgrpo_bench.files.whole import quarantine
 from fgrpo_bench.specs import Declaration
 from fgrpo_bench.specs.stored import from_stored
-from fgrpo_bench.stages.files import quarantine
 from fgrpo_bench.stages.locks import driving, locked
 from fgrpo_bench.stages.markers import quarantine_output
-from fgrpo_bench.stages.paths import SharedPaths, StagePaths
 from sweeps.check.examine import Examined
 from sweeps.check.stored import ANALYSIS, DECLARATION, REPORT, SHARED_DRAWS
 from sweeps.reporting import finish

@@ -8,6 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from fgrpo_bench.files.paths import RunPaths, StagePaths, is_below
+from fgrpo_bench.files.spec import StageSpec, read_spec
+from fgrpo_bench.files.whole import readable_record
 from fgrpo_bench.kinds import train
 from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.specs.cell import to_columns
@@ -15,12 +18,9 @@ from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.attempts import Note
 from fgrpo_bench.stages.digests import Listed, is_altered, is_edited
-from fgrpo_bench.stages.files import readable_record
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import Marker, is_done, is_of_last, read_marker
-from fgrpo_bench.stages.paths import RunPaths, StagePaths, is_below
 from fgrpo_bench.stages.plan import StageRecord
-from fgrpo_bench.stages.spec import StageSpec, read_spec
 
 MARKER_FILE = "DONE.json"
 SPEC_FILE = "spec.json"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.documents.terminal import escaped
+from fgrpo_bench.files.paths import is_below
 from fgrpo_bench.stages.digests import MANIFEST_FILE, added, differing, from_lines
-from fgrpo_bench.stages.paths import is_below
 from sweeps.check.examine import Bar, size_of
 from sweeps.text import counted
 

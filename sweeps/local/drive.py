@@ -13,14 +13,14 @@ from pathlib import Path
 
 from fgrpo_bench import engines
 from fgrpo_bench.data import DatasetMarker
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import void
 from fgrpo_bench.kinds import KINDS, Environment, Stage, remade
 from fgrpo_bench.kinds.kind import dataset_name
 from fgrpo_bench.specs import DatasetSpec, Declaration, Profile
 from fgrpo_bench.stages.attempts import tail
-from fgrpo_bench.stages.files import void
 from fgrpo_bench.stages.locks import driving, lock_holder
 from fgrpo_bench.stages.markers import read_marker_of
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.states import damage_of, driver_id
 from sweeps import schedule
 from sweeps.commands import (

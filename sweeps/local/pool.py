@@ -21,10 +21,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.kinds import Stage
 from fgrpo_bench.stages.attempts import Ending, Note, begin, end, ending, explain
 from fgrpo_bench.stages.markers import Marker, is_done, machine_load, read_marker, undivided
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import REPOSITORY
 from sweeps.local.stopping import Stop, holder_here, terminate
 from sweeps.schedule import in_order, ready

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.locks import is_locked, lock_holder
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import read_plan
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

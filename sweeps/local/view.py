@@ -15,9 +15,9 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.kinds import KINDS, Stage, train
 from fgrpo_bench.stages.attempts import Ending
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.states import read_progress
 from sweeps import schedule
 from sweeps.local.pool import Attempt, Pool, Watcher

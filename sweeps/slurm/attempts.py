@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import FULL
 from fgrpo_bench.stages.attempts import Note, attempts, step, tail
-from fgrpo_bench.stages.files import FULL
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.slurm import submissions
 from sweeps.slurm.code import damage, in_words, manifest_path
 from sweeps.slurm.packing import output_file

@@ -18,6 +18,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from fgrpo_bench.files.whole import now, readable_json, write_bytes, write_json, write_text
 from fgrpo_bench.stages.digests import (
     Listed,
     Manifest,
@@ -27,7 +28,6 @@ from fgrpo_bench.stages.digests import (
     from_lines,
     made_manifest,
 )
-from fgrpo_bench.stages.files import now, readable_json, write_bytes, write_json, write_text
 from sweeps import REPOSITORY
 
 PACKAGES = ("fgrpo_bench", "sweeps", "evaluators", "conf")

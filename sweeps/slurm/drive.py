@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from fgrpo_bench.runs import address
+from fgrpo_bench.command.runs import address
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import FULL, readable_record
 from fgrpo_bench.specs import Declaration, SlurmProfile
-from fgrpo_bench.stages.files import FULL, readable_record
 from fgrpo_bench.stages.locks import driving, holder_words
-from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.plan import PlanRecord, read_plan
 from sweeps import reporting
 from sweeps.commands import StageCommand, check_installed, stage_command

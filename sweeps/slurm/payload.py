@@ -27,10 +27,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.spec import read_spec
 from fgrpo_bench.stages.attempts import begin, end, ending, explain
 from fgrpo_bench.stages.markers import is_done
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.spec import read_spec
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
 from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY, idle, of_failure
 from sweeps.slurm.packing import Job

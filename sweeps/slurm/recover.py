@@ -15,10 +15,10 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fgrpo_bench.stages import journal
-from fgrpo_bench.stages.files import void, write_json
+from fgrpo_bench.files import journal
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import void, write_json
 from fgrpo_bench.stages.markers import is_done
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import StageRecord
 from sweeps.slurm import scheduler, submissions
 from sweeps.slurm.attempts import last_note

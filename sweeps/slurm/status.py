@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fgrpo_bench.documents.terminal import aligned
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps import status

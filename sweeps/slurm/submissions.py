@@ -13,7 +13,7 @@
 
 An intent is written before sbatch is called, under a job name that is unique for ever, so that a
 driver that dies at any moment leaves a batch that the next one can find or knows was never sent.
-Damaged lines (fgrpo_bench.stages.journal) are passed over; what they said is made up from the
+Damaged lines (fgrpo_bench.files.journal) are passed over; what they said is made up from the
 batches' folders and the queue (sweeps.slurm.recover).
 """
 
@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fgrpo_bench.stages import journal
-from fgrpo_bench.stages.records import Misfit, Record
+from fgrpo_bench.files import journal
+from fgrpo_bench.files.records import Misfit, Record
 
 REPORT = "report"
 """Kind of the batch that writes the report after all others; it has no stages."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fgrpo_bench import engines
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import SlurmProfile
-from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.plan import StageRecord
 from sweeps.commands import StageCommand, interpreter, stage_command, stage_environment
 from sweeps.slurm import recover, scheduler, submissions

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from fgrpo_bench.runs import address
+from fgrpo_bench.command.runs import address
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.specs.stored import stored_profile
 from fgrpo_bench.stages.locks import driving, is_locked
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import StageRecord, read_plan, read_sweep
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import recover, scheduler, submissions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fgrpo_bench.analysis import Analysis, analyse, analysed
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.analysis.results import SweepResults
 from tests.support.report import mixed_sweep, small_sweep
 from tests.support.staged import staged_sweep
 

@@ -16,10 +16,10 @@ import dashboards
 import fgrpo_bench.analysis
 import fgrpo_bench.report
 import fgrpo_bench.stats
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation
 from fgrpo_bench.analysis.frames import analyse
-from fgrpo_bench.evaluated import EvaluatedCheckpoint, from_evaluation
+from fgrpo_bench.analysis.results import SweepResults, compared
 from fgrpo_bench.report.build import terminal_text
-from fgrpo_bench.results import SweepResults, compared
 from tests.support.report import small_sweep
 
 

@@ -10,9 +10,9 @@ import pytest
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.drift import may_move
 from fgrpo_bench.analysis.frames import analysed, digest_of
+from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.footnotes import engines
-from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.stages.files import read_json, write_json
 from tests.support.report import small_sweep
 
 OLD, NEW = ({"engine": "vllm", "vllm": version} for version in ("0.29.0", "0.30.0"))

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analysed, frames, load
+from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.rows import FRAMES, from_frame, schema, to_frame
-from fgrpo_bench.results import load_results
-from fgrpo_bench.stages.files import read_record
+from fgrpo_bench.files.whole import read_record
 from tests.support.report import copy, forget, rewrite_passk
 
 

@@ -10,17 +10,17 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.frames import digest_of
-from fgrpo_bench.published import published_delta_nll
+from fgrpo_bench.analysis.published import published_delta_nll
+from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.analysis.scoring import count_stored, score
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.content import content
 from fgrpo_bench.report.optional_tables import grader_tables
 from fgrpo_bench.report.verify import verify
-from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.scoring import count_stored, score
 from fgrpo_bench.specs import Cell
-from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.markers import rewritten
-from fgrpo_bench.tables import GRADES, PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import GRADES, PASSK, read_table, write_table
 from tests.support.dashboard import GRADER, add_draws
 from tests.support.report import (
     TASKS,

@@ -13,7 +13,7 @@ import pytest
 from dashboards.app import ServerLinks
 from dashboards.rendering import html
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.tables import DRAWS, GRADES, read_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table
 from tests.analysis.test_same_digits import page, texts
 from tests.support.dashboard import GRADER, Reader
 

@@ -23,13 +23,13 @@ import numpy as np
 import polars as pl
 
 from fgrpo_bench.analysis import analysed
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import load_results
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.analysis.points import PointResult
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.stages.plan import FORMAT
+from fgrpo_bench.stages.tables import DRAWS, GRADES, METRICS, PASSK, write_table
 from fgrpo_bench.stats.passk import pass_at_k
-from fgrpo_bench.tables import DRAWS, GRADES, METRICS, PASSK, write_table
 from tests.support.servers import free_port, stop, wait_for
 from tests.support.synthetic import metrics
 

@@ -26,7 +26,7 @@ TEXT = "We expand the product, collect terms, and compare both sides: $x^2 + 2x 
 
 def endless(folder: Path) -> Path:
     """A small checkpoint without an end token and with room for long responses."""
-    from fgrpo_bench.stages.files import read_json, write_json
+    from fgrpo_bench.files.whole import read_json, write_json
     from tests.support.openrlhf import make_untrained
 
     make_untrained(folder)
@@ -86,7 +86,7 @@ def bare(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     from vllm import SamplingParams
     from vllm.inputs import TokensPrompt
 
-    from fgrpo_bench.seeds import draw_seeds
+    from fgrpo_bench.core.seeds import draw_seeds
 
     seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(DRAWS))
     asked = [
@@ -107,9 +107,9 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     from evaluators.grading import GradeWorkers, Grading, grade_workers
     from evaluators.records import Draw, RequestQueue, SampleRequest
     from evaluators.sample import complete_draws
-    from fgrpo_bench.scoring import count_stored, score
-    from fgrpo_bench.stages.paths import BenchmarkPaths
-    from fgrpo_bench.tables import PASSK, write_table
+    from fgrpo_bench.analysis.scoring import count_stored, score
+    from fgrpo_bench.files.paths import BenchmarkPaths
+    from fgrpo_bench.stages.tables import PASSK, write_table
     from tests.openrlhf.vllm_draws import PLACEMENT
 
     def sampler(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:

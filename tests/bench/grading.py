@@ -17,9 +17,9 @@ import numpy as np
 import polars as pl
 
 from evaluators.grading import GradeWorkers, Grading
-from fgrpo_bench.records import Problem
-from fgrpo_bench.stages.paths import BenchmarkPaths
-from fgrpo_bench.tables import DRAWS
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.files.paths import BenchmarkPaths
+from fgrpo_bench.stages.tables import DRAWS
 from tests.bench import judging
 from tests.support import benchmarks
 

@@ -21,10 +21,10 @@ from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
 from fgrpo_bench.engines.embedded.learner import Learner
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.warmup import warm_up
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.kinds import warmup as warmup_stage
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tasks import make_task
 from sweeps.plan import make_plan

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from dataclasses import replace
 
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import Planned, evaluate, train, warmup
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import StagePaths
 from tests.bench.model import warmed_up
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 
 from fgrpo_bench.engines.embedded.warmup import warm_up
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import warmup as warmup_stage
 from fgrpo_bench.specs import SweepPoint, WarmupSpec, config
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.stage import StageRun
 from sweeps.plan import make_plan
 

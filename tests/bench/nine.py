@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what is imported counts as part of what is measured
-    from fgrpo_bench.results import SweepResults
+    from fgrpo_bench.analysis.results import SweepResults
 
 
 def results_in(root: Path) -> SweepResults:
     """The one sweep under a root."""
-    from fgrpo_bench.results import load_results
-    from fgrpo_bench.runs import find_runs
+    from fgrpo_bench.analysis.results import load_results
+    from fgrpo_bench.command.runs import find_runs
 
     return load_results(find_runs(root)[0])
 

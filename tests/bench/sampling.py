@@ -8,10 +8,10 @@ import numpy as np
 import torch
 import transformers
 
+from fgrpo_bench.core.seeds import draw_seeds
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
-from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.tasks import make_task
 from tests.bench.model import warmed_up
 from tests.bench.products import of_tokens, seconds

@@ -17,9 +17,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from fgrpo_bench.engines.embedded import checkpoint, learner, rollouts, session, warmup
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.kinds import warmup as warmup_stage
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
 from sweeps.plan import make_plan
 

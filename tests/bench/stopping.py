@@ -32,16 +32,16 @@ from evaluators.backends import make_engine
 from evaluators.grading import GradeWorkers, Grading
 from evaluators.records import Sampler, SamplingEngine, SamplingTarget
 from evaluators.sample import complete_draws
-from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.analysis.scoring import count, score
+from fgrpo_bench.command.runs import default_root, find_runs
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.engines.openrlhf.environment import home, target
+from fgrpo_bench.files.paths import BenchmarkPaths
+from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.kinds.evaluate import sampling_identity
-from fgrpo_bench.records import Problem
-from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import default_root, find_runs
-from fgrpo_bench.scoring import count, score
 from fgrpo_bench.specs import EvalSpec, PromptSpec, config, from_dict, to_dict
 from fgrpo_bench.stages.digests import weights_sha256
-from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stats.designs import fewest_draws, fixed_design
 from fgrpo_bench.stats.staged import StagedDesign
 from tests.bench.grading import cpu_seconds

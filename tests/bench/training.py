@@ -18,8 +18,8 @@ from trl import GRPOConfig, GRPOTrainer
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
 from fgrpo_bench.engines.embedded.learner import Learner
 from fgrpo_bench.engines.embedded.session import Session
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tasks import make_task
 from tests.bench.model import warmed_up

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright
 
-from fgrpo_bench.runs import find_runs
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.command.runs import find_runs
+from fgrpo_bench.files.paths import RunPaths
 from tests.browser.install import chromium
 from tests.support.servers import free_port, stop, wait_for
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
-from fgrpo_bench.runs import default_root
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.command.runs import default_root
+from fgrpo_bench.files.paths import RunPaths
 from sweeps import REPOSITORY
 from tests.browser.conftest import drawn, served
 from tests.browser.install import chromium

@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from dashboards.page import VIEWS
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.paths import RunPaths
 from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn
 from tests.support.dashboard import snapshot
 

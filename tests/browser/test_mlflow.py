@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page
 
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
 from tests.browser.conftest import WIDE, served
 
 POINT = "grpo-n4-g1-s11"

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from dashboards.app import make_app
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.analysis.results import SweepResults
 from tests.support.dashboard import HOSTILE, sweep_with_draws
 
 

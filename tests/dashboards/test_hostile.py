@@ -11,9 +11,9 @@ import pytest
 from dashboards.export import export
 from dashboards.page import VIEWS
 from dashboards.text import visible
-from fgrpo_bench.results import load_results
-from fgrpo_bench.stages.files import read_json, write_json, write_text
-from fgrpo_bench.tables import PASSK, read_table, write_table
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.files.whole import read_json, write_json, write_text
+from fgrpo_bench.stages.tables import PASSK, read_table, write_table
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import HOSTILE, Reader, assert_inert, sweep_with_draws
 from tests.support.watched import note

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from dashboards.pages.maze import MOST, picture
-from fgrpo_bench.tables import PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import PASSK, read_table, write_table
 from fgrpo_bench.tasks.maze import Maze, MazeSpec
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import Reader, add_draws

@@ -23,12 +23,12 @@ from dashboards.queries import (
     stamp,
 )
 from fgrpo_bench.analysis import Analysis, analyse, analysed, frames
+from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.rows import FRAMES
-from fgrpo_bench.results import load_results
+from fgrpo_bench.files.whole import read_json, write_json, write_text
 from fgrpo_bench.specs import TaskSpec, from_dict
-from fgrpo_bench.stages.files import read_json, write_json, write_text
+from fgrpo_bench.stages.tables import GRADES, METRICS, read_table, write_table
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND, step_numbers
-from fgrpo_bench.tables import GRADES, METRICS, read_table, write_table
 from fgrpo_bench.tasks import make_task
 from tests.support.dashboard import GRADER, snapshot, sweep_with_draws
 from tests.support.report import copy, forget
@@ -225,7 +225,7 @@ def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
 
 def test_a_page_reads_every_table_of_metrics_once(tmp_path):
     results = sweep_with_draws(tmp_path)
-    with patch("fgrpo_bench.points.read_table", wraps=read_table) as reads:
+    with patch("fgrpo_bench.analysis.points.read_table", wraps=read_table) as reads:
         for _ in ("first", "again"):
             BUILDERS["sweep"](results, {}, ServerLinks())
     trained = [point.train.metrics for point in results.points if point.cell is not None]

@@ -15,12 +15,12 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.data.__main__ import main
+from fgrpo_bench.files.paths import DataPaths, StagePaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import DataPaths, StagePaths
-from fgrpo_bench.tables import PROBLEMS, read_table
+from fgrpo_bench.stages.tables import PROBLEMS, read_table
 from tests.support.publisher import COMMIT, Publisher, publisher
 
 ID = "agentica-org/DeepScaleR-Preview-Dataset"

@@ -12,13 +12,13 @@ import pytest
 
 from fgrpo_bench.data.__main__ import main
 from fgrpo_bench.data.layouts import GPQA_ID, GPQA_WRONG, LAYOUTS
+from fgrpo_bench.files.paths import DataPaths, StagePaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.graders.choice import LETTERS, permutation
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.config import load_benchmark, options
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import DataPaths, StagePaths
-from fgrpo_bench.tables import PROBLEMS, read_table
+from fgrpo_bench.stages.tables import PROBLEMS, read_table
 
 SECRET = "sphinx of black quartz"
 GPQA_ROW = {

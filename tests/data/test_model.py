@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.data.__main__ import main
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds.fetch import model_stage
 from fgrpo_bench.specs import PretrainedSpec
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import StagePaths
 
 FILES = {
     "config.json": "{}",

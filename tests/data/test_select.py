@@ -14,7 +14,7 @@ from fgrpo_bench.data.prepare import describe, select
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.specs import DatasetSpec, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import dataset_fields
-from fgrpo_bench.tables import PROBLEMS
+from fgrpo_bench.stages.tables import PROBLEMS
 from fgrpo_bench.tasks.maze import Maze, MazeSpec
 
 SPEC = DatasetSpec(

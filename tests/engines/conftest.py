@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from fgrpo_bench.engines.embedded.warmup import warm_up
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.spec import read_spec
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.spec import read_spec
 from fgrpo_bench.stages.stage import StageRun
 from tests.support.stages import freeze
 

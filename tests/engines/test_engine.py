@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import engines, registry
+from fgrpo_bench import engines
+from fgrpo_bench.core import registry
 from fgrpo_bench.specs import TrainSpec, config, to_dict
 from fgrpo_bench.specs.stored import from_stored
 from sweeps import REPOSITORY
@@ -18,7 +19,7 @@ from sweeps.points import check, expand
 from tests.support.points import declared
 
 NAMED = {
-    "fgrpo_bench/stages/paths.py": "the name of a folder on the disk, which stays as it is",
+    "fgrpo_bench/files/paths.py": "the name of a folder on the disk, which stays as it is",
 }
 """Files outside fgrpo_bench/engines that may name an engine's package or classes, and why."""
 

@@ -11,8 +11,8 @@ from random import Random
 
 from evaluators.engines import start_engines
 from evaluators.records import Canaries, Draw, RequestQueue, SampleRequest, SamplingEngine, drawn
-from fgrpo_bench.records import Problem
-from fgrpo_bench.stages.files import void
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.files.whole import void
 
 
 def make(what: str) -> SamplingEngine:

@@ -10,11 +10,11 @@ import pytest
 from evaluators import standalone
 from evaluators.__main__ import main
 from evaluators.stored import find
-from fgrpo_bench.seeds import draw_seeds, stream
-from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.core.seeds import draw_seeds, stream
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.markers import rewritten
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
 from tests.support.evaluations import fetched, overrides, write_source
 from tests.support.openrlhf import make_untrained
 

@@ -13,9 +13,9 @@ from evaluators import standalone
 from evaluators.__main__ import main
 from evaluators.transformers import load_whole
 from fgrpo_bench.engines.openrlhf import environment
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import DataPaths
-from fgrpo_bench.tables import PROBLEMS, read_table, write_table
+from fgrpo_bench.files.paths import DataPaths
+from fgrpo_bench.files.whole import read_json, write_json
+from fgrpo_bench.stages.tables import PROBLEMS, read_table, write_table
 from tests.support.evaluations import fetched, overrides, write_source
 from tests.support.openrlhf import make_untrained
 from tests.support.publisher import publisher

@@ -11,10 +11,10 @@ from evaluators.backends import embedded
 from evaluators.canaries import N_PROMPTS, CanarySession, observe, summary
 from evaluators.records import Canaries, RequestQueue, SampleRequest, SamplingEngine, drawn
 from evaluators.transformers import transformers
-from fgrpo_bench.records import Problem
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.files.paths import BenchmarkPaths
+from fgrpo_bench.files.whole import read_record
 from fgrpo_bench.stages.draws import DrawsRecord
-from fgrpo_bench.stages.files import read_record
-from fgrpo_bench.stages.paths import BenchmarkPaths
 from tests.evaluators.test_transformers import LENGTH, asked
 from tests.support.openrlhf import heldout_problems, make_untrained
 

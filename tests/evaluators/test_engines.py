@@ -18,7 +18,7 @@ import pytest
 
 from evaluators.engines import deal, shares
 from evaluators.records import SampleRequest
-from fgrpo_bench.records import Problem
+from fgrpo_bench.core.problems import Problem
 from tests.evaluators.fake_engine import started
 
 

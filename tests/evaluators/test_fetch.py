@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from evaluators.__main__ import main
+from fgrpo_bench.files.paths import DataPaths
+from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.digests import sealed
-from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import DataPaths
 from sweeps import freeze
 from sweeps.conflicts import check_conflicts
 from sweeps.plan import make_plan

@@ -15,10 +15,10 @@ import pytest
 from evaluators.grading import GradeWorkers, Grading
 from evaluators.records import RequestQueue, SampleRequest, drawn
 from evaluators.sample import complete_draws
-from fgrpo_bench.records import Problem
-from fgrpo_bench.stages.paths import BenchmarkPaths
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.stages.stage import Stopped
-from fgrpo_bench.tables import DRAWS, GRADES, read_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table
 
 GOLDS = ("\\frac{1}{2}", "3\\sqrt{2}", "12")
 ANSWERS = ("\\frac{2}{4}", "\\sqrt{18}", "12", "x+y", "12.5")

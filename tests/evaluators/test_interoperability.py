@@ -13,9 +13,9 @@ from evaluators import interchange
 from evaluators.__main__ import main
 from evaluators.interchange import read_rows, responses
 from evaluators.stored import find
-from fgrpo_bench.records import Problem
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.stages.markers import is_done
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table
 from tests.support.evaluations import ROWS, write_source
 from tests.support.openrlhf import make_untrained
 

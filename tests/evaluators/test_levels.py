@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from evaluators.stored import level_line, levels
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.records import Problem
-from fgrpo_bench.tables import GRADES
+from fgrpo_bench.stages.tables import GRADES
 
 
 def grades(*reasons):

@@ -14,13 +14,13 @@ from evaluators.__main__ import main
 from evaluators.backends import embedded
 from evaluators.rare import StoredResponse, make_scorer, rarest, response_encoder
 from evaluators.transformers import transformers
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.engines.embedded.__main__ import main as train_main
 from fgrpo_bench.engines.embedded.tokenizer import EOS
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.records import Problem
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.tables import LIKELIHOODS, TRAJECTORIES, read_table
+from fgrpo_bench.stages.tables import LIKELIHOODS, TRAJECTORIES, read_table
 from fgrpo_bench.tasks import make_task
 from sweeps.plan import Plan
 from tests.evaluators.test_transformers import asked, wanted

@@ -7,13 +7,13 @@ import pytest
 
 from evaluators.__main__ import main
 from fgrpo_bench.engines.embedded.warmup import warm_up
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.journal import read_lines
+from fgrpo_bench.files.journal import read_lines
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.spec import read_spec
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.markers import Marker, write_marker
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.spec import read_spec
 from fgrpo_bench.stages.stage import StageRun
-from fgrpo_bench.tables import DRAWS, PASSK, read_table
+from fgrpo_bench.stages.tables import DRAWS, PASSK, read_table
 from tests.support.stages import freeze, start
 
 BIG = [

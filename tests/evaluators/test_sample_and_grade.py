@@ -15,13 +15,13 @@ from evaluators.evaluate import Bar, check_manifest, clear_tables
 from evaluators.grading import GradeWorkers, Grading
 from evaluators.records import RequestQueue, SampleRequest, drawn
 from evaluators.sample import complete_draws
+from fgrpo_bench.analysis.scoring import count, score
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.core.seeds import draw_seeds, stream
+from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.kinds.evaluate import SEED_SCHEME
-from fgrpo_bench.records import Problem
-from fgrpo_bench.scoring import count, score
-from fgrpo_bench.seeds import draw_seeds, stream
-from fgrpo_bench.stages.paths import BenchmarkPaths
 from fgrpo_bench.stages.stage import Stopped
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table
 
 PROBLEMS = [
     Problem(

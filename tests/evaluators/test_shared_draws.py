@@ -22,19 +22,19 @@ from evaluators.records import RequestQueue, SamplingTarget, drawn
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws, identity
 from fgrpo_bench.analysis.checkpoints import engines_of
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.files.paths import BenchmarkPaths, SharedPaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds.evaluate import draws_identity
-from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import config
 from fgrpo_bench.specs.config import load_benchmark
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
 from fgrpo_bench.stages.draws import CanaryRecord, CanarySummary, DrawsRecord, SharedOrigin
-from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.paths import BenchmarkPaths, SharedPaths
 from fgrpo_bench.stages.stage import Stopped
+from fgrpo_bench.stages.tables import DRAWS, read_table, write_table
 from fgrpo_bench.stats.staged import StagedDesign
-from fgrpo_bench.tables import DRAWS, read_table, write_table
 
 PROBLEMS = [
     Problem(benchmark="b", problem_id=name, prompt="?", target="64-24", grader="countdown")

@@ -15,11 +15,11 @@ from evaluators.engines import start_engines
 from evaluators.grading import GradeWorkers, Grading
 from evaluators.records import RequestQueue, drawn
 from evaluators.sample import complete_draws
-from fgrpo_bench.records import Problem
-from fgrpo_bench.scoring import count as counted
-from fgrpo_bench.scoring import score
-from fgrpo_bench.stages.files import void
-from fgrpo_bench.stages.paths import BenchmarkPaths
+from fgrpo_bench.analysis.scoring import count as counted
+from fgrpo_bench.analysis.scoring import score
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.files.paths import BenchmarkPaths
+from fgrpo_bench.files.whole import void
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stats.staged import StagedDesign
 from tests.evaluators import fake_engine

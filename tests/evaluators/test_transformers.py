@@ -11,8 +11,8 @@ from transformers import AutoTokenizer
 import evaluators.transformers as back_end
 from evaluators.backends import embedded, make_engine
 from evaluators.records import SampleRequest, SamplingTarget, encoder
+from fgrpo_bench.core.seeds import draw_seeds
 from fgrpo_bench.kinds.evaluate import sampling_identity
-from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import EvalSpec, PromptSpec, from_dict
 from fgrpo_bench.stages.digests import weights_sha256
 from tests.support.openrlhf import heldout_problems, make_untrained

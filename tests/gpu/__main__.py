@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fgrpo_bench.runs import default_root
+from fgrpo_bench.command.runs import default_root
 from tests.gpu import checks, machine, shapes
 from tests.gpu.machine import Machine
 from tests.gpu.model import CONFIGS

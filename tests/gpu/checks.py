@@ -15,13 +15,13 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import find_runs
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.command.runs import find_runs
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.locks import lock_holder
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.tables import METRICS, read_table
+from fgrpo_bench.stages.tables import METRICS, read_table
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan

@@ -10,7 +10,7 @@ from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.stages.files import read_json, write_json, write_text
+from fgrpo_bench.files.whole import read_json, write_json, write_text
 
 # The sizes that the publishers' files have. What fixes the number of weights is checked against
 # `parameters` in conf/experiment by tests/gpu/test_checks.py; the end token and the longest context

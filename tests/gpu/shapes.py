@@ -18,14 +18,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.engines.openrlhf import fit
 from fgrpo_bench.engines.openrlhf.compilation import available_gib
 from fgrpo_bench.engines.openrlhf.prompts import messages, token_counter
-from fgrpo_bench.runs import default_root
+from fgrpo_bench.files.journal import read_lines
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.journal import read_lines
-from fgrpo_bench.stages.paths import StagePaths
 from sweeps.commands import stage_command, stage_environment
 from sweeps.freeze import freeze, run_paths
 from sweeps.plan import Plan, make_plan

@@ -15,8 +15,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from fgrpo_bench.data.fetch import check_model
+from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import read_json
 from tests.gpu import checks, machine, model, shapes
 from tests.gpu.__main__ import Check, run
 from tests.gpu.machine import Machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fgrpo_bench.records import Problem
+from fgrpo_bench.core.problems import Problem
 from tests.support import benchmarks
 
 Game = dict[str, Any]

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.graders.choice import LETTERS, grade, guessing_floor, permutation, read
-from fgrpo_bench.records import Problem
 
 CASES = json.loads((Path(__file__).parents[1] / "cases/choice.json").read_text(encoding="utf-8"))
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.graders.countdown import value
-from fgrpo_bench.records import Problem
 
 PROBLEM = Problem(
     benchmark="countdown",

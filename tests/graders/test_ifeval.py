@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import get_grader, grader_version, ifeval, ifeval_worker, punkt
 from fgrpo_bench.graders.ifeval import grade, judge_instructions
-from fgrpo_bench.records import Problem
 
 CASES = json.loads((Path(__file__).parents[1] / "cases/ifeval.json").read_text(encoding="utf-8"))
 

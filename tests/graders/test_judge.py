@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.graders import judge as judge_module
 from fgrpo_bench.graders.judge import LONGEST_STORED, Judge, VerdictStore
 from fgrpo_bench.graders.worker import Worker, interrupted
-from fgrpo_bench.records import Grade
 
 
 def pids(judge: Judge) -> list[int]:

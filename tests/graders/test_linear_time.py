@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import GRADERS, get_grader, ifeval, math_reading, worker
 from fgrpo_bench.graders import ifeval_worker as checkers
 from fgrpo_bench.graders import judge as judge_module
@@ -24,7 +25,6 @@ from fgrpo_bench.graders.math_notation import normalise, rewritten, stored_gold
 from fgrpo_bench.graders.math_reading import joins, parts
 from fgrpo_bench.graders.math_tolerance import number
 from fgrpo_bench.graders.synlogic import extract
-from fgrpo_bench.records import Problem
 from fgrpo_bench.tasks.maze import Maze, MazeSpec
 from tests.graders.synlogic_games import GAMES
 from tests.graders.synlogic_games import problem as puzzle

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgrpo_bench.core.problems import Grade, Problem
 from fgrpo_bench.graders import get_grader, grader_version, judge_worker
 from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.judge_worker import by_math_verify
 from fgrpo_bench.graders.math import LONGEST, grade_with, last_box, leniencies, scan_boxes
 from fgrpo_bench.graders.math_notation import CHARACTERS, normalise
-from fgrpo_bench.records import Grade, Problem
 from tests.support import benchmarks
 
 CASES = benchmarks.cases()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.graders.math import leniencies
 from fgrpo_bench.graders.math_reading import LONGEST_JOINT, as_read, denies, joins, parts, refusal
-from fgrpo_bench.records import Grade
 from tests import passed_over
 from tests.support import benchmarks
 

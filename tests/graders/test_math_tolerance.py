@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders.math_notation import normalise, stored_gold
 from fgrpo_bench.graders.math_tolerance import grade_with, number
-from fgrpo_bench.records import Problem
 from tests.support import benchmarks
 
 CASES = json.loads(

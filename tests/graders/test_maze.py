@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.graders.maze import KEPT
-from fgrpo_bench.mazes import read_maze
-from fgrpo_bench.records import Problem
+from fgrpo_bench.graders.maze_text import read_maze
 from fgrpo_bench.tasks.maze import Maze, MazeSpec
 
 GRID = """

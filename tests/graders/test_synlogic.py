@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.graders.synlogic import TASKS, grade
-from fgrpo_bench.records import Problem
 from tests import synlogic_upstream
 from tests.graders.synlogic_answers import hostile
 from tests.graders.synlogic_games import GAMES, problem

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.kinds import KINDS, Kind, Planned, Stage, remade
 from fgrpo_bench.kinds.kind import make_stage
 from fgrpo_bench.specs import Declaration, Profile, config
 from fgrpo_bench.stages.markers import is_done
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.states import read_stages
 from sweeps.commands import stage_command
 from sweeps.conflicts import check_conflicts
@@ -32,8 +32,8 @@ from tests.support.fake_stage import fake_command
 COUNT = """
 import sys
 from pathlib import Path
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.records import Record
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Record
 from fgrpo_bench.stages.stage import run_stage
 
 def work(spec, run):

@@ -9,15 +9,15 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fgrpo_bench.analysis.scoring import score
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import evaluate, expected_draws, graded
 from fgrpo_bench.kinds.flops import lengths
-from fgrpo_bench.scoring import score
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.tables import DRAWS, PASSK, write_table
 from fgrpo_bench.stats.designs import PRIOR, beta_rates, draws_by_prior
 from fgrpo_bench.stats.staged import StagedDesign
-from fgrpo_bench.tables import DRAWS, PASSK, write_table
 from sweeps import preview, status
 from sweeps.cli import main
 from sweeps.plan import make_plan, plan_record

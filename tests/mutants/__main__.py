@@ -52,7 +52,8 @@ HOMES = {
     "fgrpo_bench.stats": ("tests/stats",),
     "fgrpo_bench.objectives": ("tests/objectives", "tests/test_expected_weight.py"),
     "fgrpo_bench.analysis": ("tests/analysis", "tests/stats/test_power.py"),
-    "fgrpo_bench.published": ("tests/report", "tests/analysis"),
+    "fgrpo_bench.analysis.published": ("tests/report", "tests/analysis"),
+    "fgrpo_bench.files": ("tests/stages", "tests/stored"),
     "fgrpo_bench.stages": ("tests/stages", "tests/stored"),
     "sweeps.slurm": ("tests/slurm/test_decide.py",),
 }

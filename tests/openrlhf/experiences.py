@@ -11,8 +11,8 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.kl_controller import FixedKLController
 from torch import Tensor
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.engines.openrlhf.labels import dispatch, make_label
-from fgrpo_bench.records import Problem
 
 
 def maker_arguments(

@@ -7,8 +7,8 @@ import pytest
 
 from fgrpo_bench.engines.openrlhf import metrics
 from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals
-from fgrpo_bench.stages.journal import append_line, read_lines
-from fgrpo_bench.tables import METRICS
+from fgrpo_bench.files.journal import append_line, read_lines
+from fgrpo_bench.stages.tables import METRICS
 
 pytestmark = pytest.mark.openrlhf
 

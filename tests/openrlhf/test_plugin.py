@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 from fgrpo_bench.engines.openrlhf.driver import PASSED_ON
 
 pytestmark = pytest.mark.openrlhf

@@ -13,6 +13,7 @@ from transformers import AutoTokenizer
 from vllm import SamplingParams
 
 from fgrpo_bench import graders
+from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.engines.openrlhf import reward
 from fgrpo_bench.engines.openrlhf.labels import (
     dispatch,
@@ -21,7 +22,6 @@ from fgrpo_bench.engines.openrlhf.labels import (
     read_dispatched,
 )
 from fgrpo_bench.engines.openrlhf.samples import OrderedSamples
-from fgrpo_bench.records import Grade
 from tests.support.openrlhf import train_problems
 
 pytestmark = pytest.mark.openrlhf

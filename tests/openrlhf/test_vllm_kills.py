@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.journal import read_lines
+from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.specs import DesignSpec, to_dict
-from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.journal import read_lines
-from fgrpo_bench.tables import DRAWS, read_table
+from fgrpo_bench.stages.tables import DRAWS, read_table
 from tests.openrlhf.vllm_draws import PLACEMENT, source_of, stage_of
 
 pytestmark = pytest.mark.openrlhf

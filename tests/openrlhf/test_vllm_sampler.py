@@ -10,10 +10,10 @@ import pytest
 
 from evaluators import vllm as back_end
 from evaluators.backends import embedded
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.stages.digests import weights_sha256
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.tables import DRAWS as DRAWS_TABLE
-from fgrpo_bench.tables import read_table
+from fgrpo_bench.stages.tables import DRAWS as DRAWS_TABLE
+from fgrpo_bench.stages.tables import read_table
 from tests.openrlhf.vllm_draws import DESIGN, DRAWS, PLACEMENT, SHARED, asked, is_right
 from tests.support.openrlhf import heldout_problems
 

@@ -23,8 +23,11 @@ import evaluators.vllm as back_end
 from evaluators.backends import make_engine
 from evaluators.records import Draw, SampleRequest, SamplingEngine, SamplingTarget
 from evaluators.sample import DrawScheduler
+from fgrpo_bench.core.seeds import draw_seeds, stream
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.spec import read_spec
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds.evaluate import draws_identity
-from fgrpo_bench.seeds import draw_seeds, stream
 from fgrpo_bench.specs import (
     BenchmarkSpec,
     DesignSpec,
@@ -35,10 +38,7 @@ from fgrpo_bench.specs import (
     to_dict,
 )
 from fgrpo_bench.stages.digests import weights_sha256
-from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.markers import Marker, write_marker
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.spec import read_spec
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stats.staged import StagedDesign
 from tests.support.openrlhf import TRAIN, heldout_problems

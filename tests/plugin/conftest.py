@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import read_json
 from sweeps import REPOSITORY
 from sweeps.cli import main
 from sweeps.freeze import freeze, run_paths

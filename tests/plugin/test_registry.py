@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench import engines, registry
+from fgrpo_bench import engines
+from fgrpo_bench.core import registry
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.spec import read_spec_of
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds import fetch
 from fgrpo_bench.specs import DatasetSpec, config, from_dict, to_dict, withheld
 from fgrpo_bench.specs.stored import TrainStageSpec, stored_profile
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.spec import read_spec_of
 from sweeps.freeze import freeze, provenance, run_paths
 from sweeps.plan import Plan, make_plan
 from sweeps.points import check, expand

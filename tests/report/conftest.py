@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.analysis.results import SweepResults
 from tests.analysis.conftest import analysis as analysis
 from tests.analysis.conftest import finished as finished
 from tests.support.graded import reported_sweep

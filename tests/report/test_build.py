@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.build import render, write_report
 from fgrpo_bench.report.footnotes import redeclared
-from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.digests import sealed
-from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.plan import DeclaredFamily
 from tests.support.report import ONE_SEED, copy, forget, small_sweep
 

@@ -14,12 +14,12 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse, analysed
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.exports import bundle
-from fgrpo_bench.results import load_results
-from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.tables import PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import PASSK, read_table, write_table
 from sweeps.cli import main as check
 from sweeps.local import drive
 from tests.conftest import SOMEBODY

@@ -11,11 +11,11 @@ from huggingface_hub import parse_eval_result_entries
 
 from evaluators.interchange import read_rows, responses
 from fgrpo_bench.analysis import analysed
-from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.exports.command import FORMATS, evaluations
-from fgrpo_bench.results import load_results
-from fgrpo_bench.tables import GRADES, read_table, write_table
+from fgrpo_bench.stages.tables import GRADES, read_table, write_table
 from tests.support.report import copy, published_and_gated, rewrite_passk
 from tests.support.staged import staged_sweep
 

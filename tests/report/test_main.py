@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.command.runs import choose_run
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render
-from fgrpo_bench.runs import choose_run
-from fgrpo_bench.stages.paths import RunPaths
 from tests.support.report import small_sweep
 
 

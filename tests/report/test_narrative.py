@@ -10,6 +10,7 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.documents.html import html
 from fgrpo_bench.documents.markdown import markdown
 from fgrpo_bench.documents.terminal import terminal
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.report.footnotes import engines
 from fgrpo_bench.report.narrative import (
     all_k_at_once,
@@ -24,7 +25,6 @@ from fgrpo_bench.report.narrative import (
 )
 from fgrpo_bench.report.notes import notes
 from fgrpo_bench.stages.draws import DrawsRecord
-from fgrpo_bench.stages.files import write_json
 from tests.support.html import Seen
 from tests.support.report import (
     MANY_PROBLEMS,

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.published import BENCHMARKS, SCHEMA, lookup, published
 from fgrpo_bench.documents.table import text_of
-from fgrpo_bench.published import BENCHMARKS, SCHEMA, lookup, published
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.against_paper import against_paper
 from fgrpo_bench.report.build import render

@@ -10,7 +10,7 @@ from fgrpo_bench.report.build import render
 from fgrpo_bench.report.main_tables import main_tables
 from fgrpo_bench.report.notes import notes
 from fgrpo_bench.report.recomputed import wrong_scores
-from fgrpo_bench.tables import GRADES, read_table, write_table
+from fgrpo_bench.stages.tables import GRADES, read_table, write_table
 from tests.support.dashboard import GRADER
 from tests.support.report import copy
 from tests.support.staged import DESIGN, OTHER, UNDER_OTHER, staged_sweep

@@ -8,14 +8,14 @@ import shutil
 import polars as pl
 import pytest
 
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.verify import verify
-from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.digests import SEAL, sealed
-from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.markers import rewritten
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
 from tests.support.graded import forge
 from tests.support.report import copy
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.documents import style
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report import verify as module
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.stages.digests import sealed
-from fgrpo_bench.stages.files import read_json, write_json
 from tests.support.graded import forge
 from tests.support.report import MANY_PROBLEMS, constant, copy, forget, small_sweep
 

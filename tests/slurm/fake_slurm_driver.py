@@ -14,9 +14,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.specs import Declaration, from_dict
-from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps import reporting
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions, tick

@@ -16,14 +16,14 @@ import pytest
 from safetensors import safe_open
 
 from fgrpo_bench import StagedDesign
-from fgrpo_bench.results import load_results
-from fgrpo_bench.seeds import draw_seeds, stream
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.core.seeds import draw_seeds, stream
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.markers import is_done
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.tables import DRAWS, GRADES, read_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table
 from sweeps.commands import StageCommand, stage_command
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions, tick

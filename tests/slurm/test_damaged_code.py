@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import read_json
 from sweeps.cli import main
 from sweeps.slurm import code as snapshot
 from sweeps.slurm import tick

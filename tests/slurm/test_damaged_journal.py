@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
 from sweeps.cli import main
 from sweeps.slurm import drive, recover, submissions, tick
 from tests.slurm.cluster import Cluster

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench.runs import address
+from fgrpo_bench.command.runs import address
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.locks import LOOK_SECONDS, driving, is_locked
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, scheduler, submissions, tick

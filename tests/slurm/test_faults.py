@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.journal import read_lines
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.journal import read_lines
-from fgrpo_bench.stages.paths import StagePaths
 from sweeps.freeze import run_paths
 from sweeps.slurm import decide, submissions, tick
 from sweeps.slurm.decide import Decision

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
 from sweeps.slurm import drive, scheduler
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import NODES, user_name

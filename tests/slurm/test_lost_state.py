@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import REPOSITORY
 from sweeps.slurm import decide, drive, recover, submissions, tick
 from sweeps.slurm.payload import Payload

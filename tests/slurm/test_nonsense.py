@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
 from sweeps.slurm import decide, drive, tick
 from tests.slurm.running import (

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.journal import read_lines
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.journal import read_lines
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, tick
 from tests.slurm.cluster import Cluster

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.specs import config, to_dict
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps import REPOSITORY
 from sweeps.cli import main
 from sweeps.freeze import run_paths

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.attempts import Note, attempts, begin
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import run_stage
 from fgrpo_bench.stages.watch import Progress
 from sweeps import REPOSITORY

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import read_json
 from sweeps import REPOSITORY
 from tests.plugin.overrides import MODULE, PARITY
 from tests.slurm.cluster import Cluster

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench import StagedDesign
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.files import read_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.tables import DRAWS, read_table
+from fgrpo_bench.stages.tables import DRAWS, read_table
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
 from sweeps.check.examine import Examined, examine
 from sweeps.check.repair import repair
 from sweeps.check.stored import REPORT

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import write_json
 from sweeps.slurm import recover, submissions, tick
 from sweeps.slurm.attempts import last_note
 from sweeps.slurm.submissions import read

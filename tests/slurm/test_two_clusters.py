@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import write_json
 from sweeps.slurm import drive, status, submissions, tick
 from tests.support.sent import planned, running_on, send, submitted
 from tests.support.slurm_programs import CONFIG, Programs

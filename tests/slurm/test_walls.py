@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
 from sweeps.slurm import drive, tick
 from sweeps.slurm.decide import Decision

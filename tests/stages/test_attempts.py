@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.stages import attempts as noted
 from fgrpo_bench.stages.attempts import attempts, begin, end, logs, tail
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.watch import Progress
 
 

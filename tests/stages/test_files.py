@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.files import read_json, write_json, write_many, write_whole
-from fgrpo_bench.stages.journal import append_line, read_lines
+from fgrpo_bench.files.journal import append_line, read_lines
+from fgrpo_bench.files.whole import read_json, write_json, write_many, write_whole
 
 
 def test_a_failing_write_leaves_the_old_file_and_no_leftover(tmp_path):

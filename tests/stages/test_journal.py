@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench.stages import journal
+from fgrpo_bench.files import journal
 
 ROWS = [{"event": "hold"}, {"event": "synced", "done": 7}, {"event": "hold", "why": "zwölf"}]
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.digests import sealed, sha256_file
-from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import Marker, damage, is_done, rewritten, undivided
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.records import Record
 from fgrpo_bench.stages.stage import (
     EXIT_CONTINUE,
     EXIT_DONE,

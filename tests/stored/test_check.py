@@ -15,13 +15,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.rows import FRAMES
-from fgrpo_bench.results import load_results
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
-from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import clear_damage, is_done
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.check.examine import Examined, examine
 from sweeps.check.findings import findings, render
 from sweeps.cli import main

@@ -17,12 +17,12 @@ from dashboards.pages import BUILDERS
 from dashboards.queries import RunRoot
 from fgrpo_bench.analysis import Analysis, analyse, frames
 from fgrpo_bench.analysis.checkpoints import LAST
+from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.report import verify as verifying
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.verify import verify
-from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps import logs, status
 from sweeps.status import report
 

@@ -11,9 +11,9 @@ import pytest
 from dashboards.app import ServerLinks
 from dashboards.pages.sweep import build
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.files.records import Misfit, Record
 from fgrpo_bench.report.build import render
-from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.stages.records import Misfit, Record
 from sweeps.cli import main as sweeps
 from tests.support.dashboard import Reader
 from tests.support.fake_sweep import fake_sweep

@@ -11,10 +11,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.analysis.scoring import count, score
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.__main__ import main as report
-from fgrpo_bench.results import load_results
-from fgrpo_bench.scoring import count, score
-from fgrpo_bench.stages.paths import RunPaths
 from tests.support.dashboard import add_draws
 from tests.support.synthetic import write_sweep
 from tests.support.tiny_run import ONE_POINT, TINY

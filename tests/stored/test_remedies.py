@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds import remade
 from fgrpo_bench.report.__main__ import main as report
-from fgrpo_bench.results import load_results
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
 from sweeps.plan import Plan

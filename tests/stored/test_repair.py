@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.paths import RunPaths, SharedPaths, StagePaths
+from fgrpo_bench.files.whole import link_whole, read_json, write_json
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sealed, sha256_file
-from fgrpo_bench.stages.files import link_whole, read_json, write_json
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import Marker, rewritten
-from fgrpo_bench.stages.paths import RunPaths, SharedPaths, StagePaths
 from sweeps.check.compare import resting
 from sweeps.check.examine import Examined, examine
 from sweeps.check.findings import findings, render

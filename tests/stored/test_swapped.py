@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.build import write_report
-from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main as sweeps
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import add_draws

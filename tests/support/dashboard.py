@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.analysis.points import PointResult
+from fgrpo_bench.analysis.results import SweepResults
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.draws import DrawsRecord
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
 from tests.support.synthetic import SMALL, copy, template_root, write_sweep
 
 TWO_SEEDS = [*SMALL, "sweep.grid.seed=[11,12]", "sweep.grid.group_size=[2,8]"]

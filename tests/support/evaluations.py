@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from fgrpo_bench.data.__main__ import main as fetch
+from fgrpo_bench.files.paths import shared_data
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import DatasetSpec, EvalSpec
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import shared_data
 
 ROWS = [("98=72:", "12"), ("55=10:", "3"), ("83=05:", "\\frac{1}{2}")]
 """Problems that the small checkpoint's tokenizer can read, and their golds."""

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.specs import Declaration, from_dict
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps.local import drive
 from tests.support.fake_stage import fake_command
 

@@ -22,12 +22,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.files.journal import append_line
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.spec import StageSpec
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.specs import Profile
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.journal import append_line
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.records import Record
-from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped, run_stage
 
 SAVE_EVERY = 4

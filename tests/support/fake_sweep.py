@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from fgrpo_bench.files.journal import read_lines
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config, to_dict
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.journal import read_lines
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from tests.support.fake_stage import SAVE_EVERY

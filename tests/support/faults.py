@@ -16,12 +16,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_json
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import is_done
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.local.stopping import holder_here
 
 VICTIMS = ("driver", "worker")

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench.benchmarks import load_problems
+from fgrpo_bench.analysis.points import PointResult
+from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.analysis.scoring import count, score
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.points import PointResult
+from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.report.build import write_report
-from fgrpo_bench.results import SweepResults, load_results
-from fgrpo_bench.scoring import count, score
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
 from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
 from fgrpo_bench.stages.draws import DrawsRecord
-from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.markers import rewritten
-from fgrpo_bench.tables import DRAWS, GRADES, PASSK, write_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, write_table
 from tests.support.report import ONE_SEED, small_sweep
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.analysis.results import SweepResults
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.tracking.desired import IDENTITY, RunState, desired_experiment
 from fgrpo_bench.tracking.sync import PARENT, embedded_uri, sync_run
 from tests.support.servers import free_port, stop, wait_for
@@ -100,7 +100,7 @@ def background_sync(results: SweepResults, uri: str | None = None) -> subprocess
 import sys
 from pathlib import Path
 import mlflow, mlflow.store.tracking.sqlalchemy_store
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.tracking.sync import sync_run
 from tests.support.servers import free_port, stop, wait_for
 root, sweep, experiment, version, uri = sys.argv[1:]

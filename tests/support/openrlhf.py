@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.engines.embedded.engine import EmbeddedTrain
-from fgrpo_bench.records import Problem
+from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.specs import AlgorithmSpec, ModelSpec, WarmupSpec, to_dict
-from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.tasks import make_task
 from fgrpo_bench.tasks.countdown import CountdownSpec
 
@@ -71,9 +71,9 @@ def algorithm(objective: str, bounds: tuple[float, float]) -> AlgorithmSpec:
 def make_model(folder: Path) -> Path:
     """A checkpoint of the embedded engine after a short warm-up."""
     from fgrpo_bench.engines.embedded.warmup import warm_up
+    from fgrpo_bench.files.paths import StagePaths
+    from fgrpo_bench.files.whole import write_json
     from fgrpo_bench.specs.stored import WarmupStageSpec
-    from fgrpo_bench.stages.files import write_json
-    from fgrpo_bench.stages.paths import StagePaths
     from fgrpo_bench.stages.stage import StageRun
 
     paths = StagePaths(folder)

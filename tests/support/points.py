@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fgrpo_bench.engines.openrlhf.arguments import RunFiles, arguments
 from fgrpo_bench.engines.openrlhf.stage import own_arguments
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.specs import Declaration, SweepPoint, config
-from fgrpo_bench.stages.paths import StagePaths
 from sweeps.points import expand
 
 ALGORITHMS = ("grpo", "dapo", "cispo", "grpo-lowlr", "grpo-entropy", "grpo-kl")

@@ -10,15 +10,15 @@ import numpy as np
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.points import PointResult
+from fgrpo_bench.analysis.results import SweepResults, load_results
 from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.files.paths import DataPaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds.likelihood import LikelihoodMarker
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults, load_results
 from fgrpo_bench.stages.digests import sealed
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import DataPaths
+from fgrpo_bench.stages.tables import GRADES, PASSK, PROBLEMS, read_table, write_table
 from fgrpo_bench.stats.passk import pass_at_k
-from fgrpo_bench.tables import GRADES, PASSK, PROBLEMS, read_table, write_table
 from tests.support.dashboard import GRADER, add_draws
 from tests.support.synthetic import SMALL, write_sweep
 from tests.support.synthetic import copy as copy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config, to_dict
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.plan import FORMAT, PlanRecord, StageRecord
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, recover, scheduler, submissions

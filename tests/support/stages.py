@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.plan import Plan, make_plan
 
 TINY = [

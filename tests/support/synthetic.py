@@ -12,15 +12,15 @@ from tempfile import TemporaryDirectory, mkdtemp
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults, load_results
+from fgrpo_bench.analysis.points import PointResult
+from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import now, write_json
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.digests import sealed
-from fgrpo_bench.stages.files import now, write_json
 from fgrpo_bench.stages.markers import Marker, write_marker
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.stages.tables import METRICS, PASSK, write_table
 from fgrpo_bench.stats.passk import pass_at_k
-from fgrpo_bench.tables import METRICS, PASSK, write_table
 from sweeps.freeze import stored_declaration
 from sweeps.plan import make_plan, plan_record
 

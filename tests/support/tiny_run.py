@@ -6,11 +6,11 @@ import signal
 from pathlib import Path
 
 from evaluators.__main__ import main as evaluators
+from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.engines.embedded.__main__ import main as training
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.report.build import write_report
-from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps.freeze import freeze, run_paths
 from sweeps.local import drive
 from sweeps.plan import Plan, make_plan

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from fgrpo_bench.analysis.points import PointResult
 from fgrpo_bench.engines.openrlhf.metrics import rewind
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.journal import append_line
-from fgrpo_bench.stages.paths import StagePaths
+from fgrpo_bench.files.journal import append_line
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.whole import write_json
+from fgrpo_bench.stages.tables import METRICS, metrics_table, read_table, write_table
 from fgrpo_bench.stages.watch import Progress, step_numbers
-from fgrpo_bench.tables import METRICS, metrics_table, read_table, write_table
 
 Rows = list[dict[str, Any]]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps.cli import main
 from sweeps.freeze import freeze, run_paths
 from sweeps.plan import make_plan

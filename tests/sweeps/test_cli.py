@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import write_json, write_text
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import write_json, write_text
-from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stats.power import smallest_effect
 from sweeps import REPOSITORY
 from sweeps.cli import main

@@ -6,10 +6,10 @@ import os
 import sys
 from pathlib import Path
 
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import REPOSITORY
 from sweeps.commands import stage_command, stage_environment
 from sweeps.freeze import run_paths
@@ -45,8 +45,8 @@ def test_a_worker_finds_this_checkout_and_keeps_to_its_threads() -> None:
 
 SAYS = """import os, sys
 from pathlib import Path
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.records import Record
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Record
 from fgrpo_bench.stages.stage import run_stage
 print("HF_HUB_OFFLINE is", os.environ.get("HF_HUB_OFFLINE"), flush=True)
 sys.exit(run_stage(StagePaths(Path(sys.argv[1])), lambda spec, run: Record()))"""

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from fgrpo_bench.files.journal import append_lines
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.journal import append_lines
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import cost
 from sweeps.freeze import run_paths
 from sweeps.plan import Plan, make_plan

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.engines.embedded.__main__ import main
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.narrative import incomplete
-from fgrpo_bench.results import load_results
 from fgrpo_bench.stages.attempts import begin, end, ending
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps import logs, status
 from tests.support.stages import TINY
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from sweeps import logs
 from sweeps.text import printable
 

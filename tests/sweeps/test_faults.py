@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.files.journal import read_lines
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.attempts import Note, attempts
-from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.locks import is_locked, lock_holder
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from sweeps import REPOSITORY
 from tests.support.fake_sweep import FakeSweep, check_steps, fake_sweep
 from tests.support.faults import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.tracking import sync
 from sweeps import reporting
 from sweeps.reporting import finish

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import read_json, write_json, write_text
 from fgrpo_bench.report.__main__ import main as report
-from fgrpo_bench.results import load_results
 from fgrpo_bench.specs import config
 from fgrpo_bench.specs.stored import stored_profile
 from fgrpo_bench.stages.digests import SEAL, is_altered, sealed
-from fgrpo_bench.stages.files import read_json, write_json, write_text
-from fgrpo_bench.stages.paths import RunPaths
 from fgrpo_bench.stages.plan import FORMAT, declared_now, read_plan, read_sweep
 from sweeps.cli import main as sweeps
 from sweeps.conflicts import check_conflicts, next_version

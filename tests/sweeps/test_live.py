@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.journal import append_line
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
+from fgrpo_bench.analysis.results import SweepResults
+from fgrpo_bench.files.journal import append_line
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.tracking import sync
 from sweeps import reporting
 from sweeps.reporting import SHARE, SYNC_SECONDS, LiveSync

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.files import write_json, write_text
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import write_json, write_text
 from sweeps import REPOSITORY
 from sweeps.slurm.packing import output_file
 from sweeps.slurm.submissions import Batch, Submitted, append

@@ -13,9 +13,9 @@ import pytest
 
 from fgrpo_bench.engines.openrlhf import environment
 from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import StagePaths
 from sweeps import commands
 from sweeps.cli import main
 from sweeps.conflicts import check_conflicts

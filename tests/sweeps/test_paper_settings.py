@@ -11,8 +11,8 @@ import pytest
 
 from fgrpo_bench.engines.openrlhf.arguments import batches
 from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
-from fgrpo_bench.objectives.focal import low_lr_multiplier
 from fgrpo_bench.specs import SweepPoint, config
+from fgrpo_bench.specs.training import low_lr_multiplier
 from fgrpo_bench.stats.selection import saved_steps
 from tests.support.points import EXPERIMENTS, by_option, declared, openrlhfs_words, point
 

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench.engines.table import ENGINES
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.kinds import Stage, kind
 from fgrpo_bench.specs import (
     Cell,
@@ -28,7 +29,6 @@ from fgrpo_bench.specs import (
 )
 from fgrpo_bench.specs.fingerprint import differences, fingerprint
 from fgrpo_bench.specs.stored import TrainStageSpec
-from fgrpo_bench.stages.paths import RunPaths
 from sweeps import preview
 from sweeps.cli import main
 from sweeps.cost import estimate

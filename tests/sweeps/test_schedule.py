@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.kinds import Stage, train, warmup
 from fgrpo_bench.kinds.flops import forward
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.spec import StageSpec
 from sweeps import schedule
 from sweeps.plan import make_plan
 from sweeps.schedule import in_order, ready, wall_seconds

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.files import read_json
+from fgrpo_bench.files.whole import read_json
 from sweeps.slurm import code as snapshot
 from sweeps.slurm.code import damage, freeze_code, manifest_path, mend
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.attempts import begin, end
-from fgrpo_bench.stages.files import read_json, write_json
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import StageStatus, driver_id, driver_of, read_stages
 from sweeps import REPOSITORY, status

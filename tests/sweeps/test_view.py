@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.spec import StageSpec
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import Stage
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
-from fgrpo_bench.stages.spec import StageSpec
 from sweeps.check.examine import reading
 from sweeps.local.pool import Pool
 from sweeps.local.stopping import stop_requests

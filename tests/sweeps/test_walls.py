@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages import attempts as of_stages
 from fgrpo_bench.stages.attempts import Note, attempts, end
-from fgrpo_bench.stages.files import write_json
 from fgrpo_bench.stages.locks import is_locked, locked
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.watch import Progress
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths

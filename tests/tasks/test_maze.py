@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.mazes import MOVES, read_maze
+from fgrpo_bench.graders.maze_text import MOVES, read_maze
 from fgrpo_bench.specs import TaskSpec, from_dict, to_dict
 from fgrpo_bench.tasks.maze import Maze, MazeSpec, expected_equal
 from fgrpo_bench.tasks.maze_trees import DIRECTIONS, grow, paths, spanning_trees

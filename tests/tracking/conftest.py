@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.analysis.results import SweepResults
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.build import write_report
-from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.paths import RunPaths
-from fgrpo_bench.tables import METRICS, read_table, write_table
+from fgrpo_bench.stages.tables import METRICS, read_table, write_table
 from fgrpo_bench.tracking.sync import find_store, opened
 from tests.support.synthetic import SMALL, write_sweep
 

@@ -8,14 +8,14 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analysed
+from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.analysis.rows import FirstLoss, to_frame
 from fgrpo_bench.documents.markdown import markdown_blocks
+from fgrpo_bench.files.whole import read_json, write_json, write_text
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.cell_styles import cell_styles
 from fgrpo_bench.report.narrative import answered, effect
-from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.files import read_json, write_json, write_text
 from fgrpo_bench.tracking import source
 from fgrpo_bench.tracking.desired import LONGEST, RunState, _shortened, desired_experiment
 from tests.support.mlflow_store import states

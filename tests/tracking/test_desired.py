@@ -9,10 +9,10 @@ import sys
 import polars as pl
 import pytest
 
-from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.files import read_json, write_json
+from fgrpo_bench.analysis.results import SweepResults
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.markers import rewritten
-from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import METRICS, PASSK, read_table, write_table
 from fgrpo_bench.tracking import source
 from fgrpo_bench.tracking.desired import LARGEST, RunState, desired_experiment
 from tests.support import mlflow_store

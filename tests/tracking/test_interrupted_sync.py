@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.stages.markers import rewritten
-from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import METRICS, PASSK, read_table, write_table
 from fgrpo_bench.tracking.sync import embedded_uri, sync_run
 from tests.support.mlflow_store import background_sync, contents, counts, held, runs
 

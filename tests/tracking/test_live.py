@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from fgrpo_bench.analysis.points import PointResult
+from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.engines.openrlhf.metrics import rewind
-from fgrpo_bench.points import PointResult
-from fgrpo_bench.results import SweepResults
-from fgrpo_bench.stages.journal import append_line
+from fgrpo_bench.files.journal import append_line
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.tables import METRICS, write_table
+from fgrpo_bench.stages.tables import METRICS, write_table
 from fgrpo_bench.tracking.sync import embedded_uri, sync_run, sync_training
 from tests.support.mlflow_store import contents, counts, held, runs, states
 from tests.support.watched import Training, note

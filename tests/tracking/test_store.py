@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.tracking.__main__ import main
 from fgrpo_bench.tracking.sync import DIGEST, embedded_uri, find_store, sync_run, without_password
 from tests.support.mlflow_store import contents, held, runs, server, without_files

@@ -11,9 +11,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fgrpo_bench.results import SweepResults
+from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.stages.markers import rewritten
-from fgrpo_bench.tables import METRICS, PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import METRICS, PASSK, read_table, write_table
 from fgrpo_bench.tracking import desired
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.sync import DIGEST, embedded_uri, sync_run

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 
 from fgrpo_bench.engines.embedded import keep_freed_memory
-from fgrpo_bench.stages.records import Record
-from fgrpo_bench.stages.spec import StageSpec
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.stages.stage import (
     SAVE_SECONDS,
     StageRun,

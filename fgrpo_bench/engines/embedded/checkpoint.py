@@ -20,11 +20,11 @@ from torch import Tensor
 from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.engines.embedded.passes import NORM_EPSILON
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import read_record, write_bytes, write_folder
 from fgrpo_bench.specs import ModelSpec
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import read_record, write_bytes, write_folder
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.records import Record
 
 WEIGHTS = "model.safetensors"
 

@@ -11,7 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.core.seeds import draw_seeds, stream
 from fgrpo_bench.engines.diverged import named_groups
 from fgrpo_bench.engines.embedded.engine import embedded_train
 from fgrpo_bench.engines.embedded.model import Policy, precision
@@ -22,8 +24,6 @@ from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.objectives.advantages import group_advantages, is_active, reads_log_probs, teaches
 from fgrpo_bench.objectives.losses import aggregate
-from fgrpo_bench.records import Problem
-from fgrpo_bench.seeds import draw_seeds, stream
 from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.tasks import Task, make_task
 

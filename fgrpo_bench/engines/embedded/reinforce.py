@@ -15,9 +15,9 @@ from fgrpo_bench.engines.embedded.learner import Learner
 from fgrpo_bench.engines.embedded.rollouts import measure
 from fgrpo_bench.engines.embedded.session import Session, engine_facts
 from fgrpo_bench.engines.engine import TrainingFacts
+from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.markers import base_weights
-from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stages.watch import step_numbers
 

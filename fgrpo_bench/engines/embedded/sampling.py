@@ -1,7 +1,7 @@
 """Sampling from a Policy with a key/value cache; every draw follows from its own seed.
 
-A draw takes one uniform number a token from its seed (fgrpo_bench.seeds) and the inverse of the
-cumulative distribution, so neither the batch nor the order of draws matters. Draws of a problem
+A draw takes one uniform number a token from its seed (fgrpo_bench.core.seeds) and the inverse of
+the cumulative distribution, so neither the batch nor the order of draws matters. Draws of a problem
 that begin alike share the work: each distinct prefix goes through the model once.
 """
 
@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fgrpo_bench.core.seeds import uniforms
 from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.engines.embedded.passes import (
     SHARED_FROM,
@@ -25,7 +26,6 @@ from fgrpo_bench.engines.embedded.passes import (
     rotate,
 )
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
-from fgrpo_bench.seeds import uniforms
 
 
 @dataclass(frozen=True, kw_only=True)

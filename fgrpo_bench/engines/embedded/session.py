@@ -17,7 +17,7 @@ from fgrpo_bench.engines.diverged import diverged
 from fgrpo_bench.engines.embedded.checkpoint import Counters, restore_state, save_state
 from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.stages.stage import StageRun, Stopped
-from fgrpo_bench.tables import METRICS, read_table, write_table
+from fgrpo_bench.stages.tables import METRICS, read_table, write_table
 
 
 class Session:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.stages.files import read_record
-from fgrpo_bench.stages.records import Record
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import read_record
 
 PAD, EOS = 0, 1
 SPECIAL = ("<pad>", "<eos>")

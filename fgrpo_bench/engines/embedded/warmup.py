@@ -13,15 +13,15 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from fgrpo_bench.core.seeds import stream
 from fgrpo_bench.engines.embedded.checkpoint import save_checkpoint
 from fgrpo_bench.engines.embedded.model import Policy, positions, precision
 from fgrpo_bench.engines.embedded.session import Session, engine_facts
 from fgrpo_bench.engines.embedded.tokenizer import PAD, Tokenizer
-from fgrpo_bench.seeds import stream
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.specs import WarmupSpec
 from fgrpo_bench.specs.stored import WarmupStageSpec
-from fgrpo_bench.stages.records import Record
-from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tasks import make_task
 

@@ -12,6 +12,7 @@ from fgrpo_bench.engines.openrlhf.arguments import batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.environment import ENVIRONMENT, check_flags
 from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
 from fgrpo_bench.engines.openrlhf.states import check_origin
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.objectives.advantages import needs_binary
 from fgrpo_bench.specs import DatasetSpec, Profile, SlurmProfile, SweepPoint
 from fgrpo_bench.specs.fingerprint import (
@@ -21,7 +22,6 @@ from fgrpo_bench.specs.fingerprint import (
     model_fields,
     pretrained_fields,
 )
-from fgrpo_bench.stages.paths import StagePaths
 
 DEFINING = (
     *LOOP,

@@ -10,7 +10,7 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from torch import Tensor
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 from fgrpo_bench.engines.diverged import diverged, named_groups
 from fgrpo_bench.engines.openrlhf.labels import problem_ids
 from fgrpo_bench.engines.openrlhf.states import SAVED

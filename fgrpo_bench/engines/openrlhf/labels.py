@@ -17,8 +17,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from fgrpo_bench.records import Problem
-from fgrpo_bench.seeds import draw_seeds
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.core.seeds import draw_seeds
 
 PROMPT, LABEL = "prompt", "label"
 """Columns of a prompt file."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from fgrpo_bench.engines.openrlhf.arguments import openrlhf_train
 from fgrpo_bench.engines.openrlhf.extra import lora_rank
 from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import readable_record
 from fgrpo_bench.specs import ModelShape, Placement, PretrainedSpec, SweepPoint
-from fgrpo_bench.stages.files import readable_record
-from fgrpo_bench.stages.records import Record
 
 GIB = 2**30
 BYTES = {"float32": 4, "bfloat16": 2}

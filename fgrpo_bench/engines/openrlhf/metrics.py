@@ -1,8 +1,8 @@
 """The metrics file of a run: one JSON line a step, written while the run goes on.
 
-Field names that fgrpo_bench.tables.METRICS has mean the same here. Pure, apart from reading and
-writing the file: imports neither Ray nor OpenRLHF. A row (shortened):
-{"step": 2, "seconds": 1.3, "reward": 0.31, "active_fraction": 0.75, "focal_weight": 0.61, ...}
+Field names that fgrpo_bench.stages.tables.METRICS has mean the same here. Pure, apart from reading
+and writing the file: imports neither Ray nor OpenRLHF. A row (shortened): {"step": 2, "seconds":
+1.3, "reward": 0.31, "active_fraction": 0.75, "focal_weight": 0.61, ...}
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from fgrpo_bench.files.journal import read_lines
+from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.objectives.focal import focal_weight
-from fgrpo_bench.stages.files import write_text
-from fgrpo_bench.stages.journal import read_lines
 
 PHASES = {
     "generation": "seconds_generation",

@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 
 NAMED = ("objective", "advantage")
 """Options that name an entry of a table."""

@@ -20,13 +20,13 @@ from openrlhf.trainer.ray import ppo_actor
 from openrlhf.utils.distributed_util import torch_dist_barrier_and_cuda_sync
 from torch import Tensor
 
-from fgrpo_bench import registry
+from fgrpo_bench.core import registry
 from fgrpo_bench.engines.diverged import diverged, named_groups, not_finite
 from fgrpo_bench.engines.openrlhf import lora
 from fgrpo_bench.engines.openrlhf.guards import class_of_actor
 from fgrpo_bench.engines.openrlhf.labels import problem_ids
 from fgrpo_bench.engines.openrlhf.states import SAVED
-from fgrpo_bench.stages.files import sync_folder
+from fgrpo_bench.files.whole import sync_folder
 
 
 class ObjectiveLoss(PolicyLoss):  # type: ignore[misc]

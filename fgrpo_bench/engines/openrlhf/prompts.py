@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data import dataset_problems
 from fgrpo_bench.engines.openrlhf.arguments import batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.labels import LABEL, PROMPT, make_label
-from fgrpo_bench.records import Problem
+from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.specs import PromptSpec, SweepPoint
-from fgrpo_bench.stages.files import write_text
 from fgrpo_bench.tasks import make_task
 
 Length = Callable[[Any], int]

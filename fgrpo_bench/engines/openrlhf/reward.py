@@ -16,10 +16,10 @@ from typing import Any
 
 from openrlhf.utils.agent import SingleTurnAgentExecutor
 
+from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.engines.openrlhf.labels import Dispatched, draw_seed, read_dispatched
 from fgrpo_bench.graders import WAITING, get_grader
 from fgrpo_bench.graders.worker import judges
-from fgrpo_bench.records import Grade
 
 JUDGEMENT_SECONDS = 900.0
 """A judgement that takes longer ends the run, the wait for its turn not counted. Graders that can

@@ -16,9 +16,9 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from openrlhf.utils import get_tokenizer
 
+from fgrpo_bench.core.seeds import stream
 from fgrpo_bench.engines.openrlhf.labels import dispatch, read_dispatched
 from fgrpo_bench.engines.openrlhf.metrics import Sampled
-from fgrpo_bench.seeds import stream
 
 
 @lru_cache(maxsize=1)

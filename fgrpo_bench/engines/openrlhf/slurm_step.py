@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.specs import Placement
-from fgrpo_bench.stages.files import read_json, write_json
 
 OBJECT_STORE_BYTES = 200 * 2**20
 """Ray's store of objects on a node without a GPU, for rehearsals."""

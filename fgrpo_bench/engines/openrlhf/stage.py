@@ -30,16 +30,16 @@ from fgrpo_bench.engines.openrlhf.prompts import (
 )
 from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, fake_gpus
 from fgrpo_bench.engines.processes import die_with_parent
+from fgrpo_bench.files.journal import read_lines
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.specs import Placement, SweepPoint
 from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.digests import check_weights, sha256_file, weights_sha256
-from fgrpo_bench.stages.journal import read_lines
 from fgrpo_bench.stages.markers import Marker, base_weights, lacking
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped
+from fgrpo_bench.stages.tables import METRICS, metrics_table, write_table
 from fgrpo_bench.stages.watch import step_numbers
-from fgrpo_bench.tables import METRICS, metrics_table, write_table
 
 DRIVER = "fgrpo_bench.engines.openrlhf.driver"
 POLL_SECONDS = 0.5

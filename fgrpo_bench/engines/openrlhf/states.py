@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fgrpo_bench.stages.files import readable_record, write_json, write_text
-from fgrpo_bench.stages.records import Record
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import readable_record, write_json, write_text
 
 WHOLE = "whole.json"
 SAVED = "the last state that was saved stands"

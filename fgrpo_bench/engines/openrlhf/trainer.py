@@ -23,7 +23,7 @@ from fgrpo_bench.engines.openrlhf.guards import class_of_actor, gpu_count, origi
 from fgrpo_bench.engines.openrlhf.samples import OrderedSamples
 from fgrpo_bench.engines.openrlhf.states import mark_whole
 from fgrpo_bench.engines.openrlhf.updates import deal_experiences
-from fgrpo_bench.stages.journal import append_line
+from fgrpo_bench.files.journal import append_line
 
 NEVER = float("inf")
 """OpenRLHF's own value for an interval that never comes."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 
+from fgrpo_bench.core.problems import Grade, Problem
 from fgrpo_bench.graders.synlogic import answers, grids
 from fgrpo_bench.graders.synlogic.game import NoAnswer, Verifier
-from fgrpo_bench.records import Grade, Problem
 
 TASKS: dict[str, Verifier] = {
     "arc_agi": answers.arc_agi,

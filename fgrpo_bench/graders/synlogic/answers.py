@@ -12,6 +12,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
+from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.graders.math import last_box
 from fgrpo_bench.graders.synlogic import extract, game
 from fgrpo_bench.graders.synlogic.extract import (
@@ -20,7 +21,6 @@ from fgrpo_bench.graders.synlogic.extract import (
     number,
     parse_literal,
 )
-from fgrpo_bench.records import Grade
 
 TOLERANCE = Fraction(1, 10**6)
 """How far a decimal may be from a gold that is no integer: six places, as math-verify rounds."""

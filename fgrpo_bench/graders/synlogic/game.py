@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.graders.synlogic import extract
-from fgrpo_bench.records import Grade
 
 LONGEST_SHOWN = 500
 """Characters of an answer that a grade keeps."""

@@ -14,9 +14,9 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
+from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.graders.synlogic import extract, game
 from fgrpo_bench.graders.synlogic.game import Position
-from fgrpo_bench.records import Grade
 
 Square = Sequence[Sequence[int]]
 

@@ -23,15 +23,15 @@ from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.frames import folder_of
 from fgrpo_bench.analysis.other_scores import likelihood_stages as likelihood_stages
-from fgrpo_bench.application import WHICH_RUN, Application, Root, Run, Select, refusals, run
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.command.application import WHICH_RUN, Application, Root, Run, Select, refusals, run
+from fgrpo_bench.command.runs import choose_run, default_root
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import write_whole
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.provenance import evaluated, graded
-from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import choose_run, default_root
 from fgrpo_bench.specs.dataset import withheld
 from fgrpo_bench.stages.digests import MANIFEST_FILE, Listed, as_lines, made_manifest
-from fgrpo_bench.stages.files import write_whole
-from fgrpo_bench.stages.paths import RunPaths
 
 README = """\
 Results of the sweep {sweep} ({experiment}, {version}), made by fgrpo-bench {program}.

@@ -10,7 +10,8 @@ import typer
 
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.application import (
+from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.command.application import (
     WHICH_RUN,
     Application,
     Root,
@@ -20,6 +21,7 @@ from fgrpo_bench.application import (
     refusals,
     run,
 )
+from fgrpo_bench.command.runs import choose_run, default_root
 from fgrpo_bench.report.exports import (
     every_eval_ever,
     hf_eval_results,
@@ -28,8 +30,6 @@ from fgrpo_bench.report.exports import (
     passk_inference,
 )
 from fgrpo_bench.report.exports.evaluated import Evaluated, Writer
-from fgrpo_bench.results import load_results
-from fgrpo_bench.runs import choose_run, default_root
 
 FORMATS: dict[str, Writer] = {
     "every-eval-ever": every_eval_ever.write,

@@ -13,15 +13,15 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, checkpoint_estimates
-from fgrpo_bench.benchmarks import load_problems
-from fgrpo_bench.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.files.paths import BenchmarkPaths
+from fgrpo_bench.files.whole import write_whole
+from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.kinds.evaluate import EvaluationMarker
-from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import BenchmarkSpec
 from fgrpo_bench.specs.dataset import withheld
-from fgrpo_bench.stages.files import write_whole
-from fgrpo_bench.stages.paths import BenchmarkPaths
-from fgrpo_bench.tables import DRAWS, GRADES, reading, scan_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, reading, scan_table
 
 PROGRAM = "fgrpo-bench"
 BATCH = 64

@@ -18,10 +18,10 @@ from typing import Any
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import LEVEL, REPLICATES
 from fgrpo_bench.analysis.checkpoints import CheckpointEstimate
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.report.exports.evaluated import PROGRAM, Evaluated, write_json_lines
 from fgrpo_bench.specs.cell import to_columns
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import write_json
 
 SCHEMA = "0.3.0"
 

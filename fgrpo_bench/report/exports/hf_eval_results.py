@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.report.exports.evaluated import Evaluated
-from fgrpo_bench.stages.files import write_text
 
 
 def write(evaluated: Evaluated, folder: Path, *, draws: bool) -> list[Path]:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import __version__
+from fgrpo_bench.files.whole import write_whole
 from fgrpo_bench.report.exports.evaluated import PROGRAM, Evaluated, stopped
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.files import write_whole
 
 VERSION = 2
 """Of the log's format."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench import __version__
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.report.exports.evaluated import PROGRAM, Evaluated, stopped, write_json_lines
-from fgrpo_bench.stages.files import write_json
 
 
 def write(evaluated: Evaluated, folder: Path, *, draws: bool) -> list[Path]:

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 import transformers
 
+from fgrpo_bench.core.seeds import draw_seeds
 from fgrpo_bench.engines.embedded import passes
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
 from fgrpo_bench.engines.embedded.learner import Learner
@@ -17,10 +18,9 @@ from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
 from fgrpo_bench.engines.embedded.warmup import learning_rate
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.tasks import make_task
 from sweeps.plan import make_plan

@@ -9,12 +9,12 @@ import pytest
 import torch
 import transformers
 
+from fgrpo_bench.core.seeds import draw_seeds
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
 from fgrpo_bench.engines.embedded.model import LEAST_POSITIONS, Policy
 from fgrpo_bench.engines.embedded.passes import Batch, Logits
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
-from fgrpo_bench.seeds import draw_seeds
 from fgrpo_bench.specs import ModelSpec, config
 
 SPEC = config.load("groupsize").experiment.train.model

@@ -16,14 +16,14 @@ from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.tokenizer import PAD
 from fgrpo_bench.engines.embedded.warmup import warm_up
 from fgrpo_bench.engines.engine import TrainingFacts
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.spec import read_spec
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.objectives.advantages import ADVANTAGES, is_active, teaches
 from fgrpo_bench.specs import SweepPoint, config, from_dict
-from fgrpo_bench.stages.files import read_json, write_json
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.spec import read_spec
 from fgrpo_bench.stages.stage import StageRun, Stopped
+from fgrpo_bench.stages.tables import METRICS, read_table
 from fgrpo_bench.stages.watch import step_numbers
-from fgrpo_bench.tables import METRICS, read_table
 from tests.support.stages import freeze, start
 
 ALGORITHMS = {name: config.load("gamma").algorithms[name] for name in ("grpo", "dapo", "cispo")}

@@ -14,9 +14,9 @@ import pytest
 
 from fgrpo_bench.engines.openrlhf import compilation, installation, pip_check
 from fgrpo_bench.engines.openrlhf.installation import Machine
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.spec import StageSpec
 from fgrpo_bench.stages.stage import StageRun
 
 REPOSITORY = Path(__file__).parents[3]

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from evaluators.records import encoded
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.engines.openrlhf.arguments import batches
 from fgrpo_bench.engines.openrlhf.labels import dispatch, draw_seed, make_label, read_dispatched
 from fgrpo_bench.engines.openrlhf.prompts import (
@@ -23,12 +24,11 @@ from fgrpo_bench.engines.openrlhf.prompts import (
     training_problems,
     write_prompts,
 )
-from fgrpo_bench.records import Problem
+from fgrpo_bench.files.paths import DataPaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import PromptSpec, SweepPoint, config
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.files import write_json
-from fgrpo_bench.stages.paths import DataPaths
-from fgrpo_bench.tables import PROBLEMS, write_table
+from fgrpo_bench.stages.tables import PROBLEMS, write_table
 from sweeps.points import expand
 from tests.support.points import point
 

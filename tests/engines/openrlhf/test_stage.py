@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.analysis.points import metrics_so_far
 from fgrpo_bench.engines.openrlhf import stage
 from fgrpo_bench.engines.openrlhf.__main__ import offload_threads
 from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals, step_row
-from fgrpo_bench.points import metrics_so_far
+from fgrpo_bench.files.journal import append_line
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.journal import append_line
-from fgrpo_bench.stages.paths import StagePaths
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stages.states import read_progress
 

@@ -10,9 +10,9 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from fgrpo_bench.core.problems import Grade, Problem
 from fgrpo_bench.engines.embedded.engine import ENGINE, EmbeddedTrain
 from fgrpo_bench.engines.engine import Engine, Environment
-from fgrpo_bench.records import Grade, Problem
 from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.specs.base import STRICT, Seed
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.files.paths import BenchmarkPaths, StagePaths
+from fgrpo_bench.files.spec import read_spec, read_spec_of
+from fgrpo_bench.files.whole import read_record
 from fgrpo_bench.kinds.evaluate import EvaluationMarker, EvaluationSpec, stopping
 from fgrpo_bench.specs.cell import Cell, method_of
 from fgrpo_bench.stages.draws import DrawsRecord
-from fgrpo_bench.stages.files import read_record
 from fgrpo_bench.stages.markers import read_marker_of, refuse_foreign, stands
-from fgrpo_bench.stages.paths import BenchmarkPaths, StagePaths
-from fgrpo_bench.stages.spec import read_spec, read_spec_of
+from fgrpo_bench.stages.tables import PASSK, read_table
 from fgrpo_bench.stats.staged import StagedDesign
-from fgrpo_bench.tables import PASSK, read_table
 
 NOT_EVALUATED = "not evaluated"
 """What a checkpoint without results lacks, in words."""

@@ -22,9 +22,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_command
 
-from fgrpo_bench.commandline import NO_MULTIRUN
-from fgrpo_bench.registry import meant
-from fgrpo_bench.runs import ROOT_HELP, RUN_HELP, complete_run
+from fgrpo_bench.command.runs import ROOT_HELP, RUN_HELP, complete_run
+from fgrpo_bench.core.commandline import NO_MULTIRUN
+from fgrpo_bench.core.registry import meant
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 WIDTH = 100

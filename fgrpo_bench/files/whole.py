@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fgrpo_bench.stages.records import Misfit, Record
+from fgrpo_bench.files.records import Misfit, Record
 
 R = TypeVar("R", bound=Record)
 FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fgrpo_bench.stages.files import damaged, read_record, record_of
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.records import NOT_STORED, Misfit, Record
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import NOT_STORED, Misfit, Record
+from fgrpo_bench.files.whole import damaged, read_record, record_of
 
 S = TypeVar("S", bound="StageSpec")
 

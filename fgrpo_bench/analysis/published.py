@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench.results import Results, SweepResults
+from fgrpo_bench.analysis.results import Results, SweepResults
 from fgrpo_bench.specs import Cell
 
 SOURCE = Path(__file__).with_name("published.csv")

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from fgrpo_bench.registry import meant
+from fgrpo_bench.core.registry import meant
 
 NEEDED = ("numpy", "polars", "pydantic", "hydra", "typer")
 """Packages of the environment that the commands need."""
@@ -22,7 +22,7 @@ NO_MULTIRUN = (
     "profile=slurm sends it to a cluster"
 )
 """Why options and overrides are refused that belong to Hydra itself."""
-CHECKOUT = Path(__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 class Parser(argparse.ArgumentParser):

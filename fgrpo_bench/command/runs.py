@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fgrpo_bench.registry import meant
-from fgrpo_bench.stages.paths import RunPaths
+from fgrpo_bench.core.registry import meant
+from fgrpo_bench.files.paths import RunPaths
 
 
 def default_root() -> Path:

@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.files.whole import write_bytes
 from fgrpo_bench.stages import watch
-from fgrpo_bench.stages.files import write_bytes
 
 DRAWS = pl.Schema(
     {

@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.evaluated import NOT_EVALUATED, EvaluatedCheckpoint
-from fgrpo_bench.stages.journal import read_lines
+from fgrpo_bench.analysis.evaluated import NOT_EVALUATED, EvaluatedCheckpoint
+from fgrpo_bench.files.journal import read_lines
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Misfit, Record
 from fgrpo_bench.stages.markers import stands
-from fgrpo_bench.stages.paths import StagePaths
-from fgrpo_bench.stages.records import Misfit, Record
-from fgrpo_bench.tables import METRICS, metrics_table, read_table
+from fgrpo_bench.stages.tables import METRICS, metrics_table, read_table
 
 
 @dataclass(frozen=True, kw_only=True)

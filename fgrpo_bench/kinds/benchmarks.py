@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data import dataset_problems
-from fgrpo_bench.records import Problem
 from fgrpo_bench.specs import BenchmarkSpec, TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
 

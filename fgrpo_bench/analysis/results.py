@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fgrpo_bench.evaluated import Asked, EvaluatedCheckpoint
+from fgrpo_bench.analysis.evaluated import Asked, EvaluatedCheckpoint
+from fgrpo_bench.analysis.points import Checkpoint, PointResult
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.records import Misfit, Record
+from fgrpo_bench.files.whole import damaged, fields_of
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, stopping
-from fgrpo_bench.points import Checkpoint, PointResult
 from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell
 from fgrpo_bench.stages.draws import Design
-from fgrpo_bench.stages.files import damaged, fields_of
-from fgrpo_bench.stages.paths import RunPaths, StagePaths
 from fgrpo_bench.stages.plan import PointRecord, SweepRecord, read_plan, read_sweep
-from fgrpo_bench.stages.records import Misfit, Record
 from fgrpo_bench.stats.staged import StagedDesign
 
 
@@ -157,9 +157,9 @@ class SweepResults(Results):
 
 
 def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
-    """Checkpoints from anywhere, e.g. of fgrpo_bench.evaluated.from_evaluation, on the benchmarks
-    and k that all were evaluated on. Temperature, prompt and engine may differ: they may be what
-    is compared.
+    """Checkpoints from anywhere, e.g. of fgrpo_bench.analysis.evaluated.from_evaluation, on the
+    benchmarks and k that all were evaluated on. Temperature, prompt and engine may differ: they
+    may be what is compared.
 
     ValueError with the remedy for none at all, for two of one label and seed, for a label of
     several steps, where some have a seed and others none, where no benchmark or k is

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.records import Problem
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.stages.tables import GRADES, PASSK, reading, scan_table
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.staged import StagedDesign
-from fgrpo_bench.tables import GRADES, PASSK, reading, scan_table
 
 _UNSCORED, _CORRECT = pl.col("outcome") == "unscored", pl.col("outcome") == "correct"
 

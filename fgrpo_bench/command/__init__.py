@@ -1,0 +1,1 @@
+"""What every command is made of, and the run that its words name."""
