@@ -86,6 +86,7 @@ OF_SWEEPS = {
     "fgrpo_bench.analysis.checkpoints": "chooses among the checkpoints of a sweep's runs",
     "fgrpo_bench.analysis.frames": "frames are kept in a sweep's folder",
     "fgrpo_bench.analysis.other_scores": "likelihoods are stages of a plan",
+    "fgrpo_bench.analysis.published": "looks up the published figure of a sweep's cell",
     "fgrpo_bench.report.build": "the report is written into a sweep's folder",
     "fgrpo_bench.report.notes": "who made a sweep's results",
     "fgrpo_bench.report.provenance": "digests of a sweep's files",
