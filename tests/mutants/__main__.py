@@ -54,6 +54,7 @@ HOMES = {
     "fgrpo_bench.analysis": ("tests/analysis", "tests/stats/test_power.py"),
     "fgrpo_bench.analysis.published": ("tests/report", "tests/analysis"),
     "fgrpo_bench.files": ("tests/stages", "tests/stored"),
+    "fgrpo_bench.specs.training": ("tests/objectives",),
     "fgrpo_bench.stages": ("tests/stages", "tests/stored"),
     "sweeps.slurm": ("tests/slurm/test_decide.py",),
 }
