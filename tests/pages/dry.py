@@ -94,6 +94,9 @@ def elsewhere(test: str, text: str) -> Callable[[str, Sequence[str]], None]:
 WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
     ("sweeps", "run", "smoke"): elsewhere("tests/plugin/test_extending.py", 'block("bash")'),
     ("sweeps", "run"): runs_dry,
+    ("sweeps", "plan", "smoke", "version=signed"): elsewhere(
+        "tests/plugin/test_extending.py", 'blocks("bash", section)'
+    ),
     ("sweeps", "plan"): runs,
     ("sweeps", "status"): runs,
     ("sweeps", "logs"): parses,

@@ -22,6 +22,7 @@ from tests.pages.blocks import (
 KNOWN = {
     "": "what a terminal shows",
     "bash": "run",
+    "diff": "followed by tests/plugin/test_extending.py",
     "python": "run",
     "toml": "read",
     "yaml": "read",

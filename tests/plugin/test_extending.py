@@ -1,9 +1,12 @@
-"""The example of docs/extending.md, as it stands there."""
+"""The examples of docs/extending.md, as they stand there."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,8 +35,74 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def block(language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    return str(found)
+    return blocks(language, PAGE.partition("## From another package")[2])[0]
+
+
+def blocks(language: str, text: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def follow(checkout: Path, diff: str) -> list[str]:
+    """Do in a checkout what a block says: behind a line with a space the lines with a plus, at the
+    end of the file where no such line stands before them. Gives the files."""
+    files = re.split(r"^--- (.*)\n", diff, flags=re.MULTILINE)[1:]
+    for name, changes in zip(files[::2], files[1::2], strict=True):
+        path = checkout / name
+        lines = path.read_text().splitlines() if path.exists() else []
+        place = len(lines)
+        for change in changes.splitlines():
+            if change.startswith("+"):
+                lines.insert(place, change[1:])
+                place += 1
+            else:
+                place = lines.index(change[1:]) + 1
+        path.write_text("\n".join(lines) + "\n")
+    return files[::2]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Another one, without what is stored in this one."""
+    unused = shutil.ignore_patterns("__pycache__", "node_modules")
+    for folder in ("conf", "dashboards", "evaluators", "fgrpo_bench", "sweeps"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder, ignore=unused)
+    return tmp_path
+
+
+def printed(checkout: Path, *words: str) -> str:
+    """By Python in that checkout."""
+    done = subprocess.run([sys.executable, *words], cwd=checkout, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_advantage_is_added_in_two_files_by_what_the_page_says(checkout: Path) -> None:
+    section = PAGE.partition("## An advantage, in two files")[2].partition("\n## ")[0]
+    assert len(follow(checkout, *blocks("diff", section))) == 2
+    command = shlex.split(blocks("bash", section)[0])
+    assert "smoke" in printed(checkout, "-m", "fgrpo_bench", *command[1:])
+    code = (
+        "from torch import tensor; from fgrpo_bench.objectives.advantages import group_advantages; "
+    )
+    code += "print(group_advantages(tensor([[1.0, 0.0]]), 0.0, 'signed').tolist())"
+    assert printed(checkout, "-c", code) == "[[1.0, -1.0]]\n"
+
+
+def test_a_benchmark_is_added_in_three_files_by_what_the_page_says(checkout: Path) -> None:
+    section = PAGE.partition("## A benchmark with its grader")[2].partition("\n## ")[0]
+    assert len(follow(checkout, *blocks("diff", section))) == 3
+    rows = '{"question": "Capital of Peru?", "answer": "Lima"}\n' * 2
+    (checkout / "capitals.jsonl").write_text(
+        rows.replace("Peru", "Italy", 1).replace("Lima", "Rome", 1)
+    )
+    command = shlex.split(blocks("bash", section)[0].partition("#")[0])
+    assert "capitals: 2 rows" in printed(checkout, "-m", "fgrpo_bench", *command[1:])
+    code = "from fgrpo_bench.core.problems import Problem; "
+    code += "from fgrpo_bench.graders import get_grader; "
+    code += "p = Problem(benchmark='capitals', problem_id='1', prompt='Capital of Peru?', "
+    code += "target='Lima', grader='capitals'); "
+    code += "print(*(get_grader('capitals')(p, r).outcome for r in ('It is Lima.', 'It is Rome.')))"
+    assert printed(checkout, "-c", code) == "correct incorrect\n"
 
 
 def test_the_example_is_planned_after_a_smoke_sweep_and_grades(
