@@ -1,1 +1,1 @@
-"""Dashboards: views over the stored results. `python -m dashboards --help`."""
+"""Dashboards: views over the stored results. `fgrpo-bench dashboard --help`."""

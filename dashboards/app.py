@@ -148,7 +148,7 @@ def serve(root: Path, *, host: str, port: int) -> None:
 
     if not RunRoot(root=root).runs():
         raise FileNotFoundError(
-            f"{root} holds no sweep: run `python -m sweeps run <sweep>` first, or name another "
+            f"{root} holds no sweep: run `fgrpo-bench sweep run <sweep>` first, or name another "
             "--root"
         )
     check_port(host, port)

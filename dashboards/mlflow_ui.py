@@ -28,8 +28,8 @@ PAGES = {
 }
 """What the addresses of an experiment are called, which runs they show, and how."""
 FRONT = (
-    "MLflow's home page lists experiments, and its own view of one begins with what this project "
-    "does not use.\nThese addresses open where there is something to see:"
+    "MLflow opens on a page that this project does not use; use these addresses, where there is "
+    "something to see:"
 )
 UNSYNCED = (
     "MLflow's home page lists experiments: choose one, then Runs. Without --no-sync its pages' own "
@@ -45,7 +45,7 @@ def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
     runs = find_runs(root)
     if not runs:
         raise FileNotFoundError(
-            f"{root} holds no sweep: run `python -m sweeps run <sweep>` first, or name another "
+            f"{root} holds no sweep: run `fgrpo-bench sweep run <sweep>` first, or name another "
             "--root"
         )
     store = find_store(runs[0], embedded_uri(runs[0]))  # whatever MLFLOW_TRACKING_URI says

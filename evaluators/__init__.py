@@ -1,4 +1,4 @@
-"""Evaluators: a checkpoint in; draws, grades and pass@k out. `python -m evaluators --help`.
+"""Evaluators: a checkpoint in; draws, grades and pass@k out. `fgrpo-bench evaluate --help`.
 
 A file a story. `evaluate` is the stage and the place to begin; `standalone` makes one of a
 checkpoint without a sweep. It draws (`sample`, `shared`) with an engine (`backends`, `engines`,

@@ -61,7 +61,7 @@ def make_engine(asked: SamplingTarget) -> SamplingEngine:
 
         placement = asked.placement
         if placement is None:
-            raise ValueError("sampler=vllm needs --placement, as `python -m sweeps run` gives it")
+            raise ValueError("sampler=vllm needs --placement, as `fgrpo-bench sweep run` gives it")
         gpus = placement.evaluation_tensor_parallel if asked.device == "cuda" else 0
         folder = asked.weights  # for their digest they are read here, not by every engine again
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)

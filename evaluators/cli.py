@@ -1,15 +1,16 @@
 """`fgrpo-bench evaluate`, `python -m evaluators`: draw, grade, score, and what each command takes.
 
 In: a checkpoint or a stage's folder. Out: draws, grades and pass@k below the folder of all runs.
-Next: evaluators.commands, which does it.
+Next: evaluators.standalone, a checkpoint without a sweep; evaluators.evaluate, the stage itself.
 """
 
 from __future__ import annotations
 
-from argparse import Namespace
+import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,6 +18,13 @@ from evaluators.audit import COMPARED
 from fgrpo_bench.command.application import Application, Root, refusals
 from fgrpo_bench.command.application import run as run_program
 from fgrpo_bench.command.runs import default_root
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.spec import StageSpec, read_spec
+from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
+
+if TYPE_CHECKING:
+    from fgrpo_bench.specs import Placement
 
 EXIT = (
     "exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed\n"
@@ -28,8 +36,8 @@ any of
   benchmarks=[math500,aime24] n_samples=64 ks=[1,8,64] temperature=1.0 dtype=bfloat16|float32 seed=0
   sampler=vllm|transformers|embedded device=cpu|cuda prompt=boxed|chat|plain stream=0
   prompt_tokens=1024 response_tokens=4096 name=<folder under evals/>
-conf/evaluate.yaml has every key with its value. The same command goes on after a stop, and a larger
-n_samples draws only what is missing.
+conf/evaluate.yaml has every key with its value. Rerun the same command to resume after a stop; a
+larger n_samples draws only what is missing.
 
 With a folder that holds a spec.json it runs that stage.
 
@@ -95,14 +103,106 @@ def run(
     bar: Annotated[bool, typer.Option("--bar", help="show a progress bar on a terminal")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="the same as `plan`")] = False,
 ) -> int:
-    from evaluators.commands import run_command
-
-    return run_command(
-        context,
-        Namespace(
-            what=what, device=device, threads=threads, placement=placement, bar=bar, dry_run=dry_run
+    if dry_run:
+        return plan(context, what)
+    if "=" in what[0]:
+        return _run_alone(what)
+    given = None if placement is None else _placement(placement)
+    return run_stage(
+        _only_stage(context, what),
+        lambda spec, stage: _run(
+            spec, stage, device=device, threads=threads, placement=given, bar=bar
         ),
     )
+
+
+def _placement(text: str) -> Placement:
+    from fgrpo_bench.specs import Placement, from_dict
+
+    return from_dict(Placement, json.loads(text))
+
+
+def _only_stage(context: typer.Context, what: Sequence[str]) -> StagePaths:
+    """The stage whose folder is given, alone."""
+    if len(what) > 1:
+        context.fail(f"{what[1]!r} after a folder: name one stage at a time")
+    return named_stage(context.fail, Path(what[0]))
+
+
+def _run(
+    spec: StageSpec,
+    stage: StageRun,
+    *,
+    device: str,
+    threads: int,
+    placement: Placement | None,
+    bar: bool,
+) -> Record:
+    """Draw, or score under a checkpoint, as the spec says; what the stage's marker holds."""
+    import torch
+
+    from evaluators.evaluate import Bar, evaluate
+
+    if spec.kind == "import":
+        raise ValueError(
+            f"{stage.paths.folder} holds imported draws: nothing can be drawn there; `fgrpo-bench "
+            "evaluate grade` grades them again"
+        )
+    if spec.kind not in ("evaluate", "rare", "likelihood"):
+        raise ValueError(
+            f"{stage.paths.spec} is of kind {spec.kind!r}: this command runs evaluate, rare and "
+            "likelihood; warm-up and training are run by `python -m fgrpo_bench.engines.embedded`"
+        )
+    torch.set_num_threads(threads)
+    if spec.kind != "evaluate":
+        from evaluators.rare import collect, rescore
+
+        if spec.kind == "rare":
+            return collect(spec, stage, device=device, placement=placement)
+        return rescore(spec, stage, device=device, placement=placement)
+    shown = Bar() if bar else None
+    try:
+        return evaluate(spec, stage, device=device, placement=placement, bar=shown)
+    finally:
+        if shown is not None:
+            shown.close()
+
+
+def _run_alone(overrides: Sequence[str]) -> int:
+    """Freeze what the overrides ask for as a stage, run it, here or in vLLM's environment, and
+    print its table."""
+    from evaluators import standalone
+    from evaluators.stored import closing_table, find
+
+    request = standalone.load_request(overrides)
+    python = standalone.elsewhere(request)
+    paths = standalone.freeze(request)
+    _share_verdicts(request.root)
+    os.environ["FGRPO_DRAWS"] = str((request.root / "draws").absolute())  # below: its processes too
+    if python is not None:
+        code = standalone.run_elsewhere(python, paths, request)
+    else:
+        code = run_stage(
+            paths,
+            lambda spec, stage: _run(
+                spec,
+                stage,
+                device=request.device,
+                threads=request.threads,
+                placement=request.placement,
+                bar=True,
+            ),
+        )
+    if code == EXIT_DONE:
+        names = request.evaluation.benchmarks
+        print(closing_table([s for s in find(str(paths.folder)) if s.benchmark.name in names]))
+    return code
+
+
+def _share_verdicts(root: Path) -> None:
+    """Let the judges' verdicts be those of all sweeps and evaluations under a run root."""
+    # setdefault: a sweep that started this process has named the place already
+    os.environ.setdefault("FGRPO_VERDICTS", str((root / "verdicts").absolute()))
 
 
 @app.add(
@@ -113,9 +213,19 @@ def run(
     more=PLAN,
 )
 def plan(context: typer.Context, what: What) -> int:
-    from evaluators.commands import plan_command
+    from evaluators import standalone
 
-    return plan_command(context, Namespace(what=what))
+    if "=" in what[0]:
+        paths = standalone.freeze(standalone.load_request(what))
+    else:
+        paths = _only_stage(context, what)
+        if (kind := read_spec(paths).kind) != "evaluate":
+            raise ValueError(
+                f"{paths.spec} is of kind {kind!r}: only an evaluation is planned alone; "
+                "`fgrpo-bench sweep plan` says what a sweep's other stages cost"
+            )
+    print(standalone.expected_draws(paths))
+    return EXIT_DONE
 
 
 @app.add(
@@ -126,15 +236,19 @@ def plan(context: typer.Context, what: What) -> int:
     more="Grades of other versions stay beside; pass@k is computed anew.\n",
 )
 def grade(
-    context: typer.Context,
     evaluation: Evaluation,
     grader: Annotated[
         str | None, typer.Option(help="another grader than the benchmark's, e.g. math")
     ] = None,
 ) -> int:
-    from evaluators.commands import grade_command
+    from evaluators.stored import closing_table, find, regrade
 
-    return grade_command(context, Namespace(evaluation=evaluation, grader=grader))
+    _share_verdicts(default_root())
+    evaluations = find(evaluation)
+    for stored in evaluations:
+        print(regrade(stored, grader), flush=True)
+    print(closing_table(evaluations))
+    return EXIT_DONE
 
 
 @app.add(
@@ -142,22 +256,30 @@ def grade(
     "what a reviewer would ask about the grades",
     "fgrpo-bench evaluate audit qwen2.5-7b-1f0a52c3",
     "fgrpo-bench evaluate audit qwen2.5-7b-1f0a52c3 --json",
-    more="Share of draws unscored, without a box, cut off, judged otherwise by plain math-verify\n"
+    more="Share of draws unscored, without a box, cut off, graded otherwise by plain math-verify\n"
     "on the whole response, with examples; distinct answers. Changes nothing.\n",
 )
 def audit(
-    context: typer.Context,
     evaluation: Evaluation,
     compared: Annotated[
         int,
-        typer.Option(metavar="DRAWS", help="most draws to judge by plain math-verify too"),
+        typer.Option(metavar="DRAWS", help="most draws to grade by plain math-verify too"),
     ] = COMPARED,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> int:
-    from evaluators.commands import audit_command
+    from evaluators.audit import audit as audit_grades
+    from evaluators.audit import render
+    from evaluators.stored import find
 
-    options = Namespace(evaluation=evaluation, compared=compared, json=as_json)
-    return audit_command(context, options)
+    _share_verdicts(default_root())
+    audits = [
+        report for stored in find(evaluation) for report in audit_grades(stored, compared=compared)
+    ]
+    if as_json:
+        print(json.dumps([report.as_json() for report in audits], indent=1))
+    else:
+        print(render(audits))
+    return EXIT_DONE
 
 
 @app.add(
@@ -168,7 +290,6 @@ def audit(
     '{"problem_id" or "problem": ..., "response" or "responses": ...}.\n',
 )
 def import_(
-    context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines")],
     benchmark: Annotated[str, typer.Option(help="a file of conf/benchmark/")],
     name: Annotated[str, typer.Option(help="folder under evals/")],
@@ -180,12 +301,22 @@ def import_(
     ] = None,
     subset: Annotated[bool, typer.Option("--subset", help="the file may lack problems")] = False,
 ) -> int:
-    from evaluators.commands import import_command
+    from evaluators.interchange import conclude, import_file
+    from evaluators.stored import closing_table, regrade
 
-    options = Namespace(
-        file=file, benchmark=benchmark, name=name, overrides=overrides or [], subset=subset
+    _share_verdicts(default_root())
+    stored = import_file(
+        file,
+        benchmark=benchmark,
+        name=name,
+        root=default_root(),
+        subset=subset,
+        keys=overrides or [],
     )
-    return import_command(context, options)
+    print(regrade(stored, None), flush=True)
+    conclude(stored)
+    print(closing_table([stored]))
+    return EXIT_DONE
 
 
 @app.add(
@@ -196,7 +327,6 @@ def import_(
     more="Writes a folder for `lm_eval --include_path <folder>`; says how to call it.\n",
 )
 def export_lm_eval(
-    context: typer.Context,
     benchmarks: Annotated[
         list[str],
         typer.Argument(
@@ -205,12 +335,12 @@ def export_lm_eval(
         ),
     ],
     to: Annotated[Path, typer.Option(help="folder to write")],
-    n_samples: Annotated[int, typer.Option(help="draws a problem")] = 1,
+    n_samples: Annotated[int, typer.Option(help="draws per problem")] = 1,
 ) -> int:
-    from evaluators.commands import export_command
+    from evaluators.interchange import export
 
-    options = Namespace(benchmarks=benchmarks, to=to, n_samples=n_samples)
-    return export_command(context, options)
+    print(export(benchmarks, to, root=default_root(), n_samples=n_samples))
+    return EXIT_DONE
 
 
 @app.add(

@@ -1,4 +1,4 @@
-"""Benchmarks fetched and prepared once, on a machine with a network: `python -m evaluators fetch`.
+"""Benchmarks fetched and prepared once, on a machine with a network: `fgrpo-bench data`.
 
 They go where sweeps look for them, as the same stage: what is fetched here is not fetched again.
 """

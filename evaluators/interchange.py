@@ -260,7 +260,7 @@ def _check_fixed(row: dict[str, Any], where: str) -> None:
         raise ValueError(
             f"{where}: design is {_short(design)}, by which draws stop, and an import is scored as "
             "a fixed number of draws, so that its pass@k would be too high; draw under that design "
-            "here (`python -m evaluators run checkpoint=... design=...`), or import draws of a "
+            "here (`fgrpo-bench evaluate run checkpoint=... design=...`), or import draws of a "
             "fixed number"
         )
 
@@ -375,7 +375,7 @@ def export(names: Sequence[str], folder: Path, *, root: Path, n_samples: int) ->
         f"lm_eval --model hf --model_args pretrained=<model> --include_path {folder} "
         f"--tasks {tasks} --apply_chat_template --system_instruction {system} --log_samples "
         "--output_path out\n"
-        "python -m evaluators import out/<model>/samples_fgrpo_<benchmark>_<date>.jsonl "
+        "fgrpo-bench evaluate import out/<model>/samples_fgrpo_<benchmark>_<date>.jsonl "
         "--benchmark <benchmark> --name <name>"
     )
 

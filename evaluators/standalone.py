@@ -1,6 +1,6 @@
 """An evaluation without a sweep: a checkpoint, some benchmarks, and a folder under evals/.
 
-In: the overrides of `python -m evaluators run checkpoint=...`. Out: a stage in the shape of a
+In: the overrides of `fgrpo-bench evaluate run checkpoint=...`. Out: a stage in the shape of a
 sweep's, which `evaluate` runs here or with the interpreter that has vLLM.
 
 <root>/evals/<name>/                                the checkpoint as a stage: spec.json, DONE.json
@@ -142,7 +142,7 @@ def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
     folder = shared_data(root, dataset.name, dataset_stage(dataset).fingerprint)
     if not (StagePaths(folder).done.exists() and DataPaths(folder).problems.exists()):
         raise FileNotFoundError(
-            f"benchmark {name} is not here (there is no {folder}): run `python -m evaluators fetch "
+            f"benchmark {name} is not here (there is no {folder}): run `fgrpo-bench data "
             f"{name}` on a machine that reaches its publisher; others only read it"
         )
     return folder

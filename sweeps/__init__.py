@@ -1,4 +1,4 @@
-"""Sweeps: plan a grid, dispatch its stages, follow them. `python -m sweeps --help`.
+"""Sweeps: plan a grid, dispatch its stages, follow them. `fgrpo-bench sweep --help`.
 
 Planning: points, plan, preview, conflicts, freeze. Dispatching: commands, schedule, local/,
 slurm/. Following: status, logs, reporting, check/. They stand in one folder as both dispatchers

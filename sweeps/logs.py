@@ -33,7 +33,7 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> StageRecord:
         near = get_close_matches(point_id, known, n=5, cutoff=0.4) or known[:5]
         raise ValueError(
             f"unknown point {point_id!r} in {paths.folder}: near it are {', '.join(near)}; "
-            f"`python -m sweeps status {address(paths)}` lists all {len(known)}"
+            f"`fgrpo-bench sweep status {address(paths)}` lists all {len(known)}"
         )
     own = {name: stage for name, stage in stages.items() if stage.point_id == point_id}
     if kind is None:

@@ -45,7 +45,7 @@ def _text(
             "# @package _global_",
             f"# Every method of {declared.name} at the learning rate of those tried that had the",
             f"# highest pass@1 on another seed ({', '.join(map(str, seeds))}). Printed by",
-            f"# `python -m sweeps tune {paths.sweep} {made_by}`.",
+            f"# `fgrpo-bench sweep tune {paths.sweep} {made_by}`.",
             *("defaults:", f"  - override /experiment: {paths.experiment}", "  - _self_", ""),
             *("sweep:", *(f"  {line}" for line in sweep)),
         ]

@@ -28,7 +28,7 @@ RESULTS = (
 
 
 def start(root: Path, log: Path) -> subprocess.Popen[bytes]:
-    """`python -m sweeps run smoke` with few steps, and a tracking server that is down."""
+    """`fgrpo-bench sweep run smoke` with few steps, and a tracking server that is down."""
     with log.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "sweeps", "run", "smoke", f"run_root='{root}'", *TINY],

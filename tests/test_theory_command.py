@@ -72,7 +72,7 @@ def test_the_weights_of_methods_are_printed_for_each_group_size(capsys):
 def test_the_picture_of_the_weights_is_drawn_from_the_advantages(tmp_path, capsys):
     assert main(["--weights", "--figure", "--to", str(tmp_path)]) == 0
     drawn = (tmp_path / "weights.svg").read_bytes()
-    command = "run `python -m fgrpo_bench.theory --weights --figure --to docs`"
+    command = "run `fgrpo-bench theory --weights --figure --to docs`"
     assert (REPOSITORY / "docs" / "weights.svg").read_bytes() == drawn, command
 
 

@@ -81,7 +81,7 @@ def verdict(
         trouble.append(f"{total:,} draws of {len(unscored)} points could not be judged")
     cut = [audit for audit in point_audits if audit.truncated > CUT_OFF * audit.draws]
     if cut:
-        trouble.append(f"more than {CUT_OFF:.0%} of the draws of {len(cut)} points are cut off")
+        trouble.append(f"more than {CUT_OFF:.0%} of the draws of {len(cut)} points are truncated")
     judged_two_ways = [pair for pair in differing if pair.differing]
     if judged_two_ways:
         total = sum(pair.differing for pair in judged_two_ways)
@@ -97,8 +97,8 @@ def verdict(
     total = sum(audit.draws for audit in point_audits)
     most = max(audit.truncated / audit.draws for audit in point_audits if audit.draws)
     return (
-        f"Clean: all {total:,} draws of {len(point_audits)} points are judged, at most {most:.1%} "
-        f"of a point's are cut off, graders agree, and engines are alike.{so_far}"
+        f"Clean: all {total:,} draws of {len(point_audits)} points are graded, no run has over "
+        f"{most:.1%} truncated, graders agree, and engines are alike.{so_far}"
     )
 
 

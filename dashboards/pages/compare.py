@@ -27,7 +27,7 @@ from dashboards.page import (
     run_of,
 )
 from dashboards.queries import analysis_of
-from fgrpo_bench.analysis import GRID, OPEN, ROBUST, SUGGESTIVE, Analysis
+from fgrpo_bench.analysis import GRID, INCONCLUSIVE, ROBUST, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Comparison, to_frame
@@ -40,7 +40,7 @@ from fgrpo_bench.report.optional_tables import FRONT
 
 QUESTION = "question"
 """Value of `against`: the pairs of the sweep's own question."""
-VERDICTS = (ROBUST, SUGGESTIVE, OPEN)
+VERDICTS = (ROBUST, SUGGESTIVE, INCONCLUSIVE)
 """The strongest first."""
 FEW = 6
 """Pairs that are shown at the smallest k too; of more only the chosen k."""
@@ -62,7 +62,7 @@ ROW, LOW_ROW, FEW_ROWS = 44, 36, 4
 """Pixels of a comparison, of one among more than FEW_ROWS."""
 COST_WORDS = {name: name.replace("_", " ") for name in COSTS}
 CORRECTED = "robust: holds after that correction; "
-VERDICTS_IN_WORDS = "suggestive: the interval is without 0; open: neither."
+VERDICTS_IN_WORDS = "suggestive: the interval excludes 0; inconclusive: neither."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -260,7 +260,7 @@ class SweepProgress:
 
 
 def progress(results: SweepResults) -> SweepProgress:
-    """Read from the files alone, as `python -m sweeps status` does."""
+    """Read from the files alone, as `fgrpo-bench sweep status` does."""
     stages = {stage.name: stage for stage in _stages(results)}
     folder = results.paths.folder
     by_point = {

@@ -256,8 +256,8 @@ def _cluster_names(benchmark: str, table: pl.DataFrame) -> tuple[str | None, ...
         (problem, first), (_, second) = twice.rows()[:2]
         raise ValueError(
             f"problem {problem} of {benchmark} is of cluster {first!r:.60} in one evaluation of "
-            f"those and of {second!r:.60} in another: a problem has one cluster; `python -m "
-            "evaluators grade <folder>` scores an evaluation again with those that its problems "
+            f"those and of {second!r:.60} in another: a problem has one cluster; `fgrpo-bench "
+            "evaluate grade <folder>` scores an evaluation again with those that its problems "
             "have now"
         )
     return tuple(pairs["cluster"])

@@ -246,7 +246,7 @@ def _lacks(
     return tuple(out)
 
 
-ROBUST, SUGGESTIVE, OPEN = "robust", "suggestive", "open"
+ROBUST, SUGGESTIVE, INCONCLUSIVE = "robust", "suggestive", "inconclusive"
 """What a comparison can be: see Comparison.verdict."""
 
 
@@ -307,7 +307,7 @@ def _pair_rows(
                 family=None,
                 p_holm=None,
                 p_bh=None,
-                verdict=SUGGESTIVE if _excludes_zero(estimate) else OPEN,
+                verdict=SUGGESTIVE if _excludes_zero(estimate) else INCONCLUSIVE,
             )
 
 

@@ -94,7 +94,7 @@ class EvaluatedCheckpoint:
 
     @property
     def lacks(self) -> str:
-        """What one without results is in want of, in words."""
+        """What one without results is missing, in words."""
         is_damaged = self.evaluate.done.exists() and not self.is_evaluated
         return f"{self.evaluate.done} is damaged" if is_damaged else NOT_EVALUATED
 
@@ -170,7 +170,7 @@ class EvaluatedCheckpoint:
 def from_evaluation(
     folder: Path, label: str, *, seed: int | None = None, step: int = 0
 ) -> EvaluatedCheckpoint:
-    """A checkpoint that was evaluated without a sweep (`python -m evaluators run checkpoint=...`).
+    """A checkpoint that was evaluated without a sweep (`fgrpo-bench evaluate run checkpoint=...`).
 
     folder: `<root>/evals/<name>`, or that of one evaluation below it where it has several; that of
     a sweep's evaluation does as well. ValueError for a label that cannot stand in a table, and
@@ -203,7 +203,7 @@ def _evaluation(folder: Path) -> StagePaths:
     stage = StagePaths(below[0] if below else folder)
     if not stage.spec.exists() or read_spec(stage).kind != "evaluate":
         raise FileNotFoundError(
-            f"{folder} holds no evaluation: run `python -m evaluators run checkpoint=<path>` "
+            f"{folder} holds no evaluation: run `fgrpo-bench evaluate run checkpoint=<path>` "
             "first, which names the folder of its results"
         )
     return stage

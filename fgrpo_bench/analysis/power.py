@@ -467,8 +467,9 @@ def _spread(options: Asked) -> Spread:
     if not spreads:
         column = f" of two seeds on {options.column}" if options.column else " of two seeds"
         raise ValueError(
-            f"--from {options.stored}: no stored analysis has comparisons{column}: run `python -m "
-            f"fgrpo_bench.analysis {options.stored}` first, or name another sweep or give --seed-sd"
+            f"--from {options.stored}: no stored analysis has comparisons{column}: run "
+            f"`fgrpo-bench analysis {options.stored}` first, or name another sweep or give "
+            "--seed-sd"
         )
     return spreads[0]
 

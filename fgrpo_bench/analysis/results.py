@@ -351,7 +351,7 @@ def load_results(paths: RunPaths) -> SweepResults:
     """A sweep's points from plan.json; FileNotFoundError where it was never run."""
     if not paths.plan.exists():
         raise FileNotFoundError(
-            f"{paths.folder} holds no plan: run `python -m sweeps run {paths.sweep}` first, or "
+            f"{paths.folder} holds no plan: run `fgrpo-bench sweep run {paths.sweep}` first, or "
             "name another root, experiment or version"
         )
     plan = read_plan(paths)

@@ -177,8 +177,8 @@ class Comparison:
     p_bh: float | None
     """Likewise, for the share of false discoveries (Benjamini and Hochberg)."""
     verdict: str
-    """`robust`: holds after Holm's correction in its family; `suggestive`: the interval is without
-    0; `open`: neither."""
+    """`robust`: holds after Holm's correction in its family; `suggestive`: the interval excludes
+    0; `inconclusive`: neither."""
 
     @property
     def agreeing(self) -> int:
@@ -327,7 +327,7 @@ class Completeness:
     benchmark: str
     has_results: bool
     lacks: str | None
-    """What it is in want of, in words; null with results."""
+    """What is missing, in words; null with results."""
     engine: str | None
     """Fingerprint of the engine that made the draws, in words, of several one after the other; null
     where none was recorded."""

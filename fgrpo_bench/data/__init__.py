@@ -106,7 +106,7 @@ def dataset_problems(folder: Path, spec: DatasetSpec, *, n_problems: int | None)
         raise ValueError(
             f"{paths.problems} has sha256 {sha256}, but {paths.lock} records {prepared}: it was "
             f"changed or damaged since it was prepared; delete {StagePaths(folder).done} and "
-            "prepare it again (`python -m evaluators fetch <benchmark>`, or the sweep's data stage)"
+            "prepare it again (`fgrpo-bench data <benchmark>`, or the sweep's data stage)"
         )
     table = read_table(paths.problems, PROBLEMS)
     if n_problems is not None and len(table) < n_problems:

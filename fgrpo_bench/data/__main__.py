@@ -12,7 +12,7 @@ EXAMPLES = """\
   python -m fgrpo_bench.data runs/_data/deepscaler-1a2b3c4d
   HF_ENDPOINT=https://mirror.example python -m fgrpo_bench.data runs/_data/deepscaler-1a2b3c4d
 
-`python -m evaluators fetch` does it for benchmarks by their names.
+`fgrpo-bench data` does it for benchmarks by their names.
 
 Run it where the publisher can be reached; other stages only read what it leaves."""
 
@@ -38,7 +38,7 @@ def work(spec: StageSpec, run: StageRun) -> Record:
         raise ValueError(
             f"{run.paths.spec} is of kind {spec.kind!r}: this command runs fetch; training is "
             "run by `python -m fgrpo_bench.engines.embedded`, evaluations by "
-            "`python -m evaluators run`"
+            "`fgrpo-bench evaluate run`"
         )
     fetch = spec.of(FetchSpec)
     return fetch_model(fetch, run) if fetch.dataset is None else prepare(fetch, run)

@@ -1,6 +1,6 @@
 """The report of a sweep: tables, words and figures from its analysis (fgrpo_bench.analysis).
 
-    python -m fgrpo_bench.report groupsize
+    fgrpo-bench report groupsize
 
 Nothing here computes a statistic: answer and narrative say it in words; tables, main_tables,
 comparisons, further and notes select and format; `figures/` draws; content orders them; build

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fgrpo_bench.analysis import OPEN, ROBUST, SUGGESTIVE, Analysis
+from fgrpo_bench.analysis import INCONCLUSIVE, ROBUST, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.numbers import points
@@ -34,7 +34,9 @@ def answer(analysis: Analysis) -> list[str]:
         sentences += list(_of_column(analysis, own, where))
     further = [row for row in rows if row.column not in first_columns]
     if further:
-        counts = _and(f"{_count(further, word)} {word}" for word in (ROBUST, SUGGESTIVE, OPEN))
+        counts = _and(
+            f"{_count(further, word)} {word}" for word in (ROBUST, SUGGESTIVE, INCONCLUSIVE)
+        )
         sentences.append(f"Of {len(further)} comparisons on {_and(columns[COLUMNS:])}: {counts}.")
     return [*sentences, *_reservations(analysis)]
 
@@ -49,10 +51,10 @@ def front_in_words(analysis: Analysis, column: str) -> str | None:
         return None
     plane = " and ".join(f"pass@{k}" for k in analysis.ends)
     if not worse:
-        return f"Plane of {plane}: none of the question's {n} cells dominated."
+        return f"Plane of {plane}: no compared setting is dominated."
     named = [analysis.by_cell[row.cell].label for row in worse[:NAMED]]
     listed = _and([*named, *_more(worse)])
-    return f"Plane of {plane}: {len(worse)} of the question's {n} cells dominated ({listed})."
+    return f"Plane of {plane}: {len(worse)} of {n} compared settings are dominated ({listed})."
 
 
 def _of_column(analysis: Analysis, rows: Sequence[Comparison], where: str) -> Iterator[str]:
@@ -64,10 +66,9 @@ def _of_column(analysis: Analysis, rows: Sequence[Comparison], where: str) -> It
     yield (_focal_answer if focal else _by_verdict)(analysis, first)
     for k in ks[1:]:
         own = [row for row in rows if row.k == k]
-        if all(row.verdict == OPEN for row in own):
-            verb = "costs" if all(row.difference < 0 for row in own) else "changes"
-            subject = f"it {verb}" if focal else "any differs in"
-            yield f"Whether {subject} pass@{k}{where} is open{_sizes(own)}."
+        if all(row.verdict == INCONCLUSIVE for row in own):
+            subject = "The effect on" if focal else "Every difference in"
+            yield f"{subject} pass@{k}{where} is inconclusive{_sizes(own)}."
         else:
             yield f"In pass@{k}{where}: {_lowered(_by_verdict(analysis, own))}"
 
@@ -84,7 +85,7 @@ def _focal_question(analysis: Analysis, rows: Sequence[Comparison], where: str) 
     methods = list(dict.fromkeys(analysis.by_cell[row.old].method for row in rows))
     under = f" under {_and(methods)}" if len(methods) > 1 else ""
     lost = all(_lost(analysis, row) is not None for row in rows)
-    verb = "give back" if lost else "raise"
+    verb = "recover" if lost else "raise"
     return f"Does a focal weight{at} {verb} pass@{rows[0].k}{where}{under}?"
 
 
@@ -105,12 +106,12 @@ def _focal_answer(analysis: Analysis, rows: Sequence[Comparison]) -> str:
         if own:
             sure = SURE[verdict] if analysis.has_family else verdict
             parts.append(f"{lead} {_and([*listed, *_more(own)])} ({sure})")
-    still_open = [row for row in rows if row.verdict == OPEN]
-    if len(still_open) == len(rows):
-        parts.append(f"that is open{_sizes(rows)}")
-    elif still_open:
-        named = [_name(analysis, row, rows) for row in _largest(still_open)]
-        parts.append(f"open at {_and([*named, *_more(still_open)])}{_sizes(still_open)}")
+    undecided = [row for row in rows if row.verdict == INCONCLUSIVE]
+    if len(undecided) == len(rows):
+        parts.append(f"inconclusive{_sizes(rows)}")
+    elif undecided:
+        named = [_name(analysis, row, rows) for row in _largest(undecided)]
+        parts.append(f"inconclusive at {_and([*named, *_more(undecided)])}{_sizes(undecided)}")
     text, lost = "; ".join(parts), _lost(analysis, rows[0])
     if lost is not None and len({row.old for row in rows}) == 1:
         before, words, after = text.partition(_all_lost(lost))
@@ -134,9 +135,13 @@ def _all_lost(lost: float) -> str:
 
 def _lost(analysis: Analysis, row: Comparison) -> float | None:
     """What training without the focal weight took from the base models, as a fraction; None where
-    a loss is open or there is none."""
+    a loss is inconclusive or there is none."""
     own = analysis.comparison(row.column, row.k, row.old, "base")
-    return None if own is None or own.verdict == OPEN or own.difference > 0 else -own.difference
+    return (
+        None
+        if own is None or own.verdict == INCONCLUSIVE or own.difference > 0
+        else -own.difference
+    )
 
 
 def _question(analysis: Analysis, rows: Sequence[Comparison], where: str) -> str:
@@ -152,8 +157,8 @@ def _question(analysis: Analysis, rows: Sequence[Comparison], where: str) -> str
 
 def _by_verdict(analysis: Analysis, rows: Sequence[Comparison]) -> str:
     """The robust ones by name, the others where they are few; the rest counted."""
-    if _count(rows, OPEN) == len(rows):
-        return f"Open{_sizes(rows)}."
+    if _count(rows, INCONCLUSIVE) == len(rows):
+        return f"Inconclusive{_sizes(rows)}."
     parts = []
     for verdict in (ROBUST, SUGGESTIVE):
         for sign, direction in ((1, "better"), (-1, "worse")):
@@ -166,8 +171,8 @@ def _by_verdict(analysis: Analysis, rows: Sequence[Comparison]) -> str:
                 parts.append(f"{direction}, {verdict}: {_and([*listed, *_more(own)])}")
             elif own:
                 parts.append(f"{direction}, {verdict}: {len(own)}")
-    n = _count(rows, OPEN)
-    return _raised("; ".join([*parts, *([f"{OPEN}: {n}"] if n else [])])) + "."
+    n = _count(rows, INCONCLUSIVE)
+    return _raised("; ".join([*parts, *([f"{INCONCLUSIVE}: {n}"] if n else [])])) + "."
 
 
 def _name(analysis: Analysis, row: Comparison, among: Sequence[Comparison]) -> str:

@@ -43,7 +43,7 @@ ROWS = 12
 """Most rows of a table on a screen."""
 CORRECTED = "Robust: holds after Holm's correction over the question's comparisons. "
 VERDICTS = (
-    "Suggestive: the 95% interval is without 0. Open: neither, which is not the same as no "
+    "Suggestive: the 95% interval excludes 0. Inconclusive: neither, which is not the same as no "
     "difference."
 )
 

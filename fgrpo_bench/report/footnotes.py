@@ -136,7 +136,7 @@ def _not_compared(analysis: Analysis) -> str:
     who = "some of them" if known else "they"
     return (
         f" How far apart {who} are is not known, because they had no checkpoint in common: "
-        "`python -m evaluators run` of one by another engine tells."
+        "`fgrpo-bench evaluate run` of one by another engine tells."
     )
 
 

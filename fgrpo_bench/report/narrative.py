@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fgrpo_bench.analysis import GRID, LEVEL, OPEN, ROBUST, SUGGESTIVE, Analysis
+from fgrpo_bench.analysis import GRID, INCONCLUSIVE, LEVEL, ROBUST, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Comparison, FirstLoss
 from fgrpo_bench.documents.blocks import Block, Heading, Line, Outline, Paragraph
@@ -123,7 +123,8 @@ def legend(analysis: Analysis) -> str:
     )
     words = (
         "Differences in percentage points [95% interval], and how many seeds have that sign. "
-        f"{robust}{SUGGESTIVE}: the interval is without 0; {OPEN}: neither, which is not the same "
+        f"{robust}{SUGGESTIVE}: the interval excludes 0; {INCONCLUSIVE}: neither, which is not the "
+        "same "
         "as no difference."
     )
     return " ".join((words, *redeclared(analysis)))
@@ -148,10 +149,12 @@ def _title(analysis: Analysis, row: Comparison) -> str:
 
 def _lines(analysis: Analysis, k: int, rows: Sequence[Comparison]) -> Iterator[Line]:
     by_words: dict[str, list[Comparison]] = {}
-    for verdict in (ROBUST, SUGGESTIVE, OPEN):
+    for verdict in (ROBUST, SUGGESTIVE, INCONCLUSIVE):
         own = [row for row in rows if row.verdict == verdict]
         for row in sorted(own, key=lambda row: row.difference < 0):
-            direction = "" if verdict == OPEN else " rise" if row.difference > 0 else " fall"
+            direction = (
+                "" if verdict == INCONCLUSIVE else " rise" if row.difference > 0 else " fall"
+            )
             by_words.setdefault(f"{verdict}{direction}", []).append(row)
     for words, own in by_words.items():
         share = f" in {len(own)} of {len(rows)}" if len(rows) > 1 else ""
@@ -176,16 +179,16 @@ def counted(analysis: Analysis) -> str:
     """How many comparisons were made, and what that does to the verdicts."""
     if not analysis.asked:
         return "No two cells can be compared yet."
-    chance = "even with exact intervals about 1 in 20 would be without 0 where there is nothing."
+    chance = "even with exact intervals about 1 in 20 would exclude 0 where there is nothing."
     if not analysis.has_family:
         n = sum(row.verdict == SUGGESTIVE for row in analysis.asked)
-        return f"Of {len(analysis.asked)} comparisons the interval of {n} is without 0; {chance}"
+        return f"Of {len(analysis.asked)} comparisons the interval of {n} excludes 0; {chance}"
     own = [row.verdict for row in analysis.asked if row.family is not None]
     others = [row.verdict for row in analysis.asked if row.family is None]
-    counts = [f"{own.count(word)} {word}" for word in (ROBUST, SUGGESTIVE, OPEN)]
+    counts = [f"{own.count(word)} {word}" for word in (ROBUST, SUGGESTIVE, INCONCLUSIVE)]
     return (
         f"Of {len(analysis.asked)} comparisons {len(own)} are the question: {', '.join(counts)}. "
-        f"Of the other {len(others)} the interval of {others.count(SUGGESTIVE)} is without 0; they "
+        f"Of the other {len(others)} the interval of {others.count(SUGGESTIVE)} excludes 0; they "
         f"are not corrected, and {chance}"
     )
 
@@ -214,7 +217,7 @@ def band_legend() -> str:
         "From which k on a cell loses to another: a band holds the whole curve of their "
         f"difference in {LEVEL:.0%}, over problems and seeds, at all k together ({GRID}). It is "
         "simultaneous over k, not over the pairs of cells. Better and worse are where the band "
-        "is without 0. The first loss lies between the first k whose band reaches below 0 and the "
+        "excludes 0. The first loss lies between the first k whose band reaches below 0 and the "
         "first whose band is below 0 as a whole."
     )
 

@@ -69,8 +69,8 @@ def read(path: Path) -> Provenance:
         return read_record(path, Provenance)
     except ValueError as error:
         raise ValueError(
-            f"{path} is no provenance of a report: build the report again, with `python -m "
-            f"fgrpo_bench.report <sweep>` ({error})"
+            f"{path} is no provenance of a report: build the report again, with `fgrpo-bench "
+            f"report <sweep>` ({error})"
         ) from error
 
 

@@ -74,7 +74,7 @@ def wrong_verdicts(
     if grader_version(grader) != version:
         yield (
             f"{at}: was graded by {version}, and this is "
-            f"{grader_version(grader)}: `python -m evaluators grade` grades it again"
+            f"{grader_version(grader)}: `fgrpo-bench evaluate grade` grades it again"
         )
         return
     paths = checkpoint.evaluate.benchmark(benchmark)

@@ -1,4 +1,4 @@
-"""`python -m fgrpo_bench.report --verify <folder or file>`: does a report still say what the draws
+"""`fgrpo-bench report --verify <folder or file>`: does a report still say what the draws
 say?
 
 Seals and digests first: of what was declared, of the report's files, and of all stored files that
@@ -54,7 +54,7 @@ KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""
 FIGURES = (".svg", ".pdf")
 SINCE = "since the report was built"
-AGAIN = "`python -m sweeps check <sweep> --repair` makes it again"
+AGAIN = "`fgrpo-bench check <sweep> --repair` makes it again"
 """What to do about a file that is damaged."""
 WHOLE = "--verify of the folder writes every file again"
 """What to do about files that were only hashed."""
@@ -132,7 +132,7 @@ def _asked(path: Path) -> tuple[Path, str | None]:
         if not (folder / NAME).exists():
             raise FileNotFoundError(
                 f"neither {path} nor {folder} holds a {NAME}: give a report's folder or a file of "
-                "it, which `python -m fgrpo_bench.report <sweep>` writes"
+                "it, which `fgrpo-bench report <sweep>` writes"
             )
         return folder, None
     if path.name not in KINDS and path.suffix not in FIGURES:
@@ -143,8 +143,8 @@ def _asked(path: Path) -> tuple[Path, str | None]:
     beside = path.with_name(NAME)
     if not path.exists() or not beside.exists():
         raise FileNotFoundError(
-            f"{path} and {beside} are both needed: build the report with `python -m "
-            "fgrpo_bench.report <sweep>`, and copy a table together with its provenance"
+            f"{path} and {beside} are both needed: build the report with `fgrpo-bench "
+            "report <sweep>`, and copy a table together with its provenance"
         )
     return path.parent, path.name
 

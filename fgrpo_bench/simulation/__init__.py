@@ -4,7 +4,7 @@ A policy over 128,000 actions is trained with groups of N draws; for every N the
 actions rises, but how much of their first mass is retained falls for groups of middle size.
 
 Here are what is simulated (Settings, Run), the policy, its two updates, one run (simulate), and the
-stored results of many. `python -m fgrpo_bench.simulation` makes the paper's grid and its report.
+stored results of many. `fgrpo-bench simulation` makes the paper's grid and its report.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ def _counted(number: int, noun: str) -> str:
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class Declaration:
-    """A whole composed configuration: what `python -m sweeps` was asked to run."""
+    """A whole composed configuration: what `fgrpo-bench sweep` was asked to run."""
 
     plugins: Plugins = ()
     """Modules that add to the tables (fgrpo_bench.core.registry), beside installed packages. Stands

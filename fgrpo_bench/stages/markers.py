@@ -3,7 +3,7 @@
 A marker lists every file that the stage promises, with its number of bytes and its digest. A stage
 is done when its marker is that of the fingerprint, the target and the owner, and every file that
 it lists is there with as many bytes; digests, those of the files and that of the marker's own
-content, are for `python -m sweeps check`. Markers of versions before that have none.
+content, are for `fgrpo-bench check`. Markers of versions before that have none.
 """
 
 from __future__ import annotations

@@ -259,5 +259,5 @@ def named_stage(refuse: Callable[[str], NoReturn], folder: Path) -> StagePaths:
     """The stage in a folder. refuse: ends the command, with what it is told."""
     paths = StagePaths(folder)
     if not paths.spec.exists():
-        refuse(f"{paths.spec} does not exist: `python -m sweeps run` writes it")
+        refuse(f"{paths.spec} does not exist: `fgrpo-bench sweep run` writes it")
     return paths

@@ -120,8 +120,8 @@ def advice(
     flip = "; n = k makes each problem a coin flip, draw 2k" if most == k else ""
     of = n_problems if isinstance(n_problems, int) else " + ".join(map(str, n_problems))
     return (
-        f"pass@{k} of {of} problems from {draws} draws each: differences of "
-        f"{100 * effect:.1f} points and more are shown as far as the draws go (95% level, 80% "
+        f"pass@{k} of {of} problems from {draws} draws each: detectable "
+        f"difference {100 * effect:.1f} points as far as the draws go (95% level, 80% "
         f"power, their noise at its largest); {_which_limits(effect, with_seeds)}{flip}"
     )
 

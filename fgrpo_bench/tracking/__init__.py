@@ -1,6 +1,6 @@
 """MLflow as a view of the stored files: rebuilt from them at any time, never read back.
 
-`python -m fgrpo_bench.tracking sync` brings MLflow up to date. `source` reads the files and gives
+`fgrpo-bench tracking sync` brings MLflow up to date. `source` reads the files and gives
 each run its digest, `desired` says what MLflow should hold, and `sync` opens MLflow and makes the
 two agree.
 """

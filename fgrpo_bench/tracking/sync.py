@@ -197,8 +197,8 @@ def _empty(client: Any, store: Store, runs: Sequence[RunPaths], *, agreed: bool)
     if held and not agreed:
         raise PermissionError(
             f"MLflow at {store} holds {len(held)} runs of these sweeps, which would go to its "
-            "trash and be written anew: repeat the command with --yes, or run `python -m "
-            "fgrpo_bench.tracking sync`, which changes only what differs from the files"
+            "trash and be written anew: repeat the command with --yes, or run `fgrpo-bench "
+            "tracking sync`, which changes only what differs from the files"
         )
     for run in held:
         client.delete_run(run.run_id)
@@ -507,7 +507,7 @@ def _explain(store: Store, error: Exception) -> str:
     )
     return (
         f"MLflow at {store} cannot be used: {shorten(reason, 300)}\nNothing is lost, the stored "
-        f"files are complete. {remedy}; then run `python -m fgrpo_bench.tracking sync` or `make "
+        f"files are complete. {remedy}; then run `fgrpo-bench tracking sync` or `make "
         "mlflow-ui`"
     )
 

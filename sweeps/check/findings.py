@@ -23,7 +23,7 @@ BEYOND = {
 """What is said of files that are not the plan's."""
 NOT_COMPARED = (
     "not compared: logs, locks, notes of progress and saved states; and whether the results follow "
-    "from each other, which `python -m fgrpo_bench.report --verify <the report's folder>` computes"
+    "from each other, which `fgrpo-bench report --verify <the report's folder>` computes"
 )
 
 
@@ -91,15 +91,15 @@ def _remedy(answer: Mapping[str, Any]) -> list[str]:
     named = {key: answer[key] for key in ("sweep", "experiment", "version")}
     of_run = address(RunPaths(root=Path(answer["run_root"]), **named), full=True)
     if DECLARATION in _damaged(answer):
-        return [f"first `python -m sweeps run {of_run}`, with the settings that it was run with"]
+        return [f"first `fgrpo-bench sweep run {of_run}`, with the settings that it was run with"]
     if _damaged(answer) == {SHARED_DRAWS}:
         return [
-            f"`python -m sweeps check {of_run} --repair` moves these draws aside, which the "
+            f"`fgrpo-bench check {of_run} --repair` moves these draws aside, which the "
             "sweep has as well; the next evaluation that lacks some makes them"
         ]
     return [
         f"to be made again: {stages}the report",
-        f"`python -m sweeps check {of_run} --repair` moves what is damaged aside and runs the "
+        f"`fgrpo-bench check {of_run} --repair` moves what is damaged aside and runs the "
         "sweep as it was declared, which makes again what is missing",
     ]
 

@@ -20,7 +20,7 @@ def examine_folder(folder: Path, bar: Bar) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} does not exist: give the name of a sweep, or the folder that an archive of "
-            "`python -m fgrpo_bench.report bundle` was unpacked into"
+            "`fgrpo-bench bundle` was unpacked into"
         )
     content = path.read_bytes()
     try:
@@ -46,7 +46,7 @@ def render(answer: dict[str, Any]) -> str:
         f"{counted(answer['files'], 'file')} compared with {MANIFEST_FILE}, whose own sha256 the "
         f"publisher has to tell: {answer['manifest_sha256']}",
         *(["damaged:", *damaged] if damaged else ["nothing is damaged"]),
-        "not compared: whether the numbers follow from the grades, which `python -m "
-        "fgrpo_bench.report --verify <the report's folder>` computes",
+        "not compared: whether the numbers follow from the grades, which `fgrpo-bench "
+        "report --verify <the report's folder>` computes",
     ]
     return "\n".join(map(escaped, lines))

@@ -90,7 +90,7 @@ def run(
     done = sum(each.state == "done" for each in decision.standings.values())
     say(
         f"{done} of {counted(len(decision.standings), 'stage')} done; the rest is SLURM's: "
-        f"`python -m sweeps status {address(paths)}` shows it, `python -m sweeps follow "
+        f"`fgrpo-bench sweep status {address(paths)}` shows it, `fgrpo-bench sweep follow "
         f"{address(paths)}` watches it and mends what breaks"
     )
     return 0

@@ -380,8 +380,8 @@ def _prepare(paths: RunPaths, history: History, say: Callable[[str], None]) -> N
     """See that what is sent could run: with its own code, where something can still be written."""
     if history.code is None:
         raise ValueError(
-            f"nothing tells with which code {paths.folder} was submitted: run it with `python -m "
-            f"sweeps run {address(paths, full=True)} profile=slurm`"
+            f"nothing tells with which code {paths.folder} was submitted: run it with `fgrpo-bench "
+            f"sweep run {address(paths, full=True)} profile=slurm`"
         )
     check_room(paths.folder)
     wrong = mend(Path(history.code))

@@ -78,7 +78,7 @@ def test_what_cannot_be_compared_is_refused_with_a_remedy(sweep, tmp_path) -> No
         compared([first, replace(first, seed=99, step=7)])
     with pytest.raises(ValueError, match=r"label 'a\\nb': must be 1 to 80 characters"):
         from_evaluation(first.evaluate.folder, "a\nb")
-    with pytest.raises(FileNotFoundError, match=r"holds no evaluation: run `python -m evaluators"):
+    with pytest.raises(FileNotFoundError, match=r"holds no evaluation: run `fgrpo-bench evaluate"):
         from_evaluation(tmp_path, "mine")
 
 

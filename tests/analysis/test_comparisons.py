@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fgrpo_bench.analysis import OPEN, ROBUST, SUGGESTIVE, analyse
+from fgrpo_bench.analysis import INCONCLUSIVE, ROBUST, SUGGESTIVE, analyse
 from fgrpo_bench.analysis.checkpoints import read_scores
 from fgrpo_bench.analysis.comparisons import Resamples, bands, fronts, p_of_draws
 from fgrpo_bench.analysis.question import Compared, group_sizes, pairs_of
@@ -149,11 +149,15 @@ def test_p_values_are_corrected_over_the_family_alone(analysis):
         excludes = row.low > 0 or row.high < 0
         assert excludes == (row.p < 0.05)
         if row.family is None:
-            assert row.p_holm is None and row.verdict == ("suggestive" if excludes else "open")
+            assert row.p_holm is None and row.verdict == (
+                "suggestive" if excludes else "inconclusive"
+            )
         else:
             robust = excludes and row.p_holm < 0.05
-            assert row.verdict == ("robust" if robust else "suggestive" if excludes else "open")
-    assert {row.verdict for row in every_comparison(analysis)} == {"suggestive", "open"}
+            assert row.verdict == (
+                "robust" if robust else "suggestive" if excludes else "inconclusive"
+            )
+    assert {row.verdict for row in every_comparison(analysis)} == {"suggestive", "inconclusive"}
 
 
 def test_a_large_difference_of_the_family_is_robust_and_any_other_only_suggestive(tmp_path):
@@ -195,7 +199,7 @@ def test_equal_cells_differ_by_nothing_and_that_is_open(tmp_path):
     rates = constant(Base=1.0, GRPO=1.0, F_GRPO=1.0)
     for row in every_comparison(analyse(small_sweep(tmp_path, "smoke", success_rates=rates))):
         room = -np.log(0.025) / row.n_problems  # for one that neither solves, or one of them alone
-        assert (row.difference, row.p, row.verdict) == (0, 1, "open")
+        assert (row.difference, row.p, row.verdict) == (0, 1, "inconclusive")
         assert (row.low, row.high) == pytest.approx((-room, room))
         assert row.agreeing == 0
 
@@ -234,15 +238,16 @@ def pair(first, last, verdicts, new="b", old="a"):
 @pytest.mark.parametrize(
     ("rows", "dominated"),
     [
-        (pair(0.01, 0.1, (OPEN, ROBUST)), {"a": ("b",)}),
-        (pair(0.1, 0.0, (ROBUST, OPEN)), {"a": ("b",)}),
+        (pair(0.01, 0.1, (INCONCLUSIVE, ROBUST)), {"a": ("b",)}),
+        (pair(0.1, 0.0, (ROBUST, INCONCLUSIVE)), {"a": ("b",)}),
         (pair(0.1, 0.1, (ROBUST, ROBUST)), {"a": ("b",)}),
         (pair(-0.1, -0.001, (ROBUST, SUGGESTIVE)), {"b": ("a",)}),
-        (pair(-0.01, 0.1, (OPEN, ROBUST)), {}),  # incomparable: worse at the other
+        (pair(-0.01, 0.1, (INCONCLUSIVE, ROBUST)), {}),  # incomparable: worse at the other
         (pair(-0.1, 0.1, (ROBUST, ROBUST)), {}),
         (pair(0.1, 0.1, (SUGGESTIVE, SUGGESTIVE)), {}),  # not robust is not dominated
         (
-            pair(0.1, 0.1, (OPEN, ROBUST)) + pair(-0.1, -0.1, (OPEN, ROBUST), new="a", old="c"),
+            pair(0.1, 0.1, (INCONCLUSIVE, ROBUST))
+            + pair(-0.1, -0.1, (INCONCLUSIVE, ROBUST), new="a", old="c"),
             {"a": ("b", "c")},
         ),
     ],
@@ -256,7 +261,7 @@ def test_a_cell_is_dominated_by_one_that_is_robustly_better_and_nowhere_worse(ro
 
 
 def test_what_no_question_compares_is_on_no_front():
-    rows = [row("b", "a", k, 0.1, OPEN, family=None) for k in (1, 256)]
+    rows = [row("b", "a", k, 0.1, INCONCLUSIVE, family=None) for k in (1, 256)]
     assert [each.is_on_front for each in fronts(rows, ["a", "b"], ["countdown"], [1, 256])] == [
         None,
         None,

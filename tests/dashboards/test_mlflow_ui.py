@@ -95,7 +95,7 @@ def test_a_port_in_use_is_named_with_the_remedy(tmp_path, capsys):
 
 def test_a_root_without_a_sweep_is_refused(tmp_path, capsys):
     assert main(["mlflow", "--root", str(tmp_path)]) == 1
-    assert "holds no sweep: run `python -m sweeps run <sweep>` first" in capsys.readouterr().err
+    assert "holds no sweep: run `fgrpo-bench sweep run <sweep>` first" in capsys.readouterr().err
 
 
 def test_showing_a_store_that_was_never_synced_is_refused(tmp_path, capsys):

@@ -166,7 +166,7 @@ def test_where_another_grader_would_not_have_stopped_the_same_command_draws_on(w
         (["prompt=boxed"], "has no chat template"),
         (["prompt_tokens=4000"], "but the context of"),
         (["evaluation.benchmarks.math500.n_problems=2"], None),
-        (["evaluation.benchmarks.math500.dataset.prompt_key=question"], "evaluators fetch math500"),
+        (["evaluation.benchmarks.math500.dataset.prompt_key=question"], "fgrpo-bench data math500"),
         (["n_sampls=4"], "Could not override 'n_sampls'"),
         (["temperature=-1"], "evaluation.temperature = -1: input should be greater than or equal"),
     ],

@@ -146,7 +146,7 @@ def test_a_prepared_benchmark_that_was_changed_is_refused(dataset, model, capsys
     said = refused([f"checkpoint={model}", *words, "--dry-run"], capsys)
     wanted = read_json(paths.lock)["result"]["sha256"]
     assert f"{paths.lock} records {wanted}: it was changed or damaged" in said
-    assert "python -m evaluators fetch <benchmark>" in said
+    assert "fgrpo-bench data <benchmark>" in said
 
 
 def test_prompts_longer_than_the_context_are_refused_before_anything_is_drawn(

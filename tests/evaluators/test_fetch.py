@@ -1,4 +1,4 @@
-"""`python -m evaluators fetch` against a local publisher: once for all, resumed, pinned, gated."""
+"""`fgrpo-bench data` against a local publisher: once for all, resumed, pinned, gated."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 From torch and the built-in engine to two steps of OpenRLHF, each killed and gone on with, vLLM over
 what they wrote, and two steps at the size of the published models with random weights: their memory
-and seconds, which `python -m sweeps plan` then reckons with. Needs `make setup-openrlhf` for
+and seconds, which `fgrpo-bench sweep plan` then reckons with. Needs `make setup-openrlhf` for
 OpenRLHF and vLLM. What this machine lacks is told and fails nothing.
 """
 

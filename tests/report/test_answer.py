@@ -46,14 +46,14 @@ def test_what_training_lost_is_given_back_by_verdict(analysis):
     rows = {
         ("grpo-n8-g1", 32): {"difference": 0.11, "verdict": "robust"},
         ("grpo-n8-g0.5", 32): {"difference": 0.0753, "verdict": "suggestive"},
-        ("grpo-n8-g1", 1): {"difference": -0.024, "verdict": "open"},
-        ("grpo-n8-g0.5", 1): {"difference": -0.016, "verdict": "open"},
+        ("grpo-n8-g1", 1): {"difference": -0.024, "verdict": "inconclusive"},
+        ("grpo-n8-g0.5", 1): {"difference": -0.016, "verdict": "inconclusive"},
     }
     assert answer(judged(lost(analysis, by=0.1614), rows=rows, old="grpo-n8-g0")) == [
-        "Does a focal weight at N = 8 give back pass@32?",
+        "Does a focal weight at N = 8 recover pass@32?",
         "Yes at gamma = 1: 11.0 of the 16.1 points that training lost (robust after correction); "
         "perhaps at gamma = 0.5: 7.5 of these (suggestive, not after correction).",
-        "Whether it costs pass@1 is open (-2.4 and -1.6 points).",
+        "The effect on pass@1 is inconclusive (-2.4 and -1.6 points).",
     ]
 
 
@@ -62,14 +62,14 @@ def test_more_than_was_lost_and_falls_are_said_as_such(analysis):
         ("grpo-n8-g1", 32): {"difference": 0.2, "verdict": "robust"},
         ("grpo-n8-g0.5", 32): {"difference": -0.05, "verdict": "robust"},
         ("grpo-n8-g1", 1): {"difference": -0.07, "verdict": "robust"},
-        ("grpo-n8-g0.5", 1): {"difference": 0.01, "verdict": "open"},
+        ("grpo-n8-g0.5", 1): {"difference": 0.01, "verdict": "inconclusive"},
     }
     _, first, second = answer(judged(lost(analysis, by=0.1), rows=rows, old="grpo-n8-g0"))
     assert first == (
         "Yes at gamma = 1: 20.0 more than the 10.0 points that training lost (robust after "
         "correction); no at gamma = 0.5: 5.0 points less (robust after correction)."
     )
-    assert second == "In pass@1: worse, robust: gamma = 1 -7.0; open: 1."
+    assert second == "In pass@1: worse, robust: gamma = 1 -7.0; inconclusive: 1."
 
 
 def test_without_a_loss_nothing_is_given_back(analysis):
@@ -81,8 +81,8 @@ def test_without_a_loss_nothing_is_given_back(analysis):
 def test_what_is_open_is_neither_yes_nor_no(tmp_path):
     alike = analyse(small_sweep(tmp_path, success_rates=constant(Base=0.1, GRPO=0.1, F_GRPO=0.1)))
     _, first, second = answer(alike)
-    assert first.startswith("That is open (")
-    assert second.startswith("Whether it c") and " pass@1 is open (" in second
+    assert first.startswith("Inconclusive (")
+    assert second.startswith("The effect on pass@1 is inconclusive (")
 
 
 def test_planted_effects_are_answered_with_the_figures_of_the_table(tmp_path):
@@ -90,7 +90,7 @@ def test_planted_effects_are_answered_with_the_figures_of_the_table(tmp_path):
     sweep = small_sweep(tmp_path, "groupsize", MANY_PROBLEMS, success_rates=planted)
     analysis = analyse(sweep)
     question, first, second = answer(analysis)
-    assert question == "Does a focal weight at N = 8 give back pass@32?"
+    assert question == "Does a focal weight at N = 8 recover pass@32?"
     assert first.startswith("Yes at gamma = ") and first.endswith(" (robust after correction).")
     for new in ("grpo-n8-g1", "grpo-n8-g0.5"):
         row = analysis.comparison("countdown", 32, new, "grpo-n8-g0")
@@ -127,9 +127,9 @@ def test_of_many_pairs_the_robust_ones_are_named_and_the_rest_is_counted(methods
     assert question == "Which of 22 cells differ from GRPO N=8 in pass@32?"
     assert first == (
         "Better, robust: PKPO +14.0, MaxRL +13.0, Pass@k training +12.0 and 1 more; "
-        "worse, suggestive: 1; open: 17."
+        "worse, suggestive: 1; inconclusive: 17."
     )
-    assert second.startswith("Whether any differs in pass@1 is open (")
+    assert second.startswith("Every difference in pass@1 is inconclusive (")
 
 
 def test_where_none_was_declared_nothing_is_more_than_suggestive_and_a_sentence_says_why(tmp_path):
@@ -160,9 +160,9 @@ def test_cells_of_several_algorithms_are_told_apart(tmp_path):
     rates = constant(Base=0.06, GRPO=0.005, DAPO=0.005, CISPO=0.005,
                      F_GRPO=0.04, F_DAPO=0.04, F_CISPO=0.005)  # fmt: skip
     question, first, _, _ = answer(analyse(small_sweep(tmp_path, "transfer", success_rates=rates)))
-    assert question == "Does a focal weight at N = 8 give back pass@32 under GRPO, DAPO and CISPO?"
+    assert question == "Does a focal weight at N = 8 recover pass@32 under GRPO, DAPO and CISPO?"
     assert "GRPO gamma = 0.5: " in first and "DAPO gamma = 0.5: " in first
-    assert "open at CISPO gamma = 1 (" in first
+    assert "inconclusive at CISPO gamma = 1 (" in first
 
 
 def test_several_columns_are_named_and_those_past_two_are_counted(tmp_path):
@@ -180,11 +180,11 @@ def test_several_columns_are_named_and_those_past_two_are_counted(tmp_path):
 
 def test_the_plane_names_what_is_dominated(analysis):
     assert front_in_words(analysis, "countdown") == (
-        "Plane of pass@1 and pass@32: none of the question's 3 cells dominated."
+        "Plane of pass@1 and pass@32: no compared setting is dominated."
     )
     front = analysis.front.with_columns(
         is_on_front=pl.when(pl.col("cell") == "grpo-n8-g0").then(False).otherwise("is_on_front")
     )
     assert front_in_words(replace(analysis, front=front), "countdown") == (
-        "Plane of pass@1 and pass@32: 1 of the question's 3 cells dominated (GRPO N=8)."
+        "Plane of pass@1 and pass@32: 1 of 3 compared settings are dominated (GRPO N=8)."
     )

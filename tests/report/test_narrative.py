@@ -75,7 +75,7 @@ def test_planted_effects_are_said_in_their_direction(tmp_path):
     assert list(lines) == ["pass@32: robust rise in 2 of 2", "pass@1: robust rise in 2 of 2"]
     assert lines["pass@1: robust rise in 2 of 2"].startswith("gamma=0.5 (+")
     sizes = dict(sections["GRPO without focal weight, group size"])
-    assert all("open in" in line for line in sizes)
+    assert all("inconclusive in" in line for line in sizes)
     base = dict(sections["Training against the base model"])
     assert list(base) == [
         *("pass@32: suggestive rise in 2 of 7", "pass@32: suggestive fall in 5 of 7"),
@@ -85,9 +85,9 @@ def test_planted_effects_are_said_in_their_direction(tmp_path):
 
 
 def test_only_comparisons_of_the_question_are_called_robust(analysis):
-    rows = analysis.comparisons.with_columns(verdict=pl.lit("open"), p_holm=None)
+    rows = analysis.comparisons.with_columns(verdict=pl.lit("inconclusive"), p_holm=None)
     assert "robust" not in str([*effects(replace(analysis, comparisons=rows))])
-    assert "0 robust, 0 suggestive, 4 open" in counted(replace(analysis, comparisons=rows))
+    assert "0 robust, 0 suggestive, 4 inconclusive" in counted(replace(analysis, comparisons=rows))
     assert analysis.family in legend(analysis)
 
 
@@ -98,7 +98,7 @@ def test_every_comparison_is_counted_and_most_are_said_to_be_uncorrected(analysi
     others = [row for row in analysis.asked if row.family is None]
     assert f"{sum(row.verdict == 'robust' for row in own)} robust" in words
     n = sum(row.verdict == "suggestive" for row in others)
-    assert f"Of the other 32 the interval of {n} is without 0; they are not corrected" in words
+    assert f"Of the other 32 the interval of {n} excludes 0; they are not corrected" in words
     nothing = replace(analysis, comparisons=analysis.comparisons.clear())
     assert counted(nothing) == "No two cells can be compared yet."
 

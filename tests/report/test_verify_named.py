@@ -77,7 +77,11 @@ EDITS = {
             r"\g<1>5.4",
             f"{METHODS!r}, row method GRPO, N 8, ",
         ),
-        "verdict": (r"(gamma=0\.5 \| 1 .*\| )robust", r"\g<1>open", "column verdict: has 'open'"),
+        "verdict": (
+            r"(gamma=0\.5 \| 1 .*\| )robust",
+            r"\g<1>inconclusive",
+            "column verdict: has 'inconclusive'",
+        ),
         "bold": (r"\*\*(<ins>10\.1</ins>)\*\*", r"\1", f"{FOCAL}, column countdown: has"),
         "dagger": (r"(4\.9)†", r"\1", f"{INCOMPLETE}, column countdown: has"),
         "title": (

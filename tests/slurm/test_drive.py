@@ -76,7 +76,7 @@ def test_the_commands_that_a_run_names_work_as_they_are_printed(
         submitted(root, override)
     capsys.readouterr()
     submitted(root)
-    status, follow = re.findall("`python -m sweeps ([^`]+)`", capsys.readouterr().out)
+    status, follow = re.findall("`fgrpo-bench sweep ([^`]+)`", capsys.readouterr().out)
     assert follow == status.replace("status", "follow", 1)
     assert ("smoke/countdown-tiny/v1" in status) == bool(others)
     assert main(shlex.split(status)) == 0

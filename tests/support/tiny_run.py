@@ -41,7 +41,7 @@ def run_stages(plan: Plan, paths: RunPaths) -> dict[str, int]:
 
 
 def tiny_run(root: Path, *overrides: str) -> RunPaths:
-    """The sweep finished and reported, as `python -m sweeps run` leaves it."""
+    """The sweep finished and reported, as `fgrpo-bench sweep run` leaves it."""
     plan, paths = tiny_plan(root, *overrides)
     freeze(paths, plan, nothing_to_run=False)
     assert set(run_stages(plan, paths).values()) == {0}

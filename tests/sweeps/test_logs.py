@@ -1,4 +1,4 @@
-"""`python -m sweeps logs`: which log it prints, how far, and for how long."""
+"""`fgrpo-bench sweep logs`: which log it prints, how far, and for how long."""
 
 from __future__ import annotations
 

@@ -173,7 +173,8 @@ def test_where_the_code_is_nowhere_any_more_nothing_else_is_put_in_its_place(
     lose_a_file(code)
     words = (
         r"sweeps/a\.py is missing\) and cannot be made again as it was: .* has changed since.*"
-        r"`python -m sweeps run` freezes the code as it is now.* check out commit [0-9a-f]{40} with"
+        r"`fgrpo-bench sweep run` freezes the code as it is now.* check out commit [0-9a-f]{40} "
+        "with"
     )
     with pytest.raises(ValueError, match=words):
         mend(code, checkout)

@@ -67,7 +67,7 @@ def test_a_closed_port_is_said_at_once_with_the_remedy(swept):
         sync_run(swept.paths, tracking_uri=uri)
     assert f"MLflow at {uri} cannot be used" in str(caught.value)
     assert "Nothing is lost" in str(caught.value)
-    assert "python -m fgrpo_bench.tracking sync" in str(caught.value)
+    assert "fgrpo-bench tracking sync" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def _work(spec: StageSpec, run: StageRun, device: str, threads: int) -> Record:
     if spec.kind not in stages:
         raise ValueError(
             f"{run.paths.spec} is of kind {spec.kind!r}: this command runs warmup and train; "
-            "evaluations are run by `python -m evaluators run`"
+            "evaluations are run by `fgrpo-bench evaluate run`"
         )
     return stages[spec.kind](spec, run, device)
 

@@ -24,7 +24,7 @@ from fgrpo_bench.stages.stage import (
 )
 
 EXAMPLES = (
-    "  python -m sweeps run rehearsal        writes the folder and starts this command with its "
+    "  fgrpo-bench sweep run rehearsal        writes the folder and starts this command with its "
     "placement"
 )
 

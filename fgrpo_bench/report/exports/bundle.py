@@ -1,9 +1,9 @@
-"""`python -m fgrpo_bench.report bundle <sweep>`: a sweep's results as one archive.
+"""`fgrpo-bench bundle <sweep>`: a sweep's results as one archive.
 
 It holds declaration, plan, the specs and markers of all stages, counts, grades, analysis and
 report, on request the draws, and the digest of every file as `sha256sum --check` reads them.
 Unpacked, its folder `runs` is a folder of runs that report, dashboard and
-`fgrpo_bench.analysis.load` read; `python -m sweeps check` compares it with its digests.
+`fgrpo_bench.analysis.load` read; `fgrpo-bench check` compares it with its digests.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ runs/              specs, markers, counts, grades, analysis and report
 manifest.sha256    the digest of every other file: sha256sum --check manifest.sha256
 
 In a checkout of fgrpo-bench, FOLDER being this one:
-python -m sweeps check FOLDER    the same, and what was added
-python -m fgrpo_bench.report --verify FOLDER/{report}    every number from the grades
-python -m fgrpo_bench.report {sweep} --root FOLDER/runs    the report again
+fgrpo-bench check FOLDER    the same, and what was added
+fgrpo-bench report --verify FOLDER/{report}    every number from the grades
+fgrpo-bench report {sweep} --root FOLDER/runs    the report again
 
 The weights are not in it.{left_out}
 """
@@ -98,7 +98,7 @@ def pack(analysis: Analysis, out: Path, *, name: str, draws: bool) -> tuple[str,
              for each in _stored(analysis, draws=draws, left_out=left_out)}  # fmt: skip
     if not any(graded(analysis.results)):
         raise ValueError(
-            f"{paths.folder} has no complete evaluation to pack: `python -m sweeps status "
+            f"{paths.folder} has no complete evaluation to pack: `fgrpo-bench sweep status "
             f"{paths.sweep}` says what is missing"
         )
     readme = _readme(paths, left_out).encode()

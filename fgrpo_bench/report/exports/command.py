@@ -1,4 +1,4 @@
-"""`python -m fgrpo_bench.report export <sweep> --to <format>`."""
+"""`fgrpo-bench export <sweep> --to <format>`."""
 
 from __future__ import annotations
 
@@ -140,13 +140,13 @@ def evaluations(
             if evaluated.counts["n_drawn"].null_count():
                 raise ValueError(
                     f"{point.name} on {benchmark}: its judgements ask for draws that are "
-                    f"missing; run `python -m sweeps run {run.sweep}` again, which makes "
+                    f"missing; run `fgrpo-bench sweep run {run.sweep}` again, which makes "
                     "them"
                 )
             yield evaluated
     if not n_chosen:
         raise ValueError(
-            f"{run.folder} has no complete evaluation to export: `python -m sweeps "
+            f"{run.folder} has no complete evaluation to export: `fgrpo-bench sweep "
             f"status {run.sweep}` says what is missing"
         )
 

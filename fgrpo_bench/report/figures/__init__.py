@@ -90,7 +90,7 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
                 (
                     f"Differences on {column} that the question is about, in percentage points: "
                     "mean over problems and seeds with its 95% interval, filled where it is "
-                    "robust, hollow otherwise, grey where it is open; dots: single seeds.",
+                    "robust, hollow otherwise, grey where it is inconclusive; dots: single seeds.",
                     *redeclared(analysis),
                 )
             ),

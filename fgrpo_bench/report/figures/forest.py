@@ -5,12 +5,12 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fgrpo_bench.analysis import OPEN, ROBUST, Analysis
+from fgrpo_bench.analysis import INCONCLUSIVE, ROBUST, Analysis
 from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.documents.style import PAGE, SMALL, wrapped
 
 COLORS = {1: "#0072b2", -1: "#d55e00", 0: "#666666"}
-"""Of a difference that is robust or suggestive, up and down, and of an open one."""
+"""Of a difference that is robust or suggestive, up and down, and of an inconclusive one."""
 
 
 def in_question(analysis: Analysis, column: str) -> list[Comparison]:
@@ -47,7 +47,7 @@ def forest(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
 
 def _row(axes: Axes, row: Comparison, y: int) -> None:
     assert row.low is not None and row.high is not None
-    sign = 0 if row.verdict == OPEN else 1 if row.difference > 0 else -1
+    sign = 0 if row.verdict == INCONCLUSIVE else 1 if row.difference > 0 else -1
     color, mean = COLORS[sign], 100 * row.difference
     axes.plot([100 * row.low, 100 * row.high], [y, y], color=color, lw=1.2, zorder=2)
     axes.plot([100 * seed for seed in row.by_seed], [y - 0.22] * len(row.by_seed), ".",
