@@ -26,6 +26,7 @@ from fgrpo_bench.report.cell_styles import CellStyle, cell_styles
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
 DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 LONGEST = 60
+"""Characters of a name in a chart."""
 RATES = (
     (0.0, "0", "#fdd9b5"),
     (0.01, "under 1%", "#eef4fb"),

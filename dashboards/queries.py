@@ -73,6 +73,7 @@ FileState = tuple[tuple[str | int, ...], ...]
 """What a result was made of: names, each with what changes when it does."""
 # One for all threads: the server builds each page in a thread of its own.
 _kept: OrderedDict[Hashable, tuple[FileState, object]] = OrderedDict()
+# of `_kept` alone: what is missing there is computed without it
 _lock = RLock()
 
 

@@ -19,6 +19,7 @@ from html import escape
 from markupsafe import Markup
 
 LONGEST_FORMULA = 1_000
+"""Characters; a longer one stays as TeX."""
 MOST_FORMULAS = 120
 """Of one text; the rest stays as TeX."""
 DEEPEST = 30

@@ -226,6 +226,7 @@ def _end(started: Sequence[Started]) -> None:
 def serve(line: Connection, make: Make, devices: str | None) -> None:
     """Start an engine and do what comes over the pipe until it is closed."""
     if devices is not None:
+        # before torch is imported, which counts devices once
         os.environ["CUDA_VISIBLE_DEVICES"] = devices
     try:
         try:

@@ -116,6 +116,7 @@ def start(asked: SamplingTarget, *, max_model_len: int) -> LLM:
         of_sampler("vllm").environment.check_machine()
     else:
         for name, value in CPU_ENVIRONMENT.items():
+            # before vLLM is imported, which reads them then; a user may have named another value
             os.environ.setdefault(name, value)
     from vllm import LLM
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from fgrpo_bench.specs import Declaration
     from sweeps.plan import Plan
 
-EXIT_DAMAGED = 1
-EXIT_REFUSED = 2
+EXIT_DAMAGED, EXIT_REFUSED = 1, 2
+"""`check` found something; nothing was started."""
 
 OVERRIDES = """\
 SWEEP is a file of conf/sweep, also with what it is run on and as which version:

@@ -18,6 +18,7 @@ from fgrpo_bench.stages.states import read_stages
 from sweeps.text import printable
 
 FOLLOW_SECONDS = 0.3
+"""Between looks for new lines."""
 LAST_LINES = 3
 """Lines of a failed stage's log that `status` shows."""
 

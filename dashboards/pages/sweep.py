@@ -37,6 +37,7 @@ from fgrpo_bench.stages.watch import METRICS as TRAINING_NUMBERS
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND
 
 REFRESH_SECONDS = 5
+"""Between reloads of a page while the sweep runs."""
 NONE = "-"
 CellValue = tuple[float | None, str]
 """Between 0 and 1 for the colour, and the words."""

@@ -57,6 +57,7 @@ AVERAGES = {
 MAIN_TABLES = (1, 4)
 """One for every model: of language models, of mazes."""
 MAZE_SIZE = 17
+"""Cells on a side of the paper's mazes."""
 
 
 @lru_cache(maxsize=1)

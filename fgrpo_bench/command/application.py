@@ -28,6 +28,7 @@ from fgrpo_bench.core.registry import meant
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 WIDTH = 100
+"""The most columns of a help page."""
 Run = Annotated[str, typer.Argument(metavar="SWEEP", help=RUN_HELP, autocompletion=complete_run)]
 WHICH_RUN = """\
 Which run: where a sweep was run with several experiments or versions, what you do not name is what

@@ -49,6 +49,7 @@ def load(modules: Iterable[str]) -> None:
     """
     named = dict.fromkeys([*_named(), *modules])
     if named:
+        # processes that this one starts load the same modules
         os.environ[VARIABLE] = ",".join(named)
     _load()
 

@@ -85,6 +85,7 @@ def fetch_file(
                 tqdm_class=_bar(on_progress),
             )
             file.flush()
+            # on the disk before the rename makes it the dataset: after a crash a whole file or none
             os.fsync(file.fileno())
     except Exception as error:
         if not _is_transport(error):

@@ -18,6 +18,7 @@ SOCKET_BYTES = 107
 """The longest path of a Unix socket on Linux."""
 VLLM_SOCKET = "/12345678-1234-1234-1234-123456789abc"
 """As long as any that vLLM makes below VLLM_RPC_BASE_PATH."""
+# linux/prctl.h: the signal that a process gets when its parent dies
 PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
@@ -31,6 +32,7 @@ def short_folder(longest_socket: str) -> str:
 def shorten_vllm_sockets() -> None:
     """Have vLLM put its sockets where their paths have room, whatever TMPDIR says; before it is
     imported."""
+    # a TMPDIR of a job is often longer than a socket may be
     os.environ.setdefault("VLLM_RPC_BASE_PATH", short_folder(VLLM_SOCKET))
 
 

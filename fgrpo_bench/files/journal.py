@@ -44,6 +44,7 @@ def append_lines(path: Path, values: Iterable[Any], *, sync: bool) -> None:
         if os.write(handle, content) < len(content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if sync:
+            # what follows relies on the line: after a crash it must be there
             os.fsync(handle)
     except OSError as error:
         raise OSError(

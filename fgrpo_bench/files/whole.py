@@ -34,7 +34,7 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
         write(aside)
         aside.chmod(0o644)
         with aside.open("rb") as file:
-            os.fsync(file.fileno())
+            os.fsync(file.fileno())  # before the rename: after a crash the old file or the new one
         aside.replace(path)
     except OSError as error:
         raise _unwritten(path, error) from error
@@ -64,7 +64,7 @@ def write_folder(folder: Path, files: dict[str, bytes]) -> None:
             with (aside / name).open("wb") as file:
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())
+                os.fsync(file.fileno())  # each file, then their names, then the folder's own name
         sync_folder(aside)
         shutil.rmtree(folder, ignore_errors=True)
         aside.rename(folder)
@@ -79,7 +79,7 @@ def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable (a rename is not, until its folder is synced)."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        os.fsync(handle)  # of the folder: this is what makes a rename in it durable
     finally:
         os.close(handle)
 
@@ -139,6 +139,7 @@ def link_whole(path: Path, source: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        # a link takes no room; where the file system has none, a copy
         os.link(source, aside)
     except OSError:
         write_whole(path, lambda copied: void(shutil.copyfile(source, copied)))

@@ -39,6 +39,7 @@ def load() -> dict[str, Any]:
     except LookupError:
         folder = punkt.PLACE
     punkt.check(Path(folder))
+    # langdetect draws at random, so that a verdict would change from call to call
     langdetect.DetectorFactory.seed = 0
     logging.getLogger("lm_eval.tasks.ifeval.instructions").disabled = True  # it prints whole texts
     from lm_eval.tasks.ifeval.instructions_registry import INSTRUCTION_DICT

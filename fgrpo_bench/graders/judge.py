@@ -72,6 +72,7 @@ class Judge:
             module="fgrpo_bench.graders.judge_worker",
         )
         self._known: dict[Question, Future[Grade]] = {}
+        # one question that several threads ask at once goes to one worker
         self._lock = threading.Lock()
         self.judgements = 0
         """Questions put to workers so far."""

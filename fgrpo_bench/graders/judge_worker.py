@@ -255,6 +255,7 @@ _originals: dict[str, Compare] = {}
 
 def _put(grader: Any, functions: dict[str, Compare]) -> None:
     for name, function in functions.items():
+        # math-verify calls these functions by their names in its module
         setattr(grader, name, function)
 
 
@@ -487,6 +488,7 @@ def speed_up_parser() -> None:
     def parse_number(self: Any, text: str) -> Any:
         return remembered(text) if len(text) <= LONGEST_NUMBER else read(self, text)
 
+    # math-verify makes its parser by these names: a parse in two stages, and each number read once
     _Latex2Sympy.create_parser = create_parser
     _Latex2Sympy.parse_number = parse_number
 

@@ -138,6 +138,7 @@ class Workers:
         self._idle: queue.LifoQueue[Worker | None] = queue.LifoQueue()
         for _ in range(count):
             self._idle.put(None)
+        # guards `living` and `_closed`: what is closed starts no worker any more
         self._lock, self._closed = threading.Lock(), False
         self.living: set[Worker] = set()
 
@@ -212,6 +213,7 @@ class OfProcess(Generic[T]):
 
     def _forget(self) -> None:
         self._value: T | None = None
+        # a fork may copy a lock that another thread of the parent holds: nobody would release it
         self._lock = threading.Lock()
 
     def __call__(self) -> T:

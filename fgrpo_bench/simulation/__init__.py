@@ -39,8 +39,8 @@ FOLDER = "simulation"
 RECIPE_VERSION = 1
 """Raised when the same settings come to mean another simulation."""
 GROUP_SIZES = tuple(2**power for power in range(1, 18))
-GAMMAS = (0.0, 1.0)
-SEEDS = (0, 1, 2, 3)
+GAMMAS, SEEDS = (0.0, 1.0), (0, 1, 2, 3)
+"""The paper's grid, with GROUP_SIZES."""
 
 
 @dataclass(frozen=True, kw_only=True)

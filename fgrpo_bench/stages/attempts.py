@@ -67,6 +67,7 @@ def begin(stage: StagePaths, **who: Any) -> tuple[Note, BinaryIO]:
     number = 1
     while True:
         try:
+            # O_EXCL: of several processes one alone makes the file, and has the number
             handle = os.open(stage.log(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             break
         except FileExistsError:

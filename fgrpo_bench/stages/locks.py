@@ -102,6 +102,7 @@ def _name_holder(handle: int) -> None:
     try:
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(holder).encode(), 0)
+        # others read who holds it, on other nodes too
         os.fsync(handle)
     except OSError as error:
         if error.errno not in FULL:
@@ -120,6 +121,7 @@ def _taken(file: TextIO, *, tries: int = 1) -> bool:
 def _flock(file: TextIO, kind: int) -> bool:
     """Whether it could be locked at once, as a `kind` of fcntl."""
     try:
+        # flock: the kernel releases it with the process, however that ends, SIGKILL included
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False

@@ -45,8 +45,11 @@ from fgrpo_bench.stages.markers import (
 from fgrpo_bench.stages.watch import Progress
 
 EXIT_DONE, EXIT_FAILED, EXIT_CONTINUE = 0, 1, 75
+"""75 is EX_TEMPFAIL: stopped at a save, to be run again."""
 PROGRESS_SECONDS = 2.0
+"""Between writes of progress.json."""
 LOG_SECONDS = 10.0
+"""Between lines of progress in the log."""
 SAVE_SECONDS = 5.0
 """Between saves of a stage's whole state: what a kill can cost. No result depends on it."""
 

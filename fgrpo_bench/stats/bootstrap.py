@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 REPLICATES = 10_000
+"""Resamples."""
 SEED = 0
+"""Of the resamples, so that a report comes out alike each time."""
 BLOCK = 256
 """Columns of all seeds that are resampled at once: enough for the product of matrices to be fast,
 and few enough that what it makes (REPLICATES x BLOCK floats) stays small."""

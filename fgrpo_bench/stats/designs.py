@@ -15,6 +15,7 @@ from fgrpo_bench.stats.staged_arguments import MOST_DRAWS
 
 Floats = NDArray[np.float64]
 FIRST_STAGES = (16, 32, 64, 128, 256)
+"""Draws of the first stage, of the designs that are tried."""
 ENOUGH = (2, 4, 8, 16, 32)
 """Correct draws that stop a problem, of the designs that are tried."""
 LONGER = (1, 1.1, 1.25, 1.5, 2, 4)
@@ -22,6 +23,7 @@ LONGER = (1, 1.1, 1.25, 1.5, 2, 4)
 MOST_FIXED = 4_096
 """The largest fixed number that is tried."""
 QUANTILES = 200
+"""Success rates that stand for the Beta distribution."""
 PRIOR = (0.5, 0.5)
 """Parameters of the Beta distribution that success rates are taken from where nothing is graded."""
 

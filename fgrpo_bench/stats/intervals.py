@@ -45,6 +45,7 @@ from fgrpo_bench.stats.spread import Variance, of_average, spread, variance
 Floats = NDArray[np.float64]
 Clusters = NDArray[np.int64] | None
 LEVEL = 0.95
+"""Of every interval and band."""
 Limits = tuple[float, float]
 FRACTIONS: Limits = (0.0, 1.0)
 """The least and the largest mean that there can be of fractions, e.g. pass@k."""

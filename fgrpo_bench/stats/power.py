@@ -38,7 +38,9 @@ from fgrpo_bench.stats.variance import draw_moments
 Floats = NDArray[np.float64]
 
 LEVEL = 0.95
+"""Of the interval that must exclude 0."""
 POWER = 0.8
+"""In which share of repetitions it is to."""
 MOST_DRAWS = 16_384
 """Where `draws_needed` gives up."""
 MOST_SEEDS = 1_000

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from fgrpo_bench.theory.measured import Measured
 
 SHARES = (0.05, 0.1, 0.2)
+"""Tail shares of the table without arguments."""
 LARGEST = 4096
+"""The largest group size that is looked at."""
 MORE = """\
 The tail is a share of the correct answers: with --success-rate 0.3 --tail-share 0.1 it has a mass
 of 0.03. A group is dangerous where it teaches (some right, some wrong) and holds none of the tail.

@@ -31,6 +31,7 @@ from sweeps.schedule import in_order, ready
 from sweeps.text import counted
 
 TICK_SECONDS = 0.05
+"""Between looks at the running stages."""
 MAX_CONTINUES = 20
 """Times a stage that stops itself is started again before it counts as failed."""
 

@@ -30,8 +30,8 @@ UNREADY = "unready"
 FULL_WORDS = tuple(os.strerror(number) for number in FULL)
 PROBE_BYTES = 65_536
 """What must fit before anything is sent: more than the files of a batch of some stages."""
-TAIL_BYTES = 16_384
-SHOWN_CHARACTERS = 300
+TAIL_BYTES, SHOWN_CHARACTERS = 16_384, 300
+"""Of the end of a log, where the line is looked for that says why; of that line."""
 OF_SLURM = ("srun: ", "slurmstepd: ")
 """How the lines begin that SLURM itself writes into the output of a job."""
 
@@ -165,6 +165,7 @@ def _no_room(folder: Path) -> str | None:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(PROBE_BYTES))
             file.flush()
+            # a full disk may say so only when the bytes reach it
             os.fsync(file.fileno())
     except OSError as error:
         if error.errno in FULL:

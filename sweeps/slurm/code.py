@@ -33,7 +33,9 @@ from sweeps import REPOSITORY
 PACKAGES = ("fgrpo_bench", "sweeps", "evaluators", "conf")
 """What jobs need of a copy that is no git checkout."""
 MAX_MEGABYTES = 200
+"""A frozen copy above this is refused: something large stands in the checkout."""
 NAME_DIGITS = 16
+"""Of the copy's digest, in its folder's name."""
 
 
 def _beside(code: Path, suffix: str) -> Path:

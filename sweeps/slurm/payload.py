@@ -37,6 +37,7 @@ from sweeps.slurm.packing import Job
 from sweeps.slurm.scheduler import environment
 
 REQUEUE_SECONDS = 60.0
+"""How long a program of SLURM that a job calls may take."""
 GETS_NOWHERE = f"got no further in {IDLE_ATTEMPTS} attempts of this job"
 
 

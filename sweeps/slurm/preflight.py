@@ -49,6 +49,7 @@ UNAVAILABLE = "Requested node configuration is not available"
 UNDECLARED_MB = 1
 """Memory that SLURM takes a node for of which slurm.conf says none (RealMemory)."""
 SIZES_SHOWN, CHOICES_SHOWN = 4, 12
+"""In a refusal."""
 
 
 def check(

@@ -26,6 +26,7 @@ from typing import Literal
 from sweeps.text import duration
 
 CALL_SECONDS = 60.0
+"""How long one call of a SLURM program may take."""
 PATIENCE_SECONDS = 5.0
 """After so long without an answer the user is told what is waited for."""
 SQUEUE_FORMAT = "%i|%j|%T|%N|%M|%e|%r"
@@ -274,8 +275,8 @@ FAILURES: dict[str, Failure] = {
 }
 """What an ended job without a completion marker suffered, by its state."""
 
-COLUMNS = 7
-SHOWN_CHARACTERS = 80
+COLUMNS, SHOWN_CHARACTERS = 7, 80
+"""Of SQUEUE_FORMAT; of a line that has others, in an error."""
 MOST_ELEMENTS = 4_000_001
 """SLURM's own limit of MaxArraySize."""
 CLOCK_SECONDS = 60.0

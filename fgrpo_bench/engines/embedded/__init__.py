@@ -3,6 +3,7 @@
 import ctypes
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+# bytes
 _KEPT, _LARGEST = 2**29, 2**25
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record
 
+# ids of SPECIAL
 PAD, EOS = 0, 1
 SPECIAL = ("<pad>", "<eos>")
 

@@ -38,6 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     paths = named_stage(parser.error, options.folder)
     if options.device == "cpu":
+        # the rehearsal takes the place of CUDA as soon as a process of the run starts Python
         os.environ["FGRPO_OPENRLHF_DEVICE"] = "cpu"
     step = step_of(os.environ, node_names)
     if step is None:
@@ -66,6 +67,7 @@ def _work(
     placement = from_dict(Placement, json.loads(options.placement))
     if placement.adam_offload:
         threads = offload_threads(placement, os.environ, processors=len(os.sched_getaffinity(0)))
+        # DeepSpeed's optimizer on processors takes as many threads as OpenMP says, else one
         os.environ["OMP_NUM_THREADS"] = str(threads)
     return train(spec, run, placement, device=options.device, step=step)
 

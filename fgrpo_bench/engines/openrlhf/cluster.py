@@ -24,6 +24,7 @@ from fgrpo_bench.engines.processes import deaf, die_with_parent
 from fgrpo_bench.stages.stage import EXIT_DONE, EXIT_FAILED, Stopped
 
 POLL_SECONDS = 0.5
+"""Between looks at the other nodes."""
 LOST_SECONDS = 10.0
 """How long a head may not answer before a node gives it up."""
 NOTICE_SECONDS = 25.0

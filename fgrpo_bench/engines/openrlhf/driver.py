@@ -67,6 +67,7 @@ def train(options: DriverOptions, openrlhf_arguments: list[str]) -> None:
         from fgrpo_bench.engines.openrlhf import reward
 
         assert reward.__file__ is not None
+        # OpenRLHF's program reads its words from here
         sys.argv = [CLI, *openrlhf_arguments, "--train.agent_func_path", reward.__file__]
         try:
             runpy.run_module(CLI, run_name="__main__", alter_sys=True)
@@ -108,11 +109,13 @@ def install(options: DriverOptions) -> None:
         guards.check_arguments(nested, options)
         nested.fgrpo = options
         states.settle(Path(nested.ckpt.path), guards.origin(nested), say=partial(print, flush=True))
+        # as below, and here because the class has the number of engines
         vllm_engine.RolloutRayActor = rollout.rollout_actor(
             options, engines=nested.vllm.num_engines, nodes=nested.actor.num_nodes
         )
         return nested
 
+    # OpenRLHF takes no class from outside: its modules' names are bound anew before it reads them
     config.hierarchize = with_options
     ppo_trainer.PPOTrainer = trainer.FocalTrainerActor
     ppo_actor.PolicyModelActor = policy.PolicyActorRemote
@@ -125,6 +128,7 @@ def prepare_environment() -> None:
     if rehearsal.is_on():
         paths.insert(0, str(rehearsal.STARTUP))
         rehearsal.set_environment()
+    # Ray's workers start a Python of their own, which has to find this package
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, paths)))
     os.environ.pop("RAY_ADDRESS", None)  # of another cluster; OpenRLHF's engines would join it
     shorten_vllm_sockets()
@@ -134,6 +138,7 @@ def prepare_environment() -> None:
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
         "VLLM_NO_USAGE_STATS": "1",
     }.items():
+        # setdefault: a user may have named another value
         os.environ.setdefault(name, value)
 
 

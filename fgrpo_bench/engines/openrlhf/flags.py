@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 EXIT_REFUSED = 2
+"""argparse's exit code for words that it does not take."""
 
 
 def openrlhf_parser() -> argparse.ArgumentParser:

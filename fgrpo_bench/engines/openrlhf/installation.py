@@ -29,6 +29,7 @@ library that DeepSpeed's optimizer on processors is linked with."""
 USUAL_HOME = Path("/usr/local/cuda")
 """Where torch looks for the toolkit last."""
 ASK_SECONDS = 30.0
+"""How long a program may take to tell its version."""
 DRIVER_QUERY = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 ARCHITECTURE_QUERY = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader")
 COMMON_ARCHITECTURES = "8.0;9.0"

@@ -19,6 +19,7 @@ from fgrpo_bench.files.whole import readable_record
 from fgrpo_bench.specs import ModelShape, Placement, PretrainedSpec, SweepPoint
 
 GIB = 2**30
+"""Bytes."""
 BYTES = {"float32": 4, "bfloat16": 2}
 """Of a weight, by EvalSpec.dtype."""
 SUB_GROUP = 1_000_000_000

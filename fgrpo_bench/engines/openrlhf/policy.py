@@ -217,6 +217,7 @@ class PolicyActor(class_of_actor(ppo_actor.PolicyModelActor)):  # type: ignore[m
 
     def init_model_from_pretrained(self, *args: Any, **kwargs: Any) -> None:
         """OpenRLHF's, with our UpdateTrainer; ValueError for adapters that cannot be merged."""
+        # OpenRLHF makes its updater by this name, in the call below
         ppo_actor.ActorPPOTrainer = UpdateTrainer
         super().init_model_from_pretrained(*args, **kwargs)
         lora.check(self.actor.model.module)

@@ -33,6 +33,7 @@ def rollout_actor(options: DriverOptions, *, engines: int, nodes: int) -> Any:
         async def __init__(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[misc]
             processors = len(os.sched_getaffinity(0))  # of the job on this node
             judges = judge_count(processors, engines=-(-engines // nodes))
+            # before the engine starts its own process, which reads it
             os.environ[JUDGES] = str(judges)
             try:
                 await super().__init__(*args, **kwargs | own)

@@ -43,6 +43,7 @@ from fgrpo_bench.stages.watch import step_numbers
 
 DRIVER = "fgrpo_bench.engines.openrlhf.driver"
 POLL_SECONDS = 0.5
+"""Between looks at the metrics that the driver writes."""
 
 
 def train(

@@ -56,6 +56,7 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
     """OpenRLHF's trainer; see the module."""
 
     def __init__(self, pretrain: str, strategy: Any, *args: Any, **kwargs: Any) -> None:
+        # the parent makes its parts by these names of its module, in the call below
         ppo_trainer.prepare_datasets = prepare_prompts
         ppo_trainer.SamplesGenerator = OrderedSamples
         ppo_trainer.RemoteExperienceMaker = FocalExperienceMaker

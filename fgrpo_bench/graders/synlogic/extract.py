@@ -30,6 +30,7 @@ MOST_BRACKETS = 1_000
 MOST_READ = 8_000
 """Characters of literals that are read, the failures among them."""
 _TRIES = 4
+"""Openings that are tried, from the end of the text."""
 
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
 _BRACKET = re.compile(r"[()\[\]{}]")
@@ -196,7 +197,9 @@ def undecorated(text: str) -> str:
 LONGEST_LITERAL = 6_000
 """Characters of a literal; a grid of 20 x 20 quoted cells with a line each has fewer."""
 DEEPEST = 6
+"""Nested brackets of an expression."""
 LONGEST_EXPRESSION = 200
+"""Characters."""
 LARGEST = 10**15
 """Magnitude of numerator and denominator of every value on the way."""
 

@@ -52,11 +52,13 @@ def is_on() -> bool:
 def set_environment() -> None:
     """Set what must stand before Ray starts, in this process and for those that it starts."""
     for name, value in ENVIRONMENT.items():
+        # setdefault: a user may have named another value
         os.environ.setdefault(name, value)
     programs = str(
         Path(sys.prefix) / "bin"
     )  # DeepSpeed compiles with the ninja of this environment
     paths = [programs, *os.environ.get("PATH", "").split(os.pathsep)]
+    # in front, so that no other ninja of the machine is taken
     os.environ["PATH"] = os.pathsep.join(dict.fromkeys(paths))
 
 
@@ -91,7 +93,7 @@ def _patch_torch_cuda(cuda: Any) -> None:
         )
     cuda.current_device = CpuDevice
     for name in ("set_device", "synchronize", "empty_cache", "current_stream"):
-        setattr(cuda, name, lambda *_: None)
+        setattr(cuda, name, lambda *_: None)  # OpenRLHF calls these without asking for CUDA
 
 
 def _patch_baton(module: Any) -> None:
@@ -144,8 +146,8 @@ def _put_flash_attn() -> None:
         module.__spec__ = ModuleSpec(name, None, is_package=True)
         module.__path__ = []
         for function in functions:
-            setattr(module, function, missing)
+            setattr(module, function, missing)  # imported by name; a call is refused
         sys.modules[name] = module
         parent, _, child = name.rpartition(".")
         if parent:
-            setattr(sys.modules[parent], child, module)
+            setattr(sys.modules[parent], child, module)  # as the import of a real one does
