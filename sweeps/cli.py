@@ -213,7 +213,7 @@ def plan(
 def _show_plan(plan: Plan, paths: RunPaths, *, as_json: bool = False) -> None:
     """Raises ValueError, once it is shown, where other settings stand."""
     from sweeps import preview
-    from sweeps.conflicts import check_conflicts
+    from sweeps.freeze import check_conflicts
 
     shown = preview.preview(plan, paths)
     if plan.declaration.profile.dispatcher == "slurm":
@@ -256,12 +256,12 @@ def run(
     if not dry_run:
         return _start(declaration)
     if on_slurm:
-        from sweeps.slurm import drive as slurm
+        from sweeps.slurm import drive
 
-        limit = slurm.largest_array(declaration)
+        limit = drive.largest_array(declaration)
         plan, paths = plan_over(declaration)
         _show_plan(plan, paths)
-        for text in slurm.dry_run(plan, paths, limit=limit):
+        for text in drive.dry_run(plan, paths, limit=limit):
             print(f"\n{text}", end="")
         return 0
     _show_plan(*plan_over(declaration))
@@ -270,12 +270,12 @@ def run(
 
 def _start(declaration: Declaration) -> int:
     if declaration.profile.dispatcher == "slurm":
-        from sweeps.slurm import drive as slurm
+        from sweeps.slurm.drive import run as submit
 
-        return slurm.run(declaration)
-    from sweeps.local import drive
+        return submit(declaration)
+    from sweeps.local.drive import run as run_here
 
-    return drive.run(declaration)
+    return run_here(declaration)
 
 
 @app.add(
@@ -286,22 +286,22 @@ def _start(declaration: Declaration) -> int:
     more=RUN_KEYS,
 )
 def show_status(sweep: Run, keys: Keys = None, as_json: Json = False) -> int:
-    from sweeps import logs, status
+    from sweeps import status
 
     paths = find_run(sweep, keys)
     warn = partial(print, file=sys.stderr)
     if status.on_slurm(paths):
-        from sweeps.slurm import status as slurm
+        from sweeps.slurm import drive
 
-        report, render = slurm.report(paths, warn=warn), slurm.render
+        report, render = drive.report(paths, warn=warn), drive.render
     else:
         report, render = status.report(paths, warn), status.render
-    report = logs.with_last_lines(paths, report)
+    report = status.with_last_lines(paths, report)
     if as_json:
         print(json.dumps(report, indent=1))
     else:
         print(render(report))
-        print(logs.render_failures(report), end="")
+        print(status.render_failures(report), end="")
     return 0
 
 
@@ -337,7 +337,7 @@ def check(
         return _check_folder(sweep, keys, as_json=as_json, is_repair=is_repair)
     from fgrpo_bench.documents.terminal import escaped
     from fgrpo_bench.stages.plan import check_format
-    from sweeps.check import examine, findings
+    from sweeps.check import examine
 
     paths = find_run(sweep, keys)
     check_format(paths)
@@ -347,11 +347,11 @@ def check(
     except ValueError as error:  # without a plan there is nothing to compare
         print(f"damaged: {escaped(str(error))}", file=sys.stderr)
         return EXIT_DAMAGED
-    result = findings.findings(examined)
-    print(json.dumps(result, indent=1) if as_json else findings.render(result))
+    result = examine.findings(examined)
+    print(json.dumps(result, indent=1) if as_json else examine.render(result))
     if not result["damaged"] or not is_repair:
         return EXIT_DAMAGED if result["damaged"] else 0
-    from sweeps.check.repair import repair
+    from sweeps.check.examine import repair
     from sweeps.text import echo
 
     return repair(examined, say=lambda text: echo(escaped(text)), run=_start)
@@ -367,7 +367,7 @@ def _is_folder(word: str) -> bool:
 def _check_folder(
     folder: str, keys: Sequence[str] | None, *, as_json: bool, is_repair: bool
 ) -> int:
-    from sweeps.check import examine, unpacked
+    from sweeps.check import examine
 
     if is_repair or keys:
         raise ValueError(
@@ -375,8 +375,8 @@ def _check_folder(
             "unpack its archive again"
         )
     with examine.reading(sys.stderr) as bar:
-        answer = unpacked.examine_folder(Path(folder), bar)
-    print(json.dumps(answer, indent=1) if as_json else unpacked.render(answer))
+        answer = examine.examine_folder(Path(folder), bar)
+    print(json.dumps(answer, indent=1) if as_json else examine.render_unpacked(answer))
     return EXIT_DAMAGED if answer["damaged"] else 0
 
 
@@ -389,14 +389,14 @@ def _check_folder(
 )
 def cancel(sweep: Run, keys: Keys = None) -> int:
     from sweeps import status
-    from sweeps.local import stopping
+    from sweeps.local import pool
 
     paths = find_run(sweep, keys)
     if status.on_slurm(paths):
-        from sweeps.slurm import drive as slurm
+        from sweeps.slurm import drive
 
-        return slurm.cancel(paths)
-    for line in stopping.cancel(paths):
+        return drive.cancel(paths)
+    for line in pool.cancel(paths):
         print(line, flush=True)
     return 0
 
@@ -497,13 +497,13 @@ def show_logs(
         bool, typer.Option("--follow", help="go on while the stage is at work")
     ] = False,
 ) -> int:
-    from sweeps import logs
+    from sweeps import status
 
     paths = find_run(sweep, keys)
-    chosen = logs.find_stage(paths, point, stage)
-    if stage is None and (others := logs.others(paths, chosen)):
+    chosen = status.find_stage(paths, point, stage)
+    if stage is None and (others := status.others(paths, chosen)):
         print(f"the {chosen.kind} stage; --stage shows {', '.join(others)}", file=sys.stderr)
-    for text in logs.read(paths, chosen, lines=lines, follow=follow):
+    for text in status.read(paths, chosen, lines=lines, follow=follow):
         print(text, end="", flush=True)
     return 0
 

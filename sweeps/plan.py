@@ -1,18 +1,38 @@
-"""From a declaration to points and stages: pure functions, nothing is read, started or written.
+"""Plan a sweep: pure functions, nothing is read, started or written.
 
-A plan is a list of points (training runs) and a list of stages in an order that respects their
-needs. What each stage computes is frozen in its `spec`, which the stage reads from its own folder.
+In: a declaration. Out: its points (training runs) and its stages, in an order that respects their
+needs; what each stage computes is frozen in its `spec`, which the stage reads from its own folder.
+Next: sweeps.preview, which shows a plan; sweeps.freeze, which writes it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from fgrpo_bench import engines
+from fgrpo_bench.core.registry import suggestion
+from fgrpo_bench.engines.engine import Engine
+from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds import KINDS, Planned, Stage
 from fgrpo_bench.kinds.kind import base_name
-from fgrpo_bench.specs import Declaration, SweepPoint
-from fgrpo_bench.specs.cell import Cell, to_columns
+from fgrpo_bench.kinds.warmup import check_fits
+from fgrpo_bench.objectives.advantages import (
+    check_parameters,
+    reads_log_probs,
+    teaches_when_all_are_alike,
+)
+from fgrpo_bench.specs import (
+    Declaration,
+    SweepPoint,
+    SweepSpec,
+    TaskSpec,
+    to_dict,
+)
+from fgrpo_bench.specs.cell import COLUMNS, Cell, to_columns
 from fgrpo_bench.stages.plan import (
     FORMAT,
     CheckpointRecord,
@@ -20,10 +40,212 @@ from fgrpo_bench.stages.plan import (
     PointRecord,
     StageRecord,
 )
-from sweeps.points import check, expand, family
+from fgrpo_bench.tasks import make_task
 
 if TYPE_CHECKING:
     from fgrpo_bench.analysis.question import Family
+
+
+CONTROLS = {"entropy_coef": "an entropy bonus", "kl_coef": "a KL penalty"}
+"""Fields of an algorithm that not every engine has, in words."""
+MOST_ROLLOUTS = 1_000_000
+"""A step: thirty times the largest of the paper (256 prompts, N = 128), and what one step holds in
+memory at once."""
+
+
+def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
+    """The grid's product, then the explicit cells, over all seeds; repeats and exclusions drop."""
+    grid, known = declaration.sweep.grid, declaration.algorithms
+    points: dict[str, SweepPoint] = {}
+    for cell, seed in product(dict.fromkeys(_cells(declaration.sweep)), grid.seed):
+        if cell.algorithm not in known:
+            raise ValueError(
+                f"unknown algorithm {cell.algorithm!r}{suggestion(cell.algorithm, known)}: valid "
+                f"ones are {', '.join(sorted(known))} (the files of conf/algorithm/ that "
+                "conf/config.yaml lists)"
+            )
+        if _excluded(declaration, cell, seed):
+            continue
+        point = SweepPoint(
+            sweep=declaration.sweep.name,
+            experiment=declaration.experiment.name,
+            version=declaration.version,
+            **to_columns(cell) | {"algorithm": known[cell.algorithm]},
+            seed=seed,
+            train=declaration.experiment.train,
+            evaluation=declaration.experiment.evaluation,
+        )
+        points[point.point_id] = point
+    return tuple(points.values())
+
+
+def _cells(sweep: SweepSpec) -> Iterator[Cell]:
+    """The grid's product, then the explicit cells, each at every learning rate that it has."""
+    grid = sweep.grid
+    rates = grid.learning_rate_factor
+    for values in product(*(getattr(grid, name) for name in COLUMNS)):
+        yield Cell(**dict(zip(COLUMNS, values, strict=True)))
+    for extra in sweep.cells:
+        given = extra.learning_rate_factor
+        for factor in rates if given is None else (given,):
+            yield Cell(**asdict(extra) | {"learning_rate_factor": factor})
+
+
+def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
+    have = to_columns(cell) | {"seed": seed, "engine": declaration.experiment.train.engine}
+    return any(
+        all(getattr(rule, field) in (None, value) for field, value in have.items())
+        for rule in declaration.sweep.exclude
+    )
+
+
+def family(declaration: Declaration, points: Sequence[SweepPoint]) -> Family:
+    """The comparisons that are the sweep's question; ValueError where it declares some that it does
+    not make."""
+    from fgrpo_bench.analysis import question, rows  # a tenth of a second, for Polars
+
+    seeds = Counter(point.cell for point in points)
+    cells = [rows.make_cell(None, step=0, n_planned=0)] + [
+        rows.make_cell(cell, step=0, n_planned=n) for cell, n in seeds.items()
+    ]
+    return question.asked(to_dict(declaration), cells)[1]
+
+
+def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]:
+    """Rules that join several fields; ValueError with value, rule and remedy. Returns warnings."""
+    train = declaration.experiment.train
+    warnings: list[str] = []
+    if not points:
+        raise ValueError(
+            f"sweep {declaration.sweep.name!r} has no points: its grid has an empty axis and no "
+            "cells, or everything is excluded; give every axis of sweep.grid a value"
+        )
+    alike: dict[str, set[str]] = {}
+    for algorithm in {point.algorithm.name: point.algorithm for point in points}.values():
+        weighed = f"{algorithm.advantage} {algorithm.parameters}"
+        alike.setdefault(weighed, set()).add(algorithm.name)
+    names = next((sorted(each) for each in alike.values() if len(each) > 1), [])
+    if names and train.updates_per_batch == 1:
+        raise ValueError(
+            f"the grid compares {', '.join(names)} with updates_per_batch=1: with one update "
+            "a rollout batch the ratio is 1 and the objectives are the same; set "
+            "experiment.train.updates_per_batch to 2 or more (the paper's value is 4)"
+        )
+    for point in points:
+        rollouts = point.prompts_per_step * point.group_size
+        if rollouts > MOST_ROLLOUTS:
+            raise ValueError(
+                f"{point.point_id} has {rollouts:,} rollouts a step, more than {MOST_ROLLOUTS:,}: "
+                "lower experiment.train.rollouts_per_step (or prompts_per_step), or the group size"
+            )
+        if train.rollouts_per_step is not None and train.rollouts_per_step % point.group_size:
+            raise ValueError(
+                f"rollouts_per_step={train.rollouts_per_step} is no multiple of "
+                f"group_size={point.group_size}: a step draws whole groups; change one of them"
+            )
+        if point.prompts_per_step < train.updates_per_batch:
+            raise ValueError(
+                f"{point.point_id} has {point.prompts_per_step} prompts a step but "
+                f"updates_per_batch={train.updates_per_batch}: every update needs a prompt; raise "
+                "the budget or lower updates_per_batch"
+            )
+    engine, profile = engines.of(train), declaration.profile
+    task = engine.inputs(train).task
+    if task is not None:
+        warnings += task.notes(train.steps * max(point.prompts_per_step for point in points))
+        _check_holds_enough(task, declaration, points)
+        model = engine.inputs(train).model
+        if model is not None:
+            check_fits(model, task)
+    for point in points:
+        _check_has(engine, point)
+        warnings += engine.check(point, profile)
+    sampling = engines.of_sampler(declaration.experiment.evaluation.sampler)
+    warnings += sampling.check_evaluation(points[0], profile)
+    for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
+        for grader in (benchmark.grader, *benchmark.extra_graders):
+            grader_version(grader)
+        if benchmark.dataset is None and task is None:
+            raise ValueError(
+                f"benchmark {name} has no dataset and the experiment has no task whose held-out "
+                f"problems it could take: set experiment.evaluation.benchmarks.{name}.dataset"
+            )
+    return warnings
+
+
+def _check_holds_enough(
+    task: TaskSpec, declaration: Declaration, points: Sequence[SweepPoint]
+) -> None:
+    """ValueError where more problems are asked for than a split of a task has."""
+    experiment, generator = declaration.experiment, make_task(task)
+    heldout = {
+        f"evaluation.benchmarks.{name}.n_problems={benchmark.n_problems}": benchmark.n_problems or 0
+        for name, benchmark in experiment.evaluation.benchmarks.items()
+        if benchmark.dataset is None
+    }
+    train = experiment.train
+    if train.eval_every:
+        heldout[f"train.eval_n_problems={train.eval_n_problems}"] = train.eval_n_problems
+    # a problem that comes twice in a step is drawn from with the same seeds, which teaches nothing
+    prompts = max(point.prompts_per_step for point in points)
+    training = {f"train has {prompts} prompts a step": prompts}
+    if experiment.rare is not None:
+        training[f"rare.n_prompts={experiment.rare.n_prompts}"] = experiment.rare.n_prompts
+    for split, asked in (("n_heldout", heldout), ("n_train", training)):
+        has: int = getattr(generator, split)
+        for words, wanted in asked.items():
+            if wanted > has:
+                field = next((f".{f}" for f in (split, "heldout_fraction") if hasattr(task, f)), "")
+                raise ValueError(
+                    f"experiment.{words}, but task {task.name} has {split}={has}: ask for fewer, "
+                    f"or change experiment.train.task{field}"
+                )
+
+
+def _check_has(engine: Engine, point: SweepPoint) -> None:
+    """ValueError for an algorithm that asks for what an engine does not have."""
+    algorithm = point.algorithm
+    for table, field in (
+        ("objectives", "objective"),
+        ("advantages", "advantage"),
+        ("aggregations", "loss_aggregation"),
+    ):
+        has, name = getattr(engine, table), getattr(algorithm, field)
+        if has is not None and name not in has:
+            raise ValueError(
+                f"{point.point_id} has {field}={name}, and engine {engine.name} has "
+                f"{', '.join(has)}: exclude that algorithm, or choose an experiment of another "
+                "engine"
+            )
+    if reads_log_probs(algorithm.advantage) and not engine.gives_log_probs:
+        raise ValueError(
+            f"{point.point_id} has advantage={algorithm.advantage}, which reads the "
+            f"log-probabilities of the rollouts, and engine {engine.name} gives none: exclude that "
+            "algorithm, or choose an experiment of another engine"
+        )
+    try:
+        check_parameters(algorithm.advantage, point.group_size, algorithm.parameters)
+    except ValueError as error:
+        raise ValueError(
+            f"{point.point_id}: {error}; change algorithms.{algorithm.name}.parameters, or leave "
+            "the point out"
+        ) from error
+    if algorithm.dynamic_sampling and teaches_when_all_are_alike(
+        algorithm.advantage, point.group_size, algorithm.parameters
+    ):
+        raise ValueError(
+            f"{point.point_id} has dynamic_sampling, which drops the groups that are all right or "
+            f"all wrong, and the advantage {algorithm.advantage} teaches from some of these: set "
+            f"algorithms.{algorithm.name}.dynamic_sampling=false"
+        )
+    for control, words in CONTROLS.items():
+        if getattr(algorithm, control) and control not in engine.controls:
+            others = [each.name for each in engines.known() if control in each.controls]
+            raise ValueError(
+                f"{point.point_id} has {words} ({control}), which engine {engine.name} does not "
+                "have: exclude that algorithm, or choose an experiment of engine "
+                f"{' or '.join(others)}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

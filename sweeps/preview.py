@@ -20,7 +20,7 @@ from fgrpo_bench.stats.power import Parts, advice, smallest_difference
 from sweeps import cost
 from sweeps.plan import Plan, plan_record
 from sweeps.status import first_undone
-from sweeps.text import counted, shown
+from sweeps.text import counted, short_path
 
 if TYPE_CHECKING:
     from fgrpo_bench.analysis.power import Detected, Spread
@@ -198,7 +198,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
         [
             f"{answer['sweep']}: {answer['question']}",
             f"experiment={answer['experiment']}  version={answer['version']}  "
-            f"profile={answer['profile']}  folder {shown(paths.folder)}",
+            f"profile={answer['profile']}  folder {short_path(paths.folder)}",
             "",
             *aligned([[*header, "evaluate"], *rows]),
             "",
@@ -219,7 +219,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
 def family_words(answer: Mapping[str, Any]) -> list[str]:
     """The comparisons that are the question, a line each below their family's name and size, and
     what they detect."""
-    from fgrpo_bench.analysis.question import NOTHING_CORRECTED  # as in sweeps.points
+    from fgrpo_bench.analysis.question import NOTHING_CORRECTED  # as in sweeps.plan
 
     size = counted(len(answer["comparisons"]), "comparison")
     power = [own["words"] for own in answer["power"]]

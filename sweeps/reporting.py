@@ -19,7 +19,7 @@ from fgrpo_bench.kinds import train
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
-from sweeps.text import counted, duration, shown
+from sweeps.text import counted, duration, short_path
 
 SYNC_SECONDS = 30.0
 """Between the end of a sync and the next one, at least."""
@@ -39,7 +39,9 @@ def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
     sync(paths, say)
     page = paths.report / FILES["html"]
     print(f"\n{spent(paths)}\n{written.text}")
-    print(f"Report: {shown(page)}, with {FILES['latex']}, {FILES['csv']} and figures beside it")
+    print(
+        f"Report: {short_path(page)}, with {FILES['latex']}, {FILES['csv']} and figures beside it"
+    )
     print(f"Dashboard: {_make('dashboard', paths)}")
     print(f"MLflow: {_make('mlflow-ui', paths)}", flush=True)
 

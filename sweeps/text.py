@@ -33,7 +33,7 @@ def error_words(error: Exception) -> str:
     return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
 
 
-def shown(path: Path) -> str:
+def short_path(path: Path) -> str:
     """A path as short as it can be said from here."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 

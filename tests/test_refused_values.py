@@ -16,8 +16,7 @@ from fgrpo_bench.files.paths import RESERVED
 from fgrpo_bench.kinds.train import identity
 from fgrpo_bench.specs import Declaration, config, from_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
-from sweeps.plan import make_plan
-from sweeps.points import expand
+from sweeps.plan import expand, make_plan
 
 Where = tuple[str | int, ...]
 

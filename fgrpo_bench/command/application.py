@@ -24,7 +24,7 @@ from typer.main import get_command
 
 from fgrpo_bench.command.runs import ROOT_HELP, RUN_HELP, complete_run
 from fgrpo_bench.core.commandline import NO_MULTIRUN
-from fgrpo_bench.core.registry import meant
+from fgrpo_bench.core.registry import suggestion
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 WIDTH = 100
@@ -151,7 +151,7 @@ def check_choice(option: str, value: str, valid: Iterable[str]) -> None:
     names = list(valid)
     if value not in names:
         raise typer.BadParameter(
-            f"{value!r}{meant(value, names)}: there are {', '.join(names)}", param_hint=option
+            f"{value!r}{suggestion(value, names)}: there are {', '.join(names)}", param_hint=option
         )
 
 
@@ -206,7 +206,7 @@ class _Command(_Raw, TyperCommand):
         except TyperException as error:
             if (option := getattr(error, "option_name", None)) is None or "takes" in str(error):
                 raise
-            near = meant(option, [name for each in self.params for name in each.opts])
+            near = suggestion(option, [name for each in self.params for name in each.opts])
             if re.fullmatch(r"-m|--multirun", option):
                 near = f": {NO_MULTIRUN}"
             cast(typer.Context, ctx).fail(f"unknown argument {option!r}{near}")
@@ -239,7 +239,7 @@ def _group(default_command: str | None) -> type[TyperGroup]:
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             names = self.list_commands(ctx)
             if args[0] not in names and not ctx.resilient_parsing:
-                near = meant(args[0], names)
+                near = suggestion(args[0], names)
                 ctx.fail(f"unknown command {args[0]!r}{near}: there are {', '.join(names)}")
             return super().resolve_command(ctx, args)
 

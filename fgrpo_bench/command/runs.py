@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from fgrpo_bench.core.registry import meant
+from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.files.paths import RunPaths
 
 
@@ -134,7 +134,7 @@ def near_sweep(sweep: str, with_runs: Iterable[str]) -> str:
     """What a refusal adds to the name of a sweep without runs: the one that was meant; empty for a
     declared one. with_runs: sweeps with runs."""
     declared = _declared()
-    return "" if sweep in declared else meant(sweep, declared.union(with_runs))
+    return "" if sweep in declared else suggestion(sweep, declared.union(with_runs))
 
 
 def _declared() -> set[str]:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from fgrpo_bench.core.registry import meant
+from fgrpo_bench.core.registry import suggestion
 
 NEEDED = ("numpy", "polars", "pydantic", "hydra", "typer")
 """Packages of the environment that the commands need."""
@@ -39,9 +39,11 @@ class Parser(argparse.ArgumentParser):
         if re.search(r"arguments?:? '?(-m|--multirun)\b", message):
             near = f": {NO_MULTIRUN}"
         elif choice:
-            near = meant(choice[1], re.findall(r"[^\s',]+", choice[2]))  # quoted or not, by version
+            near = suggestion(
+                choice[1], re.findall(r"[^\s',]+", choice[2])
+            )  # quoted or not, by version
         elif option:
-            near = meant(option[1].partition("=")[0], self.options())
+            near = suggestion(option[1].partition("=")[0], self.options())
         super().error(f"{message}{near}")
 
     def options(self) -> list[str]:

@@ -77,12 +77,12 @@ def entry(name: str, key: str) -> Any:
     entries = table(name)
     if key not in entries:
         known = ", ".join(sorted(entries))
-        near = meant(key, entries)
+        near = suggestion(key, entries)
         raise ValueError(f"unknown {name[:-1]} {key!r}{near}: valid ones are {known}")
     return entries[key]
 
 
-def meant(name: str, valid: Iterable[str]) -> str:
+def suggestion(name: str, valid: Iterable[str]) -> str:
     """What a refusal of a name adds where a valid one is spelt much like it.
 
     >>> meant("groupsiz", ["gamma", "groupsize"])

@@ -122,7 +122,7 @@ def sync_file_system(folder: Path) -> None:
 
 def write_bytes(path: Path, content: bytes | memoryview) -> None:
     """Write bytes whole or not at all."""
-    write_whole(path, lambda aside: void(aside.write_bytes(content)))
+    write_whole(path, lambda aside: noop(aside.write_bytes(content)))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -142,7 +142,7 @@ def link_whole(path: Path, source: Path) -> None:
         # a link takes no room; where the file system has none, a copy
         os.link(source, aside)
     except OSError:
-        write_whole(path, lambda copied: void(shutil.copyfile(source, copied)))
+        write_whole(path, lambda copied: noop(shutil.copyfile(source, copied)))
         return
     try:
         aside.replace(path)
@@ -151,7 +151,7 @@ def link_whole(path: Path, source: Path) -> None:
     sync_folder(path.parent)
 
 
-def void(_: object) -> None:
+def noop(_: object) -> None:
     """Drop a value, so that an expression can stand where None is wanted."""
 
 

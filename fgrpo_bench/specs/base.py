@@ -97,7 +97,7 @@ Plugins = Annotated[tuple[str, ...], AfterValidator(_loaded)]
 validated."""
 
 
-def known(table: str) -> AfterValidator:
+def registered(table: str) -> AfterValidator:
     """The name must stand in a table of fgrpo_bench.core.registry."""
 
     def check(name: str) -> str:

@@ -152,8 +152,8 @@ def _literal(value: Any) -> str:
 def _unknown(group: str, name: str, conf: Path) -> NoReturn:
     valid = options(group, conf)
     raise ValueError(
-        f"unknown {group} {name!r}{registry.meant(name, valid)}: valid ones are {', '.join(valid)} "
-        f"(the files of conf/{group}/)"
+        f"unknown {group} {name!r}{registry.suggestion(name, valid)}: valid ones are "
+        f"{', '.join(valid)} (the files of conf/{group}/)"
     )
 
 
@@ -169,7 +169,7 @@ def _meant_key(overrides: Sequence[str], refusal: str, conf: Path, root: str) ->
     except ValueError:  # they are refused too
         return ""
     if "." in refused[1]:
-        return registry.meant(refused[1], keys)
+        return registry.suggestion(refused[1], keys)
     last = {key: key.rpartition(".")[2] for key in keys}
     near = registry.nearest(refused[1], last.values())
     return registry.did_you_mean([key for key in keys if last[key] == near][:SHOWN])

@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.core import registry
-from fgrpo_bench.specs.base import STRICT, Name, Positive, known
+from fgrpo_bench.specs.base import STRICT, Name, Positive, registered
 
 GATED = ("gpqa",)
 """Layouts of datasets whose publishers ask that none of their text is shown to others."""
@@ -31,7 +31,7 @@ class DatasetSpec:
     """The file: its name in the repository, or its path; .json, .jsonl, .csv or .parquet."""
     sha256: Digest | None
     """Digest that the file must have; null is the one of the first fetch, from the lock file."""
-    layout: Annotated[Name, known("layouts")]
+    layout: Annotated[Name, registered("layouts")]
     """How the publisher's columns become a prompt and a gold; see fgrpo_bench.data.layouts."""
     prompt_key: str
     """Column of the problems."""

@@ -52,7 +52,7 @@ def _explain(fault: ErrorDetails, config: dict[str, Any], kind: type) -> str:
     where = ".".join(map(str, loc)) or "configuration"
     if fault["type"] == "unexpected_keyword_argument":
         valid = sorted(_find(fault["loc"][:-1], kind)[1].get("properties", config))
-        near = registry.meant(str(loc[-1]), valid)
+        near = registry.suggestion(str(loc[-1]), valid)
         return f"  {where}: unknown key{near}; remove it (valid here: {', '.join(valid)})"
     if fault["type"] == "value_error":
         return f"  {where}: {fault['ctx']['error']}"

@@ -20,7 +20,7 @@ from fgrpo_bench.specs.base import (
     Positive,
     PositiveFloat,
     Temperature,
-    known,
+    registered,
 )
 
 
@@ -102,9 +102,9 @@ class AlgorithmSpec:
 
     name: Name
     """Name in grids and tables."""
-    objective: Annotated[Name, known("objectives")]
+    objective: Annotated[Name, registered("objectives")]
     """A key of fgrpo_bench.objectives.losses.OBJECTIVES."""
-    advantage: Annotated[Name, known("advantages")] = "grpo"
+    advantage: Annotated[Name, registered("advantages")] = "grpo"
     """A key of fgrpo_bench.objectives.advantages.ADVANTAGES."""
     parameters: dict[str, Parameter] = Field(default_factory=dict)
     """Parameters of the advantage by name (k, baseline, weight, beta); what is not named has the

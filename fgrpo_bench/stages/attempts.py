@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Literal
 
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.records import Record
-from fgrpo_bench.files.whole import FULL, now, read_record, readable_record, void, write_json
+from fgrpo_bench.files.whole import FULL, noop, now, read_record, readable_record, write_json
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
 from fgrpo_bench.stages.watch import Progress
 
@@ -140,7 +140,7 @@ def explain(exit_code: int) -> str:
     return f"ended with exit code {exit_code}"
 
 
-def attempts(stage: StagePaths, warn: Callable[[str], None] = void) -> list[Note]:
+def attempts(stage: StagePaths, warn: Callable[[str], None] = noop) -> list[Note]:
     """The notes in a stage's folder, in order. warn: told of each that is damaged; it is passed
     over."""
     notes = []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from fgrpo_bench.files.paths import RunPaths, StagePaths
-from fgrpo_bench.files.whole import read_record, readable_record, void
+from fgrpo_bench.files.whole import noop, read_record, readable_record
 from fgrpo_bench.stages.attempts import Note, attempts, count
 from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.locks import is_locked, lock_holder
@@ -61,7 +61,7 @@ def driver_of(paths: RunPaths) -> dict[str, Any] | None:
 def read_stages(
     paths: RunPaths,
     records: Iterable[StageRecord],
-    warn: Callable[[str], None] = void,
+    warn: Callable[[str], None] = noop,
     remade: Callable[[str], str] = lambda _: REMADE,
 ) -> list[StageStatus]:
     """Status of stages of plan.json.

@@ -1,7 +1,14 @@
-"""Reading a sweep for `check`: every stage, the report, and the digest of every file."""
+"""`check`: is every file of a sweep, or of an unpacked bundle, as it was made?
+
+In: a folder. Out: `examine` reads every file and compares it with its digest; `findings` says what
+is damaged, what rests on it and what is to be made again, as JSON types, and `render` in words.
+`--repair` moves what is damaged aside, and `run` makes again what is missing then.
+Next: sweeps.check.compare, what follows from markers and provenance.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -18,13 +25,28 @@ from fgrpo_bench import engines
 from fgrpo_bench.analysis import frames
 from fgrpo_bench.analysis.results import read_declared
 from fgrpo_bench.analysis.rows import FRAMES
+from fgrpo_bench.command.runs import address
+from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.files.paths import RunPaths, SharedPaths, StagePaths, is_below
-from fgrpo_bench.files.whole import readable_record
+from fgrpo_bench.files.whole import quarantine, readable_record
 from fgrpo_bench.report import provenance
+from fgrpo_bench.specs import Declaration
+from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.digests import Listed, Tell, fault_of, is_altered, of_digests
+from fgrpo_bench.stages.digests import (
+    MANIFEST_FILE,
+    Listed,
+    Tell,
+    added,
+    differing,
+    fault_of,
+    from_lines,
+    is_altered,
+    of_digests,
+)
 from fgrpo_bench.stages.draws import DrawsRecord, SharedRecord
-from fgrpo_bench.stages.locks import is_locked
+from fgrpo_bench.stages.locks import driving, is_locked, locked
+from fgrpo_bench.stages.markers import quarantine_output
 from fgrpo_bench.stages.plan import (
     PlanRecord,
     StageRecord,
@@ -33,7 +55,7 @@ from fgrpo_bench.stages.plan import (
     read_plan,
 )
 from sweeps.check import compare
-from sweeps.check.stored import (
+from sweeps.check.compare import (
     ANALYSIS,
     DECLARATION,
     MARKER_FILE,
@@ -45,7 +67,9 @@ from sweeps.check.stored import (
     StoredStage,
     read_stage,
 )
-from sweeps.conflicts import UNSEALED
+from sweeps.freeze import UNSEALED
+from sweeps.reporting import finish
+from sweeps.text import counted, short_path
 
 RECORDS = ("sweep.json", "plan.json", f"{REPORT}/{provenance.NAME}")
 """Files that are compared by what they say."""
@@ -306,3 +330,215 @@ def reading(out: TextIO) -> Iterator[Bar]:
             return lambda part: progress.advance(task, part)
 
         yield begin
+
+
+SHOWN = 8
+"""Most names that are listed."""
+BEYOND = {
+    "of_no_stage_of_the_plan": "not compared, of no stage of the plan",
+    "in_no_record": "not compared, in no record",
+}
+"""What is said of files that are not the plan's."""
+NOT_COMPARED = (
+    "not compared: logs, locks, notes of progress and saved states; and whether the results follow "
+    "from each other, which `fgrpo-bench report --verify <the report's folder>` computes"
+)
+
+
+def findings(examined: Examined) -> dict[str, Any]:
+    """The whole answer as JSON types; `render` puts it into words."""
+    records = [stage.record for stage in examined.stages]
+    damaged = {each.of for each in examined.damage if not each.name.endswith(f"/{SPEC_FILE}")}
+    again = [
+        {"stage": stage.name, "kind": stage.record.kind}
+        for stage in examined.stages
+        if stage.name in damaged
+    ]
+    return {
+        "sweep": examined.paths.sweep,
+        "experiment": examined.paths.experiment,
+        "version": examined.paths.version,
+        "run_root": str(examined.paths.root),
+        "folder": str(examined.paths.folder),
+        "files": examined.n_files,
+        "bytes": examined.n_bytes,
+        "damaged": [{"of": d.of, "file": d.name, "fault": d.fault} for d in examined.damage],
+        "rests_on_it": compare.resting(examined.damage, records),
+        "to_make_again": again,
+        "report_to_make_again": any(each.of != SHARED_DRAWS for each in examined.damage),
+        "of_no_stage_of_the_plan": list(examined.unplanned),
+        "in_no_record": list(examined.unlisted),
+        "undone": [stage.name for stage in examined.stages if stage.standing == "undone"],
+        "begun_again": [stage.name for stage in examined.stages if stage.standing == "begun again"],
+    }
+
+
+def render(answer: Mapping[str, Any]) -> str:
+    """What is damaged, what rests on it, and what to do."""
+    lines = [
+        f"{answer['sweep']}  experiment={answer['experiment']}  version={answer['version']}",
+        answer["folder"],
+        "",
+        f"{counted(answer['files'], 'file')} compared with their digests, "
+        f"{answer['bytes'] / 1e6:.1f} MB",
+    ]
+    undone = [name for name in answer["undone"] if name not in _damaged(answer)]
+    if undone:
+        lines.append(f"not done yet: {_listed(undone)}")
+    if answer["begun_again"]:
+        lines.append(f"begun again and not compared: {_listed(answer['begun_again'])}")
+    for key, words in BEYOND.items():
+        if answer[key]:
+            lines.append(f"{words}: {_listed(answer[key])}")
+    if not answer["damaged"]:
+        return _joined([*lines, "nothing is damaged", NOT_COMPARED])
+    lines += ["", "damaged:", *(f"  {each['file']}: {each['fault']}" for each in answer["damaged"])]
+    for name, above in answer["rests_on_it"].items():
+        lines.append(f"  on {name} rest {_listed(above)}")
+    return _joined([*lines, "", *_remedy(answer), NOT_COMPARED])
+
+
+def _joined(lines: list[str]) -> str:
+    return "\n".join(map(escaped, lines))
+
+
+def _remedy(answer: Mapping[str, Any]) -> list[str]:
+    again = answer["to_make_again"]
+    parts = [f"{each['kind']} {each['stage']}" for each in again]
+    stages = f"{counted(len(again), 'stage')} ({_listed(parts)}) and " if again else ""
+    named = {key: answer[key] for key in ("sweep", "experiment", "version")}
+    of_run = address(RunPaths(root=Path(answer["run_root"]), **named), full=True)
+    if DECLARATION in _damaged(answer):
+        return [f"first `fgrpo-bench sweep run {of_run}`, with the settings that it was run with"]
+    if _damaged(answer) == {SHARED_DRAWS}:
+        return [
+            f"`fgrpo-bench check {of_run} --repair` moves these draws aside, which the "
+            "sweep has as well; the next evaluation that lacks some makes them"
+        ]
+    return [
+        f"to be made again: {stages}the report",
+        f"`fgrpo-bench check {of_run} --repair` moves what is damaged aside and runs the "
+        "sweep as it was declared, which makes again what is missing",
+    ]
+
+
+def _damaged(answer: Mapping[str, Any]) -> set[str]:
+    return {each["of"] for each in answer["damaged"]}
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def examine_folder(folder: Path, bar: Bar) -> dict[str, Any]:
+    """What is damaged, missing or added, as JSON types. FileNotFoundError where the folder has no
+    manifest, ValueError where it is none."""
+    path = folder / MANIFEST_FILE
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} does not exist: give the name of a sweep, or the folder that an archive of "
+            "`fgrpo-bench bundle` was unpacked into"
+        )
+    content = path.read_bytes()
+    try:
+        manifest = from_lines(content.decode())
+    except ValueError as error:
+        raise ValueError(f"{path} holds no list of digests: {error}") from error
+    size = sum(size_of(folder / name) for name in manifest if is_below(name))
+    faults = differing(folder, manifest, bar(size))
+    faults |= dict.fromkeys(added(folder, manifest), "is not of this bundle")
+    return {
+        "folder": str(folder),
+        "files": len(manifest),
+        "damaged": [{"file": name, "fault": fault} for name, fault in faults.items()],
+        "manifest_sha256": hashlib.sha256(content).hexdigest(),
+    }
+
+
+def render_unpacked(answer: dict[str, Any]) -> str:
+    """The same in words."""
+    damaged = [f"  {each['file']}: {each['fault']}" for each in answer["damaged"]]
+    lines = [
+        answer["folder"],
+        f"{counted(answer['files'], 'file')} compared with {MANIFEST_FILE}, whose own sha256 the "
+        f"publisher has to tell: {answer['manifest_sha256']}",
+        *(["damaged:", *damaged] if damaged else ["nothing is damaged"]),
+        "not compared: whether the numbers follow from the grades, which `fgrpo-bench "
+        "report --verify <the report's folder>` computes",
+    ]
+    return "\n".join(map(escaped, lines))
+
+
+Say = Callable[[str], None]
+
+
+def repair(examined: Examined, *, say: Say, run: Callable[[Declaration], int]) -> int:
+    """Move every damaged file into a folder `damaged`, and have made again what is missing then;
+    exit code as of `run`, which is given what the sweep was run with.
+
+    Where stages lack nothing, report and MLflow are written here. Raises ValueError, before
+    anything is moved, where making a file again would not mend it; BlockingIOError where it is
+    being run.
+    """
+    paths, of = examined.paths, {each.of for each in examined.damage}
+    _check_places(examined)
+    _put_shared_aside(examined, say)
+    if of == {SHARED_DRAWS}:
+        return 0  # the sweep has these draws as well
+    _quarantine_outputs(examined, say)
+    if of <= {REPORT, ANALYSIS, SHARED_DRAWS}:
+        finish(paths, say)
+        return 0
+    declared = read_declared(paths).declaration | {"run_root": str(paths.root)}
+    return run(from_stored(Declaration, declared, paths.sweep_json))
+
+
+def _check_places(examined: Examined) -> None:
+    """ValueError for what cannot be mended by making it again."""
+    folder = examined.paths.folder
+    foreign = {stage.name for stage in examined.stages if stage.is_foreign}
+    for each in examined.damage:
+        at = Path(os.path.realpath(folder / each.name))  # of a loop of links, too
+        if each.of == DECLARATION:
+            raise ValueError(f"{folder / each.name} {each.fault}; nothing was moved")
+        if each.of in foreign:
+            raise ValueError(
+                f"{folder / each.of} holds another stage, or one of other settings (were two "
+                "folders swapped?): put it back where it belongs, or move it away; nothing was "
+                "moved"
+            )
+        if each.of != SHARED_DRAWS and not at.is_relative_to((folder / each.of).resolve()):
+            raise ValueError(
+                f"{folder / each.name} stands in {at.parent}, which is not the sweep's: restore it "
+                "there; nothing was moved"
+            )
+
+
+def _put_shared_aside(examined: Examined, say: Say) -> None:
+    """Under the entry's lock; BlockingIOError where somebody adds to it."""
+    names = [each.name for each in examined.damage if each.of == SHARED_DRAWS]
+    entries = {(examined.paths.folder / name).parent.resolve() for name in names}
+    for entry in map(SharedPaths, sorted(entries)):
+        with locked(entry.lock, wait=False, what=f"shared draws {entry.folder.name[:12]}"):
+            for file in (entry.facts, *sorted(entry.folder.glob("*.parquet"))):
+                if file.exists():
+                    aside = quarantine(file, entry.damaged)
+                    say(f"moved aside {short_path(file)} -> {short_path(aside)}")
+
+
+def _quarantine_outputs(examined: Examined, say: Say) -> None:
+    """Under the locks of driver and stages; BlockingIOError where one is held."""
+    paths, stages = examined.paths, {stage.name for stage in examined.stages}
+    with driving(paths):
+        for each in examined.damage:
+            path = paths.folder / each.name
+            if each.of == SHARED_DRAWS or not os.path.lexists(path):
+                continue
+            if each.of in stages:
+                stage = StagePaths(paths.folder / each.of)
+                with locked(stage.lock, wait=False, what=f"stage {each.of}"):
+                    aside = quarantine_output(stage, each.name.removeprefix(f"{each.of}/"))
+            else:  # of the report or the analysis
+                aside = quarantine(path, (paths.damaged / each.name).parent)
+            say(f"moved aside {each.name} -> {short_path(aside)}")

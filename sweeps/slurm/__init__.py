@@ -1,6 +1,6 @@
 """Sweeps on a SLURM cluster: submitted as job arrays, left alone, brought up to date by `tick`.
 
-By layers, hence so many files: what SLURM says (scheduler, answers), what was said to it
-(submissions, recover, packing, submit), what a job does (payload, attempts, code), what is to be
-done (arrays, decide: pure), and the commands (preflight, observe, tick, status, drive).
+Commands (drive), a look before anything is sent (preflight), one look and what follows (tick), its
+rules (decide: pure), what was and is sent (submissions, submit, packing), what a job does (payload,
+code), what jobs left behind (attempts), and every call of SLURM's programs (scheduler).
 """

@@ -1,7 +1,10 @@
 """What became of each stage, and what to do about it: pure functions of what was observed.
 
-The truth comes in this order: the completion marker, squeue, sacct, what the job itself noted, the
-submissions. A stage is submitted again only where nothing of it can still run.
+In: a StageObservation of each stage. Out: a Decision: what to submit, to cancel and to tell. The
+truth comes in this order: the completion marker, squeue, sacct, what the job itself noted, the
+submissions. A stage is submitted again only where nothing of it can still run. Why a job waits is
+read from SLURM's reasons: those that 22.05 knows, and those that its source has since (as far as
+MpiPortsBusy in job_state_reason.c). Next: sweeps.slurm.tick, which observes and does it.
 """
 
 from __future__ import annotations
@@ -13,11 +16,94 @@ from typing import Literal
 
 from fgrpo_bench.stages.attempts import Note
 from fgrpo_bench.stages.plan import StageRecord
-from sweeps.slurm.arrays import is_job
 from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY
-from sweeps.slurm.reasons import NEVER
 from sweeps.slurm.scheduler import FAILURES, Job
-from sweeps.slurm.submissions import Place
+from sweeps.slurm.submissions import Place, is_job
+
+NEVER = {
+    "DependencyNeverSatisfied": "its input failed",
+    "launch failed requeued held": "SLURM could not launch it and holds it",
+    "BadConstraints": "no node can ever fit what it asks for",
+}
+"""Reasons of a pending job that it cannot get over by waiting, in words; it is cancelled."""
+
+
+def _again(words: str, change: str) -> str:
+    return f"{words} give `run` with {change}, which sends them again"
+
+
+PARTITION = "another profile.partition"
+ELSEWHERE = "another profile.qos or profile.account"
+LESS = "the quality of service or the account allows a job less"
+LIMITS = {
+    "PartitionTimeLimit": _again(
+        "the partition allows less time now than the jobs ask for:",
+        f"a lower profile.time_minutes or {PARTITION}",
+    ),
+    "PartitionNodeLimit": _again(
+        "the partition allows fewer nodes now:", f"a lower profile.nodes or {PARTITION}"
+    ),
+    "PartitionConfig": _again(
+        "`scontrol show partition` tells what the partition allows:", f"less or with {PARTITION}"
+    ),
+    "PartitionDown": _again("the partition starts no jobs now: wait, or", PARTITION),
+    "PartitionInactive": _again("the partition takes no jobs now: wait, or", PARTITION),
+    "AccountNotAllowed": _again(
+        "the partition no longer takes this account:", f"another profile.account or {PARTITION}"
+    ),
+    "QOSNotAllowed": _again(
+        "the partition no longer takes this quality of service:",
+        f"another profile.qos or {PARTITION}",
+    ),
+    "InvalidAccount": _again("the account is not there any more:", "another profile.account"),
+    "InvalidQOS": _again("the quality of service is not there any more:", "another profile.qos"),
+    "MaxMemPerLimit": _again("the site allows a job less memory:", "a lower profile.mem_gb"),
+    "Reservation(Deleted|Invalid)": _again(
+        "the reservation is gone:", "another profile.additional_parameters.reservation"
+    ),
+    r"(QOS|Assoc)MaxWall\w+": _again(f"{LESS} time:", f"a lower {{key}} or {ELSEWHERE}"),
+    r"(QOS|Assoc)Max\w+MinutesPerJob(Limit)?": _again(
+        f"{LESS} of this, counted by the minute:",
+        f"a lower profile.time_minutes or {{key}}, or {ELSEWHERE}",
+    ),
+    r"(QOS|Assoc)Max\w+Per(Job|Node)(Limit)?": _again(
+        f"{LESS} of this:", f"a lower {{key}} or {ELSEWHERE}"
+    ),
+    r"QOSMin\w+": _again(
+        "the quality of service asks a job to take more of this:",
+        "a higher {key} or another profile.qos",
+    ),
+    r"(QOS|Assoc)Grp(\w+(?<!Run)Minutes|Wall)(Limit)?|(QOS|Association)TimeLimit": _again(
+        "what the site grants the quality of service or the account is used up, or what is left is "
+        "less than the jobs ask for: ask the site, or",
+        f"a lower profile.time_minutes or {ELSEWHERE}",
+    ),
+    "JobHeldUser": "somebody holds them: `scontrol release <job>` lets them go",
+    "JobHoldMaxRequeue|job.requeued.in.held.state": "SLURM holds them since they were requeued: "
+    "`scontrol release <job>` lets them go",
+    "JobHeldAdmin": "the site holds them: ask it",
+}
+"""What somebody's hand can do about a reason of a pending job that no waiting ends, by a pattern of
+reasons, of which the first that fits counts. A limit on what all jobs have together
+(QOSGrpCpuLimit, QOSMaxJobsPerUserLimit) is not among them: others end, and make room."""
+KEYS = {
+    "Cpu": "profile.cpus_per_task",
+    "GRES": "profile.gpus_per_node",
+    "Mem": "profile.mem_gb",
+    "Node": "profile.nodes",
+    "Wall": "profile.time_minutes",
+}
+"""What asks for that of which a limit of a quality of service or an account speaks."""
+
+
+def remedy(reason: str) -> str | None:
+    """What helps jobs that wait for this reason; None where waiting does, or nothing is known."""
+    words = next((each for form, each in LIMITS.items() if re.fullmatch(form, reason)), None)
+    if words is None:
+        return None
+    limited = re.match(rf"\w+?(?:Max|Min)({'|'.join(KEYS)})", reason)
+    return words.format(key="demand" if limited is None else KEYS[limited[1]])
+
 
 GRACE_SECONDS = 120.0
 """How long after a job was sent, or ended in a way that SLURM may yet mend, its absence or end is
@@ -26,8 +112,8 @@ not believed: queues, databases and file systems lag."""
 SlurmState = Literal["done", "active", "again", "failed", "new"]
 FATAL = ("failed", "never started", "impossible")
 """Exit reasons that another attempt would share: the stage's or the user's own fault."""
-ANEW = "asked for anew"
-FREE = ("cancelled before it began", "input incomplete", ANEW)
+STALE_RESOURCES = "asked for anew"
+NOT_COUNTED_AS_ATTEMPT = ("cancelled before it began", "input incomplete", STALE_RESOURCES)
 """Exit reasons that count as no attempt."""
 STILL = {"SUSPENDED": "suspended", "STOPPED": "suspended"}
 """States of a job that has begun and stands still, of which SLURM gives no reason."""
@@ -101,7 +187,7 @@ def decide_stage(seen: StageObservation, *, now: float, max_attempts: int) -> St
         return StageDecision(state="active", exit_reason="being submitted")
     if job is not None and seen.queued and job.active:
         if waits and seen.anew:
-            return StageDecision(state="again", exit_reason=ANEW, cancel=job)
+            return StageDecision(state="again", exit_reason=STALE_RESOURCES, cancel=job)
         if not (waits and job.reason in NEVER):
             return StageDecision(state="active", exit_reason=STILL.get(job.state, job.reason))
         exit_reason = "impossible" if job.reason == "BadConstraints" else NEVER[job.reason]
@@ -130,10 +216,10 @@ def _after(
     advice = _advice(exit_reason, seen)
     if exit_reason in FATAL:
         return StageDecision(state="failed", exit_reason=f"{exit_reason}{advice}", cancel=cancel)
-    if seen.idle and exit_reason not in FREE:
+    if seen.idle and exit_reason not in NOT_COUNTED_AS_ATTEMPT:
         reason = f"{exit_reason}; it got no further in {IDLE_ATTEMPTS} attempts{advice}"
         return StageDecision(state="failed", exit_reason=reason, cancel=cancel)
-    if seen.attempts - (exit_reason in FREE) >= max_attempts:
+    if seen.attempts - (exit_reason in NOT_COUNTED_AS_ATTEMPT) >= max_attempts:
         reason = f"{exit_reason}, after {seen.attempts} jobs{advice}"
         return StageDecision(state="failed", exit_reason=reason, cancel=cancel)
     return StageDecision(state="again", exit_reason=f"{exit_reason}{advice}", cancel=cancel)
@@ -211,5 +297,7 @@ def decide(
         standings=standings,
         cancel=tuple(each.cancel for each in standings.values() if each.cancel is not None),
         submit=tuple(submit),
-        uncount=tuple(r.name for r in submit if standings[r.name].exit_reason in FREE),
+        uncount=tuple(
+            r.name for r in submit if standings[r.name].exit_reason in NOT_COUNTED_AS_ATTEMPT
+        ),
     )

@@ -1,37 +1,51 @@
-"""The commands on SLURM: `run` submits and returns, or shows what it would send; `follow` watches;
-retry, cancel."""
+"""The commands on SLURM: `run` submits and returns, `follow` watches; retry, cancel, status.
+
+In: a declaration, or a run's folder. Out: exit codes and words; refusals are raised. `run` shows
+with --dry-run what it would send; `status` sets the files' word on progress beside the scheduler's
+on jobs. Next: sweeps.slurm.tick, one look at everything; sweeps.slurm.decide, the rules.
+"""
 
 from __future__ import annotations
 
 import errno
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 from fgrpo_bench.command.runs import address
+from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import FULL, readable_record
 from fgrpo_bench.specs import Declaration, SlurmProfile
 from fgrpo_bench.stages.locks import driving, holder_words
 from fgrpo_bench.stages.plan import PlanRecord, read_plan
-from sweeps import reporting
+from fgrpo_bench.stages.watch import NUMBERS, shown
+from sweeps import reporting, status
 from sweeps.commands import StageCommand, check_installed, stage_command
-from sweeps.conflicts import check_conflicts
-from sweeps.freeze import check_writable, freeze, plan_over
+from sweeps.freeze import check_conflicts, check_writable, freeze, plan_over
 from sweeps.local.drive import fetch_files
 from sweeps.plan import Plan, plan_record
 from sweeps.reporting import LiveSync
-from sweeps.slurm import preflight, recover, scheduler, status, submissions
-from sweeps.slurm.arrays import arrange, is_job
+from sweeps.slurm import attempts, preflight, scheduler, submissions
 from sweeps.slurm.code import code_folder, freeze_code
-from sweeps.slurm.decide import Decision, decide
+from sweeps.slurm.decide import Decision, StageObservation, decide, decide_stage, remedy
 from sweeps.slurm.scheduler import Call
-from sweeps.slurm.submissions import Allow, Cancelled, Event, Hold, Synced
+from sweeps.slurm.submissions import Allow, Cancelled, Event, Hold, Synced, arrange, is_job
 from sweeps.slurm.submit import Sender
-from sweeps.slurm.tick import asked_config, failed, in_queue, is_pending, observe, tick
-from sweeps.text import counted, echo, error_words, shown
+from sweeps.slurm.tick import (
+    asked_config,
+    failed,
+    frozen_profile,
+    in_queue,
+    is_pending,
+    observe,
+    tick,
+)
+from sweeps.text import counted, echo, error_words, short_path
 
 UNWRITABLE = (*FULL, errno.EROFS, errno.ESTALE, errno.EIO)
 """What is said where a disk or a file server takes no more for a while."""
@@ -67,12 +81,12 @@ def run(
     plan, paths = plan_over(declaration)
     records = plan_record(plan).stages
     check_installed(declaration, {stage.environment for stage in plan.stages}, say)
-    _check_before(plan, paths, recover.undone(paths, records), command, call, say)
+    _check_before(plan, paths, attempts.undone(paths, records), command, call, say)
     warnings = [*plan.warnings, *preflight.short_graces(plan, call)]
     check_writable(paths)
     with driving(paths):
         check_conflicts(paths, plan)
-        recover.at_home(paths, records, call)
+        attempts.at_home(paths, records, call)
         freeze(paths, plan, nothing_to_run=False)
         exit_code = fetch_files(plan, paths, command)
         if exit_code:
@@ -80,12 +94,12 @@ def run(
         code = freeze_code(paths.code)
         submissions.append(paths.submissions, Allow(stages=None, code=str(code)))
     say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
-    say(f"folder {shown(paths.folder)}")
-    say(f"code frozen in {shown(code)}")
+    say(f"folder {short_path(paths.folder)}")
+    say(f"code frozen in {short_path(code)}")
     for warning in warnings:
         say(f"warning: {warning}")
     decision = tick(paths, say=say, call=call, command=command, renew=True, config=config)
-    for line in status.stuck(decision):
+    for line in stuck(decision):
         say(line)
     done = sum(each.state == "done" for each in decision.standings.values())
     say(
@@ -135,15 +149,15 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = sch
     seconds: between ticks. Ending it stops no job.
     """
     before: list[str] = []
-    once = status.warn_once(say)
+    once = warn_once(say)
     live = LiveSync(paths, once)
     while True:
         try:
             decision = update(paths, say=once, call=call)
             now = [
-                status.standing_now(decision),
-                *status.stuck(decision),
-                *status.saved_now(paths, decision),
+                standing_now(decision),
+                *stuck(decision),
+                *saved_now(paths, decision),
             ]
         except OSError as error:
             passes = isinstance(error, BlockingIOError | ConnectionError)
@@ -178,7 +192,7 @@ def retry(
     decision = again(paths, list(names), say=say, call=call)
     if not decision.submit:
         asked = {record.name: decision.standings[record.name] for record in of_point}
-        standing = status.standing_now(replace(decision, standings=asked))
+        standing = standing_now(replace(decision, standings=asked))
         say(f"{point_id or paths.sweep}: {standing}; nothing to retry")
     return 0
 
@@ -189,7 +203,7 @@ def again(
     """Submit stages that are not done, whatever became of them before, with the code as it was
     frozen."""
     with driving(paths):
-        recover.at_home(paths, read_plan(paths).stages, call)
+        attempts.at_home(paths, read_plan(paths).stages, call)
         code = submissions.read(paths.submissions).code
         submissions.append(paths.submissions, Allow(stages=tuple(stages), code=code))
     return tick(paths, say=say, call=call)
@@ -213,12 +227,12 @@ def cancel(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> 
             unnoted = error
         plan = readable_record(paths.plan, PlanRecord)
         records = () if plan is None else plan.stages
-        history, queue = recover.at_home(paths, records, call, say)
+        history, queue = attempts.at_home(paths, records, call, say)
         unnoted = unnoted or _note(paths, Hold())
         for warning in scheduler.nonsense("squeue", queue):
             say(f"{warning}; jobs that it did not show may be left: give `cancel` again")
         active = [job for job in queue.values() if job.active]
-        active += recover.orphan_jobs(paths, history, call)
+        active += attempts.orphan_jobs(paths, history, call)
         scheduler.scancel(active, call)
         if queue.nonsense is None:
             unnoted = unnoted or _note(paths, Cancelled())
@@ -308,3 +322,139 @@ def dry_run(plan: Plan, paths: RunPaths, *, limit: int, call: Call = scheduler.c
         sending.batch.job_id = f"JOB-OF-{sending.batch.name}"
         texts.append(sender.text(sending).replace("\n", f"\n{FOR_READING}\n", 1))
     return texts
+
+
+AT_REST = ("done", "waiting", "ended")
+"""States of a stage that SLURM has no job of."""
+
+
+def standing_now(decision: Decision) -> str:
+    """e.g. `3 active (Dependency 2), 1 done`: states, and in SLURM's words why jobs wait."""
+    standings = decision.standings.values()
+    waits = Counter(
+        each.exit_reason for each in standings if each.state == "active" and each.exit_reason
+    )
+    why = ", ".join(f"{reason} {count}" for reason, count in sorted(waits.items()))
+    states = Counter(each.state for each in standings)
+    return ", ".join(
+        f"{count} {state}" + (f" ({why})" if state == "active" and why else "")
+        for state, count in sorted(states.items())
+    )
+
+
+def stuck(decision: Decision) -> list[str]:
+    """A line for each reason that no waiting ends, with what can be done about it."""
+    held: dict[str, list[str]] = {}
+    for name, standing in decision.standings.items():
+        if standing.state == "active" and remedy(standing.exit_reason) is not None:
+            held.setdefault(standing.exit_reason, []).append(name)
+    return [
+        f"{counted(len(names), 'stage')} ({names[0]}{', ...' if len(names) > 1 else ''}) will not "
+        f"begin by waiting, as SLURM says {reason}: {remedy(reason)}"
+        for reason, names in held.items()
+    ]
+
+
+def saved_now(paths: RunPaths, decision: Decision) -> list[str]:
+    """What draws that stop have saved so far, as of sweeps.status.saved_words."""
+    done = {name for name, each in decision.standings.items() if each.state == "done"}
+    if not done:
+        return []
+    records = read_plan(paths).stages
+    return status.saved_words(status.saved_draws(paths, records, done))
+
+
+def warn_once(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Say a warning once, whatever its numbers are the next time."""
+    warned: set[str] = set()
+
+    def once(text: str) -> None:
+        kind = re.sub(r"\d+", "", text)
+        if kind not in warned or not text.startswith("warning: "):
+            say(text)
+        warned.add(kind)
+
+    return once
+
+
+def report(
+    paths: RunPaths, *, warn: Callable[[str], None], call: Call = scheduler.call
+) -> dict[str, Any]:
+    """What `sweeps.status.report` gives, with job_id, node, elapsed and reason at every stage and
+    its state by the scheduler's word; where SLURM cannot be asked, the files' word with a warning.
+    """
+    answer = status.report(paths)
+    limit = frozen_profile(paths).max_attempts
+    records = read_plan(paths).stages
+    try:
+        seen = {each.record.name: each for each in observe(paths, records, call, warn=warn).seen}
+    except (ValueError, ConnectionError) as error:
+        warn(f"warning: SLURM was not asked, so this is what the files tell: {error}")
+        seen = {}
+    for point in answer["points"]:
+        for stage in point["stages"]:
+            observed = seen.get(stage["name"])
+            of_slurm = _of_slurm(observed, limit) if observed is not None else {}
+            if stage["state"] == status.DAMAGED and of_slurm.get("state") in AT_REST:
+                of_slurm |= {"state": status.DAMAGED, "reason": stage["why"]}
+            stage |= of_slurm
+    stages = [stage for point in answer["points"] for stage in point["stages"]]
+    return answer | {"stages": dict(Counter(stage["state"] for stage in stages))}
+
+
+def _of_slurm(seen: StageObservation, max_attempts: int) -> dict[str, Any]:
+    standing = decide_stage(seen, now=time.time(), max_attempts=max_attempts)
+    if not is_job(seen.record.kind):  # no job: its files tell how it stands
+        return {"reason": standing.exit_reason}
+    job, place = seen.job, seen.place
+    state: str = standing.state
+    if state == "active":
+        at_work = seen.at_work or _begun(seen)
+        unseen = "running" if at_work else "pending"
+        state = job.state.lower() if job is not None and seen.queued else unseen
+    return {
+        "state": {"new": "waiting", "again": "ended"}.get(state, state),
+        "attempts": max(seen.attempts, seen.starts),
+        "job_id": place.job_id if place is not None else None,
+        "node": (job.node if job is not None else "")
+        or ("" if seen.note is None else seen.note.node or ""),
+        "elapsed": job.elapsed if job is not None else "",
+        "reason": standing.exit_reason,
+    }
+
+
+def _begun(seen: StageObservation) -> bool:
+    """Whether its job noted that it began, and nothing says that it ended."""
+    ended = seen.job is not None and not seen.job.active
+    return seen.note is not None and seen.note.outcome is None and not ended
+
+
+def _title(stage: Mapping[str, Any], of_point: Sequence[Mapping[str, Any]]) -> str:
+    """e.g. `train`; where several checkpoints are evaluated, e.g. `evaluate step-00300`."""
+    kind: str = stage["kind"]
+    alone = sum(other["kind"] == kind for other in of_point) == 1
+    return kind if alone else f"{kind} {stage['name'].rpartition('/')[2]}"
+
+
+def render(answer: Mapping[str, Any]) -> str:
+    """A row a stage that is at work, waits for a reason or failed; a count of the others."""
+    columns = status.number_columns(s for point in answer["points"] for s in point["stages"])
+    header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step"]
+    header += [NUMBERS[name].column for name in columns]
+    rows = [
+        [
+            point["point_id"],
+            _title(stage, point["stages"]),
+            stage["state"],
+            stage.get("job_id") or "",
+            stage.get("node") or "",
+            stage.get("elapsed") or "",
+            str(stage["attempts"] or ""),
+            f"{stage['step']}/{stage['of']}" if stage.get("of") else "",
+            *(shown(name, stage["numbers"]) for name in columns),
+            stage.get("reason") or "",
+        ]
+        for point in answer["points"]
+        for stage in point["stages"]
+    ]
+    return status.framed(answer, aligned([[*header, "why"], *rows]))

@@ -19,7 +19,7 @@ from submitit.helpers import Checkpointable
 from sweeps.slurm.scheduler import Call
 
 
-class Job(Checkpointable):
+class PackedJob(Checkpointable):
     """What an element of a batch runs: pickled, and called on the node. A signal that comes before
     it is called has it packed again as it is."""
 

@@ -33,7 +33,7 @@ from fgrpo_bench.stages.attempts import begin, end, ending, explain
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
 from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY, idle, of_failure
-from sweeps.slurm.packing import Job
+from sweeps.slurm.packing import PackedJob
 from sweeps.slurm.scheduler import environment
 
 REQUEUE_SECONDS = 60.0
@@ -42,7 +42,7 @@ GETS_NOWHERE = f"got no further in {IDLE_ATTEMPTS} attempts of this job"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Payload(Job):
+class Payload(PackedJob):
     """One stage as a job; paths are absolute."""
 
     folder: str
@@ -156,7 +156,7 @@ def _deaf_to_all() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Job):
+class ReportJob(PackedJob):
     """The last job of a sweep: writes the report on whatever is done; paths are absolute."""
 
     command: tuple[str, ...]

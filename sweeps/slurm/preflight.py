@@ -24,9 +24,8 @@ from fgrpo_bench import engines
 from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import SlurmProfile
 from sweeps.plan import Plan
-from sweeps.slurm.arrays import Sending
 from sweeps.slurm.scheduler import Call, Node, list_nodes
-from sweeps.slurm.submissions import REPORT, Batch
+from sweeps.slurm.submissions import REPORT, JobBatch, Sending
 from sweeps.slurm.submit import Sender
 from sweeps.text import counted
 
@@ -61,7 +60,9 @@ def check(
     """
     profile = sender.profile
     for kind, size in ((LARGEST, elements), (REPORT, 1)):
-        batch = Batch(name=f"{sender.paths.sweep}-{kind}", kind=kind, stages=("",) * size, begun=0)
+        batch = JobBatch(
+            name=f"{sender.paths.sweep}-{kind}", kind=kind, stages=("",) * size, begun=0
+        )
         refusal, nodes = _ask(sender.text(Sending(batch=batch)), profile, call)
         if refusal is None:
             continue

@@ -17,14 +17,21 @@ from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.plan import StageRecord
 from sweeps.commands import StageCommand, interpreter, stage_command, stage_environment
-from sweeps.slurm import recover, scheduler, submissions
-from sweeps.slurm.arrays import Resources, Sending, resources
+from sweeps.slurm import attempts, scheduler, submissions
 from sweeps.slurm.attempts import damaged_path
 from sweeps.slurm.code import manifest_path
 from sweeps.slurm.decide import StageObservation
 from sweeps.slurm.packing import Packing, sent_file
-from sweeps.slurm.payload import Payload, Report
-from sweeps.slurm.submissions import REPORT, Batch, Submitted, Void
+from sweeps.slurm.payload import Payload, ReportJob
+from sweeps.slurm.submissions import (
+    REPORT,
+    JobBatch,
+    Resources,
+    Sending,
+    Submitted,
+    Void,
+    resources,
+)
 
 LAST_TASK_SECONDS = 60
 """How long the tasks of a job may outlive the first of them to end."""
@@ -52,7 +59,7 @@ class Sender:
         cwd, environment = str(self.code), tuple(sorted(variables.items()))
         if sending.batch.kind == REPORT:
             words = [self._python(), "-m", "sweeps.reporting", str(self.paths.folder)]
-            return [Report(command=tuple(words), cwd=cwd, environment=environment)]
+            return [ReportJob(command=tuple(words), cwd=cwd, environment=environment)]
         payloads: list[Callable[[], str]] = []
         for name in sending.batch.stages:
             record = self.records[name]
@@ -157,7 +164,7 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
         submissions.append(journal_path, batch.intent(str(sender.code)))
         sent.append(sending)
         try:
-            recover.write_card(sender.paths, batch, str(sender.code))
+            attempts.write_card(sender.paths, batch, str(sender.code))
             batch.job_id = sender.packing(sending).send(sender.payloads(sending), call)
         except ConnectionError as error:
             raise ConnectionError(
@@ -218,7 +225,7 @@ def asked_anew(seen: Iterable[StageObservation], sender: Sender) -> list[StageOb
     return renewed
 
 
-def changed(sender: Sender, batch: Batch) -> str:
+def changed(sender: Sender, batch: JobBatch) -> str:
     """e.g. `--time=2 in place of --time=5`; empty where a batch would ask for the same now, or what
     was sent is not there any more.
 

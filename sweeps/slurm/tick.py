@@ -26,8 +26,7 @@ from fgrpo_bench.specs.stored import stored_profile
 from fgrpo_bench.stages.locks import driving, is_locked
 from fgrpo_bench.stages.plan import StageRecord, read_plan, read_sweep
 from sweeps.commands import StageCommand, stage_command
-from sweeps.slurm import recover, scheduler, submissions
-from sweeps.slurm.arrays import arrange, beyond
+from sweeps.slurm import attempts, scheduler, submissions
 from sweeps.slurm.attempts import (
     check_room,
     last_note,
@@ -37,18 +36,20 @@ from sweeps.slurm.attempts import (
     of_start,
 )
 from sweeps.slurm.code import in_words, mend
-from sweeps.slurm.decide import ANEW, Decision, StageObservation, decide
+from sweeps.slurm.decide import STALE_RESOURCES, Decision, StageObservation, decide
 from sweeps.slurm.packing import is_packed, output_file
 from sweeps.slurm.scheduler import Answer, Call, Job, elements
 from sweeps.slurm.submissions import (
     REPORT,
-    Batch,
     History,
+    JobBatch,
     PassedOver,
     Place,
     Submitted,
     Uncount,
     Void,
+    arrange,
+    beyond,
 )
 from sweeps.slurm.submit import Sender, asked_anew, send
 from sweeps.text import counted
@@ -74,11 +75,11 @@ def observe(
     paths: RunPaths, records: Sequence[StageRecord], call: Call, *, warn: Callable[[str], None]
 ) -> Observed:
     """Read everything and change nothing; nothing is asked where nothing was submitted."""
-    history = recover.history(paths, warn)
-    undone = recover.undone(paths, records)
+    history = attempts.history(paths, warn)
+    undone = attempts.undone(paths, records)
     done = {record.name for record in records}.difference(undone)
     shown = scheduler.squeue(history.batches, call)
-    recover.check_cluster(paths, history, undone, shown, call)
+    attempts.check_cluster(paths, history, undone, shown, call)
     queue = {job_id: job for job_id, job in shown.items() if job.name in history.batches}
     _identify(history, queue.values())
     places = history.places()
@@ -212,7 +213,7 @@ def _doubted(
     return seen
 
 
-def _known(batch: Batch, call: Call) -> set[str] | str:
+def _known(batch: JobBatch, call: Call) -> set[str] | str:
     """Ids of the jobs or elements of a batch that the controller knows; its words where it gives no
     answer that makes sense."""
     assert batch.job_id is not None
@@ -242,7 +243,7 @@ def reconcile_journal(
     records = read_plan(paths).stages
     observed = observe(paths, records, call, warn=warn)
     history = observed.history
-    lost = recover.orphan_jobs(paths, history, call) if noted.damaged or not noted.batches else []
+    lost = attempts.orphan_jobs(paths, history, call) if noted.damaged or not noted.batches else []
     lost += [job for job in left(observed) if not history.batches[job.name].known]
     _cancel(lost, "of which nothing tells what they run", call, warn)
     void = [job for job in left(observed) if history.batches[job.name].void]
@@ -269,7 +270,7 @@ def _cancel(jobs: Sequence[Job], why: str, call: Call, say: Callable[[str], None
 
 
 def _backfill_journal(
-    paths: RunPaths, batch: Batch, written: Batch | None, observed: Observed, call: Call
+    paths: RunPaths, batch: JobBatch, written: JobBatch | None, observed: Observed, call: Call
 ) -> None:
     """Write what the journal should say of a batch; `written` is what it says."""
     if not batch.known:
@@ -292,7 +293,7 @@ def _backfill_journal(
     return None
 
 
-def _void(paths: RunPaths, batch: Batch, why: str) -> None:
+def _void(paths: RunPaths, batch: JobBatch, why: str) -> None:
     submissions.append(paths.submissions, Void(batch=batch.name, why=why))
 
 
@@ -362,7 +363,7 @@ def _held_reports(observed: Observed) -> list[Job]:
 def _tell_exit_reasons(decision: Decision, say: Callable[[str], None]) -> None:
     for record in decision.submit:
         standing = decision.standings[record.name]
-        if standing.state == "again" and standing.exit_reason != ANEW:
+        if standing.state == "again" and standing.exit_reason != STALE_RESOURCES:
             say(f"{record.name}: {standing.exit_reason}; submitted again")
 
 
@@ -370,7 +371,9 @@ def _tell_anew(
     seen: Sequence[StageObservation], decision: Decision, say: Callable[[str], None]
 ) -> None:
     again = [
-        stage.anew for stage in seen if decision.standings[stage.record.name].exit_reason == ANEW
+        stage.anew
+        for stage in seen
+        if decision.standings[stage.record.name].exit_reason == STALE_RESOURCES
     ]
     for change, count in Counter(again).items():
         say(f"{counted(count, 'job')} that waited: sent again with {change}")
@@ -407,7 +410,7 @@ def _submit(
         places=in_queue(observed, decision),
         limit=profile.max_array_size or scheduler.max_array_size(config),
         at_once=profile.max_parallel,
-        name=partial(recover.batch_name, paths),
+        name=partial(attempts.batch_name, paths),
         now=clock(),
     )
     for sending in sendings:

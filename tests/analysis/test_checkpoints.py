@@ -18,7 +18,7 @@ from fgrpo_bench.kinds import Planned
 from fgrpo_bench.specs import config
 from fgrpo_bench.stats.multiplicity import holm
 from fgrpo_bench.stats.selection import is_for_selection
-from sweeps.points import expand
+from sweeps.plan import expand
 from tests.support.report import copy, nine_benchmarks, small_sweep
 from tests.support.synthetic import SMALL
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from fgrpo_bench.specs import config
 from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
-from sweeps.slurm import drive, scheduler, status, tick
+from sweeps.slurm import drive, scheduler, tick
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import NODES
 
@@ -77,7 +77,7 @@ def ours(n_points: int, root: Path, seconds: Seconds) -> dict[str, int]:
     timed("plan", lambda: make_plan(config.load("smoke", chosen)))
     timed("submit", lambda: drive.run(declaration, say=silent, call=call))
     timed("tick", lambda: tick.tick(paths, say=silent, call=call))
-    timed("status", lambda: status.render(status.report(paths, warn=silent, call=call)))
+    timed("status", lambda: drive.render(drive.report(paths, warn=silent, call=call)))
     return counts
 
 

@@ -15,7 +15,7 @@ from fgrpo_bench.core import registry
 from fgrpo_bench.specs import TrainSpec, config, to_dict
 from fgrpo_bench.specs.stored import from_stored
 from sweeps import REPOSITORY
-from sweeps.points import check, expand
+from sweeps.plan import check, expand
 from tests.support.points import declared
 
 NAMED = {

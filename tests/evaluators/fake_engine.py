@@ -12,7 +12,7 @@ from random import Random
 from evaluators.engines import start_engines
 from evaluators.records import Canaries, Draw, RequestQueue, SampleRequest, SamplingEngine, drawn
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.files.whole import void
+from fgrpo_bench.files.whole import noop
 
 
 def make(what: str) -> SamplingEngine:
@@ -39,7 +39,7 @@ def started(
     engines: int = 2,
     gpus_each: int = 0,
     at_once: int = 8,
-    check: Callable[[Problem], object] = void,
+    check: Callable[[Problem], object] = noop,
 ) -> SamplingEngine:
     """Such engines as an evaluation starts them."""
     return start_engines(

@@ -14,7 +14,7 @@ from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.digests import sealed
 from sweeps import freeze
-from sweeps.conflicts import check_conflicts
+from sweeps.freeze import check_conflicts
 from sweeps.plan import make_plan
 from tests.support.publisher import COMMIT, Publisher, publisher
 

@@ -19,7 +19,7 @@ from fgrpo_bench.analysis.scoring import count as counted
 from fgrpo_bench.analysis.scoring import score
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import BenchmarkPaths
-from fgrpo_bench.files.whole import void
+from fgrpo_bench.files.whole import noop
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stats.staged import StagedDesign
 from tests.evaluators import fake_engine
@@ -162,7 +162,7 @@ def test_several_engines_after_one_that_was_stopped_make_the_draws_of_one(tmp_pa
     with pytest.raises(Stopped):
         run(tmp_path / "engines", plan, fake_engine.planned(plan).draw, stop_after=20)
     engines = start_engines(
-        partial(fake_engine.planned, plan), engines=2, gpus_each=0, at_once=5, check=void
+        partial(fake_engine.planned, plan), engines=2, gpus_each=0, at_once=5, check=noop
     )
     table, made, _ = run(tmp_path / "engines", plan, engines.draw)
     assert made == len(undisturbed) - 20 and table.equals(undisturbed)

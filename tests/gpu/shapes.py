@@ -28,8 +28,7 @@ from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config
 from sweeps.commands import stage_command, stage_environment
 from sweeps.freeze import freeze, run_paths
-from sweeps.plan import Plan, make_plan
-from sweeps.points import expand
+from sweeps.plan import Plan, expand, make_plan
 from sweeps.rates import MeasuredRates
 from tests.gpu.machine import Machine, lacks_openrlhf, watched_memory
 from tests.gpu.model import make_model, sizes, write_problems

@@ -21,12 +21,11 @@ from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
 from sweeps.commands import stage_command
-from sweeps.conflicts import check_conflicts
-from sweeps.freeze import freeze, plan_over
+from sweeps.freeze import check_conflicts, freeze, plan_over
 from sweeps.local import drive
 from sweeps.plan import plan_record
-from sweeps.slurm.arrays import arrange
 from sweeps.slurm.payload import Payload, is_marked
+from sweeps.slurm.submissions import arrange
 from tests.support.fake_stage import fake_command
 
 COUNT = """

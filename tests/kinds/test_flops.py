@@ -6,7 +6,7 @@ import pytest
 
 from fgrpo_bench.kinds.flops import parameters, training
 from fgrpo_bench.specs import config
-from sweeps.points import expand
+from sweeps.plan import expand
 
 PAPER = expand(config.load("maze", ["experiment=maze"]))
 

@@ -19,8 +19,7 @@ from fgrpo_bench.kinds import fetch
 from fgrpo_bench.specs import DatasetSpec, config, from_dict, to_dict, withheld
 from fgrpo_bench.specs.stored import TrainStageSpec, stored_profile
 from sweeps.freeze import freeze, provenance, run_paths
-from sweeps.plan import Plan, make_plan
-from sweeps.points import check, expand
+from sweeps.plan import Plan, check, expand, make_plan
 from tests.plugin.overrides import MODULE, PARITY
 
 NAMES = {

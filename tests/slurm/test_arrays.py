@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.plan import StageRecord
 from sweeps.plan import make_plan, plan_record
-from sweeps.slurm.arrays import Sending, arrange, beyond, throttle
-from sweeps.slurm.submissions import Place
+from sweeps.slurm.submissions import Place, Sending, arrange, beyond, throttle
 
 
 def records(seeds: str, sizes: str) -> Sequence[StageRecord]:

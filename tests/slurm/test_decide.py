@@ -10,7 +10,7 @@ import pytest
 from fgrpo_bench.stages.attempts import Note
 from sweeps.slurm.decide import GRACE_SECONDS, StageDecision, StageObservation, decide, decide_stage
 from sweeps.slurm.scheduler import Job
-from sweeps.slurm.submissions import Batch, Place
+from sweeps.slurm.submissions import JobBatch, Place
 from tests.support.sent import stage_record
 
 NOW = 1_000_000.0
@@ -33,7 +33,7 @@ def seen(
     job_id: str | None = "12",
     at_work: bool = False,
 ) -> StageObservation:
-    batch = Batch(name="b", kind="train", stages=(name,), begun=begun, job_id=job_id)
+    batch = JobBatch(name="b", kind="train", stages=(name,), begun=begun, job_id=job_id)
     job = None
     if state is not None:
         job = Job(job_id="12", name="b", state=state, reason=reason, ended=ended)

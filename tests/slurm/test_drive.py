@@ -21,7 +21,7 @@ from fgrpo_bench.stages.locks import LOOK_SECONDS, driving, is_locked
 from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, scheduler, submissions, tick
-from sweeps.slurm.submissions import Batch, read
+from sweeps.slurm.submissions import JobBatch, read
 from tests.slurm.running import POINT
 from tests.support.sent import RUNNING, planned, running_on, send, submitted
 from tests.support.slurm_programs import SBATCH, Programs
@@ -214,7 +214,7 @@ def test_a_report_that_slurm_holds_is_removed_once_every_stage_is_done(
 ) -> None:
     planned(paths, "a")
     send(paths, "smoke-train-1", "a", begun=1.0, job_id="7")
-    report = Batch(name="smoke-report-2", kind="report", begun=1.0)
+    report = JobBatch(name="smoke-report-2", kind="report", begun=1.0)
     submissions.append(paths.submissions, report.intent("/code"))
     submissions.append(paths.submissions, submissions.Submitted(batch="smoke-report-2", job_id="8"))
     waits = f"PENDING||0:00|N/A|{reason}\n"

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.files.paths import RunPaths
-from sweeps.check.examine import Examined, examine
-from sweeps.check.repair import repair
-from sweeps.check.stored import REPORT
+from sweeps.check.compare import REPORT
+from sweeps.check.examine import Examined, examine, repair
 from sweeps.slurm import decide, drive, submissions
 from tests.slurm.running import POINT, all_done, fake_until, hold, start_fake
 from tests.support.fake_stage import fake_command

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fgrpo_bench.specs import SlurmProfile, config
-from sweeps.slurm.arrays import Resources, resources
+from sweeps.slurm.submissions import Resources, resources
 
 ONE = "profile.placement.evaluation_engines=1"
 

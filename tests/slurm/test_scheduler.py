@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sweeps.slurm import scheduler
-from sweeps.slurm.reasons import NEVER
+from sweeps.slurm.decide import NEVER
 from sweeps.slurm.scheduler import FAILURES, elements, parse
 
 SQUEUE = """\

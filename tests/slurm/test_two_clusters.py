@@ -11,7 +11,7 @@ import pytest
 
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_json
-from sweeps.slurm import drive, status, submissions, tick
+from sweeps.slurm import drive, submissions, tick
 from tests.support.sent import planned, running_on, send, submitted
 from tests.support.slurm_programs import CONFIG, Programs
 
@@ -38,7 +38,7 @@ def test_another_cluster_than_the_sweeps_decides_nothing_and_cancels_nothing(
     with pytest.raises(ValueError, match=words):
         drive.retry(paths, "a", say=print, call=far)
     warned: list[str] = []
-    shown = status.report(paths, warn=warned.append, call=far)
+    shown = drive.report(paths, warn=warned.append, call=far)
     assert shown["stages"]["waiting"] == 2 and re.search(words, warned[0])
     assert paths.submissions.read_bytes() == before
     assert {command[0] for command in told} == {"squeue", "scontrol"}

@@ -22,10 +22,9 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import clear_damage, is_done
-from sweeps.check.examine import Examined, examine
-from sweeps.check.findings import findings, render
+from sweeps.check.examine import Examined, examine, findings, render
 from sweeps.cli import main
-from sweeps.conflicts import UNSEALED
+from sweeps.freeze import UNSEALED
 
 TRAIN = "grpo-n4-g0-s11"
 WEIGHTS = f"{TRAIN}/checkpoints/step-00004/model.safetensors"

@@ -23,7 +23,7 @@ from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.report import verify as verifying
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.verify import verify
-from sweeps import logs, status
+from sweeps import status
 from sweeps.status import report
 
 POINT = "grpo-n4-g0-s11"
@@ -65,9 +65,9 @@ def swept(real_run: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPa
 
 
 def read_status(paths: RunPaths) -> object:
-    found = logs.with_last_lines(paths, report(paths))
+    found = status.with_last_lines(paths, report(paths))
     assert sum(found["stages"].values()) == 4
-    return status.render(found) + logs.render_failures(found)
+    return status.render(found) + status.render_failures(found)
 
 
 def read_report(paths: RunPaths) -> object:

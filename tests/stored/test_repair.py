@@ -17,11 +17,8 @@ from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sealed, sha256_file
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import Marker, rewritten
-from sweeps.check.compare import resting
-from sweeps.check.examine import Examined, examine
-from sweeps.check.findings import findings, render
-from sweeps.check.repair import repair
-from sweeps.check.stored import ANALYSIS, REPORT, SHARED_DRAWS, Damage, StoredStage
+from sweeps.check.compare import ANALYSIS, REPORT, SHARED_DRAWS, Damage, StoredStage, resting
+from sweeps.check.examine import Examined, examine, findings, render, repair
 from sweeps.cli import main
 from sweeps.commands import StageCommand, stage_command
 from sweeps.local import drive

@@ -22,7 +22,7 @@ from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import is_done
-from sweeps.local.stopping import holder_here
+from sweeps.local.pool import holder_here
 
 VICTIMS = ("driver", "worker")
 Start = Callable[[], "subprocess.Popen[bytes]"]

@@ -9,7 +9,7 @@ from fgrpo_bench.engines.openrlhf.arguments import RunFiles, arguments
 from fgrpo_bench.engines.openrlhf.stage import own_arguments
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.specs import Declaration, SweepPoint, config
-from sweeps.points import expand
+from sweeps.plan import expand
 
 ALGORITHMS = ("grpo", "dapo", "cispo", "grpo-lowlr", "grpo-entropy", "grpo-kl")
 EXPERIMENTS = ("qwen2.5-7b", "qwen3-4b-base", "llama3.2-3b")

@@ -12,7 +12,7 @@ from fgrpo_bench.stages.attempts import Note
 from sweeps.slurm import scheduler, tick
 from sweeps.slurm.decide import GRACE_SECONDS, StageObservation, decide_stage
 from sweeps.slurm.scheduler import INVALID_ID, Answer, Call, Job, parse
-from sweeps.slurm.submissions import Batch, Place
+from sweeps.slurm.submissions import JobBatch, Place
 from tests.support.sent import stage_record
 
 NOW = datetime(2026, 11, 22, 12).timestamp()
@@ -51,12 +51,12 @@ def test_an_answer_that_makes_sense_is_not_warned_of() -> None:
     assert parse(ROW).nonsense is None
 
 
-def batch(name: str = "smoke-train-1f", *, begun: float = NOW - 600, size: int = 2) -> Batch:
+def batch(name: str = "smoke-train-1f", *, begun: float = NOW - 600, size: int = 2) -> JobBatch:
     stages = tuple(f"p{index}" for index in range(size))
-    return Batch(name=name, kind="train", stages=stages, begun=begun, job_id="17")
+    return JobBatch(name=name, kind="train", stages=stages, begun=begun, job_id="17")
 
 
-def absent(of: Batch, index: int = 0, **facts: Any) -> StageObservation:
+def absent(of: JobBatch, index: int = 0, **facts: Any) -> StageObservation:
     """A stage whose job squeue does not show."""
     seen = StageObservation(
         record=stage_record(f"p{index}"),

@@ -15,7 +15,7 @@ from fgrpo_bench.engines.embedded.__main__ import main
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.narrative import incomplete
 from fgrpo_bench.stages.attempts import begin, end, ending
-from sweeps import logs, status
+from sweeps import status
 from tests.support.stages import TINY
 
 POINT = "grpo-n4-g0-s11"
@@ -55,7 +55,7 @@ def test_a_learning_rate_of_1e10_fails_its_stage_and_is_no_result(
         log.write(f"{said}\n".encode())
     how = ending(1, marked=stage.done.exists())
     end(stage, note, exit_code=1, outcome=how, seconds=1.0)
-    shown = logs.render_failures(logs.with_last_lines(paths, status.report(paths)))
+    shown = status.render_failures(status.with_last_lines(paths, status.report(paths)))
     assert f"failed: train of {POINT}\n  | {said[:80]}" in shown
     words = incomplete(analyse(load_results(paths)))
     assert words is not None and f"{POINT} (not trained)" in words

@@ -16,8 +16,7 @@ from fgrpo_bench.specs.stored import stored_profile
 from fgrpo_bench.stages.digests import SEAL, is_altered, sealed
 from fgrpo_bench.stages.plan import FORMAT, declared_now, read_plan, read_sweep
 from sweeps.cli import main as sweeps
-from sweeps.conflicts import check_conflicts, next_version
-from sweeps.freeze import check_writable, freeze, run_paths
+from sweeps.freeze import check_conflicts, check_writable, freeze, next_version, run_paths
 from sweeps.plan import Plan, make_plan
 
 NAME = "grpo-n4-g0-s11"

@@ -14,7 +14,7 @@ from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_json, write_text
 from sweeps import REPOSITORY
 from sweeps.slurm.packing import output_file
-from sweeps.slurm.submissions import Batch, Submitted, append
+from sweeps.slurm.submissions import JobBatch, Submitted, append
 from tests.support.fake_sweep import fake_sweep
 from tests.support.slurm_programs import Programs
 
@@ -54,7 +54,7 @@ def on_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frozen: Frozen) ->
     paths = frozen("profile=slurm")
     rows = []
     for job_id, (kind, stage) in SENT.items():
-        batch = Batch(name=f"smoke-{kind}-1", kind=kind, stages=(stage,), begun=0.0)
+        batch = JobBatch(name=f"smoke-{kind}-1", kind=kind, stages=(stage,), begun=0.0)
         append(paths.submissions, batch.intent(None))
         append(paths.submissions, Submitted(batch=batch.name, job_id=job_id))
         rows.append(f"echo '{job_id}|{batch.name}|FAILED|n1|0:01|N/A|NonZeroExitCode'")

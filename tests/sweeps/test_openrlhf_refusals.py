@@ -18,8 +18,7 @@ from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config
 from sweeps import commands
 from sweeps.cli import main
-from sweeps.conflicts import check_conflicts
-from sweeps.freeze import run_paths
+from sweeps.freeze import check_conflicts, run_paths
 from sweeps.plan import make_plan
 from tests.support.points import declared
 from tests.support.programs import link_programs

@@ -33,8 +33,7 @@ from sweeps import preview
 from sweeps.cli import main
 from sweeps.cost import estimate
 from sweeps.freeze import plan_over
-from sweeps.plan import Plan, make_plan, plan_record
-from sweeps.points import expand
+from sweeps.plan import Plan, expand, make_plan, plan_record
 
 BASE = to_dict(config.load("smoke", ["run_root=runs"]))
 

@@ -4,7 +4,7 @@ import pytest
 
 from fgrpo_bench.specs import config
 from sweeps.plan import Plan, make_plan, plan_record
-from sweeps.slurm.arrays import arrange
+from sweeps.slurm.submissions import arrange
 
 ON = "+rare@experiment.rare=paper"
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sweeps.slurm.reasons import remedy
+from sweeps.slurm.decide import remedy
 
 REASONS: dict[str | None, str] = {
     "another profile.account": "AccountNotAllowed InvalidAccount",

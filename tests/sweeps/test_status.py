@@ -22,7 +22,7 @@ from sweeps import REPOSITORY, status
 from sweeps.cli import main
 from sweeps.freeze import freeze, run_paths
 from sweeps.plan import Plan, make_plan, plan_record
-from sweeps.slurm import status as slurm_status
+from sweeps.slurm import drive
 
 TRAIN = "grpo-n4-g0-s11"
 
@@ -184,7 +184,7 @@ def test_the_numbers_of_the_last_step_and_what_to_look_into_are_told(tmp_path: P
         {"reward": 0.3125, "tokens_per_second": 9562.4} | numbers,
         2,
     )
-    on_slurm = slurm_status.render(told)
+    on_slurm = drive.render(told)
     assert [line for line in on_slurm.splitlines() if line.startswith("warning: ")] == warned
     assert "120/300  0.312   0%      0.12%    75%        9,562" in on_slurm
     finish(paths, plan, TRAIN)
@@ -207,7 +207,7 @@ def test_what_is_fetched_for_jobs_is_told_by_its_files(tmp_path: Path) -> None:
     note, log = begin(folder, driver="gone")
     log.close()
     end(folder, note, exit_code=1, outcome="failed", seconds=2.0)
-    told = slurm_status.report(paths, warn=pytest.fail, call=pytest.fail)
+    told = drive.report(paths, warn=pytest.fail, call=pytest.fail)
     (fetched,) = [s for p in told["points"] for s in p["stages"] if s["name"] == data]
     assert (fetched["state"], fetched["attempts"]) == ("failed", 1)
     assert fetched["reason"] == "its files are not here: `run` fetches them"

@@ -18,9 +18,8 @@ from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import Stage
 from sweeps.check.examine import reading
-from sweeps.local.pool import Pool
-from sweeps.local.stopping import stop_requests
-from sweeps.local.view import Lines, Overview, Running, draw, shown, summary_words
+from sweeps.local.drive import Lines, Overview, Running, draw, progress_view, summary_words
+from sweeps.local.pool import Pool, stop_requests
 from sweeps.text import counted, duration
 from tests.support.fake_sweep import fake_sweep
 
@@ -72,7 +71,7 @@ def test_the_drawing_is_one_line_of_stages_time_left_and_workers(width: int) -> 
 
 def test_output_that_is_no_terminal_gets_lines() -> None:
     out = io.StringIO()
-    with shown(out) as watcher:
+    with progress_view(out) as watcher:
         watcher.say("hello")
     assert isinstance(watcher, Lines)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  hello\n", out.getvalue())
@@ -141,7 +140,7 @@ def pool_after(root: Path, **marker: Any) -> Pool:
     marker = {"fingerprint": "f", "target": {}, "outputs": {}} | marker
     paths = RunPaths(root=root, sweep="s", experiment="e", version="v")
     write_json(StagePaths(paths.folder / stage.name).spec, {})
-    with stop_requests() as stop, shown(io.StringIO()) as watcher:
+    with stop_requests() as stop, progress_view(io.StringIO()) as watcher:
         pool = Pool(
             paths=paths,
             stages=[stage],

@@ -36,20 +36,20 @@ from sweeps.slurm.attempts import (
 )
 from sweeps.slurm.code import freeze_code
 from sweeps.slurm.decide import (
-    ANEW,
+    STALE_RESOURCES,
     Decision,
     SlurmState,
     StageDecision,
     StageObservation,
     decide,
     decide_stage,
+    remedy,
 )
+from sweeps.slurm.drive import standing_now, stuck
 from sweeps.slurm.packing import Packing, output_file
 from sweeps.slurm.payload import Payload
-from sweeps.slurm.reasons import remedy
 from sweeps.slurm.scheduler import Job
-from sweeps.slurm.status import standing_now, stuck
-from sweeps.slurm.submissions import Batch, Place
+from sweeps.slurm.submissions import JobBatch, Place
 from sweeps.slurm.submit import options
 from tests.support.sent import planned, stage_record
 from tests.support.slurm_programs import Programs
@@ -67,7 +67,7 @@ def stage(tmp_path: Path) -> StagePaths:
 
 
 def seen(state: str = "FAILED", **facts: Any) -> StageObservation:
-    batch = Batch(name="b", kind="train", stages=("p",), begun=NOW - 9000, job_id="12")
+    batch = JobBatch(name="b", kind="train", stages=("p",), begun=NOW - 9000, job_id="12")
     job = Job(job_id="12", name="b", state=state, ended=NOW - 5000)
     if isinstance(note := facts.get("note"), dict):
         facts["note"] = Note.parsed({"attempt": 1} | note)
@@ -266,7 +266,7 @@ def test_what_stands_still_is_given_up_whatever_ended_it(stage: StagePaths) -> N
 def test_only_what_waits_is_sent_again_when_something_else_is_asked_for() -> None:
     waits = seen("PENDING", anew="--time=2 in place of --time=5")
     decision = decide([waits], now=NOW, max_attempts=1)
-    assert decision.standings["p"].exit_reason == ANEW
+    assert decision.standings["p"].exit_reason == STALE_RESOURCES
     assert (decision.cancel, decision.uncount) == ((waits.job,), ("p",))
     assert [record.name for record in decision.submit] == ["p"]
     runs = decide_stage(

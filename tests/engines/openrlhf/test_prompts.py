@@ -29,7 +29,7 @@ from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import PromptSpec, SweepPoint, config
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.tables import PROBLEMS, write_table
-from sweeps.points import expand
+from sweeps.plan import expand
 from tests.support.points import point
 
 PLAIN = PromptSpec(chat_template=False, system=None)
