@@ -36,7 +36,7 @@ def test_no_file_outside_the_engines_names_one() -> None:
 
 def test_the_tables_of_engines_and_objectives_load_nothing_heavy() -> None:
     code = (
-        "from fgrpo_bench import registry; import sys;"
+        "from fgrpo_bench.core import registry; import sys;"
         "[registry.table(name) for name in registry.TABLES];"
         "print(*{m.partition('.')[0] for m in sys.modules})"
     )

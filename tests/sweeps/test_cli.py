@@ -67,7 +67,7 @@ def test_plan_shows_points_states_and_cost_and_writes_nothing(
 def test_plan_says_what_the_draws_can_show_before_anything_runs(sweeps: Sweeps) -> None:
     said = sweeps("plan", "smoke")[1]
     effect = 100 * smallest_effect(n_samples=32, k=16, n_problems=16)
-    assert f"pass@16 of 16 problems from 32 draws each: differences of {effect:.1f} points" in said
+    assert f"pass@16 of 16 problems from 32 draws each: detectable difference {effect:.1f} points" in said
 
 
 def test_plan_says_it_of_averages_too_where_every_size_is_known(sweeps: Sweeps) -> None:
@@ -76,7 +76,7 @@ def test_plan_says_it_of_averages_too_where_every_size_is_known(sweeps: Sweeps) 
     effect = 100 * smallest_effect(n_samples=1024, k=256, n_problems=[500, 30, 30, 40, 272, 674])
     (line,) = [line for line in said.splitlines() if line.startswith("average ")]
     assert line.startswith("average in-domain: ")  # SynLogic's size is known after its fetch
-    assert f"differences of {effect:.1f} points" in line
+    assert f"detectable difference {effect:.1f} points" in line
 
 
 def test_a_dry_run_is_a_plan(sweeps: Sweeps, tmp_path: Path) -> None:
