@@ -4,7 +4,7 @@ The first responses to a benchmark's first problems are drawn with their own see
 alone and all of them inside a full batch; and the log-probabilities of the same tokens are taken,
 those of the problems' own texts. Digests tell whether a draw depends on what is drawn beside it
 (alone, batch) and whether the engine has changed (start, end). Log-probabilities tell how far apart
-two engines are over the same weights (fgrpo_bench.analysis.drift).
+two engines are over the same weights (fgrpo_bench.analysis.other_scores).
 """
 
 from __future__ import annotations

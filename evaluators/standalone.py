@@ -37,9 +37,8 @@ from fgrpo_bench.files.spec import StageSpec, read_spec, read_spec_of
 from fgrpo_bench.files.whole import now, read_json, write_json
 from fgrpo_bench.kinds import evaluate
 from fgrpo_bench.kinds.benchmarks import load_problems
-from fgrpo_bench.kinds.expected_draws import expected, words
+from fgrpo_bench.kinds.expected_draws import expected, read_graded, words
 from fgrpo_bench.kinds.fetch import dataset_stage
-from fgrpo_bench.kinds.graded import read_graded
 from fgrpo_bench.specs import (
     DatasetSpec,
     EvalSpec,

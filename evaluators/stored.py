@@ -19,8 +19,7 @@ from evaluators.grading import GradeWorkers, Grading, grade_workers
 from fgrpo_bench.analysis.scoring import count, score
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.documents.numbers import percent, with_interval
-from fgrpo_bench.documents.table import NONE, Table
+from fgrpo_bench.documents.table import NONE, Table, percent, with_interval
 from fgrpo_bench.documents.terminal import plain_table
 from fgrpo_bench.files.paths import BenchmarkPaths, DataPaths, StagePaths
 from fgrpo_bench.files.spec import read_spec_of

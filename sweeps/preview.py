@@ -13,7 +13,7 @@ from fgrpo_bench.analysis.results import averages_of
 from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.kinds import KINDS, evaluate, expected_draws
-from fgrpo_bench.kinds.graded import find_graded
+from fgrpo_bench.kinds.expected_draws import find_graded
 from fgrpo_bench.specs import SlurmProfile, to_dict
 from fgrpo_bench.stages.states import read_stages
 from fgrpo_bench.stats.power import Parts, advice, smallest_difference

@@ -89,7 +89,7 @@ def saved_draws(
     staged = [record for record in records if record.target.get("design") and record.name in done]
     if not staged:
         return None
-    from fgrpo_bench.kinds.graded import (
+    from fgrpo_bench.kinds.expected_draws import (
         draws_used,  # loads Polars: without a design nobody needs it
     )
 

@@ -25,10 +25,9 @@ from fgrpo_bench.analysis.comparisons import Resamples, bands, first_losses, p_o
 from fgrpo_bench.analysis.evaluated import Asked
 from fgrpo_bench.analysis.question import Compared
 from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate
-from fgrpo_bench.stats.passk import pass_at_k
+from fgrpo_bench.stats.passk import draw_moments, pass_at_k
 from fgrpo_bench.stats.power import smallest_effect
 from fgrpo_bench.stats.significance import TestResult, draws_test
-from fgrpo_bench.stats.variance import draw_moments
 from tests import few_seeds_calibration as few_seeds
 from tests import staged_calibration
 from tests.stats.subsampling import subsampling_test

@@ -25,8 +25,8 @@ from fgrpo_bench.stats.intervals import (
     resample,
     room_of_difference,
 )
-from fgrpo_bench.stats.multiplicity import holm
 from fgrpo_bench.stats.passk import pass_at_k
+from fgrpo_bench.stats.significance import holm
 from tests.support.planted import OWN_SPREAD, SEED_SPREAD, Finding, rates
 
 Floats = NDArray[np.float64]

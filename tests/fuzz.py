@@ -30,7 +30,7 @@ from fgrpo_bench.graders import (
     math_tolerance,
     maze,
 )
-from fgrpo_bench.graders import maze_text as mazes
+from fgrpo_bench.graders import maze as mazes
 from fgrpo_bench.graders.synlogic import answers, extract, grids
 from fgrpo_bench.graders.synlogic import grade as synlogic_grade
 from fgrpo_bench.tasks.maze import Maze, MazeSpec

@@ -8,8 +8,7 @@ import pytest
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.theory import expected_weight, tail_miss_probability
-from fgrpo_bench.theory.__main__ import main, mean_tail_miss
-from fgrpo_bench.theory.measured import measure
+from fgrpo_bench.theory.__main__ import main, mean_tail_miss, measure
 from sweeps import REPOSITORY
 from tests.support.report import forget, small_sweep
 

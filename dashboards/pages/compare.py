@@ -31,12 +31,11 @@ from fgrpo_bench.analysis import GRID, INCONCLUSIVE, ROBUST, SUGGESTIVE, Analysi
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Comparison, to_frame
-from fgrpo_bench.documents.numbers import difference, p_value, points, with_interval
-from fgrpo_bench.documents.table import NONE
-from fgrpo_bench.report.answer import answer
+from fgrpo_bench.documents.table import NONE, difference, p_value, points, with_interval
 from fgrpo_bench.report.cell_styles import CellStyle
+from fgrpo_bench.report.comparison_tables import FRONT
 from fgrpo_bench.report.footnotes import redeclared
-from fgrpo_bench.report.optional_tables import FRONT
+from fgrpo_bench.report.words import answer
 
 QUESTION = "question"
 """Value of `against`: the pairs of the sweep's own question."""

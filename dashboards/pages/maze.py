@@ -11,7 +11,7 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from fgrpo_bench.graders.maze_text import DONE, MOVES, WALL, Maze, Place, read_maze
+from fgrpo_bench.graders.maze import DONE, MOVES, WALL, Maze, Place, read_maze
 
 GRADERS = ("maze", "maze-reached")
 """Graders whose problems are mazes."""

@@ -15,7 +15,7 @@ from dashboards.queries import analysis_of, changed, checked, is_analysed
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.files.paths import RunPaths
-from fgrpo_bench.report.answer import answer
+from fgrpo_bench.report.words import answer
 
 WIDTH, HEIGHT, EDGE = 180, 84, 4
 """Of a small curve, in pixels."""

@@ -20,10 +20,9 @@ from dashboards.page import Chart, Form, Given, Links, Page, PageTable, Shade, T
 from dashboards.queries import FileState, analysis_of, remembered, stamp
 from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.analysis.checkpoints import key_of
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import Results, SweepResults
+from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.analysis.rows import CellRow
-from fgrpo_bench.documents.numbers import percent
+from fgrpo_bench.documents.table import percent
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.kinds import remade
 from fgrpo_bench.report.cell_styles import CellStyle

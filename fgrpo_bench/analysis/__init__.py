@@ -21,5 +21,5 @@ from fgrpo_bench.analysis.frames import analysed as analysed
 from fgrpo_bench.analysis.frames import cells_of as cells_of
 from fgrpo_bench.analysis.frames import load as load
 from fgrpo_bench.stats.bands import GRID as GRID
-from fgrpo_bench.stats.bootstrap import REPLICATES as REPLICATES
 from fgrpo_bench.stats.intervals import LEVEL as LEVEL
+from fgrpo_bench.stats.intervals import REPLICATES as REPLICATES

@@ -22,18 +22,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.evaluated import Asked, EvaluatedCheckpoint
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import Results, SweepResults
+from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.analysis.rows import CheckpointRow, Cost
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stages.draws import CanaryRecord
 from fgrpo_bench.stages.markers import Marker, read_marker
 from fgrpo_bench.stages.tables import BOUNDS
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
-from fgrpo_bench.stats.passk import pass_at_ks
+from fgrpo_bench.stats.passk import draw_variance, pass_at_ks
 from fgrpo_bench.stats.selection import Candidate, best, is_for_selection, saved_steps
 from fgrpo_bench.stats.staged import StagedDesign
-from fgrpo_bench.stats.variance import draw_variance
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -21,13 +21,13 @@ from fgrpo_bench.analysis.question import Compared, Family
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Band, CellRow, Comparison, Estimate, FirstLoss, Front
 from fgrpo_bench.stats.bands import first_loss, grid, in_words, largest, reach
-from fgrpo_bench.stats.bootstrap import bootstrap_means
 from fgrpo_bench.stats.intervals import (
     DIFFERENCES,
     FRACTIONS,
     LEVEL,
     Resampled,
     average,
+    bootstrap_means,
     by_cluster,
     conclude,
     difference,
@@ -38,8 +38,7 @@ from fgrpo_bench.stats.intervals import (
     room_of_difference,
 )
 from fgrpo_bench.stats.intervals import Estimate as IntervalEstimate
-from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
-from fgrpo_bench.stats.significance import normal_test
+from fgrpo_bench.stats.significance import benjamini_hochberg, holm, normal_test
 from fgrpo_bench.stats.spread import of_average
 
 

@@ -46,9 +46,15 @@ from fgrpo_bench.analysis.comparisons import (
     fronts,
 )
 from fgrpo_bench.analysis.coverage import coverages
-from fgrpo_bench.analysis.drift import drifts, elsewhere
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.analysis.other_scores import likelihood_stages, likelihoods, other_graders, tasks
+from fgrpo_bench.analysis.other_scores import (
+    drifts,
+    elsewhere,
+    likelihood_stages,
+    likelihoods,
+    other_graders,
+    tasks,
+)
 from fgrpo_bench.analysis.question import (
     NONE_DECLARED,
     budget_family,

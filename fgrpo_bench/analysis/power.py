@@ -35,7 +35,6 @@ from fgrpo_bench.analysis.frames import stored_comparisons
 from fgrpo_bench.command.application import Application, Root, run
 from fgrpo_bench.command.runs import choose_run, complete_run, default_root, find_runs
 from fgrpo_bench.files.paths import RunPaths
-from fgrpo_bench.stats.designs import PRIOR
 from fgrpo_bench.stats.power import (
     MOST_DRAWS,
     MOST_SEEDS,
@@ -48,6 +47,7 @@ from fgrpo_bench.stats.power import (
     seeds_needed,
     smallest_difference,
 )
+from fgrpo_bench.stats.staged import PRIOR
 
 MOST = 100_000
 """Of draws, k, problems and comparisons that the command takes: a table has a row a draw."""

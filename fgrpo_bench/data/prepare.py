@@ -36,7 +36,7 @@ from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_record, write_json
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.math_notation import stored_gold
-from fgrpo_bench.graders.maze_text import checked_maze
+from fgrpo_bench.graders.maze import checked_maze
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import FetchSpec

@@ -11,16 +11,19 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
 
-from fgrpo_bench.documents.blocks import (
+from fgrpo_bench.documents.table import (
     Block,
     Figure,
     Heading,
     Notes,
     Outline,
     Paragraph,
+    Table,
+    Value,
     in_column,
+    legend_and_notes,
+    lines_of,
 )
-from fgrpo_bench.documents.table import Table, Value, legend_and_notes, lines_of
 from fgrpo_bench.documents.terminal import plain
 
 STYLE = """\

@@ -1,4 +1,14 @@
-"""How figures look: one style, and saving; the colours are those of `colors`.
+"""Colours that colour-blind readers can tell apart, in figures and dashboards alike.
+
+Nothing here draws, so nothing heavy is imported.
+
+The fonts within PDF files: what a figure needs of one, cut out of it once for many figures.
+
+A PDF holds the glyphs that it uses, and to cut these out of a font takes as long as to draw a
+small figure. So all of them hold COMMON, and what else each uses: most share one part, and what a
+file holds does not depend on those that were drawn before it.
+
+How figures look: one style, and saving; the colours are those of `colors`.
 
 A figure is drawn for the width that it has on paper, so that its letters have their size there.
 
@@ -9,19 +19,96 @@ the same bytes (no date, fixed ids).
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.backends import _backend_pdf_ps
 from matplotlib.figure import Figure
+from matplotlib.font_manager import get_font
 
-from fgrpo_bench.documents.fonts import shared_fonts
 from fgrpo_bench.documents.latex import with_symbols
 from fgrpo_bench.files.whole import write_whole
+
+PLAIN = ("#6baed6", "#4292c6", "#2171b5", "#0d5299", "#08306b")
+"""Light to dark blue: gamma = 0, by rank of N."""
+FOCAL = ("#e6891e", "#c6480a", "#7f2704")
+"""Orange to brown: gamma > 0, by rank of gamma."""
+ALGORITHMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+"""Okabe and Ito's colours, by rank of the algorithm, where a line is an algorithm."""
+LINES = (
+    *("#0072b2", "#666666", "#999999", "#d55e00", "#e69f00", "#009e73"),
+    *("#cc79a7", "#999933", "#332288", "#882255", "#56b4e9"),
+)
+"""Okabe and Ito's with greys and Tol's, where there are more lines than ALGORITHMS."""
+MARKERS = ("o", "s", "D", "^", "v")
+BASE = "#666666"
+
+
+def shade(colors: Sequence[str], rank: int, count: int) -> str:
+    """Spread ranks over the shades; a single one takes the middle."""
+    if count == 1:
+        return colors[len(colors) // 2]
+    return colors[round(rank * (len(colors) - 1) / (count - 1))]
+
+
+COMMON = [*range(0x20, 0x7F), *map(ord, "\N{MINUS SIGN}\ufb00\ufb01\ufb02\ufb03\ufb04")]
+"""Characters that all files hold: those of ASCII, the minus of axes, and ff, fi, fl, ffi and ffl as
+one glyph."""
+_backend: Any = _backend_pdf_ps  # not public, so without types that hold
+_own_subset: Callable[..., Any] = _backend.get_glyphs_subset
+
+
+@contextmanager
+def shared_fonts() -> Iterator[None]:
+    """Within this, matplotlib takes parts of fonts from `_part`."""
+    _backend.get_glyphs_subset = _subset
+    try:
+        yield
+    finally:
+        _backend.get_glyphs_subset = _own_subset
+
+
+@dataclass(frozen=True)
+class _Part:
+    """As matplotlib's SubsetResults, of which it saves the font and looks into the map."""
+
+    content: bytes
+    glyph_index_map: Mapping[int, int]
+    """From a glyph's index in the whole font to that in this part."""
+
+    @property
+    def font(self) -> _Part:
+        return self
+
+    def save(self, file: BinaryIO, **_: object) -> None:
+        """As fontTools' TTFont."""
+        file.write(self.content)
+
+
+@contextmanager
+def _subset(path: Any, glyphs: Iterable[int]) -> Iterator[_Part]:
+    """In the place of matplotlib's get_glyphs_subset."""
+    yield _part(path, frozenset(glyphs) | _common(path))
+
+
+@lru_cache
+def _common(path: Any) -> frozenset[int]:
+    font = get_font(path)
+    return frozenset(map(font.get_char_index, COMMON))
+
+
+@lru_cache
+def _part(path: Any, glyphs: frozenset[int]) -> _Part:
+    with _own_subset(path, set(glyphs)) as made:
+        return _Part(_backend.font_as_file(made.font).getvalue(), made.glyph_index_map)
+
 
 PAGE = 5.5
 """Inches; the text of a paper in one column."""

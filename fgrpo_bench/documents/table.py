@@ -1,9 +1,15 @@
-"""What a table is before any markup: finished text, marks and notes."""
+"""What a table is before any markup: finished text, marks and notes.
+
+What a document says, in order and without any markup: headings, words, tables and figures.
+
+Numbers as they are printed. Fractions come out in percent, differences in percentage points.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 NONE = "-"
 """What stands where there is no value."""
@@ -176,3 +182,110 @@ def legend_and_notes(
     if table.legend:
         yield "; ".join(f"{mark(value)}: {escape(words)}" for value, words in table.legend) + "."
     yield from map(escape, table.notes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heading:
+    """Begins a part."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paragraph:
+    """Plain words."""
+
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outline:
+    """A title and its lines each."""
+
+    sections: tuple[tuple[str, tuple[Line, ...]], ...]
+
+
+Line = tuple[str, str]
+"""A few words that stand out, and what they are about."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notes:
+    """Facts, one a line."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A picture by its file name without suffix."""
+
+    name: str
+    caption: str
+
+
+def in_column(name: str) -> str:
+    """The name of a figure as it is drawn for one column of two."""
+    return f"{name}-column"
+
+
+Block = Heading | Paragraph | Outline | Notes | Figure | Table
+"""A table brings its title as a heading."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What was written, and what to print."""
+
+    text: str
+    """Words and tables for a terminal."""
+    files: list[Path]
+
+
+def percent(value: float | None) -> str:
+    """A fraction in percent, one decimal."""
+    return NONE if value is None else f"{100 * value:.1f}"
+
+
+def percent_value(
+    value: float | None,
+    *,
+    significant: bool = False,
+    incomplete: bool = False,
+    redesigned: bool = False,
+) -> Value:
+    """The same for a table whose best numbers are marked."""
+    number = None if value is None else round(100 * value, 1)
+    return Value(
+        text=percent(value),
+        number=number,
+        significant=significant,
+        incomplete=incomplete,
+        redesigned=redesigned,
+    )
+
+
+def with_interval(mean: float | None, low: float | None, high: float | None) -> str:
+    """e.g. `25.8 [21.3, 30.8]`, in percent; without brackets where there is no interval."""
+    return percent(mean) if low is None else f"{percent(mean)} [{percent(low)}, {percent(high)}]"
+
+
+def points(value: float | None) -> str:
+    """A difference in percentage points with its sign."""
+    return NONE if value is None else f"{100 * value:+.1f}"
+
+
+def difference(value: float | None, low: float | None, high: float | None) -> str:
+    """e.g. `+7.5 [+4.0, +11.3]`, in percentage points; likewise."""
+    return points(value) if low is None else f"{points(value)} [{points(low)}, {points(high)}]"
+
+
+def p_value(value: float | None) -> str:
+    """Three digits after the point, or that it is less."""
+    return NONE if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def number(value: float | None, *, digits: int = 0) -> str:
+    """A number with thousands separators."""
+    return NONE if value is None else f"{value:,.{digits}f}"

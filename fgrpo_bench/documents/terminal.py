@@ -5,8 +5,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from fgrpo_bench.documents.blocks import Block, Figure, Heading, Notes, Outline, Paragraph
-from fgrpo_bench.documents.table import Table, Value, legend_and_notes, lines_of
+from fgrpo_bench.documents.table import (
+    Block,
+    Figure,
+    Heading,
+    Notes,
+    Outline,
+    Paragraph,
+    Table,
+    Value,
+    legend_and_notes,
+    lines_of,
+)
 
 COLUMNS = 100
 """Width of the terminal text."""

@@ -33,8 +33,7 @@ from fgrpo_bench.specs.fingerprint import defining, fingerprint
 from fgrpo_bench.specs.stored import from_stored, typed
 from fgrpo_bench.stages.draws import CanaryRecord, Design
 from fgrpo_bench.stages.markers import Marker
-from fgrpo_bench.stats import designs
-from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.stats.staged import StagedDesign, draws_by_prior
 
 NAME = "evaluate"
 VERSION = 2
@@ -339,7 +338,7 @@ def draws(stage: Stage) -> float:
         return float(problems * spec.asked.n_samples)
     design = spec.asked.design
     staged = StagedDesign(stages=design.stages, enough=design.enough)
-    return problems * designs.draws_by_prior(staged)
+    return problems * draws_by_prior(staged)
 
 
 def cost(stage: Stage) -> float:

@@ -1,23 +1,281 @@
-"""Writing a report: the one place of the package that touches the report folder."""
+"""What a report holds, in order: the narrative, then tables and figures. Below every table stands
+which checkpoints it is about.
+
+The CSV files: one row a cell and k, unrounded but for digits that depend on the machine.
+
+Writing a report: the one place of the package that touches the report folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.results import SweepResults
-from fgrpo_bench.documents.blocks import Figure, Report
+from fgrpo_bench.analysis.rows import CellRow, schema
 from fgrpo_bench.documents.html import html
+from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.markdown import markdown
+from fgrpo_bench.documents.table import (
+    Block,
+    Figure,
+    Heading,
+    Paragraph,
+    Report,
+    Table,
+    without_zeros,
+)
+from fgrpo_bench.documents.terminal import plain, terminal
 from fgrpo_bench.files.whole import write_json, write_text
-from fgrpo_bench.report import csv, provenance
-from fgrpo_bench.report.content import content, latex, terminal_text
-from fgrpo_bench.report.narrative import heading
+from fgrpo_bench.report import provenance
+from fgrpo_bench.report.comparison_tables import (
+    comparison_table,
+    comparison_tables,
+    equal_budget_tables,
+    first_loss_table,
+    front_table,
+    grader_tables,
+    question_table,
+    selection_table,
+    task_tables,
+)
+from fgrpo_bench.report.tables import (
+    against_paper,
+    all_ks,
+    check_fixed,
+    compute_table,
+    coverage_table,
+    interval_table,
+    main_tables,
+    training_table,
+)
+from fgrpo_bench.report.words import answer, answered, explained, front_in_words, heading, notes
+from fgrpo_bench.specs.cell import COLUMNS
 
 if TYPE_CHECKING:
     from fgrpo_bench.report.figures import Picture
+
+
+FIRST = ("differences-", "plane-", "curves-")
+"""Beginnings of the names of figures that stand with the answer, in their order."""
+ROWS = 12
+"""Most rows of a table on a screen."""
+CORRECTED = "Robust: holds after Holm's correction over the question's comparisons. "
+VERDICTS = (
+    "Suggestive: the 95% interval excludes 0. Inconclusive: neither, which is not the same as no "
+    "difference."
+)
+
+
+def content(
+    analysis: Analysis, figures: Sequence[Figure] = (), *, compare_paper: bool = False
+) -> list[Block]:
+    """The whole report below its title, which is `narrative.heading`.
+
+    compare_paper: with the published figures beside ours (raises as `against_paper`).
+    """
+    first = [each for kind in FIRST for each in figures if each.name.startswith(kind)]
+    further = [figure for figure in figures if figure not in first]
+    return [
+        *answered(analysis),
+        *first,
+        *explained(analysis),
+        *main_tables(analysis),
+        *(table for column in analysis.columns for table in _details(analysis, column)),
+        *_further(analysis, compare_paper=compare_paper),
+        *([Heading(text="Figures")] if further else []),
+        *further,
+        training_table(analysis),
+        compute_table(analysis),
+        Heading(text="Notes"),
+        notes(analysis),
+    ]
+
+
+def _details(analysis: Analysis, column: str) -> Iterator[Table]:
+    yield interval_table(analysis, column)
+    yield all_ks(analysis, column)
+    yield comparison_table(analysis, column)
+    further = (front_table, first_loss_table, coverage_table)
+    yield from filter(None, (table(analysis, column) for table in further))
+
+
+def _further(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
+    return [*_beside(analysis, compare_paper=compare_paper), *task_tables(analysis)]
+
+
+def _beside(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
+    return [
+        *grader_tables(analysis),
+        *selection_table(analysis),
+        *equal_budget_tables(analysis),
+        *(against_paper(analysis) if compare_paper else ()),
+    ]
+
+
+def terminal_text(analysis: Analysis, *, compare_paper: bool = False) -> str:
+    """What fits a screen: the answer, a table for each column that stands for all, the plane, and
+    the tables that were asked for; a sweep of many cells has those of the question and the best."""
+    asked_for = [*selection_table(analysis)]
+    if compare_paper:
+        asked_for += against_paper(analysis)
+    blocks: list[Block] = [*answered(analysis)]
+    for column in analysis.headline:
+        blocks.append(_short(analysis, column))
+        plane = front_in_words(analysis, column)
+        blocks += [Paragraph(text=plane)] if plane else []
+    blocks.append(Paragraph(text=(CORRECTED if analysis.has_family else "") + VERDICTS))
+    return terminal(heading(analysis), [*blocks, *asked_for])
+
+
+def _short(analysis: Analysis, column: str) -> Table:
+    """The table with intervals; of more than ROWS cells the base models, those that the question
+    compares others with, and the best at the largest k."""
+    table, cells = interval_table(analysis, column), list(analysis.by_cell)
+    if len(cells) <= ROWS:
+        return table
+    olds = {row.old for row in analysis.in_question} | {"base"}
+
+    def rank(cell: str) -> tuple[bool, float]:
+        mean = analysis.estimate(column, cell, analysis.ks[-1]).mean
+        return cell not in olds, 0.0 if mean is None else -mean
+
+    kept = set(sorted(cells, key=rank)[:ROWS])
+    rows = tuple(row for cell, row in zip(cells, table.rows, strict=True) if cell in kept)
+    left_out = (
+        f"{len(cells) - ROWS} further cells, none better at the largest k, stand in the report."
+    )
+    return replace(table, rows=rows, notes=(left_out, *table.notes))
+
+
+def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
+    r"""The tables for a paper, to be read with \input: the main ones, the differences of the
+    question, intervals and every k, what is lost over all k, what was retained, lost and gained
+    where benchmarks stand for all, and further ones; every difference last, for an appendix. No
+    seconds, so that the same results give the same file."""
+    answer_line, budget = " ".join(answer(analysis)), escape_latex(heading(analysis))
+    tables = [
+        *main_tables(analysis),
+        *filter(None, (question_table(analysis, column) for column in analysis.columns)),
+        *(
+            table
+            for column in analysis.columns
+            for table in (interval_table(analysis, column), all_ks(analysis, column))
+        ),
+        *(
+            table
+            for column in analysis.headline
+            for table in (first_loss_table(analysis, column), coverage_table(analysis, column))
+            if table is not None
+        ),
+        *_further(analysis, compare_paper=compare_paper),
+    ]
+
+    def floating(table: Table) -> str:
+        return latex_table(without_zeros(table), caption=f"{escape_latex(table.title)}. {budget}.")
+
+    lines = [f"{PREAMBLE} Made from stored results; do not edit.", f"% {plain(answer_line)}"]
+    lines += map(floating, tables)
+    lines.append("% For an appendix: every difference.")
+    for column in analysis.columns:
+        lines.append(r"\clearpage")  # LaTeX holds so many floats only
+        lines += map(floating, comparison_tables(analysis, column))
+    return "\n".join(lines)
+
+
+_OF_CELL: dict[str, Any] = {
+    name: schema(CellRow)[name] for name in ("method", *COLUMNS) if name != "learning_rate_factor"
+}
+"""method (Base, GRPO, F-GRPO, ...; it names another learning rate; without a sweep the label),
+algorithm (empty for Base and without a sweep, likewise the next ones), group_size and
+focal_gamma."""
+RESULTS = pl.Schema(
+    {
+        "sweep": pl.String,  # empty without a sweep, likewise the next two
+        "experiment": pl.String,
+        "model": pl.String,
+        **_OF_CELL,
+        "step": pl.Int64,
+        "benchmark": pl.String,  # or the name of an average of several
+        "k": pl.Int64,
+        "pass_at_k": pl.Float64,  # fraction; empty where nothing is done
+        "ci_low": pl.Float64,  # of the 95% interval; empty likewise, and with one problem
+        "ci_high": pl.Float64,
+        "n_seeds": pl.Int64,
+        "n_problems": pl.Int64,  # with a value for every seed
+        "n_samples": pl.Int64,  # draws a problem, the most; of an average the fewest
+        "n_draws": pl.Float64,  # that were made of a problem until it stopped, mean
+        "design": pl.String,  # when problems stop; empty where all make n_samples draws
+        "is_redesigned": pl.Boolean,  # whether that was changed when draws were there
+    }
+)
+BESIDE_PAPER = pl.Schema(
+    {
+        "paper_pass_at_k": pl.Float64,  # the published one at this k; empty where there is none
+        "difference": pl.Float64,  # ours less it
+    }
+)
+"""Columns behind these with the published figures."""
+BY_TASK = pl.Schema(
+    {
+        "sweep": pl.String,
+        "experiment": pl.String,
+        "model": pl.String,
+        **_OF_CELL,
+        "step": pl.Int64,
+        "benchmark": pl.String,
+        "task": pl.String,
+        "k": pl.Int64,
+        "pass_at_k": pl.Float64,  # fraction; empty where no problem has a value for every seed
+        "n_seeds": pl.Int64,
+        "n_problems": pl.Int64,  # of the task, judged or not
+        "n_draws": pl.Int64,  # of the task, over problems and seeds
+        "n_unscored": pl.Int64,  # of these: draws that the grader could not judge
+    }
+)
+
+
+def results_csv(analysis: Analysis, *, compare_paper: bool = False) -> str:
+    """Every benchmark and average (RESULTS). compare_paper: with the columns of BESIDE_PAPER;
+    raises as `check_fixed`."""
+    if compare_paper:
+        check_fixed(analysis)
+    rows = analysis.estimates.filter("is_chosen").drop("step")
+    rows = rows.rename({"column": "benchmark", "mean": "pass_at_k", "low": "ci_low",
+                        "high": "ci_high", "published": "paper_pass_at_k"})  # fmt: skip
+    rows = rows.with_columns(
+        n_seeds=pl.col("seeds").list.len(),
+        design=pl.col("designs").list.join("; or ").replace("", None),
+        difference=pl.col("pass_at_k") - pl.col("paper_pass_at_k"),
+    )
+    beside = BESIDE_PAPER.items() if compare_paper else ()
+    return _csv_text(analysis, rows, pl.Schema([*RESULTS.items(), *beside]))
+
+
+def by_task_csv(analysis: Analysis) -> str:
+    """Every task of the benchmarks that are made of tasks (BY_TASK)."""
+    return _csv_text(analysis, analysis.tasks, BY_TASK)
+
+
+def _csv_text(analysis: Analysis, rows: pl.DataFrame, columns: pl.Schema) -> str:
+    """Fractions to 12 digits after the point: those behind depend on how many threads added up."""
+    named = dict.fromkeys(("sweep", "experiment", "model"))
+    if (sweep := analysis.results.sweep) is not None:
+        named = {"sweep": sweep.paths.sweep, "experiment": sweep.paths.experiment,
+                 "model": sweep.model}  # fmt: skip
+    joined = rows.join(analysis.cells, on="cell", how="left", maintain_order="left")
+    return (
+        joined.with_columns(pl.lit(value).alias(name) for name, value in named.items())
+        .select(pl.col(name).cast(kind) for name, kind in columns.items())
+        .with_columns(pl.col(pl.Float64).round(12))
+        .write_csv()
+    )
+
 
 FILES = {
     "md": "report.md",
@@ -119,9 +377,9 @@ def _text(
 ) -> str:
     """One of FILES. pictures: for md and html; drawn: for html."""
     if kind == "csv":
-        return csv.results_csv(analysis, compare_paper=compare_paper)
+        return results_csv(analysis, compare_paper=compare_paper)
     if kind == "by-task":
-        return csv.by_task_csv(analysis)
+        return by_task_csv(analysis)
     if kind == "latex":
         return latex(analysis, compare_paper=compare_paper)
     figures = [Figure(name=picture.name, caption=picture.caption) for picture in pictures]

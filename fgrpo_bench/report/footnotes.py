@@ -9,8 +9,7 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import THEN, rule_in_words
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import CellRow, Drift, Estimate
-from fgrpo_bench.documents.numbers import percent
-from fgrpo_bench.documents.table import Value
+from fgrpo_bench.documents.table import Value, percent
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.stages.plan import DeclaredFamily
 
@@ -18,7 +17,7 @@ RULE = "Checkpoints: "
 """How the note begins that names the rule."""
 BOLD = (Value(text="bold", best=True), "best of the trained models in its column")
 """What bold means, for a legend."""
-NAMED = 8
+LISTED = 8
 """Most cells that a footnote names."""
 
 
@@ -102,7 +101,7 @@ def engines(analysis: Analysis) -> list[str]:
     if len(analysis.engines) < 2 and not analysis.drifts:
         return []
     each = "; ".join(
-        f"{words} ({listed(points, NAMED)})" for words, points in sorted(analysis.engines.items())
+        f"{words} ({listed(points, LISTED)})" for words, points in sorted(analysis.engines.items())
     )
     return [
         "The draws were made by engines that differ, which may change one in its last bits, so a "
@@ -168,7 +167,7 @@ def _unfinished(
             for fault, ks in lacking.items():
                 at = "" if len(ks) == len(analysis.ks) else f" at k = {listed(ks, len(ks))}"
                 by_fault.setdefault(fault, []).append(f"{where}{at}")
-    return [f"Incomplete, {fault}: {listed(who, NAMED)}." for fault, who in by_fault.items()]
+    return [f"Incomplete, {fault}: {listed(who, LISTED)}." for fault, who in by_fault.items()]
 
 
 def _redesigned(
@@ -185,7 +184,7 @@ def _redesigned(
         return []
     return [
         "When problems stop was changed after draws of these were there; pass@k is exact for a "
-        f"design that was chosen before: {listed(changed, NAMED)}."
+        f"design that was chosen before: {listed(changed, LISTED)}."
     ]
 
 
@@ -205,5 +204,5 @@ def _unscored(analysis: Analysis, cells: Sequence[CellRow], benchmarks: Sequence
         return []
     return [
         "Draws that could not be judged are left out; were all of them wrong or all right, the "
-        f"values would be (share of such draws): {listed(bounds, NAMED, '; ')}."
+        f"values would be (share of such draws): {listed(bounds, LISTED, '; ')}."
     ]

@@ -12,8 +12,7 @@ from typing import Any
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.other_scores import likelihood_stages
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import Results, SweepResults
+from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record

@@ -1,18 +1,31 @@
-"""The tables that every sweep has, beside the main ones."""
+"""The tables that every sweep has, beside the main ones.
+
+The paper's tables from whatever was run: methods against benchmarks, and what a sweep varies.
+
+The main table has every cell and benchmark. Where there are averages, a table of these alone
+stands beside it for each question that the sweep asks: group size, focal exponent, controls.
+
+Our cells and averages beside the published ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis import LEVEL, ROBUST, Analysis
 from fgrpo_bench.analysis.coverage import SURE, least_rate, surely_out
-from fgrpo_bench.analysis.rows import CellRow
-from fgrpo_bench.documents.numbers import (
-    number,
-    percent,
-    percent_value,
-    with_interval,
+from fgrpo_bench.analysis.published import (
+    AVERAGES,
+    BENCHMARKS,
+    MAZE_SIZE,
+    MODELS,
+    main_ks,
+    published_delta_nll,
+    same_columns,
 )
+from fgrpo_bench.analysis.question import base_method
+from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate
 from fgrpo_bench.documents.table import (
     NONE,
     Content,
@@ -21,9 +34,14 @@ from fgrpo_bench.documents.table import (
     Value,
     explained,
     grid,
+    number,
+    percent,
+    percent_value,
+    points,
     with_best,
+    with_interval,
 )
-from fgrpo_bench.report.footnotes import BOLD, footnotes, rule_note
+from fgrpo_bench.report.footnotes import BOLD, footnotes, redeclared, rule_note
 from fgrpo_bench.stages.watch import METRICS
 
 NAMES = ("method", "N", "gamma")
@@ -179,4 +197,269 @@ def compute_table(analysis: Analysis) -> Table:
             if (own := analysis.costs.get(cell.cell)) is not None
         ),
         notes=(rule_note(analysis),),
+    )
+
+
+OURS, THEIRS = "Delta NLL", "paper's Delta NLL"
+PAPERS_MODEL = "Qwen2.5-7B"
+"""The one model of the paper's table 2."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Question:
+    title: str
+    cells: tuple[CellRow, ...]
+    columns: tuple[str, ...]
+
+
+def main_tables(analysis: Analysis) -> list[Table]:
+    """The main table, then one for each question that it does not ask itself. Where likelihoods of
+    rare correct answers were computed, the main table has their rise, ours and the paper's."""
+    asked, cells = list(_questions(analysis)), _cells(analysis)
+    titles = [question.title for question in asked if question.cells == cells]
+    title = titles[0] if titles else "Methods"
+    main_question = _Question(title=title, cells=cells, columns=analysis.columns)
+    others = [question for question in asked if question.columns != analysis.columns]
+    return [
+        _main_table(analysis, main_question, with_nll=bool(analysis.likelihoods)),
+        *(_main_table(analysis, question, with_nll=False) for question in others),
+    ]
+
+
+def _cells(analysis: Analysis) -> tuple[CellRow, ...]:
+    """All cells, those of an algorithm together: with focal weight behind without."""
+    order = list(dict.fromkeys(cell.algorithm for cell in analysis.by_cell.values()))
+    return tuple(sorted(analysis.by_cell.values(), key=lambda cell: order.index(cell.algorithm)))
+
+
+def _questions(analysis: Analysis) -> Iterator[_Question]:
+    trained = [cell for cell in analysis.by_cell.values() if not cell.is_base]
+
+    def question(title: str, cells: Sequence[CellRow], columns: tuple[str, ...]) -> _Question:
+        chosen = tuple(cell for cell in _cells(analysis) if cell.is_base or cell in cells)
+        return _Question(title=title, cells=chosen, columns=columns)
+
+    several = {
+        name
+        for name in {cell.algorithm for cell in trained}
+        if len({c.group_size for c in trained if (c.algorithm, c.focal_gamma) == (name, 0)}) > 1
+    }
+    if several:
+        of_sizes = [cell for cell in trained if cell.algorithm in several]
+        yield question("Group size", of_sizes, analysis.headline)
+    gammas: dict[tuple[str | None, int | None], set[float | None]] = {}
+    for cell in trained:
+        gammas.setdefault((cell.algorithm, cell.group_size), set()).add(cell.focal_gamma)
+    of_gammas = [c for c in trained if len(gammas[c.algorithm, c.group_size]) > 2]
+    if of_gammas:
+        yield question("Sensitivity to gamma", of_gammas, analysis.headline)
+    controlled = {
+        cell: old
+        for cell in trained
+        if not cell.focal_gamma and (old := _base_method(analysis, cell)) is not None
+    }
+    if controlled:
+        bases = set(controlled.values())
+        beside = [
+            cell
+            for cell in trained
+            if cell in controlled or cell in bases or _base_method(analysis, cell) in bases
+        ]
+        yield question("Controls", beside, analysis.headline)
+
+
+def _main_table(analysis: Analysis, asked: _Question, *, with_nll: bool) -> Table:
+    against = {
+        (column, cell.cell, k): row
+        for cell in asked.cells
+        if (old := _base_method(analysis, cell)) is not None
+        for column in asked.columns
+        for k in analysis.ends
+        if (row := analysis.comparison(column, k, cell.cell, old.cell)) is not None
+    }
+
+    def value(row: Estimate) -> Value:
+        compared = against.get((row.column, row.cell, row.k))
+        return percent_value(
+            row.mean,
+            significant=compared is not None and compared.verdict == ROBUST,
+            incomplete=row.is_incomplete,
+            redesigned=row.is_redesigned,
+        )
+
+    rows: dict[tuple[str, ...], dict[str, tuple[Value, ...]]] = {}
+    for cell in asked.cells:
+        own = rows[names(cell)] = {}
+        for column in asked.columns:
+            ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
+            if any(row.mean is not None for row in ends):
+                own[column] = tuple(map(value, ends))
+    bases = {names(cell) for cell in asked.cells if cell.is_base}
+    marked = with_best(rows, columns=asked.columns, among=lambda key: None if key in bases else 0)
+    contents = [row.get(column, NONE) for row in marked.values() for column in asked.columns]
+    notes = footnotes(analysis, asked.cells, *asked.columns)
+    if with_nll:
+        for cell in asked.cells:
+            marked[names(cell)] |= _delta_nll(analysis, cell)
+        notes = (*notes, _nll_note(analysis))
+    underlined = tuple(_underlined(analysis, against.values()))
+    if underlined:
+        notes = (*notes, *redeclared(analysis))
+    averages = ", averages" if asked.columns != analysis.columns else ""
+    ks = " / ".join(f"pass@{k}" for k in analysis.ends)
+    return grid(
+        title=f"{asked.title}{averages}: {ks} in percent",
+        names=NAMES,
+        columns=[*asked.columns, *([OURS, THEIRS] if with_nll else [])],
+        rows=marked,
+        notes=notes,
+        legend=(BOLD, *underlined, *explained(contents)),
+        breaks=analysis.headline,
+    )
+
+
+def _underlined(analysis: Analysis, against: Iterable[Comparison]) -> Iterator[tuple[Value, str]]:
+    """What underlined means, where some value of a table may be so."""
+    if any(row.family is not None for row in against):
+        over = "problems and training seeds" if analysis.n_seeds > 1 else "problems"
+        yield (
+            Value(text="underlined", significant=True),
+            "differs from its base method (the same without focal weight; for a control the "
+            f"algorithm without it), robust: p < {1 - LEVEL:.2g} after Holm's correction over the "
+            f"comparisons of the question ({analysis.family}), over {over}",
+        )
+
+
+def _base_method(analysis: Analysis, cell: CellRow) -> CellRow | None:
+    sweep = analysis.results.sweep
+    algorithms = {} if sweep is None else sweep.algorithms
+    return base_method(cell, list(analysis.by_cell.values()), algorithms)
+
+
+def _delta_nll(analysis: Analysis, cell: CellRow) -> dict[str, tuple[Value, ...]]:
+    """Rise of the negative log-likelihood of rare correct answers, ours and the paper's."""
+    if cell.is_base:
+        return {OURS: (Value(text="0"),)}
+    own = analysis.likelihoods.get(cell.cell)
+    theirs = published_delta_nll(cell.setting)
+    spread = own and f"{own.mean:.2f} [{min(own.by_seed):.2f}, {max(own.by_seed):.2f}]"
+    return {name: (Value(text=text),) for name, text in ((OURS, spread), (THEIRS, theirs)) if text}
+
+
+def _nll_note(analysis: Analysis) -> str:
+    rows = analysis.likelihoods.values()
+    sizes = sorted({n for row in rows for n in row.n_rare})
+    size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    seeds = max(len(row.seeds) for row in rows)
+    return (
+        f"{OURS}: mean rise of the negative log-likelihood, nats a token, of {size} rare correct "
+        "answers of the base model to training prompts, a fixed set: those of its correct draws "
+        f"that were least likely. Mean over {seeds} seeds and [lowest, highest]. The paper's "
+        f"is its figure of the same algorithm, N and gamma, on {PAPERS_MODEL} and mathematics."
+    )
+
+
+DRAWS = 1024
+"""Draws a problem of every published pass@k of a language model."""
+
+
+def against_paper(analysis: Analysis) -> list[Table]:
+    """A table an average and a benchmark: ours, the paper's and the difference at the k of the
+    model's main table there.
+
+    An average of ours stands beside a published one where both are over the same benchmarks; else
+    a note says why it does not. Raises ValueError where the paper has no figures of this model or
+    of any benchmark, and as `check_fixed`.
+    """
+    check_fixed(analysis)
+    sweep = analysis.results.of_sweep()
+    model, same = sweep.model, same_columns(sweep)
+    if model not in MODELS:
+        raise ValueError(
+            f"the paper has no figures of model {model!r}; it has {', '.join(MODELS)}: leave out "
+            "--compare-paper, or report a sweep of one of those"
+        )
+    theirs = main_ks(model)
+    ks = [k for k in theirs if k in analysis.ks]
+    if not same or not ks:
+        mazes = f" (mazes of size {MAZE_SIZE})"
+        known = (name + mazes * (name == "maze") for name in BENCHMARKS)
+        raise ValueError(
+            f"the paper has {', '.join(f'pass@{k}' for k in theirs)} on {', '.join(known)}; this "
+            f"sweep has k in {list(analysis.ks)} on {', '.join(analysis.results.benchmarks)}"
+        )
+    notes = (_of_the_figures("maze" in same), *_left_out(analysis))
+    return [
+        _paper_table(analysis, column, same[column], ks=ks, notes=notes)
+        for column in analysis.columns
+        if column in same
+    ]
+
+
+def _of_the_figures(are_of_mazes: bool) -> str:
+    printed = "printed to 0.1 points; it has none of base models"
+    if are_of_mazes:
+        return (
+            f"The paper's figures are {printed}, and does not say of how many draws and runs they "
+            "are, nor which walks it takes for right."
+        )
+    return f"The paper's figures are of {DRAWS:,} draws a problem, {printed}."
+
+
+def check_fixed(analysis: Analysis) -> None:
+    """ValueError where problems stop early."""
+    declared = analysis.results.stopping
+    words = [] if declared is None else [declared.words]
+    words += [
+        w for name in analysis.columns for row in analysis.of_column(name) for w in row.designs
+    ]
+    if words:
+        raise ValueError(
+            f"--compare-paper with {words[0]}: the paper's figures and its tests are of a fixed "
+            f"{DRAWS:,} draws; run the sweep again with experiment.evaluation.design=null, which "
+            "adds the missing draws, or leave out --compare-paper"
+        )
+
+
+def _left_out(analysis: Analysis) -> Iterator[str]:
+    """A sentence for every published average over some benchmark of ours that has no like one."""
+    for published, benchmarks in AVERAGES.items():
+        near = {
+            title: averaged
+            for title, averaged in analysis.averages.items()
+            if not benchmarks.isdisjoint(averaged)
+        }
+        known = [name for name in BENCHMARKS if name in benchmarks]
+        own = [name for name in known if name in analysis.results.benchmarks]
+        if own and benchmarks not in [set(averaged) for averaged in near.values()]:
+            ours = [f"our {title} is over {', '.join(each)}" for title, each in near.items()]
+            yield (
+                f"The published {published} is left out: it is over {', '.join(known)}; "
+                f"{'; '.join(ours) or f'of these this sweep has {own[0]} alone'}."
+            )
+
+
+def _paper_table(
+    analysis: Analysis, column: str, published: str, *, ks: list[int], notes: tuple[str, ...]
+) -> Table:
+    cells = list(analysis.by_cell.values())
+    rows = []
+    for cell in cells:
+        row: list[Content] = list(names(cell))
+        for own in (analysis.estimate(column, cell, k) for k in ks):
+            ours, theirs = own.mean, own.published
+            row += [
+                (percent_value(ours, incomplete=own.is_incomplete, redesigned=own.is_redesigned),),
+                percent(theirs),
+                points(None if ours is None or theirs is None else ours - theirs),
+            ]
+        rows.append(tuple(row))
+    called = "" if column == published else f" ({published})"
+    model = MODELS[analysis.results.of_sweep().model]
+    return Table(
+        title=f"{column}: ours beside arXiv 2602.06717, {model}{called}, in percent",
+        header=(*NAMES, *(f"{name} @{k}" for k in ks for name in ("ours", "paper", "difference"))),
+        rows=tuple(rows),
+        legend=explained(content for row in rows for content in row[len(NAMES) :]),
+        notes=(*footnotes(analysis, cells, column), *notes),
     )

@@ -19,8 +19,8 @@ from fgrpo_bench.specs.evaluation import DesignSpec as DesignSpec
 from fgrpo_bench.specs.evaluation import EvalSpec as EvalSpec
 from fgrpo_bench.specs.evaluation import PromptSpec as PromptSpec
 from fgrpo_bench.specs.evaluation import RareSpec as RareSpec
-from fgrpo_bench.specs.placement import Placement as Placement
 from fgrpo_bench.specs.profile import LocalProfile as LocalProfile
+from fgrpo_bench.specs.profile import Placement as Placement
 from fgrpo_bench.specs.profile import Profile as Profile
 from fgrpo_bench.specs.profile import SlurmProfile as SlurmProfile
 from fgrpo_bench.specs.sweep import Declaration as Declaration

@@ -24,16 +24,16 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.stats.designs import (
+from fgrpo_bench.stats.passk import draw_moments
+from fgrpo_bench.stats.spread import ENDLESS, Variance
+from fgrpo_bench.stats.staged import (
     MOST_FIXED,
+    StagedDesign,
     beta_rates,
     cheapest_design,
     fewest,
     fewest_draws,
 )
-from fgrpo_bench.stats.spread import ENDLESS, Variance
-from fgrpo_bench.stats.staged import StagedDesign
-from fgrpo_bench.stats.variance import draw_moments
 
 Floats = NDArray[np.float64]
 

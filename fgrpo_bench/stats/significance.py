@@ -1,4 +1,6 @@
-"""Is a difference in pass@k more than the luck of the draws? Tests from counts of correct draws.
+"""p-values of many comparisons, corrected together.
+
+Is a difference in pass@k more than the luck of the draws? Tests from counts of correct draws.
 
 Two models answered the same problems. Every test here takes the models and the problems as given
 and asks about the draws alone; `fgrpo_bench.stats.intervals` asks about problems and training seeds
@@ -10,20 +12,43 @@ and p is too large rather than too small.
 k with 2k <= n; also of draws that stop by a `StagedDesign`. The published test, of a fixed
 number of draws, is in `tests/stats/subsampling.py`, where the two are compared.
 
-p-values of many cells are corrected together by `fgrpo_bench.stats.multiplicity`.
+p-values of many cells are corrected together by `fgrpo_bench.stats.significance`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrpo_bench.stats.passk import pass_at_k
+from fgrpo_bench.stats.passk import draw_variance, pass_at_k
 from fgrpo_bench.stats.staged import StagedDesign
-from fgrpo_bench.stats.variance import draw_variance
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values that bound the chance of any false rejection, however they depend (Holm
+    1979, "A simple sequentially rejective multiple test procedure")."""
+    order = np.argsort(p_values)
+    factors = len(p_values) - np.arange(len(p_values))
+    raised = np.maximum.accumulate(np.asarray(p_values, dtype=float)[order] * factors)
+    out = np.empty(len(p_values))
+    out[order] = np.minimum(raised, 1.0)
+    return [float(value) for value in out]
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values that bound the expected share of false rejections, for tests that are
+    independent or positively dependent (Benjamini and Hochberg 1995)."""
+    # As scipy.stats.false_discovery_control, to the last bit; importing that takes a second.
+    order, m = np.argsort(p_values)[::-1], len(p_values)
+    raised = np.asarray(p_values, dtype=float)[order] * (m / np.arange(m, 0, -1))
+    out = np.empty(m)
+    out[order] = np.minimum(np.minimum.accumulate(raised), 1.0)
+    return [float(value) for value in out]
+
 
 Counts = NDArray[np.int64]
 Designs = StagedDesign | tuple[StagedDesign | None, StagedDesign | None] | None

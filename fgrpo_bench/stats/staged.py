@@ -1,4 +1,16 @@
-"""pass@k from draws that stop once enough of them are correct, exactly unbiased.
+"""What a staged design is, and where problems end under it, checked.
+
+Sequences of correct and wrong draws under a stopping rule, counted exactly in whole numbers.
+
+A problem is drawn `before` times; it goes on only where fewer than `enough` of these draws are
+correct, and then gets `last` more. Correct draws are never taken back, so whoever has too few after
+`before` draws had too few at every stage before, and the sequences with c correct draws in all are
+
+    W(c) = sum over i < enough of C(before, i) C(last, c - i).
+
+Those among them whose first k draws are all wrong are the same number without these k draws.
+
+pass@k from draws that stop once enough of them are correct, exactly unbiased.
 
 Draws of a problem are made in the order of their index. After n_1 of them the problem stops where
 at least `enough` are correct, else it goes on to n_2 draws, and so on; at the last stage it stops
@@ -15,27 +27,207 @@ certain binomial sampling problems with applications", Annals of Mathematical St
 Likewise W_2k / W estimates (1 - p)^2k, the square of that mean, so that the estimate's own variance
 has the unbiased estimate (W_k / W)^2 - W_2k / W.
 
-Counts are whole numbers (`fgrpo_bench.stats.paths`), and each value is rounded once. Stopping must
+Counts are whole numbers (`fgrpo_bench.stats.staged`), and each value is rounded once. Stopping must
 depend on the problem's own verdicts in the order of the draws and on nothing else.
+
+What designs cost and how precise they are, given success rates of problems, and which makes the
+fewest draws for a wanted precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from math import comb
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrpo_bench.stats.passk import pass_at_k
-from fgrpo_bench.stats.paths import DrawPath, estimates, variances
-from fgrpo_bench.stats.staged_arguments import Ends, most_correct, read_design, read_ends
-from fgrpo_bench.stats.variance import binomial, draw_moments
+from fgrpo_bench.stats.passk import binomial, draw_moments, integers, pass_at_k
 
-Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+MOST_DRAWS = 16_384
+"""Of several stages: their tables are computed from whole numbers of about a bit a draw."""
+
+
+class Ends(NamedTuple):
+    """Ends of problems, and the k that is asked for at each; all of one shape."""
+
+    n_drawn: Counts
+    n_correct: Counts
+    k: Counts
+    stage: Counts
+    """Index of the last stage that was made."""
+    before: Counts
+    """Judged draws before that stage."""
+    last: Counts
+    """Judged draws of that stage."""
+
+    @property
+    def n_unscored(self) -> Counts:
+        """Draws that were not judged."""
+        return self.n_drawn - self.before - self.last
+
+
+def read_design(stages: Any, enough: Any) -> tuple[tuple[int, ...], int]:
+    """Both as plain integers. Errors as of `StagedDesign`."""
+    each, least = np.asarray(stages), np.asarray(enough)
+    if each.ndim != 1 or not each.size or each.dtype.kind not in "iu":
+        raise TypeError(
+            f"stages={stages!r}: must be whole numbers of draws, at least one, e.g. (64, 128, 256)"
+        )
+    if least.ndim or least.dtype.kind not in "iu":
+        raise TypeError(f"enough={enough!r}: must be a whole number of correct draws")
+    stages, enough = tuple(each.tolist()), int(least)
+    if stages[0] < 1:
+        raise ValueError(f"stages={stages}: the first stage must have at least 1 draw")
+    for stage, following in pairwise(stages):
+        if following <= stage:
+            raise ValueError(
+                f"stages={stages}: {following} follows {stage}, but each stage counts all draws so "
+                "far and must have more than the one before; sort them, each once"
+            )
+    if enough < 1:
+        raise ValueError(
+            f"enough={enough}: every problem would stop after {stages[0]} draws, also one that has "
+            "none correct, and pass@k above that could not be estimated; enough must be at least 1"
+        )
+    if len(stages) > 1 and stages[-1] > MOST_DRAWS:
+        raise ValueError(
+            f"stages={stages}: the last of several stages may have at most {MOST_DRAWS:,} draws, "
+            "because estimates are computed from exact whole numbers; lower it, or draw a fixed "
+            "number"
+        )
+    return stages, enough
+
+
+def read_ends(
+    stages: tuple[int, ...], enough: int, *, n_drawn: Any, n_correct: Any, k: Any, n_unscored: Any
+) -> Ends:
+    """The ends as arrays of one shape. Arguments and errors as of `StagedDesign.pass_at_k`."""
+    unscored = np.zeros(len(stages), np.int64)
+    if n_unscored is not None:
+        unscored = integers("n_unscored", n_unscored)
+    if not unscored.ndim or unscored.shape[-1] != len(stages):
+        raise ValueError(
+            f"n_unscored of shape {unscored.shape}: must be [..., {len(stages)}], a number for "
+            f"each of stages={stages}, 0 for those that were not drawn"
+        )
+    named = {"n_drawn": n_drawn, "n_correct": n_correct, "k": k}
+    n, c, kk = (integers(name, value) for name, value in named.items())
+    if kk.size and kk.min() < 1:
+        raise ValueError(f"k={kk.min()}: k is a number of draws and must be at least 1")
+    # Of the shape of these two alone: there may be many k and counts.
+    drawn = np.broadcast_to(n, np.broadcast_shapes(n.shape, unscored.shape[:-1]))
+    stage = np.searchsorted(stages, drawn).clip(max=len(stages) - 1)
+    is_drawn = np.arange(len(stages)) <= stage[..., None]
+    judged = np.diff(stages, prepend=0) * is_drawn - unscored
+    last = np.take_along_axis(judged, stage[..., None], axis=-1)[..., 0]
+    before = judged.sum(axis=-1) - last
+    wrong = (unscored < 0).any(axis=-1) | (judged < 0).any(axis=-1)
+    wrong = wrong | (np.take(stages, stage) != drawn)
+    wrong = wrong | (c < np.where(stage < len(stages) - 1, enough, 0))
+    wrong = wrong | (c > np.minimum(before, enough - 1) + last)
+    if wrong.any():
+        n, c = (np.broadcast_to(part, wrong.shape)[wrong][0] for part in (n, c))
+        of = np.broadcast_to(unscored, (*wrong.shape, len(stages)))[wrong][0].tolist()
+        raise ValueError(_impossible(stages, enough, int(n), int(c), of))
+    return Ends(*np.broadcast_arrays(drawn, c, kk, stage, before, last))
+
+
+def most_correct(stages: tuple[int, ...], enough: int, stage: int) -> int:
+    """The largest number of correct draws with which a problem can end at a stage."""
+    before = stages[stage - 1] if stage else 0
+    return min(before, enough - 1) + stages[stage] - before
+
+
+def _impossible(stages: tuple[int, ...], enough: int, n: int, c: int, unscored: list[int]) -> str:
+    """What a design can reach, beside what it cannot."""
+    counts = f"n_drawn={n}, n_correct={c}" + f", n_unscored={unscored}" * any(unscored)
+    possible = [
+        f"{enough if last < stages[-1] else 0} to {most} correct of {last}"
+        for i, last in enumerate(stages)
+        if (most := most_correct(stages, enough, i)) >= enough or last == stages[-1]
+    ]
+    fewer = "; unscored draws, counted by the stage that made them, leave fewer" * any(unscored)
+    return (
+        f"{counts}: with stages={stages} and enough={enough} a problem ends with "
+        f"{', '.join(possible)}{fewer}. Count its draws in the order of their index, up to where "
+        "the design stops"
+    )
+
+
+class DrawPath(NamedTuple):
+    """How a problem's draws lie around the decision to go on for the last time."""
+
+    before: int
+    """Draws before the last stage that was made; 0 where the first stage is the last."""
+    last: int
+    """Draws of that last stage."""
+    enough: int
+    """With fewer correct draws than this among those before, the problem went on."""
+
+    def without(self, k: int) -> DrawPath:
+        """The path without its first k draws; `last` is below 0 where there are not so many."""
+        return DrawPath(max(0, self.before - k), self.last - max(0, k - self.before), self.enough)
+
+    def counts(self, n_correct: Iterable[int]) -> list[int]:
+        """W at every one of these numbers of correct draws; 0 where no sequence has so many."""
+        if self.last < 0:
+            return [0 for _ in n_correct]
+        ways = [comb(self.before, i) for i in range(min(self.enough, self.before + 1))]
+        row = _row(self.last)
+        return [
+            sum(
+                way * row[in_last]
+                for in_last, way in zip(range(c, c - len(ways), -1), ways, strict=True)
+                if 0 <= in_last <= self.last
+            )
+            for c in n_correct
+        ]
+
+
+@lru_cache(maxsize=32)
+def _row(n: int) -> tuple[int, ...]:
+    """C(n, 0) .. C(n, n)."""
+    row = [1]
+    for i in range(n):
+        row.append(row[-1] * (n - i) // (i + 1))
+    return tuple(row)
+
+
+def estimates(path: DrawPath, n_correct: Sequence[int], k: int, n_unscored: int = 0) -> list[float]:
+    """1 - W_k / W at each of these numbers of correct draws, rounded once.
+
+    n_unscored: draws that were not judged, any of those that are not correct with equal chance. The
+    value is then that of all of them right, by the sequences whose first k draws are judged wrong.
+    """
+    total, out = path.before + path.last, []
+    for c, ways, failing in _paired(path, n_correct, k):
+        if n_unscored:
+            ways *= comb(total - c, n_unscored)
+            failing *= comb(total - c - k, n_unscored) if failing else 0
+        out.append((ways - failing) / ways)
+    return out
+
+
+def variances(path: DrawPath, n_correct: Sequence[int], k: int) -> list[float]:
+    """(W_k / W)^2 - W_2k / W at each of these numbers of correct draws, rounded once."""
+    twice = path.without(2 * k).counts(n_correct)
+    return [
+        (failing * failing - both * ways) / (ways * ways)
+        for (_, ways, failing), both in zip(_paired(path, n_correct, k), twice, strict=True)
+    ]
+
+
+def _paired(path: DrawPath, n_correct: Sequence[int], k: int) -> Iterator[tuple[int, int, int]]:
+    """Correct draws, W and W_k."""
+    return zip(n_correct, path.counts(n_correct), path.without(k).counts(n_correct), strict=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +416,7 @@ class StagedDesign:
 
 
 Estimator = Callable[..., list[float]]
-"""Of `fgrpo_bench.stats.paths`: from a path, numbers of correct draws and k."""
+"""Of `fgrpo_bench.stats.staged`: from a path, numbers of correct draws and k."""
 
 
 @lru_cache(maxsize=256)
@@ -236,3 +428,101 @@ def _tables(design: StagedDesign, estimator: Estimator, k: int) -> tuple[Floats,
         values.setflags(write=False)
         tables.append(values)
     return tuple(tables)
+
+
+FIRST_STAGES = (16, 32, 64, 128, 256)
+"""Draws of the first stage, of the designs that are tried."""
+ENOUGH = (2, 4, 8, 16, 32)
+"""Correct draws that stop a problem, of the designs that are tried."""
+LONGER = (1, 1.1, 1.25, 1.5, 2, 4)
+"""Last stages that are tried, in multiples of the fixed draws that are precise enough."""
+MOST_FIXED = 4_096
+"""The largest fixed number that is tried."""
+QUANTILES = 200
+"""Success rates that stand for the Beta distribution."""
+PRIOR = (0.5, 0.5)
+"""Parameters of the Beta distribution that success rates are taken from where nothing is graded."""
+
+
+def beta_rates(a: float, b: float) -> Floats:
+    """Success rates of problems that are distributed as Beta(a, b): its quantiles, rising."""
+    from scipy.special import betaincinv  # as scipy.stats.beta.ppf, whose import takes long
+
+    return np.asarray(betaincinv(a, b, (np.arange(QUANTILES) + 0.5) / QUANTILES))
+
+
+@lru_cache(maxsize=64)
+def draws_by_prior(design: StagedDesign) -> float:
+    """Expected draws of a problem whose success rate is as of PRIOR."""
+    return float(design.expected_draws(beta_rates(*PRIOR)).mean())
+
+
+def mean_variance(
+    design: StagedDesign, k: int, rates: Floats, weights: Floats | None = None
+) -> float:
+    """Of a problem's pass@k over its draws, as a mean over problems of these success rates,
+    [problems]; over their number it is the variance of mean pass@k. weights: of the problems, None
+    for the same of all."""
+    distinct, index = np.unique(rates, return_inverse=True)
+    variance = design.draw_moments(k=k, success_rate=distinct)[1]
+    return float(np.average(variance, weights=np.bincount(index, weights)))
+
+
+def fewest_draws(*, ks: Sequence[int], rates: Floats, variance: float) -> int | None:
+    """The fewest draws, the same for every problem, whose pass@k is precise enough at every k.
+
+    rates: success rates of problems, [problems]. variance: the largest that the variance of a
+    problem's pass@k over its draws may be, as a mean over these problems. None where MOST_FIXED
+    are too few.
+    """
+    return fewest(
+        lambda n: _suffices(fixed_design(n), ks, rates, variance), least=max(ks), most=MOST_FIXED
+    )
+
+
+def fewest(suffices: Callable[[int], bool], *, least: int, most: int) -> int | None:
+    """The smallest number from `least` on that suffices, where all above one that does suffice too;
+    None where `most` does not, or `least` where that is larger."""
+    low = high = least
+    while not suffices(high):
+        if high >= most:
+            return None
+        low, high = high + 1, min(high * 2, most)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle + 1, high)
+    return low
+
+
+def cheapest_design(
+    *, ks: Sequence[int], rates: Floats, variance: float, fixed: int
+) -> StagedDesign:
+    """The design with the fewest expected draws that is precise enough, as of `fewest_draws`.
+
+    fixed: the fewest fixed draws, which the design makes where no other that is tried is cheaper.
+    Tried are stages that double from FIRST_STAGES on up to a last one, and ENOUGH correct draws.
+    """
+    by_cost = {design: float(design.expected_draws(rates).mean()) for design in _tried(fixed)}
+    for design in sorted(by_cost, key=by_cost.__getitem__):
+        if by_cost[design] < fixed and _suffices(design, ks, rates, variance):
+            return design
+    return fixed_design(fixed)
+
+
+def fixed_design(n_samples: int) -> StagedDesign:
+    """The design under which every problem makes as many draws."""
+    return StagedDesign(stages=(n_samples,), enough=1)
+
+
+def _tried(fixed: int) -> Iterator[StagedDesign]:
+    """Of last stages that can be precise enough: at least as many as the fixed draws."""
+    lasts = (math.ceil(fixed * times) for times in LONGER)
+    for last in (last for last in lasts if last <= MOST_DRAWS):
+        for first in (stage for stage in FIRST_STAGES if stage < last):
+            stages = [first << i for i in range(last.bit_length()) if first << i < last]
+            for enough in ENOUGH:
+                yield StagedDesign(stages=(*stages, last), enough=enough)
+
+
+def _suffices(design: StagedDesign, ks: Sequence[int], rates: Floats, variance: float) -> bool:
+    return all(mean_variance(design, k, rates) <= variance for k in ks)

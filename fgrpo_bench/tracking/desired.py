@@ -22,18 +22,15 @@ import polars as pl
 
 from fgrpo_bench.analysis import LEVEL, Analysis, frames
 from fgrpo_bench.analysis.checkpoints import key_of, rule_in_words
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.command.runs import find_runs
-from fgrpo_bench.documents.blocks import Block, Line, Outline, Paragraph
 from fgrpo_bench.documents.markdown import escape_markdown, markdown_blocks
-from fgrpo_bench.documents.numbers import with_interval
-from fgrpo_bench.documents.table import Table
+from fgrpo_bench.documents.table import Block, Line, Outline, Paragraph, Table, with_interval
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.spec import read_spec, read_spec_of
-from fgrpo_bench.report.narrative import answered, effect, explained, heading
 from fgrpo_bench.report.tables import interval_table
+from fgrpo_bench.report.words import answered, effect, explained, heading
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import TrainStageSpec, seedless_fingerprint, trained_with
 from fgrpo_bench.stages.attempts import logs, tail

@@ -17,8 +17,7 @@ from typing import Any
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed, cells_of
 from fgrpo_bench.analysis.checkpoints import LAST, At, key_of
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import SweepResults
+from fgrpo_bench.analysis.results import PointResult, SweepResults
 from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, FirstLoss
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.report import provenance

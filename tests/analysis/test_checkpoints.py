@@ -11,13 +11,12 @@ import pytest
 
 from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.analysis.checkpoints import rule_in_words
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds import Planned
 from fgrpo_bench.specs import config
-from fgrpo_bench.stats.multiplicity import holm
 from fgrpo_bench.stats.selection import is_for_selection
+from fgrpo_bench.stats.significance import holm
 from sweeps.plan import expand
 from tests.support.report import copy, nine_benchmarks, small_sweep
 from tests.support.synthetic import SMALL

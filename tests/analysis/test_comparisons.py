@@ -15,11 +15,15 @@ from fgrpo_bench.analysis.question import Compared, group_sizes, pairs_of
 from fgrpo_bench.analysis.rows import Comparison, make_cell
 from fgrpo_bench.specs.cell import COLUMNS, from_columns
 from fgrpo_bench.stats.bands import grid, largest, reach
-from fgrpo_bench.stats.bootstrap import bootstrap_means
-from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate, room_of_difference
-from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
+from fgrpo_bench.stats.intervals import (
+    DIFFERENCES,
+    bootstrap_means,
+    conclude,
+    estimate,
+    room_of_difference,
+)
 from fgrpo_bench.stats.passk import pass_at_ks
-from fgrpo_bench.stats.significance import draws_test
+from fgrpo_bench.stats.significance import benjamini_hochberg, draws_test, holm
 from fgrpo_bench.stats.spread import spread
 from tests.calibration import AVERAGE, BENCHMARKS, simulated
 from tests.support.planted import KS

@@ -14,9 +14,8 @@ from fgrpo_bench.analysis.published import published_delta_nll
 from fgrpo_bench.analysis.results import SweepResults, load_results
 from fgrpo_bench.analysis.scoring import count_stored, score
 from fgrpo_bench.files.whole import read_json, write_json
-from fgrpo_bench.report.build import write_report
-from fgrpo_bench.report.content import content
-from fgrpo_bench.report.optional_tables import grader_tables
+from fgrpo_bench.report.build import content, write_report
+from fgrpo_bench.report.comparison_tables import grader_tables
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stages.markers import rewritten
@@ -120,7 +119,7 @@ def test_changed_verdicts_of_the_second_are_another_analysis_and_are_found(tmp_p
 def test_verdicts_of_the_second_are_looked_at_too(tmp_path, sweep, monkeypatch):
     results = copy(sweep, tmp_path)
     write_report(results, formats=["csv"])
-    monkeypatch.setattr("fgrpo_bench.report.recomputed.grader_version", lambda name: f"{name}-9")
+    monkeypatch.setattr("fgrpo_bench.report.verify.grader_version", lambda name: f"{name}-9")
     found = verify(results.paths.report / "results.csv", root=tmp_path, regrade=True)
     for own, now in ((GRADER, "countdown-9"), (SECOND, "math-9")):
         said = f"was graded by {own}, and this is {now}"

@@ -11,10 +11,9 @@ import pytest
 from fgrpo_bench.analysis import analyse, analysed
 from fgrpo_bench.analysis.question import KINDS, NONE_DECLARED, NOTHING_CORRECTED
 from fgrpo_bench.report.footnotes import family_note
-from fgrpo_bench.report.narrative import counted, legend
-from fgrpo_bench.report.notes import notes
+from fgrpo_bench.report.words import counted, legend, notes
 from fgrpo_bench.specs import config
-from fgrpo_bench.stats.multiplicity import holm
+from fgrpo_bench.stats.significance import holm
 from sweeps.cli import main
 from sweeps.plan import make_plan
 from tests.support.report import forget, nine_benchmarks, small_sweep

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.report.build import render
-from fgrpo_bench.report.narrative import effect
+from fgrpo_bench.report.words import effect
 from tests.support.html import Cells
 
 COLUMNS = ("average in-domain", "countdown", "other")

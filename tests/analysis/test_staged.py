@@ -17,7 +17,7 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.tables import PASSK, read_table
 from fgrpo_bench.stats.bands import grid
 from fgrpo_bench.stats.significance import normal_test
-from fgrpo_bench.theory.measured import measure
+from fgrpo_bench.theory.__main__ import measure
 from fgrpo_bench.tracking.desired import desired_experiment
 from tests.analysis import test_same_digits
 from tests.analysis.test_same_digits import interval, page, texts

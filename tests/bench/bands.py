@@ -15,7 +15,7 @@ from passk_inference.core import compare, simultaneous_band
 from fgrpo_bench.analysis.comparisons import bands
 from fgrpo_bench.analysis.question import Compared
 from fgrpo_bench.stats.bands import first_loss, grid, reach
-from fgrpo_bench.stats.bootstrap import REPLICATES, bootstrap_means
+from fgrpo_bench.stats.intervals import REPLICATES, bootstrap_means
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.spread import spread
 from tests import calibration

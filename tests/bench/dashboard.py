@@ -23,8 +23,7 @@ import numpy as np
 import polars as pl
 
 from fgrpo_bench.analysis import analysed
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.analysis.results import PointResult, load_results
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.stages.plan import FORMAT

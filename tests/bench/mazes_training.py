@@ -18,7 +18,7 @@ import transformers
 from trl import GRPOConfig, GRPOTrainer
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
-from fgrpo_bench.engines.embedded.learner import Learner
+from fgrpo_bench.engines.embedded.reinforce import Learner
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.warmup import warm_up
 from fgrpo_bench.files.paths import StagePaths

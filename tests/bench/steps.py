@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from fgrpo_bench.engines.embedded import checkpoint, learner, rollouts, session, warmup
+from fgrpo_bench.engines.embedded import checkpoint, reinforce, session, warmup
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.kinds import warmup as warmup_stage
 from fgrpo_bench.specs import config
@@ -70,7 +70,7 @@ def measure(sweep: str, group_size: int, base: Path) -> None:
         grad_clip=point.train.grad_clip,
         has_metrics=True,
     )
-    learning = learner.Learner(point, own, tokenizer)
+    learning = reinforce.Learner(point, own, tokenizer)
     seconds: defaultdict[str, float] = defaultdict(float)
 
     @contextmanager
@@ -85,9 +85,9 @@ def measure(sweep: str, group_size: int, base: Path) -> None:
         with timed("update"):
             learning.learn(batch)
         with timed("metrics"):
-            rollouts.measure(sampled, learning.advantages(sampled), point.focal_gamma)
+            reinforce.measure(sampled, learning.advantages(sampled), point.focal_gamma)
 
-    grader = learner.get_grader
+    grader = reinforce.get_grader
     for number in range(1, WARM + 1):
         step(number)
     seconds.clear()
@@ -102,10 +102,10 @@ def measure(sweep: str, group_size: int, base: Path) -> None:
 
         return grade
 
-    learner.get_grader = timed_grader
+    reinforce.get_grader = timed_grader
     seconds.clear()
     learning.rollouts(WARM + STEPS + 1)
-    learner.get_grader = grader
+    reinforce.get_grader = grader
     parts["of it grading"] = 1e3 * seconds["grading"]
     own.counters = replace(own.counters, step=1)
     with timed("a save of the state"):

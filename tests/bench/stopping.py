@@ -42,8 +42,7 @@ from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.kinds.evaluate import sampling_identity
 from fgrpo_bench.specs import EvalSpec, PromptSpec, config, from_dict, to_dict
 from fgrpo_bench.stages.digests import weights_sha256
-from fgrpo_bench.stats.designs import fewest_draws, fixed_design
-from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.stats.staged import StagedDesign, fewest_draws, fixed_design
 from tests.bench.grading import cpu_seconds
 from tests.bench.model import warmed_up
 from tests.openrlhf.vllm_draws import PLACEMENT

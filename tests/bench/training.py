@@ -16,7 +16,7 @@ import transformers
 from trl import GRPOConfig, GRPOTrainer
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
-from fgrpo_bench.engines.embedded.learner import Learner
+from fgrpo_bench.engines.embedded.reinforce import Learner
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.graders import get_grader

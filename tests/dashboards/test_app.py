@@ -24,7 +24,7 @@ from dashboards.pages.draws import answers, draws, word
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.frames import inputs_of
 from fgrpo_bench.files.whole import read_json
-from fgrpo_bench.report.answer import answer
+from fgrpo_bench.report.words import answer
 from fgrpo_bench.stages.tables import GRADES, METRICS, read_table, write_table
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws

@@ -12,7 +12,7 @@ from dashboards.app import ServerLinks
 from dashboards.page import Page
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import analysed
-from fgrpo_bench.report.answer import answer
+from fgrpo_bench.report.words import answer
 from fgrpo_bench.stages.tables import METRICS, write_table
 from tests.support.report import copy
 

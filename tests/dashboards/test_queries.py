@@ -227,7 +227,7 @@ def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
 
 def test_a_page_reads_every_table_of_metrics_once(tmp_path):
     results = sweep_with_draws(tmp_path)
-    with patch("fgrpo_bench.analysis.points.read_table", wraps=read_table) as reads:
+    with patch("fgrpo_bench.analysis.results.read_table", wraps=read_table) as reads:
         for _ in ("first", "again"):
             BUILDERS["sweep"](results, {}, ServerLinks())
     trained = [point.train.metrics for point in results.points if point.cell is not None]

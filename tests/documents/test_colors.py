@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fgrpo_bench.documents.colors import ALGORITHMS, BASE, FOCAL, PLAIN
-from fgrpo_bench.report.figures.bars import COLORS
+from fgrpo_bench.documents.style import ALGORITHMS, BASE, FOCAL, PLAIN
+from fgrpo_bench.report.figures.curves import COLORS
 
 SIGHT = {
     "usual": np.eye(3),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.backends import _backend_pdf_ps
 from matplotlib.figure import Figure
 
-from fgrpo_bench.documents import fonts
+from fgrpo_bench.documents import style
 from fgrpo_bench.documents.style import drawings
 
 
@@ -16,15 +16,15 @@ def figure_of(text: str) -> Figure:
 
 
 def test_figures_share_a_part_of_a_font_unless_they_have_further_characters() -> None:
-    fonts._part.cache_clear()
+    style._part.cache_clear()
     for text in ("pass@1", "first differences: \N{MINUS SIGN}0.5", "\N{GREEK SMALL LETTER GAMMA}"):
         drawings(lambda text=text: figure_of(text), ["pdf"])
-    assert fonts._part.cache_info().misses == 2
+    assert style._part.cache_info().misses == 2
 
 
 def test_a_file_has_the_same_bytes_after_others_and_truetype_outlines() -> None:
     alone = drawings(lambda: figure_of("pass@256"), ["pdf"])
-    fonts._part.cache_clear()
+    style._part.cache_clear()
     drawings(lambda: figure_of("other words: \N{GREEK SMALL LETTER GAMMA}"), ["pdf"])
     assert drawings(lambda: figure_of("pass@256"), ["pdf"]) == alone
     assert b"/FontFile2" in alone["pdf"] and b"/Type3" not in alone["pdf"]

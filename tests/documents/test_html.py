@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fgrpo_bench.documents.blocks import Figure, Heading, Notes, Outline, Paragraph
 from fgrpo_bench.documents.html import html, inline_svg
-from fgrpo_bench.documents.table import Table, Value
+from fgrpo_bench.documents.table import Figure, Heading, Notes, Outline, Paragraph, Table, Value
 from tests.support.html import Seen
 
 HOSTILE = "<script>alert(1)</script>\"' & \x1b[31m <b>"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fgrpo_bench.documents.numbers import percent_value
-from fgrpo_bench.documents.table import grid, with_best
+from fgrpo_bench.documents.table import grid, percent_value, with_best
 from fgrpo_bench.documents.terminal import aligned
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.graders.maze import KEPT
-from fgrpo_bench.graders.maze_text import read_maze
+from fgrpo_bench.graders.maze import KEPT, read_maze
 from fgrpo_bench.tasks.maze import Maze, MazeSpec
 
 GRID = """

@@ -12,12 +12,11 @@ import pytest
 from fgrpo_bench.analysis.scoring import score
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
-from fgrpo_bench.kinds import evaluate, expected_draws, graded
+from fgrpo_bench.kinds import evaluate, expected_draws
 from fgrpo_bench.kinds.flops import lengths
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.tables import DRAWS, PASSK, write_table
-from fgrpo_bench.stats.designs import PRIOR, beta_rates, draws_by_prior
-from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.stats.staged import PRIOR, StagedDesign, beta_rates, draws_by_prior
 from sweeps import preview, status
 from sweeps.cli import main
 from sweeps.plan import make_plan, plan_record
@@ -120,14 +119,14 @@ def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(
     first = evaluations(plan)[0]
     elsewhere = paths_of(tmp_path, "other").folder / first.name.replace("/pass16-", "/named-")
     grade(elsewhere, replace(first, spec=replace(first.spec, fingerprint="of another checkpoint")))
-    assert graded.find_graded(paths, first) == {}
+    assert expected_draws.find_graded(paths, first) == {}
     gpus = {"device": "NVIDIA H100", "tensor_parallel": 2, "engines": 4}
     grade(elsewhere, first, wall_seconds=64.0, engine=gpus)
-    own = graded.find_graded(paths, first)["countdown"]
+    own = expected_draws.find_graded(paths, first)["countdown"]
     assert own.rates.tolist() == RATES.tolist()
-    assert own.pace == graded.Pace(64.0 * 8 / (128 * TOKENS.mean()), "GPU")
+    assert own.pace == expected_draws.Pace(64.0 * 8 / (128 * TOKENS.mean()), "GPU")
     StagePaths(elsewhere).benchmark("countdown").passk.write_bytes(b"damaged")
-    assert graded.find_graded(paths, first) == {}
+    assert expected_draws.find_graded(paths, first) == {}
 
 
 def test_a_fixed_number_of_draws_reads_nothing_and_costs_as_before(tmp_path):
@@ -201,7 +200,7 @@ def test_rates_of_draws_that_stopped_are_estimated_by_the_design_that_stopped_th
     write_table(own.benchmark("countdown").draws, draws, DRAWS)
     target = dict(stage.target) | {"design": {"stages": [2, 4], "enough": 1}}
     write_json(own.done, {"fingerprint": stage.fingerprint, "target": target, "outputs": {}})
-    rates = graded.read_graded(own, stage.fingerprint, ["countdown"])["countdown"].rates
+    rates = expected_draws.read_graded(own, stage.fingerprint, ["countdown"])["countdown"].rates
     assert share.sum() == 1 and len(rates) == len(ways)
     assert rates @ share == pytest.approx(0.5, abs=1e-15)
     biased = np.array([c / n for n, c in ways])

@@ -13,8 +13,7 @@ import pytest
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.table import Table
-from fgrpo_bench.report.build import draw, render
-from fgrpo_bench.report.content import latex
+from fgrpo_bench.report.build import draw, latex, render
 from fgrpo_bench.report.published import main as paper_tables
 from tests.latex.install import LATEX
 from tests.support.report import ONE_SEED, forget, nine_benchmarks, small_sweep

@@ -12,7 +12,9 @@ from fgrpo_bench.engines.openrlhf.driver import PASSED_ON
 
 pytestmark = pytest.mark.openrlhf
 MODULE = "tests.plugin.fgrpo_parity"
-CODE = "from fgrpo_bench.core import registry; print(*[registry.origin(t, n) for t, n in %r.items()])"
+CODE = (
+    "from fgrpo_bench.core import registry; print(*[registry.origin(t, n) for t, n in %r.items()])"
+)
 
 
 def test_a_plugin_adds_to_the_tables_that_a_run_reads():

@@ -10,8 +10,8 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
-from fgrpo_bench.documents.numbers import points
-from fgrpo_bench.report.answer import answer, front_in_words
+from fgrpo_bench.documents.table import points
+from fgrpo_bench.report.words import answer, front_in_words
 from tests.support.report import (
     MANY_PROBLEMS,
     ONE_SEED,

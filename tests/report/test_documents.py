@@ -15,11 +15,8 @@ from fgrpo_bench.documents.latex import escape_latex
 from fgrpo_bench.documents.markdown import markdown
 from fgrpo_bench.documents.table import Table, Value, text_of, without_zeros
 from fgrpo_bench.documents.terminal import COLUMNS, plain
-from fgrpo_bench.report.build import render
-from fgrpo_bench.report.content import content, latex, terminal_text
-from fgrpo_bench.report.csv import RESULTS
-from fgrpo_bench.report.main_tables import main_tables
-from fgrpo_bench.report.tables import all_ks, interval_table
+from fgrpo_bench.report.build import RESULTS, content, latex, render, terminal_text
+from fgrpo_bench.report.tables import all_ks, interval_table, main_tables
 from tests.support.report import constant, copy, forget, rewrite_passk, small_sweep
 
 

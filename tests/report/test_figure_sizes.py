@@ -9,8 +9,8 @@ import matplotlib
 import pytest
 from matplotlib.text import Text
 
-from fgrpo_bench.documents.blocks import in_column
 from fgrpo_bench.documents.style import COLUMN, PAGE, RC, SIZE, SMALL, drawings, in_math, wrapped
+from fgrpo_bench.documents.table import in_column
 from fgrpo_bench.report.figures import pictures
 
 POINTS = 72

@@ -15,11 +15,15 @@ from fgrpo_bench.analysis.rows import CellRow, FirstLoss, to_frame
 from fgrpo_bench.documents.style import RC, in_math
 from fgrpo_bench.report.cell_styles import cell_styles
 from fgrpo_bench.report.figures import pictures
-from fgrpo_bench.report.figures.curves import by_axis, curves, varied_axis
-from fgrpo_bench.report.figures.forest import forest, in_question
-from fgrpo_bench.report.figures.losses import losses
-from fgrpo_bench.report.figures.plane import CIRCLE, POINTS, plane
-from fgrpo_bench.report.figures.training import _smooth, training
+from fgrpo_bench.report.figures.curves import (
+    _smooth,
+    by_axis,
+    curves,
+    losses,
+    training,
+    varied_axis,
+)
+from fgrpo_bench.report.figures.plane import CIRCLE, POINTS, forest, in_question, plane
 from tests.support.report import ONE_SEED, small_sweep
 
 

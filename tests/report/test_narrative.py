@@ -12,7 +12,7 @@ from fgrpo_bench.documents.markdown import markdown
 from fgrpo_bench.documents.terminal import terminal
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.report.footnotes import engines
-from fgrpo_bench.report.narrative import (
+from fgrpo_bench.report.words import (
     all_k_at_once,
     budget,
     counted,
@@ -21,9 +21,9 @@ from fgrpo_bench.report.narrative import (
     incomplete,
     legend,
     narrative,
+    notes,
     seeds_caveat,
 )
-from fgrpo_bench.report.notes import notes
 from fgrpo_bench.stages.draws import DrawsRecord
 from tests.support.html import Seen
 from tests.support.report import (

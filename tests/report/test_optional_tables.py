@@ -9,11 +9,11 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.checkpoints import rule_in_words
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Comparison, from_frame
-from fgrpo_bench.documents.numbers import difference, p_value
+from fgrpo_bench.documents.table import difference, p_value
 from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render, write_report
-from fgrpo_bench.report.optional_tables import equal_budget_tables, selection_table, task_tables
+from fgrpo_bench.report.comparison_tables import equal_budget_tables, selection_table, task_tables
 from fgrpo_bench.report.verify import verify
 from tests.support.report import TASKS, made_of_tasks, small_sweep
 

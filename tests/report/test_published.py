@@ -13,10 +13,9 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.published import BENCHMARKS, SCHEMA, lookup, published
 from fgrpo_bench.documents.table import text_of
 from fgrpo_bench.report.__main__ import main as report
-from fgrpo_bench.report.against_paper import against_paper
-from fgrpo_bench.report.build import render
-from fgrpo_bench.report.csv import RESULTS
+from fgrpo_bench.report.build import RESULTS, render
 from fgrpo_bench.report.published import TITLES, main, paper_tables
+from fgrpo_bench.report.tables import against_paper
 from fgrpo_bench.specs import Cell
 from tests.support.report import ONE_SEED, nine_benchmarks
 from tests.support.synthetic import write_sweep

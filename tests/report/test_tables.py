@@ -11,10 +11,13 @@ import pytest
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.documents.latex import label, latex_table
 from fgrpo_bench.documents.markdown import markdown_table
-from fgrpo_bench.documents.numbers import p_value, points
-from fgrpo_bench.documents.table import text_of
+from fgrpo_bench.documents.table import p_value, points, text_of
 from fgrpo_bench.documents.terminal import plain_table
-from fgrpo_bench.report.comparisons import comparison_table, comparison_tables, first_loss_table
+from fgrpo_bench.report.comparison_tables import (
+    comparison_table,
+    comparison_tables,
+    first_loss_table,
+)
 from fgrpo_bench.report.tables import coverage_table, interval_table
 from tests.support.report import ONE_SEED, constant, copy, rewrite_passk, small_sweep
 
@@ -52,7 +55,7 @@ def test_on_paper_every_question_has_a_table_of_its_differences(analysis):
 
 
 def test_a_table_on_paper_has_so_many_rows_at_most(analysis, monkeypatch):
-    monkeypatch.setattr("fgrpo_bench.report.comparisons.ROWS", 5)
+    monkeypatch.setattr("fgrpo_bench.report.comparison_tables.ROWS", 5)
     tables = list(comparison_tables(analysis, "countdown"))
     assert max(len(table.rows) for table in tables) == 5
     whole = comparison_table(analysis, "countdown")

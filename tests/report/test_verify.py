@@ -192,7 +192,7 @@ def test_what_is_no_provenance_is_refused_in_words(results, text, capsys):
 
 
 def test_a_grader_of_another_version_is_not_called_a_difference_in_verdicts(results, monkeypatch):
-    monkeypatch.setattr("fgrpo_bench.report.recomputed.grader_version", lambda name: f"{name}-9")
+    monkeypatch.setattr("fgrpo_bench.report.verify.grader_version", lambda name: f"{name}-9")
     found = verify(
         results.paths.report / "table.tex", root=results.paths.root, regrade=True
     ).differences

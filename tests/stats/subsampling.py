@@ -17,9 +17,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrpo_bench.stats.passk import pass_at_k, pass_at_k_table
+from fgrpo_bench.stats.passk import draw_moments, log_choose, pass_at_k, pass_at_k_table
 from fgrpo_bench.stats.significance import Counts, Designs, TestResult, checked_sides, normal_result
-from fgrpo_bench.stats.variance import draw_moments, log_choose
 
 SUBSAMPLE = 256
 """m of the published test."""

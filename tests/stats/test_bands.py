@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from fgrpo_bench.stats.bands import SINGLE, STEPS, first_loss, grid, in_words, largest, reach
-from fgrpo_bench.stats.bootstrap import bootstrap_means
+from fgrpo_bench.stats.intervals import bootstrap_means
 from fgrpo_bench.stats.spread import spread, variance
 
 

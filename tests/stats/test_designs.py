@@ -7,15 +7,15 @@ import pytest
 
 from fgrpo_bench import StagedDesign
 from fgrpo_bench.analysis.power import main
-from fgrpo_bench.stats import designs, power
-from fgrpo_bench.stats.designs import (
+from fgrpo_bench.stats import power, staged
+from fgrpo_bench.stats.power import advice, draws_needed, half_width, worst_variance
+from fgrpo_bench.stats.staged import (
     beta_rates,
     cheapest_design,
     fewest_draws,
     fixed_design,
     mean_variance,
 )
-from fgrpo_bench.stats.power import advice, draws_needed, half_width, worst_variance
 
 RATES = beta_rates(0.5, 0.5)[2::5]
 
@@ -52,7 +52,7 @@ def test_problems_may_stand_for_several_in_a_mean():
 
 def test_all_numbers_up_to_the_most_are_tried(monkeypatch):
     """Doubling from 3 on passes over 40."""
-    monkeypatch.setattr(designs, "MOST_FIXED", 40)
+    monkeypatch.setattr(staged, "MOST_FIXED", 40)
     monkeypatch.setattr(power, "MOST_DRAWS", 40)
     rates = RATES[:3]
     most = fixed_design(39).draw_moments(k=3, success_rate=rates)[1].mean()

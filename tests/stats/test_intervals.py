@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from fgrpo_bench.stats.bootstrap import BLOCK, bootstrap_means, tails
 from fgrpo_bench.stats.intervals import (
+    BLOCK,
     DIFFERENCES,
     FRACTIONS,
+    bootstrap_means,
     by_cluster,
     conclude,
     estimate,
@@ -22,6 +23,7 @@ from fgrpo_bench.stats.intervals import (
     resample,
     resample_together,
     room_of_difference,
+    tails,
 )
 from fgrpo_bench.stats.spread import spread, variance
 

@@ -8,7 +8,7 @@ import pytest
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.power import ASSUMED, main, spread_of, stored_spread
-from fgrpo_bench.stats.passk import pass_at_k
+from fgrpo_bench.stats.passk import draw_moments, pass_at_k
 from fgrpo_bench.stats.power import (
     LEVEL,
     Parts,
@@ -22,7 +22,6 @@ from fgrpo_bench.stats.power import (
     worst_variance,
 )
 from fgrpo_bench.stats.spread import spread, variance
-from fgrpo_bench.stats.variance import draw_moments
 from sweeps.cli import main as sweeps
 from tests.support.report import small_sweep
 

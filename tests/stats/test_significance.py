@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
 from fgrpo_bench import StagedDesign
-from fgrpo_bench.stats.multiplicity import benjamini_hochberg, holm
-from fgrpo_bench.stats.significance import draws_test
+from fgrpo_bench.stats.significance import benjamini_hochberg, draws_test, holm
 from tests.stats.subsampling import subsampling_test
 
 

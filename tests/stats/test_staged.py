@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fgrpo_bench import StagedDesign, pass_at_k
-from fgrpo_bench.stats.paths import DrawPath, estimates, variances
-from fgrpo_bench.stats.variance import draw_variance
+from fgrpo_bench.stats.passk import draw_variance
+from fgrpo_bench.stats.staged import DrawPath, estimates, variances
 from tests.support.staged import designs, paths
 
 DESIGNS = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench.stats.variance import draw_moments, draw_variance
+from fgrpo_bench.stats.passk import draw_moments, draw_variance
 from tests.stats.subsampling import rescaling, subsample_moments
 
 RATES = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(1e-12, 1 - 1e-9))

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import SweepResults
+from fgrpo_bench.analysis.results import PointResult, SweepResults
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table

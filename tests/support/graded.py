@@ -6,8 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
 from fgrpo_bench.analysis.scoring import count, score
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.graders import get_grader

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_json, write_json

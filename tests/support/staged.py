@@ -7,14 +7,13 @@ import polars as pl
 from hypothesis import strategies as st
 
 from fgrpo_bench import StagedDesign
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
 from fgrpo_bench.analysis.scoring import count, score
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.draws import Design, DesignedSince, DrawsRecord
 from fgrpo_bench.stages.markers import Marker, write_marker
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, write_table
-from fgrpo_bench.stats.paths import DrawPath
+from fgrpo_bench.stats.staged import DrawPath
 from tests.support.dashboard import GRADER
 from tests.support.synthetic import write_sweep
 

@@ -12,8 +12,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import now, write_json
 from fgrpo_bench.specs import config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fgrpo_bench.analysis.points import PointResult
+from fgrpo_bench.analysis.results import PointResult
 from fgrpo_bench.engines.openrlhf.metrics import rewind
 from fgrpo_bench.files.journal import append_line
 from fgrpo_bench.files.paths import StagePaths

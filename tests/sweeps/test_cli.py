@@ -67,7 +67,10 @@ def test_plan_shows_points_states_and_cost_and_writes_nothing(
 def test_plan_says_what_the_draws_can_show_before_anything_runs(sweeps: Sweeps) -> None:
     said = sweeps("plan", "smoke")[1]
     effect = 100 * smallest_effect(n_samples=32, k=16, n_problems=16)
-    assert f"pass@16 of 16 problems from 32 draws each: detectable difference {effect:.1f} points" in said
+    assert (
+        f"pass@16 of 16 problems from 32 draws each: detectable difference {effect:.1f} points"
+        in said
+    )
 
 
 def test_plan_says_it_of_averages_too_where_every_size_is_known(sweeps: Sweeps) -> None:

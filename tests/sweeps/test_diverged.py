@@ -13,7 +13,7 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.engines.embedded.__main__ import main
 from fgrpo_bench.files.paths import RunPaths
-from fgrpo_bench.report.narrative import incomplete
+from fgrpo_bench.report.words import incomplete
 from fgrpo_bench.stages.attempts import begin, end, ending
 from sweeps import status
 from tests.support.stages import TINY

@@ -18,15 +18,7 @@ from hypothesis import strategies as st
 from fgrpo_bench.engines.table import ENGINES
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.kinds import Stage, kind
-from fgrpo_bench.specs import (
-    Cell,
-    Declaration,
-    Profile,
-    SweepPoint,
-    config,
-    from_dict,
-    to_dict,
-)
+from fgrpo_bench.specs import Cell, Declaration, Profile, SweepPoint, config, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import differences, fingerprint
 from fgrpo_bench.specs.stored import TrainStageSpec
 from sweeps import preview

@@ -11,10 +11,17 @@ import numpy as np
 import pytest
 
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.graders.maze_text import MOVES, read_maze
+from fgrpo_bench.graders.maze import MOVES, read_maze
 from fgrpo_bench.specs import TaskSpec, from_dict, to_dict
-from fgrpo_bench.tasks.maze import Maze, MazeSpec, expected_equal
-from fgrpo_bench.tasks.maze_trees import DIRECTIONS, grow, paths, spanning_trees
+from fgrpo_bench.tasks.maze import (
+    DIRECTIONS,
+    Maze,
+    MazeSpec,
+    expected_equal,
+    grow,
+    paths,
+    spanning_trees,
+)
 
 SPEC = MazeSpec(name="maze", seed=4, size=17, n_train=1_000_000, n_heldout=256)
 SMALL = MazeSpec(name="maze", seed=4, size=9, n_train=3_000, n_heldout=500)

@@ -15,7 +15,7 @@ from fgrpo_bench.files.whole import read_json, write_json, write_text
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.cell_styles import cell_styles
-from fgrpo_bench.report.narrative import answered, effect
+from fgrpo_bench.report.words import answered, effect
 from fgrpo_bench.tracking import source
 from fgrpo_bench.tracking.desired import LONGEST, RunState, _shortened, desired_experiment
 from tests.support.mlflow_store import states

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench.analysis.points import PointResult
-from fgrpo_bench.analysis.results import SweepResults
+from fgrpo_bench.analysis.results import PointResult, SweepResults
 from fgrpo_bench.engines.openrlhf.metrics import rewind
 from fgrpo_bench.files.journal import append_line
 from fgrpo_bench.stages.locks import locked

@@ -1,4 +1,8 @@
-"""Reinforcement learning with verifiable rewards, on-policy, in one process.
+"""A batch of groups as it was sampled and graded, and the metrics that follow from it alone.
+
+What one training run does: draws problems and rollouts, learns from them, evaluates itself.
+
+Reinforcement learning with verifiable rewards, on-policy, in one process.
 
 Prompts, rollouts and updates all follow from the seed and the counters, never from a random
 generator's hidden state: a killed run that goes on ends with bit-identical weights (same machine,
@@ -8,18 +12,351 @@ same thread count).
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fgrpo_bench.core import registry
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.core.seeds import draw_seeds, stream
+from fgrpo_bench.engines.diverged import named_groups
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
 from fgrpo_bench.engines.embedded.engine import embedded_train
-from fgrpo_bench.engines.embedded.learner import Learner
-from fgrpo_bench.engines.embedded.rollouts import measure
+from fgrpo_bench.engines.embedded.model import Policy, precision
+from fgrpo_bench.engines.embedded.sampling import groups_at_once, sample
 from fgrpo_bench.engines.embedded.session import Session, engine_facts
+from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
 from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.files.spec import StageSpec
+from fgrpo_bench.graders import get_grader
+from fgrpo_bench.objectives.advantages import (
+    action_mask,
+    group_advantages,
+    is_active,
+    reads_log_probs,
+    success_rate,
+    teaches,
+)
+from fgrpo_bench.objectives.focal import focal_weight
+from fgrpo_bench.objectives.losses import aggregate
+from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.markers import base_weights
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stages.watch import step_numbers
+from fgrpo_bench.tasks import Task, make_task
+
+WIDTH = 16
+"""Tokens by whose multiples batches are shortened: what a GPU's products like. Batches of up to as
+many are taken as they are."""
+PER_TOKEN = ("tokens", "log_probs", "entropies")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rollouts:
+    """A batch of groups; G groups of N completions of length L over prompts of length S."""
+
+    prompts: Tensor
+    """int64 [G, S]."""
+    tokens: Tensor
+    """int64 [G, N, L]."""
+    log_probs: Tensor
+    """float32 [G, N, L]; under the policy that sampled them."""
+    entropies: Tensor
+    """float32 [G, N, L]."""
+    rewards: Tensor
+    """float32 [G, N]; 1 is correct."""
+    unscored: Tensor
+    """bool [G, N]; what the grader could not judge (its reward is 0)."""
+
+    def take(self, groups: Tensor) -> Rollouts:
+        """Some of the groups, by index or bool mask."""
+        return Rollouts(**{name: value[groups] for name, value in vars(self).items()})
+
+    def followed_by(self, more: Rollouts) -> Rollouts:
+        """These groups, then those."""
+        both = zip(vars(self).items(), vars(more).values(), strict=True)
+        return Rollouts(**{name: torch.cat([a, b]) for (name, a), b in both})
+
+    def split(self, max_tokens: int | None) -> Iterator[Rollouts]:
+        """The groups in parts of at most so many tokens each, but of one group at least; None is
+        one part of all."""
+        at_once = groups_at_once(max_tokens, self.prompts.shape[1], *self.tokens.shape[1:])
+        groups = torch.arange(len(self.tokens), device=self.tokens.device)
+        yield from (self.take(each) for each in groups.split(at_once or max(1, len(groups))))
+
+    def shortened(self) -> Rollouts:
+        """Without the last positions, where every rollout has ended; a multiple of WIDTH is left,
+        or all."""
+        longest = int(self.mask.sum(-1).amax()) if self.mask.numel() else 0
+        width = min(self.tokens.shape[-1], -(-longest // WIDTH) * WIDTH)
+        cut = {name: getattr(self, name)[..., :width] for name in PER_TOKEN}
+        return replace(self, **cut)
+
+    @property
+    def mask(self) -> Tensor:
+        """Which positions are actions; bool [G, N, L]."""
+        return action_mask(self.tokens.flatten(0, 1), eos=EOS, pad=PAD).view(self.tokens.shape)
+
+    @property
+    def truncated(self) -> Tensor:
+        """Which rollouts never ended; bool [G, N]."""
+        return ~((self.tokens == EOS) | (self.tokens == PAD)).any(-1)
+
+
+def measure(rollouts: Rollouts, advantages: Tensor, focal_gamma: float) -> dict[str, float | None]:
+    """Metrics of a batch as sampled (tables.METRICS). advantages: [G, N]."""
+    active, mask = teaches(advantages), rollouts.mask
+    weights = focal_weight(success_rate(rollouts.rewards[active]), focal_gamma)
+    return {
+        "success_rate": float(rollouts.rewards.mean()),
+        "active_fraction": float(active.float().mean()),
+        "focal_weight": float(weights.mean()) if len(weights) else None,
+        "entropy": float((rollouts.entropies * mask).sum() / mask.sum()),
+        "response_tokens": float(mask.sum() / rollouts.rewards.numel()),
+        "truncated_fraction": float(rollouts.truncated.float().mean()),
+        "unscored_fraction": float(rollouts.unscored.float().mean()),
+    }
+
+
+def distinct_responses(tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The different responses of every group, each once: their tokens int64 [D, L] and groups [D],
+    rising; and which of them each rollout is, [G * N]. tokens: [G, N, L]."""
+    rows = tokens.flatten(0, 1).cpu().numpy()
+    groups = np.arange(len(tokens)).repeat(tokens.shape[1])
+    order = np.lexsort((*rows.T[::-1], groups))
+    rows, groups = rows[order], groups[order]
+    is_first = np.ones(len(rows), bool)
+    is_first[1:] = (rows[1:] != rows[:-1]).any(1) | (groups[1:] != groups[:-1])
+    which = np.empty(len(rows), np.int64)
+    which[order] = is_first.cumsum() - 1
+    parts = (rows[is_first], groups[is_first], which)
+    own, owner, places = (torch.from_numpy(part).to(tokens.device) for part in parts)
+    return own, owner, places
+
+
+MAX_ROUNDS = 8
+"""Rollout rounds a step under dynamic sampling before it trains on what it has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartialLoss:
+    """What a forward pass over a mini-batch, or over a part of one, gives."""
+
+    loss: Tensor
+    """float32 []; those of all parts add up to the mini-batch's."""
+    active_tokens: int
+    """Actions of groups with a gradient; the two below are sums over them."""
+    clipped: float
+    """How many have a clipped ratio."""
+    rollout_gap: float
+    """log pi_rollout - log pi, nats."""
+
+
+class Learner:
+    """The pieces of one training run."""
+
+    def __init__(self, point: SweepPoint, session: Session, tokenizer: Tokenizer) -> None:
+        self.point, self.session, self.tokenizer = point, session, tokenizer
+        self.policy: Policy = session.policy
+        self.train = embedded_train(point)
+        self.task: Task = make_task(self.train.task)
+        self.device = str(next(self.policy.parameters()).device)
+
+    def problems(self, count: int) -> list[Problem]:
+        """The next training problems: epoch after epoch, each in its own random order."""
+        start, n = self.session.counters.cursor, self.task.n_train
+        self.session.counters = replace(self.session.counters, cursor=start + count)
+        at = range(start, start + count)
+        return self.task.train_problems([_order(self.point.seed, i // n, n)[i % n] for i in at])
+
+    def draw(self, problems: list[Problem], n: int, purpose: str, step: int) -> Rollouts:
+        """n graded completions a problem; FloatingPointError where the policy gives no numbers."""
+        names = [problem.problem_id for problem in problems]
+        seeds = draw_seeds(stream(self.point.seed, purpose, step), names, np.arange(n))
+        prompts = torch.from_numpy(self.tokenizer.encode([p.prompt for p in problems]))
+        with precision(self.train.model, self.device):
+            drawn = sample(
+                self.policy,
+                prompts.to(self.device),
+                seeds,
+                length=self.task.response_length + 1,
+                temperature=self.train.temperature,
+                max_tokens=self.train.max_batch_tokens,
+            )
+        told = (drawn.log_probs + drawn.entropies).view(len(problems), -1).isfinite().all(1)
+        if lost := [name for name, known in zip(names, told.tolist(), strict=True) if not known]:
+            raise self.session.diverged(f"a log-probability of {named_groups(lost)}")
+        shape = (len(problems), n, drawn.tokens.shape[1])
+        responses, owner, places = distinct_responses(drawn.tokens.view(shape))
+        texts = self.tokenizer.decode(responses.cpu().numpy())
+        outcomes = [
+            get_grader(problems[i].grader)(problems[i], text).outcome
+            for i, text in zip(owner.tolist(), texts, strict=True)
+        ]
+        judged = np.array(outcomes)[places.cpu().numpy()].reshape(len(problems), n)
+        return Rollouts(
+            prompts=prompts.to(self.device),
+            tokens=drawn.tokens.view(shape),
+            log_probs=drawn.log_probs.view(shape),
+            entropies=drawn.entropies.view(shape),
+            rewards=torch.from_numpy(judged == "correct").float().to(self.device),
+            unscored=torch.from_numpy(judged == "unscored").to(self.device),
+        )
+
+    def rollouts(self, step: int) -> tuple[Rollouts, Rollouts]:
+        """The batch to train on, and everything sampled for it.
+
+        They differ under dynamic sampling only: there, further prompts are drawn until the batch
+        holds as many active groups as it should have prompts, or MAX_ROUNDS rounds are over.
+        """
+        wanted, n = self.point.prompts_per_step, self.point.group_size
+        sampled = self._count(self.draw(self.problems(wanted), n, "rollout", step))
+        if not self.point.algorithm.dynamic_sampling:
+            return sampled, sampled
+        for extra in range(1, MAX_ROUNDS):
+            if int(is_active(sampled.rewards).sum()) >= wanted:
+                break
+            more = self._count(self.draw(self.problems(wanted), n, f"rollout-{extra}", step))
+            sampled = sampled.followed_by(more)
+        active = is_active(sampled.rewards).nonzero()[:, 0]
+        return sampled.take(active[:wanted]), sampled
+
+    def _count(self, rollouts: Rollouts) -> Rollouts:
+        counters = self.session.counters
+        self.session.counters = replace(
+            counters,
+            rollouts=counters.rollouts + rollouts.rewards.numel(),
+            tokens=counters.tokens + int(rollouts.mask.sum()),
+        )
+        return rollouts
+
+    def advantages(self, rollouts: Rollouts) -> Tensor:
+        """Of every rollout, [groups, group_size]; FloatingPointError, with the groups, where one is
+        not finite."""
+        algorithm, mask = self.point.algorithm, rollouts.mask
+        of_rollouts = {}
+        if reads_log_probs(algorithm.advantage):
+            of_rollouts["log_probs"] = (rollouts.log_probs * mask).sum(-1)
+            of_rollouts["n_tokens"] = mask.sum(-1)
+        values = group_advantages(
+            rollouts.rewards,
+            self.point.focal_gamma,
+            algorithm.advantage,
+            algorithm.parameters,
+            **of_rollouts,
+        )
+        self._check_finite(values, rollouts, "advantage")
+        return values
+
+    def learn(self, batch: Rollouts) -> dict[str, float | None]:
+        """The updates of one batch; means over them of loss, gradient norm and clipping.
+
+        rollout_kl is measured on the mini-batch before the first update, None where there is none.
+        """
+        done: list[list[PartialLoss]] = []
+        norms, rate = [], 0.0
+        for groups in np.array_split(np.arange(len(batch.rewards)), self.train.updates_per_batch):
+            part = batch.take(torch.from_numpy(groups).to(self.device))
+            advantages = self.advantages(part)
+            if not bool(teaches(advantages).any()):
+                continue  # no group has a gradient: no update, and no step for the optimizer
+            done.append([])
+            rate = self._learning_rate()
+            norms.append(self.session.update(self._noted(part, advantages, done[-1]), rate))
+        tokens = sum(m.active_tokens for parts in done for m in parts)
+        clipped = sum(m.clipped for parts in done for m in parts)
+        gap = sum(m.rollout_gap for parts in done[:1] for m in parts)
+        losses = [sum(m.loss.item() for m in parts) for parts in done]
+        return {
+            "loss": float(np.mean(losses)) if done else 0.0,
+            "grad_norm": float(np.mean(norms)) if norms else 0.0,
+            "clip_fraction": clipped / tokens if tokens else 0.0,
+            "rollout_kl": gap / sum(m.active_tokens for m in done[0]) if done else None,
+            "learning_rate": rate,
+        }
+
+    def _noted(
+        self, part: Rollouts, advantages: Tensor, done: list[PartialLoss]
+    ) -> Iterator[Tensor]:
+        for partial in self.losses(part, advantages):
+            done.append(partial)
+            yield partial.loss
+
+    def losses(self, part: Rollouts, advantages: Tensor) -> Iterator[PartialLoss]:
+        """Loss of a mini-batch in parts of max_batch_tokens; FloatingPointError, with the groups,
+        where a token's is not finite.
+
+        advantages: [groups, group_size]. Groups without a gradient skip the forward pass but count
+        in the mean over tokens.
+        """
+        active = teaches(advantages)
+        used, weights = part.take(active).shortened(), advantages[active]
+        for few in used.split(self.train.max_batch_tokens):
+            yield self._loss(few, weights[: len(few.rewards)], part)
+            weights = weights[len(few.rewards) :]
+
+    def _loss(self, used: Rollouts, advantages: Tensor, whole: Rollouts) -> PartialLoss:
+        """used: groups of the mini-batch `whole`, with their advantages [groups, group_size]."""
+        tokens, mask = used.tokens.flatten(0, 1), used.mask.flatten(0, 1)
+        with precision(self.train.model, self.device):
+            logits = self.policy.completion_logits(used.prompts, tokens, mask=mask)
+        all_log_probs = torch.log_softmax(logits / self.train.temperature, -1)
+        log_probs = all_log_probs.gather(2, tokens[..., None]).squeeze(-1)
+        algorithm, old = self.point.algorithm, used.log_probs.flatten(0, 1)
+        losses, clipped = registry.entry("objectives", algorithm.objective)(
+            log_probs, old, advantages.view(-1, 1), algorithm.clip_low, algorithm.clip_high
+        )
+        counted = losses.detach().where(mask, 0.0)
+        self._check_finite(counted.view(len(used.rewards), -1), used, "loss")
+        missing = (0, whole.tokens.shape[2] - mask.shape[1])  # constant_length counts them
+        loss = aggregate(
+            F.pad(losses, missing),
+            F.pad(mask, missing),
+            aggregation=algorithm.loss_aggregation,
+            batch_tokens=int(whole.mask.sum()),
+            batch_sequences=whole.rewards.numel(),
+        )
+        return PartialLoss(
+            loss=loss,
+            active_tokens=int(mask.sum()),
+            clipped=float((clipped & mask).sum()),
+            rollout_gap=float(((old - log_probs.detach()) * mask).sum()),
+        )
+
+    def _check_finite(self, values: Tensor, rollouts: Rollouts, what: str) -> None:
+        """FloatingPointError, with the groups, where one of their values [groups, any number] is
+        not finite."""
+        lost = ~values.isfinite().all(1)
+        if bool(lost.any()):
+            prompts = self.tokenizer.decode(rollouts.prompts[lost].cpu().numpy())
+            raise self.session.diverged(f"the {what} of {named_groups(prompts)}")
+
+    def _learning_rate(self) -> float:
+        update = self.session.counters.optimizer_steps + 1
+        return self.point.learning_rate * min(1.0, update / max(1, self.train.warmup_updates))
+
+    def check(self, step: int) -> None:
+        """FloatingPointError where the policy gives no numbers any more: after the last update no
+        further step would show it."""
+        self.draw([self.task.heldout_problem(0)], 1, "check", step)
+
+    def evaluate(self, step: int) -> tuple[float, float]:
+        """(pass@1, share of problems with any correct draw) on the first held-out problems."""
+        problems = [self.task.heldout_problem(i) for i in range(self.train.eval_n_problems)]
+        rewards = self.draw(problems, self.train.eval_n_samples, "evaluate", step).rewards
+        return float(rewards.mean()), float(rewards.amax(1).mean())
+
+
+@lru_cache(maxsize=1)
+def _order(seed: int, epoch: int, n: int) -> list[int]:
+    """In which order an epoch takes its n problems."""
+    return [int(i) for i in np.random.default_rng([seed, 2, epoch]).permutation(n)]
 
 
 def reinforce(stored: StageSpec, run: StageRun, device: str) -> TrainingFacts:

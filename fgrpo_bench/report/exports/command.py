@@ -22,21 +22,15 @@ from fgrpo_bench.command.application import (
     run,
 )
 from fgrpo_bench.command.runs import choose_run, default_root
-from fgrpo_bench.report.exports import (
-    every_eval_ever,
-    hf_eval_results,
-    inspect_log,
-    lm_eval,
-    passk_inference,
-)
+from fgrpo_bench.report.exports import formats
 from fgrpo_bench.report.exports.evaluated import Evaluated, Writer
 
 FORMATS: dict[str, Writer] = {
-    "every-eval-ever": every_eval_ever.write,
-    "passk-inference": passk_inference.write,
-    "hf-eval-results": hf_eval_results.write,
-    "lm-eval": lm_eval.write,
-    "inspect": inspect_log.write,
+    "every-eval-ever": formats.write_every_eval_ever,
+    "passk-inference": formats.write_passk_inference,
+    "hf-eval-results": formats.write_hf_eval_results,
+    "lm-eval": formats.write_lm_eval,
+    "inspect": formats.write_inspect_log,
 }
 FORMATS_IN_WORDS = """\
 every-eval-ever   JSON with pass@k for every k, intervals and the design; draws as JSON Lines

@@ -9,15 +9,23 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.documents.blocks import in_column
 from fgrpo_bench.documents.style import COLUMN, PAGE
+from fgrpo_bench.documents.table import in_column
 from fgrpo_bench.report.cell_styles import algorithms
-from fgrpo_bench.report.figures.bars import bars
-from fgrpo_bench.report.figures.curves import ABREAST, AXES, by_axis, curves, varied_axis
-from fgrpo_bench.report.figures.forest import forest, in_question
-from fgrpo_bench.report.figures.losses import against_base, losses
-from fgrpo_bench.report.figures.plane import plane, plane_words
-from fgrpo_bench.report.figures.training import caption, has_metrics, training
+from fgrpo_bench.report.figures.curves import (
+    ABREAST,
+    AXES,
+    against_base,
+    bars,
+    by_axis,
+    caption,
+    curves,
+    has_metrics,
+    losses,
+    training,
+    varied_axis,
+)
+from fgrpo_bench.report.figures.plane import forest, in_question, plane, plane_words
 from fgrpo_bench.report.footnotes import redeclared
 
 

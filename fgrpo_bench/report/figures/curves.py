@@ -1,20 +1,40 @@
-"""The figures of pass@k against k, and along the axis that the sweep varies."""
+"""The figures of pass@k against k, and along the axis that the sweep varies.
+
+The figure of problems retained, lost and gained.
+
+The figure of differences over all k: from which k on training loses to the base models.
+
+The figure of training: what the metrics of finished runs say by step.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.rows import CellRow, Estimate
-from fgrpo_bench.documents.colors import ALGORITHMS, BASE, MARKERS
-from fgrpo_bench.documents.style import COLUMN, PAGE, in_math, label_ends, wrapped
+from fgrpo_bench.analysis.rows import Band, CellRow, Estimate, FirstLoss
+from fgrpo_bench.documents.style import (
+    ALGORITHMS,
+    BASE,
+    COLUMN,
+    MARKERS,
+    PAGE,
+    SIZE,
+    SMALL,
+    in_math,
+    label_ends,
+    wrapped,
+)
 from fgrpo_bench.report.cell_styles import CellStyle, algorithms, cell_styles, linestyle, rates
 from fgrpo_bench.specs import method_name
+from fgrpo_bench.stages.watch import METRICS
 
 ABREAST = 4
 """Panels beside each other, an algorithm each."""
@@ -192,3 +212,192 @@ def percents(estimates: Iterable[Estimate]) -> tuple[NDArray[np.float64], ...]:
     rows = [(row.mean, row.low, row.high) for row in estimates]
     columns = zip(*rows, strict=True)
     return tuple(np.multiply(100, np.array(column, dtype=np.float64)) for column in columns)
+
+
+COLORS = {"retained": "#9fb4c7", "lost": "#b2182b", "gained": "#2166ac"}
+"""As the bars are stacked; red and blue stay apart for colour-blind readers."""
+
+
+def bars(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
+    """A bar a cell: problems retained and lost of those the base model reaches, and gained."""
+    cells, k = analysis.by_cell.values(), analysis.ks[-1]
+    rows = {cell: own for cell in cells if (own := analysis.covered(column, cell, k)) is not None}
+    figure = Figure(figsize=(width, 0.8 + 0.2 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    places = [float(place) for place in range(len(rows))]
+    left = np.zeros(len(rows))
+    longest = max(sum(getattr(row, name) for name in COLORS) for row in rows.values())
+    narrowest = 0.22 / (width - 1.4) * longest  # that holds three digits
+    for name, color in COLORS.items():
+        counts = np.array([getattr(row, name) for row in rows.values()])
+        axes.barh(places, counts, left=left, color=color, height=0.66, label=name)
+        for place, start, count in zip(places, left, counts, strict=True):
+            if count >= narrowest:
+                shade = "black" if name == "retained" else "white"
+                axes.text(
+                    float(start + count / 2), place, f"{count:.0f}", ha="center", va="center",
+                    color=shade, fontsize=SMALL,
+                )  # fmt: skip
+        left = left + counts
+    axes.set_yticks(places, [in_math(cell.label) for cell in rows])
+    axes.invert_yaxis()
+    axes.xaxis.set_major_locator(MaxNLocator(4 if width < PAGE else 8, integer=True))
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(wrapped(f"problems of {column} within reach at k = {k}", width - 1.2))
+    figure.legend(loc="outside upper center", ncols=len(COLORS))
+    return figure
+
+
+LOSSES_ABREAST = 3
+"""Panels beside each other."""
+HIGHEST = 8.2
+"""Inches that all panels have together, so that they fit a page."""
+LOSS = "#b2182b"
+
+
+def against_base(analysis: Analysis, column: str) -> dict[str, tuple[Band, ...]]:
+    """Band of every trained cell against the base models, by name of the cell; those that have
+    none are left out."""
+    bases = [cell for cell in analysis.by_cell.values() if cell.is_base]
+    return {
+        cell: band
+        for cell in analysis.by_cell
+        for base in bases
+        if (band := analysis.band(column, cell, base))
+    }
+
+
+def losses(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
+    """A panel a trained cell: the difference with its band, and where the first loss is."""
+    bands, cells = against_base(analysis, column), list(analysis.by_cell.values())
+    n_rows, styles = -(-len(bands) // LOSSES_ABREAST), cell_styles(cells)
+    figure = Figure(figsize=(width, 0.4 + min(1.3 * n_rows, HIGHEST)), layout="constrained")
+    panels = figure.subplots(n_rows, LOSSES_ABREAST, sharex=True, sharey=True, squeeze=False)
+    _log_k(panels[0, 0], analysis.ks)  # which all panels share
+    for axes in panels.flat[len(bands) :]:
+        axes.set_axis_off()
+    for i, (axes, (name, band)) in enumerate(zip(panels.flat, bands.items(), strict=False)):
+        cell = analysis.by_cell[name]
+        _curve(axes, band, styles[cell].color)
+        _crossing(axes, analysis.first_loss_of(column, name, band[0].old), band[-1].k)
+        axes.set_title(in_math(cell.label), pad=12)
+        axes.minorticks_off()
+        axes.tick_params(labelbottom=i + LOSSES_ABREAST >= len(bands))
+    figure.supxlabel("k", fontsize=SIZE)
+    figure.supylabel(f"pass@k on {column} less Base (points)", fontsize=SIZE)
+    return figure
+
+
+def _log_k(axes: Axes, ks: tuple[int, ...]) -> None:
+    every = 1 if len(ks) < 5 else 2
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ks, [str(k) if i % every == 0 else "" for i, k in enumerate(ks)])
+    axes.set_xlim(1, ks[-1])
+
+
+def _curve(axes: Axes, band: tuple[Band, ...], color: str) -> None:
+    ks = [row.k for row in band]
+    low, mean, high = (
+        100 * np.array([getattr(row, name) for row in band])
+        for name in ("low", "difference", "high")
+    )
+    axes.axhline(0, color="#555555", lw=0.9)
+    axes.fill_between(ks, low, high, color=color, alpha=0.2, lw=0)
+    axes.plot(ks, mean, color=color)
+
+
+def _crossing(axes: Axes, loss: FirstLoss | None, last: int) -> None:
+    """A bar on the zero line over the k at which the first loss may be, and these in words above
+    the panel."""
+    if loss is None:
+        return
+    axes.text(0, 1.03, _words(loss), color=LOSS, fontsize=SMALL, va="bottom",
+              transform=axes.transAxes)  # fmt: skip
+    if loss.low is None:
+        return
+    end, marker = (last, ">") if loss.high is None else (loss.high, "|")
+    axes.plot([loss.low, end], [0, 0], color=LOSS, lw=3, solid_capstyle="butt", zorder=3)
+    axes.plot([end], [0], color=LOSS, marker=marker, ms=6, mew=1.5, clip_on=False, zorder=4)
+
+
+def _words(loss: FirstLoss) -> str:
+    if loss.low is None:
+        return "no loss"
+    if loss.high is None:
+        return f"first loss: k ≥ {loss.low}, or none"
+    between = f" to {loss.high}" if loss.high > loss.low else ""
+    return f"first loss: k = {loss.low}{between}"
+
+
+PANELS = ("success_rate", "active_fraction", "entropy", "focal_weight")
+SMOOTHED = 30
+"""Training curves are averaged over 1 / SMOOTHED of their steps."""
+DRAWN = 120
+"""Points of a training curve at most: more are no finer on paper and make large files."""
+
+
+def caption(analysis: Analysis, algorithm: str) -> str:
+    """What the figure shows."""
+    window = _window(analysis)
+    smoothed = f", moving average over {window} steps" if window > 1 else ""
+    name = method_name(algorithm)
+    return f"{name}: mean over seeds, band from the lowest to the highest seed{smoothed}"
+
+
+def has_metrics(analysis: Analysis, algorithm: str) -> bool:
+    """Whether some run of an algorithm is finished."""
+    sweep = analysis.results.sweep
+    return sweep is not None and any(
+        p.is_trained for p in sweep.points if p.cell is not None and p.cell.algorithm == algorithm
+    )
+
+
+def training(analysis: Analysis, algorithm: str, width: float = PAGE) -> Figure:
+    """Reward, active groups, entropy and focal weight by step, a line a cell."""
+    figure = Figure(figsize=(width, 4.0), layout="constrained")
+    panels, window = figure.subplots(2, 2, sharex=True), _window(analysis)
+    cells = list(analysis.by_cell.values())
+    styles = cell_styles(cells)
+    for cell in cells:
+        runs = _runs(analysis, cell) if cell.algorithm == algorithm else []
+        if not runs:
+            continue
+        steps = min((frame["step"].to_numpy() for frame in runs), key=len)
+        shown = np.linspace(0, len(steps) - 1, min(len(steps), DRAWN)).round().astype(int)
+        color = styles[cell].color
+        for axes, column in zip(panels.flat, PANELS, strict=True):
+            heads = [frame[column].head(len(steps)).to_numpy().astype(float) for frame in runs]
+            values = np.stack([_smooth(head, window) for head in heads])[:, shown]
+            low, high = values.min(axis=0), values.max(axis=0)
+            axes.fill_between(steps[shown], low, high, color=color, alpha=0.11, lw=0)
+            axes.plot(steps[shown], values.mean(axis=0), color=color, lw=1.1,
+                      label=in_math(cell.label))  # fmt: skip
+    for axes, column in zip(panels.flat, PANELS, strict=True):
+        axes.set_title(wrapped(METRICS[column].label, width / 2 - 0.4))
+    for axes in panels[1]:
+        axes.set_xlabel("step")
+    handles, names = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)))
+    return figure
+
+
+def _runs(analysis: Analysis, cell: CellRow) -> list[pl.DataFrame]:
+    """Metrics of the finished runs of a cell by step, one a seed."""
+    points = [point for point in analysis.results.of_sweep().points if point.label == cell.cell]
+    frames = [point.metrics().sort("step") for point in points if point.is_trained]
+    return [frame for frame in frames if len(frame)]
+
+
+def _window(analysis: Analysis) -> int:
+    return max(1, int(analysis.results.of_sweep().train["steps"]) // SMOOTHED)
+
+
+def _smooth(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:
+    """Centred moving average that leaves nan out; shorter windows at the ends."""
+    known = ~np.isnan(values)
+    kernel = np.ones(window)
+    totals = np.convolve(np.where(known, values, 0.0), kernel, "same")
+    counts = np.convolve(known.astype(float), kernel, "same")
+    means: NDArray[np.float64] = np.full(len(values), np.nan)
+    np.divide(totals, counts, out=means, where=counts > 0.5)
+    return means

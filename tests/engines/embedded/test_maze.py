@@ -11,9 +11,8 @@ import transformers
 from fgrpo_bench.core.seeds import draw_seeds
 from fgrpo_bench.engines.embedded import passes
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
-from fgrpo_bench.engines.embedded.learner import Learner
 from fgrpo_bench.engines.embedded.model import Policy, positions
-from fgrpo_bench.engines.embedded.rollouts import Rollouts
+from fgrpo_bench.engines.embedded.reinforce import Learner, Rollouts
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer

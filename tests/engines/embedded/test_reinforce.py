@@ -9,9 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
-from fgrpo_bench.engines.embedded.learner import Learner
-from fgrpo_bench.engines.embedded.reinforce import reinforce
-from fgrpo_bench.engines.embedded.rollouts import distinct_responses, measure
+from fgrpo_bench.engines.embedded.reinforce import Learner, distinct_responses, measure, reinforce
 from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.tokenizer import PAD
 from fgrpo_bench.engines.embedded.warmup import warm_up

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.analysis.points import metrics_so_far
+from fgrpo_bench.analysis.results import metrics_so_far
 from fgrpo_bench.engines.openrlhf import stage
 from fgrpo_bench.engines.openrlhf.__main__ import offload_threads
 from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals, step_row
