@@ -1,13 +1,11 @@
-"""What is scored beside a benchmark's pass@k: other graders, each task alone, rare correct answers.
+"""What is scored beside a benchmark's pass@k: other graders, each task alone, rare correct answers,
+and how far apart engines are that made draws.
 
 In: results and the checkpoint that stands for each cell. Out: the rows of `other_graders`, `tasks`
-(of a benchmark that is made of tasks, SynLogic) and `likelihood` (Delta NLL). Next: frames.py.
-
-How far apart engines are that made draws, by canaries over the same weights.
-
-evaluators.canaries takes the log-probabilities of the same tokens with every engine. Where two
+(of a benchmark that is made of tasks, SynLogic), `likelihood` (Delta NLL) and `drift`: canaries
+take the log-probabilities of the same tokens with every engine (evaluators.canaries). Where two
 engines have done so under the same weights, among what is compared or, of a sweep, in an evaluation
-without one under its run root, they can be compared: training is in both alike.
+without one under its run root, they can be compared: training is in both alike. Next: frames.py.
 """
 
 from __future__ import annotations

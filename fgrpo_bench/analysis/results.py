@@ -1,8 +1,8 @@
-"""One training run of a sweep, or the base model of a seed, and its stored files.
+"""What is compared: evaluated checkpoints, those of a sweep with what it declares and trained.
 
-What is compared: evaluated checkpoints, those of a sweep with what it declares and trained.
-
-Analysis, report, tracking and dashboards read stored files through here and need no YAML for it.
+In: the folder of a sweep, or evaluated checkpoints from anywhere. Out: Results, or SweepResults
+with its training runs (PointResult). Analysis, report, tracking and dashboards read stored files
+through here and need no YAML for it. Next: analysis.evaluated, one checkpoint; analysis.frames.
 """
 
 from __future__ import annotations

@@ -1,19 +1,12 @@
-"""Colours that colour-blind readers can tell apart, in figures and dashboards alike.
+"""How figures look: colours that colour-blind readers can tell apart, one style, fonts, and saving.
 
-Nothing here draws, so nothing heavy is imported.
+A figure is drawn for the width that it has on paper, so that its letters have their size there, on
+its own canvas, without pyplot and its global state; the same data give the same bytes (no date,
+fixed ids). Dashboards read the colours from here too, so matplotlib is imported only to draw.
 
-The fonts within PDF files: what a figure needs of one, cut out of it once for many figures.
-
-A PDF holds the glyphs that it uses, and to cut these out of a font takes as long as to draw a
-small figure. So all of them hold COMMON, and what else each uses: most share one part, and what a
-file holds does not depend on those that were drawn before it.
-
-How figures look: one style, and saving; the colours are those of `colors`.
-
-A figure is drawn for the width that it has on paper, so that its letters have their size there.
-
-Figures are drawn on their own canvas, without pyplot and its global state, and the same data give
-the same bytes (no date, fixed ids).
+A PDF holds the glyphs that it uses, and to cut these out of a font takes as long as to draw a small
+figure. So all of them hold COMMON, and what else each uses: most share one part, and what a file
+holds does not depend on those that were drawn before it.
 """
 
 from __future__ import annotations

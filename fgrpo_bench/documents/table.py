@@ -1,8 +1,7 @@
-"""What a table is before any markup: finished text, marks and notes.
+"""What a document is before any markup: tables of finished text, headings, words, figures, numbers.
 
-What a document says, in order and without any markup: headings, words, tables and figures.
-
-Numbers as they are printed. Fractions come out in percent, differences in percentage points.
+Fractions are printed in percent, differences in percentage points. A renderer per format
+(html, latex, markdown, terminal) takes these blocks; nothing here knows of a sweep.
 """
 
 from __future__ import annotations

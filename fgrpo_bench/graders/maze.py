@@ -1,19 +1,17 @@
-"""A maze as text: its symbols, one character each, reading it, and walking in it.
-
-A maze is rows of `#` (wall), `.` (open), `S` (start) and `G` (goal), each closed by `/`, square and
-of odd width, with walls around. Its cells are the places whose row and column, counted from 0, are
-odd; of the places between two cells those that are open connect them. It is a tree: every cell is
-reached from the start, and one simple path leads to the goal.
-
-Mazes: does an answer walk from the start to the goal?
+"""Mazes: does an answer walk from the start to the goal?
 
 Two graders of the same text, moves `U` `D` `L` `R` and then the end `!`, which read the maze
-themselves (fgrpo_bench.graders.maze). `maze` takes the simple path and nothing else, so that a
+themselves. `maze` takes the simple path and nothing else, so that a
 problem has one correct answer. `maze-reached` takes every walk without a wall, forwards and back
 again, and ends at its first arrival at the goal, as public checkers of such mazes do: what follows
 up to the end, walls included, is not looked at. What the first takes the second takes too.
 
 The response is untrusted text, of which only the moves are looked at, one by one.
+
+A maze is rows of `#` (wall), `.` (open), `S` (start) and `G` (goal), each closed by `/`, square and
+of odd width, with walls around. Its cells are the places whose row and column, counted from 0, are
+odd; of the places between two cells those that are open connect them. It is a tree: every cell is
+reached from the start, and one simple path leads to the goal.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""What the grades of a done evaluation tell: success rates of its problems, the draws behind them,
-and how fast these were made.
+"""What evaluations under a design are expected to draw, beside as many draws of every problem.
 
-What evaluations under a design are expected to draw, beside as many draws of every problem.
-
-Success rates of problems are those of stored grades where there are some: a checkpoint's own ones,
-from wherever under the run root it was evaluated with the same settings, else those of the base
-models. Where nothing is graded they are as of fgrpo_bench.stats.staged.PRIOR.
+In: the stages of a plan. Out: `expected` as a table in words. Success rates of problems are those
+of stored grades where there are some (`find_graded`: their draws, and how fast these were made): a
+checkpoint's own ones, from wherever under the run root it was evaluated with the same settings,
+else those of the base models. Where nothing is graded they are as of
+fgrpo_bench.stats.staged.PRIOR.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What a report holds, in order: the narrative, then tables and figures. Below every table stands
-which checkpoints it is about.
+"""Build a report: what it holds, in order, and the one place that writes the report's folder.
 
-The CSV files: one row a cell and k, unrounded but for digits that depend on the machine.
-
-Writing a report: the one place of the package that touches the report folder.
+In: the results of a sweep. Out: report.md, report.html, table.tex, CSV files (a row per cell and k,
+unrounded but for digits that depend on the machine), figures and provenance.json. Below every table
+stands which checkpoints it is about. Next: report.words, report.tables, report.figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tables of the differences between cells: every one, those of the question, and over all k.
+"""The tables of differences between cells, and those that only some sweeps have.
 
-Tables that only some sweeps have: the front, chosen checkpoints, equal rollouts, tasks of a
-benchmark.
+In: an Analysis. Out: every difference, those of the question, and over all k; the front, further
+graders, chosen checkpoints, equal rollouts and the tasks of a benchmark where there are such.
 """
 
 from __future__ import annotations

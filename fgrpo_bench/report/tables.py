@@ -1,11 +1,9 @@
-"""The tables that every sweep has, beside the main ones.
+"""The tables that every sweep has, and ours beside the published ones.
 
-The paper's tables from whatever was run: methods against benchmarks, and what a sweep varies.
-
-The main table has every cell and benchmark. Where there are averages, a table of these alone
-stands beside it for each question that the sweep asks: group size, focal exponent, controls.
-
-Our cells and averages beside the published ones.
+In: an Analysis. Out: the main table, with every cell and benchmark; where there are averages, a
+table of these alone beside it for each question that the sweep asks (group size, focal exponent,
+controls); intervals, all k, coverage, training and compute; our cells beside the paper's.
+Next: report.comparison_tables.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""`fgrpo-bench report --verify <folder or file>`: does a report still say what the draws
-say?
+"""`fgrpo-bench report --verify <folder or file>`: does a report still say what the draws say?
 
-Seals and digests first: of what was declared, of the report's files, and of all stored files that
-its numbers rest on. Then every number is computed again, from the grades of the stored draws up,
-and the file, or every file of the folder, is written again in memory; with `regrade` the stored
-responses are judged again too. What differs is named, and what was not looked at.
-
-Whether the stored results behind a report follow from each other: pass@k from the grades, the
-frames of the analysis from pass@k, and the judgements from the draws.
+In: a report. Out: what differs, by name, and what was not looked at. Seals and digests first: of
+what was declared, of the report's files, and of all stored files that its numbers rest on. Then
+every number is computed again: pass@k from the grades of the stored draws, the frames of the
+analysis from pass@k (the second half of this file), and the file, or every file of the folder, is
+written again in memory; with `regrade` the stored responses are graded again too.
+Next: report.differences, which names what differs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The answer to a sweep's question in a sentence or two, as a person would say it: what every view
-shows first. Every figure and verdict is read from the analysis; nothing is computed here.
+"""The words of a report, as blocks; written once, rendered by terminal, Markdown, HTML and MLflow.
 
-The words of a report, as blocks: what was held equal, what is missing, the question and its
-answer. Written once; a terminal, Markdown, HTML and MLflow render them.
-
-How the numbers of a report were made.
+In: an Analysis. Out: the answer to the sweep's question in a sentence or two, which every view
+shows first; the narrative around the tables (what was held equal, what is missing, what a verdict
+means); and the notes on how the numbers were made. Every figure and verdict is read from the
+analysis; nothing is computed here. Next: report.build, which puts them in order.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Why a configuration is refused, in lines for the person who wrote it: place, value, rule, remedy.
+"""From YAML and overrides to a validated Declaration; nothing of Hydra or OmegaConf goes further.
 
-pydantic names a fault by its place in the types; these lines name it by its key in the YAML, with
-the docstring of the field.
-
-From YAML and overrides to a validated Declaration; nothing of Hydra or OmegaConf goes further.
-
-Hydra's compose API merges conf/ with the overrides into a plain dictionary, which is validated
-strictly. Every refusal names the value, the rule and the remedy.
+In: names of files of conf/ and overrides. Out: a Declaration, or refusals. Hydra's compose API
+merges conf/ with the overrides into a plain dictionary, which is validated strictly. pydantic names
+a fault by its place in the types; `refusals` names it by its key in the YAML, with the docstring of
+the field, and every refusal names the value, the rule and the remedy.
 """
 
 from __future__ import annotations

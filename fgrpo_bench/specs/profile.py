@@ -1,7 +1,7 @@
-"""How training and evaluations are laid out over GPUs. Never identity: no result depends on it.
+"""Where and how wide to run, and how training and evaluations are laid out over GPUs.
 
-Where and how wide to run. Never identity: it is not what is meant to be computed (bits may
-differ with the number of threads, the device and the layout over GPUs).
+Never identity: it is not what is meant to be computed (bits may differ with the number of threads,
+the device and the layout over GPUs).
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""The pigeonhole bootstrap: seeds and problems are resampled independently of each other.
-
-A value counts (times its seed was drawn) x (times its problem was drawn): Owen 2007, "The
-pigeonhole bootstrap", Annals of Applied Statistics 1(2), 386-411.
-
-Means over training seeds and problems with bootstrap intervals of the right width for few seeds.
+"""Means over training seeds and problems with bootstrap intervals of the right width for few seeds.
 
 The data of a cell are crossed: every seed's model is judged on the same problems. The bootstrap
 resamples both, independently: problems with replacement and seeds with replacement, and a value

@@ -1,9 +1,9 @@
-"""Unbiased pass@k from counts: the estimator of Chen et al. 2021, exact to the last digit.
+"""Unbiased pass@k from counts: the estimator of Chen et al. 2021, exact to the last digit; and how
+far it would move if the draws were made again, as exact variances.
 
-The table of all n + 1 possible values is built once for a pair (n, k) and then looked up, so that
-millions of rows cost one gather. Nothing here knows about files, graders or sweeps.
-
-How far pass@k would move if the draws were made again: exact variances of the estimator.
+In: n draws and c correct ones per problem. Out: pass@k. The table of all n + 1 possible values is
+built once for a pair (n, k) and then looked up, so that millions of rows cost one gather. Nothing
+here knows about files, graders or sweeps. Draws that stop: stats.staged.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""p-values of many comparisons, corrected together.
-
-Is a difference in pass@k more than the luck of the draws? Tests from counts of correct draws.
+"""Is a difference in pass@k more than the luck of the draws? Tests from counts of correct draws.
 
 Two models answered the same problems. Every test here takes the models and the problems as given
 and asks about the draws alone; `fgrpo_bench.stats.intervals` asks about problems and training seeds
@@ -12,7 +10,7 @@ and p is too large rather than too small.
 k with 2k <= n; also of draws that stop by a `StagedDesign`. The published test, of a fixed
 number of draws, is in `tests/stats/subsampling.py`, where the two are compared.
 
-p-values of many cells are corrected together by `fgrpo_bench.stats.significance`.
+p-values of many comparisons are corrected together by `holm` and `benjamini_hochberg`.
 """
 
 from __future__ import annotations

@@ -1,20 +1,12 @@
-"""What a staged design is, and where problems end under it, checked.
+"""pass@k from draws that stop once enough of them are correct, exactly unbiased.
 
-Sequences of correct and wrong draws under a stopping rule, counted exactly in whole numbers.
-
-A problem is drawn `before` times; it goes on only where fewer than `enough` of these draws are
-correct, and then gets `last` more. Correct draws are never taken back, so whoever has too few after
-`before` draws had too few at every stage before, and the sequences with c correct draws in all are
-
-    W(c) = sum over i < enough of C(before, i) C(last, c - i).
-
-Those among them whose first k draws are all wrong are the same number without these k draws.
-
-pass@k from draws that stop once enough of them are correct, exactly unbiased.
+In: a StagedDesign and, per problem, correct draws and draws at its end. Out: estimates and their
+variances; what a design is expected to cost, and which makes the fewest draws for a wanted
+precision (the second half).
 
 Draws of a problem are made in the order of their index. After n_1 of them the problem stops where
 at least `enough` are correct, else it goes on to n_2 draws, and so on; at the last stage it stops
-anyway. The usual formula is biased then, because a problem stops where luck was good.
+anyway. The usual formula is biased then, because problems stop early after lucky draws.
 
 All sequences that end with c of n draws correct are equally likely, at whatever success rate p. So
 with W(n, c) the number of sequences that the design lets end there, and W_k(n, c) those of them
@@ -27,11 +19,15 @@ certain binomial sampling problems with applications", Annals of Mathematical St
 Likewise W_2k / W estimates (1 - p)^2k, the square of that mean, so that the estimate's own variance
 has the unbiased estimate (W_k / W)^2 - W_2k / W.
 
-Counts are whole numbers (`fgrpo_bench.stats.staged`), and each value is rounded once. Stopping must
-depend on the problem's own verdicts in the order of the draws and on nothing else.
+Counts are whole numbers (`DrawPath`), and each value is rounded once. A problem is drawn `before`
+times; it continues only where fewer than `enough` of these draws are correct, and then gets `last`
+more. Correct draws are never taken back, so whoever has too few after `before` draws had too few at
+every stage before, and the sequences with c correct draws in all are
 
-What designs cost and how precise they are, given success rates of problems, and which makes the
-fewest draws for a wanted precision.
+    W(c) = sum over i < enough of C(before, i) C(last, c - i).
+
+Those among them whose first k draws are all wrong are the same number without these k draws.
+Stopping must depend on the problem's own verdicts in the order of the draws and on nothing else.
 """
 
 from __future__ import annotations

@@ -1,24 +1,21 @@
-"""Spanning trees of a square lattice by randomised Prim, many at once, and how many there are.
-
-The variant: the tree begins with the first cell; the frontier is the cells beside it. In each step
-one cell of the frontier is drawn, all equally likely, and joined to one of its neighbours in the
-tree, all equally likely. (Drawing a wall between tree and frontier, or random weights and Prim's
-order, gives other distributions.)
-
-Each tree follows from its own seed: its numbers are fgrpo_bench.core.seeds.uniforms of that seed,
-two a step, so it is the same whatever is made beside it.
-
-Mazes: find the one path from a corner to the opposite one.
+"""Mazes: find the one path from a corner to the opposite one.
 
 A prompt is a grid of symbols, one character each (fgrpo_bench.graders.maze): `^[`, the rows
 each closed by `/`, and `]:`, which at 17 x 17 are 310 characters. The correct response is the
 simple path and an end, e.g. `RRDD...!`; there is no other one, so a policy has no rare solutions
-here that it could lose. The mazes are trees by randomised Prim (fgrpo_bench.tasks.maze).
+here that it could lose. The mazes are trees by randomised Prim.
 
 Nothing is stored: a maze follows from the spec's seed, its split and its index. One that has a
 longer path than max_moves is drawn again, and so is a held-out maze that equals another one, and a
 training maze that equals a held-out one; training mazes may equal each other, which only matters at
 the smallest sizes, where the plan says how often.
+
+Randomised Prim (`spanning_trees`), many trees at once: the tree begins with the first cell; the
+frontier is the cells beside it. In each step one cell of the frontier is drawn, all equally likely,
+and joined to one of its neighbours in the tree, all equally likely. (Drawing a wall between tree
+and frontier, or random weights and Prim's order, gives other distributions.) Each tree follows from
+its own seed: its numbers are fgrpo_bench.core.seeds.uniforms of that seed, two per step, so it is
+the same whatever is made beside it.
 """
 
 from __future__ import annotations

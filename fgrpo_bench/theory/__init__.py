@@ -1,9 +1,4 @@
-"""What an advantage weighs a prompt of each success rate, exactly and before anything is trained.
-
-A policy that is right on a prompt with probability p is a Bernoulli policy, and every number of
-right rollouts of a group can be enumerated.
-
-The paper's theory (F-GRPO, arXiv 2602.06717, sections 3 and appendices F to I) as functions.
+"""The paper's theory (F-GRPO, arXiv 2602.06717, sections 3 and appendices F to I) as functions.
 
 A policy is right on a prompt with probability `success_rate` (mu). A group of `group_size` (N)
 rollouts teaches something only where it is active: some right, some wrong. Of the right answers a
@@ -12,6 +7,10 @@ away from it. How often that happens is not monotone in N: small groups are seld
 ones cover the tail, and the ones between are dangerous.
 
 Every function takes scalars and arrays that broadcast together, and returns a float or an array.
+
+`expected_weight` is what an advantage gives a prompt of each success rate, exactly and before
+anything is trained: right or wrong with probability p is a Bernoulli policy, and every number of
+right rollouts of a group can be enumerated.
 """
 
 from __future__ import annotations

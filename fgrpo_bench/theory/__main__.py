@@ -1,6 +1,7 @@
-"""What a sweep measured of the theory: success rates of its base models, and what training lost.
+"""Which group size is dangerous? Tail-miss probability against N, as a table and a figure.
 
-Which group size is dangerous? Tail-miss probability against N, as a table and a figure.
+In: success rates, given or measured by a sweep's base models, and tail shares. Out: words, or with
+--weights what each advantage gives a prompt (theory.weights). Next: fgrpo_bench.theory, formulas.
 """
 
 from __future__ import annotations

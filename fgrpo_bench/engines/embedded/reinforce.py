@@ -1,12 +1,10 @@
-"""A batch of groups as it was sampled and graded, and the metrics that follow from it alone.
+"""Reinforcement learning with verifiable rewards, on-policy, in one process.
 
-What one training run does: draws problems and rollouts, learns from them, evaluates itself.
-
-Reinforcement learning with verifiable rewards, on-policy, in one process.
-
-Prompts, rollouts and updates all follow from the seed and the counters, never from a random
-generator's hidden state: a killed run that goes on ends with bit-identical weights (same machine,
-same thread count).
+In: a training stage's spec. Out: checkpoints and metrics. `reinforce` is the run: draw problems and
+rollouts, measure them (`measure`), learn (`Learner`), evaluate, save. Prompts, rollouts and updates
+all follow from the seed and the counters, never from a random generator's hidden state: a killed
+run that resumes ends with bit-identical weights (same machine, same thread count).
+Next: embedded.sampling, embedded.passes (forward and backward), fgrpo_bench.objectives.
 """
 
 from __future__ import annotations

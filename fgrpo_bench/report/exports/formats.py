@@ -1,29 +1,25 @@
-"""Every Eval Ever 0.3.0: one JSON file an evaluated checkpoint and benchmark, with pass@k for every
-k, its interval and when problems stopped; with draws, a JSON Lines file beside it.
+"""Evaluations in the formats of other programs: one `write_<format>` each.
 
-Schema: evaleval/every_eval_ever, schemas/eval.schema.json and instance_level_eval.schema.json. The
-schema has no place for a draw without a verdict: such draws are left out of the samples and counted
-beside them, and the score says between which bounds they could move it.
+In: an Evaluated, a folder, and whether draws go along. Out: the files written; ValueError for what
+a format has no place for.
 
-Hugging Face's `.eval_results/<benchmark>.yaml`, for the repository of a model.
-
-The format has one value: pass@1. Further k, the interval and how draws were made stand in its
-notes. Only for benchmarks that are datasets of the Hub.
-
-inspect_ai: an evaluation log in its JSON format, which `inspect view` opens; draws are epochs.
-
-A draw that the grader could not judge has no score. The log's readers average the epochs of a
-problem, so single draws that stop are refused.
-
-lm-evaluation-harness: results_<date>.json, and samples_<task>_<date>.jsonl with draws.
-
-Its readers take the mean of a problem's draws for pass@1, so single draws that stop are refused;
-values of pass@k stand in the results whatever the design.
-
-passk-inference: a line {"id", "c", "n"} a problem, a file a checkpoint and benchmark.
-
-Its pass@k takes every draw for one of a fixed number, so draws that stop are refused. n counts the
-draws that the grader could judge.
+- Every Eval Ever 0.3.0: a JSON file per checkpoint and benchmark, with pass@k for every k, its
+  interval and when problems stopped; with draws, a JSON Lines file beside it. Schema:
+  evaleval/every_eval_ever, schemas/eval.schema.json and instance_level_eval.schema.json. It has no
+  place for a draw without a verdict: such draws are left out of the samples and counted beside
+  them, and the score says between which bounds they could move it.
+- Hugging Face's `.eval_results/<benchmark>.yaml`, for the repository of a model, and only for
+  benchmarks that are datasets of the Hub. It has one value, pass@1; further k, the interval and how
+  draws were made stand in its notes.
+- inspect_ai: an evaluation log in its JSON format, which `inspect view` opens; draws are epochs. A
+  draw that the grader could not judge has no score. The log's readers average the epochs of a
+  problem, so single draws that stop are refused.
+- lm-evaluation-harness: results_<date>.json, and samples_<task>_<date>.jsonl with draws. Its
+  readers take the mean of a problem's draws for pass@1, so single draws that stop are refused;
+  values of pass@k stand in the results whatever the design.
+- passk-inference: a line {"id", "c", "n"} per problem, a file per checkpoint and benchmark. Its
+  pass@k takes every draw for one of a fixed number, so draws that stop are refused. n counts the
+  draws that the grader could judge.
 """
 
 from __future__ import annotations

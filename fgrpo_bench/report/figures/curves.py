@@ -1,10 +1,6 @@
-"""The figures of pass@k against k, and along the axis that the sweep varies.
-
-The figure of problems retained, lost and gained.
-
-The figure of differences over all k: from which k on training loses to the base models.
-
-The figure of training: what the metrics of finished runs say by step.
+"""Figures of pass@k against k and along the axis that the sweep varies, of the differences over all
+k (from which k on training loses to the base models), of problems retained, lost and gained, and of
+training by step.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""The figure of pass@1 against pass@k at the largest k: sharpening to the right, diversity up.
-
-The figure of the question's differences: a row a pair, with its interval and its seeds.
+"""The figure of pass@1 against pass@k at the largest k (sharpening to the right, diversity up), and
+that of the question's differences: a row per pair, with its interval and its seeds.
 """
 
 from __future__ import annotations
