@@ -21,9 +21,8 @@ from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from openrlhf.trainer.ray.ppo_actor import ActorPPOTrainer
 
 from fgrpo_bench.engines.openrlhf import metrics, trainer
-from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker
+from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker, OrderedSamples
 from fgrpo_bench.engines.openrlhf.policy import PolicyActor, UpdateTrainer
-from fgrpo_bench.engines.openrlhf.samples import OrderedSamples
 from fgrpo_bench.engines.openrlhf.trainer import FocalTrainer
 
 FLUSH_SECONDS = 0.2

@@ -150,7 +150,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
 def main() -> None:
     if len(sys.argv) > 1:
         return measure(Path(sys.argv[1]))
-    from fgrpo_bench.engines.openrlhf.environment import home as openrlhf_home
+    from fgrpo_bench.engines.openrlhf.engine import home as openrlhf_home
 
     python = openrlhf_home("cpu") / "bin" / "python"
     if not python.exists():

@@ -25,7 +25,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fgrpo_bench.engines.openrlhf.environment import home as openrlhf_home
+from fgrpo_bench.engines.openrlhf.engine import home as openrlhf_home
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.whole import read_json, write_json
 from tests.support.openrlhf import Run, make_model, train_problems, write_prompts

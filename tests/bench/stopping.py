@@ -36,7 +36,7 @@ from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.scoring import count, score
 from fgrpo_bench.command.runs import default_root, find_runs
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.engines.openrlhf.environment import home, target
+from fgrpo_bench.engines.openrlhf.engine import home, target
 from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.kinds.evaluate import sampling_identity

@@ -12,7 +12,7 @@ import pytest
 from evaluators import standalone
 from evaluators.__main__ import main
 from evaluators.transformers import load_whole
-from fgrpo_bench.engines.openrlhf import environment
+from fgrpo_bench.engines.openrlhf import engine
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.tables import PROBLEMS, read_table, write_table
@@ -83,7 +83,7 @@ def test_a_hub_that_cannot_be_reached_is_said_with_the_remedy(dataset, monkeypat
 def test_without_vllm_the_command_that_installs_it_is_named(
     dataset, model, tmp_path, monkeypatch, capsys, device, target
 ):
-    monkeypatch.setattr(environment, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(engine, "REPOSITORY", tmp_path)
     words = [word for word in dataset[0] if not word.startswith("sampler=")]
     said = refused([f"checkpoint={model}", *words, "sampler=vllm", f"device={device}"], capsys)
     assert "sampler=vllm, but vLLM is not installed here and there is no " in said

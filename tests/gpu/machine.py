@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fgrpo_bench.engines.openrlhf.environment import home as openrlhf_home
+from fgrpo_bench.engines.openrlhf.engine import home as openrlhf_home
 from fgrpo_bench.engines.openrlhf.installation import DRIVER_QUERY, ask
 
 PROCESS_QUERY = ("nvidia-smi", "--query-compute-apps=pid,process_name", "--format=csv,noheader")

@@ -18,9 +18,9 @@ from openrlhf.trainer.ray import utils
 from openrlhf.trainer.ray.vllm_worker_wrap import WorkerWrap
 from safetensors.torch import load_file
 
-from fgrpo_bench.engines.openrlhf import cluster, ray_place
+from fgrpo_bench.engines.openrlhf import cluster
+from fgrpo_bench.engines.openrlhf.cluster import Meeting, SlurmStep
 from fgrpo_bench.engines.openrlhf.rollout import QuietWorker
-from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep
 from fgrpo_bench.stages.digests import sha256_file
 from tests.gpu.shapes import SAVED
 from tests.support.openrlhf import Run, heldout_problems, train_problems, write_prompts
@@ -258,7 +258,7 @@ def foreign():
     folder for temporary files, which names it)."""
     folder = Path(tempfile.mkdtemp(prefix="foreign-", dir="/tmp"))
     step = SlurmStep(rank=0, nodes=("n1",), node="n1", job=os.getpid(), restarts=0)
-    address = ray_place.free_address(ray_place.own_host(), step.job)
+    address = cluster.free_address(cluster.own_host(), step.job)
     meeting = Meeting.of(folder, step)
     head = cluster.start(step, meeting, address, gpus=1, temporary=folder / "ray")
     named, nodes = folder / "ray" / "ray_current_cluster", cluster.RayNodes(address)
@@ -315,7 +315,7 @@ def test_a_run_takes_part_in_the_ray_that_it_is_told_of(foreign, tmp_path):
     address, _ = foreign
     told = rays_place(tmp_path, {"RAY_ADDRESS": "127.0.0.1:1"}, address)
     assert (told["address"], told["gpus"]) == (address, 1)
-    assert not told["is_removed"] and ray_place.answers(address)
+    assert not told["is_removed"] and cluster.answers(address)
 
 
 @pytest.mark.parametrize("named_by", ["its folder", "RAY_ADDRESS, with a long folder"])
@@ -330,12 +330,12 @@ def test_a_run_has_a_ray_of_its_own_where_there_is_another(named_by, foreign, tm
     assert told["worker"]["OMP_NUM_THREADS"] == "3"
     of_vllm = told["worker"].get("VLLM_RPC_BASE_PATH", environment["TMPDIR"])
     assert len(of_vllm) + len("/") + 36 <= 107  # a UUID
-    assert told["is_removed"] and ray_place.answers(address)
+    assert told["is_removed"] and cluster.answers(address)
     assert told["sockets"]
     parent = str(Path(told["folder"]).parent)
     for path in told["sockets"]:
         assert len(os.fsencode(path)) <= 107
-        assert len(path) <= len(parent + ray_place.LONGEST_SOCKET)  # so the bound is one
+        assert len(path) <= len(parent + cluster.LONGEST_SOCKET)  # so the bound is one
 
 
 def test_vllms_workers_print_no_line_for_a_weight_that_they_get(capfd, monkeypatch):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fgrpo_bench.engines.openrlhf.arguments import OPEN
-from fgrpo_bench.engines.openrlhf.extra import FIELDS, FIXED
+from fgrpo_bench.engines.openrlhf.arguments import FIELDS, FIXED, OPEN
 from fgrpo_bench.engines.openrlhf.flags import main, openrlhf_parser, parse_flags
 
 pytestmark = pytest.mark.openrlhf

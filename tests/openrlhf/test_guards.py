@@ -8,7 +8,7 @@ import pytest
 
 from evaluators.vllm import engine_settings
 from fgrpo_bench.engines.openrlhf import driver, guards, rollout
-from fgrpo_bench.engines.openrlhf.options import DriverOptions, parse_options
+from fgrpo_bench.engines.openrlhf.guards import DriverOptions, parse_options
 from tests.openrlhf.vllm_draws import EVALUATION, PLACEMENT
 
 pytestmark = pytest.mark.openrlhf

@@ -8,12 +8,12 @@ from peft import LoraConfig, TaskType, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from fgrpo_bench.engines.openrlhf import lora
+from fgrpo_bench.engines.openrlhf import policy
 
 pytestmark = pytest.mark.openrlhf
 
 
-def policy(base, target_modules="all-linear", dtype=torch.bfloat16):
+def adapted(base, target_modules="all-linear", dtype=torch.bfloat16):
     """A model with adapters that change something, as OpenRLHF makes them."""
     model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
     config = LoraConfig(
@@ -38,23 +38,23 @@ def copies(model):
 
 
 def test_vllm_gets_the_base_models_names_and_the_adapters_in_the_weights(model):
-    trained, before = policy(model), load_file(model / "model.safetensors")
+    trained, before = adapted(model), load_file(model / "model.safetensors")
     own = copies(trained)
-    with lora.merged(trained, zero_stage=2):
+    with policy.merged(trained, zero_stage=2):
         sent = copies(trained)
     assert sent.keys() == before.keys()
     changed = {name for name in before if not torch.equal(sent[name], before[name].bfloat16())}
     assert changed == {name for name in before if name.endswith("_proj.weight")}
     name = "model.layers.1.self_attn.q_proj"
-    a, b = (own[f"{lora.PREFIX}{name}.lora_{x}.default.weight"].float() for x in "AB")
+    a, b = (own[f"{policy.PREFIX}{name}.lora_{x}.default.weight"].float() for x in "AB")
     whole = before[f"{name}.weight"].bfloat16().float() + 8 / 4 * b @ a
     assert torch.equal(sent[f"{name}.weight"], whole.bfloat16())
 
 
 def test_afterwards_the_weights_are_what_they_were_to_the_bit(model):
-    trained = policy(model)
+    trained = adapted(model)
     own = copies(trained)
-    with pytest.raises(RuntimeError, match="cut off"), lora.merged(trained, zero_stage=2):
+    with pytest.raises(RuntimeError, match="cut off"), policy.merged(trained, zero_stage=2):
         raise RuntimeError("cut off")
     after = copies(trained)
     assert after.keys() == own.keys()
@@ -62,8 +62,8 @@ def test_afterwards_the_weights_are_what_they_were_to_the_bit(model):
 
 
 def test_an_export_is_a_checkpoint_that_computes_what_the_policy_computes(model, tmp_path):
-    trained, tokenizer = policy(model, dtype=torch.float32), AutoTokenizer.from_pretrained(model)
-    lora.export(trained, tokenizer, tmp_path, zero_stage=2, writes=True)
+    trained, tokenizer = adapted(model, dtype=torch.float32), AutoTokenizer.from_pretrained(model)
+    policy.export(trained, tokenizer, tmp_path, zero_stage=2, writes=True)
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {
         path.name for path in tmp_path.iterdir()
     }
@@ -79,11 +79,11 @@ def test_an_export_is_a_checkpoint_that_computes_what_the_policy_computes(model,
 @pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`")
 def test_adapters_on_anything_but_linear_layers_are_refused_by_name(model):
     with pytest.raises(ValueError, match=r"embed_tokens has an adapter and is no linear layer"):
-        lora.check(policy(model, target_modules=["embed_tokens"]))
+        policy.check(adapted(model, target_modules=["embed_tokens"]))
 
 
 def test_a_policy_without_adapters_is_known_as_one(model):
-    trained = policy(model)
-    lora.check(trained)
-    assert lora.has_adapters(trained)
-    assert not lora.has_adapters(AutoModelForCausalLM.from_pretrained(model))
+    trained = adapted(model)
+    policy.check(trained)
+    assert policy.has_adapters(trained)
+    assert not policy.has_adapters(AutoModelForCausalLM.from_pretrained(model))

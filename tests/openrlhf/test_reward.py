@@ -15,13 +15,13 @@ from vllm import SamplingParams
 from fgrpo_bench import graders
 from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.engines.openrlhf import reward
+from fgrpo_bench.engines.openrlhf.experience import OrderedSamples
 from fgrpo_bench.engines.openrlhf.labels import (
     dispatch,
     draw_seed,
     make_label,
     read_dispatched,
 )
-from fgrpo_bench.engines.openrlhf.samples import OrderedSamples
 from tests.support.openrlhf import train_problems
 
 pytestmark = pytest.mark.openrlhf

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench.engines.openrlhf.updates import deal, deal_experiences
+from fgrpo_bench.engines.openrlhf.trainer import deal, deal_experiences
 from tests.openrlhf.experiences import micro_batches
 
 pytestmark = pytest.mark.openrlhf

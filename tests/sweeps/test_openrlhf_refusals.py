@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.engines.openrlhf import environment
+from fgrpo_bench.engines.openrlhf import engine
 from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.whole import write_json
@@ -204,7 +204,7 @@ def test_what_cannot_work_is_refused_before_anything_is_written(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(environment, "REPOSITORY", tmp_path)  # no environment is made here
+    monkeypatch.setattr(engine, "REPOSITORY", tmp_path)  # no environment is made here
     assert run(tmp_path, *overrides) == 2
     assert said in refused(capfd)
     assert not cluster.asked.exists() and not (tmp_path / "runs").exists()
@@ -287,7 +287,7 @@ def test_a_missing_environment_is_refused_with_the_command_that_makes_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(environment, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(engine, "REPOSITORY", tmp_path)
     profile = replace(declared().profile, device=device)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=f"no OpenRLHF environment for device={device}") as refused:
         commands.check_interpreters(profile, {"base", "openrlhf"})
@@ -305,7 +305,7 @@ def test_a_missing_environment_is_refused_with_the_command_that_makes_it(
 def test_a_driver_that_is_too_old_for_the_pins_is_refused_where_it_would_run_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "REPOSITORY", tmp_path)
+    monkeypatch.setattr(engine, "REPOSITORY", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     smi, python = tmp_path / "nvidia-smi", tmp_path / ".venv-openrlhf/bin/python"
     smi.write_text("#!/bin/sh\necho 570.86.10\n")

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from fgrpo_bench.engines.openrlhf.arguments import batches
-from fgrpo_bench.engines.openrlhf.spec import OpenRLHFTrain
+from fgrpo_bench.engines.openrlhf.arguments import OpenRLHFTrain, batches
 from fgrpo_bench.specs import SweepPoint, config
 from fgrpo_bench.specs.training import low_lr_multiplier
 from fgrpo_bench.stats.selection import saved_steps

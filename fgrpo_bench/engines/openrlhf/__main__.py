@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, node_names, step_of
+from fgrpo_bench.engines.openrlhf.cluster import Meeting, SlurmStep, node_names, step_of
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.specs import Placement, from_dict

@@ -1,27 +1,257 @@
-"""Several nodes: one Ray cluster over the nodes of a SLURM step that has one task on each.
+"""The Ray of a run, on one node or over the nodes of a SLURM step that has one task on each.
 
 The first task starts Ray's head, runs the stage and is the only one to touch its files; the others
 join its head, and end when it says so. Where it dies without a word they miss its head. Ray is
 started as a child and ended by process id, and with it all that it started; SLURM's signals reach
 only the first task's stage, which saves.
+
+Every task runs the same stage command. They meet in a folder of the stage that is named after job
+and restart, so that none takes an earlier attempt for its own:
+
+    nodes/123.0/head.json   {"address": "10.0.0.1:20246", "temporary": "/tmp/ray-x1", "gpus": null}
+                            once the head answers; gpus: as Ray is told, null where it counts them
+    nodes/123.0/n2.json     {"failed": "..."}, why a node left before the end
+    nodes/123.0/over.json   {"exit_code": 0}, once the first task has ended the stage: the others
+                            end
+    nodes/123.0/n2.log      what `ray start` said on that node
+
+Ray is in a folder and at an address of its own: left to itself it takes part in whatever cluster
+the node's temporary folder names, be it somebody else's or long dead, and puts its sockets below
+that folder however long its path is.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.engines.openrlhf.ray_place import answers, free_address, own_host, ray_folder
-from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, missing, start_arguments
-from fgrpo_bench.engines.processes import deaf, die_with_parent
+from fgrpo_bench.engines.processes import deaf, die_with_parent, short_folder
+from fgrpo_bench.files.whole import read_json, write_json
+from fgrpo_bench.specs import Placement
 from fgrpo_bench.stages.stage import EXIT_DONE, EXIT_FAILED, Stopped
+
+OBJECT_STORE_BYTES = 200 * 2**20
+"""Ray's store of objects on a node without a GPU, for rehearsals."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmStep:
+    """The tasks of a SLURM step, one on each node, and which of them this process is."""
+
+    rank: int
+    nodes: tuple[str, ...]
+    """SLURM's names of all nodes of the step."""
+    node: str
+    """That of this one."""
+    job: int
+    """The job's id."""
+    restarts: int
+    """How often SLURM has requeued the job."""
+
+    @property
+    def key(self) -> str:
+        """e.g. 123.0; no two attempts at a stage have the same."""
+        return f"{self.job}.{self.restarts}"
+
+
+def step_of(
+    environment: Mapping[str, str], expand: Callable[[str], Sequence[str]]
+) -> SlurmStep | None:
+    """The step that this process is a task of; None outside SLURM, and where it has one node.
+
+    expand: node names from SLURM's short form.
+    """
+    if int(environment.get("SLURM_STEP_NUM_NODES", "1")) == 1:
+        return None
+    return SlurmStep(
+        rank=int(environment["SLURM_PROCID"]),
+        nodes=tuple(expand(environment["SLURM_STEP_NODELIST"])),
+        node=environment["SLURMD_NODENAME"],
+        job=int(environment["SLURM_JOB_ID"]),
+        restarts=int(environment.get("SLURM_RESTART_COUNT", "0")),
+    )
+
+
+def node_names(short: str) -> list[str]:
+    """e.g. n[1-2] -> n1, n2, by SLURM itself."""
+    command = ["scontrol", "show", "hostnames", short]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def fake_gpus(placement: Placement, *, nodes: int, reference: bool) -> int:
+    """GPUs that Ray is told of on each node where there are none: just so many that a run needs all
+    nodes.
+
+    reference: whether a KL penalty asks for a reference model.
+    """
+    actors = nodes * placement.actor_gpus_per_node * (2 if reference else 1)
+    engines = placement.vllm_engines * placement.vllm_tensor_parallel
+    if placement.colocate:
+        return placement.actor_gpus_per_node
+    return math.ceil((actors + engines) / nodes)
+
+
+def start_arguments(
+    step: SlurmStep, address: str, *, gpus: int | None, temporary: Path | None
+) -> list[str]:
+    """Arguments of `ray start` on this node.
+
+    No port is left to its default: two jobs on one host would both want it. gpus: None lets Ray
+    count them. temporary: Ray's folder, which the others take over from the head; None is one of
+    those others.
+    """
+    host, _, port = address.rpartition(":")
+    arguments = [f"--node-name={step.node}", "--block", "--disable-usage-stats"]
+    arguments += ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port=0"]
+    if temporary is None:
+        arguments += [f"--address={address}"]
+    else:
+        arguments += ["--head", f"--node-ip-address={host}", f"--port={port}"]
+        arguments += [f"--ray-client-server-port={int(port) + 1}", "--include-dashboard=false"]
+        arguments += [f"--temp-dir={temporary}"]
+    if gpus is not None:
+        arguments += [f"--num-gpus={gpus}", f"--num-cpus={2 * gpus}"]
+        arguments += [f"--object-store-memory={OBJECT_STORE_BYTES}"]
+    return arguments
+
+
+def missing(step: SlurmStep, joined: Collection[str], *, seconds: float, logs: Path) -> str:
+    """What to say where not all nodes have joined in time."""
+    absent = [node for node in step.nodes if node not in joined]
+    return (
+        f"{len(absent)} of {len(step.nodes)} nodes did not join Ray within {seconds:.0f} s: "
+        f"{', '.join(absent)}; what Ray said there is in {logs}; raise "
+        "profile.placement.start_seconds where nodes are only slow, else see whether they reach "
+        "the first one over the network, and name its address for them in FGRPO_RAY_HOST"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meeting:
+    """The folder in which the tasks of a step meet."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, stage: Path, step: SlurmStep) -> Meeting:
+        """That of this attempt; stage: the stage's folder."""
+        return cls(folder=stage / "openrlhf" / "nodes" / step.key)
+
+    def tell(self, name: str, **facts: str | int | None) -> None:
+        """Write <name>.json, whole or not at all."""
+        write_json(self.folder / f"{name}.json", facts)
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """What <name>.json says; None where it is not there."""
+        path = self.folder / f"{name}.json"
+        return read_json(path) if path.exists() else None
+
+    def log(self, node: str) -> Path:
+        """What `ray start` said on a node."""
+        return self.folder / f"{node}.log"
+
+    def check(self, step: SlurmStep) -> None:
+        """RuntimeError with the reason of a node that left."""
+        for node in step.nodes:
+            reason = (self.read(node) or {}).get("failed")
+            if reason is not None:
+                raise RuntimeError(f"node {node} failed: {reason}")
+
+
+HOST = "FGRPO_RAY_HOST"
+"""Environment variable: the first node's address for the others, where Ray does not find it."""
+FIRST_PORT, PAIRS = 20_000, 5_000
+"""Ports of heads, two each: below those that outgoing connections are given."""
+LONGEST_SOCKET = "/ray-12345678/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store.9"
+"""As long as any that Ray makes below the folder for temporary files; process ids have up to seven
+digits."""
+
+
+@contextmanager
+def ray_folder() -> Iterator[Path]:
+    """A new folder for Ray's sockets and logs, removed at the end.
+
+    Where an exception other than Stopped and SystemExit ends it, the folder stays for its logs and
+    is named.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="ray-", dir=short_folder(LONGEST_SOCKET)))
+    keep = False
+    try:
+        yield folder
+    except Exception as error:
+        keep = not isinstance(error, Stopped)
+        raise
+    finally:
+        if keep:
+            print(f"Ray's logs are in {folder} on each node of the run", flush=True)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def own_host() -> str:
+    """The address of this node for others: FGRPO_RAY_HOST, else that of its default route.
+
+    ValueError where the variable names no address of this node.
+    """
+    named = os.environ.get(HOST)
+    if not named:
+        import ray
+
+        return str(ray.util.get_node_ip_address())
+    with socket.socket() as probe:
+        try:
+            probe.bind((named, 0))
+        except OSError as error:
+            raise ValueError(
+                f"{HOST}={named!r} is no address of {socket.gethostname()}, the first node: take "
+                "one that `hostname -I` lists there"
+            ) from error
+        return str(probe.getsockname()[0])
+
+
+def free_address(host: str, job: int) -> str:
+    """Where the head of a job can listen, at two ports in a row; RuntimeError where none is free.
+
+    host: an address of this machine.
+    """
+    for turn in range(PAIRS):
+        port = FIRST_PORT + 2 * ((job + turn) % PAIRS)
+        if is_free(host, port) and is_free(host, port + 1):
+            return f"{host}:{port}"
+    raise RuntimeError(
+        f"no port for Ray's head is free on {host} between {FIRST_PORT} and "
+        f"{FIRST_PORT + 2 * PAIRS}: free some"
+    )
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a server could listen there."""
+    with socket.socket() as probe:
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def answers(address: str) -> bool:
+    """Whether a server listens there."""
+    host, _, port = address.rpartition(":")
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=2):
+        return True
+    return False
+
 
 POLL_SECONDS = 0.5
 """Between looks at the other nodes."""

@@ -21,8 +21,8 @@ from typing import Any
 
 import fgrpo_bench
 from fgrpo_bench.engines.openrlhf import guards, rehearsal, states
-from fgrpo_bench.engines.openrlhf.options import DriverOptions, parse_options
-from fgrpo_bench.engines.openrlhf.ray_place import ray_folder
+from fgrpo_bench.engines.openrlhf.cluster import ray_folder
+from fgrpo_bench.engines.openrlhf.guards import DriverOptions, parse_options
 from fgrpo_bench.engines.processes import STOP_SIGNALS, deaf, shorten_vllm_sockets, stay_deaf
 from fgrpo_bench.stages.stage import EXIT_CONTINUE, EXIT_DONE, EXIT_FAILED, Stopped
 

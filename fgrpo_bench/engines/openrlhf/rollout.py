@@ -15,8 +15,7 @@ import ray
 from openrlhf.trainer.ray import vllm_engine
 from openrlhf.trainer.ray.vllm_worker_wrap import WorkerWrap
 
-from fgrpo_bench.engines.openrlhf.guards import class_of_actor
-from fgrpo_bench.engines.openrlhf.options import DriverOptions
+from fgrpo_bench.engines.openrlhf.guards import DriverOptions, class_of_actor
 from fgrpo_bench.graders.worker import JUDGES
 
 STOCK = class_of_actor(vllm_engine.RolloutRayActor)

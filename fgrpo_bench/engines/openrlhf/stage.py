@@ -20,6 +20,7 @@ from pathlib import Path
 from fgrpo_bench.engines.engine import TrainingFacts, TrainingMarker, installed
 from fgrpo_bench.engines.openrlhf import cluster
 from fgrpo_bench.engines.openrlhf.arguments import RunFiles, arguments, batches, openrlhf_train
+from fgrpo_bench.engines.openrlhf.cluster import Meeting, SlurmStep, fake_gpus
 from fgrpo_bench.engines.openrlhf.installation import check_own_driver
 from fgrpo_bench.engines.openrlhf.prompts import (
     base_tokenizer,
@@ -28,7 +29,6 @@ from fgrpo_bench.engines.openrlhf.prompts import (
     training_problems,
     write_prompts,
 )
-from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep, fake_gpus
 from fgrpo_bench.engines.processes import die_with_parent
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import StagePaths
@@ -138,7 +138,7 @@ def own_arguments(
     *,
     base_sha256: str,
 ) -> list[str]:
-    """The driver's own arguments; see fgrpo_bench.engines.openrlhf.options."""
+    """The driver's own arguments; see fgrpo_bench.engines.openrlhf.guards."""
     flags = {
         "focal_gamma": point.focal_gamma,
         "objective": point.algorithm.objective,

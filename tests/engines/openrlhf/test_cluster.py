@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.engines import processes
-from fgrpo_bench.engines.openrlhf import cluster, ray_place
-from fgrpo_bench.engines.openrlhf.slurm_step import Meeting, SlurmStep
+from fgrpo_bench.engines.openrlhf import cluster
+from fgrpo_bench.engines.openrlhf.cluster import Meeting, SlurmStep
 from fgrpo_bench.stages.stage import Stopped
 
 STEP = SlurmStep(rank=1, nodes=("n1", "n2"), node="n2", job=7, restarts=0)
@@ -78,11 +78,11 @@ def test_a_node_fails_where_the_head_is_gone_without_a_word(
 
 
 def test_two_jobs_on_one_host_have_heads_at_different_ports() -> None:
-    first = ray_place.free_address("127.0.0.1", 7)
+    first = cluster.free_address("127.0.0.1", 7)
     port = int(first.rpartition(":")[2])
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port + 1))
-        second = ray_place.free_address("127.0.0.1", 7)
+        second = cluster.free_address("127.0.0.1", 7)
     assert abs(int(second.rpartition(":")[2]) - port) >= 2
 
 
@@ -92,9 +92,9 @@ def test_rays_sockets_have_room_below_the_folder_for_temporary_files(
 ) -> None:
     usual = "/" + "x" * (size - 1)
     monkeypatch.setattr(tempfile, "tempdir", usual)
-    folder = processes.short_folder(ray_place.LONGEST_SOCKET)
+    folder = processes.short_folder(cluster.LONGEST_SOCKET)
     assert folder == (usual if stays else "/tmp")
-    assert len(folder + ray_place.LONGEST_SOCKET) <= 107
+    assert len(folder + cluster.LONGEST_SOCKET) <= 107
 
 
 @pytest.mark.parametrize(("size", "stays"), [(70, True), (71, False), (80, False)])
@@ -121,9 +121,9 @@ def test_rays_folder_stays_for_its_logs_where_a_run_fails(
     error: Exception | None,
     kept: bool,
 ) -> None:
-    monkeypatch.setattr(ray_place, "short_folder", lambda longest: str(tmp_path))
+    monkeypatch.setattr(cluster, "short_folder", lambda longest: str(tmp_path))
     try:
-        with ray_place.ray_folder() as folder:
+        with cluster.ray_folder() as folder:
             assert folder.parent == tmp_path and folder.stat().st_mode & 0o077 == 0
             if error is not None:
                 raise error
@@ -137,9 +137,9 @@ def test_a_node_without_a_default_route_is_told_its_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FGRPO_RAY_HOST", "127.0.0.1")
-    assert ray_place.own_host() == "127.0.0.1"
+    assert cluster.own_host() == "127.0.0.1"
     monkeypatch.setenv("FGRPO_RAY_HOST", "198.51.100.7")  # kept for documentation: nobody's
     with pytest.raises(
         ValueError, match=r"FGRPO_RAY_HOST='198.51.100.7' is no address of .*hostname"
     ):
-        ray_place.own_host()
+        cluster.own_host()

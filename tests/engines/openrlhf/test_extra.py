@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.engines.openrlhf import extra
+from fgrpo_bench.engines.openrlhf import arguments
 from fgrpo_bench.engines.openrlhf.arguments import OPEN
 from sweeps.plan import make_plan
 from tests.support.points import ALGORITHMS, by_option, declared, openrlhfs_words, point
@@ -29,9 +29,11 @@ def test_every_flag_that_is_passed_is_a_fields_or_fixed_or_open() -> None:
             evaluation=Path("/e"),
         )
         passed |= {line.split()[0].removeprefix("--") for line in by_option(words)}
-    unexplained = {name for name in passed - extra.FIELDS.keys() if extra._fixed(name) is None}
+    unexplained = {
+        name for name in passed - arguments.FIELDS.keys() if arguments._fixed(name) is None
+    }
     assert unexplained == OPEN.keys()
-    assert not extra.FIELDS.keys() & OPEN.keys()
+    assert not arguments.FIELDS.keys() & OPEN.keys()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.engines.openrlhf import fit, memory, room
+from fgrpo_bench.engines.openrlhf import fit
 from fgrpo_bench.engines.openrlhf.engine import ENGINE
 from fgrpo_bench.specs import LocalProfile, ModelShape, SlurmProfile, config
 from tests.support.points import ALGORITHMS, EXPERIMENTS, declared, point
@@ -66,11 +66,11 @@ def test_a_shipped_experiment_fits_a_shipped_placement_or_is_told_one_that_it_fi
         assert len(said) == tight, said
         (summed, cached) = ENGINE.memory([it], cluster)
         assert summed.startswith(f"GiB of a GPU's 80 by {algorithm}: ")
-        assert cached.endswith(f"sequences of up to {memory.longest(it):,}")
+        assert cached.endswith(f"sequences of up to {fit.longest(it):,}")
 
 
 def test_every_profile_that_a_refusal_names_lays_a_run_out_as_it_says() -> None:
-    for name, gpus in room.SHIPPED.items():
+    for name, gpus in fit.SHIPPED.items():
         cluster = config.load("groupsize", ["experiment=qwen2.5-7b", f"profile={name}"]).profile
         assert isinstance(cluster, SlurmProfile)
         assert cluster.nodes * cluster.placement.actor_gpus_per_node == gpus
@@ -79,7 +79,7 @@ def test_every_profile_that_a_refusal_names_lays_a_run_out_as_it_says() -> None:
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_the_parameters_follow_from_the_shape(experiment: str) -> None:
-    pretrained, rest = memory.published(point(experiment=experiment)), ARCHITECTURES[experiment]
+    pretrained, rest = fit.published(point(experiment=experiment)), ARCHITECTURES[experiment]
     assert pretrained is not None and pretrained.shape is not None
     shape = pretrained.shape
     width, query = shape.hidden_size, rest["heads"] * shape.head_dim
@@ -93,7 +93,7 @@ def test_the_parameters_follow_from_the_shape(experiment: str) -> None:
 def test_the_sum_of_an_update_has_logits_and_activations_and_the_step_its_gradients() -> None:
     """Qwen3-4B-Base on one GPU, by hand: 16 bytes of 4.02 billion parameters are 59.9 GiB."""
     it, one = point(experiment="qwen3-4b-base"), on("single-gpu", "qwen3-4b-base").placement
-    held = memory.phases(it, one, nodes=1)
+    held = fit.phases(it, one, nodes=1)
     assert held is not None
     assert held.states == pytest.approx(16 * 4_022_468_096 / 2**30)
     assert held.logits == pytest.approx(10 * 6144 * 151_936 / 2**30)
@@ -114,11 +114,11 @@ def test_the_sum_of_an_update_has_logits_and_activations_and_the_step_its_gradie
         ValueError, match=r"needs 82\.4 GiB .* in an optimizer step: .*22\.5 for gr"
     ):
         fit.check(it, None, replace(one, zero_stage=2))
-    bonus = memory.phases(point("grpo-entropy", experiment="qwen3-4b-base"), one, nodes=1)
+    bonus = fit.phases(point("grpo-entropy", experiment="qwen3-4b-base"), one, nodes=1)
     assert bonus is not None and bonus.logits == pytest.approx(1.2 * held.logits)
     samples = replace(one, max_tokens_per_gpu=None, packing=False, train_micro_batch=2)
-    assert memory.pass_tokens(it, samples) == 2 * 5120
-    assert memory.pass_tokens(it, replace(one, max_tokens_per_gpu=4096)) == 5120
+    assert fit.pass_tokens(it, samples) == 2 * 5120
+    assert fit.pass_tokens(it, replace(one, max_tokens_per_gpu=4096)) == 5120
 
 
 def test_vllm_and_what_the_policy_keeps_share_a_gpu_while_it_draws() -> None:
@@ -148,7 +148,7 @@ def test_weights_gradients_and_optimizer_are_sharded_by_stage(
 ) -> None:
     placement = replace(NODE, **changes)  # type: ignore[arg-type]
     alone, beside = (
-        memory.states_gib(
+        fit.states_gib(
             BILLIONS, placement, processes=8, has_reference=reference, has_adapters=False
         )
         for reference in (False, True)
@@ -211,10 +211,10 @@ def test_a_cache_for_less_than_a_quarter_of_the_longest_sequences_is_a_warning()
     tokens = int((0.9 * 80 * 2**30 - weights) / 147_456)
     assert f"{tokens:,} tokens (evaluation_gpu_memory=0.9), {tokens // 512} for each of " in said
     assert f"to {tokens // 1280}, or raise profile.placement.evaluation_gpu_memory" in said
-    published = memory.published(it)
+    published = fit.published(it)
     assert published is not None and published.shape is not None
     of_two, whole = (
-        memory.samplers(it, replace(former, vllm_tensor_parallel=n), published)[0] for n in (2, 1)
+        fit.samplers(it, replace(former, vllm_tensor_parallel=n), published)[0] for n in (2, 1)
     )
     assert of_two.cache_tokens(published.shape) > 2 * whole.cache_tokens(published.shape)
 
@@ -229,18 +229,18 @@ def test_a_shape_that_is_not_declared_is_read_from_the_models_folder(tmp_path: P
     config_json = {"hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28}
     config_json |= {"num_key_value_heads": 4, "vocab_size": 152064}
     (tmp_path / "config.json").write_text(json.dumps(config_json))
-    declared_shape = memory.published(point())
-    pretrained = memory.published(own)
+    declared_shape = fit.published(point())
+    pretrained = fit.published(own)
     assert pretrained is not None and declared_shape is not None
-    assert memory.shape_of(pretrained) == declared_shape.shape
-    assert memory.phases(own, small, nodes=1) == memory.phases(point(), small, nodes=1)
+    assert fit.shape_of(pretrained) == declared_shape.shape
+    assert fit.phases(own, small, nodes=1) == fit.phases(point(), small, nodes=1)
     config_json |= {"num_key_value_heads": None, "head_dim": 64, "num_hidden_layers": 2}
     (tmp_path / "config.json").write_text(json.dumps(config_json))
-    assert memory.shape_of(pretrained) == ModelShape(
+    assert fit.shape_of(pretrained) == ModelShape(
         hidden_size=3584, n_layers=2, n_kv_heads=28, head_dim=64, vocabulary_size=152064
     )
     (tmp_path / "config.json").write_text(json.dumps(config_json | {"head_dim": "wide"}))
-    assert memory.shape_of(pretrained) is None
+    assert fit.shape_of(pretrained) is None
 
 
 def test_an_engine_that_cannot_hold_the_weights_is_refused_and_a_tight_one_is_a_warning() -> None:

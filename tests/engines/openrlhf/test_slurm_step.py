@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.engines.openrlhf.slurm_step import (
+from fgrpo_bench.engines.openrlhf.cluster import (
     Meeting,
     SlurmStep,
     fake_gpus,
