@@ -93,7 +93,7 @@ def complete_sweep(incomplete: str) -> list[str]:
     sweep, *parts = incomplete.split("/")
     names = _options("sweep")
     if parts:
-        names = [f"{sweep}/{each}" for each in _options("experiment")]
+        names = [f"{sweep}/{_option}" for _option in _options("experiment")]
     if len(parts) > 1:
         names = [named(run) for run in find_runs(default_root(), sweep)]
     return [name for name in names if name.startswith(incomplete)]
@@ -112,12 +112,12 @@ def complete_override(ctx: typer.Context, incomplete: str) -> list[str]:
         lines = config.as_overrides(config.compose(_with_sweep(ctx.params["sweep"], given)))
     except ValueError:  # the line so far is refused
         return []
-    groups = [f"{group}={each}" for group in config.CHOICES[1:] for each in _options(group)]
+    groups = [f"{group}={_option}" for group in config.CHOICES[1:] for _option in _options(group)]
     axes = [line.removeprefix("sweep.grid.") for line in lines if line.startswith("sweep.grid.")]
     return [
-        each.removeprefix(before)
-        for each in [*groups, *axes, *lines]
-        if each.startswith(last) and re.fullmatch(r"[\w.,=\[\]-]*", each)  # no shell minds these
+        line.removeprefix(before)
+        for line in [*groups, *axes, *lines]
+        if line.startswith(last) and re.fullmatch(r"[\w.,=\[\]-]*", line)  # no shell minds these
     ]
 
 
@@ -145,7 +145,7 @@ Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 def _with_sweep(name: str, overrides: Sequence[str]) -> list[str]:
     """Overrides that choose a sweep by its name and set the others, axes of the grid under their
     full names. ValueError for a name of another form, or for what is named twice and differs."""
-    keys = dict(each.split("=", 1) for each in overrides if "=" in each)
+    keys = dict(override.split("=", 1) for override in overrides if "=" in override)
     sweep, *of_run = split_name(
         name, experiment=keys.get("experiment"), version=keys.get("version")
     )

@@ -34,8 +34,8 @@ def stage_command(kind: str, folder: Path, profile: Profile, environment: Enviro
             f"{folder} is a stage of kind {kind!r}, which this version does not have "
             f"({', '.join(KINDS)}): go on with the version that planned it"
         )
-    own = KINDS[kind].command(folder, profile, environment)
-    return [interpreter(profile, environment), *own]
+    arguments = KINDS[kind].command(folder, profile, environment)
+    return [interpreter(profile, environment), *arguments]
 
 
 def interpreter(profile: Profile, environment: Environment) -> str:
@@ -77,8 +77,8 @@ def stage_environment(
     """
     threads = str(profile.threads_per_worker)
     path = [str(REPOSITORY), *filter(None, [inherited.get("PYTHONPATH")])]
-    own = dict(inherited) if fetches else {"HF_HUB_OFFLINE": "1"} | dict(inherited)
-    return own | {
+    base = dict(inherited) if fetches else {"HF_HUB_OFFLINE": "1"} | dict(inherited)
+    return base | {
         "PYTHONPATH": os.pathsep.join(path),
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,

@@ -67,7 +67,7 @@ class Model:
     """The model that all points of a plan train, and what it runs on."""
 
     name: str
-    own: Inputs
+    needs: Inputs
     profile: Profile
     layout: Layout
     weights_gb: float
@@ -85,15 +85,15 @@ class Model:
 def model_of(plan: Plan, paths: RunPaths) -> Model:
     """The model of a plan, with the rates that are known best; ValueError as rates.by_check_gpu."""
     point, profile = plan.points[0], plan.declaration.profile
-    own, engine, layout = inputs(point), engines.of(point.train), _layout(profile)
-    named, parameters = own.pretrained or own.model, _parameters(own)
+    needs, engine, layout = inputs(point), engines.of(point.train), _layout(profile)
+    named, parameters = needs.pretrained or needs.model, _parameters(needs)
     assert named is not None
     is_placed, known = engine.environment.is_placed, None
     rare_answers = plan.declaration.experiment.rare
     if is_placed:
-        known = rates.assumed(named.name, parameters=parameters, longest=own.response_tokens or 0)
-        if own.task is not None:
-            mean = flops.lengths(own.task).response
+        known = rates.assumed(named.name, parameters=parameters, longest=needs.response_tokens or 0)
+        if needs.task is not None:
+            mean = flops.lengths(needs.task).response
             known = replace(known, response=mean, response_source="as the task's demonstrations")
         if isinstance(profile, SlurmProfile) and profile.save_gb_per_second is not None:
             own_rate = profile.save_gb_per_second
@@ -102,13 +102,13 @@ def model_of(plan: Plan, paths: RunPaths) -> Model:
         known = rates.by_check_gpu(known, paths.root, named.name, offloads=offloads)
         known = rates.by_training(
             known,
-            [paths.point(each.point_id) for each in plan.points],
+            [paths.point(point.point_id) for point in plan.points],
             drawing=layout.drawing / layout.held,
             training=layout.training / layout.held,
         )
     return Model(
         name=named.name,
-        own=own,
+        needs=needs,
         profile=profile,
         layout=layout,
         weights_gb=(2 if is_placed else 4) * parameters / 1e9,
@@ -119,12 +119,12 @@ def model_of(plan: Plan, paths: RunPaths) -> Model:
     )
 
 
-def _parameters(own: Inputs) -> int:
-    if own.pretrained is not None:
-        return own.pretrained.parameters
-    assert own.model is not None and own.task is not None
-    symbols = own.model.vocabulary_size or flops.lengths(own.task).symbols
-    return flops.parameters(own.model, symbols)
+def _parameters(needs: Inputs) -> int:
+    if needs.pretrained is not None:
+        return needs.pretrained.parameters
+    assert needs.model is not None and needs.task is not None
+    symbols = needs.model.vocabulary_size or flops.lengths(needs.task).symbols
+    return flops.parameters(needs.model, symbols)
 
 
 def _layout(profile: Profile) -> Layout:
@@ -205,12 +205,12 @@ def _gpu_operations(model: Model, stage: Stage, point: SweepPoint | None) -> flo
     """Of a stage of our own engine; backward twice as many as forward."""
     if point is not None:
         return flops.training(point) or 0.0
-    own = model.own
-    assert own.model is not None and own.task is not None
-    once = flops.forward(own.model, own.task)
+    needs = model.needs
+    assert needs.model is not None and needs.task is not None
+    once = flops.forward(needs.model, needs.task)
     if isinstance(stage.spec, evaluate.DrawsSpec):
         return evaluate.draws(stage) * once.response
-    shown = 0 if own.warmup is None else own.warmup.steps * own.warmup.batch_size
+    shown = 0 if needs.warmup is None else needs.warmup.steps * needs.warmup.batch_size
     return 3 * shown * (once.prompt + once.response)
 
 
@@ -221,8 +221,8 @@ def response_gb(model: Model, stage: Stage) -> float:
     if model.rates is not None:
         tokens = model.rates.response
     else:
-        assert model.own.task is not None
-        tokens = flops.lengths(model.own.task).response
+        assert model.needs.task is not None
+        tokens = flops.lengths(model.needs.task).response
     return evaluate.draws(stage) * tokens * TEXT_BYTES / 1e9
 
 
@@ -269,7 +269,7 @@ def estimate(plan: Plan, paths: RunPaths, to_run: list[Stage]) -> dict[str, Any]
 def _operations(plan: Plan, names: Collection[str]) -> float | None:
     """Of the trainings among some stages; None where no model of ours is trained."""
     known = [flops.training(point) for point in plan.points if point.point_id in names]
-    return sum(each for each in known if each is not None) if any(known) else None
+    return sum(entry for entry in known if entry is not None) if any(known) else None
 
 
 def _for_gpus(plan: Plan, stages: list[Stage]) -> list[Stage]:
@@ -320,9 +320,9 @@ def _on_gpus(plan: Plan, paths: RunPaths, stages: list[Stage], done: list[Stage]
     seconds = {name: job.seconds for name, job in jobs.items()}
     by_kind = {}
     for kind, n_stages in Counter(stage.kind for stage in stages).items():
-        own = [jobs[stage.name] for stage in stages if stage.kind == kind]
-        longest = max(own, key=lambda job: job.seconds)
-        hours = sum(job.gpus * job.seconds for job in own) / 3600
+        of_kind = [jobs[stage.name] for stage in stages if stage.kind == kind]
+        longest = max(of_kind, key=lambda job: job.seconds)
+        hours = sum(job.gpus * job.seconds for job in of_kind) / 3600
         by_kind[kind] = {"stages": n_stages, "gpu_hours": hours, "longest": asdict(longest)}
     trained = [points[stage.name] for stage in stages if stage.name in points]
     asked = [
@@ -332,7 +332,7 @@ def _on_gpus(plan: Plan, paths: RunPaths, stages: list[Stage], done: list[Stage]
     ]
     return {
         "by_kind": by_kind,
-        "gpu_hours": sum(own["gpu_hours"] for own in by_kind.values()),
+        "gpu_hours": sum(kind["gpu_hours"] for kind in by_kind.values()),
         "jobs_at_once": at_once,
         "wall_seconds": (schedule.wall_seconds(stages, seconds, at_once) if has_gpus else None),
         "requeues_at": getattr(profile, "time_minutes", None) if has_gpus else None,
@@ -346,7 +346,7 @@ def _on_gpus(plan: Plan, paths: RunPaths, stages: list[Stage], done: list[Stage]
         "measured_stages": len(measured),
         "filters": any(point.algorithm.dynamic_sampling for point in trained),
         "of_unknown_size": sorted(
-            {name for own in asked for name in own if own[name]["n_problems"] is None}
+            {name for request in asked for name in request if request[name]["n_problems"] is None}
         ),
     }
 
@@ -387,10 +387,10 @@ def words(answer: Mapping[str, Any], profile: str) -> Iterator[str]:
 
 
 def _gpu_words(answer: Mapping[str, Any], operations: float | None) -> Iterator[str]:
-    by_kind = {KINDS[kind].noun: own for kind, own in answer["by_kind"].items()}
+    by_kind = {KINDS[kind].noun: item for kind, item in answer["by_kind"].items()}
     parts = [
-        f"{counted(own['stages'], noun)} {_hours(own['gpu_hours'])}"
-        for noun, own in by_kind.items()
+        f"{counted(kind['stages'], noun)} {_hours(kind['gpu_hours'])}"
+        for noun, kind in by_kind.items()
     ]
     line = f"estimated on GPUs: {_hours(answer['gpu_hours'])} GPU-hours ({', '.join(parts)})"
     if answer["wall_seconds"] is not None:
@@ -399,9 +399,10 @@ def _gpu_words(answer: Mapping[str, Any], operations: float | None) -> Iterator[
     yield line if answer["requeues_at"] is None else f"{line}, waits in queues apart"
     if answer["requeues_at"] is not None:
         longest = [
-            f"{noun} {_days(own['longest']['seconds'])} on {counted(own['longest']['gpus'], 'GPU')}"
-            f", {counted(own['longest']['requeues'], 'requeue')}"
-            for noun, own in by_kind.items()
+            f"{noun} {_days(kind['longest']['seconds'])} on "
+            f"{counted(kind['longest']['gpus'], 'GPU')}, "
+            f"{counted(kind['longest']['requeues'], 'requeue')}"
+            for noun, kind in by_kind.items()
         ]
         limit = f"profile.time_minutes={answer['requeues_at']}"
         yield f"  the longest at {limit}: {'; '.join(longest)}"

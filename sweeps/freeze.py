@@ -95,12 +95,12 @@ def _check_states(paths: RunPaths, plan: Plan) -> None:
     """ValueError where a run has saved a state from which this profile cannot go on."""
     engine = engines.of(plan.declaration.experiment.train)
     for stage in plan.stages:
-        own = StagePaths(paths.folder / stage.name)
-        if stage.kind != train.NAME or own.done.exists():
+        stage_paths = StagePaths(paths.folder / stage.name)
+        if stage.kind != train.NAME or stage_paths.done.exists():
             continue
-        base = replace(stage.spec, stage=own).of(TrainStageSpec)
+        base = replace(stage.spec, stage=stage_paths).of(TrainStageSpec)
         engine.check_state(
-            own.folder, plan.declaration.profile, _weights_sha256(base.at(base.base))
+            stage_paths.folder, plan.declaration.profile, _weights_sha256(base.at(base.base))
         )
 
 
@@ -128,8 +128,8 @@ def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
 
 def _reached(stage: StagePaths) -> int:
     """The step that a run has got to; 0 where nothing tells."""
-    told = readable_record(stage.done, Marker) if stage.done.exists() else read_progress(stage)
-    return told.step or 0 if told is not None else 0
+    record = readable_record(stage.done, Marker) if stage.done.exists() else read_progress(stage)
+    return record.step or 0 if record is not None else 0
 
 
 def _weights_sha256(base: StagePaths) -> str | None:
@@ -259,14 +259,14 @@ def freeze_specs(paths: RunPaths, stages: Iterable[Stage]) -> None:
 def _share_data(paths: RunPaths, plan: Plan) -> None:
     """Let the sweep's datasets be those that all sweeps share, so that none is fetched twice."""
     for stage in plan.stages:
-        own = paths.folder / stage.name
-        if not fetch.is_shared(stage) or own.exists():
+        link = paths.folder / stage.name
+        if not fetch.is_shared(stage) or link.exists():
             continue
-        shared = shared_data(paths.root, own.name, stage.fingerprint)
+        shared = shared_data(paths.root, link.name, stage.fingerprint)
         shared.mkdir(parents=True, exist_ok=True)
-        own.parent.mkdir(parents=True, exist_ok=True)
-        own.unlink(missing_ok=True)
-        own.symlink_to(between(own.parent, shared), target_is_directory=True)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(between(link.parent, shared), target_is_directory=True)
 
 
 def _a_line_a_field(value: dict[str, Any]) -> str:

@@ -124,7 +124,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
     for algorithm in {point.algorithm.name: point.algorithm for point in points}.values():
         weighed = f"{algorithm.advantage} {algorithm.parameters}"
         alike.setdefault(weighed, set()).add(algorithm.name)
-    names = next((sorted(each) for each in alike.values() if len(each) > 1), [])
+    names = next((sorted(names) for names in alike.values() if len(names) > 1), [])
     if names and train.updates_per_batch == 1:
         raise ValueError(
             f"the grid compares {', '.join(names)} with updates_per_batch=1: with one update "
@@ -240,7 +240,7 @@ def _check_has(engine: Engine, point: SweepPoint) -> None:
         )
     for control, words in CONTROLS.items():
         if getattr(algorithm, control) and control not in engine.controls:
-            others = [each.name for each in engines.known() if control in each.controls]
+            others = [entry.name for entry in engines.known() if control in entry.controls]
             raise ValueError(
                 f"{point.point_id} has {words} ({control}), which engine {engine.name} does not "
                 "have: exclude that algorithm, or choose an experiment of engine "
@@ -272,7 +272,7 @@ def make_plan(declaration: Declaration) -> Plan:
     return Plan(
         declaration=declaration,
         points=points,
-        stages=tuple(_with_plugins(declaration, each) for each in planned.stages.values()),
+        stages=tuple(_with_plugins(declaration, stage) for stage in planned.stages.values()),
         warnings=tuple(dict.fromkeys(warnings)),
         family=family(declaration, points),
     )

@@ -76,7 +76,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
             {"column": column, "k": k, "new": pair.new.label, "old": pair.old.label}
             for column, k, pair in plan.family.comparisons
         ],
-        "power": [asdict(own) | {"words": str(own)} for own in power(plan, spreads)],
+        "power": [asdict(item) | {"words": str(item)} for item in power(plan, spreads)],
         "warnings": list(plan.warnings),
     }
 
@@ -86,8 +86,8 @@ def saving(plan: Plan) -> str | None:
     profile = plan.declaration.profile
     if not isinstance(profile, SlurmProfile):
         return None
-    found = engines.of(plan.points[0].train).save(plan.points[0], profile)
-    return None if found is None else str(found)
+    saves = engines.of(plan.points[0].train).save(plan.points[0], profile)
+    return None if saves is None else str(saves)
 
 
 def design_draws(plan: Plan, paths: RunPaths) -> list[dict[str, Any]]:
@@ -172,9 +172,9 @@ def _n_seeds(plan: Plan) -> int:
 def _sizes(plan: Plan) -> dict[str, list[int | None]]:
     """Problems of every benchmark and of those of each average; None is known after the fetch."""
     evaluation = plan.points[0].evaluation
-    sizes = {name: [own.n_problems] for name, own in evaluation.benchmarks.items()}
+    sizes = {name: [benchmark.n_problems] for name, benchmark in evaluation.benchmarks.items()}
     averages = averages_of(to_dict(evaluation))
-    return sizes | {name: [sizes[own][0] for own in names] for name, names in averages.items()}
+    return sizes | {name: [sizes[name][0] for name in names] for name, names in averages.items()}
 
 
 def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
@@ -222,14 +222,15 @@ def family_words(answer: Mapping[str, Any]) -> list[str]:
     from fgrpo_bench.analysis.question import NOTHING_CORRECTED  # as in sweeps.plan
 
     size = counted(len(answer["comparisons"]), "comparison")
-    power = [own["words"] for own in answer["power"]]
+    power = [item["words"] for item in answer["power"]]
     if not answer["comparisons"]:
         return [NOTHING_CORRECTED, *power]
     return [
         f"the question: {answer['family']}; {size}, corrected together:",
         *(
-            f"  {each['column']}, k = {each['k']}: {each['new']} against {each['old']}"
-            for each in answer["comparisons"]
+            f"  {comparison['column']}, k = {comparison['k']}: {comparison['new']} against "
+            f"{comparison['old']}"
+            for comparison in answer["comparisons"]
         ),
         *power,
     ]

@@ -118,11 +118,11 @@ def by_check_gpu(rates: Rates, root: Path, model: str, *, offloads: bool) -> Rat
     measured with the other choice tells nothing.
     """
     files = sorted((root / "_measured").glob("*.json"))
-    told = {path: read_record(path, MeasuredRates) for path in files}
-    own = {path: each for path, each in told.items() if each.model == model}
-    if not own:
+    records = {path: read_record(path, MeasuredRates) for path in files}
+    of_model = {path: item for path, item in records.items() if item.model == model}
+    if not of_model:
         return rates
-    path, last = max(own.items(), key=lambda item: item[1].date)
+    path, last = max(of_model.items(), key=lambda item: item[1].date)
     source = f"measured by make check-gpu on {last.gpu}, {last.date}"
     known = replace(
         rates,
@@ -137,8 +137,8 @@ def by_check_gpu(rates: Rates, root: Path, model: str, *, offloads: bool) -> Rat
     return replace(known, train=train, train_source=source)
 
 
-def _positive(path: Path, told: MeasuredRates, name: str) -> float:
-    value: float = getattr(told, name)
+def _positive(path: Path, rates: MeasuredRates, name: str) -> float:
+    value: float = getattr(rates, name)
     if not (math.isfinite(value) and value > 0):
         raise ValueError(
             f"{path} has {name}={value}, which is no rate above 0: delete it, and `make check-gpu` "

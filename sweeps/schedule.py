@@ -98,15 +98,15 @@ def seconds_left(
     """
     kinds = {stage.name: stage.kind for stage in stages}
     projected = [
-        (kinds[name], estimated[name], each.elapsed + each.left)
-        for name, each in at_work.items()
-        if each.left is not None and each.elapsed >= TOLD_SECONDS
+        (kinds[name], estimated[name], worker_status.elapsed + worker_status.left)
+        for name, worker_status in at_work.items()
+        if worker_status.left is not None and worker_status.elapsed >= TOLD_SECONDS
     ]
     factors = calibration([*measured, *projected], latest=LATEST)
     seconds = {stage.name: scaled(estimated[stage.name], stage.kind, factors) for stage in stages}
-    for name, each in at_work.items():
-        expected = max(seconds[name] - each.elapsed, 1.0)
-        seconds[name] = expected if each.left is None else each.left
+    for name, worker_status in at_work.items():
+        expected = max(seconds[name] - worker_status.elapsed, 1.0)
+        seconds[name] = expected if worker_status.left is None else worker_status.left
     return wall_seconds(stages, seconds, workers) + FINISH_SECONDS
 
 

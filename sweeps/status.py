@@ -57,7 +57,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = noop) -> dict[str, Any
         ]
         for point in plan.points
     }
-    of_points = {stage.name for own in by_point.values() for stage in own}
+    of_points = {stage.name for point in by_point.values() for stage in point}
     by_point |= {stage.name: [stage] for stage in stages if stage.name not in of_points}
     trained = [point.point_id for point in plan.points if point.algorithm is not None]
     counts = Counter(stage.state for stage in stages)
@@ -219,17 +219,19 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> StageRecord:
             f"unknown point {point_id!r} in {paths.folder}: near it are {', '.join(near)}; "
             f"`fgrpo-bench sweep status {address(paths)}` lists all {len(known)}"
         )
-    own = {name: stage for name, stage in stages.items() if stage.point_id == point_id}
+    of_point = {name: stage for name, stage in stages.items() if stage.point_id == point_id}
     if kind is None:
-        notes = {name: attempts(StagePaths(paths.folder / name)) for name in own}
-        begun = {name: max((note.begun or "" for note in notes[name]), default="") for name in own}
-        last = max(reversed(own), key=begun.__getitem__)
-        return own[last if begun[last] else next(iter(own))]
-    needs = [need for stage in own.values() for need in stage.needs]
-    for name in [*own, *needs]:
+        notes = {name: attempts(StagePaths(paths.folder / name)) for name in of_point}
+        begun = {
+            name: max((note.begun or "" for note in notes[name]), default="") for name in of_point
+        }
+        last = max(reversed(of_point), key=begun.__getitem__)
+        return of_point[last if begun[last] else next(iter(of_point))]
+    needs = [need for stage in of_point.values() for need in stage.needs]
+    for name in [*of_point, *needs]:
         if stages[name].kind == kind:
             return stages[name]
-    kinds = ", ".join(stage.kind for stage in own.values())
+    kinds = ", ".join(stage.kind for stage in of_point.values())
     raise ValueError(f"{point_id} has no stage {kind!r}: it has {kinds}")
 
 

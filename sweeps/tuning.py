@@ -111,9 +111,9 @@ def _text(
 
 
 def _cell(choice: Choice) -> str:
-    own = ", ".join(f"{name}: {value}" for name, value in to_columns(choice.cell).items())
+    columns = ", ".join(f"{name}: {value}" for name, value in to_columns(choice.cell).items())
     scores = ", ".join(f"{100 * score:.1f} at {f:g}" for f, score in choice.pass_at_1.items())
-    return f"  - {{{own}}}  # pass@1 {scores}"
+    return f"  - {{{columns}}}  # pass@1 {scores}"
 
 
 def _given(rule: dict[str, Any]) -> dict[str, Any]:

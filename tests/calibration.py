@@ -22,7 +22,7 @@ import numpy as np
 
 from fgrpo_bench.analysis.checkpoints import Scores
 from fgrpo_bench.analysis.comparisons import Resamples, bands, first_losses, p_of_draws
-from fgrpo_bench.analysis.evaluated import Asked
+from fgrpo_bench.analysis.evaluated import SampledAs
 from fgrpo_bench.analysis.question import Compared
 from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate
 from fgrpo_bench.stats.passk import draw_moments, pass_at_k
@@ -150,7 +150,7 @@ def _judged(correct: np.ndarray, n: int = N, ks: tuple[int, ...] = KS) -> Scores
         n_correct=correct,
         n_drawn=np.full(correct.shape, n),
         n_unscored=(None,) * n_seeds,
-        asked=(Asked(n_samples=n, design=None),) * n_seeds,
+        asked=(SampledAs(n_samples=n, design=None),) * n_seeds,
         is_drawn_once=False,
         is_redesigned=(False,) * n_seeds,
     )

@@ -19,7 +19,7 @@ from scipy.special import betaincinv, expit, logit, stdtr, stdtrit
 from fgrpo_bench.stats.intervals import (
     DIFFERENCES,
     FRACTIONS,
-    Estimate,
+    IntervalEstimate,
     Resampled,
     conclude,
     resample,
@@ -108,12 +108,12 @@ def power_in_a_family(
     return float(found), float(np.mean([_former_p(one) < level for one in made]))
 
 
-def _excludes_0(one: Estimate) -> bool:
+def _excludes_0(one: IntervalEstimate) -> bool:
     assert one.low is not None and one.high is not None
     return one.low > 0 or one.high < 0
 
 
-def _former_p(one: Estimate) -> float:
+def _former_p(one: IntervalEstimate) -> float:
     """By Student's t with the degrees that give the 95% interval its width."""
     assert None not in (one.mean, one.low, one.high, one.degrees)
     reach = one.mean - one.low if one.mean > 0 else one.high - one.mean  # type: ignore[operator]

@@ -33,7 +33,7 @@ from fgrpo_bench.graders import (
 from fgrpo_bench.graders import maze as mazes
 from fgrpo_bench.graders.synlogic import answers, extract, grids
 from fgrpo_bench.graders.synlogic import grade as synlogic_grade
-from fgrpo_bench.tasks.maze import Maze, MazeSpec
+from fgrpo_bench.tasks.maze import MazeSpec, MazeTask
 from tests.graders.synlogic_games import GAMES
 from tests.graders.synlogic_games import problem as synlogic_problem
 
@@ -100,7 +100,7 @@ def parsers(text: str) -> None:
     assert value is None or max(abs(value.numerator), value.denominator) <= extract.LARGEST
 
 
-MAZE = Maze(MazeSpec(name="maze", seed=1, size=9, n_train=1, n_heldout=1)).train_problem(0)
+MAZE = MazeTask(MazeSpec(name="maze", seed=1, size=9, n_train=1, n_heldout=1)).train_problem(0)
 PUZZLES = [(task, synlogic_problem(task, game), text) for task, (game, text) in GAMES.items()]
 MODULES = (
     *(choice, countdown, ifeval_worker, math, math_notation, math_reading, math_tolerance),

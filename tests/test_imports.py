@@ -1,6 +1,7 @@
 """Who imports what: no circle between packages, and other people's packages only where they are
 at home, so that a notebook pays for none of the heavy ones."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -145,3 +146,18 @@ def test_the_picture_of_the_architecture_is_drawn_from_the_imports(tmp_path):
     architecture.main(["--to", str(tmp_path / "drawn.svg")])
     drawn = (tmp_path / "drawn.svg").read_bytes()
     assert architecture.PICTURE.read_bytes() == drawn, "run `python -m tests.architecture`"
+
+
+def test_a_class_has_a_name_of_its_own_and_no_local_is_called_each_or_own():
+    classes, vague = defaultdict(list), []
+    for root in architecture.ROOTS:
+        for path in sorted((REPOSITORY / root).rglob("*.py")):
+            where = path.relative_to(REPOSITORY).as_posix()
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    classes[node.name].append(where)
+                names = {getattr(node, "id", None), getattr(node, "arg", None)}
+                if names & {"own", "each", "beside", "told"}:
+                    vague.append(f"{where}:{node.lineno}")
+    assert {name: places for name, places in classes.items() if len(places) > 1} == {}
+    assert vague == []

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.analysis.evaluated import Asked, EvaluatedCheckpoint
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, SampledAs
 from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.analysis.rows import CheckpointRow, Cost
 from fgrpo_bench.specs import Cell
@@ -78,7 +78,7 @@ class Scores:
     n_unscored: tuple[Ints | None, ...] = field(repr=False)
     """[seeds] of [problems, stages], of a design draws that were not judged, by the stage that made
     them; None of a fixed number of draws."""
-    asked: tuple[Asked, ...]
+    asked: tuple[SampledAs, ...]
     """[seeds], the draws that were asked for; seeds may have other designs for a while."""
     is_drawn_once: bool
     """Whether one evaluation stands for several seeds: that of a base model that they share."""
@@ -191,7 +191,7 @@ def cluster_numbers(names: Sequence[str | None]) -> Ints | None:
 
 def _of_benchmark(
     checkpoints: Sequence[EvaluatedCheckpoint],
-    asked: Sequence[Asked | None],
+    asked: Sequence[SampledAs | None],
     benchmark: str,
     ks: Sequence[int],
 ) -> dict[At, Scores]:
@@ -261,7 +261,9 @@ def _cluster_names(benchmark: str, table: pl.DataFrame) -> tuple[str | None, ...
     return tuple(pairs["cluster"])
 
 
-def _unscored(path: Path, asked: Asked, table: pl.DataFrame, problems: pl.Series) -> Ints | None:
+def _unscored(
+    path: Path, asked: SampledAs, table: pl.DataFrame, problems: pl.Series
+) -> Ints | None:
     """[problems, stages], of problems that have not stopped or are not there -1; None of a fixed
     number of draws. table: stored at path."""
     if asked.design is None:

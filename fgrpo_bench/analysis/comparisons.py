@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.checkpoints import At, Floats, Ints, Scores
-from fgrpo_bench.analysis.evaluated import Asked
+from fgrpo_bench.analysis.evaluated import SampledAs
 from fgrpo_bench.analysis.published import published_value
 from fgrpo_bench.analysis.question import Compared, Family
 from fgrpo_bench.analysis.results import Results
@@ -37,7 +37,7 @@ from fgrpo_bench.stats.intervals import (
     room_of_average,
     room_of_difference,
 )
-from fgrpo_bench.stats.intervals import Estimate as IntervalEstimate
+from fgrpo_bench.stats.intervals import IntervalEstimate as IntervalEstimate
 from fgrpo_bench.stats.significance import benjamini_hochberg, holm, normal_test
 from fgrpo_bench.stats.spread import of_average
 
@@ -200,7 +200,7 @@ def _drawn(scores: Sequence[Scores]) -> tuple[float, float | None]:
     return (1 - judged / drawn, drawn / stopped) if drawn else (0.0, None)
 
 
-def _designs(asked: Sequence[Asked]) -> tuple[str, ...]:
+def _designs(asked: Sequence[SampledAs]) -> tuple[str, ...]:
     """In words, each once; none where no problem stops early."""
     if not any(request.design for request in asked):
         return ()
@@ -220,7 +220,11 @@ def _n_open(scores: Scores) -> int:
 
 
 def _lacks(
-    scores: Sequence[Scores], n_open: Sequence[int], end: int, n_planned: int, wanted: Asked | None
+    scores: Sequence[Scores],
+    n_open: Sequence[int],
+    end: int,
+    n_planned: int,
+    wanted: SampledAs | None,
 ) -> tuple[str, ...]:
     """What a value has too few of; empty where it has all or is none. wanted: the draws that were
     declared; None where each checkpoint was asked for its own."""

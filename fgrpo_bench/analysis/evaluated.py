@@ -26,7 +26,7 @@ LONGEST_LABEL = 80
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class SampledAs:
     """How many draws an evaluation made."""
 
     n_samples: int
@@ -140,11 +140,11 @@ class EvaluatedCheckpoint:
         """The marker of the evaluation."""
         return read_marker_of(EvaluationMarker, self.evaluate)
 
-    def asked(self) -> Asked:
+    def asked(self) -> SampledAs:
         """The draws that the stored pass@k is of."""
         asked = self.evaluated().asked
         design = None if asked.design is None else asked.design.as_json()
-        return Asked(n_samples=asked.n_samples, design=stopping(design, self.evaluate.done))
+        return SampledAs(n_samples=asked.n_samples, design=stopping(design, self.evaluate.done))
 
     def has_new_design(self, benchmark: str) -> bool:
         """Whether another design was asked for when draws were there already, so that it may have

@@ -359,7 +359,7 @@ def power(
         ),
     ] = None,
 ) -> int:
-    options = Asked(
+    options = PowerOptions(
         k=k,
         problems=problems,
         difference=difference,
@@ -380,10 +380,10 @@ def power(
             spread = _spread(options)
         except (FileNotFoundError, ValueError) as error:
             context.fail(str(error))
-        print(*(_of_seeds(options, spread, each) for each in k), sep="\n")
-    for each in k:
+        print(*(_of_seeds(options, spread, at_k) for at_k in k), sep="\n")
+    for at_k in k:
         for n in options.n_samples:
-            print(advice(n_samples=n, k=each, n_problems=_known(problems)))
+            print(advice(n_samples=n, k=at_k, n_problems=_known(problems)))
     if half_width is not None and design:
         print(
             design_advice(
@@ -391,8 +391,8 @@ def power(
             )
         )
     elif half_width is not None:
-        for each in k:
-            print(_needed(each, _known(problems), half_width))
+        for at_k in k:
+            print(_needed(at_k, _known(problems), half_width))
     return 0
 
 
@@ -402,7 +402,7 @@ def _known(problems: int | None) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class PowerOptions:
     """What the command was given; None where an option was not."""
 
     k: list[int]
@@ -420,7 +420,7 @@ class Asked:
     beta: tuple[float, float]
 
 
-def _check(context: typer.Context, options: Asked) -> None:
+def _check(context: typer.Context, options: PowerOptions) -> None:
     """Refuses what no single option shows to be wrong."""
     of_draws = bool(options.n_samples) or options.half_width is not None
     of_seeds = options.difference is not None or options.seeds is not None
@@ -448,7 +448,7 @@ def _check(context: typer.Context, options: Asked) -> None:
         context.fail("--problems 1: an interval over problems needs at least 2")
 
 
-def _spread(options: Asked) -> Spread:
+def _spread(options: PowerOptions) -> Spread:
     """That the command is asked to go by; FileNotFoundError and ValueError where a stored sweep
     does not tell it."""
     if options.seed_sd is not None:
@@ -474,7 +474,7 @@ def _spread(options: Asked) -> Spread:
     return spreads[0]
 
 
-def _of_seeds(options: Asked, spread: Spread, k: int) -> str:
+def _of_seeds(options: PowerOptions, spread: Spread, k: int) -> str:
     """The answer at one k."""
     sizes = () if options.problems is None else (options.problems,)
     parts, family = spread.at(k, sizes), options.family

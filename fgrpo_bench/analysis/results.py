@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.analysis.evaluated import NOT_EVALUATED, Asked, EvaluatedCheckpoint
+from fgrpo_bench.analysis.evaluated import NOT_EVALUATED, EvaluatedCheckpoint, SampledAs
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.records import Misfit, Record
@@ -138,7 +138,7 @@ class Results:
     @property
     def every(self) -> tuple[EvaluatedCheckpoint, ...]:
         """These and the earlier ones of their runs, by rising step within each."""
-        return tuple(each for checkpoint in self.checkpoints for each in checkpoint.of_run)
+        return tuple(item for checkpoint in self.checkpoints for item in checkpoint.of_run)
 
     @property
     def sweep(self) -> SweepResults | None:
@@ -148,7 +148,7 @@ class Results:
     def of_sweep(self) -> SweepResults:
         """What a sweep adds, for what cannot do without; ValueError without one."""
         if self.sweep is None:
-            names = ", ".join(dict.fromkeys(each.label for each in self.checkpoints))
+            names = ", ".join(dict.fromkeys(checkpoint.label for checkpoint in self.checkpoints))
             raise ValueError(
                 f"{names} were evaluated without a sweep, and this needs the folder, plan or "
                 "training of one: name a sweep"
@@ -156,7 +156,7 @@ class Results:
         return self.sweep
 
     @property
-    def wanted(self) -> Asked | None:
+    def wanted(self) -> SampledAs | None:
         """The draws that were declared; None where each checkpoint was asked for its own."""
         return None
 
@@ -230,9 +230,9 @@ class SweepResults(Results):
         return self.checkpoints
 
     @property
-    def wanted(self) -> Asked:
+    def wanted(self) -> SampledAs:
         design = stopping(self.evaluation.get("design"), self.paths.sweep_json)
-        return Asked(n_samples=self.evaluation["n_samples"], design=design)
+        return SampledAs(n_samples=self.evaluation["n_samples"], design=design)
 
     @property
     def question(self) -> str:
@@ -270,7 +270,7 @@ def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
     common, and where a benchmark has other problems in one of them.
     """
     _check_labels(checkpoints)
-    specs = [each.evaluation_spec() for each in checkpoints]
+    specs = [checkpoint.evaluation_spec() for checkpoint in checkpoints]
     first, *others = [spec.evaluation for spec in specs]
     names = [checkpoint.name for checkpoint in checkpoints]
     benchmarks = {
@@ -279,31 +279,31 @@ def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
         if all(name in other["benchmarks"] for other in others)
     }
     ks = [k for k in first["ks"] if all(k in other["ks"] for other in others)]
-    for what, common, each in (
-        ("benchmark", benchmarks, [sorted(own["benchmarks"]) for own in (first, *others)]),
-        ("k", ks, [own["ks"] for own in (first, *others)]),
+    for what, common, offered in (
+        ("benchmark", benchmarks, [sorted(other["benchmarks"]) for other in (first, *others)]),
+        ("k", ks, [other["ks"] for other in (first, *others)]),
     ):
         if not common:
             listed = "\n".join(
-                f"  {name}: {', '.join(map(str, own))}"
-                for name, own in zip(names, each, strict=True)
+                f"  {name}: {', '.join(map(str, item))}"
+                for name, item in zip(names, offered, strict=True)
             )
             raise ValueError(
                 f"no {what} is common to the checkpoints that are compared: evaluate them on the "
                 f"same; they have\n{listed}"
             )
     for benchmark in benchmarks:
-        own, *other_problems = [_problems(spec, benchmark) for spec in specs]
+        problems_of_first, *other_problems = [_problems(spec, benchmark) for spec in specs]
         for name, other in zip(names[1:], other_problems, strict=True):
-            if other != own:
+            if other != problems_of_first:
                 raise ValueError(
-                    f"{benchmark} has other problems for {names[0]} ({own}) than for {name} "
-                    f"({other}): pass@k is compared problem by problem; evaluate both on the same "
-                    "dataset and n_problems"
+                    f"{benchmark} has other problems for {names[0]} ({problems_of_first}) than for "
+                    f"{name} ({other}): pass@k is compared problem by problem; evaluate both on "
+                    "the same dataset and n_problems"
                 )
     alike = {k: v for k, v in first.items() if all(k in o and o[k] == v for o in others)}
     return Results(
-        checkpoints=tuple(sorted(checkpoints, key=lambda each: each.label != BASE)),
+        checkpoints=tuple(sorted(checkpoints, key=lambda item: item.label != BASE)),
         evaluation=alike | {"benchmarks": benchmarks, "ks": ks},
     )
 
@@ -312,21 +312,23 @@ def _check_labels(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:
     if not checkpoints:
         raise ValueError("there is no checkpoint to compare: name some that were evaluated")
     known: dict[tuple[str, int | None], EvaluatedCheckpoint] = {}
-    for each in checkpoints:
-        other = known.setdefault((each.label.casefold(), each.seed), each)
-        if other is not each:
+    for checkpoint in checkpoints:
+        other = known.setdefault((checkpoint.label.casefold(), checkpoint.seed), checkpoint)
+        if other is not checkpoint:
             raise ValueError(
-                f"{each.evaluate.folder} and {other.evaluate.folder} are both called "
-                f"{each.name!r}: give each its own label, which differs in more than its case, or "
-                "the seed that it was trained with"
+                f"{checkpoint.evaluate.folder} and {other.evaluate.folder} are both called "
+                f"{checkpoint.name!r}: give each its own label, which differs in more than its "
+                "case, or the seed that it was trained with"
             )
-        first = next(one for (label, _), one in known.items() if label == each.label.casefold())
-        if (first.label, first.step) != (each.label, each.step):
+        first = next(
+            entry for (label, _), entry in known.items() if label == checkpoint.label.casefold()
+        )
+        if (first.label, first.step) != (checkpoint.label, checkpoint.step):
             raise ValueError(
-                f"{first.label!r} of step {first.step} and {each.label!r} of step {each.step}: "
-                "what differs in more than its seed takes a label of its own"
+                f"{first.label!r} of step {first.step} and {checkpoint.label!r} of step "
+                f"{checkpoint.step}: what differs in more than its seed takes a label of its own"
             )
-    without = [each.name for each in checkpoints if each.seed is None]
+    without = [checkpoint.name for checkpoint in checkpoints if checkpoint.seed is None]
     if without and len(without) < len(checkpoints):
         raise ValueError(
             f"{without[0]!r} has no seed, and others have one: checkpoints are compared seed by "

@@ -200,13 +200,13 @@ class _Command(_Raw, TyperCommand):
                 cast(Any, parameter)._runtime_param = _Words()
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        several = {name for each in self.params if each.multiple for name in each.opts}
+        several = {name for param in self.params if param.multiple for name in param.opts}
         try:
             return super().parse_args(ctx, list(_repeated(args, several)))
         except TyperException as error:
             if (option := getattr(error, "option_name", None)) is None or "takes" in str(error):
                 raise
-            near = suggestion(option, [name for each in self.params for name in each.opts])
+            near = suggestion(option, [name for param in self.params for name in param.opts])
             if re.fullmatch(r"-m|--multirun", option):
                 near = f": {NO_MULTIRUN}"
             cast(typer.Context, ctx).fail(f"unknown argument {option!r}{near}")

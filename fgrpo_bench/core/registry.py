@@ -115,14 +115,14 @@ def identity(**names: str | None) -> dict[str, Any]:
     """What plug-ins add to the identity of something that is made with names of tables, e.g.
     identity(tasks="parity"); nothing where all are ours or None."""
     origins = {name: key and origin(name, key) for name, key in names.items()}
-    added = {name: each for name, each in origins.items() if each}
+    added = {name: origin for name, origin in origins.items() if origin}
     return {"plugins": added} if added else {}
 
 
 def record() -> dict[str, Any]:
     """Versions of the plug-ins that are loaded, for what is made with them; nothing without any."""
     _load()
-    loaded = {each.package: each.version for key, each in _plugins.items() if key != GROUP}
+    loaded = {plugin.package: plugin.version for key, plugin in _plugins.items() if key != GROUP}
     return {"plugins": loaded} if loaded else {}
 
 

@@ -129,13 +129,13 @@ def _is_gated(error: Exception) -> bool:
 def _bar(on_progress: Callable[[int, int], None]) -> Any:
     from huggingface_hub.utils import tqdm  # type: ignore[attr-defined, unused-ignore]
 
-    class Bar(tqdm):  # type: ignore[misc, unused-ignore]
+    class DownloadBar(tqdm):  # type: ignore[misc, unused-ignore]
         def update(self, n: float | None = 1) -> bool | None:
             drawn: bool | None = super().update(n)
             on_progress(int(self.n), int(self.total or 0))
             return drawn
 
-    return Bar
+    return DownloadBar
 
 
 # Published models: fetched once, checked, and put where a base model stands.

@@ -151,8 +151,8 @@ def _figure(name: str, caption: str, drawings: Mapping[str, str]) -> str:
 def _table(table: Table) -> str:
     def row(cells: Sequence[str], tag: str) -> str:
         kinds = [' class="word"' if i < table.n_words else "" for i in range(len(cells))]
-        each = (f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
-        return f"<tr>{''.join(each)}</tr>"
+        marked = (f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        return f"<tr>{''.join(marked)}</tr>"
 
     header, *rows = lines_of(table, _text, _marked)
     body = "\n".join(row(cells, "td") for cells in rows)

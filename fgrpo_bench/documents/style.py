@@ -69,7 +69,7 @@ def shared_fonts() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SharedFont:
     """As matplotlib's SubsetResults, of which it saves the font and looks into the map."""
 
     content: bytes
@@ -77,7 +77,7 @@ class _Part:
     """From a glyph's index in the whole font to that in this part."""
 
     @property
-    def font(self) -> _Part:
+    def font(self) -> _SharedFont:
         return self
 
     def save(self, file: BinaryIO, **_: object) -> None:
@@ -86,7 +86,7 @@ class _Part:
 
 
 @contextmanager
-def _subset(path: Any, glyphs: Iterable[int]) -> Iterator[_Part]:
+def _subset(path: Any, glyphs: Iterable[int]) -> Iterator[_SharedFont]:
     """In the place of matplotlib's get_glyphs_subset."""
     yield _part(path, frozenset(glyphs) | _common(path))
 
@@ -98,9 +98,9 @@ def _common(path: Any) -> frozenset[int]:
 
 
 @lru_cache
-def _part(path: Any, glyphs: frozenset[int]) -> _Part:
-    with _own_subset(path, set(glyphs)) as made:
-        return _Part(_backend.font_as_file(made.font).getvalue(), made.glyph_index_map)
+def _part(path: Any, glyphs: frozenset[int]) -> _SharedFont:
+    with _own_subset(path, set(glyphs)) as subset:
+        return _SharedFont(_backend.font_as_file(subset.font).getvalue(), subset.glyph_index_map)
 
 
 PAGE = 5.5

@@ -22,12 +22,12 @@ def of(train: TrainSpec) -> Engine:
 
 def of_sampler(sampler: str) -> Engine:
     """The engine in whose environment a sampler runs (EvalSpec.sampler)."""
-    return next(each for each in known() if sampler in each.samplers)
+    return next(entry for entry in known() if sampler in entry.samplers)
 
 
 def of_environment(name: str) -> Engine:
     """The engine of an environment by its name in plan.json; ValueError that lists those."""
-    by_name = {each.environment.name: each for each in known()}
+    by_name = {entry.environment.name: entry for entry in known()}
     if name not in by_name:
         raise ValueError(f"unknown environment {name!r}: there are {', '.join(sorted(by_name))}")
     return by_name[name]

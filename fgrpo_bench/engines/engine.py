@@ -120,7 +120,7 @@ class Inputs:
 
 def inputs(train: Any) -> Inputs:
     """The fields of a training spec that have those names; no dataset that is never drawn on."""
-    values = {each.name: getattr(train, each.name, None) for each in fields(Inputs)}
+    values = {field.name: getattr(train, field.name, None) for field in fields(Inputs)}
     return Inputs(**values | ({} if train.eval_every else {"eval_dataset": None}))
 
 

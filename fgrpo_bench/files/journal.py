@@ -78,7 +78,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class JournalLine:
     """One line of a journal."""
 
     number: int
@@ -92,7 +92,7 @@ def append(path: Path, row: dict[str, Any]) -> None:
     append_line(path, sealed(row))
 
 
-def read(path: Path) -> list[Line]:
+def read(path: Path) -> list[JournalLine]:
     """All lines that are not empty, in order; none where there is no file."""
     if not path.exists():
         return []
@@ -101,7 +101,7 @@ def read(path: Path) -> list[Line]:
         time.sleep(WRITING_SECONDS)
         content = path.read_bytes()
     texts = enumerate(content.split(b"\n"), start=1)
-    return [Line(number=number, row=opened(text)) for number, text in texts if text]
+    return [JournalLine(number=number, row=opened(text)) for number, text in texts if text]
 
 
 def sealed(row: dict[str, Any]) -> dict[str, Any]:

@@ -102,16 +102,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Record):
         return value.as_json()
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value
 
 
 def _make_defaults(cls: type[Record]) -> dict[str, Any]:
     """By the fields in order; of one that must be there MISSING, which nothing equals."""
     fields = dataclasses.fields(cls)
-    return {each.name: each.default for each in fields if each.metadata != NOT_STORED}
+    return {field.name: field.default for field in fields if field.metadata != NOT_STORED}
 
 
 def _make_reader(kind: Any) -> Reader:
@@ -121,7 +121,7 @@ def _make_reader(kind: Any) -> Reader:
     if kind is Any:
         return lambda value: value
     if origin is UnionType:
-        (wanted,) = [each for each in arguments if each is not NoneType]
+        (wanted,) = [argument for argument in arguments if argument is not NoneType]
         return _optional_reader(_reader(wanted))
     if origin is dict:
         return _dict_reader(_reader(arguments[1]))

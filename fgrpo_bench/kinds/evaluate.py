@@ -160,9 +160,14 @@ def draws_identity(evaluation: EvalSpec, train: TrainSpec, *, stream: int) -> di
 
     stream: of `stream_of`.
     """
-    own = engines.of(train).inputs(train)
+    needs = engines.of(train).inputs(train)
     return sampling_identity(
-        evaluation, own.task, own.prompt, own.prompt_tokens, own.response_tokens, stream=stream
+        evaluation,
+        needs.task,
+        needs.prompt,
+        needs.prompt_tokens,
+        needs.response_tokens,
+        stream=stream,
     )
 
 

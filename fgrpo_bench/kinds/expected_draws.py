@@ -62,10 +62,10 @@ def find_graded(paths: RunPaths, stage: Stage) -> dict[str, Graded]:
     """By benchmark, what is graded of an evaluation, of this sweep or of another one under its run
     root that has evaluated the same checkpoint with the same settings; empty where there is none.
     """
-    own = paths.folder / stage.name
+    own_folder = paths.folder / stage.name
     *above, name, step = Path(stage.name).parts
     alike = str(Path("*", "*", "*", *above, f"*-{name.rpartition('-')[2]}", step))
-    for folder in (own, *sorted(paths.root.glob(alike))):
+    for folder in (own_folder, *sorted(paths.root.glob(alike))):
         graded = read_graded(StagePaths(folder), stage.fingerprint, stage.target["graders"])
         if graded:
             return graded
@@ -189,15 +189,17 @@ def expected(
         return []
     rows = []
     for name, n_problems in sizes.items():
-        own = [each[name] for each in graded if name in each]
-        others = [each[name] for each in base if name in each]
-        without = len(graded) - len(own)
-        weighed: list[_Weighed] = [(each.rates, each.tokens, 1.0) for each in own]
+        of_checkpoint = [
+            graded_checkpoint[name] for graded_checkpoint in graded if name in graded_checkpoint
+        ]
+        others = [base_checkpoint[name] for base_checkpoint in base if name in base_checkpoint]
+        without = len(graded) - len(of_checkpoint)
+        weighed: list[_Weighed] = [(item.rates, item.tokens, 1.0) for item in of_checkpoint]
         if others and without:
-            weighed += [(each.rates, each.tokens, without / len(others)) for each in others]
+            weighed += [(other.rates, other.tokens, without / len(others)) for other in others]
         elif without:
             weighed.append((beta_rates(*PRIOR), None, without))
-        paces = [each.pace for each in (*own, *others) if each.pace is not None]
+        paces = [other.pace for other in (*of_checkpoint, *others) if other.pace is not None]
         for design in (evaluation.stopping, fixed_design(evaluation.n_samples)):
             rows.append(
                 {
@@ -206,7 +208,7 @@ def expected(
                     "enough": design.enough if len(design.stages) > 1 else None,
                     "problems": n_problems,
                     "checkpoints": len(graded),
-                    "graded": len(own),
+                    "graded": len(of_checkpoint),
                     "graded_bases": len(others),
                 }
                 | _of(design, evaluation.ks, n_problems, weighed, paces)
@@ -223,9 +225,13 @@ def _of(
 ) -> dict[str, Any]:
     draws, tokens = 0.0, 0.0
     for rates, lengths, weight in weighed:
-        each = design.expected_draws(rates)
-        draws += weight * n_problems * float(each.mean())
-        tokens += weight * n_problems * float((each * lengths).mean() if lengths is not None else 0)
+        expected_of_problem = design.expected_draws(rates)
+        draws += weight * n_problems * float(expected_of_problem.mean())
+        tokens += (
+            weight
+            * n_problems
+            * float((expected_of_problem * lengths).mean() if lengths is not None else 0)
+        )
     known = all(lengths is not None for _, lengths, _ in weighed)
     unit = paces[0].unit if paces else None
     alike = [pace.seconds for pace in paces if pace.unit == unit]
@@ -290,9 +296,9 @@ def _hours(row: Mapping[str, Any]) -> str:
 
 def _checkpoints(row: Mapping[str, Any]) -> str:
     """How many, and which success rates are taken for them."""
-    of, own, bases = row["checkpoints"], row["graded"], row["graded_bases"]
+    of, n_graded, bases = row["checkpoints"], row["graded"], row["graded_bases"]
     named = f"{of} checkpoint" + ("" if of == 1 else "s")
-    if own == of:
+    if n_graded == of:
         return f"{named}, by success rates of their own graded draws"
     others = (
         f"of the base models' graded draws ({bases} models; after training they differ)"
@@ -301,5 +307,7 @@ def _checkpoints(row: Mapping[str, Any]) -> str:
     )
     rates = f"success rates {others}"
     return f"{named}, by " + (
-        f"their own graded draws where there are some ({own}), else by {rates}" if own else rates
+        f"their own graded draws where there are some ({n_graded}), else by {rates}"
+        if n_graded
+        else rates
     )

@@ -39,10 +39,10 @@ def stages(planned: Planned) -> Iterator[Stage]:
     """Datasets of training and evaluation, then published models."""
     yield from _datasets(planned).values()
     for point in planned.by_seed[:1]:
-        own = inputs(point)
-        if own.pretrained is not None:
-            templated = own.prompt is not None and own.prompt.chat_template
-            yield model_stage(base_name(point), own.pretrained, chat_template=templated)
+        needs = inputs(point)
+        if needs.pretrained is not None:
+            templated = needs.prompt is not None and needs.prompt.chat_template
+            yield model_stage(base_name(point), needs.pretrained, chat_template=templated)
 
 
 def _datasets(planned: Planned) -> dict[str, Stage]:

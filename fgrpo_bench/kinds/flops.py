@@ -48,7 +48,7 @@ def lengths(spec: TaskSpec) -> Lengths:
     shown = task.demonstrations(range(min(SAMPLED, task.n_train)), np.random.default_rng(0))
     return Lengths(
         prompt=task.prompt_length,
-        response=float(np.mean([len(each) + 1 for each in shown])),
+        response=float(np.mean([len(example) + 1 for example in shown])),
         symbols=len(task.vocabulary) + 2,
     )
 
@@ -65,12 +65,12 @@ class Forward:
 def forward(model: ModelSpec, task: TaskSpec) -> Forward:
     """Of a model over a task's texts: 2 operations a weight and token and 4 * hidden_size a layer
     and attended token (Kaplan et al., arXiv 2001.08361, table 1)."""
-    own = lengths(task)
-    weights = 2 * parameters(model, model.vocabulary_size or own.symbols)
+    tokens = lengths(task)
+    weights = 2 * parameters(model, model.vocabulary_size or tokens.symbols)
     attended = 4 * model.n_layers * model.hidden_size
     return Forward(
-        prompt=own.prompt * (weights + attended * own.prompt / 2),
-        response=own.response * (weights + attended * (own.prompt + own.response / 2)),
+        prompt=tokens.prompt * (weights + attended * tokens.prompt / 2),
+        response=tokens.response * (weights + attended * (tokens.prompt + tokens.response / 2)),
     )
 
 
@@ -86,9 +86,9 @@ def training(point: SweepPoint) -> float | None:
     """Of the rollouts and updates of a run, each prompt encoded once a group and every group with a
     gradient, so at most, and backward twice as many as forward; None where no model of ours is
     trained."""
-    own = inputs(point)
-    if own.model is None or own.task is None:
+    needs = inputs(point)
+    if needs.model is None or needs.task is None:
         return None
-    once = forward(own.model, own.task)
+    once = forward(needs.model, needs.task)
     a_group = once.prompt + point.group_size * once.response
     return 4 * a_group * point.prompts_per_step * point.train.steps

@@ -33,7 +33,7 @@ class LikelihoodSpec(DrawsSpec):
 
 def stages(planned: Planned) -> Iterator[Stage]:
     """Of every point's checkpoints, the last ones first; none where no set is asked for."""
-    sets = {each.source: each for each in planned.stages.values() if each.kind == rare.NAME}
+    sets = {stage.source: stage for stage in planned.stages.values() if stage.kind == rare.NAME}
     for step in planned.steps if sets else ():
         for point in planned.points:
             yield stage(planned, point, sets[planned.base(point).name], step=step)

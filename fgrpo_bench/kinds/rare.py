@@ -93,13 +93,13 @@ def rollouts(point: SweepPoint, rare: RareSpec) -> EvalSpec:
     if dataset is not None:
         grader = dataset.grader
     else:
-        own = [b.grader for b in point.evaluation.benchmarks.values() if b.dataset is None]
-        if not own:
+        graders = [b.grader for b in point.evaluation.benchmarks.values() if b.dataset is None]
+        if not graders:
             raise ValueError(
                 "rare is set, but the evaluation has no benchmark of the experiment's own task, "
                 "whose grader it takes: set experiment.rare=null"
             )
-        grader = own[0]
+        grader = graders[0]
     benchmark = BenchmarkSpec(
         name=NAME,
         dataset=dataset,

@@ -60,10 +60,10 @@ def stages(planned: Planned) -> Iterator[Stage]:
 
 def stage(planned: Planned, point: SweepPoint) -> Stage:
     """The training of a point."""
-    name, base, own = point.point_id, planned.base(point), inputs(point)
+    name, base, needs = point.point_id, planned.base(point), inputs(point)
     data = {
         field: planned.dataset(dataset).name
-        for field, dataset in {"data": own.dataset, "eval_data": own.eval_dataset}.items()
+        for field, dataset in {"data": needs.dataset, "eval_data": needs.eval_dataset}.items()
         if dataset is not None
     }
     paths: dict[str, Any] = {

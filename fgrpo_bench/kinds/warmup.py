@@ -30,16 +30,16 @@ OPTIMIZER = ("beta1", "beta2", "grad_clip")
 
 def identity(point: SweepPoint) -> dict[str, Any]:
     """What defines the base model of a point's seed."""
-    own = inputs(point)
-    assert own.task is not None and own.model is not None and own.warmup is not None
+    needs = inputs(point)
+    assert needs.task is not None and needs.model is not None and needs.warmup is not None
     return {
         "recipe_version": VERSION,
-        "task": defining(own.task),
-        "model": model_fields(own.model),
-        "warmup": defining(own.warmup),
+        "task": defining(needs.task),
+        "model": model_fields(needs.model),
+        "warmup": defining(needs.warmup),
         **defining(point.train, OPTIMIZER),
         "seed": point.seed,
-    } | registry.identity(tasks=own.task.name)
+    } | registry.identity(tasks=needs.task.name)
 
 
 def stages(planned: Planned) -> Iterator[Stage]:

@@ -78,7 +78,7 @@ def content(
 
     compare_paper: with the published figures beside ours (raises as `against_paper`).
     """
-    first = [each for kind in FIRST for each in figures if each.name.startswith(kind)]
+    first = [figure for kind in FIRST for figure in figures if figure.name.startswith(kind)]
     further = [figure for figure in figures if figure not in first]
     return [
         *answered(analysis),
@@ -252,8 +252,8 @@ def results_csv(analysis: Analysis, *, compare_paper: bool = False) -> str:
         design=pl.col("designs").list.join("; or ").replace("", None),
         difference=pl.col("pass_at_k") - pl.col("paper_pass_at_k"),
     )
-    beside = BESIDE_PAPER.items() if compare_paper else ()
-    return _csv_text(analysis, rows, pl.Schema([*RESULTS.items(), *beside]))
+    published_columns = BESIDE_PAPER.items() if compare_paper else ()
+    return _csv_text(analysis, rows, pl.Schema([*RESULTS.items(), *published_columns]))
 
 
 def by_task_csv(analysis: Analysis) -> str:
@@ -356,8 +356,8 @@ def _drawn(
 
     return {
         name: style.drawings(drawn, kinds or style.KINDS)
-        for each in pictures
-        for name, drawn in each.versions.items()
+        for picture in pictures
+        for name, drawn in picture.versions.items()
         if only in (None, name)
     }
 

@@ -51,8 +51,8 @@ def linestyle(cells: Iterable[CellRow], algorithm: str, factor: float) -> str:
 
 def rates(cells: Iterable[CellRow], algorithm: str | None) -> list[float]:
     """The factors of an algorithm's learning rate: 1 first, then rising."""
-    own = {cell.learning_rate_factor for cell in cells if cell.algorithm == algorithm}
-    return sorted(own, key=lambda factor: (factor != 1, factor))
+    factors = {cell.learning_rate_factor for cell in cells if cell.algorithm == algorithm}
+    return sorted(factors, key=lambda factor: (factor != 1, factor))
 
 
 def algorithms(cells: Iterable[CellRow]) -> list[str]:

@@ -148,11 +148,11 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
     rows = tuple(
         (
             *names(cell),
-            "not dominated" if own.is_on_front else "dominated",
-            ", ".join(analysis.by_cell[better].label for better in own.dominated_by) or NONE,
+            "not dominated" if place.is_on_front else "dominated",
+            ", ".join(analysis.by_cell[better].label for better in place.dominated_by) or NONE,
         )
         for cell in cells
-        if (own := analysis.on_front(column, cell)) is not None
+        if (place := analysis.on_front(column, cell)) is not None
     )
     if not rows:
         return None
@@ -181,12 +181,12 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
         others = {key: value for *key_, value in
                   rows.select("grader", "cell", "k", "pass_at_k").iter_rows()
                   for key in [tuple(key_)]}  # fmt: skip
-        own = analysis.results.evaluation["benchmarks"][benchmark]["grader"]
-        versions = {version for each in rows["versions"].to_list() for version in each}
+        main_grader = analysis.results.evaluation["benchmarks"][benchmark]["grader"]
+        versions = {version for item in rows["versions"].to_list() for version in item}
         yield Table(
             title=f"{benchmark}: pass@k in percent by each grader",
             header=(*NAMES, *(f"pass@{k} by {name}" for k in analysis.ends
-                              for name in (own, *graders))),
+                              for name in (main_grader, *graders))),
             rows=tuple(
                 (
                     *names(cell),
@@ -202,8 +202,8 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
                 for cell in cells
             ),
             notes=(
-                f"All other tables and figures of {benchmark} go by the grader {own}; this one has "
-                f"{', '.join(sorted(versions))} beside it, over the same draws.",
+                f"All other tables and figures of {benchmark} go by the grader {main_grader}; this "
+                f"one has {', '.join(sorted(versions))} beside it, over the same draws.",
                 *footnotes(analysis, cells, benchmark),
             ),
         )  # fmt: skip
@@ -225,10 +225,10 @@ def selection_table(analysis: Analysis) -> Iterator[Table]:
                 str(row.step),
                 number(row.rollouts),
                 number(row.budget),
-                ", ".join(f"{each.step}: {percent(each.pass_at_1)}" for each in own),
+                ", ".join(f"{item.step}: {percent(item.pass_at_1)}" for item in candidate),
             )
-            for cell, own in candidates.items()
-            for row in own
+            for cell, candidate in candidates.items()
+            for row in candidate
             if row.is_chosen
         ),
         notes=(rule_note(analysis),),
@@ -310,14 +310,14 @@ def task_tables(analysis: Analysis) -> Iterator[Table]:
 
 
 def _by_task(rows: pl.DataFrame, cells: list[str]) -> Iterator[tuple[str, ...]]:
-    for (task,), own in rows.sort("task", maintain_order=True).group_by(
+    for (task,), of_task in rows.sort("task", maintain_order=True).group_by(
         "task", maintain_order=True
     ):
-        values = dict(own.select("cell", "pass_at_k").iter_rows())
-        unscored = int(own["n_unscored"].sum()) / int(own["n_draws"].sum())
+        values = dict(of_task.select("cell", "pass_at_k").iter_rows())
+        unscored = int(of_task["n_unscored"].sum()) / int(of_task["n_draws"].sum())
         yield (
             str(task),
-            str(own["n_problems"].max()),
+            str(of_task["n_problems"].max()),
             *(percent(values.get(cell)) for cell in cells),
             f"{unscored:.2%}",
         )

@@ -75,10 +75,10 @@ def different_lines(name: str, then: str, again: str) -> Iterator[str]:
     for number, at, old, new in _paired(actual, expected):
         part, row = places[min(at, len(places) - 1)]
         where = f"{name}, line {number + 1}" + (f", {part.name!r}" if part.name else "")
-        cells, own = cells_of(old or ""), cells_of(new or "")
-        if row and cells and own and len(cells) == len(own) == len(part.rows[0]):
+        cells, new_cells = cells_of(old or ""), cells_of(new or "")
+        if row and cells and new_cells and len(cells) == len(new_cells) == len(part.rows[0]):
             key = _row(part.rows[0], part.rows[1:], row - 1)
-            for column, a, b in zip(part.rows[0], cells, own, strict=True):
+            for column, a, b in zip(part.rows[0], cells, new_cells, strict=True):
                 if a != b:
                     yield _difference(f"{where}, row {key}, column {column}", a, b)
         else:
@@ -139,7 +139,7 @@ def _row(header: Sequence[str], rows: Sequence[Sequence[Any]], at: int) -> str:
 
 
 def _difference(where: str, old: object, new: object) -> str:
-    has, should = ("no such line" if each is None else repr(each) for each in (old, new))
+    has, should = ("no such line" if item is None else repr(item) for item in (old, new))
     return f"{where}: has {has}, computed again {should}"
 
 

@@ -100,12 +100,12 @@ def engines(analysis: Analysis) -> list[str]:
     """What is known where draws were made by engines that differ; nothing where all are alike."""
     if len(analysis.engines) < 2 and not analysis.drifts:
         return []
-    each = "; ".join(
+    named = "; ".join(
         f"{words} ({listed(points, LISTED)})" for words, points in sorted(analysis.engines.items())
     )
     return [
         "The draws were made by engines that differ, which may change one in its last bits, so a "
-        f"difference between their points is not of the training alone: {each}."
+        f"difference between their points is not of the training alone: {named}."
         f"{_not_compared(analysis)}",
         *map(_apart, analysis.drifts),
     ]
@@ -128,7 +128,7 @@ def _apart(row: Drift) -> str:
 
 def _not_compared(analysis: Analysis) -> str:
     """A sentence where there are engines that had no checkpoint in common; empty where all had."""
-    every = sorted({words for each in analysis.engines for words in each.split(THEN)})
+    every = sorted({words for engine in analysis.engines for words in engine.split(THEN)})
     known = {(row.engine, row.other) for row in analysis.drifts}
     if known >= set(combinations(every, 2)):
         return ""

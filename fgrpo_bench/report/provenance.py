@@ -88,30 +88,34 @@ def graded(results: Results) -> Iterator[tuple[EvaluatedCheckpoint, str, str]]:
 def evaluated(results: SweepResults) -> Iterator[PointResult]:
     """Every evaluated checkpoint as its point."""
     for point in results.points:
-        yield from (each for each in point.of_run if each.is_evaluated)
+        yield from (item for item in point.of_run if item.is_evaluated)
 
 
 def inputs(results: SweepResults) -> dict[str, Input]:
     """Every file that the numbers and figures of a report rest on, by name: grades, pass@k and
     draws of the evaluated checkpoints, their weights, training metrics, likelihoods."""
-    own: dict[Path, tuple[StagePaths, bool]] = {}
+    listed: dict[Path, tuple[StagePaths, bool]] = {}
     for checkpoint, benchmark, grader_version in graded(results):
         stage = checkpoint.evaluate
         of = stage.benchmark(benchmark)
-        own |= dict.fromkeys((of.grades(grader_version), of.passk), (stage, False))
+        listed |= dict.fromkeys((of.grades(grader_version), of.passk), (stage, False))
         for further in checkpoint.beside(benchmark).values():
             files = of.grades(further), of.extra_passk(further)
-            own |= dict.fromkeys(files, (stage, False))
-        own |= dict.fromkeys((of.manifest, of.draws), (stage, True))
+            listed |= dict.fromkeys(files, (stage, False))
+        listed |= dict.fromkeys((of.manifest, of.draws), (stage, True))
     for point in evaluated(results):
         prefix = point.train.checkpoint(point.step).relative_to(point.train.folder).as_posix()
         for name in _outputs(point.train):
             if name.startswith(f"{prefix}/"):
-                own[point.train.folder / name] = point.train, True
-    own |= {point.train.metrics: (point.train, False) for point in results.points}
-    own |= {stage.likelihoods: (stage, False) for _, _, stage in likelihood_stages(results)}
-    records = (_input(results, path, *of) for path, of in own.items())
-    return {each.name: each for each in records if each.path.exists() or each.recorded is not None}
+                listed[point.train.folder / name] = point.train, True
+    listed |= {point.train.metrics: (point.train, False) for point in results.points}
+    listed |= {stage.likelihoods: (stage, False) for _, _, stage in likelihood_stages(results)}
+    records = (_input(results, path, *of) for path, of in listed.items())
+    return {
+        record.name: record
+        for record in records
+        if record.path.exists() or record.recorded is not None
+    }
 
 
 def _input(results: SweepResults, path: Path, stage: StagePaths, is_large: bool) -> Input:
@@ -144,7 +148,7 @@ def record(
     """
     sweep = analysis.results.of_sweep()
     paths = sweep.paths
-    behind = [each for each in inputs(sweep).values() if each.is_listed]
+    behind = [item for item in inputs(sweep).values() if item.is_listed]
     record = Provenance(
         sweep=paths.sweep,
         experiment=paths.experiment,
@@ -155,10 +159,10 @@ def record(
         declared=declared_digests(sweep.record, read_plan(paths)),
         files={name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         inputs={
-            each.name: each.recorded
-            if each.is_large and each.recorded is not None
-            else sha256_file(each.path)
-            for each in behind
+            source.name: source.recorded
+            if source.is_large and source.recorded is not None
+            else sha256_file(source.path)
+            for source in behind
         },
     )
     return sealed(record.as_json())

@@ -48,14 +48,14 @@ def paper_tables(number: int | None = None) -> list[Table]:
 def _tables(number: int) -> Iterator[Table]:
     rows = published().filter(pl.col("table") == number)
     for model in rows["model"].unique(maintain_order=True):
-        own = rows.filter(pl.col("model") == model)
+        of_model = rows.filter(pl.col("model") == model)
         title = f"Table {number}, {model}: {TITLES[number]}"
         if number in (12, 13, 14):
-            yield _by_k(title, own, ("benchmark", "method", "gamma"))
+            yield _by_k(title, of_model, ("benchmark", "method", "gamma"))
         elif number == 4:
-            yield _by_k(title, own, ("group_size", "method", "gamma"))
+            yield _by_k(title, of_model, ("group_size", "method", "gamma"))
         else:
-            yield _by_benchmark(title, own, _delta_nll() if number == 10 else {})
+            yield _by_benchmark(title, of_model, _delta_nll() if number == 10 else {})
 
 
 LEGEND = ((Value(text="bold", best=True), "best in its column"),)

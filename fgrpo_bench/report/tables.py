@@ -111,11 +111,11 @@ def coverage_table(analysis: Analysis, column: str) -> Table | None:
     rows = tuple(
         (
             *names(cell),
-            *(f"{getattr(own, name):.1f}" for name in FATES),
-            str(own.n_seeds),
+            *(f"{getattr(coverage, name):.1f}" for name in FATES),
+            str(coverage.n_seeds),
         )
         for cell in cells
-        if (own := analysis.covered(column, cell, k)) is not None
+        if (coverage := analysis.covered(column, cell, k)) is not None
     )
     if not rows:
         return None
@@ -155,12 +155,12 @@ def training_table(analysis: Analysis) -> Table:
         rows=tuple(
             (
                 *names(cell),
-                str(own.n_runs),
-                NONE if own.active_fraction is None else percent(own.active_fraction),
-                number(own.entropy, digits=3),
+                str(cost.n_runs),
+                NONE if cost.active_fraction is None else percent(cost.active_fraction),
+                number(cost.entropy, digits=3),
             )
             for cell in analysis.by_cell.values()
-            if not cell.is_base and (own := analysis.costs.get(cell.cell)) is not None
+            if not cell.is_base and (cost := analysis.costs.get(cell.cell)) is not None
         ),
         notes=(
             "Active: with an advantage that is not 0, mean over all steps. Entropy: over the last "
@@ -181,18 +181,18 @@ def compute_table(analysis: Analysis) -> Table:
         rows=tuple(
             (
                 *names(cell),
-                str(own.n_runs),
-                *map(number, (own.rollouts, own.tokens, own.optimizer_steps)),
+                str(cost.n_runs),
+                *map(number, (cost.rollouts, cost.tokens, cost.optimizer_steps)),
                 *(
                     number(seconds, digits=1)
                     for seconds in (
-                        *(own.train_cpu_seconds, own.train_gpu_seconds),
-                        own.evaluate_cpu_seconds,
+                        *(cost.train_cpu_seconds, cost.train_gpu_seconds),
+                        cost.evaluate_cpu_seconds,
                     )
                 ),
             )
             for cell in analysis.by_cell.values()
-            if (own := analysis.costs.get(cell.cell)) is not None
+            if (cost := analysis.costs.get(cell.cell)) is not None
         ),
         notes=(rule_note(analysis),),
     )
@@ -204,7 +204,7 @@ PAPERS_MODEL = "Qwen2.5-7B"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Question:
+class _VariedAxis:
     title: str
     cells: tuple[CellRow, ...]
     columns: tuple[str, ...]
@@ -216,7 +216,7 @@ def main_tables(analysis: Analysis) -> list[Table]:
     asked, cells = list(_questions(analysis)), _cells(analysis)
     titles = [question.title for question in asked if question.cells == cells]
     title = titles[0] if titles else "Methods"
-    main_question = _Question(title=title, cells=cells, columns=analysis.columns)
+    main_question = _VariedAxis(title=title, cells=cells, columns=analysis.columns)
     others = [question for question in asked if question.columns != analysis.columns]
     return [
         _main_table(analysis, main_question, with_nll=bool(analysis.likelihoods)),
@@ -230,12 +230,12 @@ def _cells(analysis: Analysis) -> tuple[CellRow, ...]:
     return tuple(sorted(analysis.by_cell.values(), key=lambda cell: order.index(cell.algorithm)))
 
 
-def _questions(analysis: Analysis) -> Iterator[_Question]:
+def _questions(analysis: Analysis) -> Iterator[_VariedAxis]:
     trained = [cell for cell in analysis.by_cell.values() if not cell.is_base]
 
-    def question(title: str, cells: Sequence[CellRow], columns: tuple[str, ...]) -> _Question:
+    def question(title: str, cells: Sequence[CellRow], columns: tuple[str, ...]) -> _VariedAxis:
         chosen = tuple(cell for cell in _cells(analysis) if cell.is_base or cell in cells)
-        return _Question(title=title, cells=chosen, columns=columns)
+        return _VariedAxis(title=title, cells=chosen, columns=columns)
 
     several = {
         name
@@ -258,15 +258,15 @@ def _questions(analysis: Analysis) -> Iterator[_Question]:
     }
     if controlled:
         bases = set(controlled.values())
-        beside = [
+        axes = [
             cell
             for cell in trained
             if cell in controlled or cell in bases or _base_method(analysis, cell) in bases
         ]
-        yield question("Controls", beside, analysis.headline)
+        yield question("Controls", axes, analysis.headline)
 
 
-def _main_table(analysis: Analysis, asked: _Question, *, with_nll: bool) -> Table:
+def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Table:
     against = {
         (column, cell.cell, k): row
         for cell in asked.cells
@@ -287,11 +287,11 @@ def _main_table(analysis: Analysis, asked: _Question, *, with_nll: bool) -> Tabl
 
     rows: dict[tuple[str, ...], dict[str, tuple[Value, ...]]] = {}
     for cell in asked.cells:
-        own = rows[names(cell)] = {}
+        columns_of_cell = rows[names(cell)] = {}
         for column in asked.columns:
             ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
             if any(row.mean is not None for row in ends):
-                own[column] = tuple(map(value, ends))
+                columns_of_cell[column] = tuple(map(value, ends))
     bases = {names(cell) for cell in asked.cells if cell.is_base}
     marked = with_best(rows, columns=asked.columns, among=lambda key: None if key in bases else 0)
     contents = [row.get(column, NONE) for row in marked.values() for column in asked.columns]
@@ -338,9 +338,12 @@ def _delta_nll(analysis: Analysis, cell: CellRow) -> dict[str, tuple[Value, ...]
     """Rise of the negative log-likelihood of rare correct answers, ours and the paper's."""
     if cell.is_base:
         return {OURS: (Value(text="0"),)}
-    own = analysis.likelihoods.get(cell.cell)
+    likelihood = analysis.likelihoods.get(cell.cell)
     theirs = published_delta_nll(cell.setting)
-    spread = own and f"{own.mean:.2f} [{min(own.by_seed):.2f}, {max(own.by_seed):.2f}]"
+    spread = (
+        likelihood
+        and f"{likelihood.mean:.2f} [{min(likelihood.by_seed):.2f}, {max(likelihood.by_seed):.2f}]"
+    )
     return {name: (Value(text=text),) for name, text in ((OURS, spread), (THEIRS, theirs)) if text}
 
 
@@ -428,12 +431,12 @@ def _left_out(analysis: Analysis) -> Iterator[str]:
             if not benchmarks.isdisjoint(averaged)
         }
         known = [name for name in BENCHMARKS if name in benchmarks]
-        own = [name for name in known if name in analysis.results.benchmarks]
-        if own and benchmarks not in [set(averaged) for averaged in near.values()]:
-            ours = [f"our {title} is over {', '.join(each)}" for title, each in near.items()]
+        included = [name for name in known if name in analysis.results.benchmarks]
+        if included and benchmarks not in [set(averaged) for averaged in near.values()]:
+            ours = [f"our {title} is over {', '.join(item)}" for title, item in near.items()]
             yield (
                 f"The published {published} is left out: it is over {', '.join(known)}; "
-                f"{'; '.join(ours) or f'of these this sweep has {own[0]} alone'}."
+                f"{'; '.join(ours) or f'of these this sweep has {included[0]} alone'}."
             )
 
 
@@ -444,10 +447,14 @@ def _paper_table(
     rows = []
     for cell in cells:
         row: list[Content] = list(names(cell))
-        for own in (analysis.estimate(column, cell, k) for k in ks):
-            ours, theirs = own.mean, own.published
+        for estimate in (analysis.estimate(column, cell, k) for k in ks):
+            ours, theirs = estimate.mean, estimate.published
             row += [
-                (percent_value(ours, incomplete=own.is_incomplete, redesigned=own.is_redesigned),),
+                (
+                    percent_value(
+                        ours, incomplete=estimate.is_incomplete, redesigned=estimate.is_redesigned
+                    ),
+                ),
                 percent(theirs),
                 points(None if ours is None or theirs is None else ours - theirs),
             ]

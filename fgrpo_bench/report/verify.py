@@ -108,20 +108,20 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     if lacking:
         regrade = False
         unseen.append("what needs files that are damaged")
-        if any(os.path.lexists(each.path) and not each.is_large for each in lacking):
+        if any(os.path.lexists(item.path) and not item.is_large for item in lacking):
             return Verified(differences=tuple(differences), unseen=tuple(unseen))
     analysis = analyse(results, known.select)
     results = analysis.results.of_sweep()
     differences += _other_family(analysis)
     for point, benchmark, version in graded(results):
         of, others = point.evaluate.benchmark(benchmark), point.beside(benchmark)
-        for each in (version, *others.values()):
-            if of.grades(each) not in left_out:
-                differences += wrong_scores(point, benchmark, each)
+        for version_of_grader in (version, *others.values()):
+            if of.grades(version_of_grader) not in left_out:
+                differences += wrong_scores(point, benchmark, version_of_grader)
         if regrade and of.draws not in left_out:
             differences += wrong_verdicts(point, benchmark, version)
-            for grader, each in others.items():
-                differences += wrong_verdicts(point, benchmark, each, grader)
+            for grader, version_of_grader in others.items():
+                differences += wrong_verdicts(point, benchmark, version_of_grader, grader)
     differences += wrong_likelihoods(results)
     differences += wrong_frames(analysis, unseen)
     for name in names:
@@ -151,10 +151,10 @@ def _asked(path: Path) -> tuple[Path, str | None]:
             f"{path} is none of {', '.join(KINDS)} and no figure: give one of a report's files, "
             "or its folder for all of them"
         )
-    beside = path.with_name(NAME)
-    if not path.exists() or not beside.exists():
+    provenance_file = path.with_name(NAME)
+    if not path.exists() or not provenance_file.exists():
         raise FileNotFoundError(
-            f"{path} and {beside} are both needed: build the report with `fgrpo-bench "
+            f"{path} and {provenance_file} are both needed: build the report with `fgrpo-bench "
             "report <sweep>`, and copy a table together with its provenance"
         )
     return path.parent, path.name
@@ -231,10 +231,10 @@ def _files(
     if not figures and named is not None and named not in KINDS:
         raise ValueError(f"{folder / NAME} names no figure: build the report again")
     others = {file.name for file in folder.iterdir()} - {NAME} if at_home and not named else set()
-    own = _files_of(known)
-    for name in sorted({*others, *([named] if named else [])} - own):
+    files = _files_of(known)
+    for name in sorted({*others, *([named] if named else [])} - files):
         yield f"{name}: is not of this report, but of one that was built before"
-    faults = differing(folder, of_digests({name: known.files[name] for name in sorted(own)}))
+    faults = differing(folder, of_digests({name: known.files[name] for name in sorted(files)}))
     absent = [] if at_home else [name for name in faults if not (folder / name).exists()]
     if absent:
         unseen.append(f"files of the report that are not beside it: {', '.join(absent)}")
@@ -256,8 +256,8 @@ def _left_out(paths: RunPaths, behind: Mapping[str, Input]) -> set[Path]:
     if not at.is_file():
         return set()
     packed, run = from_lines(at.read_text(encoding="utf-8")), paths.folder.relative_to(at.parent)
-    absent = (each for each in behind.values() if not os.path.lexists(each.path))
-    return {each.path for each in absent if (run / each.name).as_posix() not in packed}
+    absent = (source for source in behind.values() if not os.path.lexists(source.path))
+    return {source.path for source in absent if (run / source.name).as_posix() not in packed}
 
 
 def _inputs(
@@ -269,10 +269,10 @@ def _inputs(
     """The stored files behind the report, those left out apart, against the digests of provenance
     and markers. lacking: is told of those that are gone or cannot be read."""
     behind, recorded = inputs(results), known.inputs
-    present = {each.name: each.path for each in behind.values() if each.path.is_file()}
+    present = {source.name: source.path for source in behind.values() if source.path.is_file()}
     size = sum(path.stat().st_size for path in present.values())
     print(f"reading {len(present)} files, {size / 1e6:.1f} MB", file=sys.stderr, flush=True)
-    digests = {name: recorded.get(name, each.recorded) for name, each in behind.items()}
+    digests = {name: recorded.get(name, source.recorded) for name, source in behind.items()}
     expected = {name: digest for name, digest in digests.items() if digest is not None}
     faults = differing(results.paths.folder, of_digests(expected))
     for name in sorted(recorded.keys() | behind.keys()):
@@ -400,7 +400,7 @@ def wrong_scores(checkpoint: EvaluatedCheckpoint, benchmark: str, version: str) 
 
 
 def wrong_verdicts(
-    checkpoint: EvaluatedCheckpoint, benchmark: str, version: str, beside: str | None = None
+    checkpoint: EvaluatedCheckpoint, benchmark: str, version: str, extra_grader: str | None = None
 ) -> Iterator[str]:
     """Where the grades are not what the grader says now: outcome, answer and reason of every
     distinct response; draws without a grade, and grades without a draw; and problems that are
@@ -413,8 +413,8 @@ def wrong_verdicts(
     if task is not None or spec.data_folder(benchmark) is None:
         with fields_of(checkpoint.evaluate.spec):
             from_dict(TaskSpec, task)
-    grader = beside or of.grader
-    at = where(checkpoint, benchmark) + (f", {version}" if beside else "")
+    grader = extra_grader or of.grader
+    at = where(checkpoint, benchmark) + (f", {version}" if extra_grader else "")
     if grader_version(grader) != version:
         yield (
             f"{at}: was graded by {version}, and this is "
@@ -425,7 +425,7 @@ def wrong_verdicts(
     draws, grades = read_table(paths.draws, DRAWS), read_table(paths.grades(version), GRADES)
     yield from _unpaired(at, draws, grades)
     loaded = load_problems(of, task, spec.data_folder(benchmark))
-    passk = read_table(paths.extra_passk(version) if beside else paths.passk, PASSK)
+    passk = read_table(paths.extra_passk(version) if extra_grader else paths.passk, PASSK)
     yield from _other_clusters(at, passk, loaded)
     problems = {problem.problem_id: problem for problem in loaded}
     judged = ["outcome", "extracted", "reason"]

@@ -44,9 +44,9 @@ def answer(analysis: Analysis) -> list[str]:
     first_columns = columns[:COLUMNS]
     sentences = []
     for column in first_columns:
-        own = [row for row in rows if row.column == column]
+        of_column = [row for row in rows if row.column == column]
         where = f" on {column}" if len(columns) > 1 else ""
-        sentences += list(_of_column(analysis, own, where))
+        sentences += list(_of_column(analysis, of_column, where))
     further = [row for row in rows if row.column not in first_columns]
     if further:
         counts = _and(
@@ -80,12 +80,12 @@ def _of_column(analysis: Analysis, rows: Sequence[Comparison], where: str) -> It
     yield (_focal_question if focal else _question)(analysis, first, where)
     yield (_focal_answer if focal else _by_verdict)(analysis, first)
     for k in ks[1:]:
-        own = [row for row in rows if row.k == k]
-        if all(row.verdict == INCONCLUSIVE for row in own):
+        at_k = [row for row in rows if row.k == k]
+        if all(row.verdict == INCONCLUSIVE for row in at_k):
             subject = "The effect on" if focal else "Every difference in"
-            yield f"{subject} pass@{k}{where} is inconclusive{_sizes(own)}."
+            yield f"{subject} pass@{k}{where} is inconclusive{_sizes(at_k)}."
         else:
-            yield f"In pass@{k}{where}: {_lowered(_by_verdict(analysis, own))}"
+            yield f"In pass@{k}{where}: {_lowered(_by_verdict(analysis, at_k))}"
 
 
 def _is_focal(analysis: Analysis, row: Comparison) -> bool:
@@ -114,13 +114,14 @@ def _focal_answer(analysis: Analysis, rows: Sequence[Comparison]) -> str:
     }
     parts: list[str] = []
     for (verdict, sign), lead in leads.items():
-        own = [row for row in rows if row.verdict == verdict and row.difference * sign > 0]
+        matching = [row for row in rows if row.verdict == verdict and row.difference * sign > 0]
         listed = [
-            f"{_name(analysis, row, rows)}: {_regained(analysis, row)}" for row in _largest(own)
+            f"{_name(analysis, row, rows)}: {_regained(analysis, row)}"
+            for row in _largest(matching)
         ]
-        if own:
+        if matching:
             sure = SURE[verdict] if analysis.has_family else verdict
-            parts.append(f"{lead} {_and([*listed, *_more(own)])} ({sure})")
+            parts.append(f"{lead} {_and([*listed, *_more(matching)])} ({sure})")
     undecided = [row for row in rows if row.verdict == INCONCLUSIVE]
     if len(undecided) == len(rows):
         parts.append(f"inconclusive{_sizes(rows)}")
@@ -151,11 +152,13 @@ def _all_lost(lost: float) -> str:
 def _lost(analysis: Analysis, row: Comparison) -> float | None:
     """What training without the focal weight took from the base models, as a fraction; None where
     a loss is inconclusive or there is none."""
-    own = analysis.comparison(row.column, row.k, row.old, "base")
+    against_base = analysis.comparison(row.column, row.k, row.old, "base")
     return (
         None
-        if own is None or own.verdict == INCONCLUSIVE or own.difference > 0
-        else -own.difference
+        if against_base is None
+        or against_base.verdict == INCONCLUSIVE
+        or against_base.difference > 0
+        else -against_base.difference
     )
 
 
@@ -177,15 +180,15 @@ def _by_verdict(analysis: Analysis, rows: Sequence[Comparison]) -> str:
     parts = []
     for verdict in (ROBUST, SUGGESTIVE):
         for sign, direction in ((1, "better"), (-1, "worse")):
-            own = [row for row in rows if row.verdict == verdict and row.difference * sign > 0]
-            if own and (verdict == ROBUST or len(rows) <= NAMED):
+            matching = [row for row in rows if row.verdict == verdict and row.difference * sign > 0]
+            if matching and (verdict == ROBUST or len(rows) <= NAMED):
                 listed = [
                     f"{_name(analysis, row, rows)} {points(row.difference)}"
-                    for row in _largest(own)
+                    for row in _largest(matching)
                 ]
-                parts.append(f"{direction}, {verdict}: {_and([*listed, *_more(own)])}")
-            elif own:
-                parts.append(f"{direction}, {verdict}: {len(own)}")
+                parts.append(f"{direction}, {verdict}: {_and([*listed, *_more(matching)])}")
+            elif matching:
+                parts.append(f"{direction}, {verdict}: {len(matching)}")
     n = _count(rows, INCONCLUSIVE)
     return _raised("; ".join([*parts, *([f"{INCONCLUSIVE}: {n}"] if n else [])])) + "."
 
@@ -193,18 +196,18 @@ def _by_verdict(analysis: Analysis, rows: Sequence[Comparison]) -> str:
 def _name(analysis: Analysis, row: Comparison, among: Sequence[Comparison]) -> str:
     """Which comparison of several, with no more than tells them apart."""
     new, old = analysis.by_cell[row.new], analysis.by_cell[row.old]
-    cells = [analysis.by_cell[name] for each in among for name in (each.new, each.old)]
+    cells = [analysis.by_cell[name] for item in among for name in (item.new, item.old)]
     trained = [cell for cell in cells if not cell.is_base]
     several = len({cell.group_size for cell in trained}) > 1
-    if all(_is_focal(analysis, each) for each in among):
-        method = len({analysis.by_cell[each.old].method for each in among}) > 1
+    if all(_is_focal(analysis, item) for item in among):
+        method = len({analysis.by_cell[item.old].method for item in among}) > 1
         size = f"N = {old.group_size} " if several else ""
         return f"{f'{old.method} ' if method else ''}{size}gamma = {new.focal_gamma:g}"
     named = [
         cell.label if several else cell.label.replace(f" N={cell.group_size}", "")
         for cell in (new, old)
     ]
-    return " against ".join(named) if len({each.old for each in among}) > 1 else named[0]
+    return " against ".join(named) if len({item.old for item in among}) > 1 else named[0]
 
 
 def _reservations(analysis: Analysis) -> Iterator[str]:
@@ -326,15 +329,19 @@ def budget(analysis: Analysis) -> str:
     train, cells = analysis.results.of_sweep().train, analysis.by_cell.values()
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
     if train["budget"] == "constant_rollouts":
-        each = ", ".join(f"{train['rollouts_per_step'] // size} at N={size}" for size in sizes)
-        numbers = f"Prompts a step: {each}."
+        prompts_per_step = ", ".join(
+            f"{train['rollouts_per_step'] // size} at N={size}" for size in sizes
+        )
+        numbers = f"Prompts a step: {prompts_per_step}."
         paper = (
             "Under the paper's convention a larger N costs more, so its curves over N answer "
             "another question than these."
         )
     else:
-        each = ", ".join(f"{train['prompts_per_step'] * size} at N={size}" for size in sizes)
-        numbers = f"Rollouts a step: {each}."
+        prompts_per_step = ", ".join(
+            f"{train['prompts_per_step'] * size} at N={size}" for size in sizes
+        )
+        numbers = f"Rollouts a step: {prompts_per_step}."
         paper = (
             "A cell with a larger N has more rollouts, so an effect of N is an effect of compute "
             "too."
@@ -392,15 +399,15 @@ def _title(analysis: Analysis, row: Comparison) -> str:
 def _lines(analysis: Analysis, k: int, rows: Sequence[Comparison]) -> Iterator[Line]:
     by_words: dict[str, list[Comparison]] = {}
     for verdict in (ROBUST, SUGGESTIVE, INCONCLUSIVE):
-        own = [row for row in rows if row.verdict == verdict]
-        for row in sorted(own, key=lambda row: row.difference < 0):
+        of_verdict = [row for row in rows if row.verdict == verdict]
+        for row in sorted(of_verdict, key=lambda row: row.difference < 0):
             direction = (
                 "" if verdict == INCONCLUSIVE else " rise" if row.difference > 0 else " fall"
             )
             by_words.setdefault(f"{verdict}{direction}", []).append(row)
-    for words, own in by_words.items():
-        share = f" in {len(own)} of {len(rows)}" if len(rows) > 1 else ""
-        yield f"pass@{k}: {words}{share}", _listed(analysis, own)
+    for words, of_verdict in by_words.items():
+        share = f" in {len(of_verdict)} of {len(rows)}" if len(rows) > 1 else ""
+        yield f"pass@{k}: {words}{share}", _listed(analysis, of_verdict)
 
 
 def _listed(analysis: Analysis, rows: Sequence[Comparison]) -> str:
@@ -425,13 +432,13 @@ def counted(analysis: Analysis) -> str:
     if not analysis.has_family:
         n = sum(row.verdict == SUGGESTIVE for row in analysis.asked)
         return f"Of {len(analysis.asked)} comparisons the interval of {n} excludes 0; {chance}"
-    own = [row.verdict for row in analysis.asked if row.family is not None]
+    verdicts = [row.verdict for row in analysis.asked if row.family is not None]
     others = [row.verdict for row in analysis.asked if row.family is None]
-    counts = [f"{own.count(word)} {word}" for word in (ROBUST, SUGGESTIVE, INCONCLUSIVE)]
+    counts = [f"{verdicts.count(word)} {word}" for word in (ROBUST, SUGGESTIVE, INCONCLUSIVE)]
     return (
-        f"Of {len(analysis.asked)} comparisons {len(own)} are the question: {', '.join(counts)}. "
-        f"Of the other {len(others)} the interval of {others.count(SUGGESTIVE)} excludes 0; they "
-        f"are not corrected, and {chance}"
+        f"Of {len(analysis.asked)} comparisons {len(verdicts)} are the question: "
+        f"{', '.join(counts)}. Of the other {len(others)} the interval of "
+        f"{others.count(SUGGESTIVE)} excludes 0; they are not corrected, and {chance}"
     )
 
 
@@ -472,8 +479,8 @@ def all_k_at_once(analysis: Analysis) -> Iterator[tuple[str, tuple[Line, ...]]]:
         if row.column in analysis.headline and loss is not None:
             lines = sections.setdefault(_title(analysis, row), {})
             lines[str(row.name)] = f"{loss.words}{_first(loss)}"
-    for title, own in sections.items():
-        yield title, tuple(own.items())
+    for title, texts in sections.items():
+        yield title, tuple(texts.items())
 
 
 def _first(loss: FirstLoss) -> str:

@@ -119,8 +119,8 @@ def grid(
     which show that it moves nothing."""
     if rule is None:
         literally = grid("literal", group_sizes=group_sizes, gammas=gammas[:1], seeds=seeds[:1])
-        own = grid("adam", group_sizes=group_sizes, gammas=gammas, seeds=seeds)
-        return (*own, *literally)
+        runs = grid("adam", group_sizes=group_sizes, gammas=gammas, seeds=seeds)
+        return (*runs, *literally)
     cells = product(dict.fromkeys(group_sizes), dict.fromkeys(gammas), dict.fromkeys(seeds))
     return tuple(
         Run(rule=rule, group_size=size, focal_gamma=gamma, seed=seed) for size, gamma, seed in cells
@@ -139,7 +139,7 @@ DRIFT = 0.25
 """Rise of any logit after which the bins are made anew."""
 
 
-class Policy:
+class CategoricalPolicy:
     """A categorical policy over many actions, drawn from and updated in time of what has moved:
     softmax(logits), with right actions before wrong ones.
 
@@ -216,8 +216,8 @@ class Policy:
 
     def _make_bins(self) -> None:
         """Bins of the moved actions by logit, and one each for the untouched of a kind."""
-        own = self.logits[self.first : self.last]
-        steps = np.floor((own - own.min()) / BIN).astype(np.int16)
+        bin_logits = self.logits[self.first : self.last]
+        steps = np.floor((bin_logits - bin_logits.min()) / BIN).astype(np.int16)
         self._order = np.argsort(steps, kind="stable") + self.first
         sizes = np.bincount(steps)
         kept = np.flatnonzero(sizes)
@@ -259,7 +259,7 @@ def simulate(settings: Settings, run: Run) -> Masses:
     The same settings and run give the same bytes on the same NumPy. Runs of one N and seed that
     differ in gamma begin with the same draws.
     """
-    policy = Policy(settings, np.random.default_rng([run.seed, run.group_size]))
+    policy = CategoricalPolicy(settings, np.random.default_rng([run.seed, run.group_size]))
     update: Update = Adam(policy, settings) if run.rule == "adam" else Literally(policy, settings)
     rows = [(0, *policy.masses())]
     for step in range(1, settings.steps + 1):
@@ -287,7 +287,7 @@ class Adam:
     and only the moved slice is touched.
     """
 
-    def __init__(self, policy: Policy, settings: Settings) -> None:
+    def __init__(self, policy: CategoricalPolicy, settings: Settings) -> None:
         self._policy, self._settings, self._steps = policy, settings, 0
         self._mean, self._square, self._work = np.zeros((3, len(policy.logits)))
 
@@ -314,7 +314,7 @@ class Literally:
     """Plain gradient ascent on (1/N) sum_j r_j p_j as the paper's words have it:
     dz_k = eta p_k (S_k - sum_i p_i S_i), S_k the summed rewards of action k over N."""
 
-    def __init__(self, policy: Policy, settings: Settings) -> None:
+    def __init__(self, policy: CategoricalPolicy, settings: Settings) -> None:
         self._policy, self._rate = policy, settings.learning_rate
         policy.touch_all()
 

@@ -108,7 +108,7 @@ def simulate(
     if workers < 1:
         raise ValueError(f"--workers {workers}: at least one")
     done = stored(folder, settings)
-    left = [each for each in runs if each not in done]
+    left = [run for run in runs if run not in done]
     if dry_run:
         print(f"{folder}\n{outlook(settings, runs, left, workers=workers)}")
         return 0
@@ -129,16 +129,16 @@ def simulate(
 def _progress(n: int) -> Callable[[], None]:
     """What tells after each of n runs how many are made, and how long the rest takes at most,
     since the longest are made first; on a terminal in one line, elsewhere in a line every tenth."""
-    begun, made = time.monotonic(), 0
+    begun, n_done = time.monotonic(), 0
     on_terminal = sys.stderr.isatty()
 
     def tell() -> None:
-        nonlocal made
-        made += 1
-        if on_terminal or made % 10 == 0 or made == n:
-            seconds = (time.monotonic() - begun) / made * (n - made)
-            end = "\r" if on_terminal and made < n else "\n"
-            line = f"{made} of {n} runs made, at most {seconds:.0f} s left"
+        nonlocal n_done
+        n_done += 1
+        if on_terminal or n_done % 10 == 0 or n_done == n:
+            seconds = (time.monotonic() - begun) / n_done * (n - n_done)
+            end = "\r" if on_terminal and n_done < n else "\n"
+            line = f"{n_done} of {n} runs made, at most {seconds:.0f} s left"
             print(f"{line:<60}", end=end, file=sys.stderr, flush=True)
 
     return tell
@@ -220,7 +220,7 @@ def write_report(folder: Path, settings: Settings, masses: pl.DataFrame) -> list
         parts += [f"## {table.title}", markdown_table(table)]
     texts = {
         "report.md": "\n\n".join(parts) + "\n",
-        "table.tex": "\n".join(latex_table(each, caption=each.title) for each in tables(masses)),
+        "table.tex": "\n".join(latex_table(table, caption=table.title) for table in tables(masses)),
         "results.csv": "\n".join([CSV, *map(_csv_row, ends(masses).to_dicts())]) + "\n",
     }
     for name, text in texts.items():
@@ -298,7 +298,7 @@ def _focal(plain: pl.DataFrame, focal: pl.DataFrame, gamma: float) -> str:
 
 def tables(masses: pl.DataFrame) -> list[Table]:
     """Final masses of each rule, a row a group size."""
-    return [_table(rule, own) for rule in RULES if len(own := ends(masses.filter(rule=rule)))]
+    return [_table(rule, final) for rule in RULES if len(final := ends(masses.filter(rule=rule)))]
 
 
 def _table(rule: str, cells: pl.DataFrame) -> Table:
@@ -334,12 +334,14 @@ def panels(masses: pl.DataFrame) -> Figure:
     """Total mass by step, retained mass by step, and both at the end against N: of Adam's runs, or
     of the literal rule's where there are none else."""
     rule = "adam" if "adam" in masses["rule"] else "literal"
-    own = masses.filter(rule=rule).sort("focal_gamma", "group_size", "step", maintain_order=True)
+    of_rule = masses.filter(rule=rule).sort(
+        "focal_gamma", "group_size", "step", maintain_order=True
+    )
     figure = Figure(figsize=(PAGE, 5.2), layout="constrained")
     places = figure.add_gridspec(2, 2)
-    _by_step([figure.add_subplot(places[0, i]) for i in range(2)], curves(own))
+    _by_step([figure.add_subplot(places[0, i]) for i in range(2)], curves(of_rule))
     at_end = figure.add_subplot(places[1, :])
-    _at_end(at_end, ends(own))
+    _at_end(at_end, ends(of_rule))
     if rule == "adam":
         literal = ends(masses.filter(rule="literal")).sort("focal_gamma", "group_size")
         for _, cells in _by_gamma(literal)[:1]:
@@ -351,7 +353,7 @@ def panels(masses: pl.DataFrame) -> Figure:
 
 def _by_gamma(cells: pl.DataFrame) -> list[tuple[float, pl.DataFrame]]:
     groups = cells.partition_by("focal_gamma", as_dict=True, maintain_order=True)
-    return [(float(gamma), own) for (gamma,), own in groups.items()]
+    return [(float(gamma), group) for (gamma,), group in groups.items()]
 
 
 def _by_step(axes: Sequence[Axes], cells: pl.DataFrame) -> None:
@@ -362,9 +364,9 @@ def _by_step(axes: Sequence[Axes], cells: pl.DataFrame) -> None:
     ]
     shades = colormaps["viridis"](np.linspace(0.0, 0.88, len(chosen)))
     color = dict(zip(chosen, shades, strict=True))
-    for rank, (gamma, own) in enumerate(_by_gamma(cells)):
+    for rank, (gamma, of_gamma) in enumerate(_by_gamma(cells)):
         dash = DASHES[rank % len(DASHES)]
-        shown = own.filter(pl.col("group_size").is_in(chosen))
+        shown = of_gamma.filter(pl.col("group_size").is_in(chosen))
         for (size,), line in shown.group_by("group_size", maintain_order=True):
             for panel, name in zip(axes, PANELS, strict=True):
                 label = in_math(f"N={size:,}") if rank == 0 else None
@@ -381,13 +383,20 @@ def _by_step(axes: Sequence[Axes], cells: pl.DataFrame) -> None:
 
 
 def _at_end(axes: Axes, cells: pl.DataFrame) -> None:
-    for rank, (gamma, own) in enumerate(_by_gamma(cells)):
+    for rank, (gamma, of_gamma) in enumerate(_by_gamma(cells)):
         color = ALGORITHMS[rank % len(ALGORITHMS)]
         for name, marker, dash in (("retained", "o", "-"), ("total", "s", ":")):
-            axes.fill_between(own["group_size"], own[f"{name}_low"], own[f"{name}_high"],
-                              color=color, alpha=0.13, lw=0)  # fmt: skip
-            axes.plot(own["group_size"], own[f"{name}_mean"], color=color, ls=dash, marker=marker,
-                      ms=3.5, label=in_math(f"{name}, gamma={gamma:g}"))  # fmt: skip
+            low, high = of_gamma[f"{name}_low"], of_gamma[f"{name}_high"]
+            axes.fill_between(of_gamma["group_size"], low, high, color=color, alpha=0.13, lw=0)
+            axes.plot(
+                of_gamma["group_size"],
+                of_gamma[f"{name}_mean"],
+                color=color,
+                ls=dash,
+                marker=marker,
+                ms=3.5,
+                label=in_math(f"{name}, gamma={gamma:g}"),
+            )
     sizes = cells["group_size"].unique().sort().to_list()
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=40, ha="right")

@@ -125,8 +125,8 @@ class OneOf:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
         if cls is not cls._union[0]:
-            own: core_schema.CoreSchema = handler(source)
-            return own
+            schema: core_schema.CoreSchema = handler(source)
+            return schema
         return core_schema.with_info_plain_validator_function(cls._validated)
 
     @classmethod

@@ -36,11 +36,11 @@ def refusals(error: ValidationError, config: dict[str, Any], kind: type) -> list
     for fault in faults[:SHOWN_FAULTS]:
         of_place.setdefault(_choice(fault["loc"], kind) or fault["loc"], []).append(fault)
     lines = []
-    for place, own in of_place.items():
-        if place == own[0]["loc"]:
-            lines += [_explain(fault, config, kind) for fault in own]
+    for place, of_this_place in of_place.items():
+        if place == of_this_place[0]["loc"]:
+            lines += [_explain(fault, config, kind) for fault in of_this_place]
         else:
-            lines.append(_none_of_several(place, own, kind))
+            lines.append(_none_of_several(place, of_this_place, kind))
     if len(faults) > SHOWN_FAULTS:
         lines.append(
             f"  and {len(faults) - SHOWN_FAULTS:,} more, of {len(faults):,}: mend these first"
@@ -130,7 +130,7 @@ def _schema(kind: type) -> dict[str, Any]:
 
 def _kinds(node: dict[str, Any]) -> list[dict[str, Any]]:
     """The types that a value may have, null not among them."""
-    return [each for each in node.get("anyOf", ()) if each.get("type") != "null"]
+    return [item for item in node.get("anyOf", ()) if item.get("type") != "null"]
 
 
 def _resolved(node: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
@@ -176,8 +176,8 @@ def load_benchmark(name: str, overrides: Sequence[str] = (), *, conf: Path = CON
     """
     if name not in options("benchmark", conf):
         _unknown("benchmark", name, conf)
-    own = [f"benchmark.{override}" for override in overrides]
-    composed = compose(own, conf=conf, root=f"benchmark/{name}")["benchmark"]
+    prefixed = [f"benchmark.{override}" for override in overrides]
+    composed = compose(prefixed, conf=conf, root=f"benchmark/{name}")["benchmark"]
     try:
         return from_dict(BenchmarkSpec, composed)
     except ValidationError as error:
@@ -191,7 +191,7 @@ def load_benchmark(name: str, overrides: Sequence[str] = (), *, conf: Path = CON
 def _brought() -> dict[str, dict[str, Any]]:
     """The benchmarks of plug-ins."""
     return {
-        name: own for name, own in registry.table("benchmarks").items() if isinstance(own, dict)
+        name: item for name, item in registry.table("benchmarks").items() if isinstance(item, dict)
     }
 
 
@@ -223,8 +223,8 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError
 
-    for name, own in _brought().items():
-        ConfigStore.instance().store(group="benchmark", name=name, node=own)
+    for name, benchmark in _brought().items():
+        ConfigStore.instance().store(group="benchmark", name=name, node=benchmark)
     try:
         with initialize_config_dir(str(conf), version_base="1.3"):
             config = hydra_compose(root, overrides=list(overrides))
@@ -264,7 +264,7 @@ def as_overrides(config: Mapping[str, Any], prefix: str = "") -> list[str]:
 def _literal(value: Any) -> str:
     """A value in the grammar of Hydra's overrides."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_literal(each)}" for key, each in value.items()) + "}"
+        return "{" + ",".join(f"{key}:{_literal(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_literal, value)) + "]"
     if isinstance(value, str):
@@ -287,7 +287,7 @@ def _meant_key(overrides: Sequence[str], refusal: str, conf: Path, root: str) ->
     refused = re.match(r"Could not override '([^'@]+)'", refusal)
     if refused is None:
         return ""
-    others = [each for each in overrides if each.partition("=")[0] != refused[1]]
+    others = [override for override in overrides if override.partition("=")[0] != refused[1]]
     try:
         keys = list(_keys(compose(others, conf=conf, root=root)))
     except ValueError:  # they are refused too
@@ -311,14 +311,16 @@ def _load_plugins(overrides: Sequence[str], path: Path) -> None:
     names is left to the validation, and a damaged file to Hydra."""
     import yaml
 
-    texts = [each.partition("=")[2] for each in overrides if each.startswith("plugins=")]
+    texts = [
+        override.partition("=")[2] for override in overrides if override.startswith("plugins=")
+    ]
     try:
         declared = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
         modules = yaml.safe_load(texts[-1]) if texts else declared.get("plugins")
     except (yaml.YAMLError, RecursionError, AttributeError, UnicodeDecodeError, OSError):
         return
     if isinstance(modules, list):
-        registry.load(each for each in modules if isinstance(each, str))
+        registry.load(module for module in modules if isinstance(module, str))
 
 
 def _check_environment(node: Any, where: tuple[str, ...] = ()) -> None:

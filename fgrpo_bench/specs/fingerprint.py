@@ -36,8 +36,8 @@ def defining(
     """
     dumped = _adapter(type(value)).dump_python(value, mode="json", exclude_defaults=True)
     return {
-        name: each
-        for name, each in dumped.items()
+        name: value
+        for name, value in dumped.items()
         if name not in without and (fields is None or name in fields)
     }
 

@@ -169,8 +169,8 @@ def _files(stage: StagePaths, suffix: str) -> list[Path]:
         names = os.listdir(stage.logs)  # noqa: PTH208  (`status` looks at thousands of folders)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    own = [name for name in names if name.startswith("attempt-") and name.endswith(suffix)]
-    return [stage.logs / name for name in sorted(own, key=lambda name: (len(name), name))]
+    matching = [name for name in names if name.startswith("attempt-") and name.endswith(suffix)]
+    return [stage.logs / name for name in sorted(matching, key=lambda name: (len(name), name))]
 
 
 def tail(log: Path, n_bytes: int = 8192) -> list[str]:

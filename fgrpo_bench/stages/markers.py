@@ -281,5 +281,5 @@ def _covers(have: Any, wanted: Any) -> bool:
     if isinstance(wanted, int):
         return isinstance(have, int) and have >= wanted
     if isinstance(wanted, list):
-        return isinstance(have, list) and all(each in have for each in wanted)
+        return isinstance(have, list) and all(wish in have for wish in wanted)
     return bool(have == wanted)

@@ -82,8 +82,8 @@ class StageRun:
         the stage is done only while they are there. Their digests are taken now, once."""
         for path in promised:
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
-            own = [file for file in files if file.is_file() and not is_unfinished(file)]
-            self.outputs |= described(self.paths, own)
+            finished = [file for file in files if file.is_file() and not is_unfinished(file)]
+            self.outputs |= described(self.paths, finished)
 
     def digest(self, path: Path) -> str:
         """sha256 of a promised file."""
@@ -141,7 +141,7 @@ class StageRun:
         self.check_owned()
         n_steps = step - self._first_step
         eta = (clock - self._begun) / n_steps * (of - step) if n_steps else None
-        told = Progress(
+        state = Progress(
             step=step,
             of=of,
             eta_seconds=eta,
@@ -150,7 +150,7 @@ class StageRun:
             host=socket.gethostname(),
             further=numbers,
         )
-        write_json(self.paths.progress, told.as_json())
+        write_json(self.paths.progress, state.as_json())
         if not self.quiet and (clock - self._logged >= LOG_SECONDS or step == of):
             self._logged = clock
             shown = "  ".join(f"{name} {_short(value)}" for name, value in numbers.items())

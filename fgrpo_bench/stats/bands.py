@@ -77,11 +77,11 @@ def reach(
     c = max(float(np.quantile(strays, level)), normal)
     squares = stdtrit(degrees_of_problems(parts), ndtr(c)) ** 2 * problems
     if n_seeds > 1:
-        own, stable = by_seed.var(axis=0, ddof=1) / n_seeds, problems + left
+        of_seeds, stable = by_seed.var(axis=0, ddof=1) / n_seeds, problems + left
         weights = np.gradient(np.log(ks)) if len(ks) > 1 else np.ones(1)
-        share = (own @ weights) / (stable @ weights) if (stable > 0).any() else 0.0
+        share = (of_seeds @ weights) / (stable @ weights) if (stable > 0).any() else 0.0
         t = max(stdtrit(n_seeds - 1, upper), c / normal * stdtrit(2 * (n_seeds - 1), upper))
-        squares += t**2 * np.maximum(own, share * stable)
+        squares += t**2 * np.maximum(of_seeds, share * stable)
     varied = variance(by_seed, parts)
     width = varied.half_width(1 - upper)
     wider = np.maximum(np.sqrt(squares), width)
@@ -139,9 +139,9 @@ def _at_every_k(
 
 def _stretches(ks: Sequence[int], verdicts: Sequence[str]) -> Iterator[str]:
     for verdict, places in groupby(range(len(ks)), key=lambda i: verdicts[i]):
-        own = [ks[i] for i in places]
-        first, last = own[0], own[-1]
-        if len(own) == len(ks):
+        ks_below = [ks[i] for i in places]
+        first, last = ks_below[0], ks_below[-1]
+        if len(ks_below) == len(ks):
             yield f"{verdict} at every k"
         elif first == last:
             yield f"{verdict} at {first}"

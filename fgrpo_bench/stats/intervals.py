@@ -129,7 +129,7 @@ LEAST_TAIL = 1e-100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class IntervalEstimate:
     """A mean over seeds and problems (a fraction, or a difference of two)."""
 
     mean: float | None
@@ -174,7 +174,7 @@ class Resampled:
 
 def estimate(
     values: Floats, *, limits: Limits, level: float = LEVEL, clusters: Clusters = None
-) -> list[Estimate]:
+) -> list[IntervalEstimate]:
     """Mean, interval and p-value of every column.
 
     values: float64 [seeds, problems, columns], e.g. pass@k with a column a k; nan where there is
@@ -188,7 +188,7 @@ def estimate(
 
 def estimate_difference(
     new: Floats, old: Floats, *, level: float = LEVEL, clusters: Clusters = None
-) -> list[Estimate]:
+) -> list[IntervalEstimate]:
     """The same of the difference of two cells' fractions, new minus old, [seeds, problems, columns]
     each: it is paired over problems and seeds, and both sides are resampled alike."""
     room = room_of_difference(new, old, clusters=clusters)
@@ -237,7 +237,7 @@ def moments(
     by_seed, varied = np.full((n_seeds, n_columns), np.nan), np.full((3, n_columns), np.nan)
     for columns, known in _of_equal_problems(values, clusters):
         # One by one, so that no last digit depends on how many other seeds there are.
-        by_seed[:, columns] = [np.ascontiguousarray(own).mean(axis=0) for own in known]
+        by_seed[:, columns] = [np.ascontiguousarray(entry).mean(axis=0) for entry in known]
         if known.shape[1] > 1:
             varied[:, columns] = spread(known)
     return by_seed, complete.sum(axis=0), varied
@@ -328,14 +328,14 @@ def resample_together(
         stacked = resample(columns, limits=limits, stream=stream, clusters=clusters)
         ends = np.cumsum([cells[i].shape[2] for i in places])
         for i, end in zip(places, ends, strict=True):
-            own = slice(end - cells[i].shape[2], end)
+            own_columns = slice(end - cells[i].shape[2], end)
             by_place[i] = Resampled(
-                by_seed=stacked.by_seed[:, own],
-                means=stacked.means[own],
-                n_problems=stacked.n_problems[own],
-                spread=stacked.spread[:, own],
-                limits=stacked.limits[:, own],
-                room=stacked.room[:, :, own],
+                by_seed=stacked.by_seed[:, own_columns],
+                means=stacked.means[own_columns],
+                n_problems=stacked.n_problems[own_columns],
+                spread=stacked.spread[:, own_columns],
+                limits=stacked.limits[:, own_columns],
+                room=stacked.room[:, :, own_columns],
             )
     return [by_place[i] for i in range(len(cells))]
 
@@ -370,7 +370,7 @@ def average(parts: Sequence[Resampled]) -> Resampled:
     )
 
 
-def conclude(resampled: Resampled, *, level: float = LEVEL) -> list[Estimate]:
+def conclude(resampled: Resampled, *, level: float = LEVEL) -> list[IntervalEstimate]:
     """Mean, interval and p-value of every column."""
     by_column = np.ascontiguousarray(resampled.by_seed.T)
     n_seeds, values = by_column.shape[1], by_column.tolist()
@@ -386,7 +386,7 @@ def conclude(resampled: Resampled, *, level: float = LEVEL) -> list[Estimate]:
             continue
         lowest, highest, p_value, error, degrees = ends.get(column, (None,) * 5)
         out.append(
-            Estimate(
+            IntervalEstimate(
                 mean=mean,
                 low=lowest,
                 high=highest,
@@ -475,5 +475,7 @@ def _level_at_0(mean: Floats, varied: Variance, shape: Floats, room: Floats) -> 
     return p
 
 
-def _nothing(n_seeds: int) -> Estimate:
-    return Estimate(mean=None, low=None, high=None, by_seed=(), n_seeds=n_seeds, n_problems=0)
+def _nothing(n_seeds: int) -> IntervalEstimate:
+    return IntervalEstimate(
+        mean=None, low=None, high=None, by_seed=(), n_seeds=n_seeds, n_problems=0
+    )

@@ -221,8 +221,10 @@ def seeds_needed(
     power; None above MOST_SEEDS. Arguments as of `power_with_seeds`."""
 
     def suffices(n_seeds: int) -> bool:
-        own = power_with_seeds(difference, n_seeds=n_seeds, parts=parts, family=family, level=level)
-        return own >= power
+        reached = power_with_seeds(
+            difference, n_seeds=n_seeds, parts=parts, family=family, level=level
+        )
+        return reached >= power
 
     return fewest(suffices, least=2, most=MOST_SEEDS)
 

@@ -90,7 +90,7 @@ def draws_test(
     designs = design if isinstance(design, tuple) else (design, design)
     sides = checked_sides(old, new, n_samples)
     (mean_a, var_a), (mean_b, var_b) = (
-        _estimated(c, n, k, own) for (c, n), own in zip(sides, designs, strict=True)
+        _estimated(c, n, k, design) for (c, n), design in zip(sides, designs, strict=True)
     )
     return normal_test(mean_b - mean_a, var_a + var_b)
 

@@ -72,14 +72,14 @@ class Ends(NamedTuple):
 
 def read_design(stages: Any, enough: Any) -> tuple[tuple[int, ...], int]:
     """Both as plain integers. Errors as of `StagedDesign`."""
-    each, least = np.asarray(stages), np.asarray(enough)
-    if each.ndim != 1 or not each.size or each.dtype.kind not in "iu":
+    sizes, least = np.asarray(stages), np.asarray(enough)
+    if sizes.ndim != 1 or not sizes.size or sizes.dtype.kind not in "iu":
         raise TypeError(
             f"stages={stages!r}: must be whole numbers of draws, at least one, e.g. (64, 128, 256)"
         )
     if least.ndim or least.dtype.kind not in "iu":
         raise TypeError(f"enough={enough!r}: must be a whole number of correct draws")
-    stages, enough = tuple(each.tolist()), int(least)
+    stages, enough = tuple(sizes.tolist()), int(least)
     if stages[0] < 1:
         raise ValueError(f"stages={stages}: the first stage must have at least 1 draw")
     for stage, following in pairwise(stages):
@@ -359,8 +359,10 @@ class StagedDesign:
             in_last = binomial(np.arange(path.last + 1), path.last, rate)
             ways = binomial(np.arange(min(path.enough, path.before + 1)), path.before, rate)
             for i in range(ways.shape[-1]):
-                own = squares[..., max(0, i - least) : i - least + path.last + 1]
-                variance += ways[..., i] * (in_last[..., max(0, least - i) :] * own).sum(axis=-1)
+                of_correct = squares[..., max(0, i - least) : i - least + path.last + 1]
+                variance += ways[..., i] * (in_last[..., max(0, least - i) :] * of_correct).sum(
+                    axis=-1
+                )
         return mean, variance
 
     def _path(self, stage: int) -> DrawPath:

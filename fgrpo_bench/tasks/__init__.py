@@ -17,7 +17,7 @@ from fgrpo_bench.core import registry
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.tasks.countdown import Countdown
-from fgrpo_bench.tasks.maze import Maze
+from fgrpo_bench.tasks.maze import MazeTask
 
 
 class Task(Protocol):
@@ -53,7 +53,7 @@ class Task(Protocol):
         """A correct response to each of some training problems, drawn in their order."""
 
 
-TASKS: dict[str, Any] = {"countdown": Countdown, "maze": Maze}
+TASKS: dict[str, Any] = {"countdown": Countdown, "maze": MazeTask}
 """Classes that make a Task of their own spec."""
 
 

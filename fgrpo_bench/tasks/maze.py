@@ -79,10 +79,10 @@ def _grow(seeds: NDArray[np.int64], width: int) -> NDArray[np.int8]:
     size = np.zeros(n, np.int64)
     numbers = np.ascontiguousarray(uniforms(seeds, 2 * (width**2 - 1)).T)
 
-    def enlarge(cell: NDArray[np.int64], beside: list[NDArray[np.int8]]) -> None:
+    def enlarge(cell: NDArray[np.int64], neighbours: list[NDArray[np.int8]]) -> None:
         """Put a cell of every tree into it, and its neighbours outside into the frontier."""
         flat_state[cell] = _TREE
-        for offset, kind in zip(offsets, beside, strict=True):
+        for offset, kind in zip(offsets, neighbours, strict=True):
             is_new = kind == _OUTSIDE
             neighbour = cell + offset
             flat_state[neighbour] = np.where(is_new, np.int8(_FRONTIER), kind)
@@ -97,11 +97,11 @@ def _grow(seeds: NDArray[np.int64], width: int) -> NDArray[np.int8]:
         cell = tree + slots[drawn]
         size -= 1
         slots[drawn] = slots[first_slot + size]
-        beside = [flat_state[cell + offset] for offset in offsets]
-        mask = sum((kind == _TREE).astype(np.int64) << bit for bit, kind in enumerate(beside))
+        neighbours = [flat_state[cell + offset] for offset in offsets]
+        mask = sum((kind == _TREE).astype(np.int64) << bit for bit, kind in enumerate(neighbours))
         nth = (numbers[2 * step + 1] * _N_SET[mask]).astype(np.int64)
         flat_towards[cell] = _NTH_SET[mask, nth]
-        enlarge(cell, beside)
+        enlarge(cell, neighbours)
     return towards[:, inner]
 
 
@@ -241,7 +241,7 @@ class MazeSpec(TaskSpec):
         return texts
 
 
-class Maze:
+class MazeTask:
     """The mazes of a spec; see fgrpo_bench.tasks.Task."""
 
     spec = MazeSpec
@@ -366,7 +366,7 @@ def expected_equal(spec: MazeSpec) -> float:
     if spec.width > COUNTED_WIDTH:
         return 0.0
     n = min(spec.n_train, SAMPLED)
-    counts = np.unique(digests(Maze(spec)._train(range(n))), return_counts=True)[1]
+    counts = np.unique(digests(MazeTask(spec)._train(range(n))), return_counts=True)[1]
     if n == spec.n_train:
         return 1 - len(counts) / n
     pairs = float((counts * (counts - 1)).sum()) / 2

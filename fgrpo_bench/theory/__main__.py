@@ -80,7 +80,7 @@ def _lost(analysis: Analysis, benchmark: str) -> dict[int, float]:
     first = next((cell for cell in plain if covered[cell] is not None), None)
     return {
         cell.group_size: row.lost_share
-        for cell, row in sorted(covered.items(), key=lambda each: each[0].group_size or 0)
+        for cell, row in sorted(covered.items(), key=lambda item: item[0].group_size or 0)
         if first is not None and of_line(cell) == of_line(first)
         if cell.group_size is not None and row is not None and row.lost_share is not None
     }

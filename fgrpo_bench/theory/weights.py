@@ -60,7 +60,7 @@ class Method:
         advantage, _, gamma = text.partition("@")
         name, _, options = advantage.partition(":")
         try:
-            parameters = dict(_parameter(each) for each in options.split(",") if each)
+            parameters = dict(_parameter(option) for option in options.split(",") if option)
             return cls(advantage=name, focal_gamma=float(gamma or 0), parameters=parameters)
         except ValueError as error:
             raise ValueError(
@@ -147,7 +147,7 @@ def epsilon_note(group_size: int) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class WeightLine:
     """Relative weights at CURVE, of one method or of several that weigh alike."""
 
     labels: tuple[str, ...]
@@ -157,18 +157,18 @@ class Line:
     """Of matplotlib."""
 
 
-def lines_at(methods: Sequence[Method], group_size: int) -> list[Line]:
+def lines_at(methods: Sequence[Method], group_size: int) -> list[WeightLine]:
     """Methods at a group size that all of them are defined for; the colour is the advantage's."""
     of_rewards = [name for name in registry.table("advantages") if not reads_log_probs(name)]
-    lines: list[Line] = []
+    lines: list[WeightLine] = []
     for method in methods:
         values, rank = method.relative(group_size, CURVE), of_rewards.index(method.advantage)
-        line = Line(
+        line = WeightLine(
             labels=(method.label,),
             values=values,
             color=LINES[rank % len(LINES)],
         )
-        alike = [i for i, own in enumerate(lines) if np.allclose(own.values, values, 1e-9, 0)]
+        alike = [i for i, line in enumerate(lines) if np.allclose(line.values, values, 1e-9, 0)]
         if alike:
             former = lines[alike[0]]
             lines[alike[0]] = replace(former, labels=(*former.labels, method.label))
@@ -177,12 +177,12 @@ def lines_at(methods: Sequence[Method], group_size: int) -> list[Line]:
     return _told_apart(lines)
 
 
-def lines_over(method: Method) -> list[Line]:
+def lines_over(method: Method) -> list[WeightLine]:
     """One method at each of SIZES that it is defined for."""
     colors = FOCAL if method.focal_gamma else PLAIN
     return _told_apart(
         [
-            Line(
+            WeightLine(
                 labels=(f"N = {size}",),
                 values=method.relative(size, CURVE),
                 color=shade(colors, rank, len(SIZES)),
@@ -193,7 +193,7 @@ def lines_over(method: Method) -> list[Line]:
     )
 
 
-def _told_apart(lines: Sequence[Line]) -> list[Line]:
+def _told_apart(lines: Sequence[WeightLine]) -> list[WeightLine]:
     """Lines of one colour with a style each."""
     before = [[other.color for other in lines[:i]] for i in range(len(lines))]
     return [

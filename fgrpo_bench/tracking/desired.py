@@ -271,9 +271,9 @@ def _point_run(source: Source, point: PointResult) -> RunState:
     start, end = source.span(point)
     failed = point.point_id in source.failed
     points = [*_training(point.metrics())]
-    for each in map(point.at, point.checkpoints):
-        if each.is_evaluated:
-            points += _scores(source, each)
+    for checkpoint in map(point.at, point.checkpoints):
+        if checkpoint.is_evaluated:
+            points += _scores(source, checkpoint)
     files, tables = {"spec.json": point.train.spec.read_bytes()}, {}
     if end is not None:
         chosen = source.chosen(point)
@@ -395,7 +395,7 @@ def _log_tail(point: PointResult) -> bytes:
 
 def _printable(line: str) -> str:
     """Without what a terminal would obey: a log holds what models said."""
-    return "".join(each if each.isprintable() else " " for each in line)
+    return "".join(character if character.isprintable() else " " for character in line)
 
 
 def _draws(results: SweepResults, point: PointResult) -> bytes:

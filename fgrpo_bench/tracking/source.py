@@ -103,7 +103,9 @@ class Source:
 
     def first_losses_of(self, cell: str) -> Sequence[FirstLoss]:
         """Where along k a trained cell falls behind its base models, by column."""
-        rows = (self.analysis.first_loss_of(each, cell, "base") for each in self.analysis.columns)
+        rows = (
+            self.analysis.first_loss_of(column, cell, "base") for column in self.analysis.columns
+        )
         return [row for row in rows if row is not None]
 
     def comparisons_of(self, cell: str) -> Sequence[Comparison]:
@@ -126,7 +128,8 @@ class Source:
     def colors(self) -> dict[str, str]:
         """Of every cell by its key, as figures and dashboard draw it."""
         return {
-            each.cell: style.color for each, style in cell_styles(list(self.cells.values())).items()
+            cell_style.cell: style.color
+            for cell_style, style in cell_styles(list(self.cells.values())).items()
         }
 
     @cached_property
@@ -157,21 +160,21 @@ class Source:
     def outline(self, point: PointResult) -> str:
         """Digest of what the run of its cell takes from a point: its params, when it began and when
         it ended."""
-        stages = [point.train, *(each.evaluate for each in point.checkpoints)]
+        stages = [point.train, *(checkpoint.evaluate for checkpoint in point.checkpoints)]
         begun = None if point.is_trained else self.span(point)[0]
         return digest_of(begun, [_digests(stage, [stage.spec, stage.done]) for stage in stages])
 
     def digest(self, point: PointResult) -> str:
         """Of everything that the run of a point is computed from."""
-        checkpoints = [point.at(each) for each in point.checkpoints]
+        checkpoints = [point.at(checkpoint) for checkpoint in point.checkpoints]
         files = [_digests(point.train, [point.train.step_rows, point.train.metrics])]
-        for each in checkpoints:
-            own = [each.evaluate.benchmark(name) for name in self.results.benchmarks]
-            tables = [file for paths in own for file in (paths.manifest, paths.passk)]
-            files.append(_digests(each.evaluate, tables))
+        for checkpoint in checkpoints:
+            benchmarks = [checkpoint.evaluate.benchmark(name) for name in self.results.benchmarks]
+            tables = [file for paths in benchmarks for file in (paths.manifest, paths.passk)]
+            files.append(_digests(checkpoint.evaluate, tables))
         return digest_of(
             *(self.origin, self.outline(point), point.point_id in self.failed, files),
-            [[astuple(mean) for mean in self.means_of(each)] for each in checkpoints],
+            [[astuple(mean) for mean in self.means_of(checkpoint)] for checkpoint in checkpoints],
             self.chosen(point).step if point.is_evaluated else None,
             self.colors[key_of(point)[0]],
         )

@@ -397,7 +397,9 @@ def _log(client: Any, run_id: str, wanted: RunState, held: Held | None) -> None:
     missing = [point for point in wanted.points if held is None or _key(point) not in held]
     client.log_batch(  # which makes as many calls as the limits of a server ask for
         run_id,
-        metrics=[Metric(each.key, each.value, each.timestamp, each.step) for each in missing],
+        metrics=[
+            Metric(metric.key, metric.value, metric.timestamp, metric.step) for metric in missing
+        ],
         params=[Param(name, value) for name, value in wanted.params.items()],
         tags=[RunTag(name, value) for name, value in tags.items()],
     )
@@ -484,8 +486,8 @@ def _is_from_elsewhere(client: Any, store: Store) -> bool:
 
     assert store.artifacts is not None
     every = client.search_experiments(view_type=ViewType.ALL)
-    own = [each for each in every if DIGEST in each.tags]
-    return any(each.artifact_location != store.artifacts.as_uri() for each in own)
+    ours = [run for run in every if DIGEST in run.tags]
+    return any(item.artifact_location != store.artifacts.as_uri() for item in ours)
 
 
 def move_aside(path: Path) -> None:

@@ -136,8 +136,8 @@ def _marker(stage: StagePaths, record: StageRecord) -> tuple[Marker | None, list
     try:
         marker = read_marker(stage)
     except ValueError:
-        told = readable_record(stage.done, Marker)
-        outside = [name for name in told.outputs if not is_below(name)] if told else []
+        as_stored = readable_record(stage.done, Marker)
+        outside = [name for name in as_stored.outputs if not is_below(name)] if as_stored else []
         fault = "cannot be read as a completion marker"
         if outside:
             fault = f"names {outside[0]!r}, which is outside its folder"
@@ -302,16 +302,16 @@ def outdated(
 ) -> Iterator[Damage]:
     """Where the report was made from other files than the stages' markers have, though these are
     whole. inputs: digests by name, of the provenance."""
-    for each in known:
-        recorded = each.listed.sha256
-        if each.name not in damaged and inputs.get(each.name, recorded) != recorded:
-            fault = f"was made from another {each.name}"
+    for file in known:
+        recorded = file.listed.sha256
+        if file.name not in damaged and inputs.get(file.name, recorded) != recorded:
+            fault = f"was made from another {file.name}"
             yield Damage(of=REPORT, name=f"{REPORT}/provenance.json", fault=fault)
 
 
 def resting(damage: Iterable[Damage], records: Sequence[StageRecord]) -> dict[str, list[str]]:
     """Stages and views that rest on what is damaged, by the damaged stage."""
-    damaged = {each.of for each in damage}
+    damaged = {fault.of for fault in damage}
     rests: dict[str, list[str]] = {}
     for record in records:
         if record.name not in damaged:

@@ -116,7 +116,7 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     analysed, analysis_faults = _analyses(paths)
     recorded = [*compare.in_provenance(inputs, stages), *files, *shared, *analysed]
     recorded += [known for stage in stages for known in compare.promised(stage)]
-    known = {each.name: each for each in recorded}
+    known = {item.name: item for item in recorded}
     n_bytes = sum(size_of(paths.folder / name) for name in known)
     damage = [*_sweep_json(paths), *(_outside(DECLARATION, "plan.json", name) for name in outside)]
     damage += [*compare.mislabelled(plan.points, stages), *_edited_plan(plan)]
@@ -124,12 +124,12 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     damage += [*shared_faults, *analysis_faults]
     damage += [*_differing(paths, known.values(), bar(n_bytes))]
     damage += compare.of_other_weights(stages)
-    damage += compare.outdated(inputs, known.values(), {each.name for each in damage})
+    damage += compare.outdated(inputs, known.values(), {fault.name for fault in damage})
     unplanned, unlisted = _beyond(paths, stages, known)
     return Examined(
         paths=paths,
         stages=tuple(stages),
-        damage=tuple({each.name: each for each in reversed(damage)}.values())[::-1],
+        damage=tuple({fault.name: fault for fault in reversed(damage)}.values())[::-1],
         unplanned=unplanned,
         unlisted=unlisted,
         n_files=len(known),
@@ -179,7 +179,7 @@ def _analyses(paths: RunPaths) -> tuple[list[RecordedFile], list[Damage]]:
     for at in sorted(
         [*paths.analysis.glob(frames.FACTS), *paths.analysis.glob(f"*/{frames.FACTS}")]
     ):
-        record, folder = (each.relative_to(paths.folder).as_posix() for each in (at, at.parent))
+        record, folder = (item.relative_to(paths.folder).as_posix() for item in (at, at.parent))
         stored = readable_record(at, frames.AnalysisRecord)
         if stored is None or is_altered(stored.as_json()):
             fault = "cannot be read" if stored is None else "was changed after it was written"
@@ -266,10 +266,10 @@ def _shared(
 
 def _differing(paths: RunPaths, known: Iterable[RecordedFile], tell: Tell) -> Iterator[Damage]:
     """Files that are not as they were recorded."""
-    for each in known:
-        fault = fault_of(paths.folder / each.name, each.listed, tell)
+    for recorded in known:
+        fault = fault_of(paths.folder / recorded.name, recorded.listed, tell)
         if fault is not None:
-            yield Damage(of=each.of, name=each.name, fault=fault)
+            yield Damage(of=recorded.of, name=recorded.name, fault=fault)
 
 
 def size_of(path: Path) -> int:
@@ -290,7 +290,7 @@ def _beyond(
     for folder, below, files in os.walk(paths.folder):
         at = Path(folder).relative_to(paths.folder)
         below[:] = [name for name in below if not _is_working(at / name)]
-        of = next((str(each) for each in (at, *at.parents) if _is_stage(paths, each)), None)
+        of = next((str(parent) for parent in (at, *at.parents) if _is_stage(paths, parent)), None)
         for name in files:
             file = (at / name).as_posix()
             if file in known or file in RECORDS or _is_working(at / name):
@@ -314,7 +314,7 @@ def _should_list(stage: StoredStage, file: Path) -> bool:
 
 def _is_working(path: Path) -> bool:
     """Whether stages or drivers work with it, so that it says nothing of a result."""
-    return path.suffix in (".lock", ".tmp") or any(fnmatch(path.name, each) for each in WORKING)
+    return path.suffix in (".lock", ".tmp") or any(fnmatch(path.name, item) for item in WORKING)
 
 
 @contextmanager
@@ -348,7 +348,7 @@ NOT_COMPARED = (
 def findings(examined: Examined) -> dict[str, Any]:
     """The whole answer as JSON types; `render` puts it into words."""
     records = [stage.record for stage in examined.stages]
-    damaged = {each.of for each in examined.damage if not each.name.endswith(f"/{SPEC_FILE}")}
+    damaged = {fault.of for fault in examined.damage if not fault.name.endswith(f"/{SPEC_FILE}")}
     again = [
         {"stage": stage.name, "kind": stage.record.kind}
         for stage in examined.stages
@@ -365,7 +365,7 @@ def findings(examined: Examined) -> dict[str, Any]:
         "damaged": [{"of": d.of, "file": d.name, "fault": d.fault} for d in examined.damage],
         "rests_on_it": compare.resting(examined.damage, records),
         "to_make_again": again,
-        "report_to_make_again": any(each.of != SHARED_DRAWS for each in examined.damage),
+        "report_to_make_again": any(fault.of != SHARED_DRAWS for fault in examined.damage),
         "of_no_stage_of_the_plan": list(examined.unplanned),
         "in_no_record": list(examined.unlisted),
         "undone": [stage.name for stage in examined.stages if stage.standing == "undone"],
@@ -392,7 +392,7 @@ def render(answer: Mapping[str, Any]) -> str:
             lines.append(f"{words}: {_listed(answer[key])}")
     if not answer["damaged"]:
         return _joined([*lines, "nothing is damaged", NOT_COMPARED])
-    lines += ["", "damaged:", *(f"  {each['file']}: {each['fault']}" for each in answer["damaged"])]
+    lines += ["", "damaged:", *(f"  {item['file']}: {item['fault']}" for item in answer["damaged"])]
     for name, above in answer["rests_on_it"].items():
         lines.append(f"  on {name} rest {_listed(above)}")
     return _joined([*lines, "", *_remedy(answer), NOT_COMPARED])
@@ -404,7 +404,7 @@ def _joined(lines: list[str]) -> str:
 
 def _remedy(answer: Mapping[str, Any]) -> list[str]:
     again = answer["to_make_again"]
-    parts = [f"{each['kind']} {each['stage']}" for each in again]
+    parts = [f"{item['kind']} {item['stage']}" for item in again]
     stages = f"{counted(len(again), 'stage')} ({_listed(parts)}) and " if again else ""
     named = {key: answer[key] for key in ("sweep", "experiment", "version")}
     of_run = address(RunPaths(root=Path(answer["run_root"]), **named), full=True)
@@ -423,7 +423,7 @@ def _remedy(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _damaged(answer: Mapping[str, Any]) -> set[str]:
-    return {each["of"] for each in answer["damaged"]}
+    return {item["of"] for item in answer["damaged"]}
 
 
 def _listed(names: list[str]) -> str:
@@ -458,7 +458,7 @@ def examine_folder(folder: Path, bar: Bar) -> dict[str, Any]:
 
 def render_unpacked(answer: dict[str, Any]) -> str:
     """The same in words."""
-    damaged = [f"  {each['file']}: {each['fault']}" for each in answer["damaged"]]
+    damaged = [f"  {item['file']}: {item['fault']}" for item in answer["damaged"]]
     lines = [
         answer["folder"],
         f"{counted(answer['files'], 'file')} compared with {MANIFEST_FILE}, whose own sha256 the "
@@ -481,7 +481,7 @@ def repair(examined: Examined, *, say: Say, run: Callable[[Declaration], int]) -
     anything is moved, where making a file again would not mend it; BlockingIOError where it is
     being run.
     """
-    paths, of = examined.paths, {each.of for each in examined.damage}
+    paths, of = examined.paths, {fault.of for fault in examined.damage}
     _check_places(examined)
     _put_shared_aside(examined, say)
     if of == {SHARED_DRAWS}:
@@ -498,26 +498,26 @@ def _check_places(examined: Examined) -> None:
     """ValueError for what cannot be mended by making it again."""
     folder = examined.paths.folder
     foreign = {stage.name for stage in examined.stages if stage.is_foreign}
-    for each in examined.damage:
-        at = Path(os.path.realpath(folder / each.name))  # of a loop of links, too
-        if each.of == DECLARATION:
-            raise ValueError(f"{folder / each.name} {each.fault}; nothing was moved")
-        if each.of in foreign:
+    for fault in examined.damage:
+        at = Path(os.path.realpath(folder / fault.name))  # of a loop of links, too
+        if fault.of == DECLARATION:
+            raise ValueError(f"{folder / fault.name} {fault.fault}; nothing was moved")
+        if fault.of in foreign:
             raise ValueError(
-                f"{folder / each.of} holds another stage, or one of other settings (were two "
+                f"{folder / fault.of} holds another stage, or one of other settings (were two "
                 "folders swapped?): put it back where it belongs, or move it away; nothing was "
                 "moved"
             )
-        if each.of != SHARED_DRAWS and not at.is_relative_to((folder / each.of).resolve()):
+        if fault.of != SHARED_DRAWS and not at.is_relative_to((folder / fault.of).resolve()):
             raise ValueError(
-                f"{folder / each.name} stands in {at.parent}, which is not the sweep's: restore it "
-                "there; nothing was moved"
+                f"{folder / fault.name} stands in {at.parent}, which is not the sweep's: restore "
+                "it there; nothing was moved"
             )
 
 
 def _put_shared_aside(examined: Examined, say: Say) -> None:
     """Under the entry's lock; BlockingIOError where somebody adds to it."""
-    names = [each.name for each in examined.damage if each.of == SHARED_DRAWS]
+    names = [fault.name for fault in examined.damage if fault.of == SHARED_DRAWS]
     entries = {(examined.paths.folder / name).parent.resolve() for name in names}
     for entry in map(SharedPaths, sorted(entries)):
         with locked(entry.lock, wait=False, what=f"shared draws {entry.folder.name[:12]}"):
@@ -531,14 +531,14 @@ def _quarantine_outputs(examined: Examined, say: Say) -> None:
     """Under the locks of driver and stages; BlockingIOError where one is held."""
     paths, stages = examined.paths, {stage.name for stage in examined.stages}
     with driving(paths):
-        for each in examined.damage:
-            path = paths.folder / each.name
-            if each.of == SHARED_DRAWS or not os.path.lexists(path):
+        for fault in examined.damage:
+            path = paths.folder / fault.name
+            if fault.of == SHARED_DRAWS or not os.path.lexists(path):
                 continue
-            if each.of in stages:
-                stage = StagePaths(paths.folder / each.of)
-                with locked(stage.lock, wait=False, what=f"stage {each.of}"):
-                    aside = quarantine_output(stage, each.name.removeprefix(f"{each.of}/"))
+            if fault.of in stages:
+                stage = StagePaths(paths.folder / fault.of)
+                with locked(stage.lock, wait=False, what=f"stage {fault.of}"):
+                    aside = quarantine_output(stage, fault.name.removeprefix(f"{fault.of}/"))
             else:  # of the report or the analysis
-                aside = quarantine(path, (paths.damaged / each.name).parent)
-            say(f"moved aside {each.name} -> {short_path(aside)}")
+                aside = quarantine(path, (paths.damaged / fault.name).parent)
+            say(f"moved aside {fault.name} -> {short_path(aside)}")

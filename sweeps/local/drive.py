@@ -250,11 +250,11 @@ def overview(pool: Pool) -> Overview:
 def _running(pool: Pool, name: str) -> Running:
     attempt = pool.running[name]
     progress = read_progress(StagePaths(pool.paths.folder / name))
-    told = Running(title=title(attempt.stage), elapsed_seconds=time.monotonic() - attempt.begun)
+    running = Running(title=title(attempt.stage), elapsed_seconds=time.monotonic() - attempt.begun)
     if progress is None:
-        return told
+        return running
     return replace(
-        told,
+        running,
         step=progress.step,
         of=progress.of,
         reward=progress.numbers.get("reward"),
@@ -268,8 +268,8 @@ def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
     walls = schedule.at_present_load(pool.walls, pool.loads)
     measured = [(kinds[name], pool.seconds[name], wall) for name, wall in walls.items()]
     blocked = {failure.stage.name for failure in pool.failures}
-    left = [each.stage for each in pool.running.values()]
-    left += [each for each in pool.waiting.values() if not blocked.intersection(each.needs)]
+    left = [item.stage for item in pool.running.values()]
+    left += [item for item in pool.waiting.values() if not blocked.intersection(item.needs)]
     at_work = {
         name: schedule.AtWork(elapsed=worker.elapsed_seconds, left=worker.eta_seconds)
         for name, worker in zip(pool.running, running, strict=True)

@@ -115,8 +115,8 @@ def last_words(output: Path) -> str:
         lines = [line for line in tail(output, TAIL_BYTES) if line.strip()]
     except OSError:
         return ""
-    own = [line for line in lines if not line.startswith(OF_SLURM)]
-    return f"{printable(own[-1], SHOWN_CHARACTERS)} ({output})" if own else ""
+    program_lines = [line for line in lines if not line.startswith(OF_SLURM)]
+    return f"{printable(program_lines[-1], SHOWN_CHARACTERS)} ({output})" if program_lines else ""
 
 
 def outputs(paths: RunPaths) -> dict[str, Path]:
@@ -221,7 +221,7 @@ def history(paths: RunPaths, warn: Callable[[str], None]) -> History:
         message = journal.passed_over(paths.submissions, known.damaged)
         warn(f"warning: {message}; what SLURM has is found by its jobs' names")
     folder = paths.batch("")
-    names = sorted(each.name for each in folder.iterdir()) if folder.exists() else []
+    names = sorted(file.name for file in folder.iterdir()) if folder.exists() else []
     lost = [name for name in names if name.startswith(f"{paths.sweep}-")]
     lost = [n for n in lost if n not in known.batches or not known.batches[n].known]
     codes = {}
@@ -255,8 +255,8 @@ def _read_card(paths: RunPaths, name: str) -> tuple[JobBatch, str | None]:
 def orphan_jobs(paths: RunPaths, known: History, call: Call) -> list[Job]:
     """Active jobs under names of this sweep of which neither journal nor folder tells."""
     queue = scheduler.squeue_of_user(call).values()
-    own = [job for job in queue if job.active and job.name not in known.batches]
-    return [job for job in own if is_own(paths, job.name)]
+    unknown = [job for job in queue if job.active and job.name not in known.batches]
+    return [job for job in unknown if is_own(paths, job.name)]
 
 
 def at_home(

@@ -188,8 +188,10 @@ def _listing(repository: Path) -> tuple[bool, list[str]]:
     """Whether git tells, and the names of the files that are frozen."""
     listed = _git(repository, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     if not listed:
-        own = (f"{each}/{name}" for each in PACKAGES for name in _files_of(repository / each))
-        return listed is not None, sorted(own)
+        code_files = (
+            f"{item}/{name}" for item in PACKAGES for name in _files_of(repository / item)
+        )
+        return listed is not None, sorted(code_files)
     names = listed.decode(errors="replace").strip("\0").split("\0")
     return True, sorted(name for name in names if (repository / name).is_file())
 
@@ -205,7 +207,7 @@ def _files_of(folder: Path) -> list[str]:
 def _record(code: Path, repository: Path, is_git: bool) -> None:
     asked = ("diff --binary HEAD", "rev-parse HEAD", "ls-files --others --exclude-standard")
     outputs = [_git(repository, *words.split()) if is_git else None for words in asked]
-    patch, commit, new = ((each or b"").decode(errors="replace") for each in outputs)
+    patch, commit, new = ((output or b"").decode(errors="replace") for output in outputs)
     if patch:
         write_text(_beside(code, ".patch"), patch)
     facts = {

@@ -98,7 +98,7 @@ KEYS = {
 
 def remedy(reason: str) -> str | None:
     """What helps jobs that wait for this reason; None where waiting does, or nothing is known."""
-    words = next((each for form, each in LIMITS.items() if re.fullmatch(form, reason)), None)
+    words = next((item for form, item in LIMITS.items() if re.fullmatch(form, reason)), None)
     if words is None:
         return None
     limited = re.match(rf"\w+?(?:Max|Min)({'|'.join(KEYS)})", reason)
@@ -195,8 +195,8 @@ def decide_stage(seen: StageObservation, *, now: float, max_attempts: int) -> St
     if seen.doubt:
         return StageDecision(state="active", exit_reason=seen.doubt)
     if seen.at_work:  # whatever SLURM or a clock says: nothing runs twice
-        told = "shows it ended" if job is not None and not job.active else "does not show it"
-        return StageDecision(state="active", exit_reason=f"at work, though SLURM {told}")
+        answer = "shows it ended" if job is not None and not job.active else "does not show it"
+        return StageDecision(state="active", exit_reason=f"at work, though SLURM {answer}")
     if job is None or job.active:
         if -GRACE_SECONDS < now - place.batch.begun < GRACE_SECONDS:
             return StageDecision(state="active", exit_reason="SLURM does not show it yet")
@@ -295,7 +295,9 @@ def decide(
             ready.add(name)
     return Decision(
         standings=standings,
-        cancel=tuple(each.cancel for each in standings.values() if each.cancel is not None),
+        cancel=tuple(
+            standing.cancel for standing in standings.values() if standing.cancel is not None
+        ),
         submit=tuple(submit),
         uncount=tuple(
             r.name for r in submit if standings[r.name].exit_reason in NOT_COUNTED_AS_ATTEMPT

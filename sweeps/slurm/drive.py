@@ -101,7 +101,7 @@ def run(
     decision = tick(paths, say=say, call=call, command=command, renew=True, config=config)
     for line in stuck(decision):
         say(line)
-    done = sum(each.state == "done" for each in decision.standings.values())
+    done = sum(standing.state == "done" for standing in decision.standings.values())
     say(
         f"{done} of {counted(len(decision.standings), 'stage')} done; the rest is SLURM's: "
         f"`fgrpo-bench sweep status {address(paths)}` shows it, `fgrpo-bench sweep follow "
@@ -132,7 +132,7 @@ def _check_before(
 def update(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> Decision:
     """One tick, then what follows from it: MLflow after every change, the report at the end."""
     decision = tick(paths, say=say, call=call)
-    done = sum(each.state == "done" for each in decision.standings.values())
+    done = sum(standing.state == "done" for standing in decision.standings.values())
     if done > submissions.read(paths.submissions).synced:
         if done == len(decision.standings):
             reporting.finish(paths, say)
@@ -169,7 +169,7 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = sch
                 say(line)
         before = now
         if decision is not None and not is_pending(decision):
-            if {each.state for each in decision.standings.values()} == {"done"}:
+            if {standing.state for standing in decision.standings.values()} == {"done"}:
                 return 0
             for name, exit_reason in failed(decision).items():
                 say(f"{name}: {exit_reason}")
@@ -307,7 +307,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, limit: int, call: Call = scheduler.c
 
     sendings = arrange(
         decision.submit,
-        done={each.record.name for each in seen if each.done},
+        done={observed.record.name for observed in seen if observed.done},
         places=in_queue(observed, decision),
         limit=limit,
         at_once=profile.max_parallel,
@@ -332,10 +332,12 @@ def standing_now(decision: Decision) -> str:
     """e.g. `3 active (Dependency 2), 1 done`: states, and in SLURM's words why jobs wait."""
     standings = decision.standings.values()
     waits = Counter(
-        each.exit_reason for each in standings if each.state == "active" and each.exit_reason
+        standing.exit_reason
+        for standing in standings
+        if standing.state == "active" and standing.exit_reason
     )
     why = ", ".join(f"{reason} {count}" for reason, count in sorted(waits.items()))
-    states = Counter(each.state for each in standings)
+    states = Counter(standing.state for standing in standings)
     return ", ".join(
         f"{count} {state}" + (f" ({why})" if state == "active" and why else "")
         for state, count in sorted(states.items())
@@ -357,7 +359,7 @@ def stuck(decision: Decision) -> list[str]:
 
 def saved_now(paths: RunPaths, decision: Decision) -> list[str]:
     """What draws that stop have saved so far, as of sweeps.status.saved_words."""
-    done = {name for name, each in decision.standings.items() if each.state == "done"}
+    done = {name for name, standing in decision.standings.items() if standing.state == "done"}
     if not done:
         return []
     records = read_plan(paths).stages
@@ -387,7 +389,10 @@ def report(
     limit = frozen_profile(paths).max_attempts
     records = read_plan(paths).stages
     try:
-        seen = {each.record.name: each for each in observe(paths, records, call, warn=warn).seen}
+        seen = {
+            observed.record.name: observed
+            for observed in observe(paths, records, call, warn=warn).seen
+        }
     except (ValueError, ConnectionError) as error:
         warn(f"warning: SLURM was not asked, so this is what the files tell: {error}")
         seen = {}

@@ -318,7 +318,7 @@ def _sizes(nodes: Iterable[Node]) -> str:
 def _of_key(key: str, profile: SlurmProfile, call: Call) -> str:
     """The value of a key of the profile, and what there is in its place."""
     value = getattr(profile, key)
-    told = f"profile.{key}={'null' if value is None else repr(value)}"
+    setting = f"profile.{key}={'null' if value is None else repr(value)}"
     asked = CHOICES[key]
     if key in ("account", "qos"):
         asked = [*asked, f"user={pwd.getpwuid(os.getuid()).pw_name}"]
@@ -328,9 +328,9 @@ def _of_key(key: str, profile: SlurmProfile, call: Call) -> str:
     except (ValueError, ConnectionError):
         names = []
     if not names:
-        return f"{told}, and `{command}` shows none: ask the site which there are"
+        return f"{setting}, and `{command}` shows none: ask the site which there are"
     more = ", ..." if len(names) > CHOICES_SHOWN else ""
-    return f"{told}, and `{command}` shows {', '.join(names[:CHOICES_SHOWN])}{more}"
+    return f"{setting}, and `{command}` shows {', '.join(names[:CHOICES_SHOWN])}{more}"
 
 
 def _gpus(profile: SlurmProfile, call: Call) -> str:

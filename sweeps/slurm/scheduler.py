@@ -66,7 +66,7 @@ def call(command: list[str]) -> str:
     if shutil.which(command[0]) is None:
         raise ValueError(missing(command[0]))
     exit_code, output, words = _answer(command)
-    if exit_code and any(each in words for each in UNREACHABLE):
+    if exit_code and any(item in words for item in UNREACHABLE):
         raise ConnectionError(f"`{command[0]}` cannot reach SLURM: {words}")
     if exit_code and NO_CLUSTER in words:
         raise ValueError(
@@ -103,8 +103,8 @@ def _answer(command: list[str]) -> tuple[int, str, str]:
 def environment() -> dict[str, str]:
     """This process's, without what would hide rows from these programs (SQUEUE_PARTITION and the
     like) or print times in another form."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(HIDING)}
-    return own | {"SLURM_TIME_FORMAT": "standard"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(HIDING)}
+    return kept | {"SLURM_TIME_FORMAT": "standard"}
 
 
 def missing(program: str) -> str | None:

@@ -224,9 +224,9 @@ class History:
     def insert(self, batch: JobBatch) -> None:
         """Take in a batch whose place among the others is lost: ahead of those begun later."""
         batches = [*self.batches.values()]
-        later = (i for i, each in enumerate(batches) if each.begun > batch.begun)
+        later = (i for i, item in enumerate(batches) if item.begun > batch.begun)
         batches.insert(next(later, len(batches)), batch)
-        self.batches = {each.name: each for each in batches}
+        self.batches = {batch.name: batch for batch in batches}
 
 
 def append(path: Path, event: Event) -> None:

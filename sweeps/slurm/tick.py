@@ -438,13 +438,15 @@ def frozen_profile(paths: RunPaths) -> SlurmProfile:
 def is_pending(decision: Decision) -> bool:
     """Whether SLURM has, or will get, anything that is not done."""
     submitted = {record.name for record in decision.submit}
-    return bool(submitted) or any(each.state == "active" for each in decision.standings.values())
+    return bool(submitted) or any(
+        standing.state == "active" for standing in decision.standings.values()
+    )
 
 
 def failed(decision: Decision) -> dict[str, str]:
     """Exit reasons of the stages that were given up, by name."""
     return {
-        name: each.exit_reason
-        for name, each in decision.standings.items()
-        if each.state == "failed"
+        name: standing.exit_reason
+        for name, standing in decision.standings.items()
+        if standing.state == "failed"
     }

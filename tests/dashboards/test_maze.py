@@ -10,13 +10,13 @@ import pytest
 
 from dashboards.pages.maze import MOST, picture
 from fgrpo_bench.stages.tables import PASSK, read_table, write_table
-from fgrpo_bench.tasks.maze import Maze, MazeSpec
+from fgrpo_bench.tasks.maze import MazeSpec, MazeTask
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import Reader, add_draws
 from tests.support.synthetic import write_sweep
 
 SPEC = MazeSpec(name="maze", seed=4, size=9, n_train=3_000, n_heldout=500)
-GRID = Maze(SPEC).heldout_problem(0).target
+GRID = MazeTask(SPEC).heldout_problem(0).target
 PATH = "DDRRUURRRRDDDDDD"
 """HELDOUT_0 of tests/tasks/test_maze.py."""
 ATTRIBUTES = {"class", "width", "height", "d", "cx", "cy", "r", "points"}

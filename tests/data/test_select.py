@@ -15,7 +15,7 @@ from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.specs import DatasetSpec, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import dataset_fields
 from fgrpo_bench.stages.tables import PROBLEMS
-from fgrpo_bench.tasks.maze import Maze, MazeSpec
+from fgrpo_bench.tasks.maze import MazeSpec, MazeTask
 
 SPEC = DatasetSpec(
     name="any",
@@ -110,7 +110,7 @@ def test_a_spec_that_contradicts_itself_is_refused(changes, message):
 
 @pytest.mark.parametrize("deduplicate", [True, False])
 def test_mazes_that_are_no_trees_are_refused_with_their_row(deduplicate):
-    task = Maze(MazeSpec(name="maze", seed=4, size=9, n_train=9, n_heldout=1))
+    task = MazeTask(MazeSpec(name="maze", seed=4, size=9, n_train=9, n_heldout=1))
     mazes = [(problem.prompt, problem.target) for problem in task.train_problems(range(3))]
     spec = replace(SPEC, grader="maze", deduplicate=deduplicate)
     table, _ = select(rows(mazes), spec, None)

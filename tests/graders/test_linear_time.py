@@ -25,7 +25,7 @@ from fgrpo_bench.graders.math_notation import normalise, rewritten, stored_gold
 from fgrpo_bench.graders.math_reading import joins, parts
 from fgrpo_bench.graders.math_tolerance import number
 from fgrpo_bench.graders.synlogic import extract
-from fgrpo_bench.tasks.maze import Maze, MazeSpec
+from fgrpo_bench.tasks.maze import MazeSpec, MazeTask
 from tests.graders.synlogic_games import GAMES
 from tests.graders.synlogic_games import problem as puzzle
 
@@ -191,7 +191,7 @@ PUZZLES = (
     Text("<answer>"),
     Text("**"),
 )
-MAZE = Maze(MazeSpec(name="maze", seed=1, size=41, n_train=1, n_heldout=1)).train_problem(0)
+MAZE = MazeTask(MazeSpec(name="maze", seed=1, size=41, n_train=1, n_heldout=1)).train_problem(0)
 MOVES = (
     *(Text(a + b, after="!") for a, b in ("DU", "RL")),  # one of the two goes from the start
     Text("!"),

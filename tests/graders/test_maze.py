@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.graders.maze import KEPT, read_maze
-from fgrpo_bench.tasks.maze import Maze, MazeSpec
+from fgrpo_bench.tasks.maze import MazeSpec, MazeTask
 
 GRID = """
 #########
@@ -94,7 +94,7 @@ def walked(rows: list[str], response: str) -> bool:
 
 @given(st.integers(0, 99), st.text("UDLR!x", max_size=60), st.integers(0, 30), st.text("UDLR!x"))
 def test_graders_say_what_a_walk_by_hand_says(index, begun, kept, ended):
-    task = Maze(MazeSpec(name="maze", seed=4, size=9, n_train=100, n_heldout=1))
+    task = MazeTask(MazeSpec(name="maze", seed=4, size=9, n_train=100, n_heldout=1))
     problem = task.train_problem(index)
     path = read_maze(problem.target).moves
     rows = problem.target.split("/")

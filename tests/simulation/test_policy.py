@@ -4,17 +4,25 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fgrpo_bench.simulation import Adam, Literally, Policy, Rule, Run, Settings, group_rewards
+from fgrpo_bench.simulation import (
+    Adam,
+    CategoricalPolicy,
+    Literally,
+    Rule,
+    Run,
+    Settings,
+    group_rewards,
+)
 from tests.simulation.dense_simulation import Dense
 
 SMALL = Settings(n_actions=600, n_correct=60, learning_rate=0.05)
 
 
-def trained(rule: Rule, group_size: int, steps: int) -> tuple[Policy, Dense]:
+def trained(rule: Rule, group_size: int, steps: int) -> tuple[CategoricalPolicy, Dense]:
     """The same draws given to both."""
     run = Run(rule=rule, group_size=group_size, focal_gamma=1.0, seed=3)
     settings = SMALL if rule == "adam" else Settings(**{**vars(SMALL), "learning_rate": 300.0})
-    policy, plain = Policy(settings, np.random.default_rng(5)), Dense(settings, run)
+    policy, plain = CategoricalPolicy(settings, np.random.default_rng(5)), Dense(settings, run)
     update = (Adam if rule == "adam" else Literally)(policy, settings)
     for _ in range(steps):
         places, counts = policy.settle(policy.draw(group_size))
@@ -48,7 +56,7 @@ def test_draws_are_of_the_softmax_by_a_chi_square_test(steps: int) -> None:
 
 
 def test_settling_moves_untouched_actions_to_the_next_free_places_of_their_kind() -> None:
-    policy = Policy(SMALL, np.random.default_rng(0))
+    policy = CategoricalPolicy(SMALL, np.random.default_rng(0))
     places, counts = policy.settle(np.array([3, 59, 3, 400, 70, 400, 400]))
     assert places.tolist() == [58, 59, 60, 61]
     assert counts.tolist() == [2, 1, 1, 3]
@@ -58,7 +66,7 @@ def test_settling_moves_untouched_actions_to_the_next_free_places_of_their_kind(
 
 
 def test_a_group_of_one_kind_moves_nothing_at_the_first_step() -> None:
-    policy = Policy(SMALL, np.random.default_rng(0))
+    policy = CategoricalPolicy(SMALL, np.random.default_rng(0))
     run = Run(rule="adam", group_size=4, focal_gamma=0.0, seed=0)
     places, counts = policy.settle(np.array([100, 200, 300, 400]))
     before = policy.logits.copy()

@@ -185,7 +185,7 @@ class Policy(nn.Module):
     ) -> list[Tensor]:
         """Of the parameters in their order, from those of `weights`."""
         embedding, norm = self.model.embed_tokens.weight, self.model.norm.weight
-        found = [of_embedding + of_head * norm]
+        parts = [of_embedding + of_head * norm]
         back = self.order.argsort()
         for layer, given in zip(self.layers, of_layers, strict=True):
             qkv = given.qkv.float().index_select(0, back) * self.factor
@@ -195,11 +195,11 @@ class Policy(nn.Module):
             gate_up = given.gate_up.float()
             of_mlp_norm = (gate_up * layer.gates()).sum(0)
             gate_up = gate_up * layer.post_attention_layernorm.weight
-            sizes = [each.out_features for each in layer.self_attn.inputs]
-            for weight, own in zip(qkv.split(sizes), bias.split(sizes), strict=True):
-                found += [weight, own]
-            found += [given.out, *gate_up.chunk(2), given.down, of_norm, of_mlp_norm]
-        return [*found, (of_head * embedding).sum(0)]
+            sizes = [item.out_features for item in layer.self_attn.inputs]
+            for weight, bias_part in zip(qkv.split(sizes), bias.split(sizes), strict=True):
+                parts += [weight, bias_part]
+            parts += [given.out, *gate_up.chunk(2), given.down, of_norm, of_mlp_norm]
+        return [*parts, (of_head * embedding).sum(0)]
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits at every position; tokens [B, T] -> [B, T, vocabulary]."""

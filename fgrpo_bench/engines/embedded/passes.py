@@ -291,13 +291,13 @@ class _Attention:
             of_weights[..., :start] = self.beside.apart(grouped_weights, of_weights.shape[2])
             self._own(of_weights)[:] = seen @ self.kv[kv_heads:].transpose(2, 3)
             scores = _softmax_back(of_weights, self.weights)
-            of_prompt, own = self.beside.together(scores[..., :start]), self._own(scores)
+            of_prompt, of_own = self.beside.together(scores[..., :start]), self._own(scores)
             of_prompts[heads : heads + kv_heads] += of_prompt.transpose(2, 3) @ self.grouped_q
             of_prompts[heads + kv_heads :] += self.grouped_weights.transpose(2, 3) @ grouped
-            of_rows[heads : heads + kv_heads] = own.transpose(2, 3) @ self.q
+            of_rows[heads : heads + kv_heads] = of_own.transpose(2, 3) @ self.q
             of_rows[heads + kv_heads :] = self._own(self.weights).transpose(2, 3) @ seen
-            q = self.beside.apart(of_prompt @ kept[:kv_heads], own.shape[2])
-            q += own @ self.kv[:kv_heads]
+            q = self.beside.apart(of_prompt @ kept[:kv_heads], of_own.shape[2])
+            q += of_own @ self.kv[:kv_heads]
         of_rows[:heads] = self._unfolded(q)
         by_prefixes = _summed(by_rows, self.batch.rows.flatten(), len(self.batch.first))
         return torch.cat([by_prompts, by_prefixes])
@@ -349,7 +349,7 @@ def filled_up(keys: int) -> int:
 
 def _filled(*kv: Tensor) -> Tensor:
     """Keys and values [2 K, N, keys, d], one after the other and filled up with zeros."""
-    keys = sum(each.shape[2] for each in kv)
+    keys = sum(layer.shape[2] for layer in kv)
     filling = kv[0].new_zeros(1).expand(*kv[0].shape[:2], filled_up(keys) - keys, kv[0].shape[3])
     return torch.cat([*kv, filling], 2)
 
@@ -475,9 +475,9 @@ class _Pass:
         weights, batch = self.weights, self.batch
         x = weights.embedding.index_select(0, self.tokens)
         last, few = len(weights.layers) - 1, len(weights.embedding) < len(self.tokens)
-        for i, own in enumerate(weights.layers):
+        for i, layer_weights in enumerate(weights.layers):
             attention = _Attention(weights.shape, batch, last=i == last)
-            layer = _Layer(own, attention, self.tokens if i == 0 and few else None)
+            layer = _Layer(layer_weights, attention, self.tokens if i == 0 and few else None)
             x = layer.forward(x, x if layer.places is None else weights.embedding, self.angles)
             self.prompt_kv.append(attention.prompt_kv)
             if keeps:
@@ -509,7 +509,7 @@ def prefill(weights: Weights, prompts: Tensor) -> tuple[Tensor, list[Tensor]]:
     none = prompts.new_empty(0)
     whole = _Pass(weights, Batch(prompts, none.view(0, 1), none))
     logits = whole.forward(keeps=False)
-    return logits, [each[:, :, : prompts.shape[1]] for each in whole.prompt_kv]
+    return logits, [item[:, :, : prompts.shape[1]] for item in whole.prompt_kv]
 
 
 class Logits(torch.autograd.Function):

@@ -86,7 +86,7 @@ class Rollouts:
         one part of all."""
         at_once = groups_at_once(max_tokens, self.prompts.shape[1], *self.tokens.shape[1:])
         groups = torch.arange(len(self.tokens), device=self.tokens.device)
-        yield from (self.take(each) for each in groups.split(at_once or max(1, len(groups))))
+        yield from (self.take(group) for group in groups.split(at_once or max(1, len(groups))))
 
     def shortened(self) -> Rollouts:
         """Without the last positions, where every rollout has ended; a multiple of WIDTH is left,
@@ -134,8 +134,8 @@ def distinct_responses(tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     which = np.empty(len(rows), np.int64)
     which[order] = is_first.cumsum() - 1
     parts = (rows[is_first], groups[is_first], which)
-    own, owner, places = (torch.from_numpy(part).to(tokens.device) for part in parts)
-    return own, owner, places
+    responses, owner, places = (torch.from_numpy(part).to(tokens.device) for part in parts)
+    return responses, owner, places
 
 
 MAX_ROUNDS = 8
@@ -187,8 +187,10 @@ class Learner:
                 temperature=self.train.temperature,
                 max_tokens=self.train.max_batch_tokens,
             )
-        told = (drawn.log_probs + drawn.entropies).view(len(problems), -1).isfinite().all(1)
-        if lost := [name for name, known in zip(names, told.tolist(), strict=True) if not known]:
+        is_finite = (drawn.log_probs + drawn.entropies).view(len(problems), -1).isfinite().all(1)
+        if lost := [
+            name for name, known in zip(names, is_finite.tolist(), strict=True) if not known
+        ]:
             raise self.session.diverged(f"a log-probability of {named_groups(lost)}")
         shape = (len(problems), n, drawn.tokens.shape[1])
         responses, owner, places = distinct_responses(drawn.tokens.view(shape))

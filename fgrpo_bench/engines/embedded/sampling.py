@@ -136,7 +136,7 @@ class _Cache:
         rows = self._moved(parents)
         tokens = torch.empty_like(tokens).index_copy_(0, rows, tokens)
         self.owner = torch.empty_like(parents).index_copy_(0, rows, self.owner[parents])
-        beside = Beside(self.owner, len(self.prompts[0][0])) if self.prompts else None
+        prompts = Beside(self.owner, len(self.prompts[0][0])) if self.prompts else None
         angles = self.weights.rotary[self.position]
         x = self.weights.embedding.index_select(0, tokens)
         for i, layer in enumerate(self.weights.layers):
@@ -145,7 +145,7 @@ class _Cache:
             else:
                 y, _ = normalised(x)
                 qkv = torch.addmm(layer.bias, y.to(layer.qkv.dtype), layer.qkv.t())
-            seen = self._attend(i, rotate(qkv.float(), angles), beside)
+            seen = self._attend(i, rotate(qkv.float(), angles), prompts)
             x = added(x, seen.to(layer.out.dtype), layer.out)
             y, _ = normalised(x)
             gate, up = (y.to(layer.gate_up.dtype) @ layer.gate_up.t()).chunk(2, -1)
@@ -170,7 +170,7 @@ class _Cache:
         by_row.index_copy_(1, rows[others], by_row.index_select(1, parents[others]))
         return rows
 
-    def _attend(self, i: int, qkv: Tensor, beside: Beside | None) -> Tensor:
+    def _attend(self, i: int, qkv: Tensor, shared_prompts: Beside | None) -> Tensor:
         """What each row's query sees in layer i of all before it and of itself; [rows, H * d]."""
         shape, n, end = self.shape, len(qkv), self.used + 1
         asked = shape.heads * shape.head_size
@@ -179,15 +179,15 @@ class _Cache:
         k, v = (self.kept[:end, i, j, :n].view(by_head) for j in (0, 1))
         q = qkv[:, :asked].view(n, shape.kv_heads, shape.times, shape.head_size).to(k.dtype)
         scores = (k * q).sum(-1)  # [keys, rows, K, times]
-        if beside is None:
+        if shared_prompts is None:
             weights = scores.float().softmax(0).to(v.dtype)
             return (v * weights[..., None]).sum(0).view(n, asked)
         k_prompts, v_prompts = self.prompts[i].chunk(2)
-        grouped = beside.together(q.transpose(0, 1)) @ k_prompts.transpose(2, 3)
-        of_prompt = beside.apart(grouped, shape.times).permute(3, 1, 0, 2)
+        grouped = shared_prompts.together(q.transpose(0, 1)) @ k_prompts.transpose(2, 3)
+        of_prompt = shared_prompts.apart(grouped, shape.times).permute(3, 1, 0, 2)
         weights = torch.cat([of_prompt, scores]).float().softmax(0).to(v.dtype)
         to_prompt, to_own = weights.split([len(of_prompt), end])
-        grouped = beside.together(to_prompt.permute(2, 1, 3, 0)) @ v_prompts
-        seen: Tensor = beside.apart(grouped, shape.times).transpose(0, 1)
+        grouped = shared_prompts.together(to_prompt.permute(2, 1, 3, 0)) @ v_prompts
+        seen: Tensor = shared_prompts.apart(grouped, shape.times).transpose(0, 1)
         seen = seen + (v * to_own[..., None]).sum(0)
         return seen.reshape(n, asked)

@@ -119,7 +119,7 @@ class Session:
         norm = torch.linalg.vector_norm(self._gradient)
         self._check("the gradient norm", norm)
         self._gradient.mul_((self._grad_clip / (norm + 1e-6)).clamp(max=1.0))
-        weights, first, second, step = ([each] for each in self._state.values())
+        weights, first, second, step = ([item] for item in self._state.values())
         # What torch.optim.AdamW calls; that class imports torch's compilers, which takes a second.
         adamw(
             weights,
@@ -157,12 +157,12 @@ def one_piece(policy: Policy) -> tuple[Tensor, Tensor]:
     """All parameters of a policy in one piece of memory, and their gradients in another, of which
     they are views from now on: what an update does is then one operation, not one a parameter."""
     parameters = list(policy.parameters())
-    weights = torch.cat([each.detach().flatten() for each in parameters])
+    weights = torch.cat([parameter.detach().flatten() for parameter in parameters])
     gradient = torch.zeros_like(weights)
-    sizes = [each.numel() for each in parameters]
+    sizes = [parameter.numel() for parameter in parameters]
     parts = zip(parameters, weights.split(sizes), gradient.split(sizes), strict=True)
-    for parameter, own, own_gradient in parts:
-        parameter.data = own.view_as(parameter)
+    for parameter, values, own_gradient in parts:
+        parameter.data = values.view_as(parameter)
         parameter.grad = own_gradient.view_as(parameter)
     return weights, gradient
 

@@ -74,15 +74,15 @@ def group_limits(root: Path) -> list[float]:
     """Memory limits in GiB of this process' control group and all above it, of either version."""
     limits = []
     for line in (root / "proc/self/cgroup").read_text().splitlines():
-        _, controllers, own = line.split(":", 2)
+        _, controllers, place = line.split(":", 2)
         if controllers == "":
             mount, name = root / "sys/fs/cgroup", "memory.max"
         elif "memory" in controllers.split(","):
             mount, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
         else:
             continue
-        group = PurePosixPath(own.lstrip("/"))  # may lie above what a container sees of the mount
-        for path in (mount / each / name for each in (group, *group.parents)):
+        group = PurePosixPath(place.lstrip("/"))  # may lie above what a container sees of the mount
+        for path in (mount / parent / name for parent in (group, *group.parents)):
             text = path.read_text().strip() if path.exists() else "max"
             limits += [] if text == "max" else [int(text) / 2**30]
     return limits
@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     processors = len(os.sched_getaffinity(0))
-    own = build_environment(
+    variables = build_environment(
         capabilities,
         cuda_home(os.environ),
         processors=processors,
@@ -124,11 +124,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         jobs=os.environ.get("MAX_JOBS"),
     )
     print(
-        f"Compiling for GPUs of compute capability {own['TORCH_CUDA_ARCH_LIST']}, "
-        f"{own['MAX_JOBS']} files at once (TORCH_CUDA_ARCH_LIST and MAX_JOBS name others)",
+        f"Compiling for GPUs of compute capability {variables['TORCH_CUDA_ARCH_LIST']}, "
+        f"{variables['MAX_JOBS']} files at once (TORCH_CUDA_ARCH_LIST and MAX_JOBS name others)",
         flush=True,
     )
-    environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"} | own
+    environment = {
+        name: text for name, text in os.environ.items() if name != "PYTHONPATH"
+    } | variables
     if options.setuptools is not None:
         environment["PYTHONPATH"] = str(options.setuptools.resolve())
     ninja = Path(options.program[0]).absolute().parent  # beside the Python that compiles

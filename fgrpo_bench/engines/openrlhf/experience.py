@@ -112,8 +112,10 @@ class OrderedSamples(SamplesGenerator):  # type: ignore[misc]
             dispatch(label, stream=purpose, position=first + i) for i, label in enumerate(labels)
         ]
         # an end token may come first, as in evaluation; OpenRLHF's 1 draws from what is left
-        own = {"min_new_tokens": 0} | kwargs
-        refs: list[Any] = super()._dispatch_prompts_to_vllm(prompts, sent, images=images, **own)
+        sampling = {"min_new_tokens": 0} | kwargs
+        refs: list[Any] = super()._dispatch_prompts_to_vllm(
+            prompts, sent, images=images, **sampling
+        )
         return refs
 
     def _process_response_into_experience(self, response: dict[str, Any], **kwargs: Any) -> Any:
@@ -209,8 +211,8 @@ def set_advantages(
     values = registry.entry("advantages", advantage)(rewards, **(parameters or {}), **groups)
     of_group = values.flatten()
     for experience in experiences:
-        own = of_group[torch.tensor(experience.index)].unsqueeze(-1)
-        experience.advantages = own * experience.action_mask
+        weights = of_group[torch.tensor(experience.index)].unsqueeze(-1)
+        experience.advantages = weights * experience.action_mask
         experience.returns = experience.advantages.clone()
 
 

@@ -156,14 +156,14 @@ def phases(point: SweepPoint, placement: Placement, *, nodes: int) -> Phases | N
     engine = 2 * parameters / placement.vllm_tensor_parallel / GIB
     copies = 2 * parameters / GIB if has_adapters else 0
     tensors = 2 if placement.zero_stage >= 3 else 1
-    each = CHECKPOINT if placement.gradient_checkpointing else LAYER
+    per_layer = CHECKPOINT if placement.gradient_checkpointing else LAYER
     vocabulary, width, depth = (
         (shape.vocabulary_size, shape.hidden_size, shape.n_layers) if shape else (0, 0, 0)
     )
     return Phases(
         states=states,
         logits=logits_bytes(point) * tokens * vocabulary / GIB,
-        activations=each * tokens * width * depth / GIB,
+        activations=per_layer * tokens * width * depth / GIB,
         step=6 * updated / GIB,
         kept=kept,
         copies=copies + tensors * 2 * vocabulary * width / GIB,
@@ -205,7 +205,7 @@ class Sampler:
     """What the names of its fields in a placement begin with."""
     parallel: int
     """GPUs of the engine."""
-    each: int
+    bytes_per_value: int
     """Bytes of a weight, a key or a value."""
     gib: float
     """All that it may take of each GPU."""
@@ -216,7 +216,7 @@ class Sampler:
         """Tokens that its key-value cache holds in what the weights leave: a key and a value of
         every layer and key/value head, these split over the GPUs as far as they go."""
         heads = shape.n_kv_heads / min(self.parallel, shape.n_kv_heads)
-        a_token = 2 * shape.n_layers * heads * shape.head_dim * self.each
+        a_token = 2 * shape.n_layers * heads * shape.head_dim * self.bytes_per_value
         return int(max(self.gib - self.weights, 0) * GIB / a_token)
 
 
@@ -232,7 +232,7 @@ def samplers(
             Sampler(
                 settings=settings,
                 parallel=parallel,
-                each=BYTES[dtype],
+                bytes_per_value=BYTES[dtype],
                 gib=getattr(placement, f"{settings}_gpu_memory") * have,
                 weights=BYTES[dtype] * pretrained.parameters / parallel / GIB,
             )
@@ -287,7 +287,7 @@ def summary(points: Sequence[SweepPoint], placement: Placement, *, nodes: int) -
     """The memory of a GPU in two lines, for the point that needs most; none where it is not
     known."""
     held = [(point, phases(point, placement, nodes=nodes)) for point in points]
-    known = [(point, each) for point, each in held if each is not None]
+    known = [(point, hold) for point, hold in held if hold is not None]
     if not known:
         return []
     point, most = max(known, key=lambda pair: max(pair[1].peaks.values()))
@@ -308,14 +308,14 @@ def summary(points: Sequence[SweepPoint], placement: Placement, *, nodes: int) -
             f"experiment.train.pretrained.shape, since {pretrained.path} is no folder with a "
             "config.json that says it"
         ]
-    each = (
+    per_sampler = (
         f"{sampler.cache_tokens(shape) // placement.vllm_max_num_seqs:,}"
         for sampler in samplers(point, placement, pretrained)
     )
     return [
         *lines,
-        f"vLLM's key-value cache holds {' tokens a sequence in training, '.join(each)} in an "
-        f"evaluation, at vllm_max_num_seqs={placement.vllm_max_num_seqs} sequences of up to "
+        f"vLLM's key-value cache holds {' tokens a sequence in training, '.join(per_sampler)} in "
+        f"an evaluation, at vllm_max_num_seqs={placement.vllm_max_num_seqs} sequences of up to "
         f"{longest(point):,}",
     ]
 
@@ -378,8 +378,8 @@ def _check_sampler(
     share, parallel = f"{sampler.settings}_gpu_memory", f"{sampler.settings}_tensor_parallel"
     setting = f"{share}={getattr(placement, share):g}"
     sized = (
-        f"{pretrained.name} needs {sampler.weights:.1f} GiB a GPU {where} ({sampler.each} bytes a "
-        f"parameter over {parallel}={sampler.parallel})"
+        f"{pretrained.name} needs {sampler.weights:.1f} GiB a GPU {where} ({sampler.bytes_per_value} bytes "
+        f"a parameter over {parallel}={sampler.parallel})"
     )
     more = (
         f"raise profile.placement.{share}, or {parallel} and lower {sampler.settings}_engines alike"
@@ -457,16 +457,16 @@ def _check_gpus(placement: Placement, *, nodes: int, gpus_per_node: int | None) 
 
 def _check_batches(point: SweepPoint, placement: Placement, *, nodes: int) -> None:
     sizes, processes = batches(point), nodes * placement.actor_gpus_per_node
-    each = placement.train_micro_batch if placement.max_tokens_per_gpu is None else 1
-    if sizes.mini_batch % (processes * each):
+    micro_batch = placement.train_micro_batch if placement.max_tokens_per_gpu is None else 1
+    if sizes.mini_batch % (processes * micro_batch):
         raise ValueError(
             f"{point.point_id} has mini-batches of {sizes.mini_batch} samples "
             f"({sizes.prompts} prompts x N={point.group_size} / updates_per_batch="
-            f"{point.train.updates_per_batch}), no multiple of the {processes * each} that "
-            f"{processes} processes take at once, {each} each: "
+            f"{point.train.updates_per_batch}), no multiple of the {processes * micro_batch} that "
+            f"{processes} processes take at once, {micro_batch} each: "
             + (
                 "lower profile.placement.train_micro_batch or actor_gpus_per_node"
-                if each > 1
+                if micro_batch > 1
                 else "change the prompts a step, or profile.placement.actor_gpus_per_node"
             )
         )
@@ -506,7 +506,7 @@ def _check_share(placement: Placement, *, gpus: int) -> None:
 
 def _divisors(number: int) -> str:
     """e.g. `1, 2 or 4`."""
-    *others, last = [str(each) for each in range(1, number + 1) if number % each == 0]
+    *others, last = [str(item) for item in range(1, number + 1) if number % item == 0]
     return f"{', '.join(others)} or {last}" if others else last
 
 
@@ -526,9 +526,9 @@ def save(point: SweepPoint, profile: SlurmProfile) -> Save | None:
     gb, rate = state_gb(point, profile.placement), profile.save_gb_per_second
     if gb is None or rate is None:
         return None
-    each = _state_bytes(profile.placement)
+    bytes_per_parameter = _state_bytes(profile.placement)
     return Save(
         gb=gb,
         seconds=gb / rate,
-        formula=f"{each} bytes a parameter, profile.save_gb_per_second={rate:g}",
+        formula=f"{bytes_per_parameter} bytes a parameter, profile.save_gb_per_second={rate:g}",
     )

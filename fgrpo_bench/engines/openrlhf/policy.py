@@ -278,9 +278,9 @@ def check_update(step: int, values: Mapping[str, Any], experience: Any) -> None:
     if quantity is None:
         return
     known = torch.ones(len(experience.action_mask), dtype=torch.bool)
-    for own in (experience.action_log_probs, experience.advantages):
-        if own is not None:
-            known &= (own.isfinite() | ~experience.action_mask.bool()).all(1).cpu()
+    for tensor in (experience.action_log_probs, experience.advantages):
+        if tensor is not None:
+            known &= (tensor.isfinite() | ~experience.action_mask.bool()).all(1).cpu()
     lost = known if bool(known.all()) else ~known
     every = problem_ids(experience.labels, experience.prompts)
     names = [name for name, is_lost in zip(every, lost.tolist(), strict=True) if is_lost]

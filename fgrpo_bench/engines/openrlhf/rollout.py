@@ -26,7 +26,7 @@ ENGINE_PROCESSORS = 2
 def rollout_actor(options: DriverOptions, *, engines: int, nodes: int) -> Any:
     """What takes the place of OpenRLHF's RolloutRayActor; engines: of the whole run."""
     worker = f"{QuietWorker.__module__}.{QuietWorker.__name__}"
-    own = engine_sizes(options) | {"worker_extension_cls": worker}
+    settings = engine_sizes(options) | {"worker_extension_cls": worker}
 
     class RolloutActor(STOCK):  # type: ignore[misc, valid-type]
         async def __init__(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[misc]
@@ -35,7 +35,7 @@ def rollout_actor(options: DriverOptions, *, engines: int, nodes: int) -> Any:
             # before the engine starts its own process, which reads it
             os.environ[JUDGES] = str(judges)
             try:
-                await super().__init__(*args, **kwargs | own)
+                await super().__init__(*args, **kwargs | settings)
             except (RuntimeError, ValueError, NotImplementedError) as error:
                 if not options.batch_invariant:
                     raise

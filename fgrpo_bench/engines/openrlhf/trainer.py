@@ -5,27 +5,21 @@ ends in this order, so that a kill at any moment loses no row and repeats none: 
 row, Hugging Face checkpoint, training state, stop. A stop that comes while rollouts are drawn does
 not wait for their updates: the state before them is saved, and they are drawn again.
 
-Before it stands what it decides without OpenRLHF. The order of the training prompts (PromptOrder):
-an epoch is a number of whole batches, and a dataset hardly ever fills them: of 39,202 problems 34
-are left over by 153 batches of 256. What an epoch leaves out comes first in the next one. Which
-samples an update has (`deal`): OpenRLHF sorts the whole batch by length before it cuts it into
-updates, so that the first is always the longest and the shortest samples and groups are torn apart.
-Here an update is a block of whole groups in the batch's own order, dealt over the ranks so that
-they have about as many tokens.
+Before it stands which samples an update has (`deal`): OpenRLHF sorts the whole batch by length
+before it cuts it into updates, so that the first is always the longest and the shortest samples and
+groups are torn apart. Here an update is a block of whole groups in the batch's own order, dealt
+over the ranks so that they have about as many tokens. Next: openrlhf.epochs, the order of prompts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from itertools import count, islice
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import ray
 import torch
-from numpy.typing import NDArray
 from openrlhf.trainer import ppo_trainer
 from openrlhf.trainer.ppo_utils.experience import (
     Experience,
@@ -35,97 +29,11 @@ from openrlhf.trainer.ppo_utils.experience import (
 from openrlhf.utils.seqlen_balancing import get_seqlen_balanced_partitions
 
 from fgrpo_bench.engines.openrlhf import metrics, rehearsal
+from fgrpo_bench.engines.openrlhf.epochs import PromptOrder
 from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker, OrderedSamples
 from fgrpo_bench.engines.openrlhf.guards import class_of_actor, gpu_count, origin, rank_count
 from fgrpo_bench.engines.openrlhf.states import mark_whole
 from fgrpo_bench.files.journal import append_line
-
-
-def epochs(seed: int, *, problems: int, size: int) -> Iterator[NDArray[np.int64]]:
-    """Endless epochs of `size` different problems each, as indices below `problems`, shuffled.
-
-    size: 1 .. problems. No problem is drawn once more before all others have been drawn as often.
-    """
-    is_due = np.ones(problems, dtype=bool)
-    """Not drawn yet since all were drawn equally often."""
-    for epoch in count():
-        order = np.random.default_rng([seed, 2, epoch]).permutation(problems)
-        due = order[is_due[order]]
-        if len(due) > size:
-            chosen = due[:size]
-            is_due[chosen] = False
-        else:
-            again = order[~is_due[order]][: size - len(due)]
-            chosen = np.concatenate([due, again])
-            is_due[:] = True
-            is_due[again] = False
-        is_chosen = np.zeros(problems, dtype=bool)
-        is_chosen[chosen] = True
-        yield order[is_chosen[order]]
-
-
-class PromptOrder:
-    """The sampler of a prompt loader: each iteration is the next epoch.
-
-    ValueError where an epoch has more prompts than there are.
-    """
-
-    def __init__(self, *, seed: int, problems: int, size: int) -> None:
-        if not 1 <= size <= problems:
-            raise ValueError(
-                f"an epoch of {size} prompts out of {problems}: give at least as many prompts"
-            )
-        self._seed, self._problems, self._size = seed, problems, size
-        self.epoch = 0
-        """Of the next iteration, counted from 0."""
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __iter__(self) -> OneEpoch:
-        return OneEpoch(self)
-
-    def indices(self, epoch: int) -> list[int]:
-        """The problems of an epoch, in order; all epochs before it are gone through."""
-        every = epochs(self._seed, problems=self._problems, size=self._size)
-        indices: list[int] = next(islice(every, epoch, None)).tolist()
-        return indices
-
-
-class OneEpoch(Iterator[int]):
-    """One iteration; a loader's state keeps where it stands, so that a resumed run goes on there.
-
-    The epoch counts as begun with the first problem, because loaders make iterators that they do
-    not use.
-    """
-
-    def __init__(self, order: PromptOrder) -> None:
-        self._order, self._epoch, self._taken = order, order.epoch, 0
-        self._indices: list[int] | None = None
-
-    def __next__(self) -> int:
-        if self._indices is None:
-            self._indices = self._order.indices(self._epoch)
-            self._order.epoch = self._epoch + 1
-        if self._taken == len(self._indices):
-            raise StopIteration
-        self._taken += 1
-        return self._indices[self._taken - 1]
-
-    def state_dict(self) -> dict[str, Any]:
-        """The place within the run."""
-        return {"epoch": self._epoch, "taken": self._taken}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on at a place that state_dict gave; ValueError for anything else."""
-        if state.keys() != {"epoch", "taken"}:
-            raise ValueError(
-                f"the training state has {sorted(state)} in place of its epoch and the prompts "
-                "taken, so nothing can go on from it: move the stage's openrlhf/states away to "
-                "start at step 1"
-            )
-        self._epoch, self._taken, self._indices = state["epoch"], state["taken"], None
-        self._order.epoch = self._epoch + (self._taken > 0)
 
 
 def deal(lengths: Sequence[int], *, updates: int, ranks: int) -> list[list[int]]:
@@ -156,7 +64,9 @@ def deal_experiences(experiences: list[Experience], args: Any) -> list[Experienc
     experiences: micro-batches; the samples `index` of the batch stand in each, in any order.
     """
     order = [i for experience in experiences for i in experience.index]
-    samples = [sample for each in experiences for sample in split_experience_batch(each)]
+    samples = [
+        sample for experience in experiences for sample in split_experience_batch(experience)
+    ]
     batch = [sample for _, sample in sorted(zip(order, samples, strict=True), key=_place)]
     dealt = deal(
         [int(sample.total_length) for sample in batch],

@@ -94,8 +94,8 @@ def pack(analysis: Analysis, out: Path, *, name: str, draws: bool) -> tuple[str,
     """
     paths = analysis.results.of_sweep().paths
     left_out: list[str] = []
-    names = {each.relative_to(paths.root).as_posix()
-             for each in _stored(analysis, draws=draws, left_out=left_out)}  # fmt: skip
+    names = {item.relative_to(paths.root).as_posix()
+             for item in _stored(analysis, draws=draws, left_out=left_out)}  # fmt: skip
     if not any(graded(analysis.results)):
         raise ValueError(
             f"{paths.folder} has no complete evaluation to pack: `fgrpo-bench sweep status "
@@ -136,7 +136,7 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
     paths = results.paths
     yield from (paths.sweep_json, paths.plan)
     for folder in (folder_of(paths, analysis.rule), paths.report):
-        yield from (each for each in sorted(folder.glob("*")) if each.is_file())
+        yield from (file for file in sorted(folder.glob("*")) if file.is_file())
     for point in results.points:
         yield from _existing(point.train.spec, point.train.done, point.train.metrics)
     for _, _, stage in likelihood_stages(results):

@@ -135,10 +135,10 @@ class Evaluated:
         """Every problem with its draws up to where it stopped, in their order: keys draw, response,
         n_tokens, finish_reason, outcome, extracted, reason."""
         asked = dict(self.counts.select("problem_id", "n_drawn").iter_rows())
-        problems = [each for each in self.problems() if asked.get(each.problem_id)]
+        problems = [problem for problem in self.problems() if asked.get(problem.problem_id)]
         for start in range(0, len(problems), BATCH):
             part = problems[start : start + BATCH]
-            rows = self._rows([each.problem_id for each in part])
+            rows = self._rows([item.problem_id for item in part])
             for problem in part:
                 yield problem, rows[problem.problem_id][: asked[problem.problem_id]]
 

@@ -217,7 +217,11 @@ COLORS = {"retained": "#9fb4c7", "lost": "#b2182b", "gained": "#2166ac"}
 def bars(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     """A bar a cell: problems retained and lost of those the base model reaches, and gained."""
     cells, k = analysis.by_cell.values(), analysis.ks[-1]
-    rows = {cell: own for cell in cells if (own := analysis.covered(column, cell, k)) is not None}
+    rows = {
+        cell: coverage
+        for cell in cells
+        if (coverage := analysis.covered(column, cell, k)) is not None
+    }
     figure = Figure(figsize=(width, 0.8 + 0.2 * len(rows)), layout="constrained")
     axes = figure.subplots()
     places = [float(place) for place in range(len(rows))]

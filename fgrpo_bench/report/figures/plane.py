@@ -102,8 +102,8 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
 
 def is_dominated(analysis: Analysis, column: str, cell: CellRow | str) -> bool:
     """Whether another cell of the question dominates this one in the plane."""
-    own = analysis.on_front(column, cell)
-    return own is not None and own.is_on_front is False
+    place = analysis.on_front(column, cell)
+    return place is not None and place.is_on_front is False
 
 
 def _numbered(analysis: Analysis, column: str, width: float) -> Figure:

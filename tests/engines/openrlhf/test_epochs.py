@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench.engines.openrlhf.trainer import PromptOrder, epochs
+from fgrpo_bench.engines.openrlhf.epochs import PromptOrder, epochs
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 12), st.integers(0, 3))
