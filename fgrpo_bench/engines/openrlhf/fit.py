@@ -378,8 +378,8 @@ def _check_sampler(
     share, parallel = f"{sampler.settings}_gpu_memory", f"{sampler.settings}_tensor_parallel"
     setting = f"{share}={getattr(placement, share):g}"
     sized = (
-        f"{pretrained.name} needs {sampler.weights:.1f} GiB a GPU {where} ({sampler.bytes_per_value} bytes "
-        f"a parameter over {parallel}={sampler.parallel})"
+        f"{pretrained.name} needs {sampler.weights:.1f} GiB a GPU {where} "
+        f"({sampler.bytes_per_value} bytes a parameter over {parallel}={sampler.parallel})"
     )
     more = (
         f"raise profile.placement.{share}, or {parallel} and lower {sampler.settings}_engines alike"
