@@ -37,7 +37,7 @@ def _refusals() -> Iterator[None]:
         print(error.args[0] if isinstance(error, LookupError) else error, file=sys.stderr)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        print("stopped; the same command goes on where this one was", file=sys.stderr)
+        print("stopped; rerun it to resume", file=sys.stderr)
         raise typer.Exit(130) from None
 
 

@@ -205,7 +205,7 @@ def _receive(line: Any, process: BaseProcess) -> tuple[str, Any]:
         process.join(END_SECONDS)
         raise RuntimeError(
             f"an engine's process ended with exit code {process.exitcode}; the draws are stored: "
-            "its reason stands above, and the same command goes on"
+            "its reason stands above; rerun the command to resume"
         ) from error
     if kind == "error":
         raise RuntimeError(value)

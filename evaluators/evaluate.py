@@ -236,7 +236,7 @@ class DrawRate:
         self._tokens = 0
 
     def tokens_per_second(self, draws: Sequence[Draw]) -> float:
-        """Sampled tokens a second since the first call, whose draws do not count."""
+        """Sampled tokens per second since the first call, whose draws do not count."""
         clock = time.monotonic()
         if self._begun is None:
             self._begun = clock

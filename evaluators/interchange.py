@@ -126,7 +126,7 @@ def table(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
 def check_numbers(
     path: Path, draws: pl.DataFrame, problems: Sequence[Problem], *, subset: bool
 ) -> int:
-    """Draws a problem; ValueError where they differ or problems are missing."""
+    """Draws per problem; ValueError where they differ or problems are missing."""
     counts = draws.group_by("problem_id").len().sort("len", "problem_id")
     fewest, most = counts.row(0), counts.row(-1)
     if fewest[1] != most[1]:

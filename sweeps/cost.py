@@ -434,7 +434,7 @@ def _disk_words(answer: Mapping[str, Any]) -> str:
 
 def _assumptions(answer: Mapping[str, Any]) -> str:
     line = (
-        f"assumed: {rates.PROMPT_TOKENS} tokens a prompt, {START_SECONDS:.0f} s until a "
+        f"assumed: {rates.PROMPT_TOKENS} tokens per prompt, {START_SECONDS:.0f} s until a "
         f"job computes, {TEXT_BYTES} bytes a token of a stored response"
     )
     if answer["filters"]:

@@ -135,8 +135,9 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
         rollouts = point.prompts_per_step * point.group_size
         if rollouts > MOST_ROLLOUTS:
             raise ValueError(
-                f"{point.point_id} has {rollouts:,} rollouts a step, more than {MOST_ROLLOUTS:,}: "
-                "lower experiment.train.rollouts_per_step (or prompts_per_step), or the group size"
+                f"{point.point_id} has {rollouts:,} rollouts per step, more than "
+                f"{MOST_ROLLOUTS:,}: lower experiment.train.rollouts_per_step (or "
+                "prompts_per_step), or the group size"
             )
         if train.rollouts_per_step is not None and train.rollouts_per_step % point.group_size:
             raise ValueError(
@@ -145,7 +146,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
             )
         if point.prompts_per_step < train.updates_per_batch:
             raise ValueError(
-                f"{point.point_id} has {point.prompts_per_step} prompts a step but "
+                f"{point.point_id} has {point.prompts_per_step} prompts per step but "
                 f"updates_per_batch={train.updates_per_batch}: every update needs a prompt; raise "
                 "the budget or lower updates_per_batch"
             )
@@ -188,7 +189,7 @@ def _check_holds_enough(
         heldout[f"train.eval_n_problems={train.eval_n_problems}"] = train.eval_n_problems
     # a problem that comes twice in a step is drawn from with the same seeds, which teaches nothing
     prompts = max(point.prompts_per_step for point in points)
-    training = {f"train has {prompts} prompts a step": prompts}
+    training = {f"train has {prompts} prompts per step": prompts}
     if experiment.rare is not None:
         training[f"rare.n_prompts={experiment.rare.n_prompts}"] = experiment.rare.n_prompts
     for split, asked in (("n_heldout", heldout), ("n_train", training)):

@@ -110,11 +110,11 @@ def test_a_value_that_cannot_be_trained_is_refused_with_its_bound(declared, wher
     [
         (TINY, 1e-9, "task countdown has n_heldout=0: ask for fewer, or change " + TINY),
         (TINY, 0.005, f"{WANTED}=16, but task countdown has n_heldout=6: ask for fewer"),
-        (TINY, 0.9999, f"{TRAIN} has 16 prompts a step, but task countdown has n_train=1: ask"),
+        (TINY, 0.9999, f"{TRAIN} has 16 prompts per step, but task countdown has n_train=1: ask"),
         (WANTED, 263, f"{WANTED}=263, but task countdown has n_heldout=262"),
         (f"{TRAIN}.eval_n_problems", 263, f"{TRAIN}.eval_n_problems=263, but task countdown has"),
         ("experiment.rare.n_prompts", 1052, "rare.n_prompts=1052, but task countdown has n_train"),
-        (f"{TRAIN}.rollouts_per_step", 10**7, "10,000,000 rollouts a step, more than 1,000,000"),
+        (f"{TRAIN}.rollouts_per_step", 10**7, "10,000,000 rollouts per step, more than 1,000,000"),
         (f"{TRAIN}.model.hidden_size", 65_532, "parameters, more than 20,000,000,000: its train"),
     ],
 )

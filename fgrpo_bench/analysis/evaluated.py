@@ -30,7 +30,7 @@ class SampledAs:
     """How many draws an evaluation made."""
 
     n_samples: int
-    """Draws a problem; of a design the most."""
+    """Draws per problem; of a design the most."""
     design: StagedDesign | None
     """When a problem stops; None: never."""
 
@@ -45,7 +45,7 @@ class SampledAs:
     @property
     def words(self) -> str:
         """For a person."""
-        return f"{self.n_samples:,} draws a problem" if self.design is None else self.design.words
+        return f"{self.n_samples:,} draws per problem" if self.design is None else self.design.words
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ declaration may ask for a sixth, every method against GRPO, and name further pai
 these it asks about stands in `sweep.family`.
 
 A seventh is asked of every sweep, as a family of its own: a focal cell against the base algorithm
-at another N, at the same rollouts. Where every cell gets equal prompts a step, a larger N costs
+at another N, at the same rollouts. Where every cell gets equal prompts per step, a larger N costs
 more, and comparing the ends of runs compares budgets too.
 """
 

@@ -104,7 +104,7 @@ class Estimate:
     n_problems: int
     """Problems with a value for every seed; only these count."""
     n_samples: int | None
-    """Draws a problem, the fewest over seeds and benchmarks; of a design that stops the most."""
+    """Draws per problem, the fewest over seeds and benchmarks; of a design that stops the most."""
     n_draws: float | None
     """Mean draws that were made of a problem, up to where it stopped."""
     designs: tuple[str, ...]

@@ -207,7 +207,7 @@ RESULTS = pl.Schema(
         "ci_high": pl.Float64,
         "n_seeds": pl.Int64,
         "n_problems": pl.Int64,  # with a value for every seed
-        "n_samples": pl.Int64,  # draws a problem, the most; of an average the fewest
+        "n_samples": pl.Int64,  # draws per problem, the most; of an average the fewest
         "n_draws": pl.Float64,  # that were made of a problem until it stopped, mean
         "design": pl.String,  # when problems stop; empty where all make n_samples draws
         "is_redesigned": pl.Boolean,  # whether that was changed when draws were there

@@ -47,7 +47,7 @@ def draws_made(rows: Sequence[Estimate]) -> str:
     designs = dict.fromkeys(words for row in rows for words in row.designs)
     if not designs:
         sizes = sorted({row.n_samples for row in rows if row.n_samples is not None})
-        return f"{' or '.join(map(str, sizes)) or 'no'} draws a problem."
+        return f"{' or '.join(map(str, sizes)) or 'no'} draws per problem."
     means = sorted({round(row.n_draws) for row in rows if row.n_draws is not None})
     ends = " to ".join(f"{n:,}" for n in dict.fromkeys((means[0], means[-1]))) if means else "no"
     sentence = " or: ".join(designs)

@@ -404,7 +404,7 @@ def _of_the_figures(are_of_mazes: bool) -> str:
             f"The paper's figures are {printed}, and does not say of how many draws and runs they "
             "are, nor which walks it takes for right."
         )
-    return f"The paper's figures are of {DRAWS:,} draws a problem, {printed}."
+    return f"The paper's figures are of {DRAWS:,} draws per problem, {printed}."
 
 
 def check_fixed(analysis: Analysis) -> None:

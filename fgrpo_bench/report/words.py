@@ -273,13 +273,13 @@ def heading(analysis: Analysis) -> str:
     train, paths = sweep.train, sweep.paths
     if train["budget"] == "constant_rollouts":
         equal = (
-            f"every cell gets {train['rollouts_per_step']} rollouts a step, so equal compute "
-            "(the paper holds prompts a step constant)"
+            f"every cell gets {train['rollouts_per_step']} rollouts per step, so equal compute "
+            "(the paper holds prompts per step constant)"
         )
     else:
         equal = (
-            f"every cell gets {train['prompts_per_step']} prompts a step, so a larger N costs more "
-            "(the paper's convention)"
+            f"every cell gets {train['prompts_per_step']} prompts per step, so a larger N costs "
+            "more (the paper's convention)"
         )
     return f"{paths.sweep} on {paths.experiment} {paths.version}, {train['budget']}: {equal}"
 
@@ -332,7 +332,7 @@ def budget(analysis: Analysis) -> str:
         prompts_per_step = ", ".join(
             f"{train['rollouts_per_step'] // size} at N={size}" for size in sizes
         )
-        numbers = f"Prompts a step: {prompts_per_step}."
+        numbers = f"Prompts per step: {prompts_per_step}."
         paper = (
             "Under the paper's convention a larger N costs more, so its curves over N answer "
             "another question than these."
@@ -341,12 +341,12 @@ def budget(analysis: Analysis) -> str:
         prompts_per_step = ", ".join(
             f"{train['prompts_per_step'] * size} at N={size}" for size in sizes
         )
-        numbers = f"Rollouts a step: {prompts_per_step}."
+        numbers = f"Rollouts per step: {prompts_per_step}."
         paper = (
             "A cell with a larger N has more rollouts, so an effect of N is an effect of compute "
             "too."
         )
-    steps = f"{train['steps']} steps, {train['updates_per_batch']} updates a rollout batch."
+    steps = f"{train['steps']} steps, {train['updates_per_batch']} updates per rollout batch."
     return f"{numbers} {steps} {paper}" if len(sizes) > 1 else f"{numbers} {steps}"
 
 

@@ -33,7 +33,7 @@ class Cell:
     algorithm: Name
     """Base algorithm, a file of conf/algorithm."""
     group_size: GroupSize
-    """N: rollouts a prompt in training."""
+    """N: rollouts per prompt in training."""
     focal_gamma: Gamma
     """gamma >= 0; 0 is the base algorithm."""
     learning_rate_factor: PositiveFloat = 1.0

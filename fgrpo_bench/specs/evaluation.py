@@ -114,7 +114,7 @@ class EvalSpec:
     benchmarks: dict[str, BenchmarkSpec]
     """Benchmarks by name."""
     n_samples: Positive
-    """n: draws a problem, of a design the most. A target: raising it later adds draws to those
+    """n: draws per problem, of a design the most. A target: raising it later adds draws to those
     that exist."""
     design: DesignSpec | None = None
     """When a problem stops: a file of conf/design/ (+design@experiment.evaluation.design=staged) or
@@ -173,13 +173,13 @@ class EvalSpec:
         if self.ks[-1] > self.n_samples:
             raise ValueError(
                 f"k={self.ks[-1]} is larger than n_samples={self.n_samples}: pass@k needs at "
-                "least k draws a problem; raise n_samples or drop that k"
+                "least k draws per problem; raise n_samples or drop that k"
             )
         if self.design is not None and self.design.stages[-1] != self.n_samples:
             raise ValueError(
                 f"n_samples={self.n_samples}, but the last of design.stages="
-                f"{list(self.design.stages)} is another: n_samples is the most draws a problem, so "
-                "set both alike"
+                f"{list(self.design.stages)} is another: n_samples is the most draws per problem, "
+                "so set both alike"
             )
         for key, benchmark in self.benchmarks.items():
             unfit = sorted(FIXED_DRAWS_ONLY.intersection(benchmark.extra_graders))

@@ -58,7 +58,7 @@ class ExtraCell:
     algorithm: Name
     """A file of conf/algorithm."""
     group_size: GroupSize
-    """N: rollouts a prompt in training, at least 2 (an advantage needs a group)."""
+    """N: rollouts per prompt in training, at least 2 (an advantage needs a group)."""
     focal_gamma: Gamma
     """gamma >= 0; 0 is the base algorithm."""
     learning_rate_factor: PositiveFloat | None = None

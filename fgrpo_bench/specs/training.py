@@ -135,11 +135,11 @@ class TrainSpec(OneOf, table="engines", key="engine", member="train"):
     engine: Name
     """A key of fgrpo_bench.engines.ENGINES."""
     budget: Literal["constant_rollouts", "constant_prompts"]
-    """What every cell of a group-size grid shares: rollouts a step, or prompts a step."""
+    """What every cell of a group-size grid shares: rollouts per step, or prompts per step."""
     rollouts_per_step: Positive | None
-    """Rollouts a step under constant_rollouts, else null."""
+    """Rollouts per step under constant_rollouts, else null."""
     prompts_per_step: Positive | None
-    """Prompts a step under constant_prompts (the paper's convention: 256), else null."""
+    """Prompts per step under constant_prompts (the paper's convention: 256), else null."""
     steps: Positive
     """Rollout batches."""
     updates_per_batch: Positive

@@ -30,7 +30,7 @@ class DesignedSince(Record):
     since: str | None
     """None: from the first draw on."""
     n_samples: int | None
-    """The most draws a problem that were asked for then; None: not recorded."""
+    """The most draws per problem that were asked for then; None: not recorded."""
     design: Design | None
     """None: no problem stops."""
 

@@ -114,7 +114,7 @@ _WATCHED = (
 )
 NUMBERS = {name: METRICS[name] for name in _WATCHED} | {
     TOKENS_PER_SECOND: Metric(
-        title="sampled tokens a second", better="more", column="tokens/s", form="{:,.0f}"
+        title="sampled tokens per second", better="more", column="tokens/s", form="{:,.0f}"
     )
 }
 """What a person watches, in the order of its columns; tokens_per_second is not stored: `tokens` of

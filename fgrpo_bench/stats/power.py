@@ -94,7 +94,7 @@ def half_width(*, n_samples: Draws, k: int, n_problems: int, level: float = LEVE
 def draws_needed(
     *, k: int, n_problems: int, half_width_wanted: float, level: float = LEVEL
 ) -> int | None:
-    """Fewest draws a problem whose interval is surely no wider; None above MOST_DRAWS."""
+    """Fewest draws per problem whose interval is surely no wider; None above MOST_DRAWS."""
 
     def suffices(n_samples: int) -> bool:
         width = half_width(n_samples=n_samples, k=k, n_problems=n_problems, level=level)
@@ -153,11 +153,11 @@ def design_advice(
         return f"{goal}not even {max(MOST_FIXED, *ks)} draws are enough"
     design = cheapest_design(ks=ks, rates=rates, variance=variance, fixed=fixed)
     if len(design.stages) == 1:
-        return f"{goal}{fixed} draws a problem; no design that stops makes fewer"
+        return f"{goal}{fixed} draws per problem; no design that stops makes fewer"
     stages = ", ".join(map(str, design.stages))
     return (
         f"{goal}stages [{stages}], enough {design.enough}: "
-        f"{design.expected_draws(rates).mean():.0f} draws a problem on average, {fixed} if fixed"
+        f"{design.expected_draws(rates).mean():.0f} draws per problem on average, {fixed} if fixed"
     )
 
 

@@ -253,9 +253,9 @@ class StagedDesign:
         """How many draws a problem makes, for a person."""
         *first, last = (f"{stage:,}" for stage in self.stages)
         if not first:
-            return f"{last} draws a problem"
+            return f"{last} draws per problem"
         return (
-            f"at most {last} draws a problem, in stages {', '.join(first)} and {last}; a problem "
+            f"at most {last} draws per problem, in stages {', '.join(first)} and {last}; a problem "
             f"stops after a stage with {self.enough:,} correct"
         )
 

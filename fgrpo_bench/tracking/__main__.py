@@ -33,7 +33,7 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print("stopped; the same command goes on where this one was", file=sys.stderr)
+        print("stopped; rerun it to resume", file=sys.stderr)
         raise typer.Exit(130) from None
     except (ConnectionError, PermissionError) as error:
         print(error, file=sys.stderr)

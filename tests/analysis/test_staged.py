@@ -114,7 +114,7 @@ def test_estimates_are_means_over_the_problems_that_have_stopped(analysis, cell)
         assert row.designs == ((DESIGN.words, OTHER.words) if cell == FOCAL else (DESIGN.words,))
         assert row.is_redesigned == (cell == FOCAL)
     assert DESIGN.words == (
-        "at most 8 draws a problem, in stages 2, 4 and 8; a problem stops after a stage with 2 "
+        "at most 8 draws per problem, in stages 2, 4 and 8; a problem stops after a stage with 2 "
         "correct"
     )
 

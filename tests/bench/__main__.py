@@ -15,14 +15,14 @@ import sys
 
 MEASUREMENTS = {
     "passk": "pass@k for 5 million rows, against the naive per-row formula",
-    "analysis": "every number of 36 points and 9 benchmarks, by draws a problem",
+    "analysis": "every number of 36 points and 9 benchmarks, by draws per problem",
     "bands": "bands over all k, against passk-inference",
-    "report": "a report over 36 points and 9 benchmarks, by draws a problem",
+    "report": "a report over 36 points and 9 benchmarks, by draws per problem",
     "grading": "math grading of real and made outputs, against math-verify and lm-eval a sample",
     "evaluating": "sampling by vLLM and grading meanwhile, against the bare engine",
-    "sampling": "draws a second, against transformers.generate and the products of sampling",
+    "sampling": "draws per second, against transformers.generate and the products of sampling",
     "stopping": "draws and time of staged evaluations, against 1,024 draws of every problem",
-    "training": "training steps a second, against TRL's GRPOTrainer and the products of an update",
+    "training": "training steps per second, against TRL's trainer and the products of an update",
     "mazes_training": "the same on mazes at N = 64",
     "steps": "where the time of a training step goes, on countdown and on mazes",
     "memory": "peak memory of a training and of an evaluation worker",

@@ -115,7 +115,7 @@ def memory(golds: list[str]) -> None:
     distinct = round(0.05 * DRAWS_A_PROBLEM)
     for draws in (DRAWS_A_PROBLEM, 4 * DRAWS_A_PROBLEM):
         _, facts = graded(golds, as_draws(stress(golds, None, distinct, draws)))
-        print(json.dumps({"case": f"memory, {draws:,} draws a problem", **facts}), flush=True)
+        print(json.dumps({"case": f"memory, {draws:,} draws per problem", **facts}), flush=True)
 
 
 def stress(

@@ -1,6 +1,6 @@
 """The share of a training step of OpenRLHF that is spent inside our hooks.
 
-The real OpenRLHF on the processor: a small model, 32 prompts of 8 rollouts a step, two updates a
+The real OpenRLHF on the processor: a small model, 32 prompts of 8 rollouts per step, two updates a
 step, focal weight on. Step time and clocks come from the same run, the first step left out. With
 responses of a few tokens a step is as short as it gets, and the share as large; those of 256 tokens
 are nearer to real ones. Then 256 prompts of 2 rollouts with a tokenizer as large as a published

@@ -29,7 +29,7 @@ def tell(results: SweepResults, *, begun: float, cpu: float, **counted: int) -> 
     facts = {
         "points": sum(point.cell is not None for point in results.points),
         "benchmarks": len(results.benchmarks),
-        "draws a problem": results.evaluation["n_samples"],
+        "draws per problem": results.evaluation["n_samples"],
         **counted,
         "seconds": time.perf_counter() - begun,
         "CPU s": time.process_time() - cpu,

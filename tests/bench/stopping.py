@@ -178,7 +178,7 @@ def tell(cell: str, pairs: Sequence[Pair]) -> None:
     both = zip(SHOWN_KS, errors(fixed_design(N_SAMPLES), rates), errors(STAGED, rates), strict=True)
     facts = {
         "cell": cell,
-        "draws a problem": draws[0] / len(rates),
+        "draws per problem": draws[0] / len(rates),
         "staged": draws[1] / len(rates),
         "factor": draws[0] / draws[1],
         "wall s": wall[0],

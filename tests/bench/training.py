@@ -1,7 +1,7 @@
 """Training steps a second of the embedded engine against TRL's GRPOTrainer, and the share of its
 matrix products in its time.
 
-The same checkpoint, 256 rollouts a step in groups of 8, one update a step, the same learning rate
+The same checkpoint, 256 rollouts per step in groups of 8, one update a step, the same learning rate
 and the same grader as reward; TRL in its default GRPO form without KL term, on the CPU.
 """
 
@@ -123,7 +123,7 @@ def main() -> None:
     trl = 1 / mean(theirs(paths, point))
     print(json.dumps({"case": "one update a step", **own, "TRL steps/CPU s": trl}))
     print(json.dumps({"ratio": own["steps/CPU s"] / trl}))
-    print(json.dumps({"case": "two updates a step, as shipped", **shipped}))
+    print(json.dumps({"case": "two updates per step, as shipped", **shipped}))
 
 
 if __name__ == "__main__":

@@ -187,7 +187,7 @@ def in_words(record: MeasuredRates) -> str:
     offload = ", adam_offload=true" if record.adam_offload else ""
     phases = ", ".join(f"{phase} {took:.1f} s" for phase, took in record.seconds.items())
     return (
-        f"{phases}; tokens a second and GPU: generate "
+        f"{phases}; tokens per second and GPU: generate "
         f"{record.generate_tokens_per_second_per_gpu:,.0f}, train "
         f"{record.train_tokens_per_second_per_gpu:,.0f}; save "
         f"{record.save_gb_per_second:.2f} GB a second; peak memory of a GPU "

@@ -156,8 +156,8 @@ def test_what_is_measured_is_stored_for_plan_and_told(tmp_path: Path) -> None:
         "seconds": {"generate": 64.0, "score": 28.0, "update": 100.0, "sync": 10.0, "save": 20.1},
     }
     assert shapes.in_words(record) == (
-        "generate 64.0 s, score 28.0 s, update 100.0 s, sync 10.0 s, save 20.1 s; tokens a second "
-        "and GPU: generate 4,096, train 2,000; save 2.40 GB a second; peak memory of a GPU "
+        "generate 64.0 s, score 28.0 s, update 100.0 s, sync 10.0 s, save 20.1 s; tokens per "
+        "second and GPU: generate 4,096, train 2,000; save 2.40 GB a second; peak memory of a GPU "
         "71.2 GiB; node-8gpu"
     )
 

@@ -137,7 +137,7 @@ def test_the_hubs_own_parser_reads_its_format(tmp_path):
     assert entry.dataset_id == "HuggingFaceH4/MATH-500"
     assert entry.value == pytest.approx(100 * evaluated.estimates[0].mean, abs=1e-4)
     assert "pass@256 = " in entry.notes
-    assert "1,024 draws a problem" in entry.notes
+    assert "1,024 draws per problem" in entry.notes
     (gated, *_) = chosen(results, benchmarks=["gpqa"])
     (log,) = exported(gated, "every-eval-ever", tmp_path)
     assert log["evaluation_results"][0]["source_data"]["hf_repo"]

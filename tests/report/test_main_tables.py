@@ -106,7 +106,7 @@ def test_too_few_seeds_and_draws_are_marked_and_said(finished, tmp_path):
     assert incomplete == {"GRPO20", "F-GRPO81"}
     assert "Incomplete, 2 of 3 seeds: GRPO N=2." in table.notes
     assert "Incomplete, 40 of 64 draws: F-GRPO N=8 gamma=1." in table.notes
-    assert "40 or 64 draws a problem." in table.notes[0]
+    assert "40 or 64 draws per problem." in table.notes[0]
 
 
 def test_draws_without_a_verdict_leave_bounds_below_the_table(finished, tmp_path):

@@ -39,16 +39,16 @@ FOCAL = "GRPO N=8, focal weight against none"
 
 
 def test_the_first_line_names_the_budget_and_how_it_stands_to_the_paper(analysis):
-    assert "constant_rollouts: every cell gets 256 rollouts a step" in heading(analysis)
-    assert "the paper holds prompts a step constant" in heading(analysis)
+    assert "constant_rollouts: every cell gets 256 rollouts per step" in heading(analysis)
+    assert "the paper holds prompts per step constant" in heading(analysis)
     assert "128 at N=2, 64 at N=4, 32 at N=8, 16 at N=16, 8 at N=32" in budget(analysis)
-    assert "20 steps, 2 updates a rollout batch" in budget(analysis)
+    assert "20 steps, 2 updates per rollout batch" in budget(analysis)
 
 
 def test_the_papers_budget_is_named_as_the_papers(tmp_path):
     results = small_sweep(tmp_path, "groupsize", "experiment=countdown-prompts", ONE_SEED)
     analysis = analyse(results)
-    assert "constant_prompts: every cell gets 32 prompts a step" in heading(analysis)
+    assert "constant_prompts: every cell gets 32 prompts per step" in heading(analysis)
     assert "larger N costs more (the paper's convention)" in heading(analysis)
     assert "64 at N=2, 128 at N=4" in budget(analysis)
 

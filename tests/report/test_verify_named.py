@@ -173,7 +173,7 @@ def test_drawings_of_another_program_are_not_called_a_difference_of_the_page(pla
     assert found(results, "report.html") == []
     unseen = verify(page, root=results.paths.root, regrade=False).unseen
     assert any("they were drawn with matplotlib 0, and this is" in line for line in unseen)
-    page.write_text(page.read_text().replace("64 draws a problem", "65 draws a problem"))
+    page.write_text(page.read_text().replace("64 draws per problem", "65 draws per problem"))
     forge(results)
     assert found(results, "report.html")
 

@@ -236,7 +236,7 @@ def test_a_plan_without_gpus_says_so_and_what_it_would_take_on_gpus(sweeps: Swee
     _, on_gpus, _ = sweeps("plan", "groupsize", "experiment=qwen2.5-7b", "profile=slurm-8gpu")
     assert "no GPU" not in on_gpus
     assert "days with 4 jobs at once, waits in queues apart" in on_gpus
-    assert "assumed: 200 tokens a prompt, " in on_gpus
+    assert "assumed: 200 tokens per prompt, " in on_gpus
     for said in (out, on_gpus):
         assert "estimated cost" not in said and "cost not estimated" not in said
 

@@ -157,5 +157,5 @@ def test_a_tight_fit_is_said_in_the_plan(capsys: pytest.CaptureFixture[str]) -> 
         "rollouts (vLLM 33.0 + policy 1.8)\n"
     )
     assert said.count(memory) == 1
-    assert said.count("\nvLLM's key-value cache holds 1,834 tokens a sequence in training") == 1
+    assert said.count("\nvLLM's key-value cache holds 1,834 tokens per sequence in training") == 1
     assert make_plan(declared()).warnings == ()

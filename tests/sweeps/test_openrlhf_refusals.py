@@ -177,7 +177,7 @@ def test_fewer_problems_to_evaluate_on_than_asked_for_are_refused_before_anythin
         ),
         (
             ["experiment.train.prompts_per_step=254"],
-            "254 prompts a step, no multiple of updates_per_batch=4",
+            "254 prompts per step, no multiple of updates_per_batch=4",
         ),
         (
             ["profile.placement.gpu_memory_gb=10.0"],

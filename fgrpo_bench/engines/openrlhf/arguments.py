@@ -97,8 +97,8 @@ class OpenRLHFTrain(TrainSpec):
     prompt: PromptSpec
     """How a problem becomes what the model reads."""
     epochs: Positive
-    """Epochs of the run, each of prompts a step * steps / epochs different prompts. Where there are
-    more, the next epoch begins with those that were left out."""
+    """Epochs of the run, each of prompts per step * steps / epochs different prompts. Where
+    there are more, the next epoch begins with those that were left out."""
     prompt_tokens: Positive
     """Longest prompt; longer ones are left out."""
     response_tokens: Positive
@@ -202,7 +202,7 @@ def batches(point: SweepPoint) -> Batches:
     prompts = point.prompts_per_step
     if prompts % train.updates_per_batch:
         raise ValueError(
-            f"{point.point_id} has {prompts} prompts a step, no multiple of "
+            f"{point.point_id} has {prompts} prompts per step, no multiple of "
             f"updates_per_batch={train.updates_per_batch}: OpenRLHF's mini-batches are of one "
             "size; change the budget or updates_per_batch"
         )

@@ -192,9 +192,9 @@ def _check_sizes(point: SweepPoint, rows_of: Callable[[DatasetSpec], int]) -> No
     rows, wanted = rows_of(train.dataset), batches(point).prompts_per_epoch
     if rows < wanted:
         raise ValueError(
-            f"an epoch of {point.point_id} has {wanted} prompts (prompts a step x steps / "
+            f"an epoch of {point.point_id} has {wanted} prompts (prompts per step x steps / "
             f"epochs), but dataset {train.dataset.name} has {rows}: raise "
-            "experiment.train.epochs, or lower steps or the prompts a step"
+            "experiment.train.epochs, or lower steps or the prompts per step"
         )
     if train.eval_dataset is None or not train.eval_every:
         return

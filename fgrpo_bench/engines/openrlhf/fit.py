@@ -314,7 +314,7 @@ def summary(points: Sequence[SweepPoint], placement: Placement, *, nodes: int) -
     )
     return [
         *lines,
-        f"vLLM's key-value cache holds {' tokens a sequence in training, '.join(per_sampler)} in "
+        f"vLLM's key-value cache holds {' tokens per sequence in training, '.join(per_sampler)} in "
         f"an evaluation, at vllm_max_num_seqs={placement.vllm_max_num_seqs} sequences of up to "
         f"{longest(point):,}",
     ]
@@ -467,7 +467,7 @@ def _check_batches(point: SweepPoint, placement: Placement, *, nodes: int) -> No
             + (
                 "lower profile.placement.train_micro_batch or actor_gpus_per_node"
                 if micro_batch > 1
-                else "change the prompts a step, or profile.placement.actor_gpus_per_node"
+                else "change the prompts per step, or profile.placement.actor_gpus_per_node"
             )
         )
     if sizes.samples // placement.rollout_micro_batch < processes:

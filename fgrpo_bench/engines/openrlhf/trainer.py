@@ -46,7 +46,7 @@ def deal(lengths: Sequence[int], *, updates: int, ranks: int) -> list[list[int]]
     if remainder or size % ranks:
         raise ValueError(
             f"{len(lengths)} samples do not make {updates} updates of as many samples on each of "
-            f"{ranks} ranks: change the prompts a step, updates_per_batch or actor_gpus_per_node"
+            f"{ranks} ranks: change the prompts per step, updates_per_batch or actor_gpus_per_node"
         )
     dealt: list[list[int]] = [[] for _ in range(ranks)]
     for first in range(0, len(lengths), size):

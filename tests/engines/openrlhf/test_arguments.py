@@ -227,7 +227,9 @@ def test_further_flags_end_the_command_line_and_change_nothing_else():
 
 def test_prompts_that_fill_no_mini_batches_are_refused():
     it = point("grpo", "experiment.train.prompts_per_step=254")
-    with pytest.raises(ValueError, match=r"254 prompts a step, no multiple of updates_per_batch=4"):
+    with pytest.raises(
+        ValueError, match=r"254 prompts per step, no multiple of updates_per_batch=4"
+    ):
         batches(it)
 
 

@@ -343,7 +343,7 @@ def test_mini_batches_that_processes_cannot_share_are_refused() -> None:
 
 def test_packed_mini_batches_are_shared_by_whole_samples() -> None:
     odd = point("grpo", "experiment.train.prompts_per_step=252", group_size=2)
-    rule = r"126 samples .* no multiple of the 8 .* 1 each: change the prompts a step"
+    rule = r"126 samples .* no multiple of the 8 .* 1 each: change the prompts per step"
     with pytest.raises(ValueError, match=rule):
         fit.check(odd, CLUSTER, NODE)
 
