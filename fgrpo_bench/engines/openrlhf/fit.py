@@ -472,7 +472,7 @@ def _check_batches(point: SweepPoint, placement: Placement, *, nodes: int) -> No
         )
     if sizes.samples // placement.rollout_micro_batch < processes:
         raise ValueError(
-            f"{point.point_id} has {sizes.samples} samples a step, fewer than {processes} "
+            f"{point.point_id} has {sizes.samples} samples per step, fewer than {processes} "
             f"processes x rollout_micro_batch={placement.rollout_micro_batch}: lower "
             "profile.placement.rollout_micro_batch"
         )
