@@ -29,7 +29,7 @@ from fgrpo_bench.data.fetch import PATTERNS
 from fgrpo_bench.files.paths import SharedPaths, StagePaths
 from fgrpo_bench.files.whole import link_whole, now, quarantine, read_record, write_json
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
-from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file
+from fgrpo_bench.stages.digests import checksum_mismatch, sha256_file, with_checksum
 from fgrpo_bench.stages.draws import (
     CanaryRecord,
     DrawsRecord,
@@ -217,7 +217,7 @@ class SharedDraws:
     def _read(self, paths: SharedPaths, seeds: Seeds) -> tuple[SharedRecord, pl.DataFrame]:
         """OSError or ValueError where the entry is not what it says that it is."""
         facts = read_record(paths.facts, SharedRecord)
-        if is_altered(facts.as_json()) or fingerprint(facts.identity) != paths.folder.name:
+        if checksum_mismatch(facts.as_json()) or fingerprint(facts.identity) != paths.folder.name:
             raise ValueError(f"{paths.facts} was changed, or is of other draws")
         file = paths.draws(facts.sha256)
         if sha256_file(file) != facts.sha256:
@@ -254,7 +254,7 @@ class SharedDraws:
         )
         # the facts name a file by its digest and come after it, and what they named before goes
         # last: a kill at any line leaves facts and their file
-        write_json(paths.facts, sealed(facts.as_json()))
+        write_json(paths.facts, with_checksum(facts.as_json()))
         for file in paths.folder.glob("*.parquet"):
             if file != paths.draws(sha256):
                 file.unlink()

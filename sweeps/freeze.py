@@ -35,7 +35,7 @@ from fgrpo_bench.kinds import Stage, fetch, train
 from fgrpo_bench.specs import Declaration, to_dict
 from fgrpo_bench.specs.fingerprint import differences
 from fgrpo_bench.specs.stored import TrainStageSpec
-from fgrpo_bench.stages.digests import is_altered, sealed
+from fgrpo_bench.stages.digests import checksum_mismatch, with_checksum
 from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stages.plan import (
     DeclaredFamily,
@@ -87,7 +87,7 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
 
 def _check_seal(paths: RunPaths) -> None:
     """plan.json needs none: it is written anew of the declaration, whatever it says."""
-    if paths.sweep_json.exists() and is_altered(read_json(paths.sweep_json)):
+    if paths.sweep_json.exists() and checksum_mismatch(read_json(paths.sweep_json)):
         raise ValueError(f"{paths.sweep_json} {UNSEALED}")
 
 
@@ -214,10 +214,10 @@ def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
         record = replace(before, **declared, **made_by, further={})  # without the former seal
     plan_json = plan_record(plan)
     first = record.first or declared_now(record, plan_json)
-    write_if_other(paths.sweep_json, sealed(replace(record, first=first).as_json()))
+    write_if_other(paths.sweep_json, with_checksum(replace(record, first=first).as_json()))
     _share_data(paths, plan)
     freeze_specs(paths, plan.stages)
-    write_if_other(paths.plan, sealed(plan_json.as_json()))
+    write_if_other(paths.plan, with_checksum(plan_json.as_json()))
 
 
 def stored_declaration(declaration: Declaration) -> dict[str, Any]:
@@ -250,7 +250,7 @@ def freeze_specs(paths: RunPaths, stages: Iterable[Stage]) -> None:
     wanted: dict[str, str] = {}
     for stage in stages:
         spec = StagePaths(paths.folder / stage.name).spec
-        content = sealed(stage.spec.as_json())
+        content = with_checksum(stage.spec.as_json())
         if readable_json(spec) != content:
             wanted[f"{stage.name}/{spec.name}"] = _a_line_a_field(content)
     write_many(paths.folder, wanted)

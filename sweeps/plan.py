@@ -22,8 +22,8 @@ from fgrpo_bench.kinds.kind import base_name
 from fgrpo_bench.kinds.warmup import check_fits
 from fgrpo_bench.objectives.advantages import (
     check_parameters,
+    has_signal_when_all_are_alike,
     reads_log_probs,
-    teaches_when_all_are_alike,
 )
 from fgrpo_bench.specs import (
     Declaration,
@@ -231,7 +231,7 @@ def _check_has(engine: Engine, point: SweepPoint) -> None:
             f"{point.point_id}: {error}; change algorithms.{algorithm.name}.parameters, or leave "
             "the point out"
         ) from error
-    if algorithm.dynamic_sampling and teaches_when_all_are_alike(
+    if algorithm.dynamic_sampling and has_signal_when_all_are_alike(
         algorithm.advantage, point.group_size, algorithm.parameters
     ):
         raise ValueError(

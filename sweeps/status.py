@@ -39,7 +39,7 @@ def rerun_hint(kind: str) -> str:
     """What `run` does about a missing file of a stage of a kind."""
     from fgrpo_bench import kinds  # not before it is asked for: this answers in a blink
 
-    return kinds.remade(kind)
+    return kinds.rerun_hint(kind)
 
 
 def report(paths: RunPaths, warn: Callable[[str], None] = noop) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.table import percent
 from fgrpo_bench.files.paths import StagePaths
-from fgrpo_bench.kinds import remade
+from fgrpo_bench.kinds import rerun_hint
 from fgrpo_bench.report.cell_styles import CellStyle
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.attempts import logs, tail
@@ -298,7 +298,7 @@ def states_of(results: SweepResults) -> dict[State, int]:
 
 def _stages(results: SweepResults) -> list[StageStatus]:
     plan = read_plan(results.paths)
-    return read_stages(results.paths, plan.stages, remade=remade)
+    return read_stages(results.paths, plan.stages, rerun_hint=rerun_hint)
 
 
 def projected(

@@ -20,7 +20,7 @@ from fgrpo_bench.analysis.published import published_value
 from fgrpo_bench.analysis.question import Compared, Family
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Band, CellRow, Comparison, Estimate, FirstLoss, Front
-from fgrpo_bench.stats.bands import first_loss, grid, in_words, largest, reach
+from fgrpo_bench.stats.bands import band_halfwidth, first_loss, grid, in_words, largest
 from fgrpo_bench.stats.intervals import (
     DIFFERENCES,
     FRACTIONS,
@@ -586,12 +586,12 @@ def _band_rows(
     by_seed = np.mean([of_benchmark.by_seed for of_benchmark in curves], axis=0)
     parts = of_average([of_benchmark.parts for of_benchmark in curves])
     n = int((~np.isnan(by_seed[0])).sum())
-    strays = largest(directions[:n], resampled)
-    below, above = reach(
+    deviations = largest(directions[:n], resampled)
+    below, above = band_halfwidth(
         ks[:n],
         by_seed=by_seed[:, :n],
         parts=parts[:, :n],
-        strays=strays,
+        largest_deviations=deviations,
         room=room_of_average([of_benchmark.room for of_benchmark in curves])[:, :, :n],
     )
     means = by_seed[:, :n].mean(axis=0)

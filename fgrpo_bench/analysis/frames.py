@@ -87,7 +87,7 @@ from fgrpo_bench.command.runs import choose_run, default_root
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record, write_json, write_whole
-from fgrpo_bench.stages.digests import is_altered, sealed, sha256_file
+from fgrpo_bench.stages.digests import checksum_mismatch, sha256_file, with_checksum
 
 VERSION = 11
 """Of the frames and of how they are computed; another one computes them anew."""
@@ -535,7 +535,7 @@ def stored_comparisons(paths: RunPaths) -> pl.DataFrame | None:
     path = folder / "comparisons.parquet"
     try:
         record = read_record(folder / FACTS, AnalysisRecord)
-        is_whole = not is_altered(record.as_json())
+        is_whole = not checksum_mismatch(record.as_json())
         is_whole = is_whole and record.files.get("comparisons") == sha256_file(path)
         if not is_whole or record.version != VERSION:
             return None
@@ -604,7 +604,7 @@ def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
     folder = folder_of(results.paths, rule)
     try:
         record = read_record(folder / FACTS, AnalysisRecord)
-        if is_altered(record.as_json()):
+        if checksum_mismatch(record.as_json()):
             return None
         if (record.version, record.rule, record.inputs) != (VERSION, rule, digest):
             return None
@@ -632,4 +632,4 @@ def _write(folder: Path, analysis: Analysis, digest: str) -> None:
     record = AnalysisRecord(
         version=VERSION, rule=analysis.rule, family=analysis.family, inputs=digest, files=files
     )
-    write_json(folder / FACTS, sealed(record.as_json()))
+    write_json(folder / FACTS, with_checksum(record.as_json()))

@@ -9,7 +9,7 @@ from fgrpo_bench.kinds.kind import Environment as Environment
 from fgrpo_bench.kinds.kind import Kind as Kind
 from fgrpo_bench.kinds.kind import Planned as Planned
 from fgrpo_bench.kinds.kind import Stage as Stage
-from fgrpo_bench.stages.states import REMADE
+from fgrpo_bench.stages.states import RERUN_HINT
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
@@ -25,6 +25,6 @@ KINDS: dict[str, Kind] = {
 """By name, in an order in which what is needed comes first."""
 
 
-def remade(kind: str) -> str:
+def rerun_hint(kind: str) -> str:
     """What `run` does about a missing file of a stage of a kind, which may be another version's."""
-    return KINDS[kind].remade if kind in KINDS else REMADE
+    return KINDS[kind].rerun_hint if kind in KINDS else RERUN_HINT

@@ -136,7 +136,7 @@ class Kind:
     takes: Literal["profile", "engines", "engine"] = "engines"
     """Its share of a cluster's nodes: all that the profile says, the vLLM engines of an evaluation,
     or one of these; where vLLM does not run either of the last two is a GPU."""
-    remade: str = "makes it again, and nothing else"
+    rerun_hint: str = "makes it again, and nothing else"
     """What `run` does about a missing file."""
 
 

@@ -109,5 +109,5 @@ KIND = Kind(
     command=command,
     cost=cost,
     takes="profile",
-    remade="trains it again from its start, since only training makes it",
+    rerun_hint="trains it again from its start, since only training makes it",
 )

@@ -105,5 +105,5 @@ KIND = Kind(
     command=by_module(PROGRAM),
     cost=cost,
     comes_first=True,
-    remade="trains it again from its start, since only training makes it",
+    rerun_hint="trains it again from its start, since only training makes it",
 )

@@ -147,7 +147,7 @@ def _right_wrong(entry: Advantage, group_size: int, key: Key) -> tuple[by_count.
     )
 
 
-def teaches_when_all_are_alike(
+def has_signal_when_all_are_alike(
     advantage: str, group_size: int, parameters: Mapping[str, Any]
 ) -> bool:
     """Whether a group that is all right or all wrong has a gradient, focal weight apart."""
@@ -182,7 +182,7 @@ def is_active(rewards: Tensor) -> Tensor:
     return (rewards != rewards[:, :1]).any(1)
 
 
-def teaches(advantages: Tensor) -> Tensor:
+def has_signal(advantages: Tensor) -> Tensor:
     """Which groups have a gradient: some advantage is not 0; bool [groups]. Under most advantages
     these are the groups of `is_active`."""
     has_gradient: Tensor = (advantages != 0).any(1)

@@ -16,7 +16,7 @@ from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record
-from fgrpo_bench.stages.digests import sealed, sha256_file
+from fgrpo_bench.stages.digests import sha256_file, with_checksum
 from fgrpo_bench.stages.markers import Output, read_marker
 from fgrpo_bench.stages.plan import DeclaredDigests, declared_digests, read_plan
 
@@ -165,4 +165,4 @@ def record(
             for source in behind
         },
     )
-    return sealed(record.as_json())
+    return with_checksum(record.as_json())

@@ -51,9 +51,9 @@ from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.digests import (
     MANIFEST_FILE,
     SEAL,
+    checksum_mismatch,
     differing,
     from_lines,
-    is_altered,
     of_digests,
     weights_sha256,
 )
@@ -177,7 +177,7 @@ def _foreign(known: Provenance, paths: RunPaths, folder: Path) -> Iterator[str]:
     """What does not belong into this provenance."""
     for key in sorted(known.further.keys() - {SEAL}):
         yield f"{NAME}: {key!r} is nothing that a report writes there"
-    if is_altered(known.as_json()):
+    if checksum_mismatch(known.as_json()):
         yield f"{NAME}: was changed after the report was built"
     for name in sorted(known.files.keys() - _files_of(known)):
         yield f"{NAME}: names {name!r}, which is no file of a report"
@@ -198,7 +198,7 @@ def _declared(known: Provenance, results: SweepResults) -> Iterator[str]:
     """sweep.json and plan.json against their seals, and against what the report was built of."""
     paths, plan = results.paths, read_plan(results.paths)
     for file, content in ((paths.sweep_json, results.record), (paths.plan, plan)):
-        if is_altered(content.as_json()):
+        if checksum_mismatch(content.as_json()):
             yield f"{file.name}: was changed after it was frozen, or lost its seal"
     if known.declared != declared_digests(results.record, plan):
         yield f"{NAME}: sweep.json and plan.json do not say what the report was built of"
@@ -307,7 +307,7 @@ def _markers(results: SweepResults, unseen: list[str]) -> Iterator[str]:
         name = stage.done.relative_to(results.paths.folder).as_posix()
         if not stage.done.exists():
             silent.add(name)
-        elif is_altered(read_marker(stage).as_json()):
+        elif checksum_mismatch(read_marker(stage).as_json()):
             yield f"{name}: was changed after its stage was done"
     if silent:
         unseen.append(
@@ -518,7 +518,7 @@ def wrong_frames(analysis: Analysis, unseen: list[str]) -> Iterator[str]:
     except (OSError, ValueError) as error:
         yield f"{named}: cannot be read, and is made anew with the report ({error})"
         return
-    if is_altered(record.as_json()):
+    if checksum_mismatch(record.as_json()):
         yield f"{named}: was changed after the analysis was stored"
     elif record.version != VERSION or record.inputs != digest_of(sweep):
         unseen.append("the stored analysis, of other results or by another version: it is not used")

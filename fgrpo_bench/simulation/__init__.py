@@ -28,7 +28,7 @@ from fgrpo_bench.files.whole import readable_json, write_text
 from fgrpo_bench.objectives.focal import focal_weight
 from fgrpo_bench.specs.base import MOST
 from fgrpo_bench.specs.fingerprint import canonical_json, differences
-from fgrpo_bench.stages.digests import is_altered, sealed
+from fgrpo_bench.stages.digests import checksum_mismatch, with_checksum
 
 Rule = Literal["adam", "literal"]
 """adam: Adam on the ratio surrogate (1/N) sum_j r_j p_j / sg(p_j). literal: plain gradient ascent
@@ -343,7 +343,7 @@ def stored(folder: Path, settings: Settings) -> dict[Run, Masses]:
     masses = {}
     for path in folder.glob("masses/*.json"):
         record = readable_json(path)
-        if record is None or is_altered(record):
+        if record is None or checksum_mismatch(record):
             raise ValueError(
                 f"{path} was changed after it was written: delete it, and the same command makes "
                 "that run again"
@@ -404,7 +404,7 @@ def _make_one(folder: Path, settings: Settings, run: Run) -> None:
         "run": asdict(run),
         "masses": simulate(settings, run),
     }
-    write_text(run_path(folder, run), canonical_json(sealed(record)) + "\n")
+    write_text(run_path(folder, run), canonical_json(with_checksum(record)) + "\n")
 
 
 def _end_with_parent() -> None:

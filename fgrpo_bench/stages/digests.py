@@ -22,7 +22,7 @@ from fgrpo_bench.files.records import Record
 PART_BYTES = 2**22
 """Read at once where somebody is told how far a digest is."""
 SEAL = "content_sha256"
-"""Key under which `sealed` keeps the digest."""
+"""Key under which `with_checksum` keeps the digest."""
 MANIFEST_FILE = "manifest.sha256"
 """The manifest of a folder, in it, as `sha256sum --check` reads it."""
 Tell = Callable[[int], None]
@@ -142,13 +142,13 @@ def sha256_file(path: Path, tell: Tell | None = None) -> str:
         return digest.hexdigest()
 
 
-def sealed(value: dict[str, Any]) -> dict[str, Any]:
-    """An object for a JSON file, with the digest of its own content: `is_altered` notices an edit
-    (not a forger, who can make a new digest)."""
+def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
+    """An object for a JSON file, with the digest of its own content: `checksum_mismatch`
+    notices an edit (not a forger, who can make a new digest)."""
     return value | {SEAL: content_sha256(value)}
 
 
-def is_altered(value: Mapping[str, Any]) -> bool:
+def checksum_mismatch(value: Mapping[str, Any]) -> bool:
     """Whether an object was changed after it was sealed, or lost its seal."""
     return bool(value.get(SEAL) != content_sha256(value))
 
@@ -156,7 +156,7 @@ def is_altered(value: Mapping[str, Any]) -> bool:
 def is_edited(value: Mapping[str, Any]) -> bool:
     """Whether a sealed object was changed; one that never was sealed, such as the
     spec.json of an evaluation without a sweep, is not."""
-    return SEAL in value and is_altered(value)
+    return SEAL in value and checksum_mismatch(value)
 
 
 def content_sha256(value: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from fgrpo_bench.files.paths import StagePaths, is_below
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import quarantine, read_record, write_json
-from fgrpo_bench.stages.digests import Listed, sealed, sha256_file, size_fault
+from fgrpo_bench.stages.digests import Listed, sha256_file, size_fault, with_checksum
 
 M = TypeVar("M", bound="Marker")
 
@@ -122,7 +122,7 @@ def machine_load(marker: Marker) -> float | None:
 
 def write_marker(paths: StagePaths, marker: Marker) -> None:
     """Write a marker whole, with the digest of its content."""
-    write_json(paths.done, sealed(marker.as_json()))
+    write_json(paths.done, with_checksum(marker.as_json()))
 
 
 def described(paths: StagePaths, files: Iterable[Path]) -> dict[str, Output]:

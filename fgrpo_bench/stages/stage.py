@@ -29,7 +29,7 @@ from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.files.whole import is_unfinished, now, write_json
-from fgrpo_bench.stages.digests import is_edited, sealed
+from fgrpo_bench.stages.digests import is_edited, with_checksum
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import (
     Marker,
@@ -212,7 +212,7 @@ def run_stage(
             content = marker.as_json() | facts.as_json()
             _tell_of_other_weights(run.former, Marker.parsed(content))
             run.check_owned()
-            write_json(paths.done, sealed(content))  # with the facts in the work's own order
+            write_json(paths.done, with_checksum(content))  # with the facts in the work's own order
             print(f"done in {time.time() - begun:.1f} s", flush=True)
             return EXIT_DONE
     except Stopped as stop:

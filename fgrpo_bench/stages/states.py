@@ -23,7 +23,7 @@ from fgrpo_bench.stages.plan import StageRecord
 from fgrpo_bench.stages.watch import Progress, warnings
 
 State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
-REMADE = "makes it again"
+RERUN_HINT = "makes it again"
 """What `run` does about a missing file, whatever the kind of its stage."""
 
 
@@ -62,11 +62,12 @@ def read_stages(
     paths: RunPaths,
     records: Iterable[StageRecord],
     warn: Callable[[str], None] = noop,
-    remade: Callable[[str], str] = lambda _: REMADE,
+    rerun_hint: Callable[[str], str] = lambda _: RERUN_HINT,
 ) -> list[StageStatus]:
     """Status of stages of plan.json.
 
-    warn: told of damaged notes of attempts. remade: what `run` does about a missing file, by kind.
+    warn: told of damaged notes of attempts. rerun_hint: what `run` does about a missing file,
+    by kind.
     """
     holder = driver_of(paths)
     driver = driver_id(holder) if holder is not None else None
@@ -75,7 +76,7 @@ def read_stages(
         stage = StagePaths(paths.folder / record.name)
         done = is_done(stage, fingerprint=record.fingerprint, target=record.target)
         state: State = "done" if done else _state(stage, attempts(stage, warn), driver)
-        why = None if state == "running" else damage_of(stage, record, remade, done=done)
+        why = None if state == "running" else damage_of(stage, record, rerun_hint, done=done)
         state = state if why is None else "damaged"
         progress = read_progress(stage) if state != "waiting" else None
         step = None if progress is None else progress.step
@@ -99,17 +100,17 @@ def read_stages(
 
 
 def damage_of(
-    stage: StagePaths, record: StageRecord, remade: Callable[[str], str], *, done: bool
+    stage: StagePaths, record: StageRecord, rerun_hint: Callable[[str], str], *, done: bool
 ) -> str | None:
-    """What is wrong with a stage's files, in words; None where nothing is. remade: as `read_stages`
-    takes it."""
+    """What is wrong with a stage's files, in words; None where nothing is. rerun_hint: as
+    `read_stages` takes it."""
     lacks = {} if done else damage(stage, fingerprint=record.fingerprint)
     if stage.done.name in lacks:
         return lacks[stage.done.name]
     if lacks:
         return (
             "; ".join(f"{stage.folder / name} {reason}" for name, reason in lacks.items())
-            + f": `run` {remade(record.kind)}"
+            + f": `run` {rerun_hint(record.kind)}"
         )
     return _foreign(stage, record, done=done)
 

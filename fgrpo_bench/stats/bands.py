@@ -55,26 +55,26 @@ def grid(ks: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(out))
 
 
-def reach(
+def band_halfwidth(
     ks: Sequence[int],
     *,
     by_seed: Floats,
     parts: Floats,
-    strays: Floats,
+    largest_deviations: Floats,
     room: Floats,
     level: float = LEVEL,
 ) -> Floats:
     """How far the band reaches below and above the difference, [2, ks].
 
     by_seed: [seeds, ks], the mean over problems of every seed. parts: [3, ks], of
-    `fgrpo_bench.stats.spread`. strays: of `largest`, of resampled problems, each at its mean over
-    seeds. room: [2, 3, ks], of `fgrpo_bench.stats.intervals.room_of_difference`.
+    `fgrpo_bench.stats.spread`. largest_deviations: of `largest`, of resampled problems, each at
+    its mean over seeds. room: [2, 3, ks], of `fgrpo_bench.stats.intervals.room_of_difference`.
     """
     from scipy.special import ndtr, ndtri, stdtrit
 
     n_seeds, (problems, left, _), upper = len(by_seed), parts, (1 + level) / 2
     normal = float(ndtri(upper))
-    c = max(float(np.quantile(strays, level)), normal)
+    c = max(float(np.quantile(largest_deviations, level)), normal)
     squares = stdtrit(degrees_of_problems(parts), ndtr(c)) ** 2 * problems
     if n_seeds > 1:
         of_seeds, stable = by_seed.var(axis=0, ddof=1) / n_seeds, problems + left

@@ -110,7 +110,7 @@ class RunState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class DesiredRun:
     """A run that MLflow should hold. Its state is computed only where its digest is another than
     that which MLflow has of it."""
 
@@ -131,7 +131,7 @@ class ExperimentState:
     digest: str | None
     """Of everything that the tags are computed from; None where these runs do not speak for it."""
     tags: Callable[[], Mapping[str, str]] = field(repr=False, compare=False)
-    runs: tuple[Wanted, ...]
+    runs: tuple[DesiredRun, ...]
     """Parents before their children."""
 
 
@@ -160,13 +160,13 @@ def experiment_name(paths: RunPaths) -> str:
     return f"{paths.sweep}/{paths.experiment}"
 
 
-def desired_points(source: Source, points: Collection[str] | None = None) -> list[Wanted]:
+def desired_points(source: Source, points: Collection[str] | None = None) -> list[DesiredRun]:
     """The runs of the points that have begun, without their parents.
 
     points: point_ids of those that are wanted; None wants all.
     """
     return [
-        Wanted(
+        DesiredRun(
             name=point.point_id,
             digest=source.digest(point),
             state=partial(_point_run, source, point),
@@ -475,7 +475,7 @@ def _point_note(results: SweepResults, point: PointResult) -> str:
 # A cell: mean and interval over its seeds. The report: its files.
 
 
-def _with_cells(source: Source, points: Sequence[Wanted]) -> tuple[Wanted, ...]:
+def _with_cells(source: Source, points: Sequence[DesiredRun]) -> tuple[DesiredRun, ...]:
     """Parents first, each one followed by its points, which name it as their parent.
 
     points: those that have begun; a cell of which none has begun has no run.
@@ -497,7 +497,7 @@ def _with_cells(source: Source, points: Sequence[Wanted]) -> tuple[Wanted, ...]:
             mark = digest_of(source.origin, len(planned), numbers, outlines, source.colors[cell])
             state = partial(_cell_run, source, cell, members, n_planned=len(planned))
             name = _name_of_cell(members[0])
-            runs.append(Wanted(name=name, digest=mark, state=state))
+            runs.append(DesiredRun(name=name, digest=mark, state=state))
             runs += [replace(begun[point.point_id], parent=name) for point in members]
     return tuple(runs)
 
@@ -621,7 +621,7 @@ def _cell_note(source: Source, cell: CellRow, seeds: str) -> str:
     return f"{markdown_blocks(blocks)}\n\n{names}{'' if cell.is_base else losses}"
 
 
-def _report_wanted(source: Source, runs: Sequence[Wanted], digest: str) -> Wanted | None:
+def _report_wanted(source: Source, runs: Sequence[DesiredRun], digest: str) -> DesiredRun | None:
     """The report's tables and figures as artifacts; None where it was not written or no run has
     begun.
 
@@ -632,7 +632,7 @@ def _report_wanted(source: Source, runs: Sequence[Wanted], digest: str) -> Wante
         return None
     contents = [[path.name, sha256_file(path)] for path in files]
     begun = [run.name for run in runs if run.parent is not None]
-    return Wanted(
+    return DesiredRun(
         name=REPORT,
         digest=digest_of(digest, contents, [run.digest for run in runs if run.parent is None]),
         state=partial(_report_run, source, begun),

@@ -33,10 +33,10 @@ from fgrpo_bench.files.whole import write_whole
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.tracking.desired import (
     IDENTITY,
+    DesiredRun,
     ExperimentState,
     MetricPoint,
     RunState,
-    Wanted,
     desired_experiment,
     desired_points,
     experiment_name,
@@ -269,12 +269,12 @@ class _Sync:
         for run in stored_runs(client, experiment_id, paths, points=points):
             self._stored[run.name].append(run)
 
-    def holds(self, wanted: Wanted) -> bool:
+    def holds(self, wanted: DesiredRun) -> bool:
         """Whether there is a run of its identity."""
         identity = wanted.state().identity
         return any(run.identity == identity for run in self._stored[wanted.name])
 
-    def bring(self, wanted: Wanted) -> Change:
+    def bring(self, wanted: DesiredRun) -> Change:
         """Make one run equal to the wanted one; of several with its identity only one is kept."""
         known = self._stored[wanted.name]
         kept = next((run for run in known if run.digest == wanted.digest), None)

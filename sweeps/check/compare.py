@@ -23,7 +23,13 @@ from fgrpo_bench.specs.cell import to_columns
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.attempts import Note
-from fgrpo_bench.stages.digests import Listed, combined_sha256, is_altered, is_edited, of_digests
+from fgrpo_bench.stages.digests import (
+    Listed,
+    checksum_mismatch,
+    combined_sha256,
+    is_edited,
+    of_digests,
+)
 from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.markers import Marker, is_done, is_of_last, read_marker
 from fgrpo_bench.stages.plan import PointRecord, StageRecord
@@ -144,7 +150,7 @@ def _marker(stage: StagePaths, record: StageRecord) -> tuple[Marker | None, list
     else:
         if marker.fingerprint != record.fingerprint:
             fault = "is of another stage, or of other settings"
-        elif is_altered(marker.as_json()):
+        elif checksum_mismatch(marker.as_json()):
             fault = "was changed after it was written"
         else:
             return marker, []

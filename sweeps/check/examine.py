@@ -38,10 +38,10 @@ from fgrpo_bench.stages.digests import (
     Listed,
     Tell,
     added,
+    checksum_mismatch,
     differing,
     fault_of,
     from_lines,
-    is_altered,
     of_digests,
 )
 from fgrpo_bench.stages.draws import DrawsRecord, SharedRecord
@@ -152,7 +152,7 @@ def _stages(paths: RunPaths, records: Iterable[StageRecord]) -> Iterator[StoredS
 def _sweep_json(paths: RunPaths) -> Iterator[Damage]:
     """What is wrong with sweep.json, which only `run` can write."""
     try:
-        fault = UNSEALED if is_altered(read_declared(paths).as_json()) else None
+        fault = UNSEALED if checksum_mismatch(read_declared(paths).as_json()) else None
     except FileNotFoundError:
         fault = "is missing: `run` writes it again"
     except (OSError, ValueError):
@@ -162,7 +162,7 @@ def _sweep_json(paths: RunPaths) -> Iterator[Damage]:
 
 
 def _edited_plan(plan: PlanRecord) -> Iterator[Damage]:
-    if is_altered(plan.as_json()):
+    if checksum_mismatch(plan.as_json()):
         fault = "was changed after it was frozen, or lost its seal: `run` writes it again"
         yield Damage(of=DECLARATION, name="plan.json", fault=fault)
 
@@ -181,7 +181,7 @@ def _analyses(paths: RunPaths) -> tuple[list[RecordedFile], list[Damage]]:
     ):
         record, folder = (item.relative_to(paths.folder).as_posix() for item in (at, at.parent))
         stored = readable_record(at, frames.AnalysisRecord)
-        if stored is None or is_altered(stored.as_json()):
+        if stored is None or checksum_mismatch(stored.as_json()):
             fault = "cannot be read" if stored is None else "was changed after it was written"
             faults.append(Damage(of=ANALYSIS, name=record, fault=fault))
             continue  # all frames are computed again, whatever they are
@@ -210,8 +210,10 @@ def _report(
         return [], {}, [Damage(of=REPORT, name=PROVENANCE, fault="cannot be read as a provenance")]
     faults = []
     sweep_json = readable_record(paths.sweep_json, SweepRecord)
-    altered = any(is_altered(said.as_json()) for said in (sweep_json, plan) if said is not None)
-    if is_altered(known.as_json()):
+    altered = any(
+        checksum_mismatch(said.as_json()) for said in (sweep_json, plan) if said is not None
+    )
+    if checksum_mismatch(known.as_json()):
         fault = "was changed after it was written"
         faults.append(Damage(of=REPORT, name=PROVENANCE, fault=fault))
     elif complete and sweep_json is not None and not altered:
@@ -253,7 +255,11 @@ def _shared(
         if not entry.facts.exists() or is_locked(entry.lock):
             continue
         facts = readable_record(entry.facts, SharedRecord)
-        if facts is None or is_altered(facts.as_json()) or DIGEST.fullmatch(facts.sha256) is None:
+        if (
+            facts is None
+            or checksum_mismatch(facts.as_json())
+            or DIGEST.fullmatch(facts.sha256) is None
+        ):
             fault = "cannot be read" if facts is None else "was changed after it was written"
             name = os.path.relpath(entry.facts, paths.folder)
             faults.append(Damage(of=SHARED_DRAWS, name=name, fault=fault))

@@ -28,7 +28,7 @@ from fgrpo_bench import engines
 from fgrpo_bench.data import DatasetMarker
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import noop
-from fgrpo_bench.kinds import KINDS, Environment, Stage, remade, train
+from fgrpo_bench.kinds import KINDS, Environment, Stage, rerun_hint, train
 from fgrpo_bench.kinds.kind import dataset_name
 from fgrpo_bench.specs import DatasetSpec, Declaration, Profile
 from fgrpo_bench.stages.attempts import Ending, tail
@@ -174,7 +174,7 @@ def _say_begin(plan: Plan, pool: Pool) -> None:
         seen.say(f"warning: {warning}")
     for stage in pool.waiting.values():
         folder = StagePaths(pool.paths.folder / stage.name)
-        why = damage_of(folder, stage_record(stage), remade, done=False)
+        why = damage_of(folder, stage_record(stage), rerun_hint, done=False)
         if why is not None:
             seen.say(f"damaged: {title(stage)}: {why}")
 

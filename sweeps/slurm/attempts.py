@@ -210,7 +210,7 @@ def is_own(paths: RunPaths, name: str) -> bool:
 
 def write_card(paths: RunPaths, batch: JobBatch, code: str | None) -> None:
     """Say in the batch's own folder what it runs."""
-    card = journal.sealed(submissions.as_row(batch.intent(code)))
+    card = journal.with_checksum(submissions.as_row(batch.intent(code)))
     write_json(paths.batch(batch.name) / CARD, card)
 
 

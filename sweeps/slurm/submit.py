@@ -205,7 +205,9 @@ def _take_back(sender: Sender, sent: Sequence[Sending], call: scheduler.Call) ->
         )
 
 
-def asked_anew(seen: Iterable[StageObservation], sender: Sender) -> list[StageObservation]:
+def with_stale_resources(
+    seen: Iterable[StageObservation], sender: Sender
+) -> list[StageObservation]:
     """With `anew` at every stage whose job waits and asked otherwise than it would now.
 
     A time limit, a partition or memory that is given to `run` would else reach only what is sent

@@ -51,7 +51,7 @@ from sweeps.slurm.submissions import (
     arrange,
     beyond,
 )
-from sweeps.slurm.submit import Sender, asked_anew, send
+from sweeps.slurm.submit import Sender, send, with_stale_resources
 from sweeps.text import counted
 
 ORPHAN_SECONDS = 90.0
@@ -327,7 +327,7 @@ def tick(
             records={seen.record.name: seen.record for seen in observed.seen},
             command=command,
         )
-        seen = asked_anew(observed.seen, sender) if renew else observed.seen
+        seen = with_stale_resources(observed.seen, sender) if renew else observed.seen
         decision = decide(seen, now=clock(), max_attempts=profile.max_attempts, held=history.held)
         if decision.submit:
             _prepare(paths, history, say)

@@ -14,7 +14,7 @@ from fgrpo_bench.analysis.comparisons import Resamples, bands, fronts, p_of_draw
 from fgrpo_bench.analysis.question import Compared, group_sizes, pairs_of
 from fgrpo_bench.analysis.rows import Comparison, make_cell
 from fgrpo_bench.specs.cell import COLUMNS, from_columns
-from fgrpo_bench.stats.bands import grid, largest, reach
+from fgrpo_bench.stats.bands import band_halfwidth, grid, largest
 from fgrpo_bench.stats.intervals import (
     DIFFERENCES,
     bootstrap_means,
@@ -337,11 +337,11 @@ def test_a_band_is_that_of_resamples_at_every_k_though_few_directions_are_resamp
     sides = [side.pass_at_ks(ks) for side in resamples.paired("usual", PAIR.new, PAIR.old)]
     by_problem = values.mean(axis=0)
     drawn = bootstrap_means(by_problem[None], stream=resamples.streams["usual"])
-    half = reach(
+    half = band_halfwidth(
         ks,
         by_seed=values.mean(axis=1),
         parts=spread(values),
-        strays=largest(np.eye(len(ks)), drawn - by_problem.mean(axis=0)[:, None]),
+        largest_deviations=largest(np.eye(len(ks)), drawn - by_problem.mean(axis=0)[:, None]),
         room=room_of_difference(*sides),
     )
     np.testing.assert_allclose([row.difference for row in rows], values.mean(axis=(0, 1)))

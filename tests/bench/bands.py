@@ -14,7 +14,7 @@ from passk_inference.core import compare, simultaneous_band
 
 from fgrpo_bench.analysis.comparisons import bands
 from fgrpo_bench.analysis.question import Compared
-from fgrpo_bench.stats.bands import first_loss, grid, reach
+from fgrpo_bench.stats.bands import band_halfwidth, first_loss, grid
 from fgrpo_bench.stats.intervals import REPLICATES, bootstrap_means
 from fgrpo_bench.stats.passk import pass_at_ks
 from fgrpo_bench.stats.spread import spread
@@ -39,7 +39,7 @@ def same_counts() -> dict[str, object]:
     values = pass_at_ks(draws, new, ks) - pass_at_ks(draws, old, ks)
     mean = values.mean(axis=0)
     deviations = bootstrap_means(values[None]) - mean
-    half = reach(ks, by_seed=mean[None], parts=spread(values[None]), deviations=deviations)
+    half = band_halfwidth(ks, by_seed=mean[None], parts=spread(values[None]), deviations=deviations)
     own = time.process_time() - begun
     places = np.array(ks) - 1
     ratio = half / ((np.array(theirs["upper"]) - np.array(theirs["lower"]))[places] / 2)

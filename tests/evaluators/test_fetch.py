@@ -12,7 +12,7 @@ from evaluators.__main__ import main
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.digests import with_checksum
 from sweeps import freeze
 from sweeps.freeze import check_conflicts
 from sweeps.plan import make_plan
@@ -68,7 +68,7 @@ def test_a_sweep_finds_what_was_fetched_and_its_own_folder_is_a_link_to_it(tmp_p
     assert own.is_symlink() and own.resolve() == only_of(tmp_path, "aime25")
     frozen = read_json(own / "spec.json")
     (stage,) = [stage for stage in plan.stages if stage.name == "_data/aime25"]
-    assert frozen == sealed(stage.spec.as_json()) == read_json(own.resolve() / "spec.json")
+    assert frozen == with_checksum(stage.spec.as_json()) == read_json(own.resolve() / "spec.json")
     assert (own / "DONE.json").exists()
     assert not (paths.folder / "_data/amc23/DONE.json").exists()
     check_conflicts(paths, plan)

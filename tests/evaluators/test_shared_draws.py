@@ -29,7 +29,7 @@ from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.specs import config
 from fgrpo_bench.specs.config import load_benchmark
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
+from fgrpo_bench.stages.digests import SEAL, sha256_file, with_checksum
 from fgrpo_bench.stages.draws import CanaryRecord, CanarySummary, DrawsRecord, SharedOrigin
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.stage import Stopped
@@ -243,7 +243,7 @@ def of_other_seeds(evaluations):
     sha256 = sha256_file(file)
     file.rename(evaluations.entry.draws(sha256))
     del facts[SEAL]
-    write_json(evaluations.entry.facts, sealed(facts | {"sha256": sha256}))
+    write_json(evaluations.entry.facts, with_checksum(facts | {"sha256": sha256}))
 
 
 @pytest.mark.parametrize(

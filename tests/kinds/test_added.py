@@ -14,7 +14,7 @@ import pytest
 
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.spec import StageSpec
-from fgrpo_bench.kinds import KINDS, Kind, Planned, Stage, remade
+from fgrpo_bench.kinds import KINDS, Kind, Planned, Stage, rerun_hint
 from fgrpo_bench.kinds.kind import make_stage
 from fgrpo_bench.specs import Declaration, Profile, config
 from fgrpo_bench.stages.markers import is_done
@@ -100,7 +100,7 @@ def test_it_is_planned_and_run_by_the_pool(kind: Kind, declaration: Declaration)
         folder = StagePaths(paths.folder / stage.name)
         assert is_done(folder, fingerprint=stage.fingerprint, target=stage.target)
         assert (folder.folder / "count.txt").read_text() == str(point.group_size)
-    told = read_stages(paths, read_plan(paths).stages, remade=remade)
+    told = read_stages(paths, read_plan(paths).stages, rerun_hint=rerun_hint)
     assert {each.state for each in told} == {"done"}
 
 
@@ -137,7 +137,7 @@ def test_it_is_a_job_of_the_cluster(kind: Kind, declaration: Declaration) -> Non
 def test_without_its_line_nothing_of_it_is_left(declaration: Declaration) -> None:
     plan, _ = plan_over(declaration)
     assert KIND.name not in {stage.kind for stage in plan.stages}
-    assert remade(KIND.name) == "makes it again"
+    assert rerun_hint(KIND.name) == "makes it again"
 
 
 def test_a_kind_that_is_not_there_any_more_is_refused_by_its_name(

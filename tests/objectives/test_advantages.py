@@ -11,12 +11,12 @@ from fgrpo_bench.objectives.advantages import (
     action_mask,
     check_parameters,
     group_advantages,
+    has_signal,
+    has_signal_when_all_are_alike,
     is_active,
     needs_binary,
     parameters_of,
     reads_log_probs,
-    teaches,
-    teaches_when_all_are_alike,
 )
 
 
@@ -177,16 +177,16 @@ def test_which_advantages_teach_from_groups_that_are_all_alike(advantage):
     if reads_log_probs(advantage):
         log_probs = torch.arange(-12.0, 0).view(3, 4).repeat(2, 1)[:5]
         read = {"log_probs": log_probs, "n_tokens": torch.ones(5, 4)}
-    has_gradient = teaches(group_advantages(REWARDS.float(), 0.0, advantage, parameters, **read))
+    has_gradient = has_signal(group_advantages(REWARDS.float(), 0.0, advantage, parameters, **read))
     assert has_gradient[:2].all() and (has_gradient[2] or advantage == "passk")  # C(4 - 3, 2) = 0
     assert bool(has_gradient[3:].any()) == (advantage in ALIKE)
-    assert teaches_when_all_are_alike(advantage, 4, parameters) == (advantage in ALIKE)
-    focal = teaches(group_advantages(REWARDS.float(), 1.0, advantage, parameters, **read))
+    assert has_signal_when_all_are_alike(advantage, 4, parameters) == (advantage in ALIKE)
+    focal = has_signal(group_advantages(REWARDS.float(), 1.0, advantage, parameters, **read))
     assert not focal[3], "a focal weight is 0 where all are right"
 
 
 def test_leave_one_out_of_pkpo_teaches_from_groups_that_are_all_right():
-    assert teaches_when_all_are_alike("pkpo", 4, {"k": 2, "baseline": "sloo"})
+    assert has_signal_when_all_are_alike("pkpo", 4, {"k": 2, "baseline": "sloo"})
 
 
 BINARY = {"maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"}
@@ -204,7 +204,7 @@ def test_rewards_other_than_0_and_1_are_refused_where_the_formula_is_for_these(a
         with pytest.raises(ValueError, match=f"rewards of {advantage} must be 0 and 1"):
             group_advantages(REWARDS * 0.9, 0.0, advantage, parameters, **read)
     else:
-        assert teaches(group_advantages(REWARDS * 0.9, 0.0, advantage, parameters, **read)).any()
+        assert has_signal(group_advantages(REWARDS * 0.9, 0.0, advantage, parameters, **read)).any()
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from fgrpo_bench.objectives import by_rewards
 from fgrpo_bench.objectives.advantages import (
     ADVANTAGES,
     group_advantages,
+    has_signal,
     parameters_of,
     reads_log_probs,
-    teaches,
 )
 from tests.openrlhf.experiences import advantages, made_by, make, maker_arguments, micro_batches
 
@@ -107,7 +107,7 @@ def test_every_advantage_is_that_of_the_embedded_engine(advantage, gamma, group_
     maker = make(FocalExperienceMaker, arguments)
     got = made_by(maker, batch)
     torch.testing.assert_close(got, embedded.flatten(), rtol=1e-6, atol=1e-6)
-    assert maker.taught_rates == rewards.mean(1)[teaches(embedded)].tolist()
+    assert maker.taught_rates == rewards.mean(1)[has_signal(embedded)].tolist()
 
 
 @pytest.mark.parametrize("advantage", ["grpo", "broken"])

@@ -12,7 +12,7 @@ from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.build import render, write_report
 from fgrpo_bench.report.footnotes import redeclared
-from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.digests import with_checksum
 from fgrpo_bench.stages.plan import DeclaredFamily
 from tests.support.report import ONE_SEED, copy, forget, small_sweep
 
@@ -173,7 +173,7 @@ def test_a_family_that_was_changed_late_is_said_beside_every_verdict(tmp_path):
     results = small_sweep(tmp_path, "smoke", ONE_SEED)
     declared = read_json(results.paths.sweep_json)
     families = [FIRST, entry(2, "less", "a", trained=2)]
-    write_json(results.paths.sweep_json, sealed(declared | {"families": families}))
+    write_json(results.paths.sweep_json, with_checksum(declared | {"families": families}))
     analysis = analyse(load_results(results.paths))
     (sentence,) = redeclared(analysis)
     markdown, page = render(analysis, "md"), render(analysis, "html")

@@ -13,7 +13,7 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.verify import verify
-from fgrpo_bench.stages.digests import SEAL, sealed
+from fgrpo_bench.stages.digests import SEAL, with_checksum
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
 from tests.support.graded import forge
@@ -71,7 +71,9 @@ def edit_provenance(**entries):
     def edit(results):
         at = results.paths.report / "provenance.json"
         known = {key: value for key, value in read_json(at).items() if key != SEAL}
-        write_json(at, sealed(known | {key: known.get(key, {}) | entries[key] for key in entries}))
+        write_json(
+            at, with_checksum(known | {key: known.get(key, {}) | entries[key] for key in entries})
+        )
 
     return edit
 
@@ -83,7 +85,7 @@ def edit_declared(name, change, *, resealed=False):
         at = results.paths.folder / name
         content = read_json(at)
         change(content)
-        write_json(at, sealed(content) if resealed else content)
+        write_json(at, with_checksum(content) if resealed else content)
 
     return edit
 
@@ -126,7 +128,7 @@ def edit_a_digest_of_the_marker(results):
     marker = read_json(stage.done)
     name = next(name for name in marker["outputs"] if name.endswith(".safetensors"))
     marker["outputs"][name]["sha256"] = "0" * 64
-    write_json(stage.done, sealed({key: marker[key] for key in marker if key != SEAL}))
+    write_json(stage.done, with_checksum({key: marker[key] for key in marker if key != SEAL}))
 
 
 def edit_the_cost_in_a_marker(results):

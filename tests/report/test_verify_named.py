@@ -16,7 +16,7 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report import verify as module
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.verify import verify
-from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.digests import with_checksum
 from tests.support.graded import forge
 from tests.support.report import MANY_PROBLEMS, constant, copy, forget, small_sweep
 
@@ -207,7 +207,7 @@ def test_edited_facts_of_an_analysis_are_found_and_one_of_other_results_is_not_l
         said = found(results, "results.csv")
         assert said[0] == "analysis/analysis.json: was changed after the analysis was stored"
     del facts["content_sha256"]
-    write_json(at, sealed(facts | {"inputs": "0" * 64}))
+    write_json(at, with_checksum(facts | {"inputs": "0" * 64}))
     assert found(results, "results.csv") == []
     file = results.paths.report / "results.csv"
     unseen = verify(file, root=results.paths.root, regrade=False).unseen

@@ -10,7 +10,7 @@ import pytest
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_json, write_json
-from fgrpo_bench.stages.digests import sealed, sha256_file
+from fgrpo_bench.stages.digests import sha256_file, with_checksum
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import Marker, damage, is_done, rewritten, undivided
 from fgrpo_bench.stages.stage import (
@@ -50,7 +50,7 @@ def test_a_stage_works_once_and_leaves_its_marker(stage, capsys):
 
 
 def test_a_spec_that_was_changed_is_not_worked_by(stage, capfd):
-    spec = sealed(read_json(stage.spec) | {"point": {"group_size": 8}})
+    spec = with_checksum(read_json(stage.spec) | {"point": {"group_size": 8}})
     write_json(stage.spec, spec | {"point": {"group_size": 4}})
     assert run_stage(stage, lambda spec, run: pytest.fail("it worked")) == EXIT_FAILED
     assert "spec.json was changed after it was written" in capfd.readouterr().err

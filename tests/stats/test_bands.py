@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fgrpo_bench.stats.bands import SINGLE, STEPS, first_loss, grid, in_words, largest, reach
+from fgrpo_bench.stats.bands import (
+    SINGLE,
+    STEPS,
+    band_halfwidth,
+    first_loss,
+    grid,
+    in_words,
+    largest,
+)
 from fgrpo_bench.stats.intervals import bootstrap_means
 from fgrpo_bench.stats.spread import spread, variance
 
@@ -14,11 +22,11 @@ from fgrpo_bench.stats.spread import spread, variance
 def reach_of(values, ks=None):
     """[ks], of values [seeds, problems, ks]."""
     by_problem = values.mean(axis=0)
-    return reach(
+    return band_halfwidth(
         ks or range(1, values.shape[2] + 1),
         by_seed=values.mean(axis=1),
         parts=spread(values),
-        strays=largest(
+        largest_deviations=largest(
             np.eye(values.shape[2]),
             bootstrap_means(by_problem[None]) - by_problem.mean(axis=0)[:, None],
         ),
@@ -51,11 +59,11 @@ def test_a_curve_of_one_direction_is_no_wider_than_an_interval():
 
 def test_independent_columns_have_sidaks_width():
     deviations = np.random.default_rng(2).normal(size=(10, 20_000))
-    made = reach(
+    made = band_halfwidth(
         range(1, 11),
         by_seed=np.zeros((1, 10)),
         parts=np.array([np.ones(10), np.zeros(10), np.zeros(10)]),
-        strays=largest(np.eye(10), deviations),
+        largest_deviations=largest(np.eye(10), deviations),
         room=np.zeros((2, 3, 10)),
     )
     assert made == pytest.approx(stats.norm.ppf((1 + 0.95**0.1) / 2), rel=0.01)

@@ -19,7 +19,7 @@ from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import read_json, write_json
-from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
+from fgrpo_bench.stages.digests import SEAL, sha256_file, with_checksum
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import clear_damage, is_done
 from sweeps.check.examine import Examined, examine, findings, render
@@ -141,7 +141,7 @@ def test_a_forger_is_named_by_the_report_if_not_by_the_marker(whole: RunPaths) -
     marker = {key: value for key, value in read_json(evaluation.done).items() if key != SEAL}
     written = {"bytes": passk.stat().st_size, "sha256": sha256_file(passk)}
     marker["outputs"]["countdown/passk.parquet"] = written
-    write_json(evaluation.done, sealed(marker))
+    write_json(evaluation.done, with_checksum(marker))
     name = passk.relative_to(whole.folder).as_posix()
     assert faults(whole) == {"report/provenance.json": f"was made from another {name}"}
 
@@ -166,7 +166,7 @@ def test_what_a_damaged_marker_lists_is_compared_with_the_reports_provenance(
     passk.write_bytes(passk.read_bytes() + b"\0")
     name = passk.relative_to(whole.folder).as_posix()
     marker = read_json(done)
-    without = sealed({key: marker[key] for key in marker if key not in ("outputs", SEAL)})
+    without = with_checksum({key: marker[key] for key in marker if key not in ("outputs", SEAL)})
     for content in (b"[]", json.dumps(without).encode(), None):
         done.write_bytes(content) if content else done.unlink()
         said = faults(whole)
@@ -180,7 +180,7 @@ def test_results_of_other_weights_than_stand_there_are_damaged(whole: RunPaths) 
     weights.write_bytes(weights.read_bytes()[::-1])
     marker = {key: value for key, value in read_json(train.done).items() if key != SEAL}
     marker["outputs"]["checkpoints/step-00004/model.safetensors"]["sha256"] = sha256_file(weights)
-    write_json(train.done, sealed(marker))
+    write_json(train.done, with_checksum(marker))
     said = faults(whole)
     assert said.pop("report/provenance.json").startswith("was made from another ")
     assert set(said.values()) == {f"was made with other weights than {TRAIN} has now"}
@@ -271,7 +271,7 @@ def test_one_edited_value_of_the_declaration_is_found(
 def test_a_declaration_with_another_seal_is_not_that_of_the_report(whole: RunPaths) -> None:
     declared = read_json(whole.sweep_json)
     for keys, to in ((("declaration", "sweep", "family"), {"ks": [8]}), (("first", "plan"), "0")):
-        write_json(whole.sweep_json, sealed(edited(declared, *keys, to=to)))
+        write_json(whole.sweep_json, with_checksum(edited(declared, *keys, to=to)))
         said = "was made from another sweep.json or plan.json"
         assert faults(whole) == {"report/provenance.json": said}
 
@@ -312,7 +312,7 @@ def test_stages_that_the_plan_does_not_have_and_files_of_no_record_are_named(
 ) -> None:
     plan = read_json(whole.plan)
     fewer = [stage for stage in plan["stages"] if not stage["name"].startswith(TRAIN)]
-    write_json(whole.plan, sealed(plan | {"points": plan["points"][:1], "stages": fewer}))
+    write_json(whole.plan, with_checksum(plan | {"points": plan["points"][:1], "stages": fewer}))
     (whole.report / "other.md").write_text("of before")
     (whole.warmup(11).folder / "further.parquet").write_bytes(b"nobody's")
     seen = look(whole)
@@ -374,19 +374,19 @@ OUTSIDE = "../../../../../../etc/passwd"
 def listed_by_a_marker(paths: RunPaths) -> str:
     done = paths.point(TRAIN).done
     output = {"bytes": 1, "sha256": "0" * 64}
-    write_json(done, sealed(edited(read_json(done), "outputs", OUTSIDE, to=output)))
+    write_json(done, with_checksum(edited(read_json(done), "outputs", OUTSIDE, to=output)))
     return f"{TRAIN}/DONE.json"
 
 
 def listed_by_the_provenance(paths: RunPaths) -> str:
     at = paths.report / "provenance.json"
-    write_json(at, sealed(edited(read_json(at), "files", OUTSIDE, to="0" * 64)))
+    write_json(at, with_checksum(edited(read_json(at), "files", OUTSIDE, to="0" * 64)))
     return "report/provenance.json"
 
 
 def listed_by_the_analysis(paths: RunPaths) -> str:
     at = paths.analysis / "analysis.json"
-    write_json(at, sealed(edited(read_json(at), "files", OUTSIDE, to="0" * 64)))
+    write_json(at, with_checksum(edited(read_json(at), "files", OUTSIDE, to="0" * 64)))
     return "analysis/analysis.json"
 
 
@@ -414,7 +414,7 @@ def test_a_run_moves_nothing_outside_a_stage_that_its_marker_lists(
     outside.write_text("mine")
     name = os.path.relpath(outside, train.folder)
     output = {"bytes": 1, "sha256": "0" * 64}
-    marker = sealed(edited(read_json(train.done), "outputs", name, to=output))
+    marker = with_checksum(edited(read_json(train.done), "outputs", name, to=output))
     write_json(train.done, marker)
     assert not is_done(train, fingerprint=marker["fingerprint"], target={})
     clear_damage(train, fingerprint=marker["fingerprint"])
@@ -428,7 +428,7 @@ def test_a_name_that_would_steer_a_terminal_is_printed_escaped(
     done = whole.point(TRAIN).done
     name = "a\nnothing is damaged\x1b[2J"
     output = {"bytes": 1, "sha256": "0" * 64}
-    write_json(done, sealed(edited(read_json(done), "outputs", name, to=output)))
+    write_json(done, with_checksum(edited(read_json(done), "outputs", name, to=output)))
     assert main(["check", "smoke", f"run_root={whole.root}"]) == 1
     said = capsys.readouterr().out
     assert r"a\nnothing is damaged\x1b[2J: is missing" in said and "\x1b" not in said

@@ -12,7 +12,7 @@ import pytest
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import read_json, write_json
-from fgrpo_bench.kinds import remade
+from fgrpo_bench.kinds import rerun_hint
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
@@ -97,7 +97,7 @@ def test_training_is_repeated_where_only_training_makes_what_is_missing_and_says
     plan, paths = run
     before = results(paths)
     (paths.point(POINT).folder / name).unlink()
-    stages = read_stages(paths, read_plan(paths).stages, remade=remade)
+    stages = read_stages(paths, read_plan(paths).stages, rerun_hint=rerun_hint)
     (stage,) = (s for s in stages if s.why)
     assert stage.name == POINT and "trains it again from its start" in str(stage.why)
     assert set(run_stages(plan, paths).values()) == {0}

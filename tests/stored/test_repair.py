@@ -14,7 +14,7 @@ import pytest
 from fgrpo_bench.files.paths import RunPaths, SharedPaths, StagePaths
 from fgrpo_bench.files.whole import link_whole, read_json, write_json
 from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.digests import sealed, sha256_file
+from fgrpo_bench.stages.digests import sha256_file, with_checksum
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import Marker, rewritten
 from sweeps.check.compare import ANALYSIS, REPORT, SHARED_DRAWS, Damage, StoredStage, resting
@@ -91,7 +91,7 @@ def share(paths: RunPaths) -> SharedPaths:
     sha256, size = sha256_file(countdown.draws), countdown.draws.stat().st_size
     link_whole(entry.draws(sha256), countdown.draws)
     facts = {"identity": made_of, "n_draws": 1, "bytes": size, "sha256": sha256, "made_by": []}
-    write_json(entry.facts, sealed(facts))
+    write_json(entry.facts, with_checksum(facts))
     told = {"digest": entry.folder.name, "adopted": 0, "made_by": []}
     write_json(countdown.manifest, read_json(countdown.manifest) | {"shared": told})
     rewritten(evaluation(paths), [countdown.manifest])

@@ -13,7 +13,7 @@ from fgrpo_bench.graders import get_grader
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
-from fgrpo_bench.stages.digests import SEAL, sealed, sha256_file
+from fgrpo_bench.stages.digests import SEAL, sha256_file, with_checksum
 from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, write_table
@@ -77,4 +77,4 @@ def forge(results):
     known = {key: value for key, value in read_json(at).items() if key != SEAL}
     for key, folder in (("files", results.paths.report), ("inputs", results.paths.folder)):
         known[key] = {name: sha256_file(folder / name) for name in known[key]}
-    write_json(at, sealed(known))
+    write_json(at, with_checksum(known))

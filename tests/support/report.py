@@ -15,7 +15,7 @@ from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds.likelihood import LikelihoodMarker
-from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.digests import with_checksum
 from fgrpo_bench.stages.tables import GRADES, PASSK, PROBLEMS, read_table, write_table
 from fgrpo_bench.stats.passk import pass_at_k
 from tests.support.dashboard import GRADER, add_draws
@@ -84,7 +84,7 @@ def scored(results: SweepResults, root: Path, values: dict[str, float | None]) -
                     delta_nll=values[point["point_id"]],
                 )
                 write_json(made.paths.folder / name / "DONE.json", marker.as_json())
-    write_json(made.paths.plan, sealed(plan))
+    write_json(made.paths.plan, with_checksum(plan))
     return load_results(made.paths)
 
 

@@ -16,7 +16,7 @@ from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import now, write_json
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.digests import sealed
+from fgrpo_bench.stages.digests import with_checksum
 from fgrpo_bench.stages.markers import Marker, write_marker
 from fgrpo_bench.stages.tables import METRICS, PASSK, write_table
 from fgrpo_bench.stats.passk import pass_at_k
@@ -91,10 +91,10 @@ def _written_once(
         experiment=declaration.experiment.name,
         version=declaration.version,
     )
-    write_json(paths.plan, sealed(plan_record(plan).as_json()))
+    write_json(paths.plan, with_checksum(plan_record(plan).as_json()))
     write_json(
         paths.sweep_json,
-        sealed(
+        with_checksum(
             {
                 "declaration": stored_declaration(declaration),
                 "git_commit": "0" * 40,

@@ -13,7 +13,7 @@ from fgrpo_bench.files.whole import read_json, write_json, write_text
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.specs import config
 from fgrpo_bench.specs.stored import stored_profile
-from fgrpo_bench.stages.digests import SEAL, is_altered, sealed
+from fgrpo_bench.stages.digests import SEAL, checksum_mismatch, with_checksum
 from fgrpo_bench.stages.plan import FORMAT, declared_now, read_plan, read_sweep
 from sweeps.cli import main as sweeps
 from sweeps.freeze import check_conflicts, check_writable, freeze, next_version, run_paths
@@ -48,7 +48,9 @@ def test_a_reader_finds_everything_that_was_frozen(tmp_path: Path) -> None:
     assert recorded.keys() == {"declaration", "families", "first", SEAL, *made_by}
     assert recorded["versions"]["polars"]
     for stage in plan.stages:
-        assert read_json(paths.folder / stage.name / "spec.json") == sealed(stage.spec.as_json())
+        assert read_json(paths.folder / stage.name / "spec.json") == with_checksum(
+            stage.spec.as_json()
+        )
 
 
 def test_freezing_twice_rewrites_nothing(tmp_path: Path) -> None:
@@ -61,7 +63,7 @@ def test_freezing_twice_rewrites_nothing(tmp_path: Path) -> None:
 
 def test_results_that_stand_keep_the_commit_that_made_them(tmp_path: Path) -> None:
     paths, plan = frozen(tmp_path)
-    older = sealed(read_json(paths.sweep_json) | {"git_commit": "0" * 40, "created": "then"})
+    older = with_checksum(read_json(paths.sweep_json) | {"git_commit": "0" * 40, "created": "then"})
     write_json(paths.sweep_json, older)
     freeze(paths, plan, nothing_to_run=True)
     assert read_json(paths.sweep_json) == older
@@ -111,7 +113,7 @@ def test_what_is_frozen_is_sealed_and_an_edited_declaration_is_refused_before_an
 ) -> None:
     paths, plan = frozen(tmp_path)
     for path in (paths.sweep_json, paths.plan):
-        assert not is_altered(read_json(path))
+        assert not checksum_mismatch(read_json(path))
     frozen(tmp_path, "sweep.family={ks:[1]}")
     declared = read_json(paths.sweep_json)
     declared["families"] = declared["families"][1:]

@@ -35,10 +35,10 @@ from fgrpo_bench.graders import get_grader
 from fgrpo_bench.objectives.advantages import (
     action_mask,
     group_advantages,
+    has_signal,
     is_active,
     reads_log_probs,
     success_rate,
-    teaches,
 )
 from fgrpo_bench.objectives.focal import focal_weight
 from fgrpo_bench.objectives.losses import aggregate
@@ -109,7 +109,7 @@ class Rollouts:
 
 def measure(rollouts: Rollouts, advantages: Tensor, focal_gamma: float) -> dict[str, float | None]:
     """Metrics of a batch as sampled (tables.METRICS). advantages: [G, N]."""
-    active, mask = teaches(advantages), rollouts.mask
+    active, mask = has_signal(advantages), rollouts.mask
     weights = focal_weight(success_rate(rollouts.rewards[active]), focal_gamma)
     return {
         "success_rate": float(rollouts.rewards.mean()),
@@ -264,7 +264,7 @@ class Learner:
         for groups in np.array_split(np.arange(len(batch.rewards)), self.train.updates_per_batch):
             part = batch.take(torch.from_numpy(groups).to(self.device))
             advantages = self.advantages(part)
-            if not bool(teaches(advantages).any()):
+            if not bool(has_signal(advantages).any()):
                 continue  # no group has a gradient: no update, and no step for the optimizer
             done.append([])
             rate = self._learning_rate()
@@ -295,7 +295,7 @@ class Learner:
         advantages: [groups, group_size]. Groups without a gradient skip the forward pass but count
         in the mean over tokens.
         """
-        active = teaches(advantages)
+        active = has_signal(advantages)
         used, weights = part.take(active).shortened(), advantages[active]
         for few in used.split(self.train.max_batch_tokens):
             yield self._loss(few, weights[: len(few.rewards)], part)

@@ -17,7 +17,7 @@ from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.spec import read_spec
 from fgrpo_bench.files.whole import read_json, write_json
-from fgrpo_bench.objectives.advantages import ADVANTAGES, is_active, teaches
+from fgrpo_bench.objectives.advantages import ADVANTAGES, has_signal, is_active
 from fgrpo_bench.specs import SweepPoint, config, from_dict
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import METRICS, read_table
@@ -61,7 +61,7 @@ def test_groups_without_a_gradient_change_nothing_but_the_mean(warmed, tmp_path)
     active = is_active(batch.rewards)
     assert 0 < int(active.sum()) < len(active)
     advantages, gradients = one.advantages(batch), []
-    assert torch.equal(teaches(advantages), active)
+    assert torch.equal(has_signal(advantages), active)
     for used in (advantages, advantages + 1e-30 * (advantages == 0)):
         one.policy.zero_grad()
         for part in one.losses(batch, used):

@@ -349,7 +349,9 @@ def test_packed_mini_batches_are_shared_by_whole_samples() -> None:
 
 
 def test_too_few_samples_for_the_processes_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"2048 samples per step, fewer than 8 processes x rollout_"):
+    with pytest.raises(
+        ValueError, match=r"2048 samples per step, fewer than 8 processes x rollout_"
+    ):
         fit.check(point(), CLUSTER, replace(NODE, rollout_micro_batch=512))
 
 
