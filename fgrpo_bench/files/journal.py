@@ -41,7 +41,8 @@ def append_lines(path: Path, values: Iterable[Any], *, sync: bool) -> None:
         start = "" if size == 0 or os.pread(handle, 1, size - 1) == b"\n" else "\n"
         lines = "".join(json.dumps(value, allow_nan=False) + "\n" for value in values)
         content = (start + lines).encode() if lines else b""
-        if os.write(handle, content) < len(content):
+        # one write: a kill leaves at most a last line cut short, which the next append closes
+        if os.write(handle, content) < len(content):  # how a full disk shows first
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if sync:
             # what follows relies on the line: after a crash it must be there
@@ -98,7 +99,7 @@ def read(path: Path) -> list[JournalLine]:
         return []
     content = path.read_bytes()
     if not content.endswith(b"\n"):  # torn, or somebody is writing it
-        time.sleep(WRITING_SECONDS)
+        time.sleep(WRITING_SECONDS)  # once: a writer has ended by then, a torn line stays
         content = path.read_bytes()
     texts = enumerate(content.split(b"\n"), start=1)
     return [JournalLine(number=number, row=opened(text)) for number, text in texts if text]

@@ -110,6 +110,7 @@ def end(
     except OSError as error:
         if error.errno not in FULL:
             raise
+        # in place: a whole new file needs a block that a full disk does not have
         with path.open("r+", encoding="utf-8") as file:
             file.write(json.dumps(ended.as_json()))
             file.truncate()
@@ -170,6 +171,7 @@ def _files(stage: StagePaths, suffix: str) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     matching = [name for name in names if name.startswith("attempt-") and name.endswith(suffix)]
+    # by length first: attempt-1000 comes after attempt-999
     return [stage.logs / name for name in sorted(matching, key=lambda name: (len(name), name))]
 
 

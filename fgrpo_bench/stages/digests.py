@@ -161,6 +161,7 @@ def is_edited(value: Mapping[str, Any]) -> bool:
 
 def content_sha256(value: Mapping[str, Any]) -> str:
     """Hex digest of what an object says as JSON, in whatever order, without its seal."""
+    # through JSON and back: tuples become lists and keys texts, as a reader will have them
     content = json.loads(json.dumps({key: value[key] for key in value if key != SEAL}))
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -182,7 +183,7 @@ def weights_sha256(folder: Path, digest: Callable[[Path], str] = sha256_file) ->
 
 def combined_sha256(digests: Mapping[str, str]) -> str:
     """The digest of weights from those of their files by name, at least one."""
-    if len(digests) == 1:
+    if len(digests) == 1:  # the file's own digest, as sha256sum prints it
         return next(iter(digests.values()))
     rows = (f"{digests[name]} {name}\n" for name in sorted(digests))
     return hashlib.sha256("".join(rows).encode()).hexdigest()

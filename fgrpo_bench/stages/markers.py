@@ -3,7 +3,7 @@
 A marker lists every file that the stage promises, with its number of bytes and its digest. A stage
 is done when its marker is that of the fingerprint, the target and the owner, and every file that
 it lists is there with as many bytes; digests, those of the files and that of the marker's own
-content, are for `fgrpo-bench check`. Markers of versions before that have none.
+content, are for `fgrpo-bench check`.
 """
 
 from __future__ import annotations
@@ -122,6 +122,7 @@ def machine_load(marker: Marker) -> float | None:
 
 def write_marker(paths: StagePaths, marker: Marker) -> None:
     """Write a marker whole, with the digest of its content."""
+    # the last file of a stage: a kill before it leaves a stage that is not done
     write_json(paths.done, with_checksum(marker.as_json()))
 
 
@@ -164,6 +165,7 @@ def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> b
         return False
     if marker.fingerprint != fingerprint or not owned:
         return False
+    # what the marker itself says first; only then a look at every file that it lists
     covers = all(_covers(marker.target.get(key), wanted) for key, wanted in target.items())
     return covers and not lacking(paths, marker)
 
@@ -236,7 +238,7 @@ def clear_damage(paths: StagePaths, *, fingerprint: str) -> None:
 
     Files that a process may have written after the marker are left alone: its work goes on.
     """
-
+    # owner.json first: whether the marker is its owner's is asked of it below
     readers: dict[Path, Callable[[StagePaths], Record]]
     readers = {paths.owner: read_owner, paths.done: read_marker}
     for path, read in readers.items():
@@ -274,6 +276,8 @@ def _of_owner(paths: StagePaths, marker: Marker) -> bool:
     if not paths.owner.exists():
         return True
     owner = read_owner(paths)
+    # `over` stood when the present owner began and is still whole; what an older process wrote when
+    # it woke up after that is not the stage's
     return marker.owner in (owner.token, owner.over)
 
 
