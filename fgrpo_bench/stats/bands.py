@@ -18,8 +18,8 @@ kinds of planted truths on which this one held it in 94 to 99% and 98 to 100%
 (`python -m tests.calibration` has one of them).
 
 Nowhere is a band narrower than Student's interval at that k, and near 0 and 100% it has the room of
-an interval there. It is simultaneous over k, not over
-pairs of cells. With one seed it is a band over problems only.
+an interval there. It is simultaneous over k, not over pairs of cells. With one seed it is a band
+over problems only.
 """
 
 from __future__ import annotations
@@ -74,16 +74,20 @@ def band_halfwidth(
 
     n_seeds, (problems, left, _), upper = len(by_seed), parts, (1 + level) / 2
     normal = float(ndtri(upper))
+    # no k alone may be narrower than a normal interval: over one k the quantile is about that
     c = max(float(np.quantile(largest_deviations, level)), normal)
     squares = stdtrit(degrees_of_problems(parts), ndtr(c)) ** 2 * problems
     if n_seeds > 1:
         of_seeds, stable = by_seed.var(axis=0, ddof=1) / n_seeds, problems + left
+        # at no k less than the share of seeds over all k: curves of few seeds cross by chance
         weights = np.gradient(np.log(ks)) if len(ks) > 1 else np.ones(1)
         share = (of_seeds @ weights) / (stable @ weights) if (stable > 0).any() else 0.0
+        # S - 1 degrees, or the twice as many that the borrowing gives times c / 1.96: the wider
         t = max(stdtrit(n_seeds - 1, upper), c / normal * stdtrit(2 * (n_seeds - 1), upper))
         squares += t**2 * np.maximum(of_seeds, share * stable)
     varied = variance(by_seed, parts)
     width = varied.half_width(1 - upper)
+    # and never narrower than the interval at that k
     wider = np.maximum(np.sqrt(squares), width)
     return np.stack(
         [

@@ -276,6 +276,7 @@ def room_of_difference(new: Floats, old: Floats, *, clusters: Clusters = None) -
     )
 
     def nearest(*rooms: Floats) -> Floats:
+        # by the distance, the first row: the end that the values lie nearer to
         return np.where(rooms[0][0] <= rooms[1][0], rooms[0], rooms[1])
 
     alike = nearest(of_0, of_1)
@@ -412,7 +413,7 @@ def _ends(resampled: Resampled, columns: NDArray[np.int64], level: float) -> Flo
     # How far the bootstrap reaches to either side, in standard deviations of a normal one.
     shape = np.zeros((2, len(columns)))
     np.divide(np.maximum([mean - low, high - mean], 0), spans, out=shape, where=spans > 0)
-    if len(by_seed) == 2:
+    if len(by_seed) == 2:  # resamples of two seeds reach no further than the seeds do
         shape = np.maximum(shape, 1.0)
     varied, room = variance(by_seed, resampled.spread[:, columns]), resampled.room[:, :, columns]
     ends = mean + np.stack(
@@ -446,9 +447,11 @@ def with_room(
     distance, weight, square = room
     if not (weight > 0).any():
         return reach
+    # moments of the gamma: its shape is the square of the mean over the variance
     count = (distance + weight) ** 2 / np.maximum(variance + square, LEAST_TAIL)
     quantile = (gammainccinv(count, tail) - count) / np.sqrt(count)
     further = weight + quantile * np.hypot(width / -ndtri(tail), np.sqrt(square))
+    # at most what one problem more could add where nothing lies off the end; never less than before
     further = np.minimum(further, reach - weight * np.log(tail))
     return np.where(weight > 0, np.maximum(reach, further), reach)
 
@@ -468,7 +471,7 @@ def _level_at_0(mean: Floats, varied: Variance, shape: Floats, room: Floats) -> 
 
     at = np.flatnonzero(far > 0)
     widest, narrowest = (beyond(np.full(len(at), end), at) for end in ends)
-    p[at[widest <= 0]] = 0.0
+    p[at[widest <= 0]] = 0.0  # even the widest interval ends before 0
     at = at[(widest > 0) & (narrowest < 0)]
     if at.size:
         p[at] = 2 * np.exp(find_root(beyond, ends, args=(at,)).x)

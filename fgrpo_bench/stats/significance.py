@@ -31,6 +31,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     1979, "A simple sequentially rejective multiple test procedure")."""
     order = np.argsort(p_values)
     factors = len(p_values) - np.arange(len(p_values))
+    # the i-th smallest of m times m - i + 1, and no adjusted p below that of a smaller p
     raised = np.maximum.accumulate(np.asarray(p_values, dtype=float)[order] * factors)
     out = np.empty(len(p_values))
     out[order] = np.minimum(raised, 1.0)
@@ -44,7 +45,7 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     order, m = np.argsort(p_values)[::-1], len(p_values)
     raised = np.asarray(p_values, dtype=float)[order] * (m / np.arange(m, 0, -1))
     out = np.empty(m)
-    out[order] = np.minimum(np.minimum.accumulate(raised), 1.0)
+    out[order] = np.minimum(np.minimum.accumulate(raised), 1.0)  # from the largest p downwards
     return [float(value) for value in out]
 
 
@@ -147,6 +148,7 @@ def normal_result(difference: float, sd: float, n_problems: int, *, half_step: f
     if sd == 0:
         p = 1.0 if difference == 0 else 0.0
         return TestResult(difference=difference, sd=0.0, p_value=p, p_tie=p, n_problems=n_problems)
+    # continuity correction: a lattice value stands for half a step to either side
     tail = 0.5 * math.erfc((abs(difference) - half_step) / sd / math.sqrt(2))
     return TestResult(
         difference=difference, sd=sd, p_value=min(1.0, 2 * tail), p_tie=0.0, n_problems=n_problems

@@ -120,6 +120,7 @@ def spread(values: Floats) -> Floats:
         )
         degrees = (n_seeds - 1) * (n_problems - 1)
         left = (residuals * residuals).sum(axis=(0, 1)) / (degrees * n_seeds * n_problems)
+        # an estimate of a variance by a difference can be negative: no part is below 0
         problems, squares = np.maximum(problems - left, 0.0), squares + left**2 / degrees
     return np.stack([problems, left, squares])
 
