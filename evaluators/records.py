@@ -172,7 +172,7 @@ Encode = Callable[[Problem], list[int]]
 def limits(settings: dict[str, Any]) -> tuple[int, int]:
     """Most tokens of a prompt and of a response, the end token included.
 
-    settings: fgrpo_bench.specs.fingerprint.evaluation_identity.
+    settings: as of fgrpo_bench.kinds.evaluate.sampling_identity.
     """
     if settings["response_tokens"] is not None:
         return settings["prompt_tokens"], settings["response_tokens"]
