@@ -28,7 +28,7 @@ PAGES = {
 }
 """What the addresses of an experiment are called, which runs they show, and how."""
 FRONT = (
-    "MLflow opens on a page that this project does not use; use these addresses, where there is "
+    "MLflow opens on a page that this project does not use; use these addresses,\nwhere there is "
     "something to see:"
 )
 UNSYNCED = (
