@@ -92,10 +92,12 @@ def elsewhere(test: str, text: str) -> Callable[[str, Sequence[str]], None]:
 
 
 WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
-    ("sweeps", "run", "smoke"): elsewhere("tests/plugin/test_extending.py", 'block("bash")'),
+    ("sweeps", "run", "smoke"): elsewhere(
+        "tests/plugin/test_extending.py", 'blocks(EXAMPLE, "bash")'
+    ),
     ("sweeps", "run"): runs_dry,
     ("sweeps", "plan", "smoke", "version=signed"): elsewhere(
-        "tests/plugin/test_extending.py", 'blocks("bash", section)'
+        "tests/plugin/test_extending.py", 'blocks(section, "bash")'
     ),
     ("sweeps", "plan"): runs,
     ("sweeps", "status"): runs,
