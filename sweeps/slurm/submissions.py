@@ -14,7 +14,7 @@
 An intent is written before sbatch is called, under a job name that is unique for ever, so that a
 driver that dies at any moment leaves a batch that the next one can find or knows was never sent.
 Damaged lines (fgrpo_bench.files.journal) are passed over; what they said is made up from the
-batches' folders and the queue (sweeps.slurm.attempts).
+batches' folders and the queue (sweeps.slurm.recover).
 
 Which stages go into which array, and what each array waits for, are pure functions at the end.
 SLURM carries the order of a sweep, so that it goes on with no driver alive: an array whose element

@@ -26,7 +26,7 @@ from fgrpo_bench.specs.stored import stored_profile
 from fgrpo_bench.stages.locks import driving, is_locked
 from fgrpo_bench.stages.plan import StageRecord, read_plan, read_sweep
 from sweeps.commands import StageCommand, stage_command
-from sweeps.slurm import attempts, scheduler, submissions
+from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.attempts import (
     check_room,
     last_note,
@@ -75,11 +75,11 @@ def observe(
     paths: RunPaths, records: Sequence[StageRecord], call: Call, *, warn: Callable[[str], None]
 ) -> Observed:
     """Read everything and change nothing; nothing is asked where nothing was submitted."""
-    history = attempts.history(paths, warn)
-    undone = attempts.undone(paths, records)
+    history = recover.history(paths, warn)
+    undone = recover.undone(paths, records)
     done = {record.name for record in records}.difference(undone)
     shown = scheduler.squeue(history.batches, call)
-    attempts.check_cluster(paths, history, undone, shown, call)
+    recover.check_cluster(paths, history, undone, shown, call)
     queue = {job_id: job for job_id, job in shown.items() if job.name in history.batches}
     _identify(history, queue.values())
     places = history.places()
@@ -243,7 +243,7 @@ def reconcile_journal(
     records = read_plan(paths).stages
     observed = observe(paths, records, call, warn=warn)
     history = observed.history
-    lost = attempts.orphan_jobs(paths, history, call) if noted.damaged or not noted.batches else []
+    lost = recover.orphan_jobs(paths, history, call) if noted.damaged or not noted.batches else []
     lost += [job for job in left(observed) if not history.batches[job.name].known]
     _cancel(lost, "of which nothing tells what they run", call, warn)
     void = [job for job in left(observed) if history.batches[job.name].void]
@@ -410,7 +410,7 @@ def _submit(
         places=in_queue(observed, decision),
         limit=profile.max_array_size or scheduler.max_array_size(config),
         at_once=profile.max_parallel,
-        name=partial(attempts.batch_name, paths),
+        name=partial(recover.batch_name, paths),
         now=clock(),
     )
     for sending in sendings:
