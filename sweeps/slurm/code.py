@@ -150,7 +150,7 @@ def _irreparable(code: Path, repository: Path, wrong: Mapping[str, str]) -> Valu
     return ValueError(
         f"the frozen code {code} is damaged ({in_words(wrong)}) and cannot be made again as it "
         f"was: {repository} has changed since. Nothing was submitted, as it would run other code: "
-        "`fgrpo-bench sweep run` freezes the code as it is now and goes on with that"
+        "`fgrpo-bench sweep run` freezes the code as it is now and resumes with that"
         + (restored if commit else "")
     )
 

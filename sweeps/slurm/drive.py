@@ -236,7 +236,7 @@ def cancel(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> 
         scheduler.scancel(active, call)
         if queue.nonsense is None:
             unnoted = unnoted or _note(paths, Cancelled())
-    say(f"cancelled {counted(len(active), 'job')}; `run` or `retry` goes on where they saved")
+    say(f"cancelled {counted(len(active), 'job')}; `run` or `retry` resumes them where they saved")
     if unnoted is not None:
         raise OSError(
             unnoted.errno,

@@ -53,7 +53,7 @@ def is_own(paths: RunPaths, name: str) -> bool:
 
 def write_card(paths: RunPaths, batch: JobBatch, code: str | None) -> None:
     """Say in the batch's own folder what it runs."""
-    card = journal.with_checksum(submissions.as_row(batch.intent(code)))
+    card = journal.with_crc(submissions.as_row(batch.intent(code)))
     write_json(paths.batch(batch.name) / CARD, card)
 
 
@@ -169,11 +169,11 @@ def check_cluster(
                 f"this is cluster {here}, and {counted(count, 'stage')} of {paths.folder} that "
                 f"{'is' if count == 1 else 'are'} not done went to cluster {home}, which alone "
                 "knows what became of the jobs; nothing was done here: give this command on a "
-                f"machine that submits to {home}, or `cancel` there first to go on here"
+                f"machine that submits to {home}, or `cancel` there first to resume here"
             )
 
 
 def _has_ended(paths: RunPaths, stage: str, place: Place) -> bool:
-    """Whether its job itself noted that no requeue will go on with it."""
+    """Whether its job itself noted that no requeue will resume it."""
     note = last_note(StagePaths(paths.folder / stage), place.job_id, place.batch.name)
     return note is not None and note.outcome not in (None, "stopped")

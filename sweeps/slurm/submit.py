@@ -170,7 +170,7 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
             raise ConnectionError(
                 f"{error}. Whether SLURM has the {batch.kind} jobs is not known yet, and nothing "
                 "was submitted after them: `follow`, or `run` again in two minutes, finds out and "
-                "goes on"
+                "resumes"
             ) from error
         except OSError as error:
             with suppress(OSError):  # what cannot be written now is made up by the next tick

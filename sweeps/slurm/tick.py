@@ -430,7 +430,7 @@ def frozen_profile(paths: RunPaths) -> SlurmProfile:
     if not isinstance(profile, SlurmProfile):
         raise ValueError(
             f"{paths.folder} was last run with profile={profile.name}, on one machine: "
-            "`run` goes on with it; run it with profile=slurm to submit it"
+            "`run` resumes it; run it with profile=slurm to submit it"
         )
     return profile
 

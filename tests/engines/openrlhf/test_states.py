@@ -75,7 +75,7 @@ def test_a_latest_that_points_nowhere_is_set_right(tmp_path):
     (tmp_path / "_actor" / "latest").write_text("global_step30")
     assert settled(tmp_path) == (
         20,
-        ["going on from step 20, the newest state that is whole"],
+        ["resuming from step 20, the newest state that is whole"],
         ["global_step20"],
         "global_step20",
     )
