@@ -17,11 +17,11 @@ from fgrpo_bench.specs import config
 from fgrpo_bench.stats.power import smallest_effect
 from sweeps import REPOSITORY
 from sweeps.cli import find_run, main, plain_value
-from sweeps.freeze import freeze, run_paths
+from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
+from tests.support.plans import frozen, loaded
 
 Sweeps = Callable[..., tuple[int, str, str]]
-Frozen = Callable[..., RunPaths]
 
 
 def finish(paths: RunPaths, name: str, **measured: float) -> None:
@@ -47,7 +47,7 @@ def test_plan_and_a_dry_run_show_points_states_and_cost_and_write_nothing(
     assert lines[0] == "smoke: Does every part of the loop work on this machine?"
     assert f"experiment=countdown-tiny  version=v1  profile=local  folder {tmp_path}" in lines[1]
     assert lines[4].split()[:5] == ["base-s11", "Base", "-", "-", "11"]
-    mark = make_plan(config.load("smoke")).stages[2].fingerprint[:8]
+    mark = make_plan(loaded("smoke")).stages[2].fingerprint[:8]
     row = ["grpo-n4-g1-s11", "F-GRPO", "4", "1", "11", mark, "to", "do", "to", "do", "to", "do"]
     assert lines[6].split() == row
     assert "2 points, 6 stages: 0 done, 1 warm-up, 2 trainings, 3 evaluations to run" in said
@@ -68,9 +68,9 @@ def test_plan_says_what_an_average_can_show_where_every_size_is_known(sweeps: Sw
     assert f"detectable difference {effect:.1f} points" in line
 
 
-def test_plan_counts_what_exists_and_scales_the_cost_by_it(sweeps: Sweeps, frozen: Frozen) -> None:
-    before = json.loads(sweeps("plan", "smoke", "--json")[1])
-    paths = frozen()
+def test_plan_counts_what_exists_and_scales_the_cost_by_it(sweeps: Sweeps, tmp_path: Path) -> None:
+    before = json.loads(sweeps("plan", "smoke", "--json", "version=v1")[1])
+    paths, _ = frozen(tmp_path)
     finish(paths, "_warmup/s11", cpu_seconds=1000.0)
     after = json.loads(sweeps("plan", "smoke", "--json")[1])
     assert before["points"][0]["warmup"] == "waiting"
@@ -145,10 +145,10 @@ def test_a_full_disk_stops_before_anything_starts(tmp_path: Path) -> None:
 
 
 def test_a_run_is_named_by_its_sweep_experiment_and_version_or_refused_with_those_there(
-    sweeps: Sweeps, frozen: Frozen
+    sweeps: Sweeps, tmp_path: Path
 ) -> None:
-    frozen()
-    frozen("version=v2")
+    frozen(tmp_path)
+    frozen(tmp_path, "version=v2")
     for words, version in (
         (["smoke"], "v1"),  # that `run smoke` would go on with
         (["smoke", "version=v2"], "v2"),
@@ -194,10 +194,9 @@ def test_a_run_is_found_by_the_run_root_that_it_was_given(
     tmp_path: Path, name: str, given: str
 ) -> None:
     override = "run_root=" + given.format(tmp_path / name)
-    plan = make_plan(config.load("smoke", [override]))
-    paths = run_paths(plan.declaration)
+    paths = run_paths(config.load("smoke", [override]))
     assert paths.root == tmp_path / name
-    freeze(paths, plan, nothing_to_run=False)
+    frozen(paths.root)
     assert find_run("smoke", [override]) == paths
 
 
