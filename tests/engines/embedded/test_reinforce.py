@@ -9,10 +9,17 @@ import torch
 from safetensors.torch import load_file
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
-from fgrpo_bench.engines.embedded.reinforce import Learner, distinct_responses, measure, reinforce
+from fgrpo_bench.engines.embedded.model import Policy, positions
+from fgrpo_bench.engines.embedded.reinforce import (
+    Learner,
+    Rollouts,
+    distinct_responses,
+    measure,
+    reinforce,
+)
 from fgrpo_bench.engines.embedded.session import Session
-from fgrpo_bench.engines.embedded.tokenizer import PAD
-from fgrpo_bench.engines.embedded.warmup import warm_up
+from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
+from fgrpo_bench.engines.embedded.warmup import learning_rate, warm_up
 from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.spec import read_spec
@@ -22,6 +29,8 @@ from fgrpo_bench.specs import SweepPoint, config, from_dict
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import METRICS, read_table
 from fgrpo_bench.stages.watch import step_numbers
+from fgrpo_bench.tasks import make_task
+from sweeps.plan import make_plan
 from tests.support.stages import freeze, start
 
 ALGORITHMS = {name: config.load("gamma").algorithms[name] for name in ("grpo", "dapo", "cispo")}
@@ -34,6 +43,10 @@ def learner(warmed, folder, **changes) -> Learner:
     train = {key: changes.pop(key) for key in list(changes) if hasattr(point.train, key)}
     point = replace(point, train=replace(point.train, **train), **changes)
     policy, tokenizer = load_checkpoint(paths.warmup(11).checkpoint(0), "cpu", None)
+    return learner_of(point, policy, tokenizer, folder)
+
+
+def learner_of(point: SweepPoint, policy, tokenizer, folder) -> Learner:
     session = Session(
         policy,
         run=StageRun(StagePaths(folder)),
@@ -130,7 +143,7 @@ def test_a_constant_length_divides_by_the_longest_response_that_there_can_be(war
     algorithm = replace(ALGORITHMS["grpo"], loss_aggregation="constant_length")
     one, other = learner(warmed, tmp_path), learner(warmed, tmp_path, algorithm=algorithm)
     batch, _ = one.rollouts(1)
-    losses = [next(each.losses(batch, each.advantages(batch))).loss.item() for each in (one, other)]
+    losses = [next(it.losses(batch, it.advantages(batch))).loss.item() for it in (one, other)]
     n_tokens, n_places = int(batch.mask.sum()), batch.mask.numel()
     assert losses[1] == pytest.approx(losses[0] * n_tokens / n_places)
 
@@ -161,16 +174,6 @@ def test_with_several_updates_the_algorithms_part_and_clip(warmed, tmp_path):
     assert min(fractions.values()) > 0, fractions
     for a, b in (("grpo", "dapo"), ("grpo", "cispo"), ("dapo", "cispo")):
         assert not torch.equal(ends[a], ends[b]), (a, b)
-
-
-def test_with_one_update_a_batch_the_algorithms_take_the_same_step(warmed, tmp_path):
-    ends = []
-    for algorithm in ALGORITHMS.values():
-        one = learner(warmed, tmp_path, algorithm=algorithm, updates_per_batch=1)
-        run_steps(one, 1)
-        ends.append(weights(one.policy))
-    for end in ends[1:]:
-        torch.testing.assert_close(end, ends[0], atol=1e-6, rtol=1e-5)
 
 
 def test_dynamic_sampling_trains_on_active_groups_only_and_counts_every_rollout(warmed, tmp_path):
@@ -217,6 +220,14 @@ def finish(folder, spec) -> TrainingFacts:
     return reinforce(spec, StageRun(StagePaths(folder)), "cpu")
 
 
+def stop_after(stage: StagePaths, spec, last: int) -> None:
+    """Run a stage, a state after every step, until it stops after one."""
+    run = StageRun(stage, save_seconds=0.0)
+    run.progress = lambda step, of, **_: setattr(run, "stopping", step == last)
+    with pytest.raises(Stopped, match=f"state of step {last} is saved"):
+        reinforce(spec, run, "cpu")
+
+
 def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(warmed):
     plan, paths = warmed
     stage = paths.point(plan.points[1].point_id)
@@ -225,18 +236,12 @@ def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(warmed):
     undisturbed = read_table(stage.metrics, METRICS)
 
     other = StagePaths(paths.folder / "again")
-    for stop_at in (2, 3):
-        run = StageRun(other, save_seconds=0.0)
-        run.progress = lambda step, of, r=run, s=stop_at, **_: setattr(r, "stopping", step == s)
-        with pytest.raises(Stopped, match=f"state of step {stop_at} is saved"):
-            reinforce(spec, run, "cpu")
+    for step in (2, 3):
+        stop_after(other, spec, step)
     again = finish(other.folder, spec)
     assert again.resumed_at == 3
     assert again.weights_sha256 == whole.weights_sha256
-    assert (again.rollouts, again.optimizer_steps) == (
-        whole.rollouts,
-        whole.optimizer_steps,
-    )
+    assert (again.rollouts, again.optimizer_steps) == (whole.rollouts, whole.optimizer_steps)
     clock = ["time_ms", *(name for name in METRICS if name.startswith("seconds"))]
     assert read_table(other.metrics, METRICS).drop(clock).equals(undisturbed.drop(clock))
     assert undisturbed["step"].to_list() == [1, 2, 3, 4]
@@ -249,10 +254,7 @@ def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(warmed, capsys):
     spec = read_spec(paths.point(plan.points[0].point_id))
     want = finish(paths.folder / plan.points[0].point_id, spec).weights_sha256
     other = StagePaths(paths.folder / "damaged")
-    run = StageRun(other, save_seconds=0.0)
-    run.progress = lambda step, of, **_: setattr(run, "stopping", step == 3)
-    with pytest.raises(Stopped):
-        reinforce(spec, run, "cpu")
+    stop_after(other, spec, 3)
     newest = max((other.state(0), other.state(1)), key=lambda path: path.stat().st_mtime_ns)
     content = bytearray(newest.read_bytes())
     content[-5] ^= 0xFF
@@ -267,10 +269,7 @@ def test_a_state_whose_metrics_are_gone_is_not_used(warmed, capsys):
     plan, paths = warmed
     spec = read_spec(paths.point(plan.points[0].point_id))
     other = StagePaths(paths.folder / "no-metrics")
-    run = StageRun(other, save_seconds=0.0)
-    run.progress = lambda step, of, **_: setattr(run, "stopping", step == 3)
-    with pytest.raises(Stopped):
-        reinforce(spec, run, "cpu")
+    stop_after(other, spec, 3)
     other.metrics.unlink()
     assert finish(other.folder, spec).resumed_at == 0
     assert "is past the metrics" in capsys.readouterr().out
@@ -369,7 +368,8 @@ def test_a_run_that_diverges_keeps_its_last_good_state_and_fails_there_again(
     exploding(monkeypatch, after=2)
     for again in (False, True):
         with pytest.raises(
-            FloatingPointError, match=r"^step 3: .* the state after step 2 is saved"
+            FloatingPointError,
+            match=r"^step 3: .* the state after step 2 is saved\. Lower the learning rate, in",
         ):
             reinforce(spec, StageRun(stage, save_seconds=0.0), "cpu")
         assert not stage.done.exists()
@@ -416,3 +416,70 @@ def test_a_gradient_or_weights_that_are_not_finite_stop_the_step(warmed, tmp_pat
     one._learning_rate = lambda: monkey
     with pytest.raises(FloatingPointError, match=f"^step 1: the {where} .* is not finite"):
         one.learn(batch)
+
+
+@pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "constant_length"])
+def test_a_batch_in_parts_has_the_loss_and_gradient_of_the_whole(tmp_path, aggregation):
+    gradients, sums = [], []
+    for bound in (None, 2 * (136 + 4 * 32)):
+        (first, *_) = make_plan(config.load("maze")).points
+        point = replace(
+            first,
+            algorithm=replace(first.algorithm, loss_aggregation=aggregation),
+            train=replace(first.train, max_batch_tokens=bound),
+        )
+        task = make_task(point.train.task)
+        tokenizer = Tokenizer(task.vocabulary)
+        policy = Policy(point.train.model, tokenizer.size, positions(point.train.model, task))
+        policy.initialise(torch.Generator().manual_seed(0))
+        one = learner_of(point, policy, tokenizer, tmp_path)
+        batch = of_lengths(task, tokenizer)
+        parts = list(one.losses(batch, one.advantages(batch)))
+        assert len(parts) == (1 if bound is None else 3)
+        for part in parts:
+            part.loss.backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in policy.parameters()]))
+        sums.append((sum(p.loss.item() for p in parts), sum(p.active_tokens for p in parts)))
+    assert sums[0] == pytest.approx(sums[1], rel=1e-4, abs=1e-6)
+    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-3)
+    assert gradients[0].abs().max() > 1e-5
+
+
+def of_lengths(task, tokenizer) -> Rollouts:
+    """Six groups of four answers that end at different places, within the first 17 of all."""
+    prompts = tokenizer.encode([problem.prompt for problem in task.train_problems(range(6))])
+    answers = torch.full((24, task.response_length + 1), PAD)
+    generator = torch.Generator().manual_seed(0)
+    for row in range(24):
+        length = 4 + row % 13
+        answers[row, :length] = torch.randint(2, 16, (length,), generator=generator)
+        answers[row, length] = EOS
+    shape = (6, 4, task.response_length + 1)
+    return Rollouts(
+        prompts=torch.from_numpy(prompts),
+        tokens=answers.view(shape),
+        log_probs=torch.full(shape, -2.0),
+        entropies=torch.zeros(shape),
+        rewards=torch.tensor([[1.0, 0, 0, 0], [0, 1.0, 1.0, 0]] * 3),
+        unscored=torch.zeros(6, 4, dtype=torch.bool),
+    )
+
+
+def test_a_constant_schedule_has_its_peak_at_every_step():
+    warmup = config.load("maze", ["experiment=maze"]).experiment.train.warmup
+    assert {learning_rate(step, warmup) for step in (1, 700, 1500)} == {5e-4}
+    assert learning_rate(1, replace(warmup, schedule=None)) < 5e-6
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("+experiment.train.model.n_positions=300", r"n_positions=300.*310.*436"),
+        ("experiment.train.model.vocabulary_size=15", r"vocabulary_size=15.*16"),
+        ("experiment.train.max_batch_tokens=1000", r"max_batch_tokens=1000.*group_size=8"),
+    ],
+)
+def test_a_model_or_bound_that_does_not_fit_is_refused_by_the_plan(override, said):
+    declared = config.load("maze", ["experiment=maze", override])
+    with pytest.raises(ValueError, match=said):
+        make_plan(declared)
