@@ -22,7 +22,7 @@ from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
 from fgrpo_bench.engines.embedded.warmup import learning_rate, warm_up
 from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.files.paths import StagePaths
-from fgrpo_bench.files.spec import read_spec
+from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.objectives.advantages import ADVANTAGES, has_signal, is_active
 from fgrpo_bench.specs import SweepPoint, config, from_dict
@@ -216,11 +216,20 @@ def test_a_policy_cannot_hide_in_padding(warmed, tmp_path):
     assert (change < 0).all(), change
 
 
-def finish(folder, spec) -> TrainingFacts:
-    return reinforce(spec, StageRun(StagePaths(folder)), "cpu")
+def finish(stage: StagePaths, spec: StageSpec) -> TrainingFacts:
+    return reinforce(spec, StageRun(stage), "cpu")
 
 
-def stop_after(stage: StagePaths, spec, last: int) -> None:
+@pytest.fixture(scope="module")
+def whole(warmed) -> tuple[StagePaths, StageSpec, TrainingFacts]:
+    """A run of four steps that nothing befell."""
+    plan, paths = warmed
+    stage = paths.point(plan.points[1].point_id)
+    spec = read_spec(stage)
+    return stage, spec, finish(stage, spec)
+
+
+def stop_after(stage: StagePaths, spec: StageSpec, last: int) -> None:
     """Run a stage, a state after every step, until it stops after one."""
     run = StageRun(stage, save_seconds=0.0)
     run.progress = lambda step, of, **_: setattr(run, "stopping", step == last)
@@ -228,50 +237,43 @@ def stop_after(stage: StagePaths, spec, last: int) -> None:
         reinforce(spec, run, "cpu")
 
 
-def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(warmed):
-    plan, paths = warmed
-    stage = paths.point(plan.points[1].point_id)
-    spec = read_spec(stage)
-    whole = finish(stage.folder, spec)
-    undisturbed = read_table(stage.metrics, METRICS)
-
-    other = StagePaths(paths.folder / "again")
+def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(whole, tmp_path):
+    stage, spec, facts = whole
+    other = StagePaths(tmp_path)
     for step in (2, 3):
         stop_after(other, spec, step)
-    again = finish(other.folder, spec)
+    again = finish(other, spec)
     assert again.resumed_at == 3
-    assert again.weights_sha256 == whole.weights_sha256
-    assert (again.rollouts, again.optimizer_steps) == (whole.rollouts, whole.optimizer_steps)
+    assert again.weights_sha256 == facts.weights_sha256
+    assert (again.rollouts, again.optimizer_steps) == (facts.rollouts, facts.optimizer_steps)
     clock = ["time_ms", *(name for name in METRICS if name.startswith("seconds"))]
+    undisturbed = read_table(stage.metrics, METRICS)
     assert read_table(other.metrics, METRICS).drop(clock).equals(undisturbed.drop(clock))
     assert undisturbed["step"].to_list() == [1, 2, 3, 4]
     assert undisturbed["eval_pass_at_1"].is_not_null().to_list() == [False, True, False, True]
     assert undisturbed["optimizer_steps"].max() <= 8
 
 
-def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(warmed, capsys):
-    plan, paths = warmed
-    spec = read_spec(paths.point(plan.points[0].point_id))
-    want = finish(paths.folder / plan.points[0].point_id, spec).weights_sha256
-    other = StagePaths(paths.folder / "damaged")
+def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(whole, tmp_path, capsys):
+    _, spec, facts = whole
+    other = StagePaths(tmp_path)
     stop_after(other, spec, 3)
     newest = max((other.state(0), other.state(1)), key=lambda path: path.stat().st_mtime_ns)
     content = bytearray(newest.read_bytes())
     content[-5] ^= 0xFF
     newest.write_bytes(content)
-    facts = finish(other.folder, spec)
+    again = finish(other, spec)
     assert f"{newest} is damaged" in capsys.readouterr().out
-    assert facts.resumed_at == 2 and facts.weights_sha256 == want
+    assert again.resumed_at == 2 and again.weights_sha256 == facts.weights_sha256
     assert not newest.exists()
 
 
-def test_a_state_whose_metrics_are_gone_is_not_used(warmed, capsys):
-    plan, paths = warmed
-    spec = read_spec(paths.point(plan.points[0].point_id))
-    other = StagePaths(paths.folder / "no-metrics")
+def test_a_state_whose_metrics_are_gone_is_not_used(whole, tmp_path, capsys):
+    _, spec, _ = whole
+    other = StagePaths(tmp_path)
     stop_after(other, spec, 3)
     other.metrics.unlink()
-    assert finish(other.folder, spec).resumed_at == 0
+    assert finish(other, spec).resumed_at == 0
     assert "is past the metrics" in capsys.readouterr().out
     assert read_table(other.metrics, METRICS)["step"].to_list() == [1, 2, 3, 4]
 
@@ -310,12 +312,10 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(warmed):
+def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(warmed, whole):
     """Writes past 300 kB fail, as on a full disk; with space again the same command goes on."""
-    plan, paths = warmed
-    spec = read_spec(paths.point(plan.points[0].point_id))
-    want = finish(paths.folder / plan.points[0].point_id, spec).weights_sha256
-    stage = StagePaths(paths.folder / "full")
+    _, spec, facts = whole
+    stage = StagePaths(warmed[1].folder / "full")
     write_json(stage.spec, spec.as_json())
     process = start("train", stage.folder, file_limit=300_000)
     out, _ = process.communicate(timeout=600)
@@ -325,27 +325,23 @@ def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(war
     process = start("train", stage.folder)
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 0, out
-    assert read_json(stage.done)["weights_sha256"] == want
+    assert read_json(stage.done)["weights_sha256"] == facts.weights_sha256
 
 
-def test_the_marker_tells_the_compute_and_the_engine(warmed):
-    plan, paths = warmed
-    stage = paths.point(plan.points[0].point_id)
-    facts = finish(stage.folder, read_spec(stage))
+def test_the_marker_tells_the_compute_and_the_engine(whole):
+    stage, _, facts = whole
     point = from_dict(SweepPoint, read_json(stage.spec)["point"])
     assert facts.rollouts == point.train.steps * (point.train.rollouts_per_step or 0)
     assert facts.engine["threads"] == 1 and facts.engine["torch"] == torch.__version__
-    assert sorted(path.name for path in (stage.folder / "checkpoints").iterdir()) == [
-        "step-00002",
-        "step-00004",
-    ]
+    saved = sorted(path.name for path in (stage.folder / "checkpoints").iterdir())
+    assert saved == ["step-00002", "step-00004"]
     metrics = read_table(stage.metrics, METRICS)
     assert metrics.select(pl.col("reward").is_between(0, 1).all()).item()
     unmeasured = {name for name in METRICS if metrics[name].is_null().all()}
     assert unmeasured == {"seconds_experience", "seconds_sync"}
-    progress, told = read_json(stage.progress), step_numbers(metrics.to_dicts())
-    assert {name: progress.get(name) for name in told} == told
-    assert told["tokens_per_second"] > 0
+    progress, numbers = read_json(stage.progress), step_numbers(metrics.to_dicts())
+    assert {name: progress.get(name) for name in numbers} == numbers
+    assert numbers["tokens_per_second"] > 0
 
 
 def exploding(monkeypatch, *, after: int) -> None:
@@ -359,11 +355,10 @@ def exploding(monkeypatch, *, after: int) -> None:
 
 
 def test_a_run_that_diverges_keeps_its_last_good_state_and_fails_there_again(
-    warmed, tmp_path, monkeypatch
+    warmed, whole, monkeypatch
 ):
-    plan, paths = warmed
-    spec = read_spec(paths.point(plan.points[1].point_id))
-    stage = StagePaths(paths.folder / "diverged")
+    _, spec, _ = whole
+    stage = StagePaths(warmed[1].folder / "diverged")
     write_json(stage.spec, spec.as_json())
     exploding(monkeypatch, after=2)
     for again in (False, True):
@@ -377,7 +372,7 @@ def test_a_run_that_diverges_keeps_its_last_good_state_and_fails_there_again(
         states = [load_file(stage.state(slot)) for slot in (0, 1)]
         assert all(bool(value.isfinite().all()) for state in states for value in state.values())
     monkeypatch.undo()
-    assert finish(stage.folder, spec).resumed_at == 2
+    assert finish(stage, spec).resumed_at == 2
 
 
 def test_groups_whose_loss_is_not_finite_are_named_and_nothing_is_learned(warmed, tmp_path):
