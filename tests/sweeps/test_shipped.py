@@ -103,11 +103,16 @@ def test_every_evaluation_is_valid_and_named_by_its_file(evaluation: str) -> Non
     assert loaded("groupsize", *chosen).experiment.evaluation.name == evaluation
 
 
-@pytest.mark.parametrize("group", ["algorithm", "profile", "benchmark"])
+@pytest.mark.parametrize("group", ["profile", "benchmark"])
 @pytest.mark.slow
 def test_every_other_yaml_is_named_by_its_file(group: str) -> None:
     for name in config.options(group):
         assert config.compose([f"+{group}@chosen={name}"])["chosen"]["name"] == name
+
+
+def test_every_algorithm_is_named_by_its_entry() -> None:
+    algorithms = loaded("groupsize").algorithms
+    assert [item.name for item in algorithms.values()] == [*algorithms]
 
 
 def test_the_plan_record_of_groupsize_is_as_agreed(golden: Callable[[str, str], None]) -> None:
