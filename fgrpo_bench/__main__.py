@@ -34,7 +34,7 @@ does."""
 EXAMPLES = """\
 examples:
   fgrpo-bench sweep plan groupsize             what would run, and what it would cost
-  fgrpo-bench sweep run groupsize              run it, or go on with it
+  fgrpo-bench sweep run groupsize              run it, or resume it
   fgrpo-bench report groupsize/countdown/v1    a run is sweep[/experiment[/version]]
   fgrpo-bench dashboard                        the results in a browser
 

@@ -48,7 +48,7 @@ Overrides are key=value, as many as wanted:
 """
 RUN_KEYS = """\
 The run is found by its files: SWEEP, SWEEP/EXPERIMENT or SWEEP/EXPERIMENT/VERSION. Of several it
-is the one that `run SWEEP` would go on with. key=value may also be experiment=countdown, version=v1
+is the one that `run SWEEP` would resume. key=value may also be experiment=countdown, version=v1
 and run_root=/data/runs.
 """
 KEYS = ("experiment", "version", "run_root")
@@ -73,7 +73,7 @@ def _refusals() -> Iterator[None]:
 app = Application(
     "Plan a sweep, run it, and follow it.",
     "fgrpo-bench sweep plan groupsize        what would run, and what it would cost",
-    "fgrpo-bench sweep run groupsize         run it, or go on with it",
+    "fgrpo-bench sweep run groupsize         run it, or resume it",
     "fgrpo-bench sweep status groupsize      where it stands",
     "fgrpo-bench sweep logs groupsize grpo-n8-g0.5-s11",
     "fgrpo-bench sweep cancel groupsize      stop it where it can be continued",
@@ -227,7 +227,7 @@ def _show_plan(plan: Plan, paths: RunPaths, *, as_json: bool = False) -> None:
 
 @app.add(
     "run",
-    "run a sweep, or go on with one, until all of it is done; with profile=slurm submit it",
+    "run a sweep, or resume one, until all of it is done; with profile=slurm submit it",
     "fgrpo-bench sweep run smoke",
     "fgrpo-bench sweep run groupsize profile.max_parallel=2",
     "fgrpo-bench sweep run groupsize 'seed=[11,12,13,14]'",

@@ -92,7 +92,7 @@ def _check_seal(paths: RunPaths) -> None:
 
 
 def _check_states(paths: RunPaths, plan: Plan) -> None:
-    """ValueError where a run has saved a state from which this profile cannot go on."""
+    """ValueError where a run has saved a state from which this profile cannot resume."""
     engine = engines.of(plan.declaration.experiment.train)
     for stage in plan.stages:
         stage_paths = StagePaths(paths.folder / stage.name)

@@ -262,7 +262,7 @@ def _outputs(paths: RunPaths) -> dict[str, Path]:
     """By stage, what its last job wrote itself; empty where none was submitted."""
     if not paths.submissions.exists():
         return {}
-    from sweeps.slurm.attempts import outputs  # loads submitit, which few need
+    from sweeps.slurm.recover import outputs  # loads submitit, which few need
 
     return outputs(paths)
 

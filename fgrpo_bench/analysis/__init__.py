@@ -8,8 +8,7 @@
 the sweep and computes them anew where its results changed. Report, MLflow, dashboard and theory
 select and render; none of them computes a statistic.
 
-Read frames.py first. power.py says before a run what its seeds can show, rates.py which learning
-rate suits each method.
+Read frames.py first; power.py says before a run what its seeds can show.
 """
 
 from fgrpo_bench.analysis.comparisons import INCONCLUSIVE as INCONCLUSIVE

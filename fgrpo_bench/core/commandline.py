@@ -39,9 +39,8 @@ class Parser(argparse.ArgumentParser):
         if re.search(r"arguments?:? '?(-m|--multirun)\b", message):
             near = f": {NO_MULTIRUN}"
         elif choice:
-            near = suggestion(
-                choice[1], re.findall(r"[^\s',]+", choice[2])
-            )  # quoted or not, by version
+            # the choices are quoted or not, by Python's version
+            near = suggestion(choice[1], re.findall(r"[^\s',]+", choice[2]))
         elif option:
             near = suggestion(option[1].partition("=")[0], self.options())
         super().error(f"{message}{near}")

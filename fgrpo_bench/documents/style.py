@@ -1,8 +1,8 @@
-"""How figures look: colours that colour-blind readers can tell apart, one style, fonts, and saving.
+"""How figures look: one style, fonts, and saving; colours are in documents.colors.
 
 A figure is drawn for the width that it has on paper, so that its letters have their size there, on
 its own canvas, without pyplot and its global state; the same data give the same bytes (no date,
-fixed ids). Dashboards read the colours from here too, so matplotlib is imported only to draw.
+fixed ids). Importing this loads matplotlib: whoever draws only sometimes imports it there.
 
 A PDF holds the glyphs that it uses, and to cut these out of a font takes as long as to draw a small
 figure. So all of them hold COMMON, and what else each uses: most share one part, and what a file
@@ -28,28 +28,6 @@ from matplotlib.font_manager import get_font
 
 from fgrpo_bench.documents.latex import with_symbols
 from fgrpo_bench.files.whole import write_whole
-
-PLAIN = ("#6baed6", "#4292c6", "#2171b5", "#0d5299", "#08306b")
-"""Light to dark blue: gamma = 0, by rank of N."""
-FOCAL = ("#e6891e", "#c6480a", "#7f2704")
-"""Orange to brown: gamma > 0, by rank of gamma."""
-ALGORITHMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
-"""Okabe and Ito's colours, by rank of the algorithm, where a line is an algorithm."""
-LINES = (
-    *("#0072b2", "#666666", "#999999", "#d55e00", "#e69f00", "#009e73"),
-    *("#cc79a7", "#999933", "#332288", "#882255", "#56b4e9"),
-)
-"""Okabe and Ito's with greys and Tol's, where there are more lines than ALGORITHMS."""
-MARKERS = ("o", "s", "D", "^", "v")
-BASE = "#666666"
-
-
-def shade(colors: Sequence[str], rank: int, count: int) -> str:
-    """Spread ranks over the shades; a single one takes the middle."""
-    if count == 1:
-        return colors[len(colors) // 2]
-    return colors[round(rank * (len(colors) - 1) / (count - 1))]
-
 
 COMMON = [*range(0x20, 0x7F), *map(ord, "\N{MINUS SIGN}\ufb00\ufb01\ufb02\ufb03\ufb04")]
 """Characters that all files hold: those of ASCII, the minus of axes, and ff, fi, fl, ffi and ffl as

@@ -178,7 +178,7 @@ class Engine:
     """ValueError where the installation refuses a training spec; a note for a person where that
     cannot be found out from here."""
     check_state: Callable[[Path, Profile, str | None], None] = nothing
-    """ValueError where a run cannot go on from the state that its stage's folder has: with this
+    """ValueError where a run cannot resume from the state that its stage's folder has: with this
     profile, from a base model with this digest (None is one that is not made yet)."""
     check_sizes: Callable[[SweepPoint, Callable[[DatasetSpec], int]], None] = nothing
     """ValueError where a fetched dataset, whose rows the function tells, is too small."""

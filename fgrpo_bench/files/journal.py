@@ -90,7 +90,7 @@ class JournalLine:
 
 def append(path: Path, row: dict[str, Any]) -> None:
     """Append one line with its checksum and sync it to disk; OSError names the file."""
-    append_line(path, with_checksum(row))
+    append_line(path, with_crc(row))
 
 
 def read(path: Path) -> list[JournalLine]:
@@ -105,7 +105,7 @@ def read(path: Path) -> list[JournalLine]:
     return [JournalLine(number=number, row=opened(text)) for number, text in texts if text]
 
 
-def with_checksum(row: dict[str, Any]) -> dict[str, Any]:
+def with_crc(row: dict[str, Any]) -> dict[str, Any]:
     """With its checksum."""
     return row | {CRC: _checksum(row)}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fgrpo_bench.analysis.rows import CellRow
-from fgrpo_bench.documents.style import BASE, FOCAL, MARKERS, PLAIN, shade
+from fgrpo_bench.documents.colors import BASE, FOCAL, MARKERS, PLAIN, shade
 
 LINESTYLES = ("-", ":", "-.")
 """By rank of the learning rate; base models are dashed."""

@@ -105,11 +105,12 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     if left_out:
         first = min(left_out).relative_to(paths.folder)
         unseen.append(f"what the bundle was packed without: {len(left_out)} files, e.g. {first}")
-    if lacking:
+    if lacking:  # nothing can be computed from tables that cannot be read
         regrade = False
         unseen.append("what needs files that are damaged")
         if any(os.path.lexists(item.path) and not item.is_large for item in lacking):
             return Verified(differences=tuple(differences), unseen=tuple(unseen))
+    # from the stored tables, never from stored frames, which are compared with this below
     analysis = analyse(results, known.select)
     results = analysis.results.of_sweep()
     differences += _other_family(analysis)
@@ -131,7 +132,7 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     if named is not None:
         unseen += _hashed(folder, named, known)
     if not regrade:
-        unseen.append("whether the stored responses are judged rightly (--regrade judges again)")
+        unseen.append("whether the grader still gives these grades (--regrade grades again)")
     unseen.append("whether these weights give these draws, and the training these weights")
     return Verified(differences=tuple(differences), unseen=tuple(unseen))
 
@@ -338,6 +339,7 @@ def _drawings(
     if suffix in (".tex", ".csv"):
         unseen.append(f"what the figures show, beyond their digests ({WHOLE})")
         return
+    # another matplotlib draws other bytes of the same numbers
     program = known.drawn_with
     if program != drawing_program():
         unseen.append(
@@ -394,6 +396,7 @@ def wrong_scores(checkpoint: EvaluatedCheckpoint, benchmark: str, version: str) 
     stored = read_table(passk, PASSK).sort("k", "problem_id")
     ks = stored["k"].unique().sort().to_list()
     design = checkpoint.asked().design
+    # clusters are no business of a grade: `wrong_verdicts` compares them with the problems
     again = score(count_stored(paths.grades(version), design), ks, design).sort("k", "problem_id")
     if not stored.drop("cluster").equals(again.drop("cluster")):
         yield f"{where(checkpoint, benchmark)}: pass@k is not what the stored grades give"
@@ -406,7 +409,7 @@ def wrong_verdicts(
     distinct response; draws without a grade, and grades without a draw; and problems that are
     stored with another cluster than they have.
 
-    beside: the grader, where it is not the benchmark's own.
+    extra_grader: None is the benchmark's own.
     """
     spec = checkpoint.evaluation_spec()
     of, task = spec.benchmark(benchmark), spec.task

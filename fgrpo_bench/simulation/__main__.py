@@ -21,9 +21,10 @@ from matplotlib.figure import Figure
 
 from fgrpo_bench.command.application import Application, refusals, run
 from fgrpo_bench.command.runs import default_root
+from fgrpo_bench.documents.colors import ALGORITHMS, BASE
 from fgrpo_bench.documents.latex import latex_table
 from fgrpo_bench.documents.markdown import markdown_table
-from fgrpo_bench.documents.style import ALGORITHMS, BASE, PAGE, in_math, save
+from fgrpo_bench.documents.style import PAGE, in_math, save
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain_table
 from fgrpo_bench.files.whole import write_text

@@ -129,7 +129,7 @@ class SlurmProfile:
     mem_gb: PositiveFloat | None
     """Memory of a stage on each node, GiB; null asks for none, as where a cluster declares none."""
     time_minutes: Positive
-    """Time limit of one job; a stage that needs longer saves, is requeued and goes on."""
+    """Time limit of one job; a stage that needs longer saves, is requeued and resumes."""
     signal_seconds: Positive
     """How long before the time limit a stage is told to save; SLURM may tell it up to 60 s
     earlier."""

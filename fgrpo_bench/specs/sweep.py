@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from fgrpo_bench.objectives.focal import low_lr_multiplier
 from fgrpo_bench.specs.base import (
     STRICT,
     Axis,
@@ -23,7 +24,7 @@ from fgrpo_bench.specs.base import (
 from fgrpo_bench.specs.cell import Cell
 from fgrpo_bench.specs.evaluation import EvalSpec, RareSpec
 from fgrpo_bench.specs.profile import Profile
-from fgrpo_bench.specs.training import AlgorithmSpec, TrainSpec, low_lr_multiplier
+from fgrpo_bench.specs.training import AlgorithmSpec, TrainSpec
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

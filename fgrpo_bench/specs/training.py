@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import gamma, pi, sqrt
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -196,18 +195,3 @@ class TrainSpec(OneOf, table="engines", key="engine", member="train"):
             return self.lr_warmup_updates
         assert self.lr_warmup_steps is not None
         return self.lr_warmup_steps * self.updates_per_batch
-
-
-def low_lr_multiplier(focal_gamma: float) -> float:
-    """E[(1-mu)^gamma sqrt(mu(1-mu))] / E[sqrt(mu(1-mu))] for mu uniform on [0, 1]: the mean focal
-    weight, each group weighed by the spread of its rewards.
-
-    Source: F-GRPO, arXiv 2602.06717, the scale-matched control "GRPO low-LR", in closed form:
-    B(3/2, gamma + 3/2) / B(3/2, 3/2) = (4 / sqrt(pi)) Gamma(gamma + 3/2) / Gamma(gamma + 3).
-
-    focal_gamma: exponent >= 0; 0 gives 1.
-
-    >>> round(low_lr_multiplier(0.5), 3)
-    0.679
-    """
-    return 4 / sqrt(pi) * gamma(focal_gamma + 1.5) / gamma(focal_gamma + 3)

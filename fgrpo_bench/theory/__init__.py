@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from fgrpo_bench.objectives.advantages import right_wrong
 from fgrpo_bench.objectives.by_rewards import EPSILON
 from fgrpo_bench.objectives.focal import focal_weight
-from fgrpo_bench.specs.training import low_lr_multiplier as low_lr_multiplier
+from fgrpo_bench.objectives.focal import low_lr_multiplier as low_lr_multiplier
 
 
 def expected_weight(

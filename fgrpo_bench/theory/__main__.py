@@ -10,19 +10,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import polars as pl
 import typer
 from numpy.typing import NDArray
 
-from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.question import of_line
 from fgrpo_bench.command.application import Application, Root, refusals, run
 from fgrpo_bench.command.runs import complete_run, default_root
 from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.theory import most_dangerous_group_size, tail_miss_probability
+
+if TYPE_CHECKING:  # the analysis is loaded only for a sweep
+    from fgrpo_bench.analysis import Analysis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,8 @@ def measure(analysis: Analysis, *, benchmark: str | None = None) -> Measured:
 
     benchmark: None is the first.
     """
+    import polars as pl
+
     paths = analysis.results.of_sweep().paths
     benchmark = benchmark or analysis.results.benchmarks[0]
     counts = (
@@ -75,6 +77,8 @@ def measure(analysis: Analysis, *, benchmark: str | None = None) -> Measured:
 
 
 def _lost(analysis: Analysis, benchmark: str) -> dict[int, float]:
+    from fgrpo_bench.analysis.question import of_line
+
     plain = [cell for cell in analysis.by_cell.values() if cell.focal_gamma == 0]
     covered = {cell: analysis.covered(benchmark, cell, analysis.ks[-1]) for cell in plain}
     first = next((cell for cell in plain if covered[cell] is not None), None)
@@ -261,7 +265,8 @@ def _draw(
 ) -> Path:
     from matplotlib.figure import Figure
 
-    from fgrpo_bench.documents.style import ALGORITHMS, PAGE, in_math, save
+    from fgrpo_bench.documents.colors import ALGORITHMS
+    from fgrpo_bench.documents.style import PAGE, in_math, save
 
     def figure() -> Figure:
         fig = Figure(figsize=(PAGE, 2.8), layout="constrained")

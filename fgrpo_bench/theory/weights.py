@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.core import registry
-from fgrpo_bench.documents.style import FOCAL, LINES, PLAIN, shade
+from fgrpo_bench.documents.colors import FOCAL, LINES, PLAIN, shade
 from fgrpo_bench.documents.table import Table
 from fgrpo_bench.objectives.advantages import check_parameters, reads_log_probs
 from fgrpo_bench.objectives.by_rewards import EPSILON

@@ -1,41 +1,26 @@
-"""What jobs left behind: their notes, their logs, and batches that the journal does not know.
+"""What jobs left behind: their notes and their logs.
 
-In: the folders of stages and batches, and the queue. Out: whether a job gets anywhere; why one
-failed through no fault of its stage (its code was damaged, or the disk was full: another attempt
-would meet the same wall); and `history`, the journal with what was lost of it. A job says in its
-notes how it ended; one that could not even begin leaves a file beside its batch or its log.
-
-Each batch has a folder of its own with what submitit packed, and beside it batch.json, which says
-again what the journal said before the batch was sent. Where that is gone too, its name in the queue
-tells whose it is: it carries a tag of the run folder, so that a sweep of the same name under
-another run root is never taken for this one. What waits or runs on another cluster than the one
-that answers here is left to that one. Next: sweeps.slurm.tick, which puts it together.
+In: the folders of stages and batches. Out: whether a job gets anywhere, and why one failed through
+no fault of its stage (its code was damaged, or the disk was full: another attempt would meet the
+same wall). A job says in its notes how it ended; one that could not even begin leaves a file beside
+its batch or its log. Every job imports this, so it loads little. Next: sweeps.slurm.decide.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import tempfile
-import uuid
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from fgrpo_bench.files import journal
-from fgrpo_bench.files.paths import RunPaths, StagePaths
-from fgrpo_bench.files.whole import FULL, noop, write_json
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.whole import FULL
 from fgrpo_bench.stages.attempts import Note, attempts, step, tail
-from fgrpo_bench.stages.markers import is_done
-from fgrpo_bench.stages.plan import StageRecord
-from sweeps.slurm import scheduler, submissions
 from sweeps.slurm.code import damage, in_words, manifest_path
 from sweeps.slurm.packing import output_file
-from sweeps.slurm.scheduler import Answer, Call, Job
-from sweeps.slurm.submissions import History, Intent, JobBatch, Place, from_row, kind_of
-from sweeps.text import counted, printable
+from sweeps.text import printable
 
 IDLE_ATTEMPTS = 3
 """A job whose stage got no further in so many attempts is not run again: it gets nowhere, whether
@@ -119,16 +104,6 @@ def last_words(output: Path) -> str:
     return f"{printable(program_lines[-1], SHOWN_CHARACTERS)} ({output})" if program_lines else ""
 
 
-def outputs(paths: RunPaths) -> dict[str, Path]:
-    """By stage, the output of the job that it was sent with last, where that wrote any."""
-    files = {
-        stage: output_file(paths.batch(places[-1].batch.name), places[-1].job_id)
-        for stage, places in submissions.read(paths.submissions).places().items()
-        if places[-1].job_id is not None
-    }
-    return {stage: file for stage, file in files.items() if file.exists()}
-
-
 def damaged_path(batch: Path, job_id: str) -> Path:
     """Where a job says what it found damaged of its code: the words of sha256sum or of cd."""
     return batch / f"{job_id}.damaged"
@@ -186,141 +161,3 @@ def _no_room(folder: Path) -> str | None:
         if error.errno in FULL:
             return f"disk full: cannot write under {folder}: {error.strerror}"
     return None
-
-
-CARD = "batch.json"
-
-
-def batch_name(paths: RunPaths, kind: str) -> str:
-    """A job name that no other batch ever had, e.g. smoke-train-5d41c01f0c66a2b9: the run folder's
-    mark and a random number."""
-    return f"{paths.sweep}-{kind}-{run_tag(paths)}{uuid.uuid4().hex[:10]}"
-
-
-def run_tag(paths: RunPaths) -> str:
-    """Six digits that stand for the run folder, wherever on this machine it is reached from."""
-    return hashlib.sha256(str(paths.folder.resolve()).encode()).hexdigest()[:6]
-
-
-def is_own(paths: RunPaths, name: str) -> bool:
-    """Whether a job name carries the run folder's mark."""
-    form = rf"{re.escape(paths.sweep)}-[a-z]+-{run_tag(paths)}[0-9a-f]{{10}}"
-    return re.fullmatch(form, name) is not None
-
-
-def write_card(paths: RunPaths, batch: JobBatch, code: str | None) -> None:
-    """Say in the batch's own folder what it runs."""
-    card = journal.with_checksum(submissions.as_row(batch.intent(code)))
-    write_json(paths.batch(batch.name) / CARD, card)
-
-
-def history(paths: RunPaths, warn: Callable[[str], None]) -> History:
-    """What the journal says, and what the folders of batches say of which it does not."""
-    known = submissions.read(paths.submissions)
-    if known.damaged:
-        message = journal.passed_over(paths.submissions, known.damaged)
-        warn(f"warning: {message}; what SLURM has is found by its jobs' names")
-    folder = paths.batch("")
-    names = sorted(file.name for file in folder.iterdir()) if folder.exists() else []
-    lost = [name for name in names if name.startswith(f"{paths.sweep}-")]
-    lost = [n for n in lost if n not in known.batches or not known.batches[n].known]
-    codes = {}
-    for name in lost:
-        former = known.batches.get(name)
-        batch, code = _read_card(paths, name)
-        if former is None:
-            known.insert(batch)
-        elif not former.void:
-            former.stages, former.begun, former.recovered = batch.stages, batch.begun, True
-            former.cluster = batch.cluster
-        codes[batch.begun] = code
-    known.code = known.code or (codes[max(codes)] if codes else None)
-    return known
-
-
-def _read_card(paths: RunPaths, name: str) -> tuple[JobBatch, str | None]:
-    """The batch of a folder and the code that it runs; one of which nothing is known where the
-    card is missing or damaged."""
-    batch = JobBatch(name=name, kind=kind_of(name), recovered=True)
-    try:
-        card = from_row(journal.opened((paths.batch(name) / CARD).read_bytes()))
-    except OSError:
-        return batch, None
-    if not isinstance(card, Intent) or card.batch != name:
-        return batch, None
-    batch.stages, batch.begun, batch.cluster = card.stages, card.time, card.cluster
-    return batch, card.code
-
-
-def orphan_jobs(paths: RunPaths, known: History, call: Call) -> list[Job]:
-    """Active jobs under names of this sweep of which neither journal nor folder tells."""
-    queue = scheduler.squeue_of_user(call).values()
-    unknown = [job for job in queue if job.active and job.name not in known.batches]
-    return [job for job in unknown if is_own(paths, job.name)]
-
-
-def at_home(
-    paths: RunPaths,
-    records: Sequence[StageRecord],
-    call: Call,
-    warn: Callable[[str], None] = noop,
-) -> tuple[History, Answer]:
-    """What was sent and what squeue shows of it; raises as `check_cluster`.
-
-    records: the stages as plan.json lists them.
-    """
-    known = history(paths, warn)
-    queue = scheduler.squeue(known.batches, call)
-    check_cluster(paths, known, undone(paths, records), queue, call)
-    return known, queue
-
-
-def undone(paths: RunPaths, records: Sequence[StageRecord]) -> set[str]:
-    """Names of the stages, listed as in plan.json, that have no marker of what is asked for."""
-    return {
-        record.name
-        for record in records
-        if not is_done(
-            StagePaths(paths.folder / record.name),
-            fingerprint=record.fingerprint,
-            target=record.target,
-        )
-    }
-
-
-def check_cluster(
-    paths: RunPaths, known: History, undone: Iterable[str], shown: Mapping[str, Job], call: Call
-) -> None:
-    """ValueError where stages wait or run on another cluster than the one that answers here, which
-    would take them for lost.
-
-    undone: names of stages without a marker. shown: what squeue shows of the sweep's batches; where
-    it shows any of theirs, this is their cluster and it is not asked for its name.
-    """
-    places = known.places()
-    sent = {stage: places[stage][-1] for stage in undone if places[stage]}
-    names = {place.batch.name for place in sent.values()}
-    if any(job.name in names for job in shown.values()):
-        return
-    homes = Counter(
-        place.batch.cluster
-        for stage, place in sent.items()
-        if place.batch.cluster is not None and not _has_ended(paths, stage, place)
-    )
-    if not homes:
-        return
-    here = scheduler.cluster_name(scheduler.show_config(call))
-    for home, count in homes.items():
-        if here not in (None, home):
-            raise ValueError(
-                f"this is cluster {here}, and {counted(count, 'stage')} of {paths.folder} that "
-                f"{'is' if count == 1 else 'are'} not done went to cluster {home}, which alone "
-                "knows what became of the jobs; nothing was done here: give this command on a "
-                f"machine that submits to {home}, or `cancel` there first to go on here"
-            )
-
-
-def _has_ended(paths: RunPaths, stage: str, place: Place) -> bool:
-    """Whether its job itself noted that no requeue will go on with it."""
-    note = last_note(StagePaths(paths.folder / stage), place.job_id, place.batch.name)
-    return note is not None and note.outcome not in (None, "stopped")

@@ -86,6 +86,7 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
     if target.exists():
         mend(target, repository)
         return target
+    # renamed last: a folder of this name is a whole copy, whenever its maker was killed
     aside = folder / f".{target.name}.{os.getpid()}.tmp"
     shutil.rmtree(aside, ignore_errors=True)
     try:
@@ -119,6 +120,7 @@ def mend(code: Path, repository: Path = REPOSITORY) -> dict[str, str]:
     if not wrong:
         return wrong
     commit = _frozen_commit(code)
+    # all are found before any is written: what cannot be made again stays as it was found
     contents: dict[str, bytes] = {}
     for name, known in (_read_manifest(code) or {}).items():
         if name not in wrong:
@@ -150,7 +152,7 @@ def _irreparable(code: Path, repository: Path, wrong: Mapping[str, str]) -> Valu
     return ValueError(
         f"the frozen code {code} is damaged ({in_words(wrong)}) and cannot be made again as it "
         f"was: {repository} has changed since. Nothing was submitted, as it would run other code: "
-        "`fgrpo-bench sweep run` freezes the code as it is now and goes on with that"
+        "`fgrpo-bench sweep run` freezes the code as it is now and resumes with that"
         + (restored if commit else "")
     )
 
@@ -165,6 +167,7 @@ def _read_manifest(code: Path) -> Manifest | None:
         text = manifest_path(code).read_text(encoding="utf-8")
     except (OSError, ValueError):
         return None
+    # the folder's name is the digest of this file, which so vouches for all others
     return from_lines(text) if _copy_name(text) == code.name else None
 
 

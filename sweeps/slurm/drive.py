@@ -30,7 +30,7 @@ from sweeps.freeze import check_conflicts, check_writable, freeze, plan_over
 from sweeps.local.drive import fetch_files
 from sweeps.plan import Plan, plan_record
 from sweeps.reporting import LiveSync
-from sweeps.slurm import attempts, preflight, scheduler, submissions
+from sweeps.slurm import preflight, recover, scheduler, submissions
 from sweeps.slurm.code import code_folder, freeze_code
 from sweeps.slurm.decide import Decision, StageObservation, decide, decide_stage, remedy
 from sweeps.slurm.scheduler import Call
@@ -81,12 +81,12 @@ def run(
     plan, paths = plan_over(declaration)
     records = plan_record(plan).stages
     check_installed(declaration, {stage.environment for stage in plan.stages}, say)
-    _check_before(plan, paths, attempts.undone(paths, records), command, call, say)
+    _check_before(plan, paths, recover.undone(paths, records), command, call, say)
     warnings = [*plan.warnings, *preflight.short_graces(plan, call)]
     check_writable(paths)
     with driving(paths):
         check_conflicts(paths, plan)
-        attempts.at_home(paths, records, call)
+        recover.at_home(paths, records, call)
         freeze(paths, plan, nothing_to_run=False)
         exit_code = fetch_files(plan, paths, command)
         if exit_code:
@@ -203,7 +203,7 @@ def again(
     """Submit stages that are not done, whatever became of them before, with the code as it was
     frozen."""
     with driving(paths):
-        attempts.at_home(paths, read_plan(paths).stages, call)
+        recover.at_home(paths, read_plan(paths).stages, call)
         code = submissions.read(paths.submissions).code
         submissions.append(paths.submissions, Allow(stages=tuple(stages), code=code))
     return tick(paths, say=say, call=call)
@@ -227,16 +227,16 @@ def cancel(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> 
             unnoted = error
         plan = readable_record(paths.plan, PlanRecord)
         records = () if plan is None else plan.stages
-        history, queue = attempts.at_home(paths, records, call, say)
+        history, queue = recover.at_home(paths, records, call, say)
         unnoted = unnoted or _note(paths, Hold())
         for warning in scheduler.nonsense("squeue", queue):
             say(f"{warning}; jobs that it did not show may be left: give `cancel` again")
         active = [job for job in queue.values() if job.active]
-        active += attempts.orphan_jobs(paths, history, call)
+        active += recover.orphan_jobs(paths, history, call)
         scheduler.scancel(active, call)
         if queue.nonsense is None:
             unnoted = unnoted or _note(paths, Cancelled())
-    say(f"cancelled {counted(len(active), 'job')}; `run` or `retry` goes on where they saved")
+    say(f"cancelled {counted(len(active), 'job')}; `run` or `retry` resumes them where they saved")
     if unnoted is not None:
         raise OSError(
             unnoted.errno,

@@ -126,7 +126,7 @@ def _check_time(nodes: Sequence[Node], profile: SlurmProfile) -> None:
             f"time_minutes={profile.time_minutes} is over the {most:.0f} minutes that "
             f"{where}{alone} allows, so SLURM would leave the jobs waiting for ever "
             "(PartitionTimeLimit); lower profile.time_minutes - a stage that needs longer saves, "
-            "is requeued and goes on - or name another profile.partition"
+            "is requeued and resumes - or name another profile.partition"
         )
 
 
@@ -207,7 +207,7 @@ def short_graces(plan: Plan, call: Call) -> Iterator[str]:
         if grace < saving.seconds:
             yield (
                 f"{saving}, and partition {name} gives jobs that it preempts {grace} s "
-                "(GraceTime): such a run goes on from its last state; lower "
+                "(GraceTime): such a run resumes from its last state; lower "
                 "profile.placement.state_every, have GraceTime raised, or name another "
                 "profile.partition"
             )

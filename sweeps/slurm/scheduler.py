@@ -148,16 +148,18 @@ def scancel(jobs: Iterable[Job], call: Call = call) -> None:
     scancel's own --name would not do: with an element that waits it ends the whole array (22.05).
     """
     wanted = {(job.job_id, job.name) for job in jobs}
+    # asked again: after a reset of the controller the same id may be somebody else's job
     queue = [job for job in squeue({name for _, name in wanted}, call).values() if job.active]
     ids = {job.job_id for job in queue if (job.job_id, job.name) in wanted}
     spared = {_array(job.job_id) for job in queue if job.job_id not in ids}
+    # an array that goes whole is one id: a line of thousands of elements would be too long
     ids = {_array(job_id) if _array(job_id) not in spared else job_id for job_id in ids}
     if not ids:
         return
     try:
         call(["scancel", *sorted(ids)])
     except ValueError as error:
-        if INVALID_ID not in str(error):
+        if INVALID_ID not in str(error):  # it ended since it was shown
             raise
 
 
@@ -321,6 +323,7 @@ def parse(output: str) -> Answer:
     for line in filter(str.strip, output.splitlines()):
         columns = [column.strip() for column in line.split("|", COLUMNS - 1)]
         state = (columns[2].split() or [""])[0] if len(columns) == COLUMNS else ""
+        # a state of a newer SLURM, or half a line, must not read as a job that is gone
         ids, is_complete = elements(columns[0])
         if not is_complete or state not in ACTIVE | FAILURES.keys():
             jobs.nonsense = jobs.nonsense or line.strip()[:SHOWN_CHARACTERS]
@@ -365,6 +368,7 @@ def _ranges(text: str) -> Iterator[range | None]:
             continue
         first, last, step = bounds.groups()
         part_of = range(int(first), int(last or first) + 1, int(step or 1))
+        # damaged digits could ask for a list that fills the memory
         yield part_of if part_of.stop <= MOST_ELEMENTS else None
 
 

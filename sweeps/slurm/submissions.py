@@ -14,7 +14,7 @@
 An intent is written before sbatch is called, under a job name that is unique for ever, so that a
 driver that dies at any moment leaves a batch that the next one can find or knows was never sent.
 Damaged lines (fgrpo_bench.files.journal) are passed over; what they said is made up from the
-batches' folders and the queue (sweeps.slurm.attempts).
+batches' folders and the queue (sweeps.slurm.recover).
 
 Which stages go into which array, and what each array waits for, are pure functions at the end.
 SLURM carries the order of a sweep, so that it goes on with no driver alive: an array whose element
@@ -280,13 +280,14 @@ def _add(history: History, event: Event) -> None:
         case Void():
             batch = _named(history, event.batch)
             batch.void = True
-            if not batch.recovered:
+            if not batch.recovered:  # a recovered one was never counted
                 history.attempts.subtract(batch.stages)
         case Uncount():
             history.attempts.subtract(event.stages)
         case Hold():
             history.held = True
         case Cancelled():
+            # no cluster has its jobs, so that it may be sent to another one
             for batch in history.batches.values():
                 batch.cluster = None
         case Synced():
@@ -354,6 +355,7 @@ class Sending:
         """sbatch --dependency; every batch waited for must have a job id."""
         if self.relation is None:
             return None
+        # aftercorr and afterany name a whole array, afterok the one element that is needed
         whole_batch = self.relation != "afterok"
         ids = [str(place.batch.job_id if whole_batch else place.job_id) for place in self.after]
         return ":".join([self.relation, *ids])
@@ -377,9 +379,11 @@ def arrange(
     now: Unix time. A report after all that is judged ends the list; it cannot wait for a batch
     whose driver died before its job id was known.
     """
+    # a dependency needs a job id
     unsent = {place.batch.name for place in places.values() if place.job_id is None}
     places = dict(places)
     sendings: list[Sending] = []
+    # in the order of KINDS, so that a batch is listed after what it waits for
     for kind in filter(is_job, dict.fromkeys([*KINDS, *(stage.kind for stage in stages)])):
         groups = list(_groups([s for s in stages if s.kind == kind], done, places, limit))
         throttles = throttle([len(names) for names, _, _ in groups], at_once)
@@ -405,6 +409,7 @@ def throttle(sizes: Sequence[int], at_once: int) -> list[int]:
     What a small batch leaves goes to the larger ones.
     """
     shares, left = [0] * len(sizes), at_once
+    # the smallest first: what one leaves of its share is there for those after it
     for rank, index in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
         shares[index] = max(1, min(sizes[index], left // (len(sizes) - rank)))
         left -= shares[index]
@@ -448,6 +453,7 @@ def _groups(
         for row in rows:
             by_index[row[0].index].append(row)
         if max(map(len, by_index.values())) < rows[0][0].batch.size:  # else afterok is as few
+            # paired by index: each element starts as soon as the one that it needs is done
             while len(by_index) == rows[0][0].batch.size and all(by_index.values()):
                 ith = [by_index[index].pop(0) for index in sorted(by_index)]
                 yield [name for _, name in ith], "aftercorr", (ith[0][0],)

@@ -17,7 +17,7 @@ from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.plan import StageRecord
 from sweeps.commands import StageCommand, interpreter, stage_command, stage_environment
-from sweeps.slurm import attempts, scheduler, submissions
+from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.attempts import damaged_path
 from sweeps.slurm.code import manifest_path
 from sweeps.slurm.decide import StageObservation
@@ -164,13 +164,13 @@ def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> N
         submissions.append(journal_path, batch.intent(str(sender.code)))
         sent.append(sending)
         try:
-            attempts.write_card(sender.paths, batch, str(sender.code))
+            recover.write_card(sender.paths, batch, str(sender.code))
             batch.job_id = sender.packing(sending).send(sender.payloads(sending), call)
         except ConnectionError as error:
             raise ConnectionError(
                 f"{error}. Whether SLURM has the {batch.kind} jobs is not known yet, and nothing "
                 "was submitted after them: `follow`, or `run` again in two minutes, finds out and "
-                "goes on"
+                "resumes"
             ) from error
         except OSError as error:
             with suppress(OSError):  # what cannot be written now is made up by the next tick

@@ -26,7 +26,7 @@ from fgrpo_bench.specs.stored import stored_profile
 from fgrpo_bench.stages.locks import driving, is_locked
 from fgrpo_bench.stages.plan import StageRecord, read_plan, read_sweep
 from sweeps.commands import StageCommand, stage_command
-from sweeps.slurm import attempts, scheduler, submissions
+from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.attempts import (
     check_room,
     last_note,
@@ -75,11 +75,12 @@ def observe(
     paths: RunPaths, records: Sequence[StageRecord], call: Call, *, warn: Callable[[str], None]
 ) -> Observed:
     """Read everything and change nothing; nothing is asked where nothing was submitted."""
-    history = attempts.history(paths, warn)
-    undone = attempts.undone(paths, records)
+    history = recover.history(paths, warn)
+    undone = recover.undone(paths, records)
     done = {record.name for record in records}.difference(undone)
+    # the queue before the accounts: what leaves the queue in between is in the accounts by then
     shown = scheduler.squeue(history.batches, call)
-    attempts.check_cluster(paths, history, undone, shown, call)
+    recover.check_cluster(paths, history, undone, shown, call)
     queue = {job_id: job for job_id, job in shown.items() if job.name in history.batches}
     _identify(history, queue.values())
     places = history.places()
@@ -93,7 +94,7 @@ def observe(
         for stage, place in standing.items()
         if stage not in done and _row(place, queue) is None
     } | {b.name for b in history.batches.values() if b.known and not b.void and b.job_id is None}
-    accounts = Answer()
+    accounts = Answer()  # many clusters run without accounting, and it lags behind the queue
     try:
         accounts = scheduler.sacct(absent, call)
     except (ValueError, ConnectionError) as error:
@@ -243,7 +244,7 @@ def reconcile_journal(
     records = read_plan(paths).stages
     observed = observe(paths, records, call, warn=warn)
     history = observed.history
-    lost = attempts.orphan_jobs(paths, history, call) if noted.damaged or not noted.batches else []
+    lost = recover.orphan_jobs(paths, history, call) if noted.damaged or not noted.batches else []
     lost += [job for job in left(observed) if not history.batches[job.name].known]
     _cancel(lost, "of which nothing tells what they run", call, warn)
     void = [job for job in left(observed) if history.batches[job.name].void]
@@ -253,6 +254,7 @@ def reconcile_journal(
         written = noted.batches.get(batch.name)
         if batch.void or (written is not None and written.known and written.job_id is not None):
             continue
+        # a job comes into the queue some time after sbatch, and a garbled answer shows too little
         waits = now - batch.begun <= ORPHAN_SECONDS or not observed.is_readable
         if batch.job_id is None and waits:
             continue
@@ -282,6 +284,7 @@ def _backfill_journal(
         return None
     if batch.job_id is None:
         _void(paths, batch, "never sent")
+    # a job whose pickle is missing would fail at its start: it is kept only where all are there
     elif all(
         is_packed(paths.batch(batch.name), batch.element(index)) for index in range(batch.size)
     ):
@@ -317,7 +320,7 @@ def tick(
     it refuses something, ConnectionError where it gives no answer.
     """
     profile = frozen_profile(paths)
-    with driving(paths):
+    with driving(paths):  # two drivers would both send what neither has noted yet
         observed = reconcile_journal(paths, call, now=clock(), warn=say)
         history = observed.history
         sender = Sender(
@@ -402,6 +405,7 @@ def _submit(
     say: Callable[[str], None],
 ) -> None:
     paths, profile, history = sender.paths, sender.profile, observed.history
+    # noted before sbatch: a driver killed in between has given an attempt too many, never too few
     if decision.uncount:
         submissions.append(paths.submissions, Uncount(stages=tuple(decision.uncount)))
     sendings = arrange(
@@ -410,7 +414,7 @@ def _submit(
         places=in_queue(observed, decision),
         limit=profile.max_array_size or scheduler.max_array_size(config),
         at_once=profile.max_parallel,
-        name=partial(attempts.batch_name, paths),
+        name=partial(recover.batch_name, paths),
         now=clock(),
     )
     for sending in sendings:
@@ -418,6 +422,7 @@ def _submit(
     for warning in beyond(sendings, profile.max_parallel):
         say(warning)
     send(sender, sendings, call)
+    # after the new one is sent: a driver killed in between leaves two reports to come, not none
     if any(sending.batch.kind == REPORT for sending in sendings):
         former = [job for job in left(observed) if history.batches[job.name].kind == REPORT]
         scheduler.scancel(former, call)
@@ -430,7 +435,7 @@ def frozen_profile(paths: RunPaths) -> SlurmProfile:
     if not isinstance(profile, SlurmProfile):
         raise ValueError(
             f"{paths.folder} was last run with profile={profile.name}, on one machine: "
-            "`run` goes on with it; run it with profile=slurm to submit it"
+            "`run` resumes it; run it with profile=slurm to submit it"
         )
     return profile
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from fgrpo_bench.documents.style import ALGORITHMS, BASE, FOCAL, PLAIN
+from fgrpo_bench.documents.colors import ALGORITHMS, BASE, FOCAL, PLAIN
 from fgrpo_bench.report.figures.curves import COLORS
 
 SIGHT = {

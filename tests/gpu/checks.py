@@ -69,7 +69,7 @@ def resumes(machine: Machine, folder: Path) -> str:
         if name == "struck":
             _kill_after_a_save(stage, machine.device)
         said = _work("train", stage, machine.device)
-        assert name == "undisturbed" or "going on after step" in said, said[-2000:]
+        assert name == "undisturbed" or "resuming after step" in said, said[-2000:]
         weights.append(sha256_file(stage.checkpoint(STEPS) / "model.safetensors"))
     assert weights[0] == weights[1], "the weights differ"
     return "weights equal to the bit"

@@ -363,7 +363,7 @@ def main(arguments: Sequence[str] | None = None, *, root: Path = REPOSITORY) -> 
     except (RuntimeError, ValueError) as error:
         sys.exit(f"make mutants: {error}")
     except KeyboardInterrupt:
-        sys.exit("make mutants: stopped; the same command goes on from here")
+        sys.exit("make mutants: stopped; the same command resumes here")
 
 
 def _judge(

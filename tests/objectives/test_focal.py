@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fgrpo_bench import focal_weight
-from fgrpo_bench.specs.training import low_lr_multiplier
+from fgrpo_bench.objectives.focal import low_lr_multiplier
 
 
 def test_it_is_one_minus_the_success_rate_to_the_power_gamma():

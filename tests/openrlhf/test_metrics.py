@@ -1,4 +1,4 @@
-"""The metrics rows, and how a resumed run goes on with them."""
+"""The metrics rows, and how a resumed run appends to them."""
 
 import json
 import math

@@ -137,7 +137,7 @@ def saved_step(stage: StagePaths) -> int:
 
 def resumed_steps(stage: StagePaths) -> list[int]:
     """The steps after which the attempts at a training run went on, first attempt left out."""
-    said = re.compile(r"^going on after step (\d+)$", re.MULTILINE)
+    said = re.compile(r"^resuming after step (\d+)$", re.MULTILINE)
     return [int(step) for log in logs(stage)[1:] for step in said.findall(log)]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from fgrpo_bench.files.paths import RunPaths
 from sweeps.cli import main
-from sweeps.slurm import attempts, drive, submissions, tick
+from sweeps.slurm import drive, recover, submissions, tick
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
@@ -134,7 +134,7 @@ def test_whatever_is_left_of_a_journal_what_runs_is_not_sent_again(
     """Two stages are at work, of which squeue tells under the names that the folders have."""
     planned(paths, "a", "b")
     submissions.append(paths.submissions, submissions.Allow(stages=None, code="/code"))
-    batch = attempts.batch_name(paths, "train")
+    batch = recover.batch_name(paths, "train")
     send(paths, batch, "a", "b", begun=1.0, job_id="7")
     for index in (0, 1):
         (paths.batch(batch) / f"7_{index}_submitted.pkl").touch()
@@ -159,7 +159,7 @@ def live(root: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> RunPa
     hold(root).touch()
     paths = start_fake(root, monkeypatch)
     job_at_hold(paths)
-    own = partial(attempts.is_own, paths)
+    own = partial(recover.is_own, paths)
     wait_until(lambda: sum(map(own, names(cluster))) == LIVE, what="the end of all else")
     return paths
 
@@ -221,7 +221,7 @@ def test_a_live_sweep_can_be_cancelled_whatever_is_left_of_its_journal(
     before = names(cluster)
     damage(own.submissions)
     assert main(["cancel", "smoke", f"run_root={roots[1]}"]) == 0
-    others = [name for name in before if attempts.is_own(other, name)]
+    others = [name for name in before if recover.is_own(other, name)]
     wait_until(lambda: names(cluster) == others, what="the end of its own jobs")
     hold(roots[0]).unlink()
     fake_until(other, all_done)
@@ -255,7 +255,7 @@ def test_jobs_of_which_nothing_tells_what_they_run_make_way_for_others(
 ) -> None:
     paths = live(tmp_path, monkeypatch, cluster)
     nothing_in_it(paths.submissions)
-    for card in paths.batch("").glob(f"*/{attempts.CARD}"):
+    for card in paths.batch("").glob(f"*/{recover.CARD}"):
         card.write_bytes(b"\0" * card.stat().st_size)
     start_fake(tmp_path, monkeypatch)
     assert "cancelled 2 jobs of which nothing tells what they run" in capsys.readouterr().out

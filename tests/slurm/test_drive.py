@@ -169,7 +169,7 @@ def test_a_sweep_can_be_cancelled_where_nothing_can_be_written(
     ):
         drive.cancel(paths, say=said.append, call=running_on(told, rows=RUNNING))
     assert told[-1] == ["scancel", "7"]
-    assert said == ["cancelled 1 job; `run` or `retry` goes on where they saved"]
+    assert said == ["cancelled 1 job; `run` or `retry` resumes them where they saved"]
     assert paths.submissions.read_bytes() == before
 
 

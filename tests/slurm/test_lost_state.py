@@ -19,7 +19,7 @@ from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.stages.attempts import attempts as attempts_of
 from sweeps import REPOSITORY
-from sweeps.slurm import attempts, decide, drive, submissions, tick
+from sweeps.slurm import decide, drive, recover, submissions, tick
 from sweeps.slurm.payload import Payload
 from sweeps.slurm.submissions import REPORT, JobBatch
 from tests.slurm.cluster import Cluster
@@ -165,7 +165,7 @@ def test_what_a_dead_driver_had_not_handed_over_is_given_up_without_its_former_i
     """Accounting still knows the id of the dead driver's job, which somebody else's has by now."""
     paths = start_fake(tmp_path, monkeypatch)
     fake_until(paths, all_done)
-    batch = JobBatch(name=attempts.batch_name(paths, "train"), kind="train", stages=("nothing",))
+    batch = JobBatch(name=recover.batch_name(paths, "train"), kind="train", stages=("nothing",))
     submissions.append(paths.submissions, batch.intent(None))
     job = cluster.sbatch("sleep 600", f"--job-name={batch.name}")
     wait_until(lambda: cluster.sacct("-X", f"--jobs={job}", "-o", "State") == "RUNNING", what="it")

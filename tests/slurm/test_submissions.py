@@ -11,7 +11,7 @@ import pytest
 
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
-from sweeps.slurm import attempts, submissions, tick
+from sweeps.slurm import recover, submissions, tick
 from sweeps.slurm.attempts import last_note
 from sweeps.slurm.submissions import read
 from tests.support.sent import RUNNING, send, stage_record
@@ -30,7 +30,7 @@ def test_what_is_lost_of_a_batch_is_made_up_from_its_folder(paths: RunPaths) -> 
     paths.submissions.write_bytes(b"\n".join([lines[0], b"17", *lines[2:]]))
     assert not read(paths.submissions).batches["smoke-train-1"].known
     told: list[str] = []
-    made_up = attempts.history(paths, told.append)
+    made_up = recover.history(paths, told.append)
     (batch,) = made_up.batches.values()
     assert (batch.stages, batch.begun, batch.job_id) == (("a", "b"), 1.0, "7")
     assert made_up.places().keys() == whole.places().keys()
@@ -40,7 +40,7 @@ def test_what_is_lost_of_a_batch_is_made_up_from_its_folder(paths: RunPaths) -> 
         f"warning: {paths.submissions}: line 2 is damaged and was passed over"
     )
     submissions.append(paths.submissions, submissions.PassedOver(lines=(2,)))
-    attempts.history(paths, told.append)
+    recover.history(paths, told.append)
     assert len(told) == 1
 
 
@@ -50,7 +50,7 @@ def test_a_batch_that_is_made_up_stands_where_it_was_sent(paths: RunPaths) -> No
         send(paths, f"smoke-train-{number}", "a", begun=float(number), job_id=str(number))
     lines = paths.submissions.read_bytes().split(b"\n")
     paths.submissions.write_bytes(b"\n".join([*lines[:2], *lines[4:]]))
-    made_up = attempts.history(paths, print)
+    made_up = recover.history(paths, print)
     assert [place.batch.name[-1] for place in made_up.places()["a"]] == ["1", "2", "3"]
     intent = replace(made_up.batches["smoke-train-2"].intent("/code"), recovered=True)
     submissions.append(paths.submissions, intent)
@@ -64,7 +64,7 @@ def test_without_a_journal_the_folders_tell_batches_and_code(paths: RunPaths) ->
     paths.submissions.unlink()
     (paths.batch("smoke-evaluate-2")).mkdir()
     (paths.batch("else")).mkdir()
-    made_up = attempts.history(paths, print)
+    made_up = recover.history(paths, print)
     assert made_up.code == "/code"
     assert {name: batch.known for name, batch in made_up.batches.items()} == {
         "smoke-train-1": True,
@@ -100,27 +100,27 @@ def test_a_line_of_another_shape_is_damaged(paths: RunPaths, line: dict[str, obj
 
 def test_a_card_that_is_another_batchs_or_damaged_tells_nothing(paths: RunPaths) -> None:
     send(paths, "smoke-train-1", "a", begun=1.0, job_id="1")
-    card = paths.batch("smoke-train-1") / attempts.CARD
+    card = paths.batch("smoke-train-1") / recover.CARD
     paths.submissions.unlink()
     shutil.copytree(paths.batch("smoke-train-1"), paths.batch("smoke-train-2"))
-    assert not attempts.history(paths, print).batches["smoke-train-2"].known
+    assert not recover.history(paths, print).batches["smoke-train-2"].known
     for content in (b"", b"17", card.read_bytes().replace(b'"a"', b'"b"')):
         card.write_bytes(content)
-        assert not attempts.history(paths, print).batches["smoke-train-1"].known
+        assert not recover.history(paths, print).batches["smoke-train-1"].known
 
 
 def test_names_of_batches_tell_run_folders_of_the_same_sweep_apart(
     paths: RunPaths, tmp_path: Path
 ) -> None:
     other = RunPaths(root=tmp_path / "other", sweep="smoke", experiment="e", version="v1")
-    names = {attempts.batch_name(paths, "train") for _ in range(100)}
+    names = {recover.batch_name(paths, "train") for _ in range(100)}
     assert len(names) == 100
-    assert all(attempts.is_own(paths, name) for name in names)
-    assert not any(attempts.is_own(other, name) for name in names)
-    assert not attempts.is_own(paths, "smoke-train-1f0c66a2b9"), "it carries no mark"
+    assert all(recover.is_own(paths, name) for name in names)
+    assert not any(recover.is_own(other, name) for name in names)
+    assert not recover.is_own(paths, "smoke-train-1f0c66a2b9"), "it carries no mark"
     (tmp_path / "link").symlink_to(tmp_path)
     linked = RunPaths(root=tmp_path / "link", sweep="smoke", experiment="e", version="v1")
-    assert attempts.is_own(linked, attempts.batch_name(paths, "report"))
+    assert recover.is_own(linked, recover.batch_name(paths, "report"))
 
 
 def place_of(paths: RunPaths, rows: str) -> tuple[str | None, bool]:

@@ -1,7 +1,7 @@
 """A stage that counts instead of training: `python -m tests.support.fake_stage <folder>`.
 
 It stands at the process boundary in place of the training and evaluation programs and keeps their
-contract (fgrpo_bench.stages.stage): it saves every SAVE_EVERY steps, goes on from its save, stops
+contract (fgrpo_bench.stages.stage): it saves every SAVE_EVERY steps, resumes from its save, stops
 on SIGTERM, and what it computes follows from its spec and from the result of its source stage
 alone. Every step it takes is a line of steps.jsonl, so that a test can see what was computed twice.
 

@@ -9,7 +9,7 @@ from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config, to_dict
 from fgrpo_bench.stages.plan import FORMAT, PlanRecord, StageRecord
 from sweeps.freeze import run_paths
-from sweeps.slurm import attempts, drive, scheduler, submissions
+from sweeps.slurm import drive, recover, scheduler, submissions
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import JobBatch
 
@@ -62,7 +62,7 @@ def send(
     """A batch of training runs, noted and with its card, as it is once sbatch has taken it."""
     batch = JobBatch(name=name, kind="train", stages=stages, begun=begun, cluster=cluster)
     submissions.append(paths.submissions, batch.intent("/code"))
-    attempts.write_card(paths, batch, "/code")
+    recover.write_card(paths, batch, "/code")
     submissions.append(paths.submissions, submissions.Submitted(batch=name, job_id=job_id))
 
 

@@ -259,3 +259,31 @@ def test_no_more_workers_run_at_once_than_allowed(tmp_path: Path) -> None:
         sweep.hold.unlink()
     assert driver.wait(timeout=600) == 0
     assert len(re.findall(r"  done ", sweep.log())) == 6
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_up_under_a_driver_leaves_no_worker_behind(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, "profile.max_parallel=2", FAKE_STEPS="200")
+    program = """
+import runpy
+from fgrpo_bench.stages import attempts
+
+write = attempts.write_json
+def full(path, note):
+    if "g1" in str(path):
+        raise OSError(28, f"cannot write {path}")
+    write(path, note)
+attempts.write_json = full
+runpy.run_module("tests.support.fake_driver", None, "__main__")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(sweep.declaration)],
+        cwd=REPOSITORY,
+        env=sweep.environment | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"cannot write {sweep.paths.point('grpo-n4-g1-s11').attempt(1)}" in done.stderr
+    assert worker_pids(sweep.paths) == []

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.engines.openrlhf.arguments import OpenRLHFTrain, batches
+from fgrpo_bench.objectives.focal import low_lr_multiplier
 from fgrpo_bench.specs import SweepPoint, config
-from fgrpo_bench.specs.training import low_lr_multiplier
 from fgrpo_bench.stats.selection import saved_steps
 from tests.support.points import EXPERIMENTS, by_option, declared, openrlhfs_words, point
 

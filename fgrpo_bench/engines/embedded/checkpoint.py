@@ -2,7 +2,7 @@
 
 A checkpoint is for everybody: config, safetensors and tokenizer, read by transformers and vLLM. The
 state is for this engine alone: weights, optimizer moments and counters, with a digest, so that a
-killed run goes on exactly where it stood. Neither is ever pickled.
+killed run resumes exactly where it stood. Neither is ever pickled.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def restore_state(
     """Load the newest whole state of this fingerprint; None where there is none.
 
     last_step: states past it are not used (their metrics are missing); None sets no bound.
-    A damaged state is named and passed over: the run goes on from the older slot or from its start
+    A damaged state is named and passed over: the run resumes from the older slot or from its start
     and ends with the same weights, only later.
     """
     states: list[tuple[Counters, dict[str, Tensor]]] = []

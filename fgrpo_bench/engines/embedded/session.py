@@ -64,7 +64,7 @@ class Session:
         if counters is None:
             return Counters(step=0, optimizer_steps=0, rollouts=0, tokens=0, cursor=0)
         self.metrics = rows.filter(pl.col("step") <= counters.step).to_dicts()
-        print(f"going on after step {counters.step}", flush=True)
+        print(f"resuming after step {counters.step}", flush=True)
         return counters
 
     def steps(self, last: int) -> Iterator[int]:

@@ -67,7 +67,7 @@ class PromptOrder:
 
 
 class OneEpoch(Iterator[int]):
-    """One iteration; a loader's state keeps where it stands, so that a resumed run goes on there.
+    """One iteration; a loader's state keeps where it stands, and a resumed run begins there.
 
     The epoch counts as begun with the first problem, because loaders make iterators that they do
     not use.
@@ -95,7 +95,7 @@ class OneEpoch(Iterator[int]):
         if state.keys() != {"epoch", "taken"}:
             raise ValueError(
                 f"the training state has {sorted(state)} in place of its epoch and the prompts "
-                "taken, so nothing can go on from it: move the stage's openrlhf/states away to "
+                "taken, so nothing can resume from it: move the stage's openrlhf/states away to "
                 "start at step 1"
             )
         self._epoch, self._taken, self._indices = state["epoch"], state["taken"], None

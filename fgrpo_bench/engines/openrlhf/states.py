@@ -1,4 +1,4 @@
-"""Training states on the disk: which of them are whole, and the newest whole one to go on from.
+"""Training states on the disk: which of them are whole, and the newest whole one to resume from.
 
 DeepSpeed writes a state as a file or more a rank, and names it in `latest` when the first rank is
 through, which says nothing of the others; OpenRLHF counts half-written states as states and begins
@@ -28,7 +28,7 @@ SAVED = "the last state that was saved stands"
 
 @dataclass(frozen=True, kw_only=True)
 class Origin(Record):
-    """Which run can go on from a state."""
+    """Which run can resume from a state."""
 
     ranks: int
     """Processes of the policy."""
@@ -87,7 +87,7 @@ def settle(states: Path, origin: Origin, *, say: Callable[[str], None]) -> int:
     newest = max(complete)
     _check_origin(saved[newest], complete[newest], origin)
     if named != newest:
-        say(f"going on from step {newest}, the newest state that is whole")
+        say(f"resuming from step {newest}, the newest state that is whole")
         write_text(folder / "latest", f"global_step{newest}")
     return newest
 

@@ -126,7 +126,7 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
         self.totals = metrics.Totals(rollouts=0, tokens=0)
 
     def init_checkpoint_states(self) -> dict[str, Any]:
-        """Where to go on; rows of steps that will be made again are dropped."""
+        """Where to resume; rows of steps that will be made again are dropped."""
         states: dict[str, Any] = super().init_checkpoint_states()
         self.step = self.saved_step = self.samples_generator.step = states["global_step"]
         self.totals = metrics.rewind(self.options.metrics, self.step)

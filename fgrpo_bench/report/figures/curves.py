@@ -16,18 +16,8 @@ from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Band, CellRow, Estimate, FirstLoss
-from fgrpo_bench.documents.style import (
-    ALGORITHMS,
-    BASE,
-    COLUMN,
-    MARKERS,
-    PAGE,
-    SIZE,
-    SMALL,
-    in_math,
-    label_ends,
-    wrapped,
-)
+from fgrpo_bench.documents.colors import ALGORITHMS, BASE, MARKERS
+from fgrpo_bench.documents.style import COLUMN, PAGE, SIZE, SMALL, in_math, label_ends, wrapped
 from fgrpo_bench.report.cell_styles import CellStyle, algorithms, cell_styles, linestyle, rates
 from fgrpo_bench.specs import method_name
 from fgrpo_bench.stages.watch import METRICS

@@ -305,7 +305,7 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
         process = start(kind, target.folder)
         out, _ = process.communicate(timeout=120)
         assert process.returncode == 0, out
-        assert "going on after step" in out
+        assert "resuming after step" in out
         undisturbed = StagePaths(target.folder.with_name(f"{target.folder.name}-undisturbed"))
         facts = work(read_spec(target), StageRun(undisturbed), "cpu")
         assert read_json(target.done)["weights_sha256"] == facts.weights_sha256

@@ -63,7 +63,7 @@ def test_a_half_written_newer_state_is_cleared_away(tmp_path, latest):
 def test_a_latest_that_points_nowhere_is_set_right(tmp_path):
     save(tmp_path, 20)
     (tmp_path / "_actor" / "latest").write_text("global_step30")
-    said = "going on from step 20, the newest state that is whole"
+    said = "resuming from step 20, the newest state that is whole"
     assert settled(tmp_path) == (20, [said], ["global_step20"], "global_step20")
 
 
