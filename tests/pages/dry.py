@@ -108,10 +108,12 @@ WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
     for command in ([(name,) for name in names] or [()])
 }
 WAYS |= {
-    ("sweeps", "run", "smoke"): elsewhere("tests/plugin/test_extending.py", 'block("bash")'),
+    ("sweeps", "run", "smoke"): elsewhere(
+        "tests/plugin/test_extending.py", 'blocks(EXAMPLE, "bash")'
+    ),
     ("sweeps", "run"): runs_dry,
     ("sweeps", "plan", "smoke", "version=signed"): elsewhere(
-        "tests/plugin/test_extending.py", 'blocks("bash", section)'
+        "tests/plugin/test_extending.py", 'blocks(section, "bash")'
     ),
     ("sweeps", "plan"): runs,
     ("sweeps", "status"): runs,
