@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from fgrpo_bench.data import DatasetLock
+from fgrpo_bench.data.prepare import read_rows, select
 from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.files.paths import DataPaths, StagePaths, shared_data
 from fgrpo_bench.files.whole import read_record, write_json
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.stages.locks import is_locked
+from fgrpo_bench.stages.markers import is_done
+from fgrpo_bench.stages.stage import EXIT_DONE
 
 
 def fetch_command(words: Sequence[str], root: Path) -> int:
@@ -70,6 +75,28 @@ def run(root: Path, dataset: DatasetSpec) -> int:
         write_json(paths.spec, stage.spec.as_json())
     print(f"{dataset.name}: {paths.folder}", flush=True)
     return run_stage(paths, work)
+
+
+def prepare_file(root: Path, dataset: DatasetSpec) -> None:
+    """Prepare a dataset of a file on this machine, once, without a word.
+
+    Raises ValueError that names the row where it cannot be one.
+    """
+    stage = dataset_stage(dataset)
+    paths = StagePaths(shared_data(root, dataset.name, stage.fingerprint))
+    if is_done(paths, fingerprint=stage.fingerprint, target=stage.target):
+        return
+    further = [] if dataset.cluster is None else [dataset.cluster]
+    rows = read_rows(Path(dataset.path), [dataset.prompt_key, dataset.answer_key, *further])
+    if select(rows, dataset, None)[0].is_empty():
+        raise ValueError(
+            f"in none of the {len(rows)} rows of {dataset.path} both {dataset.prompt_key!r} and "
+            f"{dataset.answer_key!r} are filled: name other columns with --prompt and --answer"
+        )
+    with redirect_stdout(StringIO()) as said:
+        code = run(root, dataset)
+    if code != EXIT_DONE:
+        raise OSError(f"{dataset.path} was not prepared: {said.getvalue().strip()}")
 
 
 def overview(root: Path) -> list[str]:

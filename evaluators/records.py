@@ -209,6 +209,7 @@ def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> E
 
 def encoded(tokenizer: Any, spec: PromptSpec, text: str) -> list[int]:
     """Token ids of a text as a prompt."""
+    text = spec.text(text)
     if not spec.chat_template:
         return list(tokenizer(text)["input_ids"])
     system = [] if spec.system is None else [{"role": "system", "content": spec.system}]

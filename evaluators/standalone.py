@@ -381,7 +381,7 @@ def check_checkpoint(
     check_model(folder, chat_template=False)
     config = read_json(folder / "config.json")
     named = config.get("architectures") or ["none"]
-    if sampler == "embedded" and not _is_embedded(folder):
+    if sampler == "embedded" and not is_embedded(folder):
         raise ValueError(
             f"{folder} is a {named[0]} with a tokenizer of its own: sampler=embedded reads only "
             "checkpoints of the embedded engine; set sampler=vllm or sampler=transformers"
@@ -404,7 +404,8 @@ def check_checkpoint(
         )
 
 
-def _is_embedded(folder: Path) -> bool:
+def is_embedded(folder: Path) -> bool:
+    """Whether a model is one of the embedded engine, by its tokenizer."""
     tokenizer = folder / "tokenizer.json"
     return tokenizer.exists() and read_json(tokenizer).get("model", {}).get("type") == "WordLevel"
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import polars as pl
 
@@ -310,6 +311,11 @@ def _stop(run: StageRun, done: int, of: int) -> None:
 # Rows of a JSON, JSON Lines, CSV or Parquet file as text columns.
 
 
+def column_names(path: Path) -> list[str]:
+    """The columns of a file's first row; raises as `read_rows`."""
+    return list(next(iter(_rows_of(path)), {}))
+
+
 def read_rows(path: Path, keys: list[str], *, layout: str = "plain") -> pl.DataFrame:
     """The named columns as text, in the order of the file, with the row number in `row`.
 
@@ -318,14 +324,7 @@ def read_rows(path: Path, keys: list[str], *, layout: str = "plain") -> pl.DataF
     ValueError that names the file where it is empty, of an unknown kind, damaged, without a column,
     of another layout, or holds nested values.
     """
-    readers = {".json": _json, ".jsonl": _json, ".csv": _csv, ".parquet": _parquet}
-    if path.suffix not in readers:
-        raise ValueError(
-            f"{path} ends in {path.suffix!r}: a dataset is a {', '.join(readers)} file; convert it"
-        )
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is no file: give the path of a dataset")
-    rows = list(readers[path.suffix](path))
+    rows = list(_rows_of(path))
     if not rows:
         raise ValueError(f"{path} holds no rows: a dataset needs at least one; fetch it again")
     columns = sorted({key for row in rows for key in row})
@@ -344,6 +343,17 @@ def read_rows(path: Path, keys: list[str], *, layout: str = "plain") -> pl.DataF
     return pl.DataFrame({"row": range(len(rows))} | texts, schema=schema)
 
 
+def _rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    readers = {".json": _json, ".jsonl": _json, ".csv": _csv, ".parquet": _parquet}
+    if path.suffix not in readers:
+        raise ValueError(
+            f"{path} ends in {path.suffix!r}: a dataset is a {', '.join(readers)} file; convert it"
+        )
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is no file: give the path of a dataset")
+    return readers[path.suffix](path)
+
+
 def _arranged(row: dict[str, Any], keys: list[str], layout: str, where: str) -> dict[str, Any]:
     prompt, answer = keys[:2]
     try:
@@ -358,7 +368,7 @@ def _arranged(row: dict[str, Any], keys: list[str], layout: str, where: str) -> 
 
 
 def _csv(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with _text_file(path, newline="") as file:
         try:
             for number, row in enumerate(csv.DictReader(file, strict=True)):
                 if None in row or None in row.values():
@@ -370,13 +380,29 @@ def _csv(path: Path) -> Iterator[dict[str, Any]]:
 
 def _json(path: Path) -> Iterator[dict[str, Any]]:
     """Rows of a JSON array, or of one JSON object a line."""
-    text = path.read_text(encoding="utf-8")
-    if text.lstrip().startswith("["):
-        yield from (_row(row, path, i) for i, row in enumerate(_parsed(text, str(path))))
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            yield _row(_parsed(line, f"{path}, line {number},"), path, number - 1)
+    with _text_file(path) as file:
+        first = next((line for line in file if line.strip()), "")
+        file.seek(0)
+        if first.lstrip().startswith("["):
+            rows = _parsed(file.read(), str(path))
+            yield from (_row(row, path, i) for i, row in enumerate(rows))
+            return
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield _row(_parsed(line, f"{path}, line {number},"), path, number - 1)
+
+
+@contextmanager
+def _text_file(path: Path, newline: str = "\n") -> Iterator[TextIO]:
+    """newline: as of `open`; in JSON Lines a line ends with a newline alone."""
+    try:
+        with path.open(encoding="utf-8-sig", newline=newline) as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is no text in UTF-8 (byte {error.start}): it is damaged or of another kind "
+            "than its name says; convert it"
+        ) from error
 
 
 def _parsed(text: str, where: str) -> Any:

@@ -226,7 +226,9 @@ def test_what_was_not_looked_at_is_said(reported, results):
     unseen = verify(file, root=reported.paths.root, regrade=False).unseen
     assert any("whether the grader still gives these grades" in line for line in unseen)
     assert any("what the figures show" in line for line in unseen)
-    assert not any("still gives these grades" in line for line in judged_again(file, reported).unseen)
+    assert not any(
+        "still gives these grades" in line for line in judged_again(file, reported).unseen
+    )
     for point in results.points:
         point.train.done.unlink()
     file = results.paths.report / "results.csv"
