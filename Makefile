@@ -16,6 +16,8 @@ OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
 INTEGRATIONS := .venv-integrations
 PINS_CHECKED := $(VENV)/openrlhf.txt
+# Tests start hundreds of processes, each of which would compile the project anew.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(PY) requirements/install.py $(VENV)/install.log install
 
 .DEFAULT_GOAL := help

@@ -61,8 +61,7 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
         if cell.algorithm not in known:
             raise ValueError(
                 f"unknown algorithm {cell.algorithm!r}{suggestion(cell.algorithm, known)}: valid "
-                f"ones are {', '.join(sorted(known))} (the files of conf/algorithm/ that "
-                "conf/config.yaml lists)"
+                f"ones are {', '.join(sorted(known))} (conf/algorithms.yaml)"
             )
         if _excluded(declaration, cell, seed):
             continue

@@ -4,7 +4,7 @@
 
 The folder holds JSON Lines: the golds of six mathematical benchmarks (<name>.jsonl with `answer`),
 outputs that others graded (outputs_*.jsonl with `response` and their verdicts) and the instructions
-of IFEval. Without such a folder tests/graders/test_conformance.py takes rows of the case tables.
+of IFEval. Without it tests/graders/test_cases.py takes the golds of the case tables.
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.graders.synlogic import TASKS, grade
-from tests.graders.synlogic_answers import GARBAGE, mutated, near_misses, solved, written
-from tests.graders.synlogic_games import GAMES, Game, problem
+from tests.graders.synlogic_games import GAMES, GARBAGE, ROWS, Game, problem
 
 CASES = Path(__file__).parent / "cases"
 TABLE = Path(__file__).parent / "golden" / "synlogic-upstream.csv"
@@ -37,19 +36,13 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 def inputs() -> Iterator[Input]:
-    """The case tables, and right answers, near misses and garbage to our own games."""
+    """The case tables, and right, nearly right and garbage responses to our own games."""
     for case in [*rows("synlogic"), *rows("synlogic-differences")]:
         if case["task"] in TASKS:
             yield case["task"], case.get("game") or GAMES[case["task"]][0], case["response"]
-    for task, (game, response) in GAMES.items():
-        solutions = solved(task, game)
-        right = [response, *(written(task, solution) for solution in solutions)]
-        if solutions:
-            wrong = [written(task, near) for near in near_misses(task, solutions[0])]
-        else:
-            wrong = [] if task == "wordscapes" else mutated(task, response)
-        for text in [*right, *wrong, *GARBAGE]:
-            yield task, game, text
+    for row in ROWS:
+        for text in [*row["right"], *row["wrong"], *GARBAGE]:
+            yield row["task"], row["game"], text
 
 
 def digest(each: Input) -> str:

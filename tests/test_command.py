@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.__main__ import COMMANDS, listing, main
+from fgrpo_bench.analysis.power import main as power
 from fgrpo_bench.core.commandline import CHECKOUT, Parser
 
 
@@ -40,17 +41,19 @@ def test_every_command_has_a_line_and_help_with_examples(
         assert not run_named or "sweep[/experiment[/version]]" in "".join(told.split()), name
 
 
-def test_a_command_is_that_of_its_own_module_with_its_exit_code() -> None:
-    power = ["power", "--k", "8", "--problems", "100", "--n-samples", "64"]
-    own = [sys.executable, "-m", "fgrpo_bench.analysis.power", *power[1:]]
-    alone = subprocess.run(own, cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    handed = said(*power)
+def test_a_command_is_that_of_its_own_module_with_its_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--k", "8", "--problems", "100", "--n-samples", "64"]
+    assert power(words) == 0
+    alone, handed = capsys.readouterr().out, said("power", *words)
     assert handed.returncode == 0
-    assert handed.stdout == alone.stdout != ""
+    assert handed.stdout == alone != ""
     words = ["status", "nope", "run_root=/nowhere"]
-    for refused in (said("sweep", *words), said(*words, module="sweeps")):
-        assert refused.returncode == 2
-        assert refused.stderr.startswith("error: no run of nope under /nowhere")
+    refused = said(*words, module="sweeps")
+    assert (main(["sweep", *words]), refused.returncode) == (2, 2)
+    for error in (capsys.readouterr().err, refused.stderr):
+        assert error.startswith("error: no run of nope under /nowhere")
 
 
 def test_the_list_needs_no_package_and_an_unknown_command_names_the_nearest(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
-READ = ("fgrpo_bench", "sweeps", "evaluators", "dashboards", "conf", "docs", "README.md")
+READ = ("fgrpo_bench", "sweeps", "evaluators", "dashboards", "conf", "docs")
 SUFFIXES = {".py", ".md", ".html", ".js", ".yaml", ".txt", ".tex"}
 OLD = {
     "lost points back": "recovers ... of the points lost",
@@ -38,16 +38,15 @@ OLD = {
 """By the words as they were, as patterns, those that took their place."""
 
 
-def texts() -> dict[str, str]:
-    files = [REPOSITORY / "README.md"]
-    for name in READ[:-1]:
-        files += (path for path in (REPOSITORY / name).rglob("*") if path.suffix in SUFFIXES)
-    return {path.relative_to(REPOSITORY).as_posix(): path.read_text() for path in sorted(files)}
-
-
 @pytest.fixture(scope="module")
 def read_by_users() -> dict[str, str]:
-    return texts()
+    folders = [(REPOSITORY / name).rglob("*") for name in READ]
+    files = [REPOSITORY / "README.md", *(path for found in folders for path in found)]
+    return {
+        path.relative_to(REPOSITORY).as_posix(): path.read_text()
+        for path in sorted(files)
+        if path.suffix in SUFFIXES
+    }
 
 
 @pytest.mark.parametrize("old", OLD)

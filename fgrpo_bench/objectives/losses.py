@@ -1,8 +1,9 @@
 """The surrogate objectives of GRPO, DAPO and CISPO, over tokens.
 
 GRPO and DAPO share one form and differ in their clip bounds; CISPO clips the weight instead of the
-product. Bounds and aggregation come from conf/algorithm/. Both engines read OBJECTIVES; to add one:
-a function and a line there. Nothing is imported to load the table: tensors bring what is done here.
+product. Bounds and aggregation come from conf/algorithms.yaml. Both engines read OBJECTIVES; to add
+one: a function and a line there. Nothing is imported to load the table: tensors bring what is done
+here.
 """
 
 from __future__ import annotations

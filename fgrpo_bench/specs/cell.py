@@ -31,7 +31,7 @@ class Cell:
     """One setting of the method: what the points of its seeds share."""
 
     algorithm: Name
-    """Base algorithm, a file of conf/algorithm."""
+    """Base algorithm, an entry of conf/algorithms.yaml."""
     group_size: GroupSize
     """N: rollouts per prompt in training."""
     focal_gamma: Gamma

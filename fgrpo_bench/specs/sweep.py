@@ -57,7 +57,7 @@ class ExtraCell:
     """A cell beside the grid's product, over all its seeds."""
 
     algorithm: Name
-    """A file of conf/algorithm."""
+    """An entry of conf/algorithms.yaml."""
     group_size: GroupSize
     """N: rollouts per prompt in training, at least 2 (an advantage needs a group)."""
     focal_gamma: Gamma

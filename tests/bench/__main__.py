@@ -31,6 +31,12 @@ MEASUREMENTS = {
     "dashboard": "first page, every click and memory of the dashboard on a sweep of real size",
     "slurm": "plan, submit, tick and status on a private SLURM, against hydra-submitit-launcher",
 }
+PROGRAMS = {
+    "analysis": ("nine", "analysis"),
+    "report": ("nine", "report"),
+    "mazes_training": ("training", "mazes"),
+}
+"""Module and arguments of a measurement that has no module of its own."""
 EXAMPLES = """examples:
   make bench
   make bench ARGS='sampling training'"""
@@ -53,8 +59,9 @@ def main() -> int:
         )
     for name in names:
         print(f"{name}: {MEASUREMENTS[name]}", flush=True)
+        module, *words = PROGRAMS.get(name, (name,))
         done = subprocess.run(
-            [sys.executable, "-m", f"tests.bench.{name}"],
+            [sys.executable, "-m", f"tests.bench.{module}", *words],
             env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
             stdout=subprocess.PIPE,
             text=True,

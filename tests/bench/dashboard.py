@@ -16,7 +16,6 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
 from urllib.parse import urljoin
 
 import numpy as np
@@ -25,107 +24,50 @@ import polars as pl
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.results import PointResult, load_results
 from fgrpo_bench.files.paths import RunPaths
-from fgrpo_bench.files.whole import write_json
-from fgrpo_bench.stages.plan import FORMAT
-from fgrpo_bench.stages.tables import DRAWS, GRADES, METRICS, PASSK, write_table
-from fgrpo_bench.stats.passk import pass_at_k
+from fgrpo_bench.files.whole import read_json, write_json
+from fgrpo_bench.stages.tables import DRAWS, GRADES, write_table
+from tests.support import synthetic
 from tests.support.servers import free_port, stop, wait_for
-from tests.support.synthetic import metrics
 
 SIZES = {
     "aime24": 30, "aime25": 30, "amc23": 40, "gpqa": 198, "math500": 500, "minerva": 272,
     "ifeval": 541, "olympiadbench": 675,
 }  # fmt: skip
-N, KS, STEPS, SEEDS = 256, (1, 2, 4, 8, 16, 32, 64, 128, 256), 200, (11, 12, 13)
-CELLS = [("grpo", n, 0.0) for n in (2, 4, 8, 16, 32)] + [
-    (algorithm, 8, gamma) for algorithm in ("grpo", "dapo") for gamma in (0.25, 0.5, 1.0)
+N, SEEDS = 256, (11, 12, 13)
+BENCHMARKS = "experiment.evaluation.benchmarks"
+CELLS = [
+    f"{{algorithm: {algorithm}, group_size: 8, focal_gamma: {gamma}}}"
+    for algorithm in ("grpo", "dapo")
+    for gamma in (0.25, 0.5, 1.0)
 ]
-EVALUATION = {"benchmarks": {name: {} for name in SIZES}, "ks": list(KS), "n_samples": N}
-SPEC = {
-    "kind": "evaluate", "fingerprint": "f", "target": {}, "identity": {}, "data": {},
-    "evaluation": EVALUATION | {"benchmarks": {name: {"dataset": None} for name in SIZES}},
-}  # fmt: skip
+OVERRIDES = [
+    *("experiment=qwen2.5-7b", "evaluation@experiment.evaluation=in-domain"),
+    *(f"+benchmark@{BENCHMARKS}.{name}={name}" for name in ("ifeval", "gpqa")),
+    *(f"{BENCHMARKS}.{name}.n_problems={size}" for name, size in SIZES.items()),
+    *(f"experiment.evaluation.n_samples={N}", "sweep.family=null", f"sweep.grid.seed={[*SEEDS]}"),
+    *("sweep.grid.group_size=[2,4,8,16,32]", f"sweep.cells=[{', '.join(CELLS)}]"),
+]
 LONG = 1_500
 VERSION = "math-3"
 
 
 def write_sweep(root: Path) -> RunPaths:
     """The whole sweep as files, with markers that fit."""
-    run = RunPaths(root=root, sweep="synthetic", experiment="real-size", version="v1")
-    points = [(f"base-s{seed}", None, None, None, seed) for seed in SEEDS]
-    points += [
-        (f"{algorithm}-n{size}-g{gamma:g}-s{seed}", algorithm, size, gamma, seed)
-        for algorithm, size, gamma in CELLS
-        for seed in SEEDS
-    ]
-    plan: dict[str, Any] = {
-        "format": FORMAT,
-        "sweep": run.sweep,
-        "experiment": run.experiment,
-        "version": run.version,
-        "points": [],
-        "stages": [],
-    }
-    for name, algorithm, size, gamma, seed in points:
-        evaluate = f"{name}/eval/pass256-00000000/step-{STEPS:05d}"
-        plan["points"].append(
-            {
-                "point_id": name, "algorithm": algorithm, "group_size": size, "focal_gamma": gamma,
-                "seed": seed, "train": name,
-                "checkpoints": [{"evaluate": evaluate, "step": STEPS}],
-            }
-        )  # fmt: skip
-        for stage, kind in ((name, "train"), (evaluate, "evaluate")):
-            plan["stages"].append(
-                {
-                    "name": stage, "kind": kind, "point_id": name, "environment": "base",
-                    "fingerprint": "f", "target": {}, "needs": [],
-                }
-            )  # fmt: skip
-            target = {"n_samples": N, "graders": dict.fromkeys(SIZES, VERSION)}
-            marker = {"fingerprint": "f", "target": target, "outputs": {}}
-            marker |= {"cpu_seconds": 1.0, "wall_seconds": 1.0}
-            write_json(run.folder / stage / "DONE.json", marker)
-            if kind == "evaluate":
-                write_json(run.folder / stage / "spec.json", SPEC)
-    write_json(run.plan, plan)
-    experiment = {
-        "name": run.experiment, "evaluation": EVALUATION, "train": {"model": {"name": "synthetic"}},
-    }  # fmt: skip
-    declaration = {
-        "sweep": {"name": run.sweep, "question": "How fast?"},
-        "experiment": experiment,
-        "profile": {"dispatcher": "local"},
-    }
-    facts = {"declaration": declaration, "created": "2026-01-02T03:04:05+00:00", "versions": {}}
-    write_json(run.sweep_json, facts)
-    for point in load_results(run).points:
-        if point.cell is not None:
-            write_table(point.train.metrics, metrics(STEPS, point.seed), METRICS)
-        for i, (benchmark, problems) in enumerate(SIZES.items()):
-            _evaluate(point, benchmark, np.random.default_rng([i, point.seed]), problems)
-    return run
+    results = synthetic.write_sweep(root, "groupsize", OVERRIDES)
+    for point in results.points:
+        for i, benchmark in enumerate(SIZES):
+            _draw(point, benchmark, np.random.default_rng([i, point.seed]))
+        marker = read_json(point.evaluate.done)
+        marker["target"]["graders"] = dict.fromkeys(SIZES, VERSION)
+        write_json(point.evaluate.done, marker)
+    return results.paths
 
 
-def _evaluate(point: PointResult, benchmark: str, rng: np.random.Generator, problems: int) -> None:
-    paths = point.evaluate.benchmark(benchmark)
-    rates = rng.beta(0.4, 1.2, problems)
-    if point.cell is not None:
-        rates = np.where(
-            rng.random(problems) < 0.01 * point.cell.group_size, 0, np.minimum(2 * rates, 1)
-        )
-    names = pl.Series([f"{benchmark}-{i:06d}" for i in range(problems)])
-    correct = rng.binomial(N, rates)
-    values = np.concatenate([pass_at_k(n_samples=N, n_correct=correct, k=k) for k in KS])
-    passk = {
-        "problem_id": pl.concat([names] * len(KS)),
-        "k": np.repeat(KS, problems),
-        "n_scored": np.full(problems * len(KS), N),
-        "n_correct": np.tile(correct, len(KS)),
-        "n_unscored": None,
-        "cluster": None,
-    } | dict.fromkeys(("pass_at_k", "pass_at_k_low", "pass_at_k_high"), values)
-    write_table(paths.passk, pl.DataFrame(passk, schema=PASSK), PASSK)
+def _draw(point: PointResult, benchmark: str, rng: np.random.Generator) -> None:
+    """Draws and grades that agree with the table of pass@k."""
+    paths, problems = point.evaluate.benchmark(benchmark), SIZES[benchmark]
+    counts = point.passk(benchmark).filter(k=1)
+    names, correct = counts["problem_id"], counts["n_correct"]
     long = point.point_id in ("base-s11", "grpo-n8-g0-s11") and benchmark == "math500"
     size, rows = problems * N, names.gather(np.repeat(np.arange(problems), N))
     draw = np.tile(np.arange(N), problems)
@@ -164,7 +106,7 @@ def measure(run: RunPaths) -> None:
         [*words, "--port", str(port)], env=environment, start_new_session=True
     )
     base = f"http://127.0.0.1:{port}/{run.sweep}/{run.experiment}/{run.version}"
-    draws = "problem=math500-000100&a=base-s11&b=grpo-n8-g0-s11"
+    draws = "problem=p100&a=base-s11&b=grpo-n8-g0-s11"
     pages = {
         "first page": "../../..",
         "sweep": "sweep",

@@ -1,4 +1,5 @@
-"""The model and task that the measurements share: the shipped experiment `countdown`."""
+"""The models and tasks that the measurements share: the shipped experiments after a short
+warm-up."""
 
 from __future__ import annotations
 
@@ -8,8 +9,11 @@ from pathlib import Path
 
 import torch
 
+from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
+from fgrpo_bench.engines.embedded.reinforce import Learner
+from fgrpo_bench.engines.embedded.session import Session
 from fgrpo_bench.engines.embedded.warmup import warm_up
-from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import warmup as warmup_stage
 from fgrpo_bench.specs import SweepPoint, WarmupSpec, config
@@ -19,13 +23,19 @@ from sweeps.plan import make_plan
 WARMUP_STEPS = 120
 
 
-def warmed_up() -> tuple[RunPaths, SweepPoint]:
-    """A short warm-up on disk, and a GRPO point at N = 8 that starts from it."""
-    torch.set_num_threads(1)
-    declaration = config.load("groupsize", ["sweep.grid.group_size=[8]", "sweep.grid.seed=[1]"])
+def point_of(sweep: str, group_size: int, steps: int = WARMUP_STEPS) -> SweepPoint:
+    """The sweep's GRPO point of seed 1, with so many steps of warm-up."""
+    overrides = [f"sweep.grid.group_size=[{group_size}]", "sweep.grid.seed=[1]"]
+    declaration = config.load(sweep, [*overrides, "sweep.cells=[]", "sweep.family=null"])
     point = make_plan(declaration).points[0]
-    warmup: WarmupSpec = replace(point.train.warmup, steps=WARMUP_STEPS)
-    point = replace(point, train=replace(point.train, warmup=warmup))
+    warmup: WarmupSpec = replace(point.train.warmup, steps=steps)
+    return replace(point, train=replace(point.train, warmup=warmup))
+
+
+def warmed_up(point: SweepPoint | None = None) -> tuple[RunPaths, SweepPoint]:
+    """The warm-up of a point on disk, and the point; None is `groupsize` at N = 8."""
+    torch.set_num_threads(1)
+    point = point or point_of("groupsize", 8)
     paths = RunPaths(
         root=Path(tempfile.mkdtemp()), sweep="bench", experiment="countdown", version="v1"
     )
@@ -34,3 +44,18 @@ def warmed_up() -> tuple[RunPaths, SweepPoint]:
     marker = {"fingerprint": spec.fingerprint, "target": {}, "outputs": {}}
     write_json(paths.warmup(1).done, marker | facts.as_json())
     return paths, point
+
+
+def learning(point: SweepPoint, base: Path) -> tuple[Learner, Session]:
+    """The engine's training of a point from a checkpoint, before its first step."""
+    policy, tokenizer = load_checkpoint(base, "cpu", None)
+    session = Session(
+        policy,
+        run=StageRun(StagePaths(Path(tempfile.mkdtemp())), save_seconds=0.0),
+        fingerprint="bench",
+        betas=(point.train.beta1, point.train.beta2),
+        weight_decay=point.train.weight_decay,
+        grad_clip=point.train.grad_clip,
+        has_metrics=True,
+    )
+    return Learner(point, session, tokenizer), session

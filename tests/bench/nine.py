@@ -1,4 +1,9 @@
-"""A finished sweep of 36 trained points on nine benchmarks, and what its measurements share."""
+"""A finished sweep of 36 trained points on nine benchmarks: time and peak memory by draws, of every
+number of its analysis (`analysis`) or of its report, figures included (`report`).
+
+A report reads pass@k by problem, which evaluations leave. Each is measured in a process of its own,
+and what it imports counts.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +13,27 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # what is imported counts as part of what is measured
-    from fgrpo_bench.analysis.results import SweepResults
+DRAWS = {"analysis": (512, 4_096), "report": (256, 1_024, 4_096)}
 
 
-def results_in(root: Path) -> SweepResults:
-    """The one sweep under a root."""
+def measure(what: str, root: Path) -> None:
+    """Make it in this process; prints the facts."""
+    begun, cpu = time.perf_counter(), 0.0
     from fgrpo_bench.analysis.results import load_results
     from fgrpo_bench.command.runs import find_runs
 
-    return load_results(find_runs(root)[0])
+    results = load_results(find_runs(root)[0])
+    if what == "analysis":
+        from fgrpo_bench.analysis import analyse
 
+        begun, cpu = time.perf_counter(), time.process_time()
+        counted = {"bands": len(analyse(results).first_loss)}
+    else:
+        from fgrpo_bench.report.build import write_report
 
-def tell(results: SweepResults, *, begun: float, cpu: float, **counted: int) -> None:
-    """Print the facts of a measurement. begun, cpu: wall and processor seconds at its start."""
+        counted = {"files": len(write_report(results).files)}
     facts = {
         "points": sum(point.cell is not None for point in results.points),
         "benchmarks": len(results.benchmarks),
@@ -38,11 +46,17 @@ def tell(results: SweepResults, *, begun: float, cpu: float, **counted: int) -> 
     print(json.dumps(facts))
 
 
-def by_draws(module: str, draws: Sequence[int]) -> None:
-    """Run a module on such a sweep for each number of draws, in a process of its own."""
+def main(what: str, *root: str) -> None:
+    if root:
+        return measure(what, Path(*root))
     from tests.support.report import nine_benchmarks
 
-    for n in draws:
+    for n in DRAWS[what]:
         with tempfile.TemporaryDirectory() as folder:
             nine_benchmarks(Path(folder), "gamma", f"experiment.evaluation.n_samples={n}")
-            subprocess.run([sys.executable, "-m", module, folder], check=True)
+            subprocess.run([sys.executable, "-m", "tests.bench.nine", what, folder], check=True)
+    return None
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

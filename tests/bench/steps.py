@@ -6,7 +6,6 @@ runs between operations, Python above all, as `between`.
 """
 
 import json
-import tempfile
 import time
 from collections import defaultdict
 from contextlib import contextmanager
@@ -16,15 +15,11 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from fgrpo_bench.engines.embedded import checkpoint, reinforce, session, warmup
-from fgrpo_bench.files.paths import StagePaths
-from fgrpo_bench.kinds import warmup as warmup_stage
-from fgrpo_bench.specs import config
-from fgrpo_bench.stages.stage import StageRun
-from sweeps.plan import make_plan
+from fgrpo_bench.engines.embedded import reinforce
+from tests.bench.model import learning, point_of, warmed_up
 
 CASES = (("groupsize", 2), ("groupsize", 8), ("groupsize", 32), ("maze", 8))
-WARMUP_STEPS, WARM, STEPS, PROFILED = 120, 3, 12, 5
+WARM, STEPS, PROFILED = 3, 12, 5
 KINDS = {
     "products": ("mm", "addmm", "bmm", "baddbmm"),
     "copies": ("copy_", "cat", "index_select", "index_copy_", "index", "_index_put_impl_", "fill_"),
@@ -33,44 +28,18 @@ KINDS = {
 
 
 def main() -> None:
-    torch.set_num_threads(1)
     torch.set_deterministic_debug_mode("error")
     torch.utils.deterministic.fill_uninitialized_memory = False
-    bases = {sweep: warmed_up(sweep) for sweep, _ in CASES}
+    bases = {
+        sweep: warmed_up(point_of(sweep, 8))[0].warmup(1).checkpoint(0)
+        for sweep in ("groupsize", "maze")
+    }
     for sweep, group_size in CASES:
         measure(sweep, group_size, bases[sweep])
 
 
-def point_of(sweep: str, group_size: int):
-    overrides = [f"sweep.grid.group_size=[{group_size}]", "sweep.grid.seed=[1]"]
-    return make_plan(
-        config.load(sweep, [*overrides, "sweep.cells=[]", "sweep.family=null"])
-    ).points[0]
-
-
-def warmed_up(sweep: str) -> Path:
-    point = point_of(sweep, 8)
-    short = replace(point.train.warmup, steps=WARMUP_STEPS)
-    stage = StagePaths(Path(tempfile.mkdtemp()))
-    point = replace(point, train=replace(point.train, warmup=short))
-    warmup.warm_up(warmup_stage.stage(point).spec, StageRun(stage), "cpu")
-    return stage.checkpoint(0)
-
-
 def measure(sweep: str, group_size: int, base: Path) -> None:
-    point = point_of(sweep, group_size)
-    policy, tokenizer = checkpoint.load_checkpoint(base, "cpu", None)
-    run = StageRun(StagePaths(Path(tempfile.mkdtemp())), save_seconds=0.0)
-    own = session.Session(
-        policy,
-        run=run,
-        fingerprint="bench",
-        betas=(point.train.beta1, point.train.beta2),
-        weight_decay=point.train.weight_decay,
-        grad_clip=point.train.grad_clip,
-        has_metrics=True,
-    )
-    learning = reinforce.Learner(point, own, tokenizer)
+    learner, session = learning(point_of(sweep, group_size), base)
     seconds: defaultdict[str, float] = defaultdict(float)
 
     @contextmanager
@@ -81,11 +50,11 @@ def measure(sweep: str, group_size: int, base: Path) -> None:
 
     def step(number: int) -> None:
         with timed("sampling and grading"):
-            batch, sampled = learning.rollouts(number)
+            batch, sampled = learner.rollouts(number)
         with timed("update"):
-            learning.learn(batch)
+            learner.learn(batch)
         with timed("metrics"):
-            reinforce.measure(sampled, learning.advantages(sampled), point.focal_gamma)
+            reinforce.measure(sampled, learner.advantages(sampled), learner.point.focal_gamma)
 
     grader = reinforce.get_grader
     for number in range(1, WARM + 1):
@@ -104,12 +73,12 @@ def measure(sweep: str, group_size: int, base: Path) -> None:
 
     reinforce.get_grader = timed_grader
     seconds.clear()
-    learning.rollouts(WARM + STEPS + 1)
+    learner.rollouts(WARM + STEPS + 1)
     reinforce.get_grader = grader
     parts["of it grading"] = 1e3 * seconds["grading"]
-    own.counters = replace(own.counters, step=1)
+    session.counters = replace(session.counters, step=1)
     with timed("a save of the state"):
-        own.save()
+        session.save()
     parts["a save of the state"] = 1e3 * seconds["a save of the state"]
     with profile(activities=[ProfilerActivity.CPU]) as seen:
         begun = time.process_time()

@@ -1,65 +1,81 @@
 """Training steps a second of the embedded engine against TRL's GRPOTrainer, and the share of its
 matrix products in its time.
 
-The same checkpoint, 256 rollouts per step in groups of 8, one update a step, the same learning rate
-and the same grader as reward; TRL in its default GRPO form without KL term, on the CPU.
+The same checkpoint, 256 rollouts a step, the same learning rate and the same grader as reward; TRL
+in its default GRPO form without KL term, on the CPU. `countdown` in groups of 8, with one update a
+step and as shipped; with the argument `mazes` the experiment `maze-small`, 4 prompts of 136 tokens
+at N = 64 and one update a step.
 """
 
 import json
+import sys
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import mean
 
 import datasets
+import torch
 import transformers
 from trl import GRPOConfig, GRPOTrainer
 
-from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
-from fgrpo_bench.engines.embedded.reinforce import Learner
-from fgrpo_bench.engines.embedded.session import Session
-from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.stages.stage import StageRun
+from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.tasks import make_task
-from tests.bench.model import warmed_up
+from tests.bench.model import learning, point_of, warmed_up
 from tests.bench.products import of_update, recorded
 
-WARM, STEPS = 3, 20
+ROLLOUTS = 256
 
 
-def ours(paths, point) -> dict[str, float]:
-    """Steps a CPU second, and what share of the time of all updates matrix products take by
-    themselves: those that the engine makes, and those of a pass that takes each completion by
-    itself."""
-    policy, tokenizer = load_checkpoint(paths.warmup(1).checkpoint(0), "cpu", None)
-    session = Session(
-        policy,
-        run=StageRun(StagePaths(paths.root / "none")),
-        fingerprint="bench",
-        betas=(0.9, 0.999),
-        weight_decay=0.0,
-        grad_clip=1.0,
-        has_metrics=True,
-    )
-    learner, steps, updates = Learner(point, session, tokenizer), [], []
-    made = plain = 0.0
-    for step in range(1, WARM + STEPS + 1):
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What both train."""
+
+    folder: Path
+    """The checkpoint that they start from."""
+    grader: str
+    n_problems: int
+    group: int
+    warm: int
+    steps: int
+    """Steps that are left out, and steps that are timed after them."""
+    has_every_gradient: bool = False
+    """Whether every other rollout is rewarded: a short warm-up solves little of a maze, and TRL
+    skips no group."""
+
+
+def ours(case: Case, point: SweepPoint) -> dict[str, float]:
+    """Steps a CPU second; the rate of operations in updates and in the same matrix products by
+    themselves; and what share of the time of all updates products take by themselves: those that
+    the engine makes, and those of a pass that takes each completion by itself."""
+    learner, _ = learning(point, case.folder)
+    steps, updates = [], []
+    made = operations = plain = 0.0
+    for step in range(1, case.warm + case.steps + 1):
         begun = time.process_time()
         batch = learner.rollouts(step)[0]
+        if case.has_every_gradient:
+            rewards = torch.zeros_like(batch.rewards)
+            rewards[:, ::2] = 1.0
+            batch = replace(batch, rewards=rewards)
         drawn = time.process_time()
         with recorded() as batches:
             learner.learn(batch)
         ended = time.process_time()
-        if step <= WARM:
+        if step <= case.warm:
             continue
         steps.append(ended - begun)
         updates.append(ended - drawn)
         for each in batches:
-            seconds, _, seconds_of_plain = of_update(point.train.model, each)
-            made, plain = made + seconds, plain + seconds_of_plain
+            seconds, flops, seconds_of_plain = of_update(point.train.model, each)
+            made, operations, plain = made + seconds, operations + flops, plain + seconds_of_plain
     return {
         "steps/CPU s": 1 / mean(steps),
+        "update, GFLOP/CPU s": operations / sum(updates) / 1e9,
+        "products alone, GFLOP/CPU s": operations / made / 1e9,
         "products' share of updates": made / sum(updates),
         "of a plain pass's products": plain / sum(updates),
     }
@@ -75,29 +91,32 @@ class Clock(transformers.TrainerCallback):
         self.ends.append(time.process_time())
 
 
-def theirs(paths, point) -> list[float]:
-    """CPU seconds of each step of TRL's trainer."""
-    task, grade = make_task(point.train.task), get_grader("countdown")
-    problems = {p.prompt: p for p in (task.train_problem(i) for i in range(2048))}
+def theirs(case: Case, point: SweepPoint) -> float:
+    """Steps a CPU second of TRL's trainer."""
+    task, grade = make_task(point.train.task), get_grader(case.grader)
+    problems = {problem.prompt: problem for problem in task.train_problems(range(case.n_problems))}
 
     def reward(prompts, completions, **_):
         return [
             float(grade(problems[prompt], text).outcome == "correct")
-            for prompt, text in zip(prompts, completions, strict=True)
+            + (case.has_every_gradient and i % 2)
+            for i, (prompt, text) in enumerate(zip(prompts, completions, strict=True))
         ]
 
-    folder, clock = paths.warmup(1).checkpoint(0), Clock()
+    clock = Clock()
     trainer = GRPOTrainer(
-        model=transformers.AutoModelForCausalLM.from_pretrained(folder),
-        processing_class=transformers.AutoTokenizer.from_pretrained(folder, padding_side="left"),
+        model=transformers.AutoModelForCausalLM.from_pretrained(case.folder),
+        processing_class=transformers.AutoTokenizer.from_pretrained(
+            case.folder, padding_side="left"
+        ),
         reward_funcs=reward,
         train_dataset=datasets.Dataset.from_dict({"prompt": list(problems)}),
         args=GRPOConfig(
             output_dir=tempfile.mkdtemp(),
-            per_device_train_batch_size=256,
-            num_generations=8,
+            per_device_train_batch_size=ROLLOUTS,
+            num_generations=case.group,
             max_completion_length=task.response_length + 1,
-            max_steps=WARM + STEPS,
+            max_steps=case.warm + case.steps,
             learning_rate=point.train.learning_rate,
             beta=0.0,
             temperature=1.0,
@@ -113,18 +132,40 @@ def theirs(paths, point) -> list[float]:
     )
     trainer.train()
     seconds = [b - a for a, b in zip(clock.ends, clock.ends[1:], strict=False)]
-    return seconds[WARM:]
+    return 1 / mean(seconds[case.warm :])
 
 
-def main() -> None:
+def countdown() -> None:
+    """Print the facts at N = 8."""
     paths, point = warmed_up()
+    folder = paths.warmup(1).checkpoint(0)
+    case = Case(folder=folder, grader="countdown", n_problems=2048, group=8, warm=3, steps=20)
     one_update = replace(point, train=replace(point.train, updates_per_batch=1))
-    shipped, own = ours(paths, point), ours(paths, one_update)
-    trl = 1 / mean(theirs(paths, point))
-    print(json.dumps({"case": "one update a step", **own, "TRL steps/CPU s": trl}))
-    print(json.dumps({"ratio": own["steps/CPU s"] / trl}))
+    shipped, alone = ours(case, point), ours(case, one_update)
+    trl = theirs(case, point)
+    print(json.dumps({"case": "one update a step", **alone, "TRL steps/CPU s": trl}))
+    print(json.dumps({"ratio": alone["steps/CPU s"] / trl}))
     print(json.dumps({"case": "two updates per step, as shipped", **shipped}))
 
 
+def mazes() -> None:
+    """Print the facts of mazes at N = 64."""
+    point = point_of("maze", 64, steps=60)
+    paths, point = warmed_up(replace(point, train=replace(point.train, prompts_per_step=4)))
+    folder = paths.warmup(1).checkpoint(0)
+    case = Case(
+        folder=folder,
+        grader="maze",
+        n_problems=256,
+        group=64,
+        warm=1,
+        steps=3,
+        has_every_gradient=True,
+    )
+    alone, trl = ours(case, point), theirs(case, point)
+    print(json.dumps({**alone, "TRL steps/CPU s": trl, "ratio": alone["steps/CPU s"] / trl}))
+
+
 if __name__ == "__main__":
-    main()
+    measure: Callable[[], None] = mazes if sys.argv[1:] == ["mazes"] else countdown
+    measure()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -25,6 +26,7 @@ from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.frames import inputs_of
 from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.report.words import answer
+from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.tables import GRADES, METRICS, read_table, write_table
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws
@@ -157,34 +159,22 @@ def test_nothing_can_be_sent(client):
         assert getattr(client, method)(f"{BASE}/sweep").status_code == 405
 
 
-def test_looking_writes_nothing(tmp_path):
-    results = sweep_with_draws(tmp_path)
-    before = snapshot(tmp_path)
-    client = client_of(tmp_path)
-    for view in VIEWS:
-        assert client.get(f"{BASE}/{view}").status_code == 200
-        page = client.get(f"{BASE}/{view}").text
-        for href in Reader(page).hrefs():
-            if "csv=" in href:
-                assert client.get(href).status_code == 200
-    assert snapshot(tmp_path) == before
-    assert results.paths.plan.exists()
-
-
-def test_every_chart_gives_its_data_as_csv(client):
+def test_every_chart_gives_its_data_as_csv_and_looking_writes_nothing(client, finished):
+    before = snapshot(finished.paths.root)
     names = {
         "sweep": {"steps", "learning"},
         "compare": {"curves", "plane", "differences", "band"},
         "forgetting": {"fates", "heat"},
     }
-    for view, charts in names.items():
+    for view in VIEWS:
         page = Reader(client.get(f"{BASE}/{view}").text)
         found = {h.partition("csv=")[2]: h for h in page.hrefs() if "csv=" in h}
-        assert set(found) == charts
+        assert set(found) == names.get(view, set())
         for href in found.values():
             answer = client.get(href)
             assert answer.headers["content-type"] == "text/csv; charset=utf-8"
             assert len(pl.read_csv(BytesIO(answer.content))) > 0
+    assert snapshot(finished.paths.root) == before
 
 
 def test_points_and_lengths_can_be_chosen(client):
@@ -282,7 +272,9 @@ def test_a_draw_shows_what_every_grader_said_and_the_audit_leads_to_one_they_dif
     assert "draw 25<" in page
 
 
-def test_a_sweep_in_progress_shows_what_there_is_and_is_fetched_again(tmp_path):
+def test_a_sweep_in_progress_or_without_any_result_shows_what_there_is_and_is_fetched_again(
+    tmp_path,
+):
     results = forget(sweep_with_draws(tmp_path), "grpo-n8-g1-s11", "grpo-n8-g1-s12", "base-s12")
     client = client_of(tmp_path)
     for view in VIEWS:
@@ -291,10 +283,12 @@ def test_a_sweep_in_progress_shows_what_there_is_and_is_fetched_again(tmp_path):
     assert "waiting" in text
     assert "No results yet: F-GRPO N=8 gamma=1." in Reader(client.get(f"{BASE}/compare").text).text
     assert 'data-refresh="5"' not in client.get(f"{BASE}/sweep").text
-    from fgrpo_bench.stages.locks import locked
-
     with locked(results.paths.driver_lock, wait=False, what="the sweep"):
         assert 'data-refresh="5"' in client.get(f"{BASE}/sweep").text
+    forget(results, *(p.point_id for p in results.points if p.evaluate.done.exists()))
+    for view in VIEWS:
+        answer = client.get(f"{BASE}/{view}")
+        assert answer.status_code == 200, (view, answer.text[-800:])
 
 
 def test_a_run_that_trains_shows_what_to_look_into_and_then_its_curves(tmp_path):
@@ -324,15 +318,6 @@ def test_a_curve_that_no_run_has_leaves_the_way_to_the_others(tmp_path):
     page = client_of(tmp_path).get(f"{BASE}/sweep", params={"curve": "rollout_kl"}).text
     assert 'id="chart-steps"' not in page
     assert f"{BASE}/sweep?curve=entropy" in Reader(page).hrefs()
-
-
-def test_a_sweep_without_any_result_still_has_all_its_pages(tmp_path):
-    results = sweep_with_draws(tmp_path)
-    forget(results, *(point.point_id for point in results.points))
-    client = client_of(tmp_path)
-    for view in VIEWS:
-        answer = client.get(f"{BASE}/{view}")
-        assert answer.status_code == 200, (view, answer.text[-800:])
 
 
 def test_a_damaged_file_is_named_and_the_other_pages_stay(tmp_path):
@@ -394,15 +379,25 @@ def test_the_command_serves_on_loopback_alone_and_ends_with_ctrl_c(
     assert not listening(port)
 
 
-def test_a_port_in_use_and_a_root_without_sweeps_are_named_with_the_remedy(
-    finished, tmp_path, capsys
-):
-    assert main(["serve", "--root", str(tmp_path)]) == 1
-    assert "holds no sweep: run" in capsys.readouterr().err
+@pytest.mark.parametrize("command", ["serve", "mlflow"])
+def test_a_root_without_sweeps_is_named_with_the_remedy(tmp_path, capsys, command):
+    assert main([command, "--root", str(tmp_path)]) == 1
+    assert "holds no sweep: run `fgrpo-bench sweep run <sweep>` first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["serve", "mlflow"])
+def test_a_port_in_use_is_named_with_one_that_is_free(finished, capsys, command):
+    root = finished.paths.root
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert main(["serve", "--root", str(finished.paths.root), "--port", str(port)]) == 1
-    assert f"port {port} of 127.0.0.1 cannot be served" in capsys.readouterr().err
+        assert main([command, "--root", str(root), "--port", str(port)]) == 1
+    said = capsys.readouterr().err
+    assert f"port {port} of 127.0.0.1 cannot be served: Address already in use" in said
+    free = int(re.search(r"e.g. --port (\d+), which is free", said)[1])
+    assert free != port
+    with socket.create_server(("127.0.0.1", free)):
+        pass
+    assert not (root / "mlflow.db").exists()
 
 
 def test_a_page_that_is_not_there_leads_back_to_the_list(client):

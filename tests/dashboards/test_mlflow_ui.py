@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
-import socket
 import subprocess
 import sys
 import urllib.parse
@@ -77,25 +75,6 @@ def test_the_ui_shows_runs_and_artifacts_on_loopback_alone_and_ends_with_ctrl_c(
         stop(process)
     assert "Traceback" not in (tmp_path / "output").read_text()
     assert not listening(port)
-
-
-def test_a_port_in_use_is_named_with_the_remedy(tmp_path, capsys):
-    write_sweep(tmp_path, overrides=ONE)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert main(["mlflow", "--root", str(tmp_path), "--port", str(port)]) == 1
-    said = capsys.readouterr().err
-    assert f"port {port} of 127.0.0.1 cannot be served: Address already in use" in said
-    free = int(re.search(r"e.g. --port (\d+), which is free", said)[1])
-    assert free != port
-    with socket.create_server(("127.0.0.1", free)):
-        pass
-    assert not (tmp_path / "mlflow.db").exists()
-
-
-def test_a_root_without_a_sweep_is_refused(tmp_path, capsys):
-    assert main(["mlflow", "--root", str(tmp_path)]) == 1
-    assert "holds no sweep: run `fgrpo-bench sweep run <sweep>` first" in capsys.readouterr().err
 
 
 def test_showing_a_store_that_was_never_synced_is_refused(tmp_path, capsys):

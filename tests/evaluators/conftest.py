@@ -1,9 +1,47 @@
-"""What holds for every test here."""
+"""What holds for every test here, and what many begin with."""
 
 import pytest
+
+from evaluators import standalone
+from evaluators.__main__ import main
+from tests.evaluators.evaluations import fetched, overrides, write_source
+from tests.support.openrlhf import make_untrained
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_shared_between_tests(monkeypatch):
     """The command sets it in its own process, which the tests share."""
     monkeypatch.setenv("FGRPO_DRAWS", "")
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    """A small checkpoint of random weights; not to be changed."""
+    return make_untrained(tmp_path_factory.mktemp("model") / "small")
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A link to a scratch disk, as on many clusters, and evaluations on another one."""
+    for name, folder in {"runs": "scratch/mine/runs", "runs/evals": "large"}.items():
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / name).symlink_to(tmp_path / folder)
+    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
+    monkeypatch.delenv("FGRPO_VERDICTS", raising=False)
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def words(root, model, tmp_path):
+    """Overrides that evaluate the model on a small dataset that is fetched."""
+    made = [f"checkpoint={model}", *overrides(write_source(tmp_path / "source.jsonl"))]
+    fetched(root, standalone.load_request(made).evaluation)
+    return made
+
+
+@pytest.fixture
+def keys(root, tmp_path):
+    """A run root where math500 is a file of three problems; the words that say so."""
+    words = [f"path={write_source(tmp_path / 'source.jsonl')}", "expected_rows=3"]
+    assert main(["fetch", "math500", *words]) == 0
+    return words

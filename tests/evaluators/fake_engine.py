@@ -47,20 +47,53 @@ def started(
     )
 
 
+class Answering:
+    """A back end at the process boundary that answers by a function, and keeps what it made."""
+
+    def __init__(
+        self,
+        answer: Callable[[SampleRequest], str],
+        *,
+        most: int | None = None,
+        part: int | None = None,
+        order: int = 0,
+        ends: Callable[[SampleRequest], bool] = lambda _: True,
+        fails_after: int | None = None,
+    ) -> None:
+        """most: draws at once; None: all. part: how many of them end together, in an order that
+        follows from `order`; None: about half. ends: whether a response has an end token."""
+        self.answer, self.most, self.part, self.ends = answer, most, part, ends
+        self.fails_after = fails_after
+        self.order = Random(order)
+        self.made: list[tuple[str, int]] = []
+
+    def __call__(self, wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
+        waiting, flying = RequestQueue(wanted), list[SampleRequest]()
+        while True:
+            flying += waiting.take(None if self.most is None else self.most - len(flying))
+            if not flying:
+                assert waiting.ended
+                return
+            if self.fails_after is not None and len(self.made) >= self.fails_after:
+                raise RuntimeError("the node is gone")
+            n = min(self.part or 1 + len(flying) // 2, len(flying))
+            ended = [flying.pop(self.order.randrange(len(flying))) for _ in range(n)]
+            self.made += [(request.problem.problem_id, request.draw) for request in ended]
+            yield [
+                drawn(r, self.answer(r), n_tokens=3, end_token=1 if self.ends(r) else None)
+                for r in ended
+            ]
+
+
 def planned(plan: Mapping[str, Sequence[int]]) -> SamplingEngine:
     """One that answers by a plan of right and wrong draws of each problem, out of order."""
 
-    def draw(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
-        waiting, flying, order = RequestQueue(wanted), list[SampleRequest](), Random(os.getpid())
-        while True:
-            flying += waiting.take(5 - len(flying))
-            if not flying:
-                return
-            each = flying.pop(order.randrange(len(flying)))
-            said = "6*4" if plan[each.problem.problem_id][each.draw] else f"1+{each.seed % 7}"
-            yield [drawn(each, said, n_tokens=3, end_token=1)]
+    def answer(request: SampleRequest) -> str:
+        is_right = plan[request.problem.problem_id][request.draw]
+        return "6*4" if is_right else f"1+{request.seed % 7}"
 
-    return SamplingEngine(draw, {"engine": "fake"}, canaries)
+    backend = Answering(answer, most=5, part=1, order=os.getpid())
+    return SamplingEngine(backend, {"engine": "fake"}, canaries)
 
 
 def canaries(problems: Sequence[Problem]) -> list[Canaries]:

@@ -1,6 +1,5 @@
-"""Evaluating a checkpoint without a sweep: drawn once, extended, refused by name."""
+"""Evaluating a checkpoint without a sweep: planned, drawn once, extended, graded again."""
 
-import json
 import shutil
 
 import numpy as np
@@ -15,32 +14,8 @@ from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
-from tests.support.evaluations import fetched, overrides, write_source
+from tests.evaluators.evaluations import changed
 from tests.support.openrlhf import make_untrained
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return make_untrained(tmp_path_factory.mktemp("model") / "small")
-
-
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    """A link to a scratch disk, as on many clusters, and evaluations on another one."""
-    for name, folder in {"runs": "scratch/mine/runs", "runs/evals": "large"}.items():
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / name).symlink_to(tmp_path / folder)
-    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
-    monkeypatch.delenv("FGRPO_VERDICTS", raising=False)
-    return tmp_path / "runs"
-
-
-@pytest.fixture
-def words(root, model, tmp_path):
-    """Overrides over a dataset that is fetched."""
-    made = [f"checkpoint={model}", *overrides(write_source(tmp_path / "source.jsonl"))]
-    fetched(root, standalone.load_request(made).evaluation)
-    return made
 
 
 def test_a_design_is_a_word_and_a_plan_says_what_it_is_expected_to_draw(words, root, capsys):
@@ -66,6 +41,9 @@ def test_a_design_is_a_word_and_a_plan_says_what_it_is_expected_to_draw(words, r
     assert "3 problems x 16 draws at most; 0 are there" in said
     assert "expected draws of 1 checkpoint, by success rates as of Beta(0.5, 0.5)" in said
     assert "math500    4, 16 until 2 are correct" in said
+    fewer = changed(words, "evaluation.benchmarks.math500.n_problems=2")
+    assert main(["plan", *fewer]) == 0
+    assert "2 problems x " in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -157,38 +135,11 @@ def test_where_another_grader_would_not_have_stopped_the_same_command_draws_on(w
     assert "already done" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["checkpoint=./nowhere"], "checkpoint=./nowhere is no folder and no id of the Hub"),
-        (["benchmarks=[mth500]"], "unknown benchmark 'mth500': did you mean math500?"),
-        (["n_samples=4", "ks=[8]"], "k=8 is larger than n_samples=4"),
-        (["prompt=boxed"], "has no chat template"),
-        (["prompt_tokens=4000"], "but the context of"),
-        (["evaluation.benchmarks.math500.n_problems=2"], None),
-        (["evaluation.benchmarks.math500.dataset.prompt_key=question"], "fgrpo-bench data math500"),
-        (["n_sampls=4"], "Could not override 'n_sampls'"),
-        (["temperature=-1"], "evaluation.temperature = -1: input should be greater than or equal"),
-    ],
-)
-def test_what_cannot_be_run_is_refused_with_value_rule_and_remedy(words, more, said, capsys):
-    keys = {each.partition("=")[0] for each in more}
-    kept = [word for word in words if word.partition("=")[0] not in keys]
-    code = main(["run", *kept, *more, "--dry-run"])
-    if said is None:
-        assert code == 0
-    else:
-        assert code == 1 and said in capsys.readouterr().err
-
-
 def test_a_moved_model_is_linked_again_and_changed_weights_under_its_name_are_refused(
     words, root, model, tmp_path, capsys
 ):
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    for file in model.iterdir():
-        (copy / file.name).write_bytes(file.read_bytes())
-    mine = [*(word for word in words if not word.startswith("checkpoint=")), f"checkpoint={copy}"]
+    copy = shutil.copytree(model, tmp_path / "copy")
+    mine = changed(words, f"checkpoint={copy}")
     assert main(["run", *mine, "n_samples=1", "name=mine", "--dry-run"]) == 0
     link = StagePaths(root / "evals" / "mine").checkpoint(0)
     assert link.resolve() == copy
@@ -202,25 +153,6 @@ def test_a_moved_model_is_linked_again_and_changed_weights_under_its_name_are_re
     weights.write_bytes(content)
     assert main(["run", *mine, "n_samples=1", "name=mine", "--dry-run"]) == 1
     assert "belongs to weights with sha256" in capsys.readouterr().err
-
-
-def test_a_model_that_is_no_causal_language_model_is_refused(words, model, tmp_path, capsys):
-    copy = tmp_path / "bert"
-    copy.mkdir()
-    for file in model.iterdir():
-        (copy / file.name).write_bytes(file.read_bytes())
-    config = json.loads((copy / "config.json").read_text())
-    write_json(copy / "config.json", config | {"architectures": ["BertForMaskedLM"]})
-    mine = [*(word for word in words if not word.startswith("checkpoint=")), f"checkpoint={copy}"]
-    assert main(["run", *mine, "--dry-run"]) == 1
-    assert "is a BertForMaskedLM: only a causal language model" in capsys.readouterr().err
-    tokenizer = json.loads((copy / "tokenizer.json").read_text())
-    tokenizer["model"]["type"] = "BPE"
-    write_json(copy / "tokenizer.json", tokenizer)
-    assert main(["run", *mine, "sampler=embedded", "--dry-run"]) == 1
-    assert "sampler=embedded reads only checkpoints of the embedded engine" in (
-        capsys.readouterr().err
-    )
 
 
 def test_a_checkpoint_of_a_sweep_is_evaluated_on_its_own_held_out_problems(root, tmp_path, capsys):

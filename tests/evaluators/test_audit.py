@@ -8,9 +8,7 @@ from evaluators.__main__ import main
 from evaluators.audit import audit, render
 from evaluators.stored import find
 from fgrpo_bench.graders.choice import LETTERS, permutation
-from tests.support.evaluations import write_source
 
-LONG = "\\boxed{x}" + "y" * 500
 RESPONSES = {
     "math500-000000": [
         "\\boxed{12}",
@@ -28,27 +26,25 @@ RESPONSES = {
 }
 
 
-@pytest.fixture
-def stored(tmp_path, monkeypatch):
-    """Imported and graded draws, some of them cut off."""
-    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
-    monkeypatch.setenv("FGRPO_VERDICTS", str(tmp_path / "verdicts"))
-    words = [f"path={write_source(tmp_path / 'source.jsonl')}", "expected_rows=3"]
-    assert main(["fetch", "math500", *words]) == 0
-    lines = [
-        {"problem_id": name, "response": text, "finish_reason": "length" if i == 3 else "stop"}
-        for name, texts in RESPONSES.items()
-        for i, text in enumerate(texts)
-    ]
+def imported(benchmark, words, lines, tmp_path):
+    """Draws of another program, imported and graded."""
     file = tmp_path / "theirs.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert main(["import", str(file), *words, "--benchmark", "math500", "--name", "theirs"]) == 0
+    given = ["--benchmark", benchmark, "--name", "theirs"]
+    assert main(["import", str(file), *words, *given]) == 0
     return find("theirs")[0]
 
 
 @pytest.mark.slow
-def test_every_kind_is_counted_with_examples_and_nothing_steers_the_terminal(stored, capsys):
-    (made,) = audit(stored)
+def test_every_kind_is_counted_with_examples_and_nothing_steers_the_terminal(
+    keys, tmp_path, capsys
+):
+    lines = [  # some are cut off
+        {"problem_id": name, "response": text, "finish_reason": "length" if i == 3 else "stop"}
+        for name, texts in RESPONSES.items()
+        for i, text in enumerate(texts)
+    ]
+    (made,) = audit(imported("math500", keys, lines, tmp_path))
     found = {each.kind: each for each in made.findings}
     assert (made.draws, made.problems, made.grader_version) == (12, 3, "math-3")
     assert found["unscored"].count == 0
@@ -68,12 +64,11 @@ def test_every_kind_is_counted_with_examples_and_nothing_steers_the_terminal(sto
     (facts,) = json.loads(capsys.readouterr().out)
     assert facts["distinct_share"] == pytest.approx(8 / 12)
     assert facts["findings"][-1]["of"] == 4  # an even part of at most 5
+    assert main(["audit", "thairs"]) == 1
+    assert "one of these names: theirs" in capsys.readouterr().err
 
 
-def test_a_gated_multiple_choice_is_counted_by_how_it_was_read_and_no_text_is_shown(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
+def test_a_gated_multiple_choice_is_counted_by_how_it_was_read_and_no_text_is_shown(root, tmp_path):
     choices = "Correct Answer,Incorrect Answer 1,Incorrect Answer 2,Incorrect Answer 3"
     source = tmp_path / "source.csv"
     source.write_text(f"Record ID,Question,{choices}\nrec1,Which?,right,1,2,3\n")
@@ -81,25 +76,15 @@ def test_a_gated_multiple_choice_is_counted_by_how_it_was_read_and_no_text_is_sh
     assert main(["fetch", "gpqa", *words]) == 0
     right = LETTERS[permutation("rec1").index(0)]
     texts = [f"It must be {right}.", f"The answer is {right}.", "The answer is secret.", "secret"]
-    file = tmp_path / "theirs.jsonl"
-    file.write_text(json.dumps({"problem_id": "gpqa-000000", "responses": texts}) + "\n")
-    assert main(["import", str(file), *words, "--benchmark", "gpqa", "--name", "theirs"]) == 0
-    (made,) = audit(find("theirs")[0])
+    lines = [{"problem_id": "gpqa-000000", "responses": texts}]
+    (made,) = audit(imported("gpqa", words, lines, tmp_path))
     counts = {each.kind: each.count for each in made.findings}
     assert counts["without a letter"] == 2 and counts["correct, but only in a conclusion"] == 1
     shown = render([made])
     assert "gpqa-000000, draw 2" in shown and "secret" not in shown and "must be" not in shown
 
 
-def test_an_unknown_evaluation_is_named_with_those_there_are(stored, capsys):
-    capsys.readouterr()
-    assert main(["audit", "thairs"]) == 1
-    assert "one of these names: theirs" in capsys.readouterr().err
-
-
-def test_a_benchmark_of_tasks_is_broken_down_by_task(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
-    monkeypatch.setenv("FGRPO_VERDICTS", str(tmp_path / "verdicts"))
+def test_a_benchmark_of_tasks_is_broken_down_by_task(root, tmp_path):
     games = [("boolean_expressions", "A"), ("boolean_expressions", "B"), ("unheard_of", "C")]
     rows = [
         {
@@ -117,10 +102,7 @@ def test_a_benchmark_of_tasks_is_broken_down_by_task(tmp_path, monkeypatch, caps
         {"problem_id": f"synlogic-{i:06d}", "responses": [rf"\boxed{{{answer}}}", "?"]}
         for i, (_, answer) in enumerate(games)
     ]
-    file = tmp_path / "theirs.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert main(["import", str(file), *words, "--benchmark", "synlogic", "--name", "logic"]) == 0
-    (made,) = audit(find("logic")[0])
+    (made,) = audit(imported("synlogic", words, lines, tmp_path))
     first, second = made.tasks
     assert (first["task"], first["problems"], first["draws"]) == ("boolean_expressions", 2, 4)
     assert (first["correct"], first["unscored"]) == (2, 0)

@@ -15,8 +15,8 @@ from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.files.whole import read_record
 from fgrpo_bench.stages.draws import DrawsRecord
-from tests.evaluators.test_transformers import LENGTH, asked
-from tests.support.openrlhf import heldout_problems, make_untrained
+from tests.evaluators.evaluations import LENGTH, asked
+from tests.support.openrlhf import heldout_problems
 
 PROBLEMS = [
     Problem(benchmark="x", problem_id=f"p{i}", prompt=f"{i}=24:", target="", grader="countdown")
@@ -68,11 +68,6 @@ def test_engines_that_agree_have_the_digest_of_one():
     first = Canaries(alone=("a",), batch=("a",), tokens=(), log_probs=())
     other = replace(first, alone=("b",))
     assert summary([first, first]) == summary([first]) != summary([first, other])
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return make_untrained(tmp_path_factory.mktemp("model") / "checkpoint")
 
 
 def test_both_engines_on_processors_give_the_same_canaries_with_their_log_probabilities(model):

@@ -58,6 +58,7 @@ def test_every_draw_is_made_once_and_every_engine_makes_some(monkeypatch):
             (w.problem.problem_id, w.draw, w.seed) for w in asked
         ]
         assert {d.response.split()[1] for d in made} == {"4,5", "6,7"}
+    assert sum(map(len, draw(wanted(1, 1)))) == 1  # which leaves one idle
     assert facts["engines"] == 2 and facts["engine"] == "fake"
     assert len(children() - before) >= 2
 
@@ -139,11 +140,6 @@ def test_engines_end_with_their_sampler_and_not_while_it_draws():
     assert gone(facts["pid"])
 
 
-def test_fewer_draws_than_engines_leave_some_idle():
-    draw = started("answer", engines=3).draw
-    assert sum(map(len, draw(wanted(1, 2)))) == 2
-
-
 @pytest.mark.parametrize(
     ("what", "said"),
     [("refuse", "ValueError: no such checkpoint"), ("raise", "MemoryError: out of memory")],
@@ -154,7 +150,12 @@ def test_an_engine_that_fails_ends_the_evaluation_with_its_words(what, said):
         list(draw(wanted(2, 2)))
 
 
-def test_an_engine_that_is_killed_is_named_by_its_exit_code():
+def test_a_killed_engine_is_named_by_its_exit_code_and_stopping_in_the_middle_ends_engines():
+    draw, facts, _ = started("slow")
+    drawing = draw(wanted(4, 50))
+    next(drawing)
+    drawing.close()
+    assert gone(facts["pid"])
     draw, facts, _ = started("slow")
     drawing = draw(wanted(4, 50))
     next(drawing)
@@ -163,22 +164,10 @@ def test_an_engine_that_is_killed_is_named_by_its_exit_code():
         list(drawing)
 
 
-def test_stopping_in_the_middle_ends_the_engines():
-    draw, facts, _ = started("slow")
-    drawing = draw(wanted(4, 50))
-    next(drawing)
-    drawing.close()
-    assert gone(facts["pid"])
-
-
 @pytest.mark.parametrize("signum", [None, signal.SIGKILL])
 def test_engines_end_with_the_process_that_started_them(signum):
-    command = [
-        sys.executable,
-        "-m",
-        "tests.evaluators.fake_engine",
-        "0" if signum is None else "60",
-    ]
+    seconds = "0" if signum is None else "60"
+    command = [sys.executable, "-m", "tests.evaluators.fake_engine", seconds]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None and parent.stdout.readline() == "started\n"
         listed = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")

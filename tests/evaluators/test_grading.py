@@ -13,12 +13,14 @@ import polars as pl
 import pytest
 
 from evaluators.grading import GradeWorkers, Grading
-from evaluators.records import RequestQueue, SampleRequest, drawn
+from evaluators.records import SampleRequest, drawn
 from evaluators.sample import complete_draws
+from evaluators.stored import level_line, levels
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table
+from tests.evaluators.fake_engine import Answering
 
 GOLDS = ("\\frac{1}{2}", "3\\sqrt{2}", "12")
 ANSWERS = ("\\frac{2}{4}", "\\sqrt{18}", "12", "x+y", "12.5")
@@ -29,19 +31,11 @@ PROBLEMS = [
 ASKED = len(GOLDS) * len(ANSWERS) - 1  # all pairs but 12 with 12
 
 
-def responses(wanted):
+def sampler():
     """A back end: draws in parts of 10 whose texts differ and whose answers are ANSWERS in turn."""
-    wanted = RequestQueue(wanted).take()
-    for start in range(0, len(wanted), 10):
-        yield [
-            drawn(
-                each,
-                f"Text {each.draw % 20}. \\boxed{{{ANSWERS[each.draw % 5]}}}",
-                n_tokens=9,
-                end_token=1,
-            )
-            for each in wanted[start : start + 10]
-        ]
+    return Answering(
+        lambda w: f"Text {w.draw % 20}. \\boxed{{{ANSWERS[w.draw % 5]}}}", most=10, part=10
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -63,53 +57,46 @@ def sampled(paths, grading, n_samples=40, until=None):
             raise Stopped("")
 
     return complete_draws(
-        paths, PROBLEMS, n_samples=n_samples, seed=0, sampler=lambda: responses, on_draws=on_draws
+        paths, PROBLEMS, n_samples=n_samples, seed=0, sampler=sampler, on_draws=on_draws
     )[0]
 
 
 @pytest.mark.slow
-def test_grading_while_sampling_gives_the_table_of_grading_afterwards(tmp_path):
-    paths = BenchmarkPaths(tmp_path / "while")
-    with graded(paths, "math", workers=2) as grading:
-        draws = sampled(paths, grading)
-        table = grading.finish(draws)
-    assert grading.tally.facts() == {
-        "graded": 120,
-        "judgements": ASKED,
-        "cache_hits": 120 - ASKED,
-    }
-    by_problem = table.group_by("problem_id").agg((pl.col("outcome") == "correct").mean())
+def test_grading_while_sampling_gives_the_tables_of_grading_afterwards_and_judges_nothing_twice(
+    tmp_path,
+):
+    graders = ("math", "math-tolerance")
+    paths, later = BenchmarkPaths(tmp_path / "while"), BenchmarkPaths(tmp_path / "later")
+    with GradeWorkers(PROBLEMS, workers=2) as processes:
+        both = [Grading(paths, PROBLEMS, name, workers=processes) for name in graders]
+        draws = sampled(paths, SimpleNamespace(add=lambda made: [g.add(made) for g in both]))
+        tables = [grading.finish(draws) for grading in both]
+    assert [grading.tally.graded for grading in both] == [120, 120]
+    assert sum(grading.tally.judgements for grading in both) == ASKED
+    assert sum(grading.tally.facts()["cache_hits"] for grading in both) == 240 - ASKED
+    by_problem = tables[0].group_by("problem_id").agg((pl.col("outcome") == "correct").mean())
     assert by_problem.sort("problem_id")["outcome"].to_list() == [0.2, 0.2, 0.2]
-    assert grading.pass_at_1 == pytest.approx(0.2)
+    assert both[0].pass_at_1 == pytest.approx(0.2)
 
-    later = BenchmarkPaths(tmp_path / "later")
     with graded(later, "math", workers=1) as grading:
-        assert grading.finish(draws).equals(table)
+        assert grading.finish(draws).equals(tables[0])
     assert grading.tally.graded == 120 and grading.tally.judgements == 0  # known from before
-    assert read_table(later.grades("math-3"), GRADES).equals(table)
+    assert read_table(later.grades("math-3"), GRADES).equals(tables[0])
     assert not later.judging("math-3").exists()
 
 
 @pytest.mark.slow
-def test_more_draws_keep_their_grades_and_only_new_ones_are_graded(tmp_path):
-    paths = BenchmarkPaths(tmp_path / "m")
-    for n_samples, fresh in ((20, 60), (40, 60), (40, 0)):
-        with graded(paths, "math", workers=1) as grading:
-            table = grading.finish(sampled(paths, grading, n_samples))
-        assert len(table) == 3 * n_samples and grading.tally.graded == fresh
-
-
-@pytest.mark.slow
-def test_what_a_stopped_run_has_judged_is_not_judged_again(tmp_path):
+def test_what_a_stopped_run_or_one_of_fewer_draws_has_graded_is_not_graded_again(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
     with graded(paths, "math", workers=1) as first:
         with pytest.raises(Stopped):
             sampled(paths, first, until=60)
         first._take(first._workers.answers("math", wait=True))
     assert paths.judging("math-3").exists() and not paths.grades("math-3").exists()
-    with graded(paths, "math", workers=1) as second:
-        table = second.finish(sampled(paths, second))
-    assert len(table) == 120 and second.tally.graded == 60
+    for n_samples, fresh in ((40, 60), (60, 60), (60, 0)):
+        with graded(paths, "math", workers=1) as grading:
+            table = grading.finish(sampled(paths, grading, n_samples))
+        assert len(table) == 3 * n_samples and grading.tally.graded == fresh
 
 
 def test_a_grading_process_that_dies_is_named_and_the_draws_stay(tmp_path):
@@ -179,36 +166,29 @@ def test_a_grading_process_that_cannot_start_is_the_error_that_is_told(tmp_path,
 
 
 @pytest.mark.slow
-def test_sampling_does_not_wait_for_a_slow_grader(tmp_path, monkeypatch):
+def test_sampling_does_not_wait_for_a_slow_grader_nor_its_process_end_at_a_stopping_signal(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("evaluators.grading.WAITING_MOST", 2)
     paths = BenchmarkPaths(tmp_path / "m")
     with graded(paths, "math", workers=1) as grading:
         draws = sampled(paths, grading)
         assert grading.tally.graded < 120
+        os.kill(grading._workers._lanes[0]._process.pid, signal.SIGTERM)
         assert len(grading.finish(draws)) == grading.tally.graded == 120
 
 
-@pytest.mark.slow
-def test_a_stopping_signal_leaves_the_grading_processes_to_their_stage(tmp_path):
-    paths = BenchmarkPaths(tmp_path / "m")
-    with graded(paths, "math", workers=1) as grading:
-        grading.add(
-            [drawn(SampleRequest(problem=PROBLEMS[0], draw=0, seed=0), "\\boxed{7x}", **ENDED)]
-        )
-        os.kill(grading._workers._lanes[0]._process.pid, signal.SIGTERM)
-        grading._take(grading._workers.answers("math", wait=True))
-        assert grading.tally.graded == 1
+def test_prompts_and_instructions_of_ifeval_are_counted_strictly_and_loosely():
+    def scores(*reasons):
+        rows = [("p", i, "correct", None, reason, "ifeval-1") for i, reason in enumerate(reasons)]
+        return levels(pl.DataFrame(rows, schema=GRADES, orient="row"))
 
-
-@pytest.mark.slow
-def test_graders_of_one_benchmark_share_what_is_judged(tmp_path):
-    paths = BenchmarkPaths(tmp_path / "m")
-    with GradeWorkers(PROBLEMS, workers=2) as processes:
-        both = [
-            Grading(paths, PROBLEMS, grader, workers=processes)
-            for grader in ("math", "math-tolerance")
-        ]
-        draws = sampled(paths, SimpleNamespace(add=lambda made: [each.add(made) for each in both]))
-        tables = [each.finish(draws) for each in both]
-    assert len(tables[0]) == len(tables[1]) == 120
-    assert sum(each.tally.judgements for each in both) == ASKED
+    judged = ["2 of 2 strict, 2 loose", "1 of 2 strict, 2 loose", "0 of 1 strict, 0 loose"]
+    judged.append("1 of 3 strict, 2 loose")
+    found = scores(*judged)
+    assert level_line("ifeval", found) == (
+        "ifeval, over all judged draws: prompt strict 25.00%, prompt loose 50.00%, "
+        "instruction strict 50.00%, instruction loose 75.00%"
+    )
+    assert scores(*judged, "took more than 10 s") == found
+    assert [scores(), scores("equal by math-verify"), scores(None)] == [{}, {}, {}]

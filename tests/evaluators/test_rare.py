@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 from evaluators import vllm
 from evaluators.__main__ import main
 from evaluators.backends import embedded
-from evaluators.rare import StoredResponse, make_scorer, rarest, response_encoder
+from evaluators.rare import StoredResponse, make_scorer, rarest
 from evaluators.transformers import transformers
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.engines.embedded.__main__ import main as train_main
@@ -23,7 +23,7 @@ from fgrpo_bench.graders import get_grader
 from fgrpo_bench.stages.tables import LIKELIHOODS, TRAJECTORIES, read_table
 from fgrpo_bench.tasks import make_task
 from sweeps.plan import Plan
-from tests.evaluators.test_transformers import asked, wanted
+from tests.evaluators.evaluations import asked, wanted
 from tests.support.openrlhf import heldout_problems, make_untrained
 from tests.support.stages import freeze
 
@@ -177,23 +177,6 @@ def test_vllm_stores_the_token_that_its_answer_stopped_at() -> None:
         answer = SimpleNamespace(text="1+2", token_ids=[3, 4, 5, 7], finish_reason=reason)
         made = vllm.drawn_from(draw, answer)
         assert (made.finish_reason, made.end_token, made.n_tokens) == (reason, end, 4)
-
-
-def test_the_end_token_stands_behind_what_vllm_and_transformers_score(
-    with_two_ends: tuple[Path, int],
-) -> None:
-    checkpoint, nine = with_two_ends
-    encode = response_encoder(AutoTokenizer.from_pretrained(checkpoint), asked(checkpoint), EOS)
-    problem = heldout_problems(1)[0]
-    own = {
-        (ended, end): encode(
-            StoredResponse(problem=problem, response="1+2", ended=ended, end_token=end)
-        )[1]
-        for ended, end in ((True, nine), (True, None), (False, None))
-    }
-    cut = own[False, None]
-    assert len(cut) == 3
-    assert own[True, nine] == [*cut, nine] and own[True, None] == [*cut, EOS]
 
 
 def test_a_checkpoint_that_lacks_weights_is_not_scored(tmp_path: Path) -> None:

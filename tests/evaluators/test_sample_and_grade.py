@@ -22,6 +22,7 @@ from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.kinds.evaluate import SEED_SCHEME
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table
+from tests.evaluators.fake_engine import Answering
 
 PROBLEMS = [
     Problem(
@@ -39,21 +40,9 @@ def response(seed: int) -> str:
     return ["5*2*3-6", "4*6*1*1", "8*3*1*1", "1+1"][seed % 4]
 
 
-class Counting:
-    """A back end at the process boundary that answers from the seed and counts its draws."""
-
-    def __init__(self, at_once: int = 50) -> None:
-        self.made, self.at_once = 0, at_once
-
-    def __call__(self, wanted):
-        wanted = RequestQueue(wanted).take()
-        for start in range(0, len(wanted), self.at_once):
-            some = wanted[start : start + self.at_once]
-            self.made += len(some)
-            yield [
-                drawn(each, response(each.seed), n_tokens=7, end_token=None if each.seed % 2 else 1)
-                for each in reversed(some)  # in any order
-            ]
+def counting():
+    """A back end that answers from the seed; every other response ends with a token."""
+    return Answering(lambda w: response(w.seed), part=50, ends=lambda w: w.seed % 2 == 0)
 
 
 def draw(paths, n_samples, backend, on_draws=lambda done, of, draws: None, problems=PROBLEMS):
@@ -63,9 +52,9 @@ def draw(paths, n_samples, backend, on_draws=lambda done, of, draws: None, probl
 
 
 def test_every_draw_is_made_once_with_its_own_seed(tmp_path):
-    backend = Counting()
+    backend = counting()
     table, made = draw(BenchmarkPaths(tmp_path), 600, backend)
-    assert made == backend.made == len(table) == 1800
+    assert made == len(backend.made) == len(table) == 1800
     assert table.schema == DRAWS
     assert table.select("problem_id", "draw").is_unique().all()
     want = draw_seeds(5, [p.problem_id for p in PROBLEMS], np.arange(600))
@@ -77,27 +66,21 @@ def test_every_draw_is_made_once_with_its_own_seed(tmp_path):
 
 
 def test_raising_n_samples_adds_draws_and_keeps_the_old_ones(tmp_path):
-    paths, backend = BenchmarkPaths(tmp_path), Counting()
+    paths, backend = BenchmarkPaths(tmp_path), counting()
     first, _ = draw(paths, 100, backend)
     more, made = draw(paths, 700, backend)
-    assert made == 1800 and backend.made == 2100
+    assert made == 1800 and len(backend.made) == 2100
     assert more.filter(pl.col("draw") < 100).equals(first)
-    whole, _ = draw(BenchmarkPaths(tmp_path / "other"), 700, Counting())
+    whole, _ = draw(BenchmarkPaths(tmp_path / "other"), 700, counting())
     assert more.equals(whole)
-
-
-def test_asking_for_fewer_draws_makes_none(tmp_path):
-    paths, backend = BenchmarkPaths(tmp_path), Counting()
-    draw(paths, 100, backend)
-    assert draw(paths, 50, backend)[1] == 0
-    assert backend.made == 300
+    assert draw(paths, 50, backend)[1] == 0  # fewer are there
 
 
 def test_a_stop_at_any_moment_loses_no_stored_draw_and_repeats_none(tmp_path):
-    paths, backend = BenchmarkPaths(tmp_path), Counting()
+    paths, backend = BenchmarkPaths(tmp_path), counting()
     for stop_at in (50, 250, 300):
 
-        def stop(done: int, of: int, draws: object, stop_at: int = stop_at) -> None:
+        def stop(done, of, draws, stop_at=stop_at):
             assert of == 600
             if done >= stop_at:
                 raise Stopped(f"{done} of {of}")
@@ -105,37 +88,23 @@ def test_a_stop_at_any_moment_loses_no_stored_draw_and_repeats_none(tmp_path):
         with pytest.raises(Stopped, match=f"{stop_at} of 600"):
             draw(paths, 200, backend, stop)
     table, made = draw(paths, 200, backend)
-    assert (made, backend.made, len(table)) == (300, 600, 600)
-    whole, _ = draw(BenchmarkPaths(tmp_path / "other"), 200, Counting())
+    assert (made, len(backend.made), len(table)) == (300, 600, 600)
+    whole, _ = draw(BenchmarkPaths(tmp_path / "other"), 200, counting())
     assert table.equals(whole)
 
 
-def test_a_line_that_a_crash_cut_short_is_drawn_again(tmp_path):
-    paths, whole = BenchmarkPaths(tmp_path), draw(BenchmarkPaths(tmp_path / "o"), 16, Counting())[0]
-
-    def stop(done: int, of: int, draws: object) -> None:
-        raise Stopped("")
-
-    with pytest.raises(Stopped):
-        draw(paths, 16, Counting(10), stop)
-    with paths.shard(0).open("rb+") as shard:
-        shard.truncate(paths.shard(0).stat().st_size - 9)
-    table, made = draw(paths, 16, Counting())
-    assert made == 48 - 9 and table.equals(whole)
-
-
 FORGED = [
-    b'["3256-24", 99, 4711, "a", 7, "stop", 1]',  # beyond n_samples
-    b'["3256-24", 1, 4711, "a", 7, "stop", 1]',  # with another seed
-    b'["9999-24", 1, SEED, "a", 7, "stop", 1]',  # of no problem of the benchmark
-    b'["3256-24", 1, SEED, 5, 7, "stop", 1]',
-    b'["3256-24", 1, SEED, null, 7, "stop", 1]',
-    b'["3256-24", true, SEED, "a", 7, "stop", 1]',
-    b'["3256-24", 1.0, SEED, "a", 7, "stop", 1]',
-    b'["3256-24", 1, SEED, "a", 7, "because", 1]',
+    b'["3256-24", 99, 4711, "a", 3, "stop", 1]',  # beyond n_samples
+    b'["3256-24", 1, 4711, "a", 3, "stop", 1]',  # with another seed
+    b'["9999-24", 1, SEED, "a", 3, "stop", 1]',  # of no problem of the benchmark
+    b'["3256-24", 1, SEED, 5, 3, "stop", 1]',
+    b'["3256-24", 1, SEED, null, 3, "stop", 1]',
+    b'["3256-24", true, SEED, "a", 3, "stop", 1]',
+    b'["3256-24", 1.0, SEED, "a", 3, "stop", 1]',
+    b'["3256-24", 1, SEED, "a", 3, "because", 1]',
     b'["3256-24", 1, SEED, "a", 99999999999, "stop", 1]',
-    b'["3256-24", 1, SEED, "\xff", 7, "stop", 1]',
-    b'["3256-24", 1, SEED, "a", 7, "stop"]',  # without what ended it
+    b'["3256-24", 1, SEED, "\xff", 3, "stop", 1]',
+    b'["3256-24", 1, SEED, "a", 3, "stop"]',  # without what ended it
     b"[" * 100_000,
     b"{}",
 ]
@@ -146,11 +115,11 @@ FORGED = [
 def test_a_line_that_is_no_draw_that_was_asked_for_is_refused_and_drawn_again(
     tmp_path, capsys, line
 ):
-    paths, whole = BenchmarkPaths(tmp_path / "countdown"), Counting()
-    want, _ = draw(BenchmarkPaths(tmp_path / "undisturbed"), 10, Counting())
+    paths, whole = BenchmarkPaths(tmp_path / "countdown"), counting()
+    want, _ = draw(BenchmarkPaths(tmp_path / "undisturbed"), 10, counting())
     own = draw_seeds(5, ["3256-24"], np.arange(10))[0].tolist()
     end = '"length", null' if own[0] % 2 else '"stop", 1'
-    true = f'["3256-24", 0, {own[0]}, "{response(own[0])}", 7, {end}]'
+    true = f'["3256-24", 0, {own[0]}, "{response(own[0])}", 3, {end}]'
     paths.shards.mkdir(parents=True)
     lines = [line.replace(b"SEED", str(own[1]).encode()), true.encode(), b'["3256-24", 2, 17']
     paths.shard(0).write_bytes(b"\n".join(lines))
@@ -162,12 +131,12 @@ def test_a_line_that_is_no_draw_that_was_asked_for_is_refused_and_drawn_again(
 
 
 def test_shards_of_a_crash_before_the_table_was_written_are_used(tmp_path, monkeypatch):
-    paths, backend = BenchmarkPaths(tmp_path), Counting()
+    paths, backend = BenchmarkPaths(tmp_path), counting()
     with monkeypatch.context() as patch, pytest.raises(OSError, match="full"):
         patch.setattr("evaluators.sample.write_table", full_disk)
         draw(paths, 16, backend)
     table, made = draw(paths, 16, backend)
-    assert (made, backend.made, len(table)) == (0, 48, 48)
+    assert (made, len(backend.made), len(table)) == (0, 48, 48)
 
 
 def full_disk(*_):
@@ -176,7 +145,7 @@ def full_disk(*_):
 
 def test_a_back_end_that_ends_early_is_an_error(tmp_path):
     with pytest.raises(RuntimeError, match="made 40 of 48 draws and ended"):
-        draw(BenchmarkPaths(tmp_path), 16, lambda wanted: Counting()(RequestQueue(wanted).take(40)))
+        draw(BenchmarkPaths(tmp_path), 16, lambda wanted: counting()(RequestQueue(wanted).take(40)))
 
 
 def test_a_response_that_no_file_can_hold_is_stored_readably(tmp_path):
@@ -213,17 +182,18 @@ def test_draws_of_other_weights_prompts_or_settings_are_never_mixed(tmp_path):
     paths = BenchmarkPaths(tmp_path)
     check_manifest(paths, PROBLEMS, "weights-a", "f")
     check_manifest(paths, PROBLEMS, "weights-a", "f")
-    with pytest.raises(ValueError, match=r"weights_sha256 weights-a, but .* weights-b"):
-        check_manifest(paths, PROBLEMS, "weights-b", "f")
-    with pytest.raises(ValueError, match="prompts_sha256"):
-        check_manifest(paths, PROBLEMS[:2], "weights-a", "f")
-    with pytest.raises(ValueError, match="fingerprint f, but"):
-        check_manifest(paths, PROBLEMS, "weights-a", "g")
+    for others, said in (
+        ((PROBLEMS, "weights-b", "f"), "weights_sha256 weights-a, but .* weights-b"),
+        ((PROBLEMS[:2], "weights-a", "f"), "prompts_sha256"),
+        ((PROBLEMS, "weights-a", "g"), "fingerprint f, but"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            check_manifest(paths, *others)
 
 
 def test_grades_hold_no_text_and_count_to_pass_at_k(tmp_path):
     paths = BenchmarkPaths(tmp_path)
-    draws, _ = draw(paths, 40, Counting())
+    draws, _ = draw(paths, 40, counting())
     with GradeWorkers(PROBLEMS, workers=1) as workers:
         grades = Grading(paths, PROBLEMS, "countdown", workers=workers).finish(draws)
     assert read_table(paths.grades("countdown-1"), GRADES).equals(grades)
@@ -238,9 +208,8 @@ def test_grades_hold_no_text_and_count_to_pass_at_k(tmp_path):
     assert min(by_hand) > 0
     table = score(counts, [1, 40, 41])
     assert table.schema == PASSK
-    assert table.filter(pl.col("k") == 1)["pass_at_k"].to_list() == [c / 40 for c in by_hand]
-    assert table.filter(pl.col("k") == 40)["pass_at_k"].to_list() == [1.0, 1.0, 1.0]
-    assert table.filter(pl.col("k") == 41)["pass_at_k"].to_list() == [None, None, None]
+    for k, values in ((1, [c / 40 for c in by_hand]), (40, [1.0] * 3), (41, [None] * 3)):
+        assert table.filter(k=k)["pass_at_k"].to_list() == values
 
 
 def test_grades_of_draws_that_are_gone_are_not_those_of_new_draws(tmp_path):
@@ -250,7 +219,7 @@ def test_grades_of_draws_that_are_gone_are_not_those_of_new_draws(tmp_path):
         with GradeWorkers(PROBLEMS, workers=1) as workers:
             return Grading(paths, PROBLEMS, "countdown", workers=workers).finish(draws)
 
-    old, _ = draw(paths, 8, Counting())
+    old, _ = draw(paths, 8, counting())
     before = grade(old)
     clear_tables(paths)
     assert paths.grades("countdown-1").exists()
@@ -263,18 +232,9 @@ def test_grades_of_draws_that_are_gone_are_not_those_of_new_draws(tmp_path):
 
 
 def test_unscored_draws_leave_the_denominator():
-    grades = pl.DataFrame(
-        {
-            "problem_id": ["a"] * 4,
-            "draw": range(4),
-            "outcome": ["correct", "unscored", "incorrect", "unscored"],
-            "extracted": [None] * 4,
-            "reason": [""] * 4,
-            "grader_version": ["g-1"] * 4,
-        },
-        schema=GRADES,
-    )
-    counts = count(grades)
+    outcomes = ["correct", "unscored", "incorrect", "unscored"]
+    rows = [("a", draw, outcome, None, "", "g-1") for draw, outcome in enumerate(outcomes)]
+    counts = count(pl.DataFrame(rows, schema=GRADES, orient="row"))
     assert counts.row(0) == ("a", 4, 2, 1, None)
     table = score(counts, [1, 2, 4])
     assert table["pass_at_k"].to_list() == [0.5, 1.0, None]
@@ -282,8 +242,7 @@ def test_unscored_draws_leave_the_denominator():
     assert table["pass_at_k_high"].to_list() == [0.75, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
-@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize(("is_terminal", "columns"), [(True, 80), (True, 200), (False, 80)])
 def test_a_bar_of_draws_is_drawn_on_a_terminal_alone(monkeypatch, is_terminal, columns):
     out = io.StringIO()
     out.isatty = lambda: is_terminal

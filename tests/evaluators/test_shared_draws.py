@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 from evaluators.grading import GradeWorkers, Grading
-from evaluators.records import RequestQueue, SamplingTarget, drawn
+from evaluators.records import SamplingTarget
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws, identity
 from fgrpo_bench.analysis.checkpoints import engines_of
@@ -35,6 +35,7 @@ from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stages.tables import DRAWS, read_table, write_table
 from fgrpo_bench.stats.staged import StagedDesign
+from tests.evaluators.fake_engine import Answering
 
 PROBLEMS = [
     Problem(benchmark="b", problem_id=name, prompt="?", target="64-24", grader="countdown")
@@ -54,22 +55,14 @@ def is_right(wanted) -> bool:
     return name == "easy" or (name == "even" and wanted.draw % 3 == 0)
 
 
-class Model:
-    """A back end at the process boundary that counts its draws."""
-
+class Model(Answering):
     def __init__(self, fails_after=None):
-        self.made, self.fails_after = 0, fails_after
-
-    def __call__(self, wanted):
-        waiting = RequestQueue(wanted)
-        while some := waiting.take(5):
-            if self.fails_after is not None and self.made >= self.fails_after:
-                raise RuntimeError("the node is gone")
-            self.made += len(some)
-            yield [
-                drawn(w, "6*4" if is_right(w) else f"1+{w.seed % 7}", n_tokens=3, end_token=1)
-                for w in some
-            ]
+        super().__init__(
+            lambda w: "6*4" if is_right(w) else f"1+{w.seed % 7}",
+            most=5,
+            part=5,
+            fails_after=fails_after,
+        )
 
 
 class Evaluations:
@@ -117,7 +110,7 @@ class Evaluations:
             manifest = made_with if made else NOTHING
             self.said = shared.publish(paths.draws, table, manifest, draw_seconds)
             self.fetched_seconds = shared.fetched_seconds
-        assert made == model.made
+        assert made == len(model.made)
         return table, made
 
     def file(self, name):
@@ -145,7 +138,7 @@ def alone(tmp_path, **settings):
     return Evaluations(tmp_path / "alone").run("s", **settings)[0]
 
 
-def test_a_second_evaluation_makes_none_and_has_the_same_file(evaluations, capsys):
+def test_a_second_evaluation_makes_none_and_one_of_another_model_all(evaluations, capsys):
     first, made = evaluations.run("first")
     assert made == 24 and evaluations.said.shared.adopted == 0
     second, made = evaluations.run("second")
@@ -154,6 +147,8 @@ def test_a_second_evaluation_makes_none_and_has_the_same_file(evaluations, capsy
     origin = SharedOrigin(digest=evaluations.entry.folder.name, adopted=24, made_by=("first",))
     assert evaluations.said == replace(MADE_WITH, shared=origin)
     assert "b: 24 of 24 draws were made by first (" in capsys.readouterr().out
+    for other in ({"weights_sha256": "v", "temperature": 1.0}, {"weights_sha256": "w"}):
+        assert evaluations.run(other["weights_sha256"], made_of=other)[1] == 24
 
 
 def test_what_draws_took_is_told_to_whoever_takes_them(evaluations):
@@ -174,15 +169,6 @@ def test_deleting_an_evaluation_or_the_entry_takes_no_draws_of_another(evaluatio
     assert read_table(evaluations.file("second"), DRAWS).equals(first)
     assert evaluations.run("second")[1] == 0
     assert evaluations.run("fourth")[1] == 24
-
-
-@pytest.mark.parametrize(
-    "made_of",
-    [{"weights_sha256": "v", "temperature": 1.0}, {"weights_sha256": "w", "temperature": 0.5}],
-)
-def test_other_weights_or_settings_share_nothing(evaluations, made_of):
-    evaluations.run("first")
-    assert evaluations.run("second", made_of=made_of)[1] == 24
 
 
 def test_more_draws_add_to_those_that_are_there_and_fewer_take_only_theirs(evaluations, tmp_path):
@@ -290,6 +276,20 @@ def test_a_failed_evaluation_gives_the_lock_back_and_goes_on_with_its_own_draws(
     assert made == 0 and evaluations.said.shared.adopted == 14
 
 
+class Slow(Model):
+    def __call__(self, wanted):
+        for draws in super().__call__(wanted):
+            time.sleep(0.02)
+            yield draws
+
+
+def test_two_at_once_make_each_draw_once(evaluations):
+    with ThreadPoolExecutor() as pool:  # a lock is held by a file that was opened, as by a process
+        both = [pool.submit(evaluations.run, name, model=Slow()) for name in ("first", "second")]
+    (first, made), (second, more) = (one.result() for one in both)
+    assert sorted([made, more]) == [0, 24] and first.equals(second)
+
+
 HOLD = """import sys, time; from pathlib import Path
 from fgrpo_bench.stages.locks import locked
 with locked(Path(sys.argv[1]), wait=False, what="x"):
@@ -324,24 +324,35 @@ def test_one_that_is_told_to_stop_while_it_waits_stops(evaluations):
     assert evaluations.run("second", 8)[1] == 12
 
 
-def test_where_nothing_can_be_locked_draws_are_made_and_not_shared(evaluations, tmp_path, capsys):
-    (tmp_path / "draws").write_text("in the way")
-    assert evaluations.run("first")[1] == evaluations.run("second")[1] == 24
-    assert "draws are made here and not shared" in capsys.readouterr().out
+def in_the_way(evaluations, monkeypatch):
+    (evaluations.root / "draws").write_text("in the way")
+    return ""
 
 
-@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
-def test_on_a_file_system_without_locks_draws_are_made_and_not_shared(
-    evaluations, monkeypatch, capsys, number
-):
+def without_locks(number):
     def refuses(*_):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(fcntl, "flock", refuses)
+    def prepare(evaluations, monkeypatch):
+        monkeypatch.setattr(fcntl, "flock", refuses)
+        return f"draws.lock cannot be locked ({os.strerror(number)}: "
+
+    return prepare
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [in_the_way, without_locks(errno.ENOLCK), without_locks(errno.EOPNOTSUPP)],
+    ids=["a file in the way", "ENOLCK", "EOPNOTSUPP"],
+)
+def test_where_nothing_can_be_locked_draws_are_made_and_not_shared(
+    evaluations, monkeypatch, capsys, prepare
+):
+    said = prepare(evaluations, monkeypatch)
     assert evaluations.run("first")[1] == evaluations.run("second")[1] == 24
-    said = capsys.readouterr().out
-    assert f"draws.lock cannot be locked ({os.strerror(number)}: " in said
-    assert "take a run root on another one): draws are made here and not shared" in said
+    out = capsys.readouterr().out
+    assert said in out and "draws are made here and not shared" in out
+    assert not said or "take a run root on another one): draws are made here" in out
 
 
 @pytest.mark.parametrize("settings", [{}, {"design": DESIGN}])
@@ -403,19 +414,6 @@ def test_draws_of_two_engines_name_both_with_their_canaries(evaluations):
     assert [each.engine for each in evaluations.said.canaries] == engines
     both = engines_of(evaluations.said.canaries, evaluations.said.engine)
     assert both == "engine vllm, vllm 0.29.0, then engine vllm, vllm 0.30.0"
-
-
-def test_two_at_once_make_each_draw_once(evaluations):
-    class Slow(Model):
-        def __call__(self, wanted):
-            for draws in super().__call__(wanted):
-                time.sleep(0.02)
-                yield draws
-
-    with ThreadPoolExecutor() as pool:  # a lock is held by a file that was opened, as by a process
-        both = [pool.submit(evaluations.run, name, model=Slow()) for name in ("first", "second")]
-    (first, made), (second, more) = (each.result() for each in both)
-    assert sorted([made, more]) == [0, 24] and first.equals(second)
 
 
 def test_what_changes_a_draw_is_in_the_digest_and_what_does_not_is_not(tmp_path):

@@ -3,89 +3,22 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer
 
 import evaluators.transformers as back_end
 from evaluators.backends import embedded, make_engine
-from evaluators.records import SampleRequest, SamplingTarget, encoder
-from fgrpo_bench.core.seeds import draw_seeds
-from fgrpo_bench.kinds.evaluate import sampling_identity
-from fgrpo_bench.specs import EvalSpec, PromptSpec, from_dict
-from fgrpo_bench.stages.digests import weights_sha256
-from tests.support.openrlhf import heldout_problems, make_untrained
-
-PLAIN = PromptSpec(chat_template=False, system=None)
-N, LENGTH = 24, 8
-
-
-def evaluation(**changes):
-    made = {
-        "name": "x",
-        "sampler": "transformers",
-        "benchmarks": {
-            "countdown": {
-                "name": "countdown",
-                "dataset": None,
-                "n_problems": 3,
-                "grader": "countdown",
-                "extra_graders": [],
-                "prompt": None,
-            }
-        },
-        "n_samples": N,
-        "ks": [1],
-        "temperature": 1.0,
-        "top_p": 1.0,
-        "dtype": "float32",
-        "seed": 0,
-        "prompts": {},
-    }
-    return from_dict(EvalSpec, made | changes)
-
-
-def settings(prompt_tokens=16, prompt=PLAIN):
-    return sampling_identity(
-        evaluation(),
-        task=None,
-        prompt=prompt,
-        prompt_tokens=prompt_tokens,
-        response_tokens=LENGTH,
-        stream=0,
-    )
-
-
-def asked(checkpoint, **changes):
-    return SamplingTarget(
-        folder=checkpoint,
-        sha256=weights_sha256(checkpoint),
-        evaluation=evaluation(**changes),
-        settings=settings(),
-        device="cpu",
-        placement=None,
-    )
-
-
-def wanted(problems, draws=N, further=0):
-    seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(draws)) + further
-    return [
-        SampleRequest(problem=problem, draw=i, seed=seed)
-        for problem, own in zip(problems, seeds.tolist(), strict=True)
-        for i, seed in enumerate(own)
-    ]
+from evaluators.records import encoder
+from fgrpo_bench.specs import PromptSpec
+from tests.evaluators.evaluations import LENGTH, asked, evaluation, settings, wanted
+from tests.support.openrlhf import heldout_problems
 
 
 def told(draw, asked):
     made = [each for part in draw(asked) for each in part]
     assert len(made) == len(asked) == len({(d.problem_id, d.draw) for d in made})
     return {(d.problem_id, d.draw): (d.response, d.n_tokens, d.finish_reason) for d in made}
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return make_untrained(tmp_path_factory.mktemp("model") / "checkpoint")
 
 
 @pytest.fixture(scope="module")

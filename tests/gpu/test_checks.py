@@ -64,8 +64,10 @@ def test_problems_are_as_long_as_problems_in_words(tmp_path: Path) -> None:
     assert all(100 < len(tokenizer(row["problem"])["input_ids"]) < 400 for row in rows)
 
 
-@pytest.mark.parametrize(("n_gpus", "used"), [(1, 1), (3, 2), (8, 8)])
-@pytest.mark.parametrize("name", model.CONFIGS)
+@pytest.mark.parametrize(
+    ("name", "n_gpus", "used"),
+    [("qwen2.5-7b", 1, 1), ("qwen3-4b-base", 1, 1), ("qwen2.5-7b", 3, 2), ("qwen3-4b-base", 8, 8)],
+)
 def test_the_shipped_placement_is_run_on_the_gpus_that_are_here(
     name: str, n_gpus: int, used: int, tmp_path: Path
 ) -> None:
@@ -90,9 +92,9 @@ def test_two_gpus_run_what_node_8gpu_ships(monkeypatch: pytest.MonkeyPatch, tmp_
     checks.two_gpus(here(2), tmp_path)
     shipped = config.load("rehearsal", ["placement@profile.placement=node-8gpu"]).profile.placement
     on_two = {"actor_gpus_per_node": 2, "vllm_engines": 2, "evaluation_engines": 2}
-    own = config.load("rehearsal", started[0].overrides).profile
-    assert own.device == "cuda"
-    assert own.placement == replace(shipped, **on_two, gpu_memory_gb=79.0, state_every=1)
+    profile = config.load("rehearsal", started[0].overrides).profile
+    assert profile.device == "cuda"
+    assert profile.placement == replace(shipped, **on_two, gpu_memory_gb=79.0, state_every=1)
 
 
 def test_what_a_machine_has_no_room_for_is_told_with_the_numbers(

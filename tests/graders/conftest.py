@@ -1,15 +1,12 @@
-"""One judge for all tests of the math grader."""
+"""One judge for all tests of the math graders."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from fgrpo_bench.graders.judge import Judge
+from fgrpo_bench.graders.judge import Judge, default_judge
 
 
 @pytest.fixture(scope="session")
-def judge() -> Iterator[Judge]:
-    with Judge() as made:
-        yield made
+def judge() -> Judge:
+    return default_judge()

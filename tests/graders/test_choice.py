@@ -1,22 +1,15 @@
-"""The choice grader by its case table and on hostile text, and the order of choices."""
+"""The choice grader on any text, and the order of choices; its case table is in test_cases.py."""
 
 from __future__ import annotations
 
-import json
-import re
-import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.graders.choice import LETTERS, grade, guessing_floor, permutation, read
-
-CASES = json.loads((Path(__file__).parents[1] / "cases/choice.json").read_text(encoding="utf-8"))
 
 
 def letter_of(response: str) -> str | None:
@@ -28,50 +21,9 @@ def problem(gold: str) -> Problem:
     return Problem(benchmark="gpqa", problem_id="1", prompt="", target=gold, grader="choice")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"].replace(" ", "-"))
-def test_the_grader_judges_as_the_case_table_says(case):
-    assert grade(problem(case["gold"]), case["response"]).outcome == case["outcome"]
-
-
-def test_at_least_half_of_the_cases_must_fail():
-    assert 2 * sum(case["outcome"] != "correct" for case in CASES) >= len(CASES)
-
-
-def test_the_documentation_has_a_row_of_the_case_table_for_every_example_that_it_shows():
-    page = Path(__file__).parents[2] / "docs/grading.md"
-    section = page.read_text(encoding="utf-8").partition("## How choices are graded")[2]
-    read_there, _, not_read = section.partition("| no statement |")
-    not_read = not_read.partition("| read, though it is none |")[0]
-    for text, outcome in ((read_there, "correct"), (not_read, "incorrect")):
-        rows = "".join(line for line in text.splitlines(keepends=True) if line.startswith("|"))
-        shown = re.findall(r"`([^`]+)`", rows)
-        cases = [case["response"] for case in CASES if case["outcome"] == outcome]
-        assert len(shown) > 10
-        assert [part for part in shown if not any(part in response for response in cases)] == []
-
-
-HOSTILE = {
-    "open boxes": "\\boxed{" * 150_000,
-    "nested boxes": "\\boxed{" * 20_000 + "A" + "}" * 20_000,
-    "spaces after a phrase": "answer is" + " " * 2**20,
-    "spaces within a phrase": "answer" + " " * 2**20,
-    "many phrases": "answer is (" * 100_000,
-    "stars": "answer:" + "*" * 2**20,
-    "NUL bytes": "\0" * 2**18,
-    "lone surrogates": "\ud83d" * 1_000,
-}
-
-
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=[name.replace(" ", "-") for name in HOSTILE])
-def test_a_letter_after_hostile_text_is_found_in_time_that_grows_with_its_length(text):
-    begun = time.process_time()
-    assert letter_of(text + " so \\boxed{C}") == "C"
-    assert time.process_time() - begun < 5
-
-
 PIECES = st.sampled_from(
     ["\\boxed{", "}", "{", "(", ")", "A", "B", "E", "the answer is ", "Answer:", "</think>", "\n",
-     "\\text", "*", "$", ".", " ", "\\"]
+     "\\text", "*", "$", ".", " ", "\\", "\0", "\ud83d"]
 )  # fmt: skip
 
 
@@ -131,8 +83,3 @@ def test_the_guessing_floor_is_the_chance_of_a_right_guess_among_k():
     assert guessing_floor(3, n_choices=2) == 0.875
     with pytest.raises(ValueError, match="must be at least 1"):
         guessing_floor(0)
-
-
-def test_the_grader_is_among_the_graders():
-    assert get_grader("choice") is grade
-    assert grader_version("choice") == "choice-3"

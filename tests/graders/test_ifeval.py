@@ -1,10 +1,9 @@
-"""The ifeval grader by its case table, on hostile text, and that a text has one verdict."""
+"""The ifeval grader on hostile text, and that a text has one verdict; its cases: test_cases.py."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.graders import get_grader, grader_version, ifeval, ifeval_worker, punkt
+from fgrpo_bench.graders import ifeval, ifeval_worker, punkt
 from fgrpo_bench.graders.ifeval import grade, judge_instructions
 
 CASES = json.loads((Path(__file__).parents[1] / "cases/ifeval.json").read_text(encoding="utf-8"))
@@ -38,20 +37,8 @@ def every_type() -> Problem:
     return problem(*kinds.items())
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["why"].replace(" ", "-"))
-def test_the_grader_judges_as_the_case_table_says(case):
-    asked = problem((case["instruction"], case["kwargs"]))
-    assert grade(asked, case["response"]).outcome == case["outcome"]
-    found = judge_instructions(asked, case["response"])
-    if case["outcome"] == "unscored":
-        assert found.failure == f"{case['instruction']} failed with KeyError"
-    else:
-        assert found.loose == (case["loose"],)
-
-
-def test_the_case_table_has_all_25_types_and_at_least_half_of_it_must_fail():
+def test_the_case_table_has_all_25_types():
     assert len(json.loads(every_type().target)["kwargs"]) == 25
-    assert 2 * sum(case["outcome"] != "correct" for case in CASES) >= len(CASES)
 
 
 def test_a_prompt_is_followed_where_all_its_instructions_are():
@@ -67,15 +54,6 @@ def restart() -> None:
     """End the processes that check; others start when they are needed."""
     ifeval._checkers().close()
     ifeval._checkers._forget()
-
-
-@pytest.mark.slow
-def test_a_text_has_one_verdict_however_often_it_is_asked_and_what_is_drawn_between():
-    asked, text = every_type(), "Ja! Ok ok. 42 ###\n* one, two *three* [four]"
-    first = judge_instructions(asked, text)
-    restart()
-    random.seed(1)
-    assert [judge_instructions(asked, text) for _ in range(3)] == [first] * 3
 
 
 @settings(max_examples=15)
@@ -117,23 +95,23 @@ HOSTILE = {
 REASONS = ("took more than 0.5 s of processor time", "failed with RecursionError")
 
 
-@pytest.fixture(scope="module")
-def impatient() -> Iterator[None]:
-    """A checker with half a second for a response."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ifeval, "SECONDS", 0.5)
-        restart()
-        yield
-    restart()
-
-
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=[name.replace(" ", "-") for name in HOSTILE])
 @pytest.mark.slow
-def test_hostile_text_is_judged_or_unscored_with_a_reason(text, impatient):
-    found = grade(every_type(), text)
-    assert found.outcome == "incorrect" or found.reason.endswith(REASONS)
+def test_hostile_text_is_judged_or_unscored_and_a_text_has_one_verdict_in_every_process(
+    monkeypatch,
+):
+    asked, text = every_type(), "Ja! Ok ok. 42 ###\n* one, two *three* [four]"
+    first = judge_instructions(asked, text)
     kinds = problem(("detectable_content:number_placeholders", {"num_placeholders": 1}))
-    assert grade(kinds, "Dear [name]").outcome == "correct"
+    with monkeypatch.context() as impatient:
+        impatient.setattr(ifeval, "SECONDS", 0.5)
+        restart()
+        for hostile in HOSTILE.values():
+            found = grade(asked, hostile)
+            assert found.outcome == "incorrect" or found.reason.endswith(REASONS)
+            assert grade(kinds, "Dear [name]").outcome == "correct"
+    restart()
+    random.seed(1)
+    assert [judge_instructions(asked, text) for _ in range(3)] == [first] * 3
 
 
 @pytest.mark.parametrize("target", ["", "[]", "{}", '{"kwargs": []}', "3"])
@@ -147,8 +125,3 @@ def test_other_punkt_data_is_refused_with_the_command_that_mends_it(tmp_path):
     with pytest.raises(RuntimeError, match=r"-m fgrpo_bench\.graders\.punkt"):
         punkt.check(tmp_path)
     assert list(punkt.wrong(tmp_path)) == list(punkt.FILES)
-
-
-def test_the_grader_is_among_the_graders():
-    assert get_grader("ifeval") is grade
-    assert grader_version("ifeval") == "ifeval-2"

@@ -29,7 +29,7 @@ from fgrpo_bench.tasks.maze import MazeSpec, MazeTask
 from tests.graders.synlogic_games import GAMES
 from tests.graders.synlogic_games import problem as puzzle
 
-SIZES = (900, 3_600, 14_400, 57_600)
+SIZES = (1_800, 7_200, 28_800)
 """Characters of a text, each four times the one before: below and above the lengths to which some
 steps are bounded."""
 MOST = 8.0
@@ -190,6 +190,8 @@ PUZZLES = (
     Text("a, "),
     Text("<answer>"),
     Text("**"),
+    Text("([{<>}])"),
+    Text("[", close="]"),
 )
 MAZE = MazeTask(MazeSpec(name="maze", seed=1, size=41, n_train=1, n_heldout=1)).train_problem(0)
 MOVES = (

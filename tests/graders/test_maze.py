@@ -110,10 +110,14 @@ def test_graders_say_what_a_walk_by_hand_says(index, begun, kept, ended):
         assert is_path == (response == path + "!") and is_path <= is_reached
 
 
-@given(st.text(max_size=40))
-def test_no_text_raises(response):
+@given(st.text(max_size=40) | st.text("#.SG/x", max_size=200))
+def test_no_text_raises_as_a_response_nor_anything_but_value_error_as_a_maze(response):
     for name in ("maze", "maze-reached"):
         assert get_grader(name)(PROBLEM, response).outcome in ("correct", "incorrect")
+    try:
+        read_maze(response)
+    except ValueError as error:
+        json.dumps(str(error))
 
 
 def with_place(row: int, column: int, symbol: str, text: str = PROBLEM.target) -> str:
@@ -153,11 +157,3 @@ def test_what_is_no_tree_is_not_judged_and_says_why(text, said):
     for name in ("maze", "maze-reached"):
         grade = get_grader(name)(problem, f"{PATH}!")
         assert grade.outcome == "unscored" and grade.extracted is None
-
-
-@given(st.text("#.SG/x", max_size=200))
-def test_no_maze_raises_anything_else(text):
-    try:
-        read_maze(text)
-    except ValueError as error:
-        json.dumps(str(error))

@@ -1,10 +1,8 @@
-"""The SynLogic grader by its case tables, on hostile text and on games that are not what they
-must be."""
+"""The SynLogic grader on whole games, beside upstream, on any text and on damaged games."""
 
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,33 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.graders.synlogic import TASKS, grade
 from tests import synlogic_upstream
-from tests.graders.synlogic_answers import hostile
-from tests.graders.synlogic_games import GAMES, problem
+from tests.graders.synlogic_games import GAMES, GARBAGE, ROWS, generated, problem
 
-CASES = synlogic_upstream.rows("synlogic")
 DIFFERENCES = synlogic_upstream.rows("synlogic-differences")
-
-
-def judged(case: dict[str, Any]) -> str:
-    game = case["game"] if "game" in case else GAMES[case["task"]][0]
-    return grade(problem(case["task"], game), case["response"]).outcome
-
-
-def named(case: dict[str, Any]) -> str:
-    return f"{case['task']}-{case['why']}".replace(" ", "-")
-
-
-@pytest.mark.parametrize("case", CASES, ids=named)
-def test_the_grader_judges_as_the_case_table_says(case):
-    assert judged(case) == case["outcome"]
-
-
-@pytest.mark.parametrize("case", DIFFERENCES, ids=named)
-def test_the_grader_differs_from_upstream_as_listed(case):
-    assert judged(case) == case["outcome"] != case["upstream"]
 
 
 def test_verdicts_are_those_of_the_table_and_each_difference_from_upstream_has_a_reason():
@@ -58,10 +34,32 @@ def test_verdicts_are_those_of_the_table_and_each_difference_from_upstream_has_a
     assert agree > 0.8 * len(table)
 
 
-def test_at_least_half_of_the_cases_must_fail_and_every_task_has_one_that_does():
-    failing = [case["task"] for case in CASES if case["outcome"] != "correct"]
-    assert 2 * len(failing) >= len(CASES)
-    assert TASKS.keys() - {"mathador", "arc_agi_2"} <= set(failing)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["task"])
+def test_every_solution_of_a_game_is_right_and_every_near_miss_and_garbage_wrong(row):
+    response = row["right"][0]
+    wrapped = f"<think>\\boxed{{9}}</think>Thus\n<answer>{response}</answer>"
+    unsaid = f"<think>{response}</think>"
+    for outcome, texts in (
+        ("correct", [*row["right"], wrapped]),
+        ("incorrect", [*row["wrong"], *GARBAGE, unsaid]),
+    ):
+        for text in texts:
+            judged = grade(problem(row["task"], row["game"]), text)
+            assert judged.outcome == outcome, (text, judged)
+
+
+@pytest.mark.slow
+def test_stored_answers_of_generated_games_are_right_and_garbage_is_wrong():
+    """The games are the generated ones where they are at hand, and our own."""
+    games = generated()
+    print(f"SynLogic on {len(games)} games")
+    assert len(games) >= len(GAMES)
+    for task, game, answer in games:
+        judged = grade(problem(task, game), answer)
+        assert judged.outcome == "correct", (task, answer, judged)
+        for text in GARBAGE:
+            judged = grade(problem(task, game), text)
+            assert judged.outcome == "incorrect", (task, text, judged)
 
 
 def test_what_has_no_verifier_is_unscored_with_the_reason():
@@ -105,16 +103,6 @@ def test_a_game_that_is_not_what_it_must_be_raises_nothing(task):
     assert judgement.outcome == "unscored" and "the game lacks" in judgement.reason
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_hostile_texts_are_judged_in_time_that_does_not_run_away(task):
-    game, response = GAMES[task]
-    begun = time.process_time()
-    for text in hostile():
-        assert grade(problem(task, game), text).outcome == "incorrect"
-        assert grade(problem(task, game), text + response).outcome != "unscored"
-    assert time.process_time() - begun < 5
-
-
 PIECES = st.sampled_from(
     ["[", "]", "(", ")", "{", "}", "'", '"', ",", "1", "2", "X", "A", "T", "C", "yes", "no", "=",
      "+", "*", "\n", " ", "```python\n", "```", "\\boxed{", "<answer>", "</answer>", "</think>",
@@ -132,8 +120,3 @@ def test_no_text_makes_a_sound_game_unscored_or_raises(task, text):
     shown = grade(problem(task, game), f"{text}\n<answer>{response}</answer>")
     assert shown.extracted is None or len(shown.extracted) <= 500
     assert shown.outcome == "correct"
-
-
-def test_the_grader_is_among_the_graders():
-    assert get_grader("synlogic") is grade
-    assert grader_version("synlogic") == "synlogic-1"

@@ -53,20 +53,16 @@ def test_losses_and_gradients(name, ratio, advantage, loss, slope, clipped):
     assert got[2] == clipped
 
 
-@pytest.mark.parametrize("ratio", [0.1, 0.9, 1.0, 2.5, 6.0, 40.0])
-@pytest.mark.parametrize("advantage", [-1.5, 0.5])
-def test_the_gradient_of_cispo_is_the_clipped_ratio_times_advantage(ratio, advantage):
-    weight = min(max(ratio, 0.0), 6.0)
-    assert gradient("cispo", ratio, advantage)[1] == pytest.approx(-weight * advantage)
+def test_the_gradient_of_cispo_is_the_clipped_ratio_times_advantage():
+    for ratio in (0.1, 0.9, 1.0, 2.5, 6.0, 40.0):
+        for advantage in (-1.5, 0.5):
+            slope = -min(ratio, 6.0) * advantage
+            assert gradient("cispo", ratio, advantage)[1] == pytest.approx(slope)
 
 
 @pytest.mark.parametrize("name", ["grpo", "dapo", "cispo"])
-def test_at_ratio_one_all_objectives_have_the_policy_gradient(name):
+def test_at_ratio_one_there_is_the_policy_gradient_and_without_advantage_none(name):
     assert gradient(name, 1.0, 0.7)[1] == pytest.approx(-0.7)
-
-
-@pytest.mark.parametrize("name", ["grpo", "dapo", "cispo"])
-def test_a_token_without_advantage_has_no_gradient(name):
     assert gradient(name, 1.3, 0.0)[1] == 0.0
 
 
@@ -74,7 +70,7 @@ def test_the_token_mean_weighs_tokens_and_the_sequence_mean_sequences():
     losses = torch.tensor([[1.0, 2.0, 9.0], [4.0, 9.0, 9.0]])
     mask = torch.tensor([[True, True, False], [True, False, False]])
     got = [
-        aggregate(losses, mask, aggregation=each, batch_tokens=10, batch_sequences=4).item()
-        for each in ("token_mean", "sequence_mean")
+        aggregate(losses, mask, aggregation=name, batch_tokens=10, batch_sequences=4).item()
+        for name in ("token_mean", "sequence_mean")
     ]
     assert got == pytest.approx([7.0 / 10, (1.5 + 4.0) / 4])

@@ -31,10 +31,11 @@ def name(page: Path) -> str:
     return str(page.relative_to(REPOSITORY))
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    """The code of every block of a language; the empty one: of blocks that name none."""
-    found = BLOCK.findall(page.read_text(encoding="utf-8"))
-    return [code for own, code in found if own == language]
+def blocks(page: Path | str, language: str) -> list[str]:
+    """The code of every block of a language on a page, or in the text of a part of one; the empty
+    language: of blocks that name none."""
+    text = page if isinstance(page, str) else page.read_text(encoding="utf-8")
+    return [code for named, code in BLOCK.findall(text) if named == language]
 
 
 def languages(page: Path) -> set[str]:

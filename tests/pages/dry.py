@@ -91,41 +91,39 @@ def elsewhere(test: str, text: str) -> Callable[[str, Sequence[str]], None]:
     return stands
 
 
+PARSED = {
+    "sweeps": ("logs", "check", "tune", "follow", "tick", "retry", "cancel"),
+    "evaluators": ("fetch", "run", "plan", "audit", "grade", "import", "export-lm-eval"),
+    "fgrpo_bench.report": (),
+    "fgrpo_bench.report.exports.bundle": (),
+    "fgrpo_bench.report.exports.command": (),
+    "fgrpo_bench.tracking": (),
+    "dashboards": (),
+    "tests.gpu": (),
+}
+"""Modules, or commands of them, whose arguments are read and no more."""
 WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
-    ("sweeps", "run", "smoke"): elsewhere("tests/plugin/test_extending.py", 'block("bash")'),
+    (module, *command): parses
+    for module, names in PARSED.items()
+    for command in ([(name,) for name in names] or [()])
+}
+WAYS |= {
+    ("sweeps", "run", "smoke"): elsewhere(
+        "tests/plugin/test_extending.py", 'blocks(EXAMPLE, "bash")'
+    ),
     ("sweeps", "run"): runs_dry,
     ("sweeps", "plan", "smoke", "version=signed"): elsewhere(
-        "tests/plugin/test_extending.py", 'blocks("bash", section)'
+        "tests/plugin/test_extending.py", 'blocks(section, "bash")'
     ),
     ("sweeps", "plan"): runs,
     ("sweeps", "status"): runs,
-    ("sweeps", "logs"): parses,
-    ("sweeps", "check"): parses,
-    ("sweeps", "tune"): parses,
-    ("sweeps", "follow"): parses,
-    ("sweeps", "tick"): parses,
-    ("sweeps", "retry"): parses,
-    ("sweeps", "cancel"): parses,
-    ("evaluators", "fetch"): parses,
-    ("evaluators", "run"): parses,
-    ("evaluators", "plan"): parses,
-    ("evaluators", "audit"): parses,
-    ("evaluators", "grade"): parses,
-    ("evaluators", "import"): parses,
-    ("evaluators", "export-lm-eval"): parses,
     ("fgrpo_bench.analysis.power",): runs,
     ("fgrpo_bench.analysis",): runs,
-    ("fgrpo_bench.report.exports.bundle",): parses,
-    ("fgrpo_bench.report.exports.command",): parses,
     ("fgrpo_bench.report", "groupsize", "--format", "csv"): runs,
-    ("fgrpo_bench.report",): parses,
     ("fgrpo_bench.report.published",): runs,
     ("fgrpo_bench.simulation",): runs_dry,
     ("fgrpo_bench.theory",): runs,
-    ("fgrpo_bench.tracking",): parses,
-    ("dashboards",): parses,
     ("tests.calibration",): elsewhere("tests/stats/test_calibration.py", "from tests import"),
-    ("tests.gpu",): parses,
     ("verl.trainer.main_ppo",): elsewhere("tests/integrations/test_verl.py", "adv_estimator"),
 }
 """By the module and the first words behind it; the longest that fits is taken."""

@@ -86,14 +86,3 @@ def assert_shown(values: Sequence[float], numbers: Sequence[tuple[str, str]]) ->
     for value, (number, dots) in zip(values, numbers, strict=True):
         beginning = f"{value:.12f}"[: len(number)]
         assert beginning == number and (dots or value == pytest.approx(float(number), abs=1e-12))
-
-
-def test_an_unknown_command_and_a_wrong_number_fail():
-    with pytest.raises(AssertionError, match="no line for it"):
-        way(["sweeps", "juggle"])("sweeps", ["juggle"])
-    with pytest.raises(AssertionError):
-        way(["sweeps", "logs"])("sweeps", ["logs", "groupsize", "point", "--backwards"])
-    with pytest.raises(AssertionError):
-        assert_shown([0.8757], [("0.8756", "...")])
-    with pytest.raises(AssertionError):
-        assert_shown([0.51], [("0.5", "")])

@@ -1,23 +1,16 @@
-"""Pages are short, hang together, and are found from README."""
+"""Pages are short, hang together, are found from README, and show the numbers of the shipped
+reports."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from sweeps import REPOSITORY
-from tests.pages.blocks import (
-    LINK,
-    PAGES,
-    README,
-    WIDTH,
-    anchors,
-    languages,
-    links,
-    name,
-    wide_lines,
-)
+from tests.pages.blocks import PAGES, README, WIDTH, anchors, languages, links, name, wide_lines
 
 KNOWN = {
     "": "what a terminal shows",
@@ -57,18 +50,37 @@ def test_every_page_and_picture_is_reached_from_the_readme():
     assert {name(path) for path in wanted - reached} == set()
 
 
-def test_a_wide_line_would_be_seen(tmp_path: Path):
-    page, wide = tmp_path / "page.md", "word " * 21
-    picture, item = f"![{wide}](figure.svg)", f"- {wide}and [a link](page.md)"
-    page.write_text("\n".join([wide, f"| {wide} |", picture, f"- {picture}:", item, wide[:100]]))
-    assert wide_lines(page) == [wide, item]
-    page.write_text(f"```\n{wide}\n```\n{wide}\n")
-    assert wide_lines(page) == [wide]
+EXAMPLES = REPOSITORY / "fgrpo_bench/report/examples"
+RESULTS = REPOSITORY / "docs/results.md"
+EQUAL_COMPUTE, EQUAL_PROMPTS = "groupsize-countdown", "groupsize-countdown-prompts"
+HEAD = "| method | N | gamma | pass@1 | pass@256 |"
+ROW = re.compile(r"^\| (Base|F?-?GRPO) \|.*\|$", re.MULTILINE)
 
 
-def test_a_link_that_leads_nowhere_would_be_seen(tmp_path: Path):
-    page = tmp_path / "page.md"
-    page.write_text("# A *title*, or two\n[a](page.md#a-title-or-two) [b](gone.md) <c>\n")
-    assert LINK.findall(page.read_text()) == ["page.md#a-title-or-two", "gone.md"]
-    assert anchors(page) == {"a-title-or-two"}
-    assert [target.exists() for target, _ in links(page)] == [True, False]
+def shown(example: str) -> list[str]:
+    """The rows that its results.csv gives, percent with intervals."""
+    table = pl.read_csv(EXAMPLES / example / "results.csv", infer_schema_length=None)
+    rows = []
+    for _, cell in table.group_by("method", "group_size", "focal_gamma", maintain_order=True):
+        first, words = cell.row(0, named=True), []
+        for k in (1, 256):
+            of = cell.row(by_predicate=pl.col("k") == k, named=True)
+            mean, low, high = (100 * of[name] for name in ("pass_at_k", "ci_low", "ci_high"))
+            words.append(f"{mean:.1f} [{low:.1f}, {high:.1f}]")
+        size, gamma = first["group_size"], first["focal_gamma"]
+        named = [first["method"], *("-" if x is None else f"{x:g}" for x in (size, gamma))]
+        rows.append(f"| {' | '.join([*named, *words])} |")
+    return rows
+
+
+@pytest.mark.parametrize(
+    "page, examples",
+    [(README, [EQUAL_COMPUTE]), (RESULTS, [EQUAL_COMPUTE, EQUAL_PROMPTS])],
+    ids=["README", "results"],
+)
+def test_a_table_is_that_of_the_report(page: Path, examples: list[str]):
+    _, *tables = page.read_text(encoding="utf-8").split(HEAD)
+    assert len(tables) == len(examples)
+    for table, example in zip(tables, examples, strict=True):
+        said = [row[0] for row in ROW.finditer(table.partition("\n\n")[0])]
+        assert len(said) == 8 and sorted(said) == sorted(shown(example))

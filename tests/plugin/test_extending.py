@@ -18,28 +18,22 @@ from sweeps import REPOSITORY
 from sweeps.cli import main
 from sweeps.freeze import freeze, run_paths
 from sweeps.plan import make_plan
+from tests.pages.blocks import blocks
 
 PAGE = (REPOSITORY / "docs" / "extending.md").read_text(encoding="utf-8")
+EXAMPLE = PAGE.partition("## From another package")[2]
 SMALL = ["experiment.train.steps=2", "experiment.train.save_every=2", "profile.max_parallel=2"]
 
 
 @pytest.fixture
 def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The words of its command after `run`; its module can be imported."""
-    (tmp_path / "sums.py").write_text(block("python"))
+    (tmp_path / "sums.py").write_text(blocks(EXAMPLE, "python")[0])
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    command = shlex.split(block("bash").replace("\\\n", " "))
+    command = shlex.split(blocks(EXAMPLE, "bash")[0].replace("\\\n", " "))
     assert command[:3] == ["fgrpo-bench", "sweep", "run"]
     return [*command[3:], f"run_root={tmp_path}/runs"]
-
-
-def block(language: str) -> str:
-    return blocks(language, PAGE.partition("## From another package")[2])[0]
-
-
-def blocks(language: str, text: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def follow(checkout: Path, diff: str) -> list[str]:
@@ -78,8 +72,8 @@ def printed(checkout: Path, *words: str) -> str:
 
 def test_an_advantage_is_added_in_two_files_by_what_the_page_says(checkout: Path) -> None:
     section = PAGE.partition("## An advantage, in two files")[2].partition("\n## ")[0]
-    assert len(follow(checkout, *blocks("diff", section))) == 2
-    command = shlex.split(blocks("bash", section)[0])
+    assert len(follow(checkout, *blocks(section, "diff"))) == 2
+    command = shlex.split(blocks(section, "bash")[0])
     assert "smoke" in printed(checkout, "-m", "fgrpo_bench", *command[1:])
     code = (
         "from torch import tensor; from fgrpo_bench.objectives.advantages import group_advantages; "
@@ -90,12 +84,11 @@ def test_an_advantage_is_added_in_two_files_by_what_the_page_says(checkout: Path
 
 def test_a_benchmark_is_added_in_three_files_by_what_the_page_says(checkout: Path) -> None:
     section = PAGE.partition("## A benchmark with its grader")[2].partition("\n## ")[0]
-    assert len(follow(checkout, *blocks("diff", section))) == 3
-    rows = '{"question": "Capital of Peru?", "answer": "Lima"}\n' * 2
-    (checkout / "capitals.jsonl").write_text(
-        rows.replace("Peru", "Italy", 1).replace("Lima", "Rome", 1)
-    )
-    command = shlex.split(blocks("bash", section)[0].partition("#")[0])
+    assert len(follow(checkout, *blocks(section, "diff"))) == 3
+    row = '{"question": "Capital of Peru?", "answer": "Lima"}\n'
+    other = row.replace("Peru", "Italy").replace("Lima", "Rome")
+    (checkout / "capitals.jsonl").write_text(row + other)
+    command = shlex.split(blocks(section, "bash")[0].partition("#")[0])
     assert "capitals: 2 rows" in printed(checkout, "-m", "fgrpo_bench", *command[1:])
     code = "from fgrpo_bench.core.problems import Problem; "
     code += "from fgrpo_bench.graders import get_grader; "

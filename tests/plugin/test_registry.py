@@ -23,23 +23,15 @@ from sweeps.plan import Plan, check, expand, make_plan
 from tests.plugin.overrides import MODULE, PARITY
 
 NAMES = {
-    "tasks": "parity",
-    "graders": "parity",
-    "benchmarks": "parity",
-    "layouts": "reversed",
-    "advantages": "centred",
-    "objectives": "plain",
-    "engines": "parity",
+    "tasks": ("parity", "countdown"),
+    "graders": ("parity", "math"),
+    "benchmarks": ("parity", "aime24"),
+    "layouts": ("reversed", "plain"),
+    "advantages": ("centred", "grpo"),
+    "objectives": ("plain", "clip"),
+    "engines": ("parity", "openrlhf"),
 }
-OURS = {
-    "tasks": "countdown",
-    "graders": "math",
-    "benchmarks": "aime24",
-    "layouts": "plain",
-    "advantages": "grpo",
-    "objectives": "clip",
-    "engines": "openrlhf",
-}
+"""In each table a name of the plug-in here and one of ours."""
 OWN = [
     "algorithms.grpo.objective=plain",
     "+algorithms.grpo.advantage=centred",
@@ -55,52 +47,49 @@ def stage_of(plan: Plan, kind: str) -> dict[str, Any]:
     return next(stage.spec.as_json() for stage in plan.stages if stage.kind == kind)
 
 
-@pytest.mark.parametrize("table", registry.TABLES)
 @pytest.mark.usefixtures("installed")
-def test_an_installed_package_adds_to_every_table_and_is_named_as_the_origin(table: str) -> None:
-    assert registry.entry(table, NAMES[table]) is not None
-    assert registry.origin(table, NAMES[table]) == {"package": "fgrpo-parity", "version": "0.3"}
-    assert registry.entry(table, OURS[table]) is not None
-    assert registry.origin(table, OURS[table]) is None
+def test_an_installed_package_adds_to_every_table_and_is_named_as_the_origin() -> None:
+    assert NAMES.keys() == registry.TABLES.keys()
+    for table, (theirs, ours) in NAMES.items():
+        assert registry.entry(table, theirs) is not None
+        assert registry.origin(table, theirs) == {"package": "fgrpo-parity", "version": "0.3"}
+        assert registry.entry(table, ours) is not None
+        assert registry.origin(table, ours) is None
     assert registry.record() == {"plugins": {"fgrpo-parity": "0.3"}}
-
-
-@pytest.mark.parametrize("table", registry.TABLES)
-def test_a_module_of_the_checkout_adds_likewise_once_it_is_named(table: str) -> None:
-    with pytest.raises(ValueError, match=f"unknown {table[:-1]} {NAMES[table]!r}: valid ones are"):
-        registry.entry(table, NAMES[table])
-    registry.load([MODULE])
-    assert registry.origin(table, NAMES[table]) == {"package": MODULE, "version": "0.3"}
-
-
-@pytest.mark.usefixtures("installed")
-def test_a_package_that_is_installed_and_named_too_adds_once() -> None:
-    registry.load(["fgrpo_parity"])
+    registry.load(["fgrpo_parity"])  # which is installed and named, and adds once
     assert "parity" in registry.table("graders")
 
 
+def test_a_module_of_the_checkout_adds_likewise_once_it_is_named() -> None:
+    for table, (theirs, _) in NAMES.items():
+        with pytest.raises(ValueError, match=f"unknown {table[:-1]} {theirs!r}: valid ones are"):
+            registry.entry(table, theirs)
+    registry.load([MODULE])
+    for table, (theirs, _) in NAMES.items():
+        assert registry.origin(table, theirs) == {"package": MODULE, "version": "0.3"}
+
+
 def test_without_a_plugin_nothing_is_recorded_and_nothing_joins_an_identity() -> None:
-    assert registry.record() == {} == registry.identity(**OURS) == registry.identity(tasks=None)
+    names = {table: ours for table, (_, ours) in NAMES.items()}
+    assert registry.record() == {} == registry.identity(**names) == registry.identity(tasks=None)
     assert provenance()["plugins"] is None
 
 
-@pytest.mark.parametrize("added", ["GRADERS = {'math': (9, print)}", "LAYOUTS = {'plain': print}"])
+@pytest.mark.parametrize(
+    ("added", "others", "said"),
+    [
+        ("GRADERS = {'math': (9, print)}", [], "'math' is both greedy's and fgrpo_bench's"),
+        ("LAYOUTS = {'plain': print}", [], "'plain' is both greedy's and fgrpo_bench's: rename on"),
+        ("GRADERS = {'parity': (1, print)}", [MODULE], f"'parity' is both greedy's and {MODULE}'s"),
+    ],
+)
 def test_a_name_that_is_taken_is_refused_with_both_packages(
-    added: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    added: str, others: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _module(tmp_path, monkeypatch, "greedy", f"__version__ = '1'\n{added}\n")
-    registry.load(["greedy"])
-    with pytest.raises(ValueError, match=r"is both greedy's and fgrpo_bench's: rename one"):
+    registry.load([*others, "greedy"])
+    with pytest.raises(ValueError, match=said):
         registry.table(added.partition(" ")[0].lower())
-
-
-def test_two_plugins_with_one_name_are_refused_with_both_packages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _module(tmp_path, monkeypatch, "other", "__version__ = '1'\nGRADERS = {'parity': (1, print)}\n")
-    registry.load([MODULE, "other"])
-    with pytest.raises(ValueError, match=f"'parity' is both other's and {MODULE}'s"):
-        registry.table("graders")
 
 
 @pytest.mark.parametrize(

@@ -92,3 +92,14 @@ def test_no_bit_that_flips_changes_what_a_line_says(
 )
 def test_damaged_lines_are_named_with_their_file(numbers: list[int], said: str) -> None:
     assert journal.passed_over(Path("a/b.jsonl"), numbers) == f"a/b.jsonl: {said}"
+
+
+def test_a_line_cut_short_by_a_crash_costs_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    journal.append_line(path, {"n": 1})
+    for n in (2, 3):
+        with path.open("a") as file:
+            file.write('{"n": 0, "half')
+        assert [row["n"] for row in journal.read_lines(path)] == list(range(1, n))
+        journal.append_line(path, {"n": n})
+    assert [row["n"] for row in journal.read_lines(path)] == [1, 2, 3]

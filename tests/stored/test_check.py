@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +16,27 @@ from hypothesis import strategies as st
 
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.rows import FRAMES
-from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.digests import SEAL, sha256_file, with_checksum
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import clear_damage, is_done
-from sweeps.check.examine import Examined, examine, findings, render
+from sweeps.check.examine import findings, render
 from sweeps.cli import main
 from sweeps.freeze import UNSEALED
+from tests.stored.conftest import TRAIN, copied, evaluation, look
 
-TRAIN = "grpo-n4-g0-s11"
 WEIGHTS = f"{TRAIN}/checkpoints/step-00004/model.safetensors"
 
 
-def look(paths: RunPaths) -> Examined:
-    return examine(paths, lambda total: lambda part: None)
-
-
 def faults(paths: RunPaths) -> dict[str, str]:
-    return {each.name: each.fault for each in look(paths).damage}
+    return {damage.name: damage.fault for damage in look(paths).damage}
 
 
 @pytest.fixture(scope="module")
 def shared(real_run: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
     """A copy that every test leaves as it found it."""
-    root = tmp_path_factory.mktemp("check")
-    shutil.copytree(real_run.folder, replace(real_run, root=root).folder)
-    return replace(real_run, root=root)
+    return copied(real_run, tmp_path_factory.mktemp("check"))
 
 
 @pytest.fixture
@@ -111,13 +104,13 @@ def test_a_whole_sweep_has_exit_code_0_and_every_result_was_compared(
     *_, said, last = capsys.readouterr().out.splitlines()
     assert said == "nothing is damaged" and last.startswith("not compared: logs, locks, notes")
     assert main(["check", "smoke", "--json", root]) == 0
-    told = json.loads(capsys.readouterr().out)
+    found = json.loads(capsys.readouterr().out)
     markers = list(shared.folder.rglob("DONE.json"))
     outputs = sum(len(read_json(marker)["outputs"]) for marker in markers)
     report = len(list(shared.report.iterdir())) - 1  # provenance.json has the others' digests
-    assert told["files"] == outputs + report + len(FRAMES) and len(markers) == 4
-    assert (told["damaged"], told["undone"]) == ([], [])
-    assert (told["of_no_stage_of_the_plan"], told["in_no_record"]) == ([], [])
+    assert found["files"] == outputs + report + len(FRAMES) and len(markers) == 4
+    assert (found["damaged"], found["undone"]) == ([], [])
+    assert (found["of_no_stage_of_the_plan"], found["in_no_record"]) == ([], [])
 
 
 def test_damage_has_exit_code_1_and_comes_with_what_rests_on_it_and_what_it_took(
@@ -135,13 +128,13 @@ def test_damage_has_exit_code_1_and_comes_with_what_rests_on_it_and_what_it_took
 
 
 def test_a_forger_is_named_by_the_report_if_not_by_the_marker(whole: RunPaths) -> None:
-    evaluation = StagePaths(one(whole, f"{TRAIN}/eval/*/*"))
-    passk = evaluation.benchmark("countdown").passk
+    stage = evaluation(whole)
+    passk = stage.benchmark("countdown").passk
     passk.write_bytes(passk.read_bytes() + b"\0")
-    marker = {key: value for key, value in read_json(evaluation.done).items() if key != SEAL}
+    marker = {key: value for key, value in read_json(stage.done).items() if key != SEAL}
     written = {"bytes": passk.stat().st_size, "sha256": sha256_file(passk)}
     marker["outputs"]["countdown/passk.parquet"] = written
-    write_json(evaluation.done, with_checksum(marker))
+    write_json(stage.done, with_checksum(marker))
     name = passk.relative_to(whole.folder).as_posix()
     assert faults(whole) == {"report/provenance.json": f"was made from another {name}"}
 
@@ -161,8 +154,8 @@ def test_a_marker_without_its_own_digest_or_of_another_stage_is_damaged(whole: R
 def test_what_a_damaged_marker_lists_is_compared_with_the_reports_provenance(
     whole: RunPaths,
 ) -> None:
-    (done,) = whole.folder.glob(f"{TRAIN}/eval/*/*/DONE.json")
-    passk = one(whole, f"{TRAIN}/eval/*/*/countdown/passk.parquet")
+    stage = evaluation(whole)
+    done, passk = stage.done, stage.benchmark("countdown").passk
     passk.write_bytes(passk.read_bytes() + b"\0")
     name = passk.relative_to(whole.folder).as_posix()
     marker = read_json(done)
@@ -212,27 +205,14 @@ def test_a_file_that_the_disk_does_not_give_is_damage_and_no_end(
     assert faults(whole) == {f"{TRAIN}/metrics.parquet": "cannot be read: Input/output error"}
 
 
-def test_a_declaration_or_a_plan_that_was_edited_is_damaged(
+def test_a_declaration_or_a_plan_of_another_kind_is_named_with_what_to_do(
     whole: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = read_json(whole.plan)
-    plan["points"][1]["group_size"] = 16
-    write_json(whole.plan, plan)
-    said = f"says group_size 16 of {TRAIN}, and its spec.json 4: `run` writes it again"
-    assert faults(whole) == {"plan.json": said}
-    plan["points"][1] |= {"group_size": 4, "learning_rate_factor": 2.0}
-    write_json(whole.plan, plan)
-    said = f"says learning_rate_factor 2.0 of {TRAIN}, and its spec.json 1.0: `run` writes it again"
-    assert faults(whole) == {"plan.json": said}
-    plan["points"][1] |= {"group_size": 1}
-    write_json(whole.plan, plan)
+    write_json(whole.plan, edited(read_json(whole.plan), "points", 1, "group_size", to=1))
     with pytest.raises(ValueError, match=r"plan\.json does not .*group_size.*delete it and run"):
         load_results(whole)
-    del plan["points"][1]["learning_rate_factor"]
-    plan["points"][1] |= {"group_size": 4}
-    write_json(whole.plan, plan)
     whole.sweep_json.write_text("[]")
-    assert faults(whole) == {"sweep.json": "cannot be read: delete it, and `run` writes it again"}
+    assert faults(whole)["sweep.json"] == "cannot be read: delete it, and `run` writes it again"
     whole.plan.write_text("[]")
     assert main(["check", "smoke", f"run_root={whole.root}"]) == 1
     assert f"damaged: {whole.plan} " in capsys.readouterr().err
@@ -276,35 +256,31 @@ def test_a_declaration_with_another_seal_is_not_that_of_the_report(whole: RunPat
         assert faults(whole) == {"report/provenance.json": said}
 
 
-def without_evaluations(plan: Any) -> Any:
-    stages = [stage for stage in plan["stages"] if stage["kind"] != "evaluate"]
-    return plan | {"stages": stages}
+OF_POINT = f"of {TRAIN}, and its spec.json"
+PLANNED = [
+    ("points", 1, "group_size", 16, f"says group_size 16 {OF_POINT} 4: `run` writes it again"),
+    ("points", 1, "learning_rate_factor", 2.0, f"says learning_rate_factor 2.0 {OF_POINT} 1.0: "),
+    ("points", 1, "point_id", "other", f"says point_id other of other, and its spec.json {TRAIN}"),
+    ("points", 1, "checkpoints", 0, "step", 3, f"is of step 3 {OF_POINT} step 4 of {TRAIN}"),
+    ("points", 1, None, "was changed after"),
+    ("stages", 0, "name", "../\x1b[2J", r"names '../\x1b[2J', which is outside its folder"),
+    (SEAL, None, "was changed after"),
+]
+"""Keys of the plan, another value, and what is said of it."""
 
 
-PLANNED: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "point_id": (
-        lambda plan: edited(plan, "points", 1, "point_id", to="other"),
-        f"says point_id other of other, and its spec.json {TRAIN}",
-    ),
-    "step of a checkpoint": (
-        lambda plan: edited(plan, "points", 1, "checkpoints", 0, "step", to=3),
-        f"is of step 3 of {TRAIN}, and its spec.json step 4 of {TRAIN}",
-    ),
-    "evaluations dropped": (without_evaluations, "which is no stage that it lists"),
-    "a point dropped": (lambda plan: edited(plan, "points", 1, to=None), "was changed after"),
-    "a stage elsewhere": (
-        lambda plan: edited(plan, "stages", 0, "name", to="../\x1b[2J"),
-        r"names '../\x1b[2J', which is outside its folder",
-    ),
-    "the seal": (lambda plan: edited(plan, SEAL, to=None), "was changed after"),
-}
-
-
-@pytest.mark.parametrize("name", PLANNED)
-def test_one_edited_value_of_the_plan_is_found(whole: RunPaths, name: str) -> None:
-    change, said = PLANNED[name]
-    write_json(whole.plan, change(read_json(whole.plan)))
+@pytest.mark.parametrize("edit", PLANNED, ids=lambda edit: str(edit[-3]))
+def test_one_edited_value_of_the_plan_is_found(whole: RunPaths, edit: tuple[Any, ...]) -> None:
+    *keys, to, said = edit
+    write_json(whole.plan, edited(read_json(whole.plan), *keys, to=to))
     assert said in faults(whole)["plan.json"]
+
+
+def test_a_plan_without_its_evaluations_is_found(whole: RunPaths) -> None:
+    plan = read_json(whole.plan)
+    stages = [stage for stage in plan["stages"] if stage["kind"] != "evaluate"]
+    write_json(whole.plan, plan | {"stages": stages})
+    assert "which is no stage that it lists" in faults(whole)["plan.json"]
 
 
 def test_stages_that_the_plan_does_not_have_and_files_of_no_record_are_named(
@@ -371,37 +347,25 @@ def test_a_plan_that_is_no_file_is_named_with_what_to_do(whole: RunPaths) -> Non
 OUTSIDE = "../../../../../../etc/passwd"
 
 
-def listed_by_a_marker(paths: RunPaths) -> str:
-    done = paths.point(TRAIN).done
-    output = {"bytes": 1, "sha256": "0" * 64}
-    write_json(done, with_checksum(edited(read_json(done), "outputs", OUTSIDE, to=output)))
-    return f"{TRAIN}/DONE.json"
+RECORDS = [
+    (f"{TRAIN}/DONE.json", "outputs", {"bytes": 1, "sha256": "0" * 64}),
+    ("report/provenance.json", "files", "0" * 64),
+    ("analysis/analysis.json", "files", "0" * 64),
+]
+"""What lists files, where in it, and what it says of each."""
 
 
-def listed_by_the_provenance(paths: RunPaths) -> str:
-    at = paths.report / "provenance.json"
-    write_json(at, with_checksum(edited(read_json(at), "files", OUTSIDE, to="0" * 64)))
-    return "report/provenance.json"
-
-
-def listed_by_the_analysis(paths: RunPaths) -> str:
-    at = paths.analysis / "analysis.json"
-    write_json(at, with_checksum(edited(read_json(at), "files", OUTSIDE, to="0" * 64)))
-    return "analysis/analysis.json"
-
-
-@pytest.mark.parametrize(
-    "list_it", [listed_by_a_marker, listed_by_the_provenance, listed_by_the_analysis]
-)
+@pytest.mark.parametrize(("record", "key", "listed"), RECORDS)
 def test_a_name_outside_the_folder_is_refused_and_nobody_looks_there(
-    whole: RunPaths, monkeypatch: pytest.MonkeyPatch, list_it: Callable[[RunPaths], str]
+    whole: RunPaths, monkeypatch: pytest.MonkeyPatch, record: str, key: str, listed: object
 ) -> None:
     looked: list[str] = []
     stat = Path.stat
     monkeypatch.setattr(
         Path, "stat", lambda path, **how: (looked.append(str(path)), stat(path, **how))[1]
     )
-    record = list_it(whole)
+    at = whole.folder / record
+    write_json(at, with_checksum(edited(read_json(at), key, OUTSIDE, to=listed)))
     said = faults(whole)
     assert list(said) == [record] and repr(OUTSIDE) in said[record]
     assert looked and not any("passwd" in path for path in looked)
@@ -413,8 +377,7 @@ def test_a_run_moves_nothing_outside_a_stage_that_its_marker_lists(
     train, outside = whole.point(TRAIN), tmp_path / "mine"
     outside.write_text("mine")
     name = os.path.relpath(outside, train.folder)
-    output = {"bytes": 1, "sha256": "0" * 64}
-    marker = with_checksum(edited(read_json(train.done), "outputs", name, to=output))
+    marker = with_checksum(edited(read_json(train.done), "outputs", name, to=RECORDS[0][2]))
     write_json(train.done, marker)
     assert not is_done(train, fingerprint=marker["fingerprint"], target={})
     clear_damage(train, fingerprint=marker["fingerprint"])
@@ -427,8 +390,7 @@ def test_a_name_that_would_steer_a_terminal_is_printed_escaped(
 ) -> None:
     done = whole.point(TRAIN).done
     name = "a\nnothing is damaged\x1b[2J"
-    output = {"bytes": 1, "sha256": "0" * 64}
-    write_json(done, with_checksum(edited(read_json(done), "outputs", name, to=output)))
+    write_json(done, with_checksum(edited(read_json(done), "outputs", name, to=RECORDS[0][2])))
     assert main(["check", "smoke", f"run_root={whole.root}"]) == 1
     said = capsys.readouterr().out
     assert r"a\nnothing is damaged\x1b[2J: is missing" in said and "\x1b" not in said

@@ -1,42 +1,40 @@
-"""`sweeps check --repair`: exactly what is damaged is made again, and what was damaged is kept."""
+"""What is missing or damaged is made again and nothing else, by a run and by `check --repair`,
+which keeps what was damaged; and every printed remedy works."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.files.paths import RunPaths, SharedPaths, StagePaths
+from fgrpo_bench.files.paths import RunPaths, SharedPaths
 from fgrpo_bench.files.whole import link_whole, read_json, write_json
+from fgrpo_bench.kinds import rerun_hint
+from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file, with_checksum
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import Marker, rewritten
+from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.states import read_stages
 from sweeps.check.compare import ANALYSIS, REPORT, SHARED_DRAWS, Damage, StoredStage, resting
-from sweeps.check.examine import Examined, examine, findings, render, repair
+from sweeps.check.examine import Examined, findings, render, repair
 from sweeps.cli import main
 from sweeps.commands import StageCommand, stage_command
 from sweeps.local import drive
+from tests.stored.conftest import TRAIN, evaluation, look
 from tests.support.sent import stage_record
+from tests.support.tiny_run import run_stages
 
-TRAIN = "grpo-n4-g0-s11"
 TIMES = ("DONE.json", "metrics.parquet", "owner.json", "progress.json", "stage.lock")
 """What a stage that is run again writes with other times."""
-
-
-def look(paths: RunPaths) -> Examined:
-    return examine(paths, lambda total: lambda part: None)
-
-
-@pytest.fixture
-def paths(real_run: RunPaths, tmp_path: Path) -> RunPaths:
-    shutil.copytree(real_run.folder, replace(real_run, root=tmp_path).folder)
-    return replace(real_run, root=tmp_path)
 
 
 def content(path: Path) -> bytes:
@@ -61,6 +59,11 @@ def results(paths: RunPaths) -> dict[str, bytes]:
     }
 
 
+def names(paths: RunPaths) -> set[str]:
+    """Of all damaged files."""
+    return {damage.name for damage in look(paths).damage}
+
+
 def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeps.reporting.sync", lambda paths, say: None)
 
@@ -78,11 +81,6 @@ def flip(path: Path) -> bytes:
     return bytes(damaged)
 
 
-def evaluation(paths: RunPaths) -> StagePaths:
-    (folder,) = (paths.folder / TRAIN / "eval").glob("*/*")
-    return StagePaths(folder)
-
-
 def share(paths: RunPaths) -> SharedPaths:
     """As if the draws of an evaluation were shared; its file is another name of theirs."""
     countdown = evaluation(paths).benchmark("countdown")
@@ -92,8 +90,8 @@ def share(paths: RunPaths) -> SharedPaths:
     link_whole(entry.draws(sha256), countdown.draws)
     facts = {"identity": made_of, "n_draws": 1, "bytes": size, "sha256": sha256, "made_by": []}
     write_json(entry.facts, with_checksum(facts))
-    told = {"digest": entry.folder.name, "adopted": 0, "made_by": []}
-    write_json(countdown.manifest, read_json(countdown.manifest) | {"shared": told})
+    shared = {"digest": entry.folder.name, "adopted": 0, "made_by": []}
+    write_json(countdown.manifest, read_json(countdown.manifest) | {"shared": shared})
     rewritten(evaluation(paths), [countdown.manifest])
     return entry
 
@@ -103,16 +101,16 @@ def test_damaged_shared_draws_are_moved_aside_and_nothing_is_made_again(
     paths: RunPaths, capsys: pytest.CaptureFixture[str], which: str
 ) -> None:
     entry = share(paths)
-    report = {each.name for each in look(paths).damage}  # is of another draws.json now
+    others = names(paths)  # is of another draws.json now
     (table,) = entry.folder.glob("*.parquet")
     file = entry.facts if which == "facts" else table
     content = file.read_bytes()
     file.unlink()  # so that the evaluation's own stays whole
     file.write_bytes(content)
-    assert {each.name for each in look(paths).damage} == report
+    assert names(paths) == others
     flip(file)
     examined = look(paths)
-    (damage,) = [each for each in examined.damage if each.name not in report]
+    (damage,) = [one for one in examined.damage if one.name not in others]
     assert damage.of == SHARED_DRAWS and damage.name == os.path.relpath(file, paths.folder)
     examined = replace(examined, damage=(damage,))
     assert "moves these draws aside" in render(findings(examined))
@@ -120,9 +118,9 @@ def test_damaged_shared_draws_are_moved_aside_and_nothing_is_made_again(
     assert repair(examined, say=print, run=drive.run) == 0
     assert results(paths) == before and not entry.facts.exists() and not file.exists()
     assert len(list(entry.damaged.iterdir())) == 2 and "moved aside" in capsys.readouterr().out
-    assert {each.name for each in look(paths).damage} == report
+    assert names(paths) == others
     shutil.rmtree(paths.draws)
-    assert {each.name for each in look(paths).damage} == report
+    assert names(paths) == others
 
 
 @pytest.mark.slow
@@ -189,14 +187,16 @@ def test_weights_draws_and_a_marker_come_out_with_the_same_bytes(
     assert (warmup.damaged / "DONE.json").read_text() == "[]"
 
 
-@pytest.mark.parametrize("name", ["comparisons.parquet", "analysis.json"])
+@pytest.mark.parametrize(
+    "name", ["comparisons.parquet", pytest.param("analysis.json", marks=pytest.mark.slow)]
+)
 def test_a_damaged_frame_is_moved_aside_and_computed_again(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     no_mlflow(monkeypatch)
     before = results(paths)
     damaged = flip(paths.analysis / name)
-    assert [each.of for each in look(paths).damage] == [ANALYSIS]
+    assert [damage.of for damage in look(paths).damage] == [ANALYSIS]
     assert repaired(paths) == 0
     assert results(paths) == before and look(paths).damage == ()
     assert (paths.damaged / "analysis" / name).read_bytes() == damaged
@@ -265,3 +265,147 @@ def test_a_repair_that_fails_has_the_exit_code_of_a_run(
     failing = ["false"]
     assert repaired(paths, command=lambda *_: failing) == 1
     assert len(look(paths).damage) == 1
+
+
+def outputs(paths: RunPaths) -> dict[str, tuple[bytes, int]]:
+    """Content and inode of every file that a marker lists, but for the seconds in the metrics."""
+    return {
+        f"{stage.name}/{name}": (
+            b"" if name == "metrics.parquet" else (paths.folder / stage.name / name).read_bytes(),
+            (paths.folder / stage.name / name).stat().st_ino,
+        )
+        for stage in read_stages(paths, read_plan(paths).stages)
+        for name in read_json(paths.folder / stage.name / "DONE.json").get("outputs", {})
+    }
+
+
+def states(paths: RunPaths) -> dict[str, str]:
+    return {s.name: s.state for s in read_stages(paths, read_plan(paths).stages)}
+
+
+def bytes_of(paths: RunPaths) -> dict[str, bytes]:
+    return {name: content for name, (content, _) in outputs(paths).items()}
+
+
+def make_again(paths: RunPaths) -> None:
+    """Run all stages."""
+    assert set(run_stages(read_plan(paths), paths).values()) == {0}
+
+
+def halve(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def junk(path: Path) -> None:
+    """Other bytes, as many: no marker tells that without reading the file."""
+    path.write_bytes(b"\xff" * path.stat().st_size)
+
+
+OF_EVALUATION = {
+    "countdown/passk.parquet": {"passk"},
+    "countdown/grades.countdown-1.parquet": {"grades", "passk"},
+    "countdown/draws.parquet": {"draws", "grades", "passk"},
+    "countdown/draws.json": {"draws.json", "passk"},
+}
+"""What is made again where a file of an evaluation is gone; pass@k always is."""
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, halve])
+@pytest.mark.parametrize("name", OF_EVALUATION)
+def test_what_an_evaluation_lacks_is_made_again_equal_and_nothing_else(
+    paths: RunPaths, name: str, damage: Callable[[Path], None]
+) -> None:
+    before, stage = outputs(paths), evaluation(paths)
+    damage(stage.folder / name)
+    damaged = [name for name, state in states(paths).items() if state == "damaged"]
+    assert [paths.folder / name for name in damaged] == [stage.folder]
+    make_again(paths)
+    assert set(states(paths).values()) == {"done"}
+    after = outputs(paths)
+    assert {k: v[0] for k, v in after.items()} == {k: v[0] for k, v in before.items()}
+    made = {key.rpartition("/")[2] for key in after if after[key][1] != before[key][1]}
+    parts = OF_EVALUATION[name]
+    assert all(any(each.startswith(part) for part in parts) for each in made), made
+    if damage is halve:
+        assert (stage.damaged / name).exists()
+
+
+@pytest.mark.parametrize("name", ["metrics.parquet", "checkpoints/step-00002/model.safetensors"])
+def test_training_is_repeated_where_only_training_makes_what_is_missing_and_says_so(
+    paths: RunPaths, name: str
+) -> None:
+    before = bytes_of(paths)
+    (paths.point(TRAIN).folder / name).unlink()
+    stages = read_stages(paths, read_plan(paths).stages, rerun_hint=rerun_hint)
+    (stage,) = (s for s in stages if s.why)
+    assert stage.name == TRAIN and "trains it again from its start" in str(stage.why)
+    make_again(paths)
+    assert bytes_of(paths) == before
+
+
+def test_draws_without_their_origin_are_moved_aside_and_drawn_again(
+    paths: RunPaths,
+) -> None:
+    before, stage = bytes_of(paths), evaluation(paths)
+    stage.done.write_text("[]")
+    stage.benchmark("countdown").manifest.unlink()
+    make_again(paths)
+    assert (stage.benchmark("countdown").damaged / "draws.parquet").exists()
+    assert bytes_of(paths) == before
+
+
+def test_draws_that_lost_their_origin_alone_keep_the_engine_that_made_them(
+    paths: RunPaths,
+) -> None:
+    stage = evaluation(paths)
+    manifest = stage.benchmark("countdown").manifest
+    known = read_json(manifest)
+    (canaries,) = known["canaries"]
+    assert canaries["start"] == canaries["end"] and canaries["draws"] == 192
+    assert canaries["start"]["alone"] == canaries["start"]["batch"]
+    manifest.unlink()
+    make_again(paths)
+    assert read_json(manifest) == known and known["engine"]["engine"] == "embedded"
+    assert read_json(stage.done)["canaries"] == {"countdown": [canaries]}
+
+
+@pytest.mark.parametrize(
+    ("name", "said_by"),
+    [
+        ("eval/*/*/countdown/passk.parquet", []),
+        ("eval/*/*/countdown/grades.countdown-1.parquet", ["--verify"]),
+        ("eval/*/*/countdown/draws.parquet", ["--verify", "--regrade"]),
+        ("metrics.parquet", []),
+    ],
+)
+@pytest.mark.slow
+def test_a_damaged_table_is_named_and_the_printed_remedy_mends_it(
+    paths: RunPaths, capsys, name: str, said_by: list[str]
+) -> None:
+    (path,) = paths.point(TRAIN).folder.glob(name)
+    junk(path)
+    table = str(paths.report / "results.csv")
+    asked = [*said_by[:1], table, *said_by[1:]] if said_by else ["smoke", "--root", str(paths.root)]
+    assert report(asked) == 1
+    said = capsys.readouterr().err
+    named = re.search(r"error: (.*?) is no readable Parquet file", said)
+    assert named and Path(named[1]) == path and "delete it and run" in said
+    path.unlink()
+    make_again(paths)
+    assert report(["smoke", "--root", str(paths.root)]) == 0
+    assert report(["--verify", table, "--regrade"]) == 0, capsys.readouterr()
+
+
+def test_a_file_written_again_by_regrading_leaves_the_stage_done(paths: RunPaths, capsys) -> None:
+    from evaluators.__main__ import main as evaluators
+
+    stage = evaluation(paths)
+    grades = stage.benchmark("countdown").grades("countdown-1")
+    grades.unlink()
+    assert TRAIN in str(stage.folder) and "damaged" in states(paths).values()
+    assert evaluators(["grade", str(stage.folder)]) == 0
+    assert set(states(paths).values()) == {"done"}
+    write_json(stage.done, read_json(stage.done) | {"outputs": {}})
+    assert evaluators(["grade", str(stage.folder)]) == 0
+    listed = read_json(stage.done)["outputs"]
+    assert set(listed) == {"countdown/grades.countdown-1.parquet", "countdown/passk.parquet"}

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 from fgrpo_bench.engines.openrlhf.arguments import RunFiles, arguments
 from fgrpo_bench.engines.openrlhf.stage import own_arguments
 from fgrpo_bench.files.paths import StagePaths
-from fgrpo_bench.specs import Declaration, SweepPoint, config
+from fgrpo_bench.specs import Declaration, SweepPoint
 from sweeps.plan import expand
+from tests.support.plans import loaded
 
 ALGORITHMS = ("grpo", "dapo", "cispo", "grpo-lowlr", "grpo-entropy", "grpo-kl")
 EXPERIMENTS = ("qwen2.5-7b", "qwen3-4b-base", "llama3.2-3b")
 RUN = Path("/runs/point")
 
 
-@cache
 def declared(*overrides: str, experiment: str = "qwen2.5-7b") -> Declaration:
     """Sweep groupsize of an experiment on slurm-8gpu."""
-    chosen = [f"experiment={experiment}", "profile=slurm-8gpu", "run_root=runs"]
-    return config.load("groupsize", [*chosen, *overrides])
+    return loaded("groupsize", f"experiment={experiment}", "profile=slurm-8gpu", *overrides)
 
 
 def point(

@@ -11,6 +11,7 @@ from fgrpo_bench.engines.embedded.__main__ import main as training
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.specs import config
+from fgrpo_bench.stages.plan import PlanRecord
 from sweeps.freeze import freeze, run_paths
 from sweeps.local import drive
 from sweeps.plan import Plan, make_plan
@@ -25,7 +26,7 @@ def tiny_plan(root: Path, *overrides: str) -> tuple[Plan, RunPaths]:
     return plan, run_paths(plan.declaration)
 
 
-def run_stages(plan: Plan, paths: RunPaths) -> dict[str, int]:
+def run_stages(plan: Plan | PlanRecord, paths: RunPaths) -> dict[str, int]:
     """Run every stage in turn as a worker would; exit codes by name."""
     handlers = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     codes = {}

@@ -1,4 +1,4 @@
-"""The command line under a run root of the test's own, and a sweep that is frozen there."""
+"""The command line under a run root of the test's own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.files.paths import RunPaths
-from fgrpo_bench.specs import config
 from sweeps.cli import main
-from sweeps.freeze import freeze, run_paths
-from sweeps.plan import make_plan
 
 
 @pytest.fixture
@@ -26,16 +22,3 @@ def sweeps(
         return code, said.out, said.err
 
     return call
-
-
-@pytest.fixture
-def frozen(tmp_path: Path) -> Callable[..., RunPaths]:
-    """frozen(override, ...): the smoke sweep as `run` writes it before anything starts."""
-
-    def make(*overrides: str) -> RunPaths:
-        plan = make_plan(config.load("smoke", [f"run_root='{tmp_path}'", *overrides]))
-        paths = run_paths(plan.declaration)
-        freeze(paths, plan, nothing_to_run=False)
-        return paths
-
-    return make

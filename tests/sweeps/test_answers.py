@@ -10,7 +10,7 @@ import pytest
 
 from fgrpo_bench.stages.attempts import Note
 from sweeps.slurm import scheduler, tick
-from sweeps.slurm.decide import GRACE_SECONDS, StageObservation, decide_stage
+from sweeps.slurm.decide import StageObservation, decide_stage
 from sweeps.slurm.scheduler import INVALID_ID, Answer, Call, Job, parse
 from sweeps.slurm.submissions import JobBatch, Place
 from tests.support.sent import stage_record
@@ -18,37 +18,30 @@ from tests.support.sent import stage_record
 NOW = datetime(2026, 11, 22, 12).timestamp()
 ROW = "17_0|smoke-train-1f|RUNNING|n1|0:10|N/A|None\n"
 PAGE = "<html>\n<head><title>502 Bad Gateway</title></head>\n</html>\n"
-NONSENSE = {
-    "page": (PAGE, "<html>", []),
-    "page-after-a-row": (ROW + PAGE, "<html>", ["17_0"]),
-    "empty-state": (
-        "17_1|smoke-train-1f||n1|0:10|N/A|None\n" + ROW,
-        "17_1|smoke-train-1f||n1|0:10|N/A|None",
-        ["17_0"],
-    ),
-    "unheard-of-state": ("17_1|b|WOBBLING|n1|0:10|N/A|None", "17_1|b|WOBBLING", []),
-    "cut-range": ("17_[0-3,...]|b|PENDING||0:00|N/A|Priority", "17_[0-3,...]", range(4)),
-    "endless-range": ("17_[0-99999999999]|b|PENDING||0:00|N/A|Priority", "17_[0-9", []),
-    "half-a-row": ("17_0|smoke-train-1f|RUNN", "17_0|smoke-train-1f|RUNN", []),
-    "no-id": ("banner|smoke-train-1f|RUNNING|n1|0:10|N/A|None", "banner|", []),
-}
 
 
-@pytest.mark.parametrize(("said", "first", "ids"), NONSENSE.values(), ids=NONSENSE.keys())
+@pytest.mark.parametrize(
+    ("said", "first", "ids"),
+    [
+        (PAGE, "<html>", []),
+        (ROW + PAGE, "<html>", ["17_0"]),
+        ("17_1|b||n1|0:10|N/A|None\n" + ROW, "17_1|b||n1|0:10|N/A|None", ["17_0"]),
+        ("17_1|b|WOBBLING|n1|0:10|N/A|None", "17_1|b|WOBBLING", []),
+        ("17_[0-1,...]|b|PENDING||0:00|N/A|Priority", "17_[0-1,...]", ["17_0", "17_1"]),
+        ("17_[0-99999999999]|b|PENDING||0:00|N/A|Priority", "17_[0-9", []),
+        ("17_0|smoke-train-1f|RUNN", "17_0|smoke-train-1f|RUNN", []),
+        ("banner|smoke-train-1f|RUNNING|n1|0:10|N/A|None", "banner|", []),
+    ],
+)
 def test_lines_that_make_no_sense_are_told_apart_from_rows(
-    said: str, first: str, ids: list[object]
+    said: str, first: str, ids: list[str]
 ) -> None:
     answer = parse(said)
     assert answer.nonsense is not None and answer.nonsense.startswith(first)
-    wanted = [each if isinstance(each, str) else f"17_{each}" for each in ids]
-    assert [*answer] == wanted
+    assert [*answer] == ids
     (warning,) = scheduler.nonsense("sacct", answer)
     assert warning.startswith("warning: `sacct` printed what makes no sense, which decides nothing")
-
-
-def test_an_answer_that_makes_sense_is_not_warned_of() -> None:
-    assert scheduler.nonsense("squeue", parse(ROW + "\n")) == []
-    assert parse(ROW).nonsense is None
+    assert scheduler.nonsense("squeue", parse(ROW + "\n")) == [], "this makes sense"
 
 
 def batch(name: str = "smoke-train-1f", *, begun: float = NOW - 600, size: int = 2) -> JobBatch:
@@ -75,14 +68,6 @@ def test_a_clock_that_is_not_the_controllers_is_said(hours: float, words: str | 
     warnings = scheduler.controllers_clock(said, NOW + hours * 3600)
     assert [words in warning for warning in warnings] == ([True] if words else [])
     assert scheduler.controllers_clock("MaxArraySize = 1001\n", NOW) == []
-
-
-def test_a_job_sent_an_hour_from_now_is_not_waited_for_until_then() -> None:
-    """The controller, asked for it, says that it is not there."""
-    early = decide_stage(absent(batch(begun=NOW + 1800)), now=NOW, max_attempts=3)
-    assert (early.state, early.exit_reason) == ("again", "lost")
-    just = decide_stage(absent(batch(begun=NOW - GRACE_SECONDS / 2)), now=NOW, max_attempts=3)
-    assert just.state == "active"
 
 
 KNOWN = "JobId=17 ArrayJobId=17 ArrayTaskId=0 JobName=smoke-train-1f JobState=RUNNING Reason=None\n"

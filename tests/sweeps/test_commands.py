@@ -9,17 +9,14 @@ from pathlib import Path
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import KINDS
-from fgrpo_bench.specs import config
 from sweeps import REPOSITORY
 from sweeps.commands import stage_command, stage_environment
-from sweeps.freeze import run_paths
 from sweeps.local.drive import pooled
-from sweeps.plan import make_plan
-from tests.support.points import declared
+from tests.support.plans import loaded, planned
 
 
 def test_a_stage_is_a_command_that_anybody_may_run() -> None:
-    profile = config.load("smoke", ["profile.threads_per_worker=2"]).profile
+    profile = loaded("smoke", "profile.threads_per_worker=2").profile
     folder = Path("/runs/s/e/v1/p")
     options = ["/runs/s/e/v1/p", "--device", "cpu", "--threads", "2"]
     python = [sys.executable, "-m"]
@@ -31,7 +28,7 @@ def test_a_stage_is_a_command_that_anybody_may_run() -> None:
 
 
 def test_a_worker_finds_this_checkout_and_keeps_to_its_threads() -> None:
-    profile = config.load("smoke").profile
+    profile = loaded("smoke").profile
     paths = RunPaths(root=Path("/runs"), sweep="smoke", experiment="x", version="v1")
     inherited = {"PYTHONPATH": "/else", "HOME": "/root", "HF_HUB_OFFLINE": "0"}
     environment = stage_environment(profile, paths, inherited, fetches=False)
@@ -54,8 +51,8 @@ sys.exit(run_stage(StagePaths(Path(sys.argv[1])), lambda spec, run: Record()))""
 
 def test_of_the_stages_of_a_sweep_those_that_fetch_alone_may_ask_the_hub(tmp_path, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    plan = make_plan(declared(f"run_root={tmp_path}", "profile=local"))
-    paths, by_name = run_paths(plan.declaration), {stage.name: stage for stage in plan.stages}
+    paths, plan = planned(tmp_path, "groupsize", "experiment=qwen2.5-7b")
+    by_name = {stage.name: stage for stage in plan.stages}
     train = next(stage for stage in plan.stages if stage.kind == "train")
     evaluate = next(stage for stage in plan.stages if stage.kind == "evaluate")
     chosen = {train.name, *train.needs, evaluate.name, *evaluate.needs}

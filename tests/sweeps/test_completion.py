@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.__main__ import main
 from fgrpo_bench.specs import config
 from fgrpo_bench.specs.config import as_overrides
 from sweeps import REPOSITORY
@@ -23,23 +23,23 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path))
 
 
-def asked(*words: str) -> list[str]:
+@pytest.fixture
+def asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., list[str]]:
     """What bash is told for a line whose words, the last one begun, stand behind fgrpo-bench."""
-    given = {
-        "_FGRPO_BENCH_COMPLETE": "complete_bash",
-        "COMP_WORDS": " ".join(["fgrpo-bench", *words]),
-        "COMP_CWORD": str(len(words)),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "fgrpo_bench"],
-        cwd=REPOSITORY,
-        env=os.environ | given,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
-    return done.stdout.split("\n")[:-1]
+
+    def call(*words: str) -> list[str]:
+        monkeypatch.setenv("_FGRPO_BENCH_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", " ".join(["fgrpo-bench", *words]))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        with suppress(SystemExit):
+            main([])
+        said = capsys.readouterr()
+        assert said.err == ""
+        return said.out.split("\n")[:-1]
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,13 @@ def asked(*words: str) -> list[str]:
         ("export groupsize --to ins", ["inspect"]),
     ],
 )  # fmt: skip
-def test_a_line_goes_on_with_what_there_is(line: str, answers: list[str]) -> None:
+def test_a_line_goes_on_with_what_there_is(
+    asked: Callable[..., list[str]], line: str, answers: list[str]
+) -> None:
     assert asked(*line.split()) == answers
 
 
-def test_every_key_of_the_configuration_is_offered() -> None:
+def test_every_key_of_the_configuration_is_offered(asked: Callable[..., list[str]]) -> None:
     chosen = ["profile=slurm-8gpu", "experiment=qwen2.5-7b"]
     lines = as_overrides(config.compose(["sweep=groupsize", *chosen]))
     numbers = [line for line in lines if line.rpartition("=")[2].isdecimal()]
@@ -84,12 +86,9 @@ def test_bash_completes_on_a_terminal(tmp_path: Path) -> None:
     try:
         bash.run("source <(fgrpo-bench --show-completion)")
         bash.tab("fgrpo-bench dash", becomes="fgrpo-bench dashboard ")
-        bash.tab("fgrpo-bench sweep plan groups", becomes="plan groupsize ")
-        bash.tab("fgrpo-bench sweep status gam", becomes="status gamma ")
         bash.tab(
             "fgrpo-bench sweep plan groupsize experiment=countdown-t", becomes="=countdown-tiny "
         )
-        bash.tab("fgrpo-bench sweep plan groupsize experiment.train.steps", becomes="steps=300 ")
         bash.tab("fgrpo-bench report groupsize/", becomes="groupsize/countdown/v1 ")
     finally:
         bash.close()

@@ -10,10 +10,9 @@ import pytest
 from fgrpo_bench.files.journal import append_lines
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
-from fgrpo_bench.specs import config
 from sweeps import cost
-from sweeps.freeze import run_paths
-from sweeps.plan import Plan, make_plan
+from sweeps.plan import Plan
+from tests.support.plans import planned
 
 MEASURED = {
     "model": "qwen2.5-7b",
@@ -38,13 +37,13 @@ ROW = {"step": 1, "time_ms": 0, "tokens": 1_600_000, "step_tokens": 1_600_000, "
 
 @pytest.fixture
 def transfer(tmp_path: Path) -> tuple[Plan, RunPaths]:
-    return planned(tmp_path)
+    return on_a_cluster(tmp_path)
 
 
-def planned(root: Path, *overrides: str, sweep: str = "transfer") -> tuple[Plan, RunPaths]:
+def on_a_cluster(root: Path, *overrides: str, sweep: str = "transfer") -> tuple[Plan, RunPaths]:
     model = ["experiment=qwen2.5-7b", "profile=slurm-8gpu"]
-    plan = make_plan(config.load(sweep, [*model, f"run_root='{root}'", *overrides]))
-    return plan, run_paths(plan.declaration)
+    paths, plan = planned(root, sweep, *model, *overrides)
+    return plan, paths
 
 
 def on_gpus(plan: Plan, paths: RunPaths, *, done: str | None = None) -> dict[str, Any]:
@@ -131,7 +130,7 @@ def test_steps_and_evaluations_that_ran_tell_more_than_any_table(
 
 def test_controls_and_filters_cost_more_and_other_models_go_by_their_size(tmp_path: Path) -> None:
     def longest(*overrides: str, sweep: str = "transfer") -> float:
-        answer = on_gpus(*planned(tmp_path, *overrides, sweep=sweep))
+        answer = on_gpus(*on_a_cluster(tmp_path, *overrides, sweep=sweep))
         return float(answer["by_kind"]["train"]["longest"]["seconds"])
 
     plain = longest()  # 5 starts

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,10 +13,10 @@ import torch
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.engines.embedded.__main__ import main
-from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.words import incomplete
 from fgrpo_bench.stages.attempts import begin, end, ending
 from sweeps import status
+from tests.support.plans import frozen
 from tests.support.stages import TINY
 
 POINT = "grpo-n4-g0-s11"
@@ -34,9 +35,9 @@ def restored() -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_learning_rate_of_1e10_fails_its_stage_and_is_no_result(
-    frozen: Callable[..., RunPaths], restored: None, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, restored: None, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    paths = frozen(*TINY, "experiment.train.learning_rate=1e10")
+    paths, _ = frozen(tmp_path, *TINY, "experiment.train.learning_rate=1e10")
     stage = paths.point(POINT)
     assert main([str(paths.warmup(11).folder)]) == 0
     assert main([str(stage.folder), "--save-seconds", "0"]) == 1

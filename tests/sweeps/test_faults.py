@@ -28,6 +28,7 @@ from tests.support.faults import (
     worker_pids,
 )
 
+pytestmark = pytest.mark.slow
 RESULTS = ("**/result.json", "report/table.json")
 
 
@@ -48,7 +49,6 @@ def train_folder(sweep: FakeSweep) -> StagePaths:
     return sweep.paths.point("grpo-n4-g0-s11")
 
 
-@pytest.mark.slow
 def test_ten_kills_of_drivers_and_workers_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
     undisturbed = fake_sweep(tmp_path / "undisturbed", FAKE_STEPS="40", FAKE_STEP_SECONDS="0")
     assert undisturbed.run() == 0
@@ -73,7 +73,6 @@ def test_ten_kills_of_drivers_and_workers_lose_nothing_and_change_nothing(tmp_pa
     assert contents(disturbed.paths, *RESULTS) == contents(undisturbed.paths, *RESULTS)
 
 
-@pytest.mark.slow
 def test_a_worker_that_outlives_its_driver_is_waited_for_and_not_repeated(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path)
     sweep.hold.touch()
@@ -97,7 +96,6 @@ def test_a_worker_that_outlives_its_driver_is_waited_for_and_not_repeated(tmp_pa
     check_attempts(sweep.paths)
 
 
-@pytest.mark.slow
 def test_a_second_driver_refuses_and_names_the_first(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_STEPS="2000")
     first = sweep.start()
@@ -123,7 +121,6 @@ def test_a_second_driver_refuses_and_names_the_first(tmp_path: Path) -> None:
         end_workers(sweep.paths)
 
 
-@pytest.mark.slow
 def test_ctrl_c_lets_workers_save_and_the_same_command_goes_on(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_STEPS="30")
     sweep.hold.touch()
@@ -142,7 +139,6 @@ def test_ctrl_c_lets_workers_save_and_the_same_command_goes_on(tmp_path: Path) -
     assert len(rows) == 30, "a stop that is asked for computes nothing twice"
 
 
-@pytest.mark.slow
 def test_a_second_ctrl_c_kills_workers_that_do_not_answer(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_STEPS="2", FAKE_STEP_SECONDS="60")
     driver = sweep.start()
@@ -157,7 +153,6 @@ def test_a_second_ctrl_c_kills_workers_that_do_not_answer(tmp_path: Path) -> Non
     assert (note.exit_code, note.outcome) == (-9, "stopped")
 
 
-@pytest.mark.slow
 def test_stopping_also_stops_the_orphan_that_a_worker_waits_for(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_STEPS="2000", FAKE_STEP_SECONDS="0.02")
     first = sweep.start()
@@ -175,7 +170,6 @@ def test_stopping_also_stops_the_orphan_that_a_worker_waits_for(tmp_path: Path) 
         end_workers(sweep.paths)
 
 
-@pytest.mark.slow
 def test_cancel_stops_a_driver_or_the_workers_it_left(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, FAKE_STEPS="2000", FAKE_STEP_SECONDS="0.02")
 
@@ -201,41 +195,36 @@ def test_cancel_stops_a_driver_or_the_workers_it_left(tmp_path: Path) -> None:
     assert cancel() == "nothing of smoke is running\n"
 
 
-@pytest.mark.slow
 def test_a_failed_stage_holds_up_only_what_needs_it(tmp_path: Path) -> None:
-    sweep = fake_sweep(tmp_path, FAKE_FAIL="grpo-n4-g0-s11")
+    failing, silent = "grpo-n4-g0-s11", "grpo-n4-g1-s11"
+    sweep = fake_sweep(tmp_path, FAKE_FAIL=failing, FAKE_SILENT=silent)
     assert sweep.run() == 1
-    last = {name: tried[-1] for name, tried in notes(sweep.paths).items()}
-    assert last["grpo-n4-g0-s11"].exit_code == 1
-    assert {n.outcome for name, n in last.items() if name != "grpo-n4-g0-s11"} == {"done"}
-    assert len(last) == 5, "its evaluation was not started"
+    outcomes = {name: tried[-1].outcome for name, tried in notes(sweep.paths).items()}
+    assert {name for name, outcome in outcomes.items() if outcome == "failed"} == {failing, silent}
+    assert len(outcomes) == 4, "their evaluations were not started"
+    assert train_folder(sweep).attempt(1).exists()
     assert "RuntimeError: the fake stage was told to fail" in sweep.log()
+    assert "ended with 0 but left no completion marker" in sweep.log()
     assert str(train_folder(sweep).log(1)) in sweep.log()
-    assert "1 stage failed, 1 that need them were not started, 4 are done" in sweep.log()
+    assert "2 stages failed, 2 that need them were not started, 2 are done" in sweep.log()
     mended = fake_sweep(tmp_path)
     assert mended.run() == 0
     check_attempts(sweep.paths)
 
 
-@pytest.mark.slow
-def test_exit_code_0_without_a_marker_is_a_failure(tmp_path: Path) -> None:
-    sweep = fake_sweep(tmp_path, FAKE_SILENT="grpo-n4-g0-s11")
-    assert sweep.run() == 1
-    assert "ended with 0 but left no completion marker" in sweep.log()
-
-
-@pytest.mark.slow
-def test_a_stage_that_stops_by_itself_is_started_again(tmp_path: Path) -> None:
-    sweep = fake_sweep(tmp_path, FAKE_RESTLESS="grpo-n4-g0-s11")
+def test_a_stage_that_stops_by_itself_is_started_again_and_each_end_is_said_in_order(
+    tmp_path: Path,
+) -> None:
+    sweep = fake_sweep(tmp_path, "profile.max_parallel=1", FAKE_RESTLESS="grpo-n4-g0-s11")
     assert sweep.run() == 0
     assert [note.exit_code for note in attempts(train_folder(sweep))] == [75, 0]
     check_steps(train_folder(sweep).folder, 8)
-
-
-@pytest.mark.slow
-def test_a_finished_sweep_starts_nothing_and_reports_again(tmp_path: Path) -> None:
-    sweep = fake_sweep(tmp_path)
-    assert sweep.run() == 0
+    said = [line[21:] for line in sweep.log().splitlines()]
+    assert said[2] == "2 points, 6 stages: 0 done before, 6 to run, 1 worker at once"
+    assert said[3].startswith("done    warm-up base-s11  after ")
+    assert len([line for line in said if line.startswith("done ")]) == 6
+    assert sweep.log().endswith("finished\n")
+    # Finished, it starts nothing and reports again.
     before = notes(sweep.paths), sweep.paths.sweep_json.read_bytes()
     (sweep.paths.report / "table.json").unlink()
     assert sweep.run() == 0
@@ -243,7 +232,6 @@ def test_a_finished_sweep_starts_nothing_and_reports_again(tmp_path: Path) -> No
     assert (sweep.paths.report / "table.json").exists()
 
 
-@pytest.mark.slow
 def test_no_more_workers_run_at_once_than_allowed(tmp_path: Path) -> None:
     sweep = fake_sweep(tmp_path, "profile.max_parallel=1", FAKE_HELD="grpo")  # two are trained
     sweep.hold.touch()
@@ -259,3 +247,30 @@ def test_no_more_workers_run_at_once_than_allowed(tmp_path: Path) -> None:
         sweep.hold.unlink()
     assert driver.wait(timeout=600) == 0
     assert len(re.findall(r"  done ", sweep.log())) == 6
+
+
+def test_a_disk_that_fills_up_under_a_driver_leaves_no_worker_behind(tmp_path: Path) -> None:
+    sweep = fake_sweep(tmp_path, "profile.max_parallel=2", FAKE_STEPS="200")
+    program = """
+import runpy
+from fgrpo_bench.stages import attempts
+
+write = attempts.write_json
+def full(path, note):
+    if "g1" in str(path):
+        raise OSError(28, f"cannot write {path}")
+    write(path, note)
+attempts.write_json = full
+runpy.run_module("tests.support.fake_driver", None, "__main__")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(sweep.declaration)],
+        cwd=REPOSITORY,
+        env=sweep.environment | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"cannot write {sweep.paths.point('grpo-n4-g1-s11').attempt(1)}" in done.stderr
+    assert worker_pids(sweep.paths) == []

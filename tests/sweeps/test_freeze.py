@@ -8,49 +8,30 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.analysis.results import load_results
-from fgrpo_bench.files.paths import RunPaths
-from fgrpo_bench.files.whole import read_json, write_json, write_text
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main as report
-from fgrpo_bench.specs import config
 from fgrpo_bench.specs.stored import stored_profile
 from fgrpo_bench.stages.digests import SEAL, checksum_mismatch, with_checksum
 from fgrpo_bench.stages.plan import FORMAT, declared_now, read_plan, read_sweep
 from sweeps.cli import main as sweeps
-from sweeps.freeze import check_conflicts, check_writable, freeze, next_version, run_paths
-from sweeps.plan import Plan, make_plan
+from sweeps.freeze import check_conflicts, freeze, next_version
+from tests.support.plans import frozen, planned
 
 NAME = "grpo-n4-g0-s11"
-
-
-def smoke(root: Path, *overrides: str) -> tuple[RunPaths, Plan]:
-    plan = make_plan(config.load("smoke", [f"run_root='{root}'", *overrides]))
-    return run_paths(plan.declaration), plan
-
-
-def frozen(root: Path, *overrides: str) -> tuple[RunPaths, Plan]:
-    paths, plan = smoke(root, *overrides)
-    check_conflicts(paths, plan)
-    freeze(paths, plan, nothing_to_run=False)
-    return paths, plan
 
 
 def test_a_reader_finds_everything_that_was_frozen(tmp_path: Path) -> None:
     paths, plan = frozen(tmp_path)
     results = load_results(paths)
-    assert [point.point_id for point in results.points] == [
-        "base-s11",
-        "grpo-n4-g0-s11",
-        "grpo-n4-g1-s11",
-    ]
+    assert [point.point_id for point in results.points] == ["base-s11", NAME, "grpo-n4-g1-s11"]
     assert results.benchmarks == ["countdown"]
     recorded = read_json(paths.sweep_json)
     made_by = {"git_commit", "git_dirty", "versions", "created"}
     assert recorded.keys() == {"declaration", "families", "first", SEAL, *made_by}
     assert recorded["versions"]["polars"]
     for stage in plan.stages:
-        assert read_json(paths.folder / stage.name / "spec.json") == with_checksum(
-            stage.spec.as_json()
-        )
+        spec = read_json(paths.folder / stage.name / "spec.json")
+        assert spec == with_checksum(stage.spec.as_json())
 
 
 def test_freezing_twice_rewrites_nothing(tmp_path: Path) -> None:
@@ -129,14 +110,6 @@ def test_what_is_frozen_is_sealed_and_an_edited_declaration_is_refused_before_an
     assert [each["trained"] for each in read_json(paths.sweep_json)["families"]] == [1]
 
 
-def test_an_edited_plan_is_written_again_of_the_declaration(tmp_path: Path) -> None:
-    paths, _ = frozen(tmp_path)
-    before = read_json(paths.plan)
-    write_json(paths.plan, before | {"points": before["points"][1:]})
-    frozen(tmp_path)
-    assert read_json(paths.plan) == before
-
-
 def test_more_draws_are_frozen_over_the_same_identity(tmp_path: Path) -> None:
     frozen(tmp_path)
     paths, plan = frozen(tmp_path, "experiment.evaluation.n_samples=64")
@@ -149,8 +122,9 @@ def test_other_settings_under_one_address_are_refused_field_by_field(tmp_path: P
     learning_rate = read_json(tmp_path / "smoke/countdown-tiny/v1" / NAME / "spec.json")[
         "identity"
     ]["train"]["learning_rate"]
-    paths, plan = smoke(
+    paths, plan = planned(
         tmp_path,
+        "smoke",
         "experiment.train.learning_rate=0.5",
         "algorithms.grpo.clip_high=0.25",
     )
@@ -167,15 +141,11 @@ def test_other_settings_under_one_address_are_refused_field_by_field(tmp_path: P
     assert {path: path.read_bytes() for path in paths.folder.rglob("*.json")} == before
 
 
-def test_a_version_of_its_own_stands_beside_the_old_one(tmp_path: Path) -> None:
+def test_a_version_of_its_own_and_a_larger_grid_stand_beside_the_old_runs(tmp_path: Path) -> None:
     frozen(tmp_path)
     frozen(tmp_path, "experiment.train.learning_rate=0.5", "version=v2")
-    assert next_version(smoke(tmp_path)[0]) == "v3"
-    assert next_version(smoke(tmp_path, "version=pilot")[0]) == "pilot2"
-
-
-def test_a_larger_grid_goes_into_the_same_folder(tmp_path: Path) -> None:
-    frozen(tmp_path)
+    assert next_version(planned(tmp_path)[0]) == "v3"
+    assert next_version(planned(tmp_path, "smoke", "version=pilot")[0]) == "pilot2"
     paths, _ = frozen(tmp_path, "sweep.grid.seed=[11,12]")
     assert len(load_results(paths).points) == 2 + 4
 
@@ -226,21 +196,24 @@ def test_a_stored_profile_that_cannot_be_read_is_refused_in_a_sentence(
     assert "\n" not in str(refused.value) and "pydantic" not in str(refused.value)
 
 
-def test_a_spec_without_an_identity_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "begun", "said"),
+    [
+        ('{"kind": "train", "fingerprint": "0", "target": {}}', False, "no identity: it was chang"),
+        ("[]", True, "it is .*, not an object"),
+        ('{"train"', True, "holds no valid JSON"),
+    ],
+)
+def test_a_damaged_spec_is_refused_by_name(
+    tmp_path: Path, text: str, begun: bool, said: str
+) -> None:
     paths, plan = frozen(tmp_path)
-    write_text(paths.point(NAME).spec, '{"kind": "train", "fingerprint": "0", "target": {}}')
-    with pytest.raises(ValueError, match="no identity: it was changed by hand") as refused:
+    paths.point(NAME).spec.write_text(text)
+    if begun:
+        write_json(paths.point(NAME).owner, {})
+    with pytest.raises(ValueError, match=said) as refused:
         check_conflicts(paths, plan)
     assert NAME in str(refused.value)
-    assert "version=v2" in str(refused.value)
-
-
-def test_a_damaged_spec_of_a_stage_that_was_begun_is_refused_by_name(tmp_path: Path) -> None:
-    paths, plan = frozen(tmp_path)
-    write_text(paths.point(NAME).spec, "[]")
-    write_text(paths.point(NAME).owner, "{}")
-    with pytest.raises(ValueError, match=f"{paths.point(NAME).spec} .*it is .*, not an object"):
-        check_conflicts(paths, plan)
 
 
 def test_another_recipe_version_is_refused(tmp_path: Path) -> None:
@@ -252,29 +225,13 @@ def test_another_recipe_version_is_refused(tmp_path: Path) -> None:
         check_conflicts(paths, plan)
 
 
-def test_a_spec_cut_short_by_a_failing_machine_is_written_again(tmp_path: Path) -> None:
-    paths, _ = frozen(tmp_path)
-    whole = paths.point(NAME).spec.read_text()
-    paths.point(NAME).spec.write_text("")
-    frozen(tmp_path)
-    assert paths.point(NAME).spec.read_text() == whole
-
-
-def test_a_spec_of_a_stage_that_began_is_refused_by_name_where_it_is_no_json(
+def test_an_edited_plan_and_a_spec_cut_short_are_written_again_of_the_declaration(
     tmp_path: Path,
 ) -> None:
-    paths, plan = frozen(tmp_path)
-    write_text(paths.point(NAME).spec, '{"train"')
-    write_json(paths.point(NAME).owner, "somebody")
-    with pytest.raises(ValueError, match="holds no valid JSON") as refused:
-        check_conflicts(paths, plan)
-    assert str(paths.point(NAME).spec) in str(refused.value)
-
-
-def test_a_run_root_that_cannot_be_written_is_refused_with_the_remedy(tmp_path: Path) -> None:
-    write_text(tmp_path / "file", "in the way")
-    for root in (tmp_path / "file", Path("/proc/runs")):
-        with pytest.raises(OSError, match="cannot write under the run root") as refused:
-            check_writable(smoke(root)[0])
-        assert str(root) in str(refused.value)
-        assert "run_root=<folder>" in str(refused.value)
+    paths, _ = frozen(tmp_path)
+    before, whole = read_json(paths.plan), paths.point(NAME).spec.read_text()
+    write_json(paths.plan, before | {"points": before["points"][1:]})
+    paths.point(NAME).spec.write_text("")
+    frozen(tmp_path)
+    assert read_json(paths.plan) == before
+    assert paths.point(NAME).spec.read_text() == whole

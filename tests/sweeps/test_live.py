@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.calls, self.said = 1000.0, list[Any](), list[str]()
         self.takes, self.knows = 0.0, True
-        self.fails: Callable[[], Exception] | None = None
+        self.fails: Exception | None = None
         monkeypatch.setattr(reporting.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(sync, "sync_training", self.training)
         monkeypatch.setattr(sync, "sync_run", self.whole)
@@ -47,7 +47,7 @@ class Clock:
     def training(self, paths: RunPaths, points: Collection[str]) -> bool:
         self.now += self.takes
         if self.fails is not None:
-            raise self.fails()
+            raise self.fails
         self.calls.append(sorted(points))
         return self.knows
 
@@ -80,14 +80,9 @@ def test_a_look_syncs_the_runs_that_have_grown_and_no_others(
     grow(by_name[TRAINING[1]].train)
     assert clock.looks(looking) == [[TRAINING[1]]]
     assert clock.said == []
-
-
-def test_runs_that_mlflow_does_not_know_yet_take_a_whole_sync(
-    results: SweepResults, clock: Clock
-) -> None:
     clock.knows = False
-    looking = LiveSync(results.paths, clock.said.append)
-    assert clock.looks(looking) == [sorted(TRAINING), "whole"]
+    grow(by_name[TRAINING[1]].train)
+    assert clock.looks(looking) == [[TRAINING[1]], "whole"], "MLflow does not know the run yet"
 
 
 def test_looks_between_syncs_do_nothing_and_a_slow_sync_comes_seldom(
@@ -120,21 +115,22 @@ def test_a_run_that_failed_is_synced_though_nothing_grew(
     assert clock.looks(looking) == []
 
 
-def test_an_mlflow_that_is_away_costs_a_warning_and_is_tried_again(
-    results: SweepResults, clock: Clock
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            ConnectionError("nobody answers at http://127.0.0.1:9"),
+            ["warning: MLflow was not synced (ConnectionError: nobody"],
+        ),
+        (BlockingIOError("a sync of MLflow is already being run"), []),
+    ],
+)
+def test_an_mlflow_that_is_away_costs_a_warning_another_sync_none_and_both_are_tried_again(
+    results: SweepResults, clock: Clock, error: Exception, said: list[str]
 ) -> None:
-    clock.fails = lambda: ConnectionError("nobody answers at http://127.0.0.1:9")
+    clock.fails = error
     looking = LiveSync(results.paths, clock.said.append)
     assert clock.looks(looking) == []
-    assert clock.said[0].startswith("warning: MLflow was not synced (ConnectionError: nobody")
-    clock.fails = None
-    assert clock.looks(looking) == [sorted(TRAINING)]
-
-
-def test_another_sync_is_not_waited_for(results: SweepResults, clock: Clock) -> None:
-    clock.fails = lambda: BlockingIOError("a sync of MLflow is already being run")
-    looking = LiveSync(results.paths, clock.said.append)
-    assert clock.looks(looking) == []
-    assert clock.said == []
+    assert [line[: len(words)] for line, words in zip(clock.said, said, strict=True)] == said
     clock.fails = None
     assert clock.looks(looking) == [sorted(TRAINING)]

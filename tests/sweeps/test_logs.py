@@ -16,30 +16,30 @@ from sweeps import REPOSITORY
 from sweeps.slurm.packing import output_file
 from sweeps.slurm.submissions import JobBatch, Submitted, append
 from tests.support.fake_sweep import fake_sweep
+from tests.support.plans import frozen
 from tests.support.slurm_programs import Programs
 
 Sweeps = Callable[..., tuple[int, str, str]]
-Frozen = Callable[..., RunPaths]
 TRAIN = "grpo-n4-g0-s11"
 
 
 def test_logs_print_the_latest_attempt_of_the_stage_started_last(
-    sweeps: Sweeps, frozen: Frozen
+    sweeps: Sweeps, tmp_path: Path
 ) -> None:
-    paths = frozen()
-    point = paths.point("grpo-n4-g0-s11")
+    paths, _ = frozen(tmp_path)
+    point = paths.point(TRAIN)
     for attempt in (1, 2):
         write_text(point.log(attempt), "".join(f"{attempt}: line {n}\n" for n in range(100)))
         note = {"attempt": attempt, "driver": "d", "begun": f"t{attempt}"}
         write_json(point.attempt(attempt), note)
     write_text(paths.warmup(11).log(1), "warming up\n")
-    code, said, hint = sweeps("logs", "smoke", "grpo-n4-g0-s11", "-n", "2")
+    code, said, hint = sweeps("logs", "smoke", TRAIN, "-n", "2")
     assert code == 0
     assert hint == "the train stage; --stage shows evaluate, warmup\n"
     assert said == f"==> {point.log(2)}\n2: line 98\n2: line 99\n"
-    code, said, _ = sweeps("logs", "smoke", "grpo-n4-g0-s11", "--stage", "warmup")
+    code, said, _ = sweeps("logs", "smoke", TRAIN, "--stage", "warmup")
     assert said.endswith("warming up\n")
-    code, _, errors = sweeps("logs", "smoke", "grpo-n4-g0-s11", "--stage", "evaluate")
+    code, _, errors = sweeps("logs", "smoke", TRAIN, "--stage", "evaluate")
     assert code == 2
     assert "was never started" in errors
 
@@ -49,9 +49,9 @@ SENT = {"7": ("warmup", "_warmup/s11"), "8": ("train", TRAIN)}
 
 
 @pytest.fixture
-def on_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frozen: Frozen) -> RunPaths:
+def on_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPaths:
     """A sweep of which two jobs were sent: both failed, and the second had noted that it began."""
-    paths = frozen("profile=slurm")
+    paths, _ = frozen(tmp_path, "profile=slurm")
     rows = []
     for job_id, (kind, stage) in SENT.items():
         batch = JobBatch(name=f"smoke-{kind}-1", kind=kind, stages=(stage,), begun=0.0)
@@ -98,8 +98,8 @@ def test_a_job_that_began_and_noted_no_end_is_at_work_or_told_by_its_own_output(
     assert row[2] == "running" and said.count("squeue's answer makes no sense") == 2
 
 
-def test_logs_of_an_unknown_point_name_the_nearest(sweeps: Sweeps, frozen: Frozen) -> None:
-    frozen()
+def test_logs_of_an_unknown_point_name_the_nearest(sweeps: Sweeps, tmp_path: Path) -> None:
+    frozen(tmp_path)
     code, _, errors = sweeps("logs", "smoke", "grpo-n4-g2-s11")
     assert code == 2
     assert "unknown point 'grpo-n4-g2-s11'" in errors

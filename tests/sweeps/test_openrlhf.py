@@ -1,25 +1,35 @@
-"""Plans of OpenRLHF on a cluster and what would be sent."""
+"""OpenRLHF on a cluster: its plan, what would be sent, and what is refused before anything is."""
 
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fgrpo_bench.specs import config
+from fgrpo_bench.engines.openrlhf import engine
+from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs.stored import TrainStageSpec
+from sweeps import commands
 from sweeps.cli import main
-from sweeps.freeze import run_paths
+from sweeps.freeze import check_conflicts, run_paths
 from sweeps.plan import Plan, Stage, make_plan, plan_record
 from sweeps.slurm import drive
 from sweeps.slurm.code import code_folder
+from tests.support.plans import loaded, planned
 from tests.support.points import declared
 from tests.support.programs import link_programs
 
 Golden = Callable[[str, str], None]
+ON_GPUS = ["experiment=qwen2.5-7b", "profile=slurm-8gpu"]
 
 
 def test_the_plan_is_the_golden_one(golden: Golden) -> None:
@@ -66,21 +76,14 @@ def test_dataset_and_model_are_fetched_once_and_trained_on_by_every_point() -> N
     assert sum(stage.needs[0] == base.name for stage in judged) == 1, "one base for all seeds"
 
 
-@pytest.mark.parametrize(
-    ("change", "is_identity"),
-    [
-        ("experiment.train.dataset.max_tokens=512", True),
-        ("experiment.train.dataset.revision=main", True),
-        ("experiment.train.dataset.deduplicate=false", True),
-        ("experiment.train.dataset.expected_rows=1", False),
-        ("profile.placement.python=/elsewhere/bin/python", False),
-    ],
-)
-def test_what_changes_a_datasets_rows_is_its_identity(change: str, is_identity: bool) -> None:
-    before, after = (
-        stages(make_plan(declared(*more)))["_data/deepscaler"] for more in ([], [change])
-    )
-    assert (before.fingerprint != after.fingerprint) == is_identity
+def test_what_changes_a_datasets_rows_is_its_identity() -> None:
+    def mark(*change: str) -> str:
+        return stages(make_plan(declared(*change)))["_data/deepscaler"].fingerprint
+
+    for change in ("max_tokens=512", "revision=main", "deduplicate=false"):
+        assert mark(f"experiment.train.dataset.{change}") != mark(), change
+    reported, elsewhere = "experiment.train.dataset.expected_rows=1", "python=/elsewhere/bin/python"
+    assert mark(reported, f"profile.placement.{elsewhere}") == mark()
 
 
 def test_what_is_evaluated_on_while_training_is_fetched_where_it_is_evaluated_on_alone() -> None:
@@ -127,25 +130,14 @@ def test_how_a_run_is_laid_out_and_what_counts_its_memory_is_no_identity() -> No
                 "profile.placement.vllm_max_num_seqs=64",
             ),
             declared("experiment.train.pretrained.shape=null"),
-            config.load("groupsize", ["experiment=qwen2.5-7b", "profile=slurm-multinode"]),
+            loaded("groupsize", "experiment=qwen2.5-7b", "profile=slurm-multinode"),
         )
     ]
-    assert all(each == marks[0] for each in marks)
-
-
-def test_two_datasets_of_one_name_are_refused() -> None:
-    name = "experiment.evaluation.benchmarks.math500.dataset.name=deepscaler"
-    with pytest.raises(ValueError, match="two datasets are named 'deepscaler' and differ"):
-        make_plan(declared(name))
-
-
-def test_a_benchmark_without_problems_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"benchmarks\.math500\.dataset"):
-        make_plan(declared("experiment.evaluation.benchmarks.math500.dataset=null"))
+    assert all(other == marks[0] for other in marks)
 
 
 def test_a_tight_fit_is_said_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    tight = ["experiment=qwen2.5-7b", "profile=slurm-8gpu", "profile.placement.gpu_memory_gb=44.0"]
+    tight = [*ON_GPUS, "profile.placement.gpu_memory_gb=44.0"]
     assert main(["plan", "groupsize", *tight]) == 0
     said = capsys.readouterr().out
     assert said.count("warning: qwen2.5-7b with 7.62 billion parameters needs 40.5 GiB") == 1
@@ -159,3 +151,274 @@ def test_a_tight_fit_is_said_in_the_plan(capsys: pytest.CaptureFixture[str]) -> 
     assert said.count(memory) == 1
     assert said.count("\nvLLM's key-value cache holds 1,834 tokens per sequence in training") == 1
     assert make_plan(declared()).warnings == ()
+
+
+class Cluster:
+    """A SLURM whose programs only write down what they were asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bin, self.asked = folder / "bin", folder / "asked"
+        self.bin.mkdir()
+        node = f"gpu*|n1|{socket.gethostname()}|127.0.0.1|128|2000000|gpu:8|infinite|idle"
+        self._put("sinfo", f"echo '{node}'")
+        self._put(
+            "sbatch", f'echo "$@" >> {self.asked}; echo Submitted batch job $(wc -l < {self.asked})'
+        )
+        for name in ("squeue", "sacct", "srun"):
+            self._put(name, "true")
+        self._put("scontrol", "echo MaxArraySize = 1001")
+        link_programs(self.bin, "git", "wc")
+
+    def _put(self, name: str, line: str) -> None:
+        program = self.bin / name
+        program.write_text(f"#!/bin/sh\n{line}\n")
+        program.chmod(0o755)
+
+    def sent(self) -> list[str]:
+        lines = self.asked.read_text().splitlines() if self.asked.exists() else []
+        return [line for line in lines if "--test-only" not in line]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster(tmp_path)
+    monkeypatch.setenv("PATH", str(made.bin))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return made
+
+
+EPOCH = 2 * 256
+"""Prompts, with the two batches of an epoch that TEN_EPOCHS has."""
+TEN_EPOCHS = ["experiment.train.steps=20", "experiment.train.save_every=2"]
+
+
+def local_files(
+    tmp_path: Path,
+    *,
+    columns: str = "prompt,answer",
+    n_rows: int = EPOCH,
+    lacks: str | None = None,
+) -> list[str]:
+    """Overrides that take datasets and model from files here, whole ones but for what is said."""
+    prompt, answer = columns.split(",")
+    rows = tmp_path / "rows.jsonl"
+    lines = (json.dumps({prompt: f"{i}+1?", answer: str(i + 1)}) for i in range(n_rows))
+    rows.write_text("\n".join(lines) + "\n")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors"):
+        if name != lacks:
+            (folder / name).write_text("{}")
+    out = [f"experiment.train.pretrained.path={folder}"]
+    for key in ("train.dataset", "train.eval_dataset", "evaluation.benchmarks.math500.dataset"):
+        values = {
+            "source": "file",
+            "repository": "null",
+            "revision": "null",
+            "path": str(rows),
+            "sha256": "null",
+            "prompt_key": "prompt",
+            "answer_key": "answer",
+            "max_tokens": "null",
+            "tokenizer": "null",
+            "token_field": "null",
+            "exact_rows": "false",
+        }
+        out += [f"experiment.{key}.{name}={value}" for name, value in values.items()]
+    return [*out, *TEN_EPOCHS, "experiment.evaluation.benchmarks.math500.n_problems=1"]
+
+
+def run(tmp_path: Path, *overrides: str) -> int:
+    python = f"profile.placement.python={sys.executable}"
+    shared = "profile.shared_run_root=true"
+    chosen = [*ON_GPUS, python, shared, *overrides]
+    return main(["run", "groupsize", f"run_root={tmp_path}/runs", *chosen])
+
+
+def refused(capfd: pytest.CaptureFixture[str]) -> str:
+    said = capfd.readouterr()  # what a stage said of its failure is shown with the end of the pool
+    return " ".join((said.out + said.err).split())
+
+
+@pytest.mark.slow
+def test_whole_files_are_fetched_and_the_sweep_is_sent(cluster: Cluster, tmp_path: Path) -> None:
+    assert run(tmp_path, *local_files(tmp_path)) == 0
+    assert len(cluster.sent()) == 4
+    data = tmp_path / "runs/groupsize/qwen2.5-7b/v1/_data/deepscaler"
+    assert (data / "DONE.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "overrides", "said"),
+    [
+        ({"columns": "question,answer"}, [], "has no column 'prompt'; it has answer, question"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ({"lacks": "tokenizer.json"}, [], "has no tokenizer (tokenizer.json or tokeni"),
+                ({"lacks": "chat_template.jinja"}, [], "has no chat template"),
+                ({"lacks": "config.json"}, [], "has no config (config.json)"),
+                ({"n_rows": EPOCH - 1}, [], "has 512 prompts ... dataset deepscaler has 511"),
+                (
+                    {},
+                    ["experiment.train.eval_dataset.limit=29"],
+                    "eval_n_problems=30, but eval_dataset aime25 has 29: ask for fewer",
+                ),
+            )
+        ),
+    ],
+)
+def test_files_that_will_not_do_are_refused_before_anything_is_queued(
+    files: dict[str, Any],
+    overrides: list[str],
+    said: str,
+    cluster: Cluster,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert run(tmp_path, *local_files(tmp_path, **files), *overrides) == 2
+    message = refused(capfd)
+    assert all(part in message for part in [*said.split(" ... "), "nothing was submitted"])
+    assert cluster.sent() == []
+
+
+PLACED = "profile.placement"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            "experiment.train.budget=constant_rollouts experiment.train.rollouts_per_step=2048 "
+            "experiment.train.prompts_per_step=null sweep.grid.group_size=[6]",
+            "rollouts_per_step=2048 is no multiple of group_size=6: a step draws whole groups",
+        ),
+        (
+            "experiment.train.prompts_per_step=254",
+            "254 prompts per step, no multiple of updates_per_batch=4",
+        ),
+        (f"{PLACED}.gpu_memory_gb=10.0", "it cannot fit; take a lower max_tokens_per_gpu, or more"),
+        (f"{PLACED}.python=null", "run `make setup-openrlhf`"),
+        (f"{PLACED}.states_kept=1", "states_kept=1: the oldest state is deleted before"),
+        (f"{PLACED}.vllm_engines=3", f"change {PLACED}.vllm_engines to 8"),
+        (f"{PLACED}.evaluation_engines=3", f"set {PLACED}.evaluation_engines to 1, 2, 4 or 8"),
+        (f"{PLACED}.vllm_max_num_batched_tokens=128", "is less than vllm_max_num_seqs=192"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_written(
+    overrides: str,
+    said: str,
+    cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(engine, "REPOSITORY", tmp_path)  # no environment is made here
+    assert run(tmp_path, *overrides.split()) == 2
+    assert said in refused(capfd)
+    assert not cluster.asked.exists() and not (tmp_path / "runs").exists()
+
+
+def interpreter(folder: Path, line: str) -> Path:
+    """A program in the place of OpenRLHF's Python, which writes down what it is asked."""
+    program = folder / "python"
+    program.write_text(f'#!/bin/sh\necho "$@" > {folder}/flags\n{line}\n')
+    program.chmod(0o755)
+    return program
+
+
+def test_a_flag_that_the_installed_openrlhf_does_not_know_is_refused_before_anything_is_queued(
+    cluster: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    python = interpreter(tmp_path, "echo OpenRLHF 9 has no flag ds.zpgs >&2; exit 2")
+    chosen = [f"profile.placement.python={python}", "+experiment.train.extra.ds.zpgs=2"]
+    assert run(tmp_path, *local_files(tmp_path), *chosen) == 2
+    assert "extra is refused: OpenRLHF 9 has no flag ds.zpgs; mend or leave" in refused(capfd)
+    asked = (tmp_path / "flags").read_text().split()
+    assert asked[:2] == ["-m", "fgrpo_bench.engines.openrlhf.flags"]
+    assert asked[-2:] == ["--ds.zpgs", "2"]
+    assert not cluster.asked.exists() and not (tmp_path / "runs").exists()
+
+
+def test_flags_that_cannot_be_looked_up_here_are_left_to_the_jobs_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    declaration = declared("+experiment.train.extra.ds.zpg=2")
+    profile, train = declaration.profile, declaration.experiment.train
+
+    def note(python: Path) -> str | None:
+        placement = replace(profile.placement, python=str(python))
+        return commands.check_flags(replace(profile, placement=placement), train)  # type: ignore[arg-type]
+
+    assert note(interpreter(tmp_path, "exit 0")) is None
+    said = note(Path("/on/the/nodes/python"))
+    assert said is not None and "/on/the/nodes/python is not on this machine" in said
+    assert commands.check_flags(profile, declared().experiment.train) is None  # nothing to look up
+
+
+@pytest.mark.parametrize(
+    ("ranks", "base_sha256", "said"),
+    [
+        (16, "a" * 64, "was saved by 16 ranks, and this run has 8"),
+        (8, "b" * 64, f"trained from a base model with sha256 {'b' * 64}"),
+        (8, "a" * 64, ""),
+    ],
+)
+def test_a_state_that_this_run_cannot_go_on_from_is_refused(
+    ranks: int, base_sha256: str, said: str, tmp_path: Path
+) -> None:
+    paths, plan = planned(tmp_path, "groupsize", *ON_GPUS)
+    stage = next(stage for stage in plan.stages if stage.kind == "train")
+    trained = StagePaths(paths.folder / stage.name)
+    base = StagePaths((trained.folder / stage.spec.as_json()["base"]).resolve())
+    write_json(
+        base.done, {"fingerprint": "f", "target": {}, "outputs": {}, "weights_sha256": "a" * 64}
+    )
+    (trained.training_states / "_actor" / "global_step10").mkdir(parents=True)
+    mark_whole(trained.training_states, 10, Origin(ranks=ranks, base_sha256=base_sha256))
+    with pytest.raises(ValueError, match=said) if said else nullcontext():
+        check_conflicts(paths, plan)
+
+
+@pytest.mark.parametrize(
+    ("device", "home", "target"),
+    [
+        ("cuda", ".venv-openrlhf", "make setup-openrlhf`"),
+        ("cpu", ".venv-openrlhf-cpu", "make setup-openrlhf-cpu`"),
+    ],
+)
+def test_a_missing_environment_is_refused_with_the_command_that_makes_it(
+    device: str, home: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "REPOSITORY", tmp_path)
+    profile = replace(declared().profile, device=device)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"no OpenRLHF environment for device={device}") as refused:
+        commands.check_interpreters(profile, {"base", "openrlhf"})
+    assert target in str(refused.value) and f"{home}/bin/python" in str(refused.value)
+    commands.check_interpreters(profile, {"base"})  # nothing needs it
+    named = replace(profile, placement=replace(profile.placement, python="/on/the/nodes/python"))
+    commands.check_interpreters(named, {"openrlhf"})  # the nodes' business
+    made = tmp_path / home / "bin" / "python"
+    made.parent.mkdir(parents=True)
+    made.touch()
+    commands.check_interpreters(profile, {"openrlhf"})
+    assert commands.interpreter(profile, "openrlhf") == str(made)
+
+
+def test_a_driver_that_is_too_old_for_the_pins_is_refused_where_it_would_run_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "REPOSITORY", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    smi, python = tmp_path / "nvidia-smi", tmp_path / ".venv-openrlhf/bin/python"
+    smi.write_text("#!/bin/sh\necho 570.86.10\n")
+    smi.chmod(0o755)
+    python.parent.mkdir(parents=True)
+    python.touch()
+    here = loaded("smoke", "profile.device=cuda").profile
+    with pytest.raises(ValueError, match=r"driver here is 570.86.10.*580 or newer"):
+        commands.check_interpreters(here, {"openrlhf"})
+    commands.check_interpreters(here, {"base"})
+    commands.check_interpreters(declared().profile, {"openrlhf"})  # nodes may have a newer one
+    smi.write_text("#!/bin/sh\necho 580.65.06\n")
+    commands.check_interpreters(here, {"openrlhf"})

@@ -11,8 +11,9 @@ import pytest
 
 from fgrpo_bench.engines.openrlhf.arguments import OpenRLHFTrain, batches
 from fgrpo_bench.objectives.focal import low_lr_multiplier
-from fgrpo_bench.specs import SweepPoint, config
+from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.stats.selection import saved_steps
+from tests.support.plans import loaded
 from tests.support.points import EXPERIMENTS, by_option, declared, openrlhfs_words, point
 
 NOT_SAID = "not said"
@@ -224,9 +225,9 @@ def test_what_is_shipped_has_the_papers_settings_but_for_the_listed_exceptions(
 
 def test_the_other_sweeps_over_these_experiments_have_one_seed_as_the_table_says() -> None:
     for sweep in ("transfer", "transfer-llama3.2-3b", "transfer-qwen3-4b-base", "controls"):
-        assert config.load(sweep, ["profile=slurm-8gpu"]).sweep.grid.seed == (11,)
+        assert loaded(sweep).sweep.grid.seed == (11,)
 
 
 def test_a_profile_has_the_papers_16_gpus() -> None:
-    profile = config.load("groupsize", ["experiment=qwen2.5-7b", "profile=slurm-multinode"]).profile
+    profile = loaded("groupsize", "experiment=qwen2.5-7b", "profile=slurm-multinode").profile
     assert (profile.nodes, profile.gpus_per_node) == (2, 8)  # type: ignore[union-attr]

@@ -16,23 +16,29 @@ from hypothesis import strategies as st
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.kinds import Stage, train, warmup
 from fgrpo_bench.kinds.flops import forward
-from fgrpo_bench.specs import config
 from sweeps import schedule
 from sweeps.plan import make_plan
 from sweeps.schedule import in_order, ready, wall_seconds
+from tests.support.plans import loaded
 
 RECORDED = json.loads(Path(__file__).with_name("stage-seconds.json").read_text())
 """Processor seconds of every stage of sweeps that were run, by kind and point."""
-COUNTDOWN = config.load("groupsize").experiment.train
+COUNTDOWN = loaded("groupsize").experiment.train
 PARTS = (0.2, 0.4, 0.6, 0.8)
 """Parts of a sweep's time at which its estimates are looked at."""
 Spans = Mapping[str, tuple[float, float]]
 """When each stage began and ended, in seconds, by name."""
 
 
-def played(stages: Sequence[Stage], seconds: Mapping[str, float], workers: int) -> Spans:
+def played(
+    stages: Sequence[Stage],
+    seconds: Mapping[str, float],
+    workers: int,
+    estimated: Mapping[str, float] | None = None,
+) -> Spans:
     """The spans of stages that take so long, as the pool starts them on an idle machine."""
-    waiting = schedule.in_order(stages, {s.name: schedule.cpu_seconds(s) for s in stages})
+    estimated = estimated or {s.name: schedule.cpu_seconds(s) for s in stages}
+    waiting = schedule.in_order(stages, estimated)
     spans: dict[str, tuple[float, float]] = {}
     done: set[str] = set()
     running: list[tuple[float, str]] = []
@@ -96,7 +102,7 @@ def stage(name: str, *needs: str, kind: str = "train") -> Stage:
 
 
 def seconds_by_kind(*overrides: str) -> dict[str, float]:
-    plan = make_plan(config.load("groupsize", overrides))
+    plan = make_plan(loaded("groupsize", *overrides))
     return {each.kind: schedule.cpu_seconds(each) for each in plan.stages}
 
 
@@ -125,13 +131,13 @@ def test_a_stage_costs_its_start_and_what_it_samples() -> None:
 def test_a_sweep_takes_what_its_plan_estimates(chosen: str) -> None:
     """On the machine whose seconds are recorded, within a quarter."""
     sweep, *overrides = chosen.split()
-    stages = make_plan(config.load(sweep, overrides)).stages
+    stages = make_plan(loaded(sweep, *overrides)).stages
     estimated = sum(map(schedule.cpu_seconds, stages))
     assert estimated == pytest.approx(sum(RECORDED[chosen].values()), rel=0.25)
 
 
 def test_constant_prompts_make_large_groups_dear() -> None:
-    plan = make_plan(config.load("groupsize", ["experiment=countdown-prompts"]))
+    plan = make_plan(loaded("groupsize", "experiment=countdown-prompts"))
     seconds = {
         each.point_id: schedule.cpu_seconds(each) for each in plan.stages if each.kind == "train"
     }
@@ -179,24 +185,8 @@ def test_wall_time_is_that_of_asking_at_every_end_what_is_ready(
         for i, (_, needs) in enumerate(drawn)
     ]
     seconds = {str(i): float(length) for i, (length, _) in enumerate(drawn)}
-    waiting, done, running, clock = in_order(stages, seconds), set[str](), dict[str, float](), 0.0
-    while waiting or running:
-        for each in list(ready(waiting, done))[: workers - len(running)]:
-            running[each.name] = clock + seconds[waiting.pop(each.name).name]
-        ended = min(running, key=lambda name: (running[name], name))
-        clock = running.pop(ended)
-        done.add(ended)
-    assert wall_seconds(stages, seconds, workers) == clock
-
-
-@given(st.lists(st.floats(0.1, 100), min_size=1, max_size=20), st.integers(1, 5))
-def test_wall_time_lies_between_the_bounds_of_list_scheduling(
-    lengths: list[float], workers: int
-) -> None:
-    stages = [stage(str(number)) for number in range(len(lengths))]
-    wall = wall_seconds(stages, {str(i): each for i, each in enumerate(lengths)}, workers)
-    least = max(max(lengths), sum(lengths) / workers)
-    assert least - 1e-6 <= wall <= sum(lengths) / workers + max(lengths) + 1e-6
+    ends = [end for _, end in played(stages, seconds, workers, estimated=seconds).values()]
+    assert wall_seconds(stages, seconds, workers) == max(ends, default=0.0)
 
 
 @pytest.mark.parametrize("chosen", RECORDED)
@@ -206,7 +196,7 @@ def test_the_time_left_is_within_a_quarter_from_the_first_fifth_on(
     chosen: str, workers: int, slower: float
 ) -> None:
     sweep, *overrides = chosen.split()
-    stages = make_plan(config.load(sweep, overrides)).stages
+    stages = make_plan(loaded(sweep, *overrides)).stages
     seconds = {s.name: RECORDED[chosen][f"{s.kind} {s.point_id}"] * slower for s in stages}
     off = errors(stages, played(stages, seconds, workers), workers)
     assert max(map(abs, off)) <= 0.25, off
@@ -233,7 +223,7 @@ def test_the_latest_stages_of_a_kind_say_how_fast_it_goes() -> None:
 @pytest.mark.parametrize("chosen", RECORDED)
 def test_a_first_evaluation_beside_other_work_does_not_spoil_the_time_left(chosen: str) -> None:
     sweep, *overrides = chosen.split()
-    stages = make_plan(config.load(sweep, overrides)).stages
+    stages = make_plan(loaded(sweep, *overrides)).stages
     seconds = {s.name: RECORDED[chosen][f"{s.kind} {s.point_id}"] for s in stages}
     loads = dict.fromkeys(seconds, 1.02)
     first = next(s.name for s in stages if s.kind == "evaluate" and s.step == 0)

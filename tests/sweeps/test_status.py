@@ -13,29 +13,29 @@ import pytest
 
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import read_json, write_json
-from fgrpo_bench.specs import config
 from fgrpo_bench.stages.attempts import begin, end
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import StageStatus, driver_id, driver_of, read_stages
 from sweeps import REPOSITORY, status
 from sweeps.cli import main
-from sweeps.freeze import freeze, run_paths
-from sweeps.plan import Plan, make_plan, plan_record
+from sweeps.plan import Plan, plan_record
 from sweeps.slurm import drive
+from sweeps.text import printable
+from tests.support.plans import frozen, planned
 
 TRAIN = "grpo-n4-g0-s11"
 
 
-def planned(root: Path, sweep: str = "smoke", *overrides: str) -> tuple[RunPaths, Plan]:
-    plan = make_plan(config.load(sweep, [f"run_root='{root}'", *overrides]))
-    paths = run_paths(plan.declaration)
+def waiting(root: Path, *overrides: str) -> tuple[RunPaths, Plan]:
+    """A sweep of which nothing but the plan is written."""
+    paths, plan = planned(root, "smoke", *overrides)
     write_json(paths.plan, plan_record(plan).as_json())
     return paths, plan
 
 
 def finish(paths: RunPaths, plan: Plan, name: str) -> None:
-    (stage,) = [each for each in plan.stages if each.name == name]
+    (stage,) = [stage for stage in plan.stages if stage.name == name]
     marker = {"fingerprint": stage.fingerprint, "target": stage.target, "outputs": {}}
     write_json(StagePaths(paths.folder / name).done, marker)
 
@@ -55,31 +55,27 @@ def found(paths: RunPaths) -> StageStatus:
 PROGRESS = {"step": 120, "of": 300, "eta_seconds": 42.0, "reward": 0.3125, "pid": 1}
 
 
-def test_a_stage_that_nobody_started_waits(tmp_path: Path) -> None:
-    paths, _ = planned(tmp_path)
+def test_a_started_stage_runs_while_its_lock_is_held_and_was_else_stopped_by_a_kill(
+    tmp_path: Path,
+) -> None:
+    paths, plan = waiting(tmp_path)
     assert (found(paths).state, found(paths).attempts) == ("waiting", 0)
-
-
-def test_a_stage_whose_lock_is_held_runs_and_tells_its_progress(tmp_path: Path) -> None:
-    paths, _ = planned(tmp_path)
     note(paths, "start")
     write_json(paths.point(TRAIN).progress, PROGRESS)
     with locked(paths.point(TRAIN).lock, wait=False, what="the stage"):
         running = found(paths)
     assert (running.state, running.attempts, running.step, running.of) == ("running", 1, 120, 300)
     assert (running.numbers, running.eta_seconds) == ({"reward": 0.3125}, 42.0)
-
-
-def test_a_started_stage_that_nobody_holds_was_stopped_by_a_kill(tmp_path: Path) -> None:
-    paths, _ = planned(tmp_path)
-    note(paths, "start")
-    write_json(paths.point(TRAIN).progress, PROGRESS)
     stopped = found(paths)
     assert (stopped.state, stopped.step, stopped.eta_seconds) == ("stopped", 120, None)
+    write_json(paths.point(TRAIN).progress, PROGRESS | {"entropy": "high"})
+    assert (found(paths).step, found(paths).numbers) == (None, {}), "other things than numbers"
+    finish(paths, plan, TRAIN)
+    assert found(paths).state == "done", "whatever the notes say"
 
 
 def test_what_an_earlier_driver_left_waits_for_the_one_at_work(tmp_path: Path) -> None:
-    paths, _ = planned(tmp_path)
+    paths, _ = waiting(tmp_path)
     with locked(paths.driver_lock, wait=False, what="the sweep"):
         driver = driver_id(driver_of(paths) or {})
         note(paths, "start")
@@ -95,7 +91,7 @@ def test_what_an_earlier_driver_left_waits_for_the_one_at_work(tmp_path: Path) -
 
 @pytest.mark.parametrize(("code", "outcome"), [(1, "failed"), (75, "stopped"), (-9, "failed")])
 def test_an_attempt_that_ended_says_how(tmp_path: Path, code: int, outcome: Any) -> None:
-    paths, _ = planned(tmp_path)
+    paths, _ = waiting(tmp_path)
     note(paths, "start")
     note(paths, "end", exit_code=code, outcome=outcome, wall_seconds=1.0)
     assert found(paths).state == outcome
@@ -113,7 +109,7 @@ def test_an_attempt_that_ended_says_how(tmp_path: Path, code: int, outcome: Any)
 def test_a_job_is_believed_until_the_scheduler_is_asked(
     tmp_path: Path, ending: dict[str, str], state: str
 ) -> None:
-    paths, _ = planned(tmp_path)
+    paths, _ = waiting(tmp_path)
     note(paths, "start")
     job = {"attempt": 2, "job_id": "12_3", "batch": "b", "begun": "t2"}
     write_json(paths.point(TRAIN).attempt(2), job | ending)
@@ -123,7 +119,7 @@ def test_a_job_is_believed_until_the_scheduler_is_asked(
 def test_a_damaged_note_is_told_of_and_hides_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths, _ = planned(tmp_path)
+    paths, _ = waiting(tmp_path)
     note(paths, "start")
     note(paths, "end", exit_code=1, outcome="failed")
     paths.point(TRAIN).attempt(2).write_text('{"attempt": "two"}')
@@ -133,24 +129,17 @@ def test_a_damaged_note_is_told_of_and_hides_no_other(
     assert found(paths).state == "failed"
 
 
-def test_a_marker_says_done_whatever_the_notes_say(tmp_path: Path) -> None:
-    paths, plan = planned(tmp_path)
-    note(paths, "start")
-    finish(paths, plan, TRAIN)
-    assert found(paths).state == "done"
-
-
 def test_a_marker_that_does_not_cover_the_plan_is_not_done(tmp_path: Path) -> None:
-    paths, plan = planned(tmp_path)
+    paths, plan = waiting(tmp_path)
     name = plan.stages[-1].name
     finish(paths, plan, name)
     assert status.report(paths)["stages"]["done"] == 1
-    planned(tmp_path, "smoke", "experiment.evaluation.n_samples=64")
+    waiting(tmp_path, "experiment.evaluation.n_samples=64")
     assert status.report(paths)["stages"]["done"] == 0
 
 
 def test_the_table_has_a_row_a_point_and_a_summary(tmp_path: Path) -> None:
-    paths, plan = planned(tmp_path)
+    paths, plan = waiting(tmp_path)
     finish(paths, plan, "_warmup/s11")
     note(paths, "start")
     write_json(paths.point(TRAIN).progress, PROGRESS)
@@ -166,7 +155,7 @@ def test_the_table_has_a_row_a_point_and_a_summary(tmp_path: Path) -> None:
 
 
 def test_the_numbers_of_the_last_step_and_what_to_look_into_are_told(tmp_path: Path) -> None:
-    paths, plan = planned(tmp_path)
+    paths, plan = waiting(tmp_path)
     note(paths, "start")
     numbers = {"active_fraction": 0, "clip_fraction": 0.0012, "truncated_fraction": 0.75}
     write_json(paths.point(TRAIN).progress, PROGRESS | numbers | {"tokens_per_second": 9562.4})
@@ -191,17 +180,9 @@ def test_the_numbers_of_the_last_step_and_what_to_look_into_are_told(tmp_path: P
     assert "warning" not in status.render(status.report(paths)), "a run that is done"
 
 
-def test_a_progress_file_with_other_things_than_numbers_is_none(tmp_path: Path) -> None:
-    paths, _ = planned(tmp_path)
-    note(paths, "start")
-    write_json(paths.point(TRAIN).progress, PROGRESS | {"entropy": "high"})
-    assert (found(paths).step, found(paths).numbers) == (None, {})
-
-
 def test_what_is_fetched_for_jobs_is_told_by_its_files(tmp_path: Path) -> None:
     chosen = ["profile=slurm-8gpu", "experiment=qwen2.5-7b"]
-    paths, plan = planned(tmp_path, "groupsize", *chosen)
-    freeze(paths, plan, nothing_to_run=False)
+    paths, plan = frozen(tmp_path, *chosen, sweep="groupsize")
     data = next(stage.name for stage in plan.stages if stage.kind == "fetch")
     folder = StagePaths(paths.folder / data)
     note, log = begin(folder, driver="gone")
@@ -217,6 +198,7 @@ def thousand_points(root: Path) -> tuple[RunPaths, Plan]:
     """A sweep of 1,001 points: some done, some running, the rest waiting."""
     seeds = ",".join(map(str, range(143)))
     paths, plan = planned(root, "groupsize", f"sweep.grid.seed=[{seeds}]")
+    write_json(paths.plan, plan_record(plan).as_json())
     for number, stage in enumerate(plan.stages):
         if number >= 1600:
             break
@@ -250,13 +232,42 @@ def test_status_of_a_thousand_points_imports_nothing_heavy(tmp_path: Path) -> No
     )
     answer = json.loads(done.stdout)
     assert answer["points_total"] == 1001
-    assert answer["stages"] == {
-        "done": 1584,
-        "running": 0,
-        "waiting": 2 * 1001 + 2 * 143 - 1600,
-        "failed": 0,
-        "stopped": 16,
-        "damaged": 0,
-    }
+    states = {"done": 1584, "stopped": 16, "waiting": 2 * 1001 + 2 * 143 - 1600}
+    assert answer["stages"] == dict.fromkeys(("running", "failed", "damaged"), 0) | states
     heavy = {"hydra", "omegaconf", "pydantic", "polars", "torch", "mlflow", "rich"}
     assert heavy.isdisjoint(done.stderr.split())
+
+
+def failed(root: Path, *logs: str) -> dict[str, Any]:
+    """The status of a failed training run with these logs."""
+    paths, _ = waiting(root)
+    note(paths, "start")
+    note(paths, "end", exit_code=1, outcome="failed")
+    for number, text in enumerate(logs, 1):
+        paths.point(TRAIN).log(number).write_text(text)
+    return status.with_last_lines(paths, status.report(paths))
+
+
+def test_the_last_lines_of_the_newest_log_of_a_failed_stage_are_shown(tmp_path: Path) -> None:
+    told = failed(tmp_path, "old\n", "one\ntwo\n\nthree\ntraining failed: ValueError: why\n")
+    (train,) = [s for p in told["points"] for s in p["stages"] if s["name"] == TRAIN]
+    assert train["last_lines"] == ["two", "three", "training failed: ValueError: why"]
+    text = status.render_failures(told)
+    assert f"failed: train of {TRAIN}\n  | two\n" in text and text.endswith("attempt-002.log\n")
+
+
+def test_a_log_cannot_drive_the_terminal(tmp_path: Path) -> None:
+    shown = status.render_failures(failed(tmp_path, "\x1b]0;title\x07\x1b[2J" + "x" * 9000))
+    (line,) = [line for line in shown.splitlines() if line.startswith("  | ")]
+    assert line.isprintable() and len(line) == len("  | ") + 200
+    assert printable("a\x1b[31mb\tc") == "a [31mb c"
+
+
+def test_a_failed_stage_without_a_log_is_named_too_and_nothing_where_nothing_failed(
+    tmp_path: Path,
+) -> None:
+    assert "it was never started" in status.render_failures(failed(tmp_path))
+    paths, _ = waiting(tmp_path)
+    paths.point(TRAIN).attempt(1).unlink()
+    whole = status.report(paths)
+    assert status.with_last_lines(paths, whole) == whole and status.render_failures(whole) == ""

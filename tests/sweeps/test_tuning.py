@@ -11,6 +11,7 @@ from fgrpo_bench.analysis.question import NONE_DECLARED
 from fgrpo_bench.specs import config
 from sweeps.cli import main
 from sweeps.plan import make_plan
+from tests.support.plans import loaded
 from tests.support.report import forget, small_sweep
 
 METHODS = ["sweep.grid.algorithm=[grpo,nsr,dr_grpo]", "sweep.cells=[]", "version=rates"]
@@ -44,7 +45,7 @@ def test_it_takes_the_learning_rate_with_the_highest_pass_at_1(tmp_path, capsys)
     factors = {cell.algorithm: cell.learning_rate_factor for cell in declared.sweep.cells}
     assert factors == {"grpo": 2.0, "nsr": 0.5, "dr_grpo": 1.0}
     plan = make_plan(declared)
-    assert {point.seed for point in plan.points} == set(config.load("methods").sweep.grid.seed)
+    assert {point.seed for point in plan.points} == set(loaded("methods").sweep.grid.seed)
     assert plan.family.name == NONE_DECLARED, "as the sweep that it tunes"
     paper = make_plan(config.load("methods-tuned", ["experiment=qwen2.5-7b"], conf=conf))
     assert {point.algorithm.name for point in paper.points} == {"grpo", "nsr"}

@@ -21,7 +21,6 @@ from sweeps.check.examine import reading
 from sweeps.local.drive import Lines, Overview, Running, draw, progress_view, summary_words
 from sweeps.local.pool import Pool, stop_requests
 from sweeps.text import counted, duration
-from tests.support.fake_sweep import fake_sweep
 
 SEEN = Overview(
     points_done=5,
@@ -77,33 +76,10 @@ def test_output_that_is_no_terminal_gets_lines() -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  hello\n", out.getvalue())
 
 
-@pytest.mark.slow
-def test_a_run_says_each_end_in_order(tmp_path: Path) -> None:
-    sweep = fake_sweep(tmp_path, "profile.max_parallel=1")
-    assert sweep.run() == 0
-    said = [line[21:] for line in sweep.log().splitlines()]
-    assert said[2] == "2 points, 6 stages: 0 done before, 6 to run, 1 worker at once"
-    assert said[3].startswith("done    warm-up base-s11  after ")
-    assert [line.split()[0] for line in said[3:9]] == ["done"] * 6
-    assert sweep.log().endswith("finished\n")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0.2, "0 s"),
-        (59.4, "59 s"),
-        (59.6, "1 min 00 s"),
-        (200, "3 min 20 s"),
-        (3600, "1 h 00 min"),
-        (10_020, "2 h 47 min"),
-    ],
-)
-def test_durations_read_well(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
-
-
-def test_counts_read_well() -> None:
+def test_durations_and_counts_read_well() -> None:
+    read = {0.2: "0 s", 59.4: "59 s", 59.6: "1 min 00 s", 200: "3 min 20 s"}
+    read |= {3600: "1 h 00 min", 10_020: "2 h 47 min"}
+    assert {seconds: duration(seconds) for seconds in read} == read
     assert [counted(1, "point"), counted(0, "point")] == ["1 point", "0 points"]
 
 

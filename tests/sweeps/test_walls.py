@@ -38,7 +38,6 @@ from sweeps.slurm.code import freeze_code
 from sweeps.slurm.decide import (
     STALE_RESOURCES,
     Decision,
-    SlurmState,
     StageDecision,
     StageObservation,
     decide,
@@ -79,10 +78,7 @@ def seen(state: str = "FAILED", **facts: Any) -> StageObservation:
 @pytest.mark.parametrize(
     ("log", "words"),
     [
-        (
-            f"OSError: [Errno 28] cannot append to /r/a.jsonl: {FULL}; nothing was lost",
-            "/r/a.jsonl",
-        ),
+        (f"OSError: [Errno 28] cannot append to /r/a.jsonl: {FULL}; nothing w", "/r/a.jsonl"),
         (f"OSError: [Errno 28] {FULL}: '/r/b'", "'/r/b'"),
         (f"RuntimeError: write failed: {FULL}", "(it wrote "),
         ("OSError: [Errno 122] cannot write /r/c: Disk quota exceeded", "/r/c"),
@@ -154,13 +150,10 @@ def test_a_lock_holds_on_a_full_disk_without_a_name(
     [
         (
             "a/b.py: FAILED open or read\nc.py: FAILED\nsha256sum: WARNING: 1 listed file ...\n",
-            "its code was damaged: a/b.py is missing and 1 more",
+            "a/b.py is missing and 1 more",
         ),
-        ("c.py: FAILED\n", "its code was damaged: c.py was changed"),
-        (
-            "line 31: cd: /r/code/ab: No such file\n",
-            "its code was damaged: line 31: cd: /r/code/ab",
-        ),
+        ("c.py: FAILED\n", "c.py was changed"),
+        ("line 31: cd: /r/code/ab: No such file\n", "line 31: cd: /r/code/ab"),
     ],
 )
 def test_a_job_that_found_its_code_damaged_did_not_never_start(
@@ -170,7 +163,7 @@ def test_a_job_that_found_its_code_damaged_did_not_never_start(
     note = of_start(tmp_path, "12_3")
     standing = decide_stage(seen(note=note), now=NOW, max_attempts=3)
     assert standing.state == "again"
-    assert standing.exit_reason.startswith(exit_reason)
+    assert standing.exit_reason.startswith(f"its code was damaged: {exit_reason}")
     assert of_start(tmp_path, "12_4") is None
 
 
@@ -246,14 +239,10 @@ def test_what_stands_still_is_given_up_whatever_ended_it(stage: StagePaths) -> N
     assert no_progress(stage, began)
     assert not no_progress(stage, began[:-1]), "the first of these three brought it from 0 to 4"
     assert not no_progress(stage, [*began[:-1], replace(began[-1], outcome=UNREADY)])
-    for state, exit_reason in (
-        ("FAILED", "killed"),
-        ("NODE_FAIL", "node failure"),
-        ("TIMEOUT", "timed"),
-    ):
-        standing = decide_stage(
-            seen(state, note={"attempt": 3}, idle=True, starts=3), now=NOW, max_attempts=9
-        )
+    fates = {"FAILED": "killed", "NODE_FAIL": "node failure", "TIMEOUT": "timed"}
+    for state, exit_reason in fates.items():
+        idle = seen(state, note={"attempt": 3}, idle=True, starts=3)
+        standing = decide_stage(idle, now=NOW, max_attempts=9)
         assert standing.state == "failed"
         assert standing.exit_reason.startswith(exit_reason)
         assert f"it got no further in {IDLE_ATTEMPTS} attempts" in standing.exit_reason
@@ -282,17 +271,19 @@ def test_what_a_batch_asks_of_slurm_leaves_out_what_is_its_own() -> None:
 
 
 def decided(**fates: str) -> Decision:
+    """What an update says: done, failed, or active with this reason of SLURM's."""
     standings = {
-        name: StageDecision(state="active", exit_reason=exit_reason)
-        for name, exit_reason in fates.items()
+        name: StageDecision(state=fate)
+        if fate in ("done", "failed")
+        else StageDecision(state="active", exit_reason=fate)
+        for name, fate in fates.items()
     }
-    standings["d"] = StageDecision(state="done")
     return Decision(standings=standings, cancel=(), submit=(), uncount=())
 
 
 def test_why_jobs_wait_is_counted_and_what_no_waiting_ends_comes_with_a_remedy() -> None:
     wall = "QOSMaxWallDurationPerJobLimit"
-    decision = decided(a=wall, b=wall, c="Dependency", e="")
+    decision = decided(a=wall, b=wall, c="Dependency", d="done", e="")
     assert standing_now(decision) == f"4 active (Dependency 1, {wall} 2), 1 done"
     (line,) = stuck(decision)
     assert line.startswith(f"2 stages (a, ...) will not begin by waiting, as SLURM says {wall}")
@@ -317,6 +308,42 @@ def test_where_what_jobs_run_cannot_be_written_nothing_is_left_sent(
     assert [batch.void for batch in batches] == [True]
 
 
+@pytest.fixture
+def follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, list[str], list[bool]]]:
+    """follow(answers of an update, in order) -> exit code, what was said, which looks at MLflow
+    there were and whether each was the last."""
+
+    def call(*answers: Decision | OSError) -> tuple[int, list[str], list[bool]]:
+        left, said, looks = list(answers), list[str](), list[bool]()
+
+        class Recorder:
+            def __init__(self, paths: RunPaths, say: Callable[[str], None]) -> None:
+                assert paths.root == tmp_path
+
+            def look(self, *, last: bool = False) -> None:
+                looks.append(last)
+
+        def update(paths: RunPaths, *, say: Callable[[str], None], **given: object) -> Decision:
+            answer = left.pop(0)
+            if isinstance(answer, OSError):
+                raise answer
+            say(f"warning: a batch was sent {len(left)} min from now")
+            return answer
+
+        monkeypatch.setattr(drive, "LiveSync", Recorder)
+        monkeypatch.setattr(drive, "update", update)
+        paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
+        planned(paths)
+        return drive.follow(paths, seconds=0, say=said.append), said, looks
+
+    return call
+
+
+Follow = Callable[..., tuple[int, list[str], list[bool]]]
+
+
 @pytest.mark.parametrize(
     ("number", "words"),
     [
@@ -327,76 +354,27 @@ def test_where_what_jobs_run_cannot_be_written_nothing_is_left_sent(
     ],
 )
 def test_follow_outlasts_a_disk_that_takes_no_more_and_says_it_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str
+    follow: Follow, number: int, words: str
 ) -> None:
-    answers = [OSError(number, words, "/r"), OSError(number, words, "/r")]
-    done = Decision(standings={"p": StageDecision(state="done")}, cancel=(), submit=(), uncount=())
-
-    def update(paths: RunPaths, **given: object) -> Decision:
-        if answers:
-            raise answers.pop()
-        return done
-
-    monkeypatch.setattr(drive, "update", update)
-    said: list[str] = []
-    paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
-    planned(paths)
-    assert drive.follow(paths, seconds=0, say=said.append) == 0
-    assert said == [f"{words}: /r", "1 done"]
-    answers.append(OSError(errno.EACCES, "not a full disk"))
-    with pytest.raises(OSError, match="not a full disk"):
-        drive.follow(paths, seconds=0, say=said.append)
-
-
-def test_follow_brings_mlflow_what_runs_have_trained_and_that_they_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks: list[bool] = []
-
-    class Recorder:
-        def __init__(self, paths: RunPaths, say: Callable[[str], None]) -> None:
-            assert paths.root == tmp_path
-
-        def look(self, *, last: bool = False) -> None:
-            looks.append(last)
-
-    states: list[SlurmState] = ["active", "active", "failed"]
-
-    def update(paths: RunPaths, **given: object) -> Decision:
-        standing = StageDecision(state=states.pop(0))
-        return Decision(standings={"p": standing}, cancel=(), submit=(), uncount=())
-
-    monkeypatch.setattr(drive, "LiveSync", Recorder)
-    monkeypatch.setattr(drive, "update", update)
-    paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
-    assert drive.follow(paths, seconds=0, say=lambda text: None) == 1
-    assert looks == [False, False, True]
-
-
-def test_follow_says_a_warning_once_whatever_its_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waits = Decision(
-        standings={"p": StageDecision(state="active", exit_reason="JobHeldUser")},
-        cancel=(),
-        submit=(),
-        uncount=(),
+    code, said, _ = follow(OSError(number, words, "/r"), OSError(number, words, "/r"), DONE)
+    assert (code, said) == (
+        0,
+        [f"{words}: /r", "warning: a batch was sent 0 min from now", "1 done"],
     )
-    done = Decision(standings={"p": StageDecision(state="done")}, cancel=(), submit=(), uncount=())
-    left = [waits, waits, waits, done]
+    with pytest.raises(OSError, match="not a full disk"):
+        follow(OSError(errno.EACCES, "not a full disk"))
 
-    def update(paths: RunPaths, *, say: Callable[[str], None], **given: object) -> Decision:
-        say(f"warning: a batch was sent {len(left)} min from now")
-        return left.pop(0)
 
-    monkeypatch.setattr(drive, "update", update)
-    said: list[str] = []
-    paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v1")
-    planned(paths)
-    assert drive.follow(paths, seconds=0, say=said.append) == 0
-    assert said == [
-        "warning: a batch was sent 4 min from now",
-        "1 active (JobHeldUser 1)",
-        *stuck(waits),
-        "1 done",
-    ]
+def test_follow_brings_mlflow_what_runs_have_trained_and_that_they_failed(follow: Follow) -> None:
+    code, _, looks = follow(decided(p=""), decided(p=""), decided(p="failed"))
+    assert (code, looks) == (1, [False, False, True])
+
+
+def test_follow_says_a_warning_once_whatever_its_numbers(follow: Follow) -> None:
+    waits = decided(p="JobHeldUser")
+    code, said, _ = follow(waits, waits, waits, DONE)
+    warning = "warning: a batch was sent 3 min from now"
+    assert (code, said) == (0, [warning, "1 active (JobHeldUser 1)", *stuck(waits), "1 done"])
+
+
+DONE = decided(p="done")

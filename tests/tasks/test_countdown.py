@@ -75,22 +75,3 @@ def test_the_same_seed_gives_the_same_problems_and_another_gives_others(task):
         task.heldout_problem(i) for i in range(50)
     ]
     assert other.heldout_problem(0) != task.heldout_problem(0)
-
-
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("name=nope", r"experiment.train.task.name = 'nope': must be one of 'countdown'"),
-        ("n_digits=9", "experiment.train.task.n_digits = 9: input should be less than or equal"),
-        ("n_digits=9", "It is: Digits a problem offers"),
-    ],
-)
-def test_a_task_is_refused_by_the_rules_of_its_own_kind(override, said):
-    with pytest.raises(ValueError, match=said):
-        config.load("groupsize", [f"experiment.train.task.{override}"])
-
-
-def test_a_field_that_the_task_does_not_have_is_refused_with_those_it_has():
-    with pytest.raises(ValueError, match=r"experiment.train.task.sides: unknown key") as refused:
-        config.load("groupsize", ["+experiment.train.task.sides=6"])
-    assert "heldout_fraction, max_target, n_digits, name, seed" in str(refused.value)

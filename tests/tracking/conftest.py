@@ -1,8 +1,10 @@
-"""A blank embedded store is made once and copied: its migrations take seconds."""
+"""A blank embedded store is made once and copied, since its migrations take seconds; so is a synced
+one, in its place, since MLflow keeps absolute addresses."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.stages.tables import METRICS, read_table, write_table
-from fgrpo_bench.tracking.sync import find_store, opened
+from fgrpo_bench.tracking.sync import find_store, opened, sync_run
 from tests.support.synthetic import SMALL, write_sweep
 
 TINY = [
@@ -45,6 +47,28 @@ def swept(tmp_path: Path, blank_store: Path) -> SweepResults:
     """A finished synthetic sweep of three points beside a blank store."""
     shutil.copy(blank_store, tmp_path / "mlflow.db")
     return write_sweep(tmp_path, overrides=TINY)
+
+
+@pytest.fixture(scope="session")
+def first_sync(blank_store: Path, tmp_path_factory: pytest.TempPathFactory) -> SweepResults:
+    """The sweep of `synced`."""
+    root = tmp_path_factory.mktemp("synced") / "runs"
+    results = write_sweep(root, overrides=TINY)
+    shutil.copy(blank_store, results.paths.mlflow_db)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        assert sync_run(results.paths).created == 6
+    shutil.copytree(root, root.with_name("kept"))
+    return results
+
+
+@pytest.fixture
+def synced(first_sync: SweepResults) -> Iterator[SweepResults]:
+    """The same sweep and its store, which a sync has filled; to be changed."""
+    yield first_sync
+    root = first_sync.paths.root
+    shutil.rmtree(root)
+    shutil.copytree(root.with_name("kept"), root)
 
 
 def hold_back(results: SweepResults) -> dict[Path, bytes]:

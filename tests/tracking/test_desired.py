@@ -1,30 +1,62 @@
-"""What MLflow should hold, computed from files alone."""
+"""What MLflow should hold, computed from files alone: points and base models as runs below those of
+their cells, every checkpoint's scores, and the report as a run."""
 
 from __future__ import annotations
 
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import polars as pl
 import pytest
 
+from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.results import SweepResults
-from fgrpo_bench.files.whole import read_json, write_json
+from fgrpo_bench.analysis.rows import FirstLoss, to_frame
+from fgrpo_bench.documents.markdown import markdown_blocks
+from fgrpo_bench.files.whole import read_json, write_json, write_text
+from fgrpo_bench.report import build, provenance
+from fgrpo_bench.report.cell_styles import cell_styles
+from fgrpo_bench.report.words import answered, effect
 from fgrpo_bench.stages.markers import rewritten
-from fgrpo_bench.stages.tables import METRICS, PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import METRICS, read_table, write_table
 from fgrpo_bench.tracking import source
-from fgrpo_bench.tracking.desired import LARGEST, RunState, desired_experiment
+from fgrpo_bench.tracking.desired import (
+    LARGEST,
+    LONGEST,
+    RunState,
+    _shortened,
+    desired_experiment,
+)
 from tests.support import mlflow_store
+from tests.support.report import rewrite_passk
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
 
 FINISHED = 1767323045000
 """finished_ms of every marker that tests.support.synthetic writes."""
+TWO_SEEDS = [*TINY, "sweep.grid.seed=[11,12]"]
+EVERY = ["experiment.checkpoints=every", "experiment.train.save_every=5"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> SweepResults:
+    """A finished sweep of two seeds, analysed; not to be changed."""
+    results = write_sweep(tmp_path_factory.mktemp("whole"), overrides=TWO_SEEDS)
+    analysed(results)
+    return results
+
+
+@pytest.fixture(scope="module")
+def stored(whole) -> dict[str, RunState]:
+    """Its runs by name."""
+    return states(whole)
 
 
 @pytest.fixture
 def results(tmp_path) -> SweepResults:
+    """One of one seed, to be changed."""
     return write_sweep(tmp_path, overrides=TINY)
 
 
@@ -40,25 +72,30 @@ def history(run: RunState, key: str) -> dict[int, float]:
     return {point.step: point.value for point in run.points if point.key == key}
 
 
-def test_every_point_and_base_model_is_one_run_of_the_sweeps_experiment_below_its_cell(results):
-    experiment = desired_experiment(results.paths)
+def test_every_point_and_base_model_is_one_run_of_the_sweeps_experiment_below_its_cell(
+    whole, stored
+):
+    experiment = desired_experiment(whole.paths)
     assert experiment.name == "groupsize/countdown"
-    runs = [run.state() for run in experiment.runs]
-    assert [(run.tags["kind"], run.name) for run in runs] == [
-        *(("cell", "base"), ("point", "base-s11")),
-        *(("cell", "grpo-n2-g0"), ("point", "grpo-n2-g0-s11")),
-        *(("cell", "grpo-n2-g0.5"), ("point", "grpo-n2-g0.5-s11")),
+    parents = {run.name: run.parent for run in experiment.runs}
+    assert [(run.tags["kind"], name, parents[name]) for name, run in stored.items()] == [
+        row
+        for cell in ("base", "grpo-n2-g0", "grpo-n2-g0.5")
+        for row in [
+            ("cell", cell, None),
+            ("point", f"{cell}-s11", cell),
+            ("point", f"{cell}-s12", cell),
+        ]
     ]
 
 
-def test_params_name_the_cell_and_the_budget(results):
-    assert states(results)["grpo-n2-g0.5-s11"].params == {
+def test_params_name_the_cell_and_the_budget_and_those_of_a_cell_are_what_its_points_share(stored):
+    point = {
         "model": "qwen2-280k",
         "method": "F-GRPO",
         "algorithm": "grpo",
         "group_size": "2",
         "focal_gamma": "0.5",
-        "seed": "11",
         "steps": "20",
         "budget": "constant_rollouts",
         "prompts_per_step": "32",
@@ -71,12 +108,11 @@ def test_params_name_the_cell_and_the_budget(results):
         "eval_temperature": "1.0",
         "countdown_n_problems": "24",
     }
-
-
-def test_a_base_model_has_no_params_of_a_training_it_never_had(results):
-    params = states(results)["base-s11"].params
-    assert params["method"] == "Base"
-    assert not {"algorithm", "group_size", "focal_gamma", "budget", "learning_rate"} & set(params)
+    assert stored["grpo-n2-g0.5-s11"].params == point | {"seed": "11"}
+    assert stored["grpo-n2-g0.5"].params == point
+    base = stored["base-s11"].params
+    assert base["method"] == "Base"
+    assert not {"algorithm", "group_size", "focal_gamma", "budget", "learning_rate"} & set(base)
 
 
 def test_the_learning_rate_is_that_of_training_also_where_the_algorithm_lowers_it(tmp_path):
@@ -87,9 +123,9 @@ def test_the_learning_rate_is_that_of_training_also_where_the_algorithm_lowers_i
     assert runs["grpo-n2-g0-s11"].params["learning_rate"] == "0.0003"
 
 
-def test_tags_tell_where_a_run_comes_from(results):
-    point = results.points[1]
-    tags = states(results)[point.point_id].tags
+def test_tags_tell_where_a_run_comes_from(whole, stored):
+    point = whole.points[2]
+    tags = stored[point.point_id].tags
     assert tags["fingerprint"] == read_json(point.train.spec)["fingerprint"]
     assert tags["evaluation_fingerprint"] == read_json(point.evaluate.spec)["fingerprint"]
     assert tags["git_commit"] == tags["mlflow.source.git.commit"] == "0" * 40
@@ -103,29 +139,24 @@ def test_a_sweep_run_outside_a_checkout_has_no_commit(results):
     assert not {"git_commit", "git_dirty"} & set(states(results)["base-s11"].tags)
 
 
-def test_training_curves_stand_by_step_with_the_times_of_the_files(results):
-    point = results.points[1]
-    run = states(results)[point.point_id]
+def test_curves_and_times_are_those_of_the_files(whole, stored):
+    point = whole.points[2]
+    run = stored[point.point_id]
     metrics = read_table(point.train.metrics, METRICS)
     logged = [p for p in run.points if p.key == "train/reward"]
     assert [(p.step, p.timestamp, p.value) for p in logged] == list(
         metrics.select("step", "time_ms", "reward").iter_rows()
     )
     assert history(run, "eval/pass_at_1") == dict.fromkeys((5, 10, 15, 20), 0.2)
-
-
-def test_a_run_begins_with_its_first_step_and_ends_with_its_evaluation(results):
-    point = results.points[1]
-    first = read_table(point.train.metrics, METRICS).row(0, named=True)
-    run = states(results)[point.point_id]
+    first = metrics.row(0, named=True)
     assert run.start == int(first["time_ms"] - 1000 * first["seconds"])
     assert run.end == FINISHED
-    assert states(results)["base-s11"].start == FINISHED - 12500
+    assert stored["base-s11"].start == FINISHED - 12500
 
 
-def test_pass_at_k_is_the_mean_over_problems_by_k_and_plain_at_both_ends(results):
-    for point in results.points:
-        run = states(results)[point.point_id]
+def test_pass_at_k_is_the_mean_over_problems_by_k_and_plain_at_both_ends(whole, stored):
+    for point in whole.points:
+        run = stored[point.point_id]
         means = {
             k: point.passk("countdown").filter(pl.col("k") == k)["pass_at_k"].mean()
             for k in (1, 8, 32)
@@ -140,18 +171,15 @@ def test_pass_at_k_is_the_mean_over_problems_by_k_and_plain_at_both_ends(results
 
 def test_problems_with_too_few_scored_draws_are_left_out_and_their_share_is_said(results):
     point = results.points[1]
-    passk = point.passk("countdown")
     first = pl.col("problem_id") == "p000"
-    few = first.and_(pl.col("k") == 32)
-    path = point.evaluate.benchmark("countdown").passk
-    passk = passk.with_columns(
-        n_scored=pl.when(first).then(16).otherwise("n_scored"),
-        n_correct=pl.when(first).then(4).otherwise("n_correct"),
-        pass_at_k=pl.when(few).then(None).otherwise("pass_at_k"),
-    )
-    write_table(path, passk.cast({"n_scored": pl.Int64, "n_correct": pl.Int64}), PASSK)
+    others = point.passk("countdown").filter(pl.col("k") == 32, ~first)
+    lacking = {
+        "n_scored": pl.when(first).then(16).otherwise("n_scored"),
+        "n_correct": pl.when(first).then(4).otherwise("n_correct"),
+        "pass_at_k": pl.when(first, pl.col("k") == 32).then(None).otherwise("pass_at_k"),
+    }
+    rewrite_passk(point, lambda table: table.with_columns(**lacking).cast(dict(table.schema)))
     run = states(results)[point.point_id]
-    others = passk.filter((pl.col("k") == 32) & (pl.col("problem_id") != "p000"))
     assert history(run, "countdown/pass_at_k")[32] == pytest.approx(
         others["pass_at_k"].mean(), abs=1e-4
     )
@@ -160,9 +188,9 @@ def test_problems_with_too_few_scored_draws_are_left_out_and_their_share_is_said
     assert run.tables["countdown/pass_at_k.json"].row(2)[2] == 23
 
 
-def test_the_artifacts_are_the_specs_and_the_pass_at_k_tables(results):
-    point = results.points[1]
-    run = states(results)[point.point_id]
+def test_the_artifacts_are_the_specs_and_the_pass_at_k_tables(whole, stored):
+    point = whole.points[2]
+    run = stored[point.point_id]
     artifacts, tables = run.artifacts, run.tables
     assert set(artifacts) == {
         "spec.json",
@@ -171,7 +199,7 @@ def test_the_artifacts_are_the_specs_and_the_pass_at_k_tables(results):
         "draws.txt",
         "log-tail.txt",
     }
-    where = point.evaluate.benchmark("countdown").draws.relative_to(results.paths.root)
+    where = point.evaluate.benchmark("countdown").draws.relative_to(whole.paths.root)
     assert f"countdown: {where.as_posix()} under the run root" in artifacts["draws.txt"].decode()
     assert artifacts["spec.json"] == point.train.spec.read_bytes()
     assert set(tables) == {"countdown/pass_at_k.json", "countdown/pass_at_k_by_problem.json"}
@@ -219,25 +247,17 @@ def test_a_file_that_its_marker_lists_is_not_read_for_a_digest(results):
     assert digests() != before, "of another number of bytes"
 
 
-def test_a_point_that_trains_has_curves_but_no_end_and_no_pass_at_k(results):
-    point = results.points[1]
-    point.train.done.unlink()
+def test_a_point_says_how_far_it_is_and_has_no_run_before_it_begins(results):
+    base, point, _ = results.points
     point.evaluate.done.unlink()
+    run = states(results)[point.point_id]
+    assert (run.end, run.tags["state"]) == (None, "trained")
+    point.train.done.unlink()
     run = states(results)[point.point_id]
     assert (run.end, run.tags["state"]) == (None, "training")
     assert {p.key.partition("/")[0] for p in run.points} == {"train", "eval"}
     assert set(run.artifacts) == {"spec.json"}
-
-
-def test_a_trained_point_that_awaits_its_evaluation_says_so(results):
-    results.points[1].evaluate.done.unlink()
-    run = states(results)[results.points[1].point_id]
-    assert (run.end, run.tags["state"]) == (None, "trained")
-
-
-def test_a_point_that_has_not_begun_has_no_run(results):
-    base, point, _ = results.points
-    for path in (base.train.done, base.evaluate.done, point.train.metrics, point.train.done):
+    for path in (base.train.done, base.evaluate.done, point.train.metrics):
         path.unlink()
     assert list(states(results)) == ["grpo-n2-g0.5", "grpo-n2-g0.5-s11"]
 
@@ -265,3 +285,183 @@ def test_neither_mlflow_nor_its_database_is_loaded_before_a_sync():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "polars" in done.stdout.split()
     assert not {"mlflow", "sqlalchemy"} & set(done.stdout.split())
+
+
+def test_a_cell_has_the_mean_and_interval_of_the_analysis(whole, stored):
+    analysis = analysed(whole)
+    for cell in analysis.by_cell.values():
+        run = stored[cell.cell if cell.focal_gamma is None else f"grpo-n2-g{cell.focal_gamma:g}"]
+        assert (run.tags["kind"], run.tags["seeds"]) == ("cell", "11, 12")
+        for row in analysis.over_k("countdown", cell):
+            mean, low, high = (float(f"{end:.4g}") for end in (row.mean, row.low, row.high))
+            assert history(run, "countdown/pass_at_k")[row.k] == mean
+            assert history(run, "uncertainty/countdown/pass_at_k_low")[row.k] == low
+            assert history(run, "uncertainty/countdown/pass_at_k_high")[row.k] == high
+        assert history(run, "uncertainty/countdown/pass_at_32_low") == {cell.step: low}
+        exact = run.tables["pass_at_k.json"].row(-1)
+        assert exact == ("countdown", 32, row.mean, row.low, row.high, row.n_problems)
+
+
+def test_points_average_to_their_cell_also_where_draws_are_unscored(tmp_path):
+    name = "experiment.evaluation.benchmarks.aime25"
+    second = [f"+benchmark@{name}=aime25", f"{name}.n_problems=24"]
+    results = write_sweep(tmp_path, overrides=[*TWO_SEEDS, *second])
+    few = pl.col("problem_id").eq("p000") & pl.col("k").eq(32)
+    lacking = pl.when(few).then(None).otherwise("pass_at_k").alias("pass_at_k")
+    rewrite_passk(results.points[-1], lambda table: table.with_columns(lacking))
+    runs, analysis = states(results), analysed(results)
+    assert analysis.columns == ("average in-domain", "aime25", "countdown")
+    for column in analysis.columns:
+        cell, *seeds = (
+            history(runs[f"grpo-n2-g0.5{of}"], f"{column}/pass_at_k") for of in ("", "-s11", "-s12")
+        )
+        assert list(cell) == [1, 8, 32]
+        assert cell == pytest.approx(
+            {k: sum(seed[k] for seed in seeds) / 2 for k in cell}, abs=1e-4
+        )
+
+
+def test_the_ends_of_the_first_loss_are_metrics_and_open_ones_tags(whole, monkeypatch):
+    planted = [
+        FirstLoss(column="countdown", new="grpo-n2-g0", old="base", low=4, high=None, words=""),
+        FirstLoss(
+            column="countdown", new="grpo-n2-g0", old="grpo-n2-g0.5", low=1, high=1, words=""
+        ),
+    ]
+    analysis = analysed(whole)
+    planted = replace(analysis, first_loss=to_frame(FirstLoss, planted))
+    monkeypatch.setattr(source, "analysed", lambda *_: planted)
+    run = states(whole)["grpo-n2-g0"]
+    name = "uncertainty/countdown/pass_at_k_first_loss"
+    assert (history(run, f"{name}_low"), history(run, f"{name}_high")) == ({20: 4.0}, {})
+    assert (run.tags.get(f"{name}_low"), run.tags[f"{name}_high"]) == (None, "open")
+
+
+def test_a_cell_says_which_seeds_its_mean_is_of_and_stays_the_same_run(whole, stored, tmp_path):
+    results = write_sweep(tmp_path, overrides=TWO_SEEDS)
+    before = digests(results)
+    late = next(point for point in results.points if point.point_id == "grpo-n2-g0-s12")
+    late.evaluate.done.unlink()
+    run = states(results)["grpo-n2-g0"]
+    assert (run.tags["seeds"], run.end, run.tags["state"]) == ("11", None, "training")
+    assert run.identity == stored["grpo-n2-g0"].identity
+    changed = {name for name, digest in digests(results).items() if digest != before[name]}
+    compared = "grpo-n2-g0.5"
+    assert changed == {"grpo-n2-g0", "grpo-n2-g0-s12", compared}
+
+
+def test_keys_are_bounded_however_many_k_there_are(tmp_path):
+    ks = list(range(1, 33))
+    many = [one for one in TINY if "ks=" not in one] + [f"experiment.evaluation.ks={ks}"]
+    results = write_sweep(tmp_path, overrides=many)
+    runs = states(results)
+    keys = {
+        run.tags["kind"]: {p.key for p in run.points if "countdown/" in p.key}
+        for run in runs.values()
+    }
+    assert len(keys["point"]) == 4
+    assert len(keys["cell"]) == 9 + 1
+    assert len({point.key for point in runs["grpo-n2-g0-s11"].points}) <= 4 + 30
+
+
+def test_every_evaluated_checkpoint_is_a_step_of_the_plain_metrics(tmp_path):
+    results = write_sweep(tmp_path, overrides=[*TINY, *EVERY])
+    run = states(results)["grpo-n2-g0-s11"]
+    assert list(history(run, "countdown/pass_at_32")) == [5, 10, 15, 20]
+    assert list(history(run, "countdown/pass_at_k")) == [1, 8, 32], "of the last one alone"
+    results.points[1].at(results.points[1].checkpoints[-1]).evaluate.done.unlink()
+    run = states(results)["grpo-n2-g0-s11"]
+    assert (list(history(run, "countdown/unscored_fraction")), run.end) == ([5, 10, 15], None)
+    assert history(run, "countdown/pass_at_k") == {}
+
+
+def test_the_report_is_a_run_of_its_files_and_its_checkpoints_are_those_of_cells_and_words(
+    tmp_path, stored, monkeypatch
+):
+    assert "report" not in stored
+    pictures = build._pictures
+    monkeypatch.setattr(build, "_pictures", lambda analysis: pictures(analysis)[:1])  # drawn slowly
+    results = write_sweep(tmp_path, overrides=[*TWO_SEEDS, *EVERY])
+    last = states(results)["grpo-n2-g0"]
+    written = build.write_report(results, "step=10")
+    write_text(results.paths.report / "former.md", "of a report with other formats")
+    runs = states(results)
+    report, rule = runs["report"], "step 10 of every run"
+    assert report.artifacts == {path.name: path.read_bytes() for path in written.files}
+    assert provenance.NAME in report.artifacts
+    assert rule in report.artifacts["report.md"].decode()
+    assert report.tags["kind"] == "report"
+    assert "## Does a focal weight at N = " in report.tags["mlflow.note.content"]
+    assert rule in report.tags["mlflow.note.content"]
+    assert rule in desired_experiment(results.paths).tags()["mlflow.note.content"]
+    for name in ("grpo-n2-g0", "grpo-n2-g0.5"):
+        assert set(history(runs[name], "countdown/pass_at_1")) == {10}
+    assert set(history(last, "countdown/pass_at_1")) == {20}
+    seeds = [history(runs[f"grpo-n2-g0-s{seed}"], "countdown/pass_at_k")[32] for seed in (11, 12)]
+    assert history(runs["grpo-n2-g0"], "countdown/pass_at_k")[32] == pytest.approx(
+        sum(seeds) / 2, abs=1e-4
+    )
+
+
+def test_the_description_of_the_experiment_begins_with_the_answer_and_its_table(whole):
+    analysis = analysed(whole)
+    note = desired_experiment(whole.paths).tags()["mlflow.note.content"]
+    first, _, _ = note.partition("\n\n## countdown: pass@k in percent with 95% intervals\n\n")
+    assert first == markdown_blocks(answered(analysis))
+    (line,) = (each for each in note.splitlines() if each.startswith("| F-GRPO | 2 | 0.5 |"))
+    row = analysis.estimate("countdown", "grpo-n2-g0.5", 32)
+    assert f"{100 * row.mean:.1f} [{100 * row.low:.1f}, {100 * row.high:.1f}]" in line
+
+
+def test_the_description_of_a_cell_has_its_differences_and_its_numbers(whole, stored):
+    analysis = analysed(whole)
+    note = stored["grpo-n2-g0.5"].tags["mlflow.note.content"]
+    (of_question,) = (
+        row
+        for row in analysis.asked
+        if (row.new, row.old, row.k) == ("grpo-n2-g0.5", "grpo-n2-g0", 32)
+    )
+    assert f"**pass@32, {of_question.verdict}**: {effect(of_question)}" in note
+    (loss,) = (row for row in [analysis.first_loss_of("countdown", "grpo-n2-g0.5", "base")] if row)
+    assert loss.words in note
+    (line,) = (each for each in note.splitlines() if each.startswith("| countdown |"))
+    row = analysis.estimate("countdown", "grpo-n2-g0.5", 1)
+    assert f"| {100 * row.mean:.1f} [{100 * row.low:.1f}, {100 * row.high:.1f}] |" in line
+    assert "- " not in stored["base"].tags["mlflow.note.content"].splitlines()[2]
+
+
+def test_names_in_notes_are_escaped(results):
+    recorded = read_json(results.paths.sweep_json)
+    recorded["declaration"]["sweep"]["question"] = "<img src=x onerror=alert(1)> [a](javascript:b)"
+    write_json(results.paths.sweep_json, recorded)
+    note = desired_experiment(results.paths).tags()["mlflow.note.content"]
+    assert "## Question\n\n\\<img src=x onerror=alert(1)> [a\\](javascript:b)" in note
+    assert "<img" not in note.replace("\\<img", "")
+
+
+def test_a_note_that_is_too_long_ends_at_a_line_and_says_where_to_read_on():
+    text = "\n".join(f"- line {i}" for i in range(2000))
+    note = _shortened(text, LONGEST)
+    assert len(note) <= LONGEST
+    assert note.endswith("\n\nThe report has the rest.")
+    assert note.removesuffix("\n\nThe report has the rest.").splitlines()[-1] in text.splitlines()
+
+
+def test_runs_have_the_names_and_colours_of_tables_and_figures(whole, stored):
+    cells = list(analysed(whole).by_cell.values())
+    colors = {each.cell: style.color for each, style in cell_styles(cells).items()}
+    cell = stored["grpo-n2-g0"]
+    assert cell.title == "GRPO N=2"
+    assert stored["grpo-n2-g0-s11"].title == "GRPO N=2, seed 11"
+    for name in ("grpo-n2-g0", "grpo-n2-g0-s11"):
+        assert stored[name].tags["mlflow.runColor"] == colors["grpo-n2-g0"]
+
+
+def test_the_version_that_was_run_last_speaks_for_the_experiment(results, tmp_path):
+    write_sweep(tmp_path, overrides=[*TINY, "version=v2"])
+    other = results.paths
+    recorded = read_json(other.sweep_json)
+    write_json(other.sweep_json, recorded | {"created": "2000-01-01T00:00:00+00:00"})
+    assert desired_experiment(other).digest is None
+    write_json(other.sweep_json, recorded | {"created": "2100-01-01T00:00:00+00:00"})
+    assert "countdown/v1" in desired_experiment(other).tags()["mlflow.note.content"]

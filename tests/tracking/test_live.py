@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,53 +43,43 @@ def check_history(results: SweepResults, training: Training) -> None:
         ]
 
 
-def watched_to_the_end(results: SweepResults, blank: Path, engine: str, seed: int) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("engine", ["embedded", "openrlhf"])
+def test_a_run_that_was_watched_and_killed_has_the_histories_of_one_sync(
+    swept, blank_store, engine, seed
+):
     chance = random.Random(f"{engine}-{seed}")
-    point = results.points[1]
+    point = swept.points[1]
     run = Training(point, engine)
     steps = len(run.whole)
     first = chance.randint(1, steps // 3)
     run.train(first)
-    sync_run(results.paths)
-    check_history(results, run)
+    sync_run(swept.paths)
+    check_history(swept, run)
     run.train(chance.randint(first + 1, steps - 2))
     run.tear()
-    look(results, point)
-    check_history(results, run)
+    look(swept, point)
+    check_history(swept, run)
     run.resume(chance.randint(1, len(run.rows) - 1))
     if chance.random() < 0.5:
-        look(results, point)
+        look(swept, point)
     run.train(chance.randint(len(run.rows) + 1, steps - 1))
-    look(results, point)
-    check_history(results, run)
+    look(swept, point)
+    check_history(swept, run)
     run.resume(0)  # no state was saved, or it could not be read
-    look(results, point)
+    look(swept, point)
     run.train(chance.randint(1, steps - 1))
-    look(results, point)
+    look(swept, point)
     run.finish()
-    assert run_of(results, point).info.status == "RUNNING"
-    look(results, point)
-    sync_run(results.paths)
-    shutil.copy(blank, results.paths.root / "once.db")
-    once = f"sqlite:///{results.paths.root / 'once.db'}"
-    sync_run(results.paths, tracking_uri=once)
-    assert held(results) == contents(once)
-    check_history(results, run)
-
-
-@pytest.mark.parametrize("engine", ["embedded", "openrlhf"])
-@pytest.mark.slow
-def test_a_run_that_was_watched_and_killed_has_the_histories_of_one_sync(
-    swept, blank_store, engine
-):
-    watched_to_the_end(swept, blank_store, engine, seed=0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 7))
-@pytest.mark.parametrize("engine", ["embedded", "openrlhf"])
-def test_the_same_for_other_kills(swept, blank_store, engine, seed):
-    watched_to_the_end(swept, blank_store, engine, seed)
+    assert run_of(swept, point).info.status == "RUNNING"
+    look(swept, point)
+    sync_run(swept.paths)
+    shutil.copy(blank_store, swept.paths.root / "once.db")
+    once = f"sqlite:///{swept.paths.root / 'once.db'}"
+    sync_run(swept.paths, tracking_uri=once)
+    assert held(swept) == contents(once)
+    check_history(swept, run)
 
 
 def test_a_look_at_what_has_grown_writes_what_a_whole_sync_would(swept):

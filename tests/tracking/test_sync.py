@@ -1,11 +1,18 @@
-"""MLflow holds what the files say, however often, with whom and after whatever a sync runs."""
+"""MLflow holds what the files say, however often, with whom and after whatever a sync runs; one
+that is killed, breaks off or meets another leaves what the next one completes."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
+import random
 import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -17,13 +24,52 @@ from fgrpo_bench.stages.tables import METRICS, PASSK, read_table, write_table
 from fgrpo_bench.tracking import desired
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.sync import DIGEST, embedded_uri, sync_run
-from tests.support.mlflow_store import contents, counts, held, runs, states
+from tests.support.mlflow_store import background_sync, contents, counts, held, runs
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
+
+WRITING = (
+    *("create_experiment", "set_experiment_tag", "create_run", "delete_run", "log_batch"),
+    *("set_terminated", "update_run", "set_tag", "log_artifacts", "log_artifact", "log_table"),
+)
+"""Every call of MlflowClient with which a sync changes a store."""
 
 
 def ids(results: SweepResults) -> dict[str, str]:
     return {run.data.tags["point_id"]: run.info.run_id for run in runs(embedded_uri(results.paths))}
+
+
+def client_of(results: SweepResults):
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=embedded_uri(results.paths))
+
+
+def check_what_is_held(results: SweepResults) -> None:
+    """The embedded store holds every run as the files say, and no other."""
+    stored = held(results)
+    for wanted in desired_experiment(results.paths).runs:
+        run = wanted.state()
+        found = stored.pop(run.identity)
+        status = "RUNNING" if run.end is None else "FINISHED"
+        assert found["info"] == (run.title, status, run.start, run.end)
+        assert found["params"] == run.params
+        expected = dict(run.tags) | {DIGEST: wanted.digest, "mlflow.runName": run.title}
+        logged = found["tags"].pop("mlflow.loggedArtifacts", "[]")
+        assert {one["path"] for one in json.loads(logged)} == set(run.tables)
+        assert found["tags"] == expected
+        tables = {name: found["artifacts"].pop(name) for name in run.tables}
+        assert all(json.loads(table)["columns"] for table in tables.values())
+        assert found["artifacts"] == run.artifacts
+        points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in run.points]
+        assert sorted(found["history"]) == sorted(points)
+        assert found["parent"] == wanted.parent
+        assert found["latest"] == {p.key: repr(p.value) for p in run.points}, "rising steps"
+    assert not stored
+
+
+def change_nothing(results: SweepResults) -> None:
+    """A second sync finds everything as it is."""
 
 
 def regrade(results: SweepResults) -> None:
@@ -34,98 +80,106 @@ def regrade(results: SweepResults) -> None:
     rewritten(results.points[1].evaluate, [path])
 
 
-def test_a_sync_writes_every_run_as_the_files_say(swept):
-    summary = sync_run(swept.paths)
-    assert str(summary).startswith("MLflow groupsize/countdown: 6 created, 0 unchanged (")
-    assert f"sqlite:///{swept.paths.mlflow_db}" in str(summary)
-    stored = held(swept)
-    for wanted in desired_experiment(swept.paths).runs:
-        run = wanted.state()
-        found = stored[run.identity]
-        assert found["info"] == (run.title, "FINISHED", run.start, run.end)
-        assert found["params"] == run.params
-        expected = dict(run.tags) | {DIGEST: wanted.digest, "mlflow.runName": run.title}
-        logged = found["tags"].pop("mlflow.loggedArtifacts", "[]")
-        assert {each["path"] for each in json.loads(logged)} == set(run.tables)
-        assert found["tags"] == expected
-        tables = {name: found["artifacts"].pop(name) for name in run.tables}
-        assert all(json.loads(table)["columns"] for table in tables.values())
-        assert found["artifacts"] == run.artifacts
-        points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in run.points]
-        assert sorted(found["history"]) == sorted(points)
-        assert found["parent"] == wanted.parent
-        assert found["latest"] == {p.key: repr(p.value) for p in run.points}, "rising steps"
+def train_again_after_a_kill(results: SweepResults) -> None:
+    """Give the last steps of the second point other times."""
+    point = results.points[1]
+    metrics = read_table(point.train.metrics, METRICS)
+    later = pl.when(pl.col("step") > 15).then(pl.col("time_ms") + 60000).otherwise("time_ms")
+    write_table(point.train.metrics, metrics.with_columns(time_ms=later), METRICS)
 
 
-def test_tables_of_several_runs_open_as_one(swept, monkeypatch):
+def delete_a_run(results: SweepResults) -> None:
+    client_of(results).delete_run(ids(results)["grpo-n2-g0"])
+
+
+def write_a_run_from_another_machine_as_well(results: SweepResults) -> None:
+    run = runs(embedded_uri(results.paths))[0]
+    tags = dict(run.data.tags) | {DIGEST: ""}
+    client_of(results).create_run(run.info.experiment_id, tags=tags)
+
+
+def regrade_and_put_the_experiment_into_the_trash(results: SweepResults) -> None:
+    regrade(results)
+    client_of(results).delete_experiment(sync_run(results.paths).experiment_id)
+
+
+REGRADED = {"grpo-n2-g0", "grpo-n2-g0-s11", "grpo-n2-g0.5"}
+"""A point, its cell, and what is compared with it."""
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "other_runs"),
+    [
+        (change_nothing, (0, 0, 0, 6), set()),
+        (regrade, (0, 0, 3, 3), REGRADED),
+        (train_again_after_a_kill, (0, 0, 1, 5), {"grpo-n2-g0-s11"}),
+        (delete_a_run, (1, 0, 0, 5), {"grpo-n2-g0"}),
+        (write_a_run_from_another_machine_as_well, (0, 0, 0, 6), set()),
+        (regrade_and_put_the_experiment_into_the_trash, (0, 0, 0, 6), REGRADED),
+    ],
+    ids=lambda of: getattr(of, "__name__", None),
+)
+def test_a_sync_writes_anew_what_differs_from_the_files_and_nothing_else(
+    synced, change: Callable[[SweepResults], None], expected, other_runs
+):
+    before = ids(synced)
+    change(synced)
+    assert counts(synced) == expected
+    check_what_is_held(synced)
+    after = ids(synced)
+    assert {name for name in before if before[name] != after[name]} == other_runs
+
+
+def test_a_run_that_somebody_edited_is_mended_by_a_full_sync(synced):
+    client_of(synced).set_tag(ids(synced)["grpo-n2-g0-s11"], "method", "edited")
+    assert counts(synced) == (0, 0, 0, 6)
+    done = sync_run(synced.paths, is_full=True)
+    assert (done.created, done.updated, done.replaced) == (0, 0, 6)
+    check_what_is_held(synced)
+
+
+def test_tables_of_several_runs_open_as_one(synced, monkeypatch):
     from mlflow import MlflowClient
 
-    sync_run(swept.paths)
-    experiment = sync_run(swept.paths, is_full=True).experiment_id
-    trained = [ids(swept)[point.point_id] for point in swept.points[1:]]
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(swept.paths))
+    experiment = sync_run(synced.paths, is_full=True).experiment_id
+    trained = [ids(synced)[point.point_id] for point in synced.points[1:]]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded_uri(synced.paths))
     table = MlflowClient().load_table(experiment, "countdown/pass_at_k.json", trained, ["run_id"])
     rows = pl.from_dicts(table.to_dict("records"))
-    for run_id, point in zip(trained, swept.points[1:], strict=True):
+    for run_id, point in zip(trained, synced.points[1:], strict=True):
         means = point.passk("countdown").group_by("k").agg(pl.col("pass_at_k").mean()).sort("k")
-        own = rows.filter(pl.col("run_id") == run_id)
-        assert own["k"].to_list() == [1, 8, 32], "written once"
-        assert own["pass_at_k"].to_list() == pytest.approx(means["pass_at_k"].to_list())
+        found = rows.filter(pl.col("run_id") == run_id)
+        assert found["k"].to_list() == [1, 8, 32], "written once"
+        assert found["pass_at_k"].to_list() == pytest.approx(means["pass_at_k"].to_list())
 
 
-def test_a_second_sync_changes_nothing(swept):
-    sync_run(swept.paths)
-    before, known = held(swept), ids(swept)
-    assert counts(swept) == (0, 0, 0, 6)
-    assert (held(swept), ids(swept)) == (before, known)
-
-
-def test_of_unchanged_runs_nothing_is_computed(swept, monkeypatch):
-    sync_run(swept.paths)
+def test_of_unchanged_runs_nothing_is_computed(synced, monkeypatch):
     for name in ("_point_run", "_cell_run", "_words"):
         monkeypatch.setattr(desired, name, lambda *_, **__: pytest.fail("computed"))
-    assert counts(swept) == (0, 0, 0, 6)
-
-
-def test_a_deleted_run_is_made_again_and_an_edited_one_by_a_full_sync(swept):
-    from mlflow import MlflowClient
-
-    sync_run(swept.paths)
-    before, known = held(swept), ids(swept)
-    client = MlflowClient(tracking_uri=embedded_uri(swept.paths))
-    client.delete_run(known["grpo-n2-g0"])
-    client.set_tag(known["grpo-n2-g0-s11"], "method", "edited")
-    assert counts(swept) == (1, 0, 0, 5)
-    assert held(swept) != before
-    done = sync_run(swept.paths, is_full=True)
-    assert (done.created, done.updated, done.replaced) == (0, 0, 6)
-    assert held(swept) == before
+    assert counts(synced) == (0, 0, 0, 6)
 
 
 def test_a_store_that_is_moved_away_between_two_syncs_of_a_process_is_made_again(
-    swept, blank_store
+    synced, blank_store
 ):
-    sync_run(swept.paths)
-    before = held(swept)
-    swept.paths.mlflow_db.rename(swept.paths.root / "moved.db")
-    shutil.copy(blank_store, swept.paths.mlflow_db)
-    assert counts(swept) == (6, 0, 0, 0)
-    assert held(swept) == before
+    synced.paths.mlflow_db.rename(synced.paths.root / "moved.db")
+    shutil.copy(blank_store, synced.paths.mlflow_db)
+    assert counts(synced) == (6, 0, 0, 0)
+    check_what_is_held(synced)
 
 
-def test_a_half_finished_sweep_is_completed_in_the_same_runs(swept, blank_store):
+def test_a_half_finished_sweep_is_completed_in_the_same_runs(swept):
     point = swept.points[1]
     aside = {path: path.read_bytes() for path in (point.train.done, point.evaluate.done)}
-    metrics = read_table(point.train.metrics, METRICS)
+    metrics = read_table(point.train.metrics, METRICS).with_columns(
+        loss=pl.Series([math.nan, math.inf, -math.inf, *[0.0] * 17])
+    )
     for path in aside:
         path.unlink()
     write_table(point.train.metrics, metrics.head(7), METRICS)
     assert counts(swept) == (6, 0, 0, 0)
+    check_what_is_held(swept)
     early = ids(swept)
-    running = next(
-        run for run in runs(embedded_uri(swept.paths)) if "g0-s" in run.data.tags["point_id"]
-    )
-    assert (running.info.status, running.info.end_time) == ("RUNNING", None)
 
     write_table(point.train.metrics, metrics, METRICS)
     for path, content in aside.items():
@@ -133,85 +187,15 @@ def test_a_half_finished_sweep_is_completed_in_the_same_runs(swept, blank_store)
     assert counts(swept) == (0, 2, 1, 3)
     compared = "grpo-n2-g0.5"
     assert {name for name, run_id in ids(swept).items() if run_id != early[name]} == {compared}
-    grown = held(swept)
-    shutil.copy(blank_store, swept.paths.mlflow_db.with_name("other.db"))
-    other = f"sqlite:///{swept.paths.mlflow_db.with_name('other.db')}"
-    sync_run(swept.paths, tracking_uri=other)
-    assert grown == contents(other)
+    check_what_is_held(swept)
 
 
-def test_a_regraded_point_its_cell_and_what_is_compared_with_it_are_written_anew(swept):
-    sync_run(swept.paths)
-    before = ids(swept)
-    regrade(swept)
-    assert counts(swept) == (0, 0, 3, 3)
-    after = ids(swept)
-    changed = {name for name in before if before[name] != after[name]}
-    compared = "grpo-n2-g0.5"
-    assert changed == {"grpo-n2-g0", "grpo-n2-g0-s11", compared}
-    assert [run["parent"] for run in held(swept).values() if run["parent"]] == [
-        *("base", "grpo-n2-g0", "grpo-n2-g0.5")
-    ]
-    wanted = states(swept.paths)["grpo-n2-g0-s11"]
-    points = [(p.key, p.step, p.timestamp, repr(p.value)) for p in wanted.points]
-    assert sorted(held(swept)[wanted.identity]["history"]) == sorted(points)
-
-
-def test_steps_that_were_trained_again_after_a_kill_are_not_logged_twice(swept):
-    sync_run(swept.paths)
-    point = swept.points[1]
-    metrics = read_table(point.train.metrics, METRICS)
-    later = pl.when(pl.col("step") > 15).then(pl.col("time_ms") + 60000).otherwise("time_ms")
-    write_table(point.train.metrics, metrics.with_columns(time_ms=later), METRICS)
-    assert counts(swept) == (0, 0, 1, 5)
-    wanted = states(swept.paths)["grpo-n2-g0-s11"]
-    assert len(held(swept)[wanted.identity]["history"]) == len(wanted.points)
-
-
-def test_a_run_that_another_machine_wrote_as_well_is_removed(swept):
-    from mlflow import MlflowClient
-
-    sync_run(swept.paths)
-    before = held(swept)
-    client = MlflowClient(tracking_uri=embedded_uri(swept.paths))
-    run = runs(embedded_uri(swept.paths))[0]
-    client.create_run(run.info.experiment_id, tags=dict(run.data.tags) | {DIGEST: ""})
-    assert counts(swept) == (0, 0, 0, 6)
-    assert held(swept) == before
-
-
-@pytest.mark.slow
-def test_an_experiment_taken_out_of_the_trash_brings_no_old_runs_back(swept):
-    from mlflow import MlflowClient
-
-    sync_run(swept.paths)
-    regrade(swept)
-    experiment = sync_run(swept.paths).experiment_id
-    before = held(swept)
-    MlflowClient(tracking_uri=embedded_uri(swept.paths)).delete_experiment(experiment)
-    assert counts(swept) == (0, 0, 0, 6)
-    assert held(swept) == before
-
-
-def test_two_versions_of_a_sweep_share_an_experiment_and_no_run(swept):
-    write_sweep(swept.paths.root, overrides=[*TINY, "version=v2"])
-    other = dataclasses.replace(swept.paths, version="v2")
-    assert sync_run(swept.paths).experiment_id == sync_run(other).experiment_id
-    assert len(held(swept)) == 12
-    assert counts(swept) == (0, 0, 0, 6)
-
-
-def test_nan_and_infinity_are_synced_once(swept):
-    point = swept.points[1]
-    metrics = read_table(point.train.metrics, METRICS).with_columns(
-        loss=pl.Series([math.nan, math.inf, -math.inf, *[0.0] * 17])
-    )
-    write_table(point.train.metrics, metrics, METRICS)
-    sync_run(swept.paths)
-    (swept.paths.sweep_json).write_text(
-        swept.paths.sweep_json.read_text().replace("0" * 40, "1" * 40)
-    )
-    assert counts(swept) == (0, 0, 6, 0)
+def test_two_versions_of_a_sweep_share_an_experiment_and_no_run(synced):
+    write_sweep(synced.paths.root, overrides=[*TINY, "version=v2"])
+    other = dataclasses.replace(synced.paths, version="v2")
+    assert sync_run(other).experiment_id == sync_run(synced.paths).experiment_id
+    assert len(held(synced)) == 12
+    assert counts(synced) == (0, 0, 0, 6)
 
 
 def test_the_embedded_store_is_found_from_any_folder_and_under_any_name(
@@ -229,3 +213,115 @@ def test_the_embedded_store_is_found_from_any_folder_and_under_any_name(
     assert {path.name for path in root.iterdir()} == {
         *("groupsize", "mlflow.db", "mlflow.lock", "mlflow-artifacts")
     }
+
+
+@pytest.mark.slow
+def test_a_sync_that_breaks_off_at_any_call_is_completed_by_the_next(
+    swept, blank_store, monkeypatch
+):
+    from mlflow import MlflowClient
+
+    calls = 0
+    limit: int | None = None
+
+    def limited(real):
+        def call(*arguments, **named):
+            nonlocal calls
+            calls += 1
+            if limit is not None and calls > limit:
+                raise OSError("No space left on device")
+            return real(*arguments, **named)
+
+        return call
+
+    for name in WRITING:
+        monkeypatch.setattr(MlflowClient, name, limited(getattr(MlflowClient, name)))
+    path = swept.points[1].evaluate.benchmark("countdown").passk
+    graded = read_table(path, PASSK)
+    regraded = graded.with_columns(pl.col("pass_at_k") / 2)
+
+    def graded_then_regraded(store: str) -> dict:
+        nonlocal limit
+        shutil.copy(blank_store, swept.paths.root / store)
+        uri = f"sqlite:///{swept.paths.root / store}"
+        for table in (graded, regraded):
+            write_table(path, table, PASSK)
+            rewritten(swept.points[1].evaluate, [path])
+            try:
+                sync_run(swept.paths, tracking_uri=uri)
+            except ConnectionError:
+                limit = None
+                sync_run(swept.paths, tracking_uri=uri)
+        return contents(uri)
+
+    undisturbed = graded_then_regraded("undisturbed.db")
+    for stop in range(1, calls, 9):
+        calls, limit = 0, stop
+        assert graded_then_regraded(f"{stop}.db") == undisturbed, f"stopped after {stop} calls"
+        assert limit is None, "nothing was stopped"
+
+
+def full_disk(*_: object) -> None:
+    raise OSError("No space left on device")
+
+
+def wait_for_migrations(root: Path, process: subprocess.Popen[str]) -> None:
+    """Until the database that a sync makes aside has some tables."""
+    while process.poll() is None:
+        with contextlib.suppress(FileNotFoundError):
+            if any(path.stat().st_size > 300_000 for path in root.glob("*mlflow.db*")):
+                return
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_syncs_that_are_killed_at_random_moments_leave_nothing_twice_and_nothing_out(
+    swept, tmp_path
+):
+    embedded = swept.paths.mlflow_db
+    undisturbed = f"sqlite:///{tmp_path / 'undisturbed.db'}"
+    shutil.copy(embedded, tmp_path / "undisturbed.db")
+    embedded.unlink()  # so that the first kill meets the migrations
+    seconds = sync_run(swept.paths, tracking_uri=undisturbed).seconds
+    chance = random.Random(7)
+    killed = 0
+    for _ in range(3):
+        process = background_sync(swept)
+        if not embedded.exists():
+            wait_for_migrations(swept.paths.root, process)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(chance.uniform(0.0, seconds))
+        process.kill()
+        killed += process.wait() == -signal.SIGKILL
+        process.stdout.close()
+    assert killed
+    sync_run(swept.paths)
+    assert held(swept) == contents(undisturbed)
+
+
+@pytest.mark.slow
+def test_two_syncs_at_once_write_each_run_once(swept):
+    other = background_sync(swept)
+    here = sync_run(swept.paths)
+    assert other.wait() == 0
+    other.stdout.close()
+    assert here.created in (0, 6), "one of them waited for the other"
+    assert len(held(swept)) == len(runs(embedded_uri(swept.paths))) == 6
+    assert counts(swept) == (0, 0, 0, 6)
+
+
+@pytest.mark.slow
+def test_files_put_back_after_a_sync_broke_off_count_again(synced, monkeypatch):
+    from mlflow import MlflowClient
+
+    path = synced.points[1].train.metrics
+    whole = path.read_bytes()
+    metrics = read_table(path, METRICS)
+    longer = metrics.tail(1).with_columns(step=pl.lit(21, pl.Int64))
+    write_table(path, pl.concat([metrics, longer]), METRICS)
+    with monkeypatch.context() as broken, pytest.raises(ConnectionError):
+        broken.setattr(MlflowClient, "log_artifacts", full_disk)
+        sync_run(synced.paths)
+    path.write_bytes(whole)
+    sync_run(synced.paths)
+    check_what_is_held(synced)

@@ -10,20 +10,26 @@ import torch
 import transformers
 
 from fgrpo_bench.core.seeds import draw_seeds
+from fgrpo_bench.engines.embedded import passes, sampling
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
-from fgrpo_bench.engines.embedded.model import LEAST_POSITIONS, Policy
+from fgrpo_bench.engines.embedded.model import LEAST_POSITIONS, Policy, positions
 from fgrpo_bench.engines.embedded.passes import Batch, Logits
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
+from fgrpo_bench.graders import get_grader
 from fgrpo_bench.specs import ModelSpec, config
+from fgrpo_bench.tasks import make_task
 
 SPEC = config.load("groupsize").experiment.train.model
+MAZE = config.load("maze", ["experiment=maze"]).experiment.train
 TOKENIZER = Tokenizer("0123456789+-*=:")
 
 
-def make_policy(spec: ModelSpec = SPEC, seed: int = 0) -> Policy:
-    policy = Policy(spec, TOKENIZER.size, spec.n_positions or LEAST_POSITIONS)
-    policy.initialise(torch.Generator().manual_seed(seed))
+def make_policy(
+    spec: ModelSpec = SPEC, vocabulary: int = TOKENIZER.size, n_positions: int = LEAST_POSITIONS
+) -> Policy:
+    policy = Policy(spec, vocabulary, spec.n_positions or n_positions)
+    policy.initialise(torch.Generator().manual_seed(0))
     with torch.no_grad():  # logits of a size at which a wrong formula would show
         for parameter in policy.parameters():
             parameter.mul_(1.7).add_(0.01)
@@ -49,17 +55,6 @@ GROUPED = ModelSpec(
     intermediate_size=96,
     rope_theta=500.0,
 )
-
-
-@pytest.mark.parametrize("spec", [SPEC, GROUPED], ids=["shipped", "grouped key/value heads"])
-def test_a_checkpoint_opens_in_transformers_with_the_same_logits(tmp_path, spec):
-    own = make_policy(spec)
-    save_checkpoint(tmp_path / "step-00001", own, TOKENIZER)
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "step-00001")
-    assert type(theirs).__name__ == "Qwen2ForCausalLM"
-    ids = tokens(5, 15)
-    with torch.no_grad():
-        torch.testing.assert_close(own(ids), theirs(ids).logits, atol=2e-5, rtol=2e-5)
 
 
 def test_the_saved_tokenizer_reads_and_writes_like_the_own_one(tmp_path, policy):
@@ -98,15 +93,16 @@ def test_a_checkpoint_comes_back_bitwise_and_a_changed_one_is_refused(tmp_path, 
 @pytest.mark.parametrize("start", [1, 8, 70], ids=["one token", "short", "read where it is"])
 def test_logits_and_gradients_are_those_of_transformers(tmp_path, spec, start):
     """Prompts with three completions, one, none and two; some begin alike, some end early."""
-    own = make_policy(replace(spec, n_positions=128))
-    save_checkpoint(tmp_path / "step-00001", own, TOKENIZER)
+    ours = make_policy(replace(spec, n_positions=128))
+    save_checkpoint(tmp_path / "step-00001", ours, TOKENIZER)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "step-00001")
+    assert type(theirs).__name__ == "Qwen2ForCausalLM"
     owner = torch.tensor([0, 0, 0, 1, 3, 3])
     prompts, completions = tokens(4, start), tokens(6, 7, seed=1)
     completions[2, :3], completions[3], completions[5] = completions[0, :3], *completions[[0, 4]]
     ends = torch.tensor([7, 2, 7, 7, 5, 7])
     mask = torch.arange(7) < ends[:, None]
-    shared = own.completion_logits(prompts, completions, owner, mask)
+    shared = ours.completion_logits(prompts, completions, owner, mask)
     plain = theirs(torch.cat([prompts[owner], completions], 1)).logits[:, start - 1 : -1]
     torch.testing.assert_close(shared[mask], plain[mask], atol=3e-5, rtol=3e-5)
     weights = torch.randn(shared.shape, generator=torch.Generator().manual_seed(2))
@@ -114,7 +110,7 @@ def test_logits_and_gradients_are_those_of_transformers(tmp_path, spec, start):
     (shared * weights).sum().backward()
     (plain * weights).sum().backward()
     wanted = dict(theirs.named_parameters())
-    for name, parameter in own.named_parameters():
+    for name, parameter in ours.named_parameters():
         grad = wanted[name].grad
         scale = float(grad.abs().max())
         torch.testing.assert_close(parameter.grad, grad, atol=2e-4 * scale, rtol=0, msg=name)
@@ -187,3 +183,84 @@ def test_draws_follow_the_models_distribution(policy):
 def test_a_sampled_padding_token_shows_in_the_text():
     rows = np.array([[7, 3, EOS, PAD], [7, PAD, PAD, PAD], [7, 3, 4, 5]])
     assert TOKENIZER.decode(rows) == ["51", "5<pad>", "5123"]
+
+
+def test_a_shorter_answer_is_padded_behind_its_end():
+    rows = Tokenizer("UDLR!").encode_responses(["U!", "UDLR!"])
+    assert rows.tolist() == [[2, 6, EOS, PAD, PAD, PAD], [2, 3, 4, 5, 6, EOS]]
+
+
+def test_the_papers_model_has_its_size_and_the_logits_of_transformers(tmp_path):
+    task = make_task(MAZE.task)
+    tokenizer = Tokenizer(task.vocabulary, MAZE.model.vocabulary_size)
+    policy = make_policy(MAZE.model, tokenizer.size, positions(MAZE.model, task))
+    assert sum(parameter.numel() for parameter in policy.parameters()) == 3_944_704
+    assert (task.prompt_length, policy.n_positions) == (310, 310 + 125 + 1)
+    save_checkpoint(tmp_path / "step-00001", policy, tokenizer)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "step-00001")
+    assert theirs.config.max_position_embeddings == policy.n_positions
+    ids = tokens(1, 340)
+    with torch.no_grad():
+        torch.testing.assert_close(policy(ids), theirs(ids).logits, atol=1e-4, rtol=1e-4)
+    loaded, read = load_checkpoint(tmp_path / "step-00001", "cpu", None)
+    assert (loaded.n_positions, read.size, read.vocabulary) == (436, 32, task.vocabulary)
+    words = transformers.AutoTokenizer.from_pretrained(tmp_path / "step-00001")
+    assert words.decode([4, 30], skip_special_tokens=True) == read.decode(np.array([[4, 30]]))[0]
+
+
+def test_no_grader_takes_an_answer_with_a_reserved_token():
+    task = make_task(MAZE.task)
+    problem, tokenizer = task.train_problem(0), Tokenizer(task.vocabulary, 32)
+    answer = tokenizer.encode_responses([task.demonstration(0, np.random.default_rng(0))])[0]
+    for row, outcome in ((answer, "correct"), (np.insert(answer, 3, 31), "incorrect")):
+        (text,) = tokenizer.decode(row[None])
+        assert ("<reserved-" in text) == (outcome == "incorrect")
+        assert get_grader("maze")(problem, text).outcome == outcome
+        assert get_grader("maze-reached")(problem, text).outcome == outcome
+
+
+def test_a_prompt_that_is_not_copied_gives_the_logits_and_draws_of_one_that_is(monkeypatch):
+    policy, prompts, completions = (
+        make_policy(GROUPED, n_positions=128),
+        tokens(3, 70),
+        tokens(12, 9, seed=1),
+    )
+    seeds = draw_seeds(0, list("abc"), np.arange(20))
+    shared = policy.completion_logits(prompts, completions)
+    drawn = sample(policy, prompts, seeds, length=12, temperature=1.0)
+    monkeypatch.setattr(passes, "SHARED_FROM", 100)
+    monkeypatch.setattr(sampling, "SHARED_FROM", 100)
+    copied = policy.completion_logits(prompts, completions)
+    torch.testing.assert_close(shared, copied, atol=2e-5, rtol=2e-5)
+    again = sample(policy, prompts, seeds, length=12, temperature=1.0)
+    assert torch.equal(drawn.tokens, again.tokens)
+    torch.testing.assert_close(drawn.log_probs, again.log_probs, atol=2e-5, rtol=2e-5)
+
+
+def test_draws_are_the_same_in_parts():
+    policy, prompts = make_policy(GROUPED, n_positions=128), tokens(5, 70)
+    seeds = draw_seeds(0, list("abcde"), np.arange(6))
+    whole = sample(policy, prompts, seeds, length=8, temperature=1.0)
+    bound = 2 * (70 + 6 * 8)
+    parts = sample(policy, prompts, seeds, length=8, temperature=1.0, max_tokens=bound)
+    assert torch.equal(whole.tokens, parts.tokens)
+    torch.testing.assert_close(whole.log_probs, parts.log_probs, atol=2e-5, rtol=2e-5)
+
+
+def test_in_bfloat16_a_pass_runs_and_is_near_the_one_in_float32():
+    """Autocast of the processor, as a stand-in for a GPU's: the types must fit."""
+    policy, prompts, completions = (
+        make_policy(GROUPED, n_positions=128),
+        tokens(2, 70),
+        tokens(6, 9, seed=1),
+    )
+    seeds = draw_seeds(0, list("ab"), np.arange(3))
+    exact = policy.completion_logits(prompts, completions)
+    with torch.autocast("cpu", torch.bfloat16):
+        near = policy.completion_logits(prompts, completions)
+        drawn = sample(policy, prompts, seeds, length=5, temperature=1.0)
+    near.float().square().mean().backward()
+    assert float((near.detach().float() - exact.detach()).abs().mean()) < 0.05 * float(
+        exact.detach().abs().mean()
+    )
+    assert bool(drawn.log_probs.isfinite().all())

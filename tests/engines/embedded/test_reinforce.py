@@ -9,19 +9,28 @@ import torch
 from safetensors.torch import load_file
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
-from fgrpo_bench.engines.embedded.reinforce import Learner, distinct_responses, measure, reinforce
+from fgrpo_bench.engines.embedded.model import Policy, positions
+from fgrpo_bench.engines.embedded.reinforce import (
+    Learner,
+    Rollouts,
+    distinct_responses,
+    measure,
+    reinforce,
+)
 from fgrpo_bench.engines.embedded.session import Session
-from fgrpo_bench.engines.embedded.tokenizer import PAD
-from fgrpo_bench.engines.embedded.warmup import warm_up
+from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
+from fgrpo_bench.engines.embedded.warmup import learning_rate, warm_up
 from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.files.paths import StagePaths
-from fgrpo_bench.files.spec import read_spec
+from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.objectives.advantages import ADVANTAGES, has_signal, is_active
 from fgrpo_bench.specs import SweepPoint, config, from_dict
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import METRICS, read_table
 from fgrpo_bench.stages.watch import step_numbers
+from fgrpo_bench.tasks import make_task
+from sweeps.plan import make_plan
 from tests.support.stages import freeze, start
 
 ALGORITHMS = {name: config.load("gamma").algorithms[name] for name in ("grpo", "dapo", "cispo")}
@@ -34,6 +43,10 @@ def learner(warmed, folder, **changes) -> Learner:
     train = {key: changes.pop(key) for key in list(changes) if hasattr(point.train, key)}
     point = replace(point, train=replace(point.train, **train), **changes)
     policy, tokenizer = load_checkpoint(paths.warmup(11).checkpoint(0), "cpu", None)
+    return learner_of(point, policy, tokenizer, folder)
+
+
+def learner_of(point: SweepPoint, policy, tokenizer, folder) -> Learner:
     session = Session(
         policy,
         run=StageRun(StagePaths(folder)),
@@ -130,7 +143,7 @@ def test_a_constant_length_divides_by_the_longest_response_that_there_can_be(war
     algorithm = replace(ALGORITHMS["grpo"], loss_aggregation="constant_length")
     one, other = learner(warmed, tmp_path), learner(warmed, tmp_path, algorithm=algorithm)
     batch, _ = one.rollouts(1)
-    losses = [next(each.losses(batch, each.advantages(batch))).loss.item() for each in (one, other)]
+    losses = [next(it.losses(batch, it.advantages(batch))).loss.item() for it in (one, other)]
     n_tokens, n_places = int(batch.mask.sum()), batch.mask.numel()
     assert losses[1] == pytest.approx(losses[0] * n_tokens / n_places)
 
@@ -161,16 +174,6 @@ def test_with_several_updates_the_algorithms_part_and_clip(warmed, tmp_path):
     assert min(fractions.values()) > 0, fractions
     for a, b in (("grpo", "dapo"), ("grpo", "cispo"), ("dapo", "cispo")):
         assert not torch.equal(ends[a], ends[b]), (a, b)
-
-
-def test_with_one_update_a_batch_the_algorithms_take_the_same_step(warmed, tmp_path):
-    ends = []
-    for algorithm in ALGORITHMS.values():
-        one = learner(warmed, tmp_path, algorithm=algorithm, updates_per_batch=1)
-        run_steps(one, 1)
-        ends.append(weights(one.policy))
-    for end in ends[1:]:
-        torch.testing.assert_close(end, ends[0], atol=1e-6, rtol=1e-5)
 
 
 def test_dynamic_sampling_trains_on_active_groups_only_and_counts_every_rollout(warmed, tmp_path):
@@ -213,66 +216,64 @@ def test_a_policy_cannot_hide_in_padding(warmed, tmp_path):
     assert (change < 0).all(), change
 
 
-def finish(folder, spec) -> TrainingFacts:
-    return reinforce(spec, StageRun(StagePaths(folder)), "cpu")
+def finish(stage: StagePaths, spec: StageSpec) -> TrainingFacts:
+    return reinforce(spec, StageRun(stage), "cpu")
 
 
-def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(warmed):
+@pytest.fixture(scope="module")
+def whole(warmed) -> tuple[StagePaths, StageSpec, TrainingFacts]:
+    """A run of four steps that nothing befell."""
     plan, paths = warmed
     stage = paths.point(plan.points[1].point_id)
     spec = read_spec(stage)
-    whole = finish(stage.folder, spec)
-    undisturbed = read_table(stage.metrics, METRICS)
+    return stage, spec, finish(stage, spec)
 
-    other = StagePaths(paths.folder / "again")
-    for stop_at in (2, 3):
-        run = StageRun(other, save_seconds=0.0)
-        run.progress = lambda step, of, r=run, s=stop_at, **_: setattr(r, "stopping", step == s)
-        with pytest.raises(Stopped, match=f"state of step {stop_at} is saved"):
-            reinforce(spec, run, "cpu")
-    again = finish(other.folder, spec)
+
+def stop_after(stage: StagePaths, spec: StageSpec, last: int) -> None:
+    """Run a stage, a state after every step, until it stops after one."""
+    run = StageRun(stage, save_seconds=0.0)
+    run.progress = lambda step, of, **_: setattr(run, "stopping", step == last)
+    with pytest.raises(Stopped, match=f"state of step {last} is saved"):
+        reinforce(spec, run, "cpu")
+
+
+def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(whole, tmp_path):
+    stage, spec, facts = whole
+    other = StagePaths(tmp_path)
+    for step in (2, 3):
+        stop_after(other, spec, step)
+    again = finish(other, spec)
     assert again.resumed_at == 3
-    assert again.weights_sha256 == whole.weights_sha256
-    assert (again.rollouts, again.optimizer_steps) == (
-        whole.rollouts,
-        whole.optimizer_steps,
-    )
+    assert again.weights_sha256 == facts.weights_sha256
+    assert (again.rollouts, again.optimizer_steps) == (facts.rollouts, facts.optimizer_steps)
     clock = ["time_ms", *(name for name in METRICS if name.startswith("seconds"))]
+    undisturbed = read_table(stage.metrics, METRICS)
     assert read_table(other.metrics, METRICS).drop(clock).equals(undisturbed.drop(clock))
     assert undisturbed["step"].to_list() == [1, 2, 3, 4]
     assert undisturbed["eval_pass_at_1"].is_not_null().to_list() == [False, True, False, True]
     assert undisturbed["optimizer_steps"].max() <= 8
 
 
-def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(warmed, capsys):
-    plan, paths = warmed
-    spec = read_spec(paths.point(plan.points[0].point_id))
-    want = finish(paths.folder / plan.points[0].point_id, spec).weights_sha256
-    other = StagePaths(paths.folder / "damaged")
-    run = StageRun(other, save_seconds=0.0)
-    run.progress = lambda step, of, **_: setattr(run, "stopping", step == 3)
-    with pytest.raises(Stopped):
-        reinforce(spec, run, "cpu")
+def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(whole, tmp_path, capsys):
+    _, spec, facts = whole
+    other = StagePaths(tmp_path)
+    stop_after(other, spec, 3)
     newest = max((other.state(0), other.state(1)), key=lambda path: path.stat().st_mtime_ns)
     content = bytearray(newest.read_bytes())
     content[-5] ^= 0xFF
     newest.write_bytes(content)
-    facts = finish(other.folder, spec)
+    again = finish(other, spec)
     assert f"{newest} is damaged" in capsys.readouterr().out
-    assert facts.resumed_at == 2 and facts.weights_sha256 == want
+    assert again.resumed_at == 2 and again.weights_sha256 == facts.weights_sha256
     assert not newest.exists()
 
 
-def test_a_state_whose_metrics_are_gone_is_not_used(warmed, capsys):
-    plan, paths = warmed
-    spec = read_spec(paths.point(plan.points[0].point_id))
-    other = StagePaths(paths.folder / "no-metrics")
-    run = StageRun(other, save_seconds=0.0)
-    run.progress = lambda step, of, **_: setattr(run, "stopping", step == 3)
-    with pytest.raises(Stopped):
-        reinforce(spec, run, "cpu")
+def test_a_state_whose_metrics_are_gone_is_not_used(whole, tmp_path, capsys):
+    _, spec, _ = whole
+    other = StagePaths(tmp_path)
+    stop_after(other, spec, 3)
     other.metrics.unlink()
-    assert finish(other.folder, spec).resumed_at == 0
+    assert finish(other, spec).resumed_at == 0
     assert "is past the metrics" in capsys.readouterr().out
     assert read_table(other.metrics, METRICS)["step"].to_list() == [1, 2, 3, 4]
 
@@ -311,12 +312,10 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(warmed):
+def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(warmed, whole):
     """Writes past 300 kB fail, as on a full disk; with space again the same command goes on."""
-    plan, paths = warmed
-    spec = read_spec(paths.point(plan.points[0].point_id))
-    want = finish(paths.folder / plan.points[0].point_id, spec).weights_sha256
-    stage = StagePaths(paths.folder / "full")
+    _, spec, facts = whole
+    stage = StagePaths(warmed[1].folder / "full")
     write_json(stage.spec, spec.as_json())
     process = start("train", stage.folder, file_limit=300_000)
     out, _ = process.communicate(timeout=600)
@@ -326,27 +325,23 @@ def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(war
     process = start("train", stage.folder)
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 0, out
-    assert read_json(stage.done)["weights_sha256"] == want
+    assert read_json(stage.done)["weights_sha256"] == facts.weights_sha256
 
 
-def test_the_marker_tells_the_compute_and_the_engine(warmed):
-    plan, paths = warmed
-    stage = paths.point(plan.points[0].point_id)
-    facts = finish(stage.folder, read_spec(stage))
+def test_the_marker_tells_the_compute_and_the_engine(whole):
+    stage, _, facts = whole
     point = from_dict(SweepPoint, read_json(stage.spec)["point"])
     assert facts.rollouts == point.train.steps * (point.train.rollouts_per_step or 0)
     assert facts.engine["threads"] == 1 and facts.engine["torch"] == torch.__version__
-    assert sorted(path.name for path in (stage.folder / "checkpoints").iterdir()) == [
-        "step-00002",
-        "step-00004",
-    ]
+    saved = sorted(path.name for path in (stage.folder / "checkpoints").iterdir())
+    assert saved == ["step-00002", "step-00004"]
     metrics = read_table(stage.metrics, METRICS)
     assert metrics.select(pl.col("reward").is_between(0, 1).all()).item()
     unmeasured = {name for name in METRICS if metrics[name].is_null().all()}
     assert unmeasured == {"seconds_experience", "seconds_sync"}
-    progress, told = read_json(stage.progress), step_numbers(metrics.to_dicts())
-    assert {name: progress.get(name) for name in told} == told
-    assert told["tokens_per_second"] > 0
+    progress, numbers = read_json(stage.progress), step_numbers(metrics.to_dicts())
+    assert {name: progress.get(name) for name in numbers} == numbers
+    assert numbers["tokens_per_second"] > 0
 
 
 def exploding(monkeypatch, *, after: int) -> None:
@@ -360,16 +355,16 @@ def exploding(monkeypatch, *, after: int) -> None:
 
 
 def test_a_run_that_diverges_keeps_its_last_good_state_and_fails_there_again(
-    warmed, tmp_path, monkeypatch
+    warmed, whole, monkeypatch
 ):
-    plan, paths = warmed
-    spec = read_spec(paths.point(plan.points[1].point_id))
-    stage = StagePaths(paths.folder / "diverged")
+    _, spec, _ = whole
+    stage = StagePaths(warmed[1].folder / "diverged")
     write_json(stage.spec, spec.as_json())
     exploding(monkeypatch, after=2)
     for again in (False, True):
         with pytest.raises(
-            FloatingPointError, match=r"^step 3: .* the state after step 2 is saved"
+            FloatingPointError,
+            match=r"^step 3: .* the state after step 2 is saved\. Lower the learning rate, in",
         ):
             reinforce(spec, StageRun(stage, save_seconds=0.0), "cpu")
         assert not stage.done.exists()
@@ -377,7 +372,7 @@ def test_a_run_that_diverges_keeps_its_last_good_state_and_fails_there_again(
         states = [load_file(stage.state(slot)) for slot in (0, 1)]
         assert all(bool(value.isfinite().all()) for state in states for value in state.values())
     monkeypatch.undo()
-    assert finish(stage.folder, spec).resumed_at == 2
+    assert finish(stage, spec).resumed_at == 2
 
 
 def test_groups_whose_loss_is_not_finite_are_named_and_nothing_is_learned(warmed, tmp_path):
@@ -416,3 +411,70 @@ def test_a_gradient_or_weights_that_are_not_finite_stop_the_step(warmed, tmp_pat
     one._learning_rate = lambda: monkey
     with pytest.raises(FloatingPointError, match=f"^step 1: the {where} .* is not finite"):
         one.learn(batch)
+
+
+@pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "constant_length"])
+def test_a_batch_in_parts_has_the_loss_and_gradient_of_the_whole(tmp_path, aggregation):
+    gradients, sums = [], []
+    for bound in (None, 2 * (136 + 4 * 32)):
+        (first, *_) = make_plan(config.load("maze")).points
+        point = replace(
+            first,
+            algorithm=replace(first.algorithm, loss_aggregation=aggregation),
+            train=replace(first.train, max_batch_tokens=bound),
+        )
+        task = make_task(point.train.task)
+        tokenizer = Tokenizer(task.vocabulary)
+        policy = Policy(point.train.model, tokenizer.size, positions(point.train.model, task))
+        policy.initialise(torch.Generator().manual_seed(0))
+        one = learner_of(point, policy, tokenizer, tmp_path)
+        batch = of_lengths(task, tokenizer)
+        parts = list(one.losses(batch, one.advantages(batch)))
+        assert len(parts) == (1 if bound is None else 3)
+        for part in parts:
+            part.loss.backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in policy.parameters()]))
+        sums.append((sum(p.loss.item() for p in parts), sum(p.active_tokens for p in parts)))
+    assert sums[0] == pytest.approx(sums[1], rel=1e-4, abs=1e-6)
+    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-3)
+    assert gradients[0].abs().max() > 1e-5
+
+
+def of_lengths(task, tokenizer) -> Rollouts:
+    """Six groups of four answers that end at different places, within the first 17 of all."""
+    prompts = tokenizer.encode([problem.prompt for problem in task.train_problems(range(6))])
+    answers = torch.full((24, task.response_length + 1), PAD)
+    generator = torch.Generator().manual_seed(0)
+    for row in range(24):
+        length = 4 + row % 13
+        answers[row, :length] = torch.randint(2, 16, (length,), generator=generator)
+        answers[row, length] = EOS
+    shape = (6, 4, task.response_length + 1)
+    return Rollouts(
+        prompts=torch.from_numpy(prompts),
+        tokens=answers.view(shape),
+        log_probs=torch.full(shape, -2.0),
+        entropies=torch.zeros(shape),
+        rewards=torch.tensor([[1.0, 0, 0, 0], [0, 1.0, 1.0, 0]] * 3),
+        unscored=torch.zeros(6, 4, dtype=torch.bool),
+    )
+
+
+def test_a_constant_schedule_has_its_peak_at_every_step():
+    warmup = config.load("maze", ["experiment=maze"]).experiment.train.warmup
+    assert {learning_rate(step, warmup) for step in (1, 700, 1500)} == {5e-4}
+    assert learning_rate(1, replace(warmup, schedule=None)) < 5e-6
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("+experiment.train.model.n_positions=300", r"n_positions=300.*310.*436"),
+        ("experiment.train.model.vocabulary_size=15", r"vocabulary_size=15.*16"),
+        ("experiment.train.max_batch_tokens=1000", r"max_batch_tokens=1000.*group_size=8"),
+    ],
+)
+def test_a_model_or_bound_that_does_not_fit_is_refused_by_the_plan(override, said):
+    declared = config.load("maze", ["experiment=maze", override])
+    with pytest.raises(ValueError, match=said):
+        make_plan(declared)

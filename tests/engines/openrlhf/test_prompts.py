@@ -67,18 +67,14 @@ def small(*overrides: str) -> SweepPoint:
     return point("grpo", *SMALL, *overrides)
 
 
-def test_all_prompts_of_a_dataset_are_there_to_be_chosen_from_though_an_epoch_has_fewer(
+def test_all_prompts_are_there_to_be_chosen_from_unless_the_epochs_cannot_hold_them(
     data: Path,
 ) -> None:
-    chosen = training_problems(small(), data, words_of)
     assert batches(small()).prompts_per_epoch == 8
-    assert len({p.problem_id for p in chosen}) == len(chosen) == 12
-    assert all(p.grader == "math" and p.benchmark == "deepscaler" for p in chosen)
-
-
-def test_no_more_prompts_are_kept_than_the_epochs_can_hold(data: Path) -> None:
-    chosen = training_problems(small(*ONE_EPOCH), data, words_of)
-    assert len({p.problem_id for p in chosen}) == len(chosen) == 8
+    for overrides, n in (((), 12), (ONE_EPOCH, 8)):
+        chosen = training_problems(small(*overrides), data, words_of)
+        assert len({p.problem_id for p in chosen}) == len(chosen) == n
+        assert all(p.grader == "math" and p.benchmark == "deepscaler" for p in chosen)
 
 
 def test_the_seed_alone_decides_which_prompts_and_in_which_order(data: Path) -> None:
@@ -89,12 +85,9 @@ def test_the_seed_alone_decides_which_prompts_and_in_which_order(data: Path) -> 
     assert [p.problem_id for p in training_problems(reseeded, data, words_of)] != first
 
 
-def test_prompts_that_are_too_long_are_left_out(data: Path) -> None:
+def test_prompts_that_are_too_long_are_left_out_and_too_few_are_refused(data: Path) -> None:
     chosen = training_problems(small("experiment.train.prompt_tokens=9"), data, words_of)
     assert max(words_of(p.prompt) for p in chosen) <= 9
-
-
-def test_too_few_prompts_are_refused_with_the_numbers(data: Path) -> None:
     rule = (
         r"an epoch of grpo-n8-g0\.5-s11 has 8 prompts .* of 12 there are only 7 with at most "
         r"prompt_tokens=7 \(5 are longer\): raise epochs, lower steps"
@@ -198,8 +191,8 @@ def test_training_and_evaluation_read_a_prompt_alike_and_count_it_so(
         in_evaluation = encoded(read, spec, problem.prompt)
         assert in_training == in_evaluation
         assert in_training.count(read.bos_token_id) == more
-        asked = messages(problem.prompt, spec)
-        assert token_counter(read, spec)(asked) == len(in_training) == tokens
+        counted = messages(problem.prompt, spec)
+        assert token_counter(read, spec)(counted) == len(in_training) == tokens
 
 
 def test_a_tokenizer_that_adds_more_than_its_bos_is_refused_for_plain_prompts(
@@ -211,14 +204,11 @@ def test_a_tokenizer_that_adds_more_than_its_bos_is_refused_for_plain_prompts(
         beginning_of_text(read, PLAIN)
 
 
-def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"has no tokenizer .*put the tokenizer's files beside"):
-        base_tokenizer(tmp_path, PLAIN)
-
-
-def test_a_model_without_a_chat_template_is_refused_where_one_is_to_be_applied(
+def test_a_model_without_a_tokenizer_or_the_template_that_is_asked_for_is_refused(
     tmp_path: Path,
 ) -> None:
+    with pytest.raises(ValueError, match=r"has no tokenizer .*put the tokenizer's files beside"):
+        base_tokenizer(tmp_path, PLAIN)
     base = tokenizer(tmp_path, template=None)
     with pytest.raises(ValueError, match=r"no chat template: set experiment\.train\.prompt\.chat"):
         base_tokenizer(base, CHAT)

@@ -82,17 +82,14 @@ def test_rows_of_a_driver_become_the_numbers_that_are_watched(tmp_path: Path) ->
     assert metrics_so_far(paths)["tokens"].to_list() == [400, 800, 1200]
 
 
-@pytest.mark.parametrize(
-    ("ranks", "processors", "environment", "threads"),
-    [
+def test_an_optimizer_on_processors_gets_its_ranks_share_of_them() -> None:
+    placement = config.load("rehearsal").profile.placement
+    job = {"SLURM_CPUS_PER_TASK": "64"}
+    for ranks, processors, environment, threads in (
         (8, 128, {}, 16),
-        (8, 128, {"SLURM_CPUS_PER_TASK": "64"}, 8),  # the node is open, the job's share is not
-        (1, 12, {"SLURM_CPUS_PER_TASK": "64"}, 12),  # bound to fewer
+        (8, 128, job, 8),  # the node is open, the job's share is not
+        (1, 12, job, 12),  # bound to fewer
         (8, 4, {}, 1),
-    ],
-)
-def test_an_optimizer_on_processors_gets_its_ranks_share_of_them(
-    ranks: int, processors: int, environment: dict[str, str], threads: int
-) -> None:
-    placement = replace(config.load("rehearsal").profile.placement, actor_gpus_per_node=ranks)
-    assert offload_threads(placement, environment, processors=processors) == threads
+    ):
+        of_ranks = replace(placement, actor_gpus_per_node=ranks)
+        assert offload_threads(of_ranks, environment, processors=processors) == threads
