@@ -19,28 +19,26 @@ from typing import Any
 
 from evaluators import fetch
 from evaluators.audit import BOXED
-from evaluators.standalone import (
-    CONFIG,
-    Request,
-    is_embedded,
-    locate_checkpoint,
-)
+from evaluators.standalone import CONFIG, Request, is_embedded, locate_checkpoint
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.registry import suggestion
-from fgrpo_bench.data.fetch import has_chat_template
+from fgrpo_bench.data import DatasetLock
+from fgrpo_bench.data.fetch import check_model, has_chat_template
 from fgrpo_bench.data.prepare import column_names
 from fgrpo_bench.engines.openrlhf.engine import home
-from fgrpo_bench.files.whole import read_json
+from fgrpo_bench.files.whole import read_json, read_record
 from fgrpo_bench.graders import GRADERS
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, config, to_dict
 from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.tables import PROBLEMS, read_table
 
-PROMPTS = ("prompt", "question", "problem", "instruction", "query", "input")
+PROMPTS = ("prompt", "question", "problem"), ("instruction", "query", "input")
 ANSWERS = (
-    *("answer", "gold", "target", "expected_answer", "final_answer", "ground_truth"),
-    *("solution", "label", "output", "reference"),
+    ("answer", "gold", "target", "expected_answer", "final_answer", "ground_truth"),
+    ("solution", "label", "output", "reference"),
 )
-"""Names of columns that are taken where no other one is given."""
+"""Names of columns that are taken where none is given; the latter where there is none of the
+former, as `solution` is often the way to `answer`."""
 SUFFIXES = (".json", ".jsonl", ".csv", ".parquet")
 N_SAMPLES = 16
 """Draws of a problem where no number is given: enough for a first look at pass@8."""
@@ -66,6 +64,7 @@ class Options:
     grader: str | None = None
     n_samples: int = N_SAMPLES
     max_tokens: int | None = None
+    max_prompt_tokens: int | None = None
     temperature: float = 1.0
     system: str | None = None
     suffix: str | None = None
@@ -84,14 +83,21 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
     rule and remedy before anything is loaded."""
     root = default_root()
     said: list[str] = []
-    if options.n_samples < 1:
-        raise ValueError(f"-n {options.n_samples}: draw each problem at least once")
+    for option, number in {
+        "-n": options.n_samples,
+        "--limit": options.limit,
+        "--max-tokens": options.max_tokens,
+        "--max-prompt-tokens": options.max_prompt_tokens,
+    }.items():
+        if number is not None and number < 1:
+            raise ValueError(f"{option} {number}: give a number of at least 1")
+    folder = locate_checkpoint(options.model, None)
+    check_model(folder, chat_template=False)
     benchmarks = {
         benchmark.name: benchmark
         for word in options.data
         for benchmark in (_benchmark(word, options, root, said),)
     }
-    folder = locate_checkpoint(options.model, None, root / "evals" / "_models")
     device = options.device or ("cuda" if _has_gpu() else "cpu")
     sampler = options.sampler or _sampler(folder, device, said)
     composed = config.compose(
@@ -178,15 +184,18 @@ def _prompt(folder: Path, options: Options, boxed: bool, said: list[str]) -> dic
 def _lengths(folder: Path, options: Options, said: list[str]) -> dict[str, int]:
     """The longest prompt and response that the model's context has room for."""
     context = read_json(folder / "config.json").get("max_position_embeddings")
-    response, prompt = options.max_tokens or RESPONSE_TOKENS, PROMPT_TOKENS
+    response = options.max_tokens or RESPONSE_TOKENS
+    prompt = options.max_prompt_tokens or PROMPT_TOKENS
     if isinstance(context, int) and prompt + response > context:
         if options.max_tokens is None:
-            response = max(context // 2, 1)
-        prompt = min(prompt, context - response)
-        if prompt < 1:
+            response = max(min(response, context - (options.max_prompt_tokens or context // 2)), 1)
+        if options.max_prompt_tokens is None:
+            prompt = context - response
+        if prompt < 1 or prompt + response > context:
             raise ValueError(
-                f"--max-tokens {options.max_tokens}: the context of {folder} is {context} tokens "
-                "(max_position_embeddings), prompt included; ask for fewer"
+                f"prompts and responses of {prompt + response if prompt > 0 else response} tokens: "
+                f"the context of {folder} is {context} tokens (max_position_embeddings) for both; "
+                "lower --max-tokens or --max-prompt-tokens"
             )
     said.append(f"length: prompts of up to {prompt} tokens, responses of up to {response}")
     return {"prompt_tokens": prompt, "response_tokens": response}
@@ -264,10 +273,22 @@ def own_benchmark(path: Path, options: Options, root: Path, said: list[str]) -> 
         grader=grader,
         cluster=options.cluster,
     )
-    fetch.prepare_file(root, dataset)
+    prepared = fetch.prepare_file(root, dataset)
     said.append(
         f"problems: {path}, columns {prompt!r} and {answer!r}, grader {grader}, as {dataset.name}"
     )
+    first, *_ = read_record(prepared.lock, DatasetLock).rules or ()
+    if empty := first.rows_before - first.rows_after:
+        said.append(
+            f"left out: {empty:,} of {first.rows_before:,} rows lack a problem or an answer"
+        )
+    prompts = read_table(prepared.problems, PROBLEMS)["prompt"]
+    if copies := len(prompts) - prompts.n_unique():
+        said.append(
+            f"copies: {copies:,} of {len(prompts):,} problems have the text of another one, but "
+            "intervals take problems as independent; drop the copies, or name what they share with "
+            "--cluster"
+        )
     return BenchmarkSpec(
         name=dataset.name,
         dataset=dataset,
@@ -279,7 +300,11 @@ def own_benchmark(path: Path, options: Options, root: Path, said: list[str]) -> 
 
 
 def _column(
-    option: str, given: str | None, columns: Sequence[str], usual: Sequence[str], path: Path
+    option: str,
+    given: str | None,
+    columns: Sequence[str],
+    usual: Sequence[Sequence[str]],
+    path: Path,
 ) -> str:
     """The column that is given, or the only one of a usual name."""
     there = f"{path} has the columns {', '.join(columns)}"
@@ -287,7 +312,8 @@ def _column(
         if given not in columns:
             raise ValueError(f"{option} {given}{suggestion(given, columns)}: {there}")
         return given
-    fitting = [name for name in columns if name.lower() in usual]
+    by_tier = ([name for name in columns if name.lower() in names] for names in usual)
+    fitting = next(filter(None, by_tier), [])
     if len(fitting) != 1:
         why = f"{' and '.join(fitting)} may be meant" if fitting else "none has a usual name"
         raise ValueError(f"{there}, of which {why}: name one with {option}")

@@ -114,6 +114,9 @@ def run(
     max_tokens: Annotated[
         int | None, typer.Option(help="longest response (now: 4096, or what the context holds)")
     ] = None,
+    max_prompt_tokens: Annotated[
+        int | None, typer.Option(help="longest prompt (now: 1024, or what the context holds)")
+    ] = None,
     temperature: Annotated[float, typer.Option(help="of sampling")] = 1.0,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="system message")] = None,
     suffix: Annotated[str | None, typer.Option(metavar="TEXT", help="after each problem")] = None,
@@ -145,6 +148,11 @@ def run(
 
         if len(what) > 1:
             context.fail(f"{what[1]!r} after a model: name one model at a time")
+        if not data:
+            context.fail(
+                "--data is missing: name a file of problems with answers (.jsonl, .json, .csv, "
+                ".parquet), or a benchmark, e.g. --data mine.jsonl or --data math500"
+            )
         return _run_model(
             Options(
                 model=what[0],
@@ -154,6 +162,7 @@ def run(
                 grader=grader,
                 n_samples=n_samples,
                 max_tokens=max_tokens,
+                max_prompt_tokens=max_prompt_tokens,
                 temperature=temperature,
                 system=system,
                 suffix=suffix,
@@ -270,6 +279,7 @@ def _run_alone(request: Request) -> int:
                 placement=request.placement,
                 bar=True,
             ),
+            refusing=True,
         )
     if code == EXIT_DONE:
         names = request.evaluation.benchmarks

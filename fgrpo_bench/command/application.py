@@ -236,18 +236,24 @@ def _group(default_command: str | None, otherwise: str | None = None) -> type[Ty
             named = words & {"--help", *self.list_commands(ctx)}
             if default_command and not named and all(word.startswith("-") for word in words):
                 args = [default_command, *args]
-            elif otherwise and not named and not any(word.startswith("-") for word in words):
-                args = [otherwise, *args] if args else args
+            elif otherwise and not named and any(_is_place(word) for word in words):
+                args = [otherwise, *args]
             return super().parse_args(ctx, args)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             names = self.list_commands(ctx)
             if args[0] not in names and not ctx.resilient_parsing:
                 near = suggestion(args[0], names)
-                ctx.fail(f"unknown command {args[0]!r}{near}: there are {', '.join(names)}")
+                what = "command, and no folder here" if otherwise else "command"
+                ctx.fail(f"unknown {what}: {args[0]!r}{near}; there are {', '.join(names)}")
             return super().resolve_command(ctx, args)
 
     return Group
+
+
+def _is_place(word: str) -> bool:
+    """Whether a word can be a folder, an id of the Hub or an override, and so no command."""
+    return not word.startswith("-") and ("/" in word or "=" in word or Path(word).exists())
 
 
 def _epilog(examples: Sequence[str]) -> str:
