@@ -143,7 +143,7 @@ def run(
     bar: Annotated[bool, typer.Option("--bar", help="show a progress bar on a terminal")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="the same as `plan`")] = False,
 ) -> int:
-    if "=" not in what[0] and not (Path(what[0]) / "spec.json").exists():
+    if "=" not in what[0] and (data or _is_model(Path(what[0]))):
         from evaluators.asked import Options
 
         if len(what) > 1:
@@ -190,6 +190,11 @@ def run(
             spec, stage, device=device or "cpu", threads=threads, placement=given, bar=bar
         ),
     )
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a place is a model's, or the Hub's, rather than the folder of a stage."""
+    return not path.is_dir() or (path / "config.json").exists()
 
 
 def _placement(text: str) -> Placement:

@@ -244,8 +244,8 @@ def _group(default_command: str | None, otherwise: str | None = None) -> type[Ty
             names = self.list_commands(ctx)
             if args[0] not in names and not ctx.resilient_parsing:
                 near = suggestion(args[0], names)
-                what = "command, and no folder here" if otherwise else "command"
-                ctx.fail(f"unknown {what}: {args[0]!r}{near}; there are {', '.join(names)}")
+                what = "command or folder" if otherwise else "command"
+                ctx.fail(f"unknown {what} {args[0]!r}{near}: there are {', '.join(names)}")
             return super().resolve_command(ctx, args)
 
     return Group

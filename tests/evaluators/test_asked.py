@@ -133,7 +133,7 @@ def test_what_cannot_be_meant_is_refused_in_a_line_before_a_model_is_loaded(mine
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("grde mine", "unknown command, and no folder here: 'grde' (did you mean grade?)"),
+        ("grde mine", "unknown command or folder 'grde' (did you mean grade?)"),
         ("out/my-model", "--data is missing: name a file of problems with answers"),
         ("out/my-model out/my-model --data mine.csv", "name one model at a time"),
     ],
