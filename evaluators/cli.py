@@ -24,6 +24,8 @@ from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 
 if TYPE_CHECKING:
+    from evaluators.asked import Options
+    from evaluators.standalone import Request
     from fgrpo_bench.specs import Placement
 
 EXIT = (
@@ -31,6 +33,10 @@ EXIT = (
 )
 RUN = (
     """\
+MODEL is a folder, a stored checkpoint or an id of the Hub; --data is a file of problems (.jsonl,
+.json, .csv, .parquet) or a benchmark. Columns, sampler and chat template are looked up where you
+name none, and said. Rerun the same command to resume; a larger -n draws only what is missing.
+
 With overrides (the first word holds a =) it works alone: checkpoint=<folder or id of the Hub>, then
 any of
   benchmarks=[math500,aime24] n_samples=64 ks=[1,8,64] temperature=1.0 dtype=bfloat16|float32 seed=0
@@ -61,6 +67,7 @@ A sweep that is to use the same local file takes the same values:
 
 app = Application(
     "A checkpoint in; draws, grades and pass@k out.",
+    "fgrpo-bench evaluate out/my-model --data mine.jsonl -n 64",
     "fgrpo-bench evaluate run checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500]' n_samples=64",
     "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3",
     "fgrpo-bench evaluate audit qwen2.5-7b-1f0a52c3",
@@ -68,10 +75,11 @@ app = Application(
     "fgrpo-bench evaluate export-lm-eval math500 aime24 --to tasks",
     "fgrpo-bench evaluate fetch math500 aime24",
     guard=refusals,
+    otherwise="run",
 )
 What = Annotated[
     list[str],
-    typer.Argument(metavar="folder|key=value", help="a stage's folder, or overrides"),
+    typer.Argument(metavar="MODEL|key=value", help="a model, a stage's folder, or overrides"),
 ]
 Evaluation = Annotated[
     str, typer.Argument(metavar="EVALUATION", help="folder or name under evals/")
@@ -86,6 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 @app.add(
     "run",
     "evaluate a checkpoint, or run one evaluation stage of a sweep",
+    "fgrpo-bench evaluate out/my-model --data mine.jsonl --prompt question --answer gold -n 64",
     "fgrpo-bench evaluate run checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500,aime24]' "
     "n_samples=64",
     "fgrpo-bench evaluate run checkpoint=out/step-300 'benchmarks=[math500]' n_samples=64",
@@ -95,25 +104,97 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(
     context: typer.Context,
     what: What,
-    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="of a stage")] = "cpu",
-    threads: Annotated[int, typer.Option(help="threads of torch, of a stage")] = 1,
+    data: Annotated[
+        list[str] | None, typer.Option(metavar="FILE|BENCHMARK", help="problems with answers")
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(metavar="COLUMN", help="of the problems")] = None,
+    answer: Annotated[str | None, typer.Option(metavar="COLUMN", help="of the answers")] = None,
+    grader: Annotated[str | None, typer.Option(help="what judges (now: math)")] = None,
+    n_samples: Annotated[int, typer.Option("-n", "--n-samples", help="draws a problem")] = 16,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="longest response (now: 4096, or what the context holds)")
+    ] = None,
+    max_prompt_tokens: Annotated[
+        int | None, typer.Option(help="longest prompt (now: 1024, or what the context holds)")
+    ] = None,
+    temperature: Annotated[float, typer.Option(help="of sampling")] = 1.0,
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="system message")] = None,
+    suffix: Annotated[str | None, typer.Option(metavar="TEXT", help="after each problem")] = None,
+    staged: Annotated[
+        bool, typer.Option("--staged", help="stop a problem early once enough draws are correct")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(help="the first problems alone")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="what problems share; intervals are over these"),
+    ] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="vllm, transformers or embedded (now: what is installed)")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="folder under evals/")] = None,
+    seed: Annotated[int, typer.Option(help="of the draws")] = 0,
+    device: Annotated[
+        Literal["cpu", "cuda"] | None, typer.Option(help="now: a GPU where there is one")
+    ] = None,
+    threads: Annotated[int, typer.Option(help="threads of torch")] = 1,
     placement: Annotated[
         str | None, typer.Option(help="profile.placement as JSON; needed for sampler=vllm")
     ] = None,
     bar: Annotated[bool, typer.Option("--bar", help="show a progress bar on a terminal")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="the same as `plan`")] = False,
 ) -> int:
+    if "=" not in what[0] and (data or _is_model(Path(what[0]))):
+        from evaluators.asked import Options
+
+        if len(what) > 1:
+            context.fail(f"{what[1]!r} after a model: name one model at a time")
+        if not data:
+            context.fail(
+                "--data is missing: name a file of problems with answers (.jsonl, .json, .csv, "
+                ".parquet), or a benchmark, e.g. --data mine.jsonl or --data math500"
+            )
+        return _run_model(
+            Options(
+                model=what[0],
+                data=data or (),
+                prompt=prompt,
+                answer=answer,
+                grader=grader,
+                n_samples=n_samples,
+                max_tokens=max_tokens,
+                max_prompt_tokens=max_prompt_tokens,
+                temperature=temperature,
+                system=system,
+                suffix=suffix,
+                staged=staged,
+                limit=limit,
+                cluster=cluster,
+                sampler=sampler,
+                device=device,
+                threads=threads,
+                name=name,
+                seed=seed,
+            ),
+            dry_run=dry_run,
+        )
     if dry_run:
         return plan(context, what)
     if "=" in what[0]:
-        return _run_alone(what)
+        from evaluators.standalone import load_request
+
+        return _run_alone(load_request(what))
     given = None if placement is None else _placement(placement)
     return run_stage(
         _only_stage(context, what),
         lambda spec, stage: _run(
-            spec, stage, device=device, threads=threads, placement=given, bar=bar
+            spec, stage, device=device or "cpu", threads=threads, placement=given, bar=bar
         ),
     )
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a place is a model's, or the Hub's, rather than the folder of a stage."""
+    return not path.is_dir() or (path / "config.json").exists()
 
 
 def _placement(text: str) -> Placement:
@@ -168,13 +249,24 @@ def _run(
             shown.close()
 
 
-def _run_alone(overrides: Sequence[str]) -> int:
-    """Freeze what the overrides ask for as a stage, run it, here or in vLLM's environment, and
-    print its table."""
+def _run_model(options: Options, *, dry_run: bool) -> int:
+    """Say what was chosen for a model, and evaluate it."""
     from evaluators import standalone
-    from evaluators.stored import closing_table, find
+    from evaluators.asked import request_of
 
-    request = standalone.load_request(overrides)
+    request, said = request_of(options)
+    print("\n".join(said), flush=True)
+    if dry_run:
+        print(standalone.expected_draws(standalone.freeze(request)))
+        return EXIT_DONE
+    return _run_alone(request)
+
+
+def _run_alone(request: Request) -> int:
+    """Freeze a request as a stage, run it, here or in vLLM's environment, and print its table."""
+    from evaluators import standalone
+    from evaluators.stored import closing_table, examples, find
+
     python = standalone.elsewhere(request)
     paths = standalone.freeze(request)
     _share_verdicts(request.root)
@@ -192,10 +284,15 @@ def _run_alone(overrides: Sequence[str]) -> int:
                 placement=request.placement,
                 bar=True,
             ),
+            refusing=True,
         )
     if code == EXIT_DONE:
         names = request.evaluation.benchmarks
-        print(closing_table([s for s in find(str(paths.folder)) if s.benchmark.name in names]))
+        evaluations = [s for s in find(str(paths.folder)) if s.benchmark.name in names]
+        print(closing_table(evaluations))
+        print(examples(evaluations))
+        folder = paths.folder.parents[2].name
+        print(f"next: fgrpo-bench evaluate audit {folder}   what a reviewer would ask")
     return code
 
 
