@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -55,6 +56,17 @@ Under a design that stops (design=staged) these are expected draws, tokens and h
 n_samples for every problem, and the standard error of mean pass@k of both: by success rates of what
 is graded here, else by a prior that is named.
 """
+COMPARE = """\
+PLACE is the name of an evaluation under evals/ (its beginning will do), its folder, or a cell or a
+training run as <sweep>/<experiment>/<version>/<cell>. Samples of lm-eval are taken in first, by
+`fgrpo-bench evaluate import`. Several places are seeds of one label; one place beside several seeds
+is a model that all of them are compared with.
+
+Compared is what all have: the problems, benchmarks and k in common, which is said first.
+exit code 0; 3: --fail-if-worse K, and pass@K fell; 1: it cannot be compared
+"""
+EXIT_WORSE = 3
+"""Of `compare --fail-if-worse`; 1 and 2 are refusals."""
 FETCH = (
     """\
 A sweep that is to use the same local file takes the same values:
@@ -380,15 +392,55 @@ def audit(
 
 
 @app.add(
+    "compare",
+    "compare evaluations, training runs or cells with the first named, problem by problem",
+    "fgrpo-bench compare base-1b-0f3a tuned-1b-77c2",
+    "fgrpo-bench compare base=qwen-0f3a 'ours=a-1c,b-2d,c-3e'   three seeds of one label",
+    "fgrpo-bench compare groupsize/countdown/v1/grpo-n8-g0 groupsize/countdown/v1/grpo-n8-g0.5",
+    "fgrpo-bench compare before after --html compare.html --fail-if-worse 1",
+    more=COMPARE,
+)
+def compare_(
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="[LABEL=]PLACE[,PLACE]", help="what is compared; the first is old"),
+    ],
+    root: Root = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write a page with figures")
+    ] = None,
+    md: Annotated[Path | None, typer.Option(metavar="FILE", help="write Markdown")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="write a row a k")] = None,
+    json_: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="write every number")
+    ] = None,
+    fail_if_worse: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="exit code 3 where pass@K fell: its interval is below 0"),
+    ] = None,
+) -> int:
+    from evaluators import compare
+
+    compared = compare.compare(what, root or default_root())
+    worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
+    written = compare.write(compared, html=html, md=md, csv=csv, as_json=json_)
+    print(written or compare.text(compared))
+    for row in worse:
+        print(f"worse: {row.new} on {row.column} at k = {row.k}", file=sys.stderr)
+    return EXIT_WORSE if worse else EXIT_DONE
+
+
+@app.add(
     "import",
     "store and score what another program has drawn",
     "fgrpo-bench evaluate import samples_math500.jsonl --benchmark math500 --name theirs",
-    more="It takes lm-eval's samples_*.jsonl, or lines\n"
+    "fgrpo-bench evaluate import log.eval --data mine.jsonl --name theirs",
+    more="It takes lm-eval's samples_*.jsonl, inspect's .eval and .json logs, or lines\n"
     '{"problem_id" or "problem": ..., "response" or "responses": ...}.\n',
 )
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines")],
-    benchmark: Annotated[str, typer.Option(help="a file of conf/benchmark/")],
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="what was drawn")],
     name: Annotated[str, typer.Option(help="folder under evals/")],
     overrides: Annotated[
         list[str] | None,
@@ -396,20 +448,29 @@ def import_(
             metavar="key=value", help="keys of the benchmark, as they were given to fetch"
         ),
     ] = None,
+    benchmark: Annotated[str | None, typer.Option(help="a file of conf/benchmark/")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="problems of your own, as of `run`")
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(metavar="COLUMN", help="of --data")] = None,
+    answer: Annotated[str | None, typer.Option(metavar="COLUMN", help="of --data")] = None,
+    grader: Annotated[str | None, typer.Option(help="of --data (now: math)")] = None,
     subset: Annotated[bool, typer.Option("--subset", help="the file may lack problems")] = False,
 ) -> int:
     from evaluators.interchange import conclude, import_file
-    from evaluators.stored import closing_table, regrade
+    from evaluators.stored import benchmark_spec, closing_table, regrade
 
+    if (benchmark is None) == (data is None):
+        context.fail("name what the file's problems are of: --benchmark, or --data with your own")
+    if data is None:
+        spec, _ = benchmark_spec(str(benchmark), overrides or [])
+    else:
+        from evaluators.asked import Options, own_benchmark
+
+        options = Options(model="", data=(), prompt=prompt, answer=answer, grader=grader)
+        spec = own_benchmark(data, options, default_root(), [])
     _share_verdicts(default_root())
-    stored = import_file(
-        file,
-        benchmark=benchmark,
-        name=name,
-        root=default_root(),
-        subset=subset,
-        keys=overrides or [],
-    )
+    stored = import_file(file, spec, name=name, root=default_root(), subset=subset)
     print(regrade(stored, None), flush=True)
     conclude(stored)
     print(closing_table([stored]))

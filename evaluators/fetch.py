@@ -72,7 +72,7 @@ def run(root: Path, dataset: DatasetSpec, *, refusing: bool = False) -> int:
 
     stage = dataset_stage(dataset)
     paths = StagePaths(shared_data(root, dataset.name, stage.fingerprint))
-    if not paths.spec.exists():
+    if not paths.done.exists():  # what a failed attempt was asked may have been mended since
         write_json(paths.spec, stage.spec.as_json())
     print(f"{dataset.name}: {paths.folder}", flush=True)
     return run_stage(paths, work, refusing=refusing)
