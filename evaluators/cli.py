@@ -121,7 +121,9 @@ def run(
     ] = None,
     prompt: Annotated[str | None, typer.Option(metavar="COLUMN", help="of the problems")] = None,
     answer: Annotated[str | None, typer.Option(metavar="COLUMN", help="of the answers")] = None,
-    grader: Annotated[str | None, typer.Option(help="what judges (now: math)")] = None,
+    grader: Annotated[
+        str | None, typer.Option(help="what judges, also your own module:function (now: math)")
+    ] = None,
     n_samples: Annotated[int, typer.Option("-n", "--n-samples", help="draws a problem")] = 16,
     max_tokens: Annotated[
         int | None, typer.Option(help="longest response (now: 4096, or what the context holds)")

@@ -46,13 +46,16 @@ def followed(root: Path, model: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_checkpoint_is_evaluated(followed):
-    first, extended, audit, again = (out for _, out in followed("evaluate.md"))
     page = (REPOSITORY / "docs/guides/evaluate.md").read_text(encoding="utf-8")
+    Path("mypkg").mkdir()
+    Path("mypkg/grade.py").write_text(blocks(page, "python")[0])
+    first, extended, audit, again, judged = (out for _, out in followed("evaluate.md"))
     shown = [line for line in first.splitlines() if line.split(":")[0] in page][:4]
     for line in shown[1:]:  # the first has the digest of the page's own file
         assert line in page
     assert ", 64 draws: " in first and ", 128 draws: " in extended
     assert "math" in audit and "math-tolerance-" in again
+    assert "grader mypkg.grade:grade, as mine-" in judged and "0.00%" in judged
 
 
 def test_two_models_are_compared(followed, root):
