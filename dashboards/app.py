@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -20,9 +19,12 @@ from starlette.routing import Route
 
 from dashboards import rendering
 from dashboards.mlflow_ui import check_port, in_url
-from dashboards.page import VIEWS, Address, Chart
+from dashboards.page import VIEWS, Address, Chart, first_view
 from dashboards.pages import BUILDERS
+from dashboards.pages.overview import evaluation_entry
 from dashboards.queries import RunRoot
+from fgrpo_bench.analysis.results import evaluations_at
+from fgrpo_bench.files.paths import RunPaths
 
 HEADERS = {
     "Content-Security-Policy": f"{rendering.POLICY}; frame-ancestors 'none'",
@@ -71,8 +73,22 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
     run_root, links = RunRoot(root=root), ServerLinks()
 
     async def index(_: Request) -> Response:
-        listing = partial(rendering.listing, links, run_root.runs(), root=str(root))
+        def listing() -> str:
+            evaluated = [evaluation_entry(root, name, links) for name in run_root.evaluations()]
+            return rendering.listing(links, run_root.runs(), evaluated, root=str(root))
+
         return _page(await run_in_threadpool(listing))
+
+    async def compare(request: Request) -> Response:
+        """The evaluations that were ticked on the first page, the first as the base."""
+        names = [name for name in request.query_params.getlist("name") if name]
+        if len(names) < 2:
+            text = (
+                "Tick at least two evaluations; the first of them is what the others differ from."
+            )
+            return _page(rendering.message(links, "Which ones?", text), 400)
+        run = evaluations_at(root, names)
+        return RedirectResponse(links.page(Address(run=run, view="compare")) or "/")
 
     async def asset(request: Request) -> Response:
         path = rendering.ASSETS.get(request.path_params["name"])
@@ -110,15 +126,14 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
         return _page(rendering.message(links, "Not found", "This page has no such chart."), 404)
 
     async def start(request: Request) -> Response:
-        names = [
-            quote(request.path_params[key], safe="") for key in ("sweep", "experiment", "version")
-        ]
-        return RedirectResponse("/" + "/".join([*names, "sweep"]))
+        run = RunPaths(root=root, **request.path_params)
+        return RedirectResponse(links.page(Address(run=run, view=first_view(run))) or "/")
 
     return Starlette(
         routes=[
             Route("/", index),
             Route("/_static/{name}", asset),
+            Route("/compare", compare),
             Route("/{sweep}/{experiment}/{version}", start),
             Route("/{sweep}/{experiment}/{version}/{view}", view),
         ],
@@ -146,10 +161,10 @@ def serve(root: Path, *, host: str, port: int) -> None:
     is taken."""
     import uvicorn
 
-    if not RunRoot(root=root).runs():
+    if not RunRoot(root=root).runs() and not RunRoot(root=root).evaluations():
         raise FileNotFoundError(
-            f"{root} holds no sweep: run `fgrpo-bench sweep run <sweep>` first, or name another "
-            "--root"
+            f"{root} holds no sweep: run `fgrpo-bench sweep run <sweep>` first, or evaluate a "
+            "model with `fgrpo-bench evaluate`, or name another --root"
         )
     check_port(host, port)
     name = in_url(host)

@@ -19,6 +19,7 @@ import polars as pl
 from dashboards.page import run_of
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.results import EVALUATIONS
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.cell_styles import CellStyle, cell_styles
@@ -183,6 +184,14 @@ from fgrpo_bench.analysis import load
 
 analysis = load({sweep!r}, experiment={experiment!r}, version={version!r})
 """
+TOGETHER_CALL = """\
+from pathlib import Path
+
+from fgrpo_bench.analysis.frames import analyse
+from fgrpo_bench.analysis.results import together
+
+analysis = analyse(together(Path({root!r}), {names}))
+"""
 DIFFERENCES_CALL = """\
 from fgrpo_bench.analysis.rows import Comparison, to_frame
 
@@ -214,9 +223,13 @@ result = fates(analysis.problems, {benchmark!r}, {k}){chosen}.select({columns})
 
 
 def library_call(template: str, run: RunPaths, **values: object) -> str:
-    """A template over the analysis of a run."""
-    names = {"sweep": run.sweep, "experiment": run.experiment, "version": run.version}
-    return LOAD_CALL.format(**names) + template.format(**values)
+    """A template over the analysis of a run, or of evaluations."""
+    if run.sweep == EVALUATIONS:
+        loaded = TOGETHER_CALL.format(root=str(run.root), names=run.experiment.split("+"))
+    else:
+        names = {"sweep": run.sweep, "experiment": run.experiment, "version": run.version}
+        loaded = LOAD_CALL.format(**names)
+    return loaded + template.format(**values)
 
 
 def selected_rows(

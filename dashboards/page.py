@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from fgrpo_bench.analysis.results import Results
+from fgrpo_bench.analysis.results import EVALUATIONS, Results
 from fgrpo_bench.files.paths import RunPaths
 
 VIEWS = {
@@ -24,6 +24,15 @@ VIEWS = {
     "audit": "Audit",
 }
 """Views of a sweep by their part of the address, in the order of the navigation."""
+
+
+def views_of(run: RunPaths) -> dict[str, str]:
+    """Those that a run has: evaluations have no training to look at."""
+    return {
+        name: title for name, title in VIEWS.items() if run.sweep != EVALUATIONS or name != "sweep"
+    }
+
+
 Parameters = tuple[tuple[str, str], ...]
 
 
@@ -37,9 +46,14 @@ class Address:
 
 
 def run_of(results: Results) -> RunPaths:
-    """What addresses of pages begin with. ValueError for checkpoints without a sweep: addresses are
-    those of runs."""
-    return results.of_sweep().paths
+    """What addresses of pages begin with. ValueError for checkpoints without a place: addresses are
+    those of runs and of evaluations."""
+    return results.place or results.of_sweep().paths
+
+
+def first_view(run: RunPaths) -> str:
+    """The one that is opened where none is named."""
+    return next(iter(views_of(run)))
 
 
 class Links(Protocol):

@@ -24,7 +24,15 @@ from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.coverage import by_problem, fates
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.frames import FACTS, inputs_of
-from fgrpo_bench.analysis.results import Results, SweepResults, load_results
+from fgrpo_bench.analysis.results import (
+    EVALUATIONS,
+    TOGETHER,
+    Results,
+    SweepResults,
+    evaluations,
+    load_results,
+    together,
+)
 from fgrpo_bench.command.runs import find_runs
 from fgrpo_bench.files.paths import RunPaths
 
@@ -39,11 +47,18 @@ class RunRoot:
         """Every planned run, sorted by name."""
         return find_runs(self.root)
 
-    def open(self, sweep: str, experiment: str, version: str) -> SweepResults:
-        """A run by its names; LookupError where the root lists no such run.
+    def evaluations(self) -> list[str]:
+        """Names of the evaluations without a sweep, sorted."""
+        return sorted(evaluations(self.root))
+
+    def open(self, sweep: str, experiment: str, version: str) -> Results:
+        """A run by its names, or evaluations (fgrpo_bench.analysis.results.together); LookupError
+        where the root lists no such run.
 
         Names are compared with the listing and never made into a path.
         """
+        if (sweep, version) == (EVALUATIONS, TOGETHER):
+            return together(self.root, experiment.split("+"))
         for run in self.runs():
             if (run.sweep, run.experiment, run.version) == (sweep, experiment, version):
                 return checked(load_results(run))

@@ -10,8 +10,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from dashboards.page import VIEWS, Address, Chart, Links, Page
-from dashboards.pages.overview import HEIGHT, WIDTH, entry, name_of
+from dashboards.page import Address, Chart, Links, Page, first_view, views_of
+from dashboards.pages.overview import HEIGHT, WIDTH, EvaluationEntry, entry, name_of
 from dashboards.text import rendered, shortened, visible
 from fgrpo_bench.files.paths import RunPaths
 
@@ -54,11 +54,11 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
     run = page.address.run
     views = {
         name: (title, links.page(Address(run=run, view=name)), name == page.address.view)
-        for name, title in VIEWS.items()
+        for name, title in views_of(run).items()
     }
     others = [
-        (name_of(other), links.page(Address(run=other, view="sweep")), other == run)
-        for other in runs
+        (name_of(other), links.page(Address(run=other, view=first_view(other))), other == run)
+        for other in (runs if run in runs else [run, *runs])
     ]
     return _document(
         f"{page.address.view}.html",
@@ -73,11 +73,19 @@ def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
     )
 
 
-def listing(links: Links, runs: Sequence[RunPaths], *, root: str) -> str:
-    """The first page: every sweep under the root."""
+def listing(
+    links: Links,
+    runs: Sequence[RunPaths],
+    evaluations: Sequence[EvaluationEntry] = (),
+    *,
+    root: str,
+) -> str:
+    """The first page: every sweep and every evaluation under the root."""
     entries = [entry(run, links) for run in runs]
     size = {"width": WIDTH, "height": HEIGHT}
-    return _document("index.html", links, entries=entries, root=root, size=size)
+    return _document(
+        "index.html", links, entries=entries, evaluations=evaluations, root=root, size=size
+    )
 
 
 def message(links: Links, title: str, text: str) -> str:

@@ -64,6 +64,11 @@ CORRECTED = "robust: holds after that correction; "
 VERDICTS_IN_WORDS = "suggestive: the interval excludes 0; inconclusive: neither."
 
 
+def question_words(results: Results) -> str:
+    """What QUESTION is, for a person."""
+    return "every pair" if results.sweep is None else "the sweep's question"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ComparedCells:
     """Two cells that are compared, new minus old."""
@@ -94,7 +99,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
         else None
     )
     labels = {name: cell.label for name, cell in cells.items()}
-    words = {QUESTION: "the sweep's question"} | {
+    words = {QUESTION: question_words(results)} | {
         n: f"all with {text}" for n, text in labels.items()
     }
     fronts = {key: _label(pair, labels, against) for key, pair in offered.items()}
@@ -108,7 +113,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
             form.control("k", "k"),
             form.control("against", "Compared", words, forgotten=["over"]),
             *([form.control("over", "With intervals", fronts)] if offered else []),
-            *([] if drawing.same_cost(k) else [form.control("cost", "Cost in", COST_WORDS)]),
+            *([form.control("cost", "Cost in", COST_WORDS)] if drawing.costs_differ(k) else []),
         ),
         charts=(
             *drawing.differences(rows, against),
@@ -235,7 +240,11 @@ def _differences(
 ) -> PageTable:
     ks = " and ".join(f"pass@{k}" for k in dict.fromkeys(row.k for row in rows))
     several = " and " in ks
-    of = "of the sweep's question" if against == QUESTION else f"against {labels[against]}"
+    of = (
+        f"of {question_words(analysis.results)}"
+        if against == QUESTION
+        else f"against {labels[against]}"
+    )
     return PageTable(
         title=f"Differences in {ks or 'pass@k'} {of}, in percentage points",
         header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
@@ -441,10 +450,14 @@ class CompareCharts:
         spent = rows["rollouts"].unique()
         return f"{spent[0]:,.0f}" if len(spent) == 1 else ""
 
+    def costs_differ(self, k: int) -> bool:
+        """Whether training cost some cells more rollouts than others."""
+        return self._cost(k, "rollouts")[0]["rollouts"].n_unique() > 1
+
     def compute(self, k: int, cost: str) -> tuple[Chart, ...]:
         """A point a cell and checkpoint; checkpoints of a cell are joined. None where all of them
         would stand above one another."""
-        if self.same_cost(k):
+        if not self.costs_differ(k):
             return ()
         data, call = self._cost(k, cost)
         traces = []

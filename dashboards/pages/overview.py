@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from polars.exceptions import PolarsError
 
 from dashboards import charts
-from dashboards.page import Address, Links
+from dashboards.page import Address, Links, run_of
 from dashboards.pages.compare import in_front
 from dashboards.pages.sweep import states_of
 from dashboards.queries import analysis_of, changed, checked, is_analysed
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, checkpoint_estimates
+from fgrpo_bench.analysis.results import EVALUATIONS, load_results, together
+from fgrpo_bench.documents.table import with_interval
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.words import answer
 
@@ -78,8 +82,44 @@ def entry(run: RunPaths, links: Links) -> SweepEntry:
         return SweepEntry(name=name, href=sweep, question="", states={}, trouble=str(error))
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvaluationEntry:
+    """An evaluation without a sweep on the first page."""
+
+    name: str
+    href: str | None
+    """Its page of single answers."""
+    words: tuple[str, ...] = ()
+    """pass@k at both ends, a benchmark each."""
+    trouble: str = ""
+    """Why its files cannot be read; empty where they can."""
+
+
+def evaluation_entry(root: Path, name: str, links: Links) -> EvaluationEntry:
+    """What the first page says of an evaluation; what cannot be read is said instead."""
+    try:
+        results = together(root, [name])
+        href = links.page(Address(run=run_of(results), view="draws"))
+        words = tuple(
+            _ends(checkpoint_estimates(results.checkpoints[0], benchmark), benchmark)
+            for benchmark in results.benchmarks
+        )
+        return EvaluationEntry(name=name, href=href, words=words)
+    except (OSError, ValueError, LookupError, TypeError, PolarsError) as error:
+        return EvaluationEntry(name=name, href=None, trouble=str(error))
+
+
+def _ends(rows: Sequence[CheckpointEstimate], benchmark: str) -> str:
+    ends = dict.fromkeys((rows[0], rows[-1])) if rows else ()
+    shown = (f"pass@{row.k} {with_interval(row.mean, row.low, row.high)}" for row in ends)
+    return f"{benchmark}: {', '.join(shown) or 'no results'}"
+
+
 def name_of(run: RunPaths) -> str:
     """A run in words."""
+    if run.sweep == EVALUATIONS:
+        first, *others = run.experiment.split("+")
+        return " and ".join([f"{first} (base)", *others]) if others else first
     return f"{run.sweep} / {run.experiment} / {run.version}"
 
 

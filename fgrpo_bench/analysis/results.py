@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import NoneType
 from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.analysis.evaluated import NOT_EVALUATED, EvaluatedCheckpoint, SampledAs
+from fgrpo_bench.analysis.evaluated import (
+    NOT_EVALUATED,
+    EvaluatedCheckpoint,
+    SampledAs,
+    from_evaluation,
+)
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.records import Misfit, Record
@@ -134,6 +140,8 @@ class Results:
     evaluation: dict[str, Any] = field(repr=False)
     """What all of them were asked (fgrpo_bench.specs.EvalSpec as JSON); without what differs, apart
     from benchmarks and k, which are those in common."""
+    place: RunPaths | None = field(default=None, repr=False, kw_only=True)
+    """What names them in addresses of pages; None for those that have none."""
 
     @property
     def every(self) -> tuple[EvaluatedCheckpoint, ...]:
@@ -308,6 +316,44 @@ def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
         checkpoints=tuple(sorted(checkpoints, key=lambda item: item.label != BASE)),
         evaluation=alike | {"benchmarks": benchmarks, "ks": ks},
     )
+
+
+EVALUATIONS, TOGETHER = "evals", "together"
+"""First and last part of the address of evaluations that are compared."""
+
+
+def evaluations(root: Path) -> dict[str, Path]:
+    """Folders of the finished evaluations under a run root, by name: evals/<name>, of several there
+    <name>:<evaluation>."""
+    by_name: dict[str, list[Path]] = {}
+    for done in sorted(root.glob(f"{EVALUATIONS}/*/eval/*/*/DONE.json")):
+        by_name.setdefault(done.parents[3].name, []).append(done.parent)
+    return {
+        name if len(folders) == 1 else f"{name}:{folder.parent.name}": folder
+        for name, folders in by_name.items()
+        for folder in folders
+    }
+
+
+def evaluations_at(root: Path, names: Sequence[str]) -> RunPaths:
+    """The address of evaluations that are looked at together."""
+    return RunPaths(root=root, sweep=EVALUATIONS, experiment="+".join(names), version=TOGETHER)
+
+
+def together(root: Path, names: Sequence[str]) -> Results:
+    """Evaluations by their names, each under its own; of several the first is the base model that
+    the others are looked at against. LookupError for a name that there is not."""
+    known = evaluations(root)
+    missing = [name for name in names if name not in known]
+    if missing or not names:
+        raise LookupError(
+            f"there is no evaluation {', '.join(missing)!r}; the first page lists what there is"
+        )
+    labels = [BASE if i == 0 and len(names) > 1 else name for i, name in enumerate(names)]
+    results = compared(
+        [from_evaluation(known[name], label) for name, label in zip(names, labels, strict=True)]
+    )
+    return replace(results, place=evaluations_at(root, names))
 
 
 def _check_labels(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:

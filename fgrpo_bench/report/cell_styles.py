@@ -23,11 +23,20 @@ class CellStyle:
 
 def cell_styles(cells: Sequence[CellRow]) -> dict[CellRow, CellStyle]:
     """Colour by gamma (and by N where gamma is 0), marker by N, line by learning rate, base models
-    grey and dashed."""
+    grey and dashed; colour and marker of what no sweep trained by its place."""
+    brought = [cell for cell in cells if cell.setting is None and not cell.is_base]
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
     gammas = sorted({cell.focal_gamma for cell in cells if cell.focal_gamma})
     style_by_cell = {}
     for cell in cells:
+        if cell in brought:
+            place = brought.index(cell)
+            style_by_cell[cell] = CellStyle(
+                color=shade(FOCAL, place, len(brought)),
+                marker=MARKERS[place % len(MARKERS)],
+                linestyle="-",
+            )
+            continue
         if cell.group_size is None:
             style_by_cell[cell] = CellStyle(color=BASE, marker="", linestyle="--")
             continue

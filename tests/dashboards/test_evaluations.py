@@ -1,0 +1,96 @@
+"""Evaluations without a sweep have the pages of a sweep, alone and together, and a place on the
+first page."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from urllib.parse import quote
+
+import polars as pl
+import pytest
+
+from dashboards.app import ServerLinks
+from dashboards.page import VIEWS
+from dashboards.pages import BUILDERS
+from evaluators.__main__ import main as evaluate
+from fgrpo_bench.analysis.results import evaluations, together
+from tests.dashboards.conftest import client_of
+from tests.support.dashboard import Reader, assert_inert, snapshot
+
+PAIR = "/evals/before+after/together"
+SHOWN = ("compare", "forgetting", "draws", "audit")
+WORDS = "<script>alert(1)</script> & 1 + 1?"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two evaluations of one file of problems; read it only."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    root, problems = folder / "runs", folder / "mine.jsonl"
+    rows = [{"question": f"{WORDS} ({i})", "answer": str(i)} for i in range(6)]
+    problems.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FGRPO_RUN_ROOT", str(root))
+        patch.delenv("FGRPO_VERDICTS", raising=False)
+        for name, right in (("before", 4), ("after", 2)):
+            drawn = [
+                {
+                    "problem": row["question"],
+                    "responses": [
+                        f"\\boxed{{{row['answer'] if i < right else -1}}}{WORDS}" for i in range(8)
+                    ],
+                }
+                for row in rows
+            ]
+            (folder / f"{name}.jsonl").write_text("".join(json.dumps(d) + "\n" for d in drawn))
+            words = ["import", str(folder / f"{name}.jsonl"), "--data", str(problems)]
+            assert evaluate([*words, "--name", name]) == 0
+    return root
+
+
+def test_the_first_page_lists_them_with_pass_at_k_and_a_form_that_compares(root):
+    page = Reader(client_of(root).get("/").text)
+    assert {"/evals/before/together/draws", "/evals/after/together/draws"} <= set(page.hrefs())
+    assert "pass@1 50.0 [" in page.text and "pass@8 " in page.text
+    boxes = [a["value"] for tag, a in page.elements if tag == "input"]
+    assert boxes == ["after", "before"]
+    ticked = client_of(root).get("/compare?name=before&name=after", follow_redirects=False)
+    assert (
+        ticked.headers["location"] == f"/{quote('evals')}/{quote('before+after')}/together/compare"
+    )
+    assert client_of(root).get("/compare?name=before").status_code == 400
+
+
+@pytest.mark.parametrize("view", SHOWN)
+def test_every_view_but_the_training_shows_them_and_nothing_of_theirs_runs(root, view):
+    before, client = snapshot(root), client_of(root)
+    answer = client.get(f"{PAIR}/{view}")
+    assert answer.status_code == 200
+    assert_inert(answer.text)
+    page = Reader(answer.text)
+    assert {f"/evals/before%2Bafter/together/{name}" for name in SHOWN} <= set(page.hrefs())
+    assert "before (base) and after" in page.text and "Sweep" not in page.text.split("Compare")[0]
+    assert snapshot(root) == before
+
+
+def test_the_numbers_are_those_of_the_library_call_beside_each_chart(root):
+    results = together(root, ["before", "after"])
+    for view in ("compare", "forgetting"):
+        for chart in BUILDERS[view](results, {}, ServerLinks()).charts:
+            scope: dict[str, pl.DataFrame] = {}
+            exec(chart.call, scope)  # noqa: S102  (what the page says to type)
+            assert scope["result"].equals(chart.data), chart.name
+    assert set(VIEWS) - {"sweep"} == set(SHOWN)
+
+
+def test_names_are_looked_up_and_what_is_damaged_is_said(root, tmp_path):
+    shutil.copytree(root, tmp_path / "runs")
+    client = client_of(tmp_path / "runs")
+    for names in ("before+nothing", "..", "before+..%2F..%2Fetc", ""):
+        assert client.get(f"/evals/{names or '%20'}/together/compare").status_code == 404
+    folder = evaluations(tmp_path / "runs")["after"]
+    (folder / "spec.json").write_text("{")
+    assert "cannot be read" in Reader(client.get("/").text).text
+    assert client.get(f"{PAIR}/compare").status_code == 500
