@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import __main__ as program
-from tests.mutants.__main__ import HOMES, choose_tests
-from tests.mutants.expressions import Module, mutants, read
 
 SUMS = """
 def larger(a: float, b: float) -> float:

@@ -168,11 +168,9 @@ def refusal(words: str) -> str:
             "rollouts_per_step=2048 is no multiple of group_size=6: a step draws whole groups",
         ),
         (f"{OPENRLHF} {TRAIN}.prompts_per_step=254", "254 prompts per step, no multiple of updat"),
-        (f"{PLACED}.gpu_memory_gb=10.0", "it cannot fit; take a lower max_tokens_per_gpu, or more"),
         (f"{PLACED}.states_kept=1", "states_kept=1: the oldest state is deleted before"),
-        (f"{PLACED}.vllm_engines=3", "change profile.placement.vllm_engines to 8"),
-        (f"{PLACED}.evaluation_engines=3", "set profile.placement.evaluation_engines to 1, 2, 4 o"),
         (f"{PLACED}.vllm_max_num_batched_tokens=128", "is less than vllm_max_num_seqs=192"),
+        (f"{PLACED}.gpu_memory_gb=10.0", "it cannot fit; take a lower max_tokens_per_gpu, or more"),
         (
             of("pkpo", parameters="{k:9}"),
             "pkpo-n8-g0-s11 ... k=9 of pkpo: must be a whole number from 1 to 8 with baseline "

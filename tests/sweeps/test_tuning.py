@@ -60,7 +60,7 @@ def test_of_equal_ones_it_takes_the_one_nearest_to_the_experiments(tmp_path, cap
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["sweep.grid.seed=[10,12]", RATES], "seed 12 chooses the learning rates and is one of"),
+        (["sweep.grid.seed=[10,12]"], "seed 12 chooses the learning rates and is one of"),
         ([SEED], "grpo-n8-g0 was run at one learning rate alone: try several with"),
         ([SEED, RATES, "experiment.evaluation.ks=[8,32]"], "the smallest k of this run is 8"),
     ],
