@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -24,6 +25,8 @@ from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 
 if TYPE_CHECKING:
+    from evaluators.asked import Options
+    from evaluators.standalone import Request
     from fgrpo_bench.specs import Placement
 
 EXIT = (
@@ -31,6 +34,10 @@ EXIT = (
 )
 RUN = (
     """\
+MODEL is a folder, a stored checkpoint or an id of the Hub; --data is a file of problems (.jsonl,
+.json, .csv, .parquet) or a benchmark. Columns, sampler and chat template are looked up where you
+name none, and said. Rerun the same command to resume; a larger -n draws only what is missing.
+
 With overrides (the first word holds a =) it works alone: checkpoint=<folder or id of the Hub>, then
 any of
   benchmarks=[math500,aime24] n_samples=64 ks=[1,8,64] temperature=1.0 dtype=bfloat16|float32 seed=0
@@ -49,6 +56,17 @@ Under a design that stops (design=staged) these are expected draws, tokens and h
 n_samples for every problem, and the standard error of mean pass@k of both: by success rates of what
 is graded here, else by a prior that is named.
 """
+COMPARE = """\
+PLACE is the name of an evaluation under evals/ (its beginning will do), its folder, or a cell or a
+training run as <sweep>/<experiment>/<version>/<cell>. Samples of lm-eval are taken in first, by
+`fgrpo-bench evaluate import`. Several places are seeds of one label; one place beside several seeds
+is a model that all of them are compared with.
+
+Compared is what all have: the problems, benchmarks and k in common, which is said first.
+exit code 0; 3: --fail-if-worse K, and pass@K fell; 1: it cannot be compared
+"""
+EXIT_WORSE = 3
+"""Of `compare --fail-if-worse`; 1 and 2 are refusals."""
 FETCH = (
     """\
 A sweep that is to use the same local file takes the same values:
@@ -61,6 +79,7 @@ A sweep that is to use the same local file takes the same values:
 
 app = Application(
     "A checkpoint in; draws, grades and pass@k out.",
+    "fgrpo-bench evaluate out/my-model --data mine.jsonl -n 64",
     "fgrpo-bench evaluate run checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500]' n_samples=64",
     "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3",
     "fgrpo-bench evaluate audit qwen2.5-7b-1f0a52c3",
@@ -68,10 +87,11 @@ app = Application(
     "fgrpo-bench evaluate export-lm-eval math500 aime24 --to tasks",
     "fgrpo-bench evaluate fetch math500 aime24",
     guard=refusals,
+    otherwise="run",
 )
 What = Annotated[
     list[str],
-    typer.Argument(metavar="folder|key=value", help="a stage's folder, or overrides"),
+    typer.Argument(metavar="MODEL|key=value", help="a model, a stage's folder, or overrides"),
 ]
 Evaluation = Annotated[
     str, typer.Argument(metavar="EVALUATION", help="folder or name under evals/")
@@ -86,6 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 @app.add(
     "run",
     "evaluate a checkpoint, or run one evaluation stage of a sweep",
+    "fgrpo-bench evaluate out/my-model --data mine.jsonl --prompt question --answer gold -n 64",
     "fgrpo-bench evaluate run checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500,aime24]' "
     "n_samples=64",
     "fgrpo-bench evaluate run checkpoint=out/step-300 'benchmarks=[math500]' n_samples=64",
@@ -95,25 +116,97 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(
     context: typer.Context,
     what: What,
-    device: Annotated[Literal["cpu", "cuda"], typer.Option(help="of a stage")] = "cpu",
-    threads: Annotated[int, typer.Option(help="threads of torch, of a stage")] = 1,
+    data: Annotated[
+        list[str] | None, typer.Option(metavar="FILE|BENCHMARK", help="problems with answers")
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(metavar="COLUMN", help="of the problems")] = None,
+    answer: Annotated[str | None, typer.Option(metavar="COLUMN", help="of the answers")] = None,
+    grader: Annotated[str | None, typer.Option(help="what judges (now: math)")] = None,
+    n_samples: Annotated[int, typer.Option("-n", "--n-samples", help="draws a problem")] = 16,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="longest response (now: 4096, or what the context holds)")
+    ] = None,
+    max_prompt_tokens: Annotated[
+        int | None, typer.Option(help="longest prompt (now: 1024, or what the context holds)")
+    ] = None,
+    temperature: Annotated[float, typer.Option(help="of sampling")] = 1.0,
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="system message")] = None,
+    suffix: Annotated[str | None, typer.Option(metavar="TEXT", help="after each problem")] = None,
+    staged: Annotated[
+        bool, typer.Option("--staged", help="stop a problem early once enough draws are correct")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(help="the first problems alone")] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="what problems share; intervals are over these"),
+    ] = None,
+    sampler: Annotated[
+        str | None, typer.Option(help="vllm, transformers or embedded (now: what is installed)")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="folder under evals/")] = None,
+    seed: Annotated[int, typer.Option(help="of the draws")] = 0,
+    device: Annotated[
+        Literal["cpu", "cuda"] | None, typer.Option(help="now: a GPU where there is one")
+    ] = None,
+    threads: Annotated[int, typer.Option(help="threads of torch")] = 1,
     placement: Annotated[
         str | None, typer.Option(help="profile.placement as JSON; needed for sampler=vllm")
     ] = None,
     bar: Annotated[bool, typer.Option("--bar", help="show a progress bar on a terminal")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="the same as `plan`")] = False,
 ) -> int:
+    if "=" not in what[0] and (data or _is_model(Path(what[0]))):
+        from evaluators.asked import Options
+
+        if len(what) > 1:
+            context.fail(f"{what[1]!r} after a model: name one model at a time")
+        if not data:
+            context.fail(
+                "--data is missing: name a file of problems with answers (.jsonl, .json, .csv, "
+                ".parquet), or a benchmark, e.g. --data mine.jsonl or --data math500"
+            )
+        return _run_model(
+            Options(
+                model=what[0],
+                data=data or (),
+                prompt=prompt,
+                answer=answer,
+                grader=grader,
+                n_samples=n_samples,
+                max_tokens=max_tokens,
+                max_prompt_tokens=max_prompt_tokens,
+                temperature=temperature,
+                system=system,
+                suffix=suffix,
+                staged=staged,
+                limit=limit,
+                cluster=cluster,
+                sampler=sampler,
+                device=device,
+                threads=threads,
+                name=name,
+                seed=seed,
+            ),
+            dry_run=dry_run,
+        )
     if dry_run:
         return plan(context, what)
     if "=" in what[0]:
-        return _run_alone(what)
+        from evaluators.standalone import load_request
+
+        return _run_alone(load_request(what))
     given = None if placement is None else _placement(placement)
     return run_stage(
         _only_stage(context, what),
         lambda spec, stage: _run(
-            spec, stage, device=device, threads=threads, placement=given, bar=bar
+            spec, stage, device=device or "cpu", threads=threads, placement=given, bar=bar
         ),
     )
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a place is a model's, or the Hub's, rather than the folder of a stage."""
+    return not path.is_dir() or (path / "config.json").exists()
 
 
 def _placement(text: str) -> Placement:
@@ -168,13 +261,24 @@ def _run(
             shown.close()
 
 
-def _run_alone(overrides: Sequence[str]) -> int:
-    """Freeze what the overrides ask for as a stage, run it, here or in vLLM's environment, and
-    print its table."""
+def _run_model(options: Options, *, dry_run: bool) -> int:
+    """Say what was chosen for a model, and evaluate it."""
     from evaluators import standalone
-    from evaluators.stored import closing_table, find
+    from evaluators.asked import request_of
 
-    request = standalone.load_request(overrides)
+    request, said = request_of(options)
+    print("\n".join(said), flush=True)
+    if dry_run:
+        print(standalone.expected_draws(standalone.freeze(request)))
+        return EXIT_DONE
+    return _run_alone(request)
+
+
+def _run_alone(request: Request) -> int:
+    """Freeze a request as a stage, run it, here or in vLLM's environment, and print its table."""
+    from evaluators import standalone
+    from evaluators.stored import closing_table, examples, find
+
     python = standalone.elsewhere(request)
     paths = standalone.freeze(request)
     _share_verdicts(request.root)
@@ -192,10 +296,15 @@ def _run_alone(overrides: Sequence[str]) -> int:
                 placement=request.placement,
                 bar=True,
             ),
+            refusing=True,
         )
     if code == EXIT_DONE:
         names = request.evaluation.benchmarks
-        print(closing_table([s for s in find(str(paths.folder)) if s.benchmark.name in names]))
+        evaluations = [s for s in find(str(paths.folder)) if s.benchmark.name in names]
+        print(closing_table(evaluations))
+        print(examples(evaluations))
+        folder = paths.folder.parents[2].name
+        print(f"next: fgrpo-bench evaluate audit {folder}   what a reviewer would ask")
     return code
 
 
@@ -283,15 +392,55 @@ def audit(
 
 
 @app.add(
+    "compare",
+    "compare evaluations, training runs or cells with the first named, problem by problem",
+    "fgrpo-bench compare base-1b-0f3a tuned-1b-77c2",
+    "fgrpo-bench compare base=qwen-0f3a 'ours=a-1c,b-2d,c-3e'   three seeds of one label",
+    "fgrpo-bench compare groupsize/countdown/v1/grpo-n8-g0 groupsize/countdown/v1/grpo-n8-g0.5",
+    "fgrpo-bench compare before after --html compare.html --fail-if-worse 1",
+    more=COMPARE,
+)
+def compare_(
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="[LABEL=]PLACE[,PLACE]", help="what is compared; the first is old"),
+    ],
+    root: Root = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write a page with figures")
+    ] = None,
+    md: Annotated[Path | None, typer.Option(metavar="FILE", help="write Markdown")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="write a row a k")] = None,
+    json_: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="write every number")
+    ] = None,
+    fail_if_worse: Annotated[
+        int | None,
+        typer.Option(metavar="K", help="exit code 3 where pass@K fell: its interval is below 0"),
+    ] = None,
+) -> int:
+    from evaluators import compare
+
+    compared = compare.compare(what, root or default_root())
+    worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
+    written = compare.write(compared, html=html, md=md, csv=csv, as_json=json_)
+    print(written or compare.text(compared))
+    for row in worse:
+        print(f"worse: {row.new} on {row.column} at k = {row.k}", file=sys.stderr)
+    return EXIT_WORSE if worse else EXIT_DONE
+
+
+@app.add(
     "import",
     "store and score what another program has drawn",
     "fgrpo-bench evaluate import samples_math500.jsonl --benchmark math500 --name theirs",
-    more="It takes lm-eval's samples_*.jsonl, or lines\n"
+    "fgrpo-bench evaluate import log.eval --data mine.jsonl --name theirs",
+    more="It takes lm-eval's samples_*.jsonl, inspect's .eval and .json logs, or lines\n"
     '{"problem_id" or "problem": ..., "response" or "responses": ...}.\n',
 )
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines")],
-    benchmark: Annotated[str, typer.Option(help="a file of conf/benchmark/")],
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="what was drawn")],
     name: Annotated[str, typer.Option(help="folder under evals/")],
     overrides: Annotated[
         list[str] | None,
@@ -299,20 +448,29 @@ def import_(
             metavar="key=value", help="keys of the benchmark, as they were given to fetch"
         ),
     ] = None,
+    benchmark: Annotated[str | None, typer.Option(help="a file of conf/benchmark/")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="problems of your own, as of `run`")
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(metavar="COLUMN", help="of --data")] = None,
+    answer: Annotated[str | None, typer.Option(metavar="COLUMN", help="of --data")] = None,
+    grader: Annotated[str | None, typer.Option(help="of --data (now: math)")] = None,
     subset: Annotated[bool, typer.Option("--subset", help="the file may lack problems")] = False,
 ) -> int:
     from evaluators.interchange import conclude, import_file
-    from evaluators.stored import closing_table, regrade
+    from evaluators.stored import benchmark_spec, closing_table, regrade
 
+    if (benchmark is None) == (data is None):
+        context.fail("name what the file's problems are of: --benchmark, or --data with your own")
+    if data is None:
+        spec, _ = benchmark_spec(str(benchmark), overrides or [])
+    else:
+        from evaluators.asked import Options, own_benchmark
+
+        options = Options(model="", data=(), prompt=prompt, answer=answer, grader=grader)
+        spec = own_benchmark(data, options, default_root(), [])
     _share_verdicts(default_root())
-    stored = import_file(
-        file,
-        benchmark=benchmark,
-        name=name,
-        root=default_root(),
-        subset=subset,
-        keys=overrides or [],
-    )
+    stored = import_file(file, spec, name=name, root=default_root(), subset=subset)
     print(regrade(stored, None), flush=True)
     conclude(stored)
     print(closing_table([stored]))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from fgrpo_bench.data import DatasetLock
@@ -16,6 +18,7 @@ from fgrpo_bench.files.whole import read_record, write_json
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.stages.locks import is_locked
+from fgrpo_bench.stages.stage import EXIT_DONE
 
 
 def fetch_command(words: Sequence[str], root: Path) -> int:
@@ -59,17 +62,34 @@ def chosen(name: str, keys: list[str]) -> DatasetSpec:
     return dataset
 
 
-def run(root: Path, dataset: DatasetSpec) -> int:
-    """Fetch and prepare one dataset to the stage's exit code."""
+def run(root: Path, dataset: DatasetSpec, *, refusing: bool = False) -> int:
+    """Fetch and prepare one dataset to the stage's exit code.
+
+    refusing: as of `run_stage`.
+    """
     from fgrpo_bench.data.__main__ import work
     from fgrpo_bench.stages.stage import run_stage
 
     stage = dataset_stage(dataset)
     paths = StagePaths(shared_data(root, dataset.name, stage.fingerprint))
-    if not paths.spec.exists():
+    if not paths.done.exists():  # what a failed attempt was asked may have been mended since
         write_json(paths.spec, stage.spec.as_json())
     print(f"{dataset.name}: {paths.folder}", flush=True)
-    return run_stage(paths, work)
+    return run_stage(paths, work, refusing=refusing)
+
+
+def prepare_file(root: Path, dataset: DatasetSpec) -> DataPaths:
+    """Prepare a dataset of a file on this machine, once, without a word.
+
+    Raises ValueError that names the row where it cannot be one.
+    """
+    stage = dataset_stage(dataset)
+    paths = DataPaths(shared_data(root, dataset.name, stage.fingerprint))
+    with redirect_stdout(StringIO()) as said:
+        code = run(root, dataset, refusing=True)
+    if code != EXIT_DONE:  # stopped by Ctrl-C
+        raise OSError(f"{dataset.path} was not prepared: {said.getvalue().strip()}")
+    return paths
 
 
 def overview(root: Path) -> list[str]:

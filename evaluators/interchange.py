@@ -4,7 +4,8 @@ In: a JSON Lines file of responses, or names of benchmarks. Out: an evaluation u
 draws are stored, graded (`stored.regrade`) and scored like our own, and marked done only then; or a
 folder of tasks for lm-evaluation-harness.
 
-Two kinds of JSON Lines are read. lm-eval's `samples_<task>_*.jsonl` (written by --log_samples):
+Two kinds of JSON Lines are read, and inspect's logs (.json, .eval), whose epochs are the draws.
+lm-eval's `samples_<task>_*.jsonl` (written by --log_samples):
 
     {"doc_id": 0, "doc": {"problem_id": "math500-000000", ...}, "resps": [["...", "..."]], ...}
 
@@ -26,6 +27,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import polars as pl
 
@@ -37,7 +39,7 @@ from fgrpo_bench.files.whole import now, write_json, write_many
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds.benchmarks import graders_of, load_problems
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
-from fgrpo_bench.specs import check_name, config, to_dict
+from fgrpo_bench.specs import BenchmarkSpec, check_name, config, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.draws import DrawsRecord
@@ -46,18 +48,20 @@ from fgrpo_bench.stages.tables import DRAWS, write_table
 
 
 def import_file(
-    path: Path, *, benchmark: str, name: str, root: Path, subset: bool, keys: Sequence[str]
+    path: Path, spec: BenchmarkSpec, *, name: str, root: Path, subset: bool
 ) -> StoredDraws:
     """Store the draws of a file under evals/<name>; they are graded by `regrade` and then marked as
     done by `conclude`.
 
-    subset: whether the file may leave problems out. keys: as they were given to fetch. Raises
+    spec: a benchmark with a dataset. subset: whether the file may leave problems out. Raises
     ValueError for a name that is none, ids that are unknown, draws that are doubled and problems of
     unequal n.
     """
     check_name("--name", name)
-    spec, dataset = benchmark_spec(benchmark, keys)
-    data = data_folder(root, benchmark, dataset)
+    benchmark = spec.name
+    if spec.dataset is None:
+        raise ValueError(f"{benchmark} has no dataset, whose problems a file could be of")
+    data = data_folder(root, benchmark, spec.dataset)
     problems = load_problems(spec, None, data)
     draws = table(list(responses(path, read_rows(path), problems)))
     n_samples = check_numbers(path, draws, problems, subset=subset)
@@ -147,6 +151,8 @@ def check_numbers(
 
 # Lines in, rows of tables.DRAWS out.
 
+ENDS = {"stop": "stop", "max_tokens": "length", "model_length": "length"}
+"""Of a response, by inspect's name of it."""
 MOST_DRAWS = 10_000_000
 """Of a problem, and of what else is counted in a line."""
 NumberedRow = tuple[int, dict[str, Any]]
@@ -154,9 +160,11 @@ NumberedRow = tuple[int, dict[str, Any]]
 
 
 def read_rows(path: Path) -> list[NumberedRow]:
-    """One JSON object a line; empty lines are passed over."""
+    """One JSON object a line, where empty ones are passed over; or the samples of inspect's log."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file: give a JSON Lines file of responses")
+    if path.suffix in (".json", ".eval"):
+        return list(enumerate(_inspect_rows(path), 1))
     rows: list[NumberedRow] = []
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -174,6 +182,41 @@ def read_rows(path: Path) -> list[NumberedRow]:
     if not rows:
         raise ValueError(f"{path} holds no lines: give a JSON Lines file of responses")
     return rows
+
+
+def _inspect_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The samples of a log of inspect as completions; ValueError where it is none."""
+    try:
+        if path.suffix == ".eval":
+            with ZipFile(path) as archive:
+                names = [name for name in archive.namelist() if name.startswith("samples/")]
+                samples = [json.loads(archive.read(name)) for name in names]
+        else:
+            samples = json.loads(path.read_text(encoding="utf-8"))["samples"]
+        for sample in samples:
+            choice = sample["output"]["choices"][0]
+            yield {
+                "problem_id": sample["id"],
+                "problem": _content(sample["input"], role="user"),
+                "response": _content([choice["message"]], role="assistant"),
+                "draw": sample["epoch"] - 1,
+                "finish_reason": ENDS.get(choice.get("stop_reason")),
+            }
+    except (OSError, BadZipFile, ValueError, RecursionError, LookupError, TypeError) as error:
+        raise ValueError(
+            f"{path} is no log of inspect with samples ({type(error).__name__}: {error}): give the "
+            ".eval or .json file of a run whose samples were logged, or JSON Lines of responses"
+        ) from error
+
+
+def _content(messages: Any, *, role: str) -> str:
+    """A text, or that of the last message of a role; of its parts the text alone."""
+    if isinstance(messages, str):
+        return messages
+    content = [message["content"] for message in messages if message["role"] == role][-1]
+    if isinstance(content, str):
+        return content
+    return "".join(part["text"] for part in content if part["type"] == "text")
 
 
 def responses(
@@ -268,9 +311,9 @@ def _check_fixed(row: dict[str, Any], where: str) -> None:
 def _problem(row: dict[str, Any], ids: set[str], texts: dict[str, str], where: str) -> str:
     """The problem that a line is about."""
     doc = row["doc"] if isinstance(row.get("doc"), dict) else row
-    if "problem_id" in doc:
-        if isinstance(doc["problem_id"], str) and doc["problem_id"] in ids:
-            return doc["problem_id"]
+    if "problem_id" in doc and isinstance(doc["problem_id"], str) and doc["problem_id"] in ids:
+        return doc["problem_id"]
+    if "problem_id" in doc and "problem" not in doc:
         raise ValueError(
             f"{where}: unknown problem_id {_short(doc['problem_id'])}; those of this benchmark "
             f"look like {min(ids)!r}: use these, or give the text as `problem`"

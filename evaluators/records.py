@@ -199,8 +199,8 @@ def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> E
         if len(ids) > limit:
             raise ValueError(
                 f"the prompt of problem {problem.problem_id} has {len(ids)} tokens, more than "
-                f"prompt_tokens={limit}: raise prompt_tokens (under a sweep "
-                "experiment.train.prompt_tokens)"
+                f"prompt_tokens={limit}: raise prompt_tokens (--max-prompt-tokens; under a sweep "
+                "experiment.train.prompt_tokens), or leave that problem out"
             )
         return ids
 
@@ -209,6 +209,7 @@ def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> E
 
 def encoded(tokenizer: Any, spec: PromptSpec, text: str) -> list[int]:
     """Token ids of a text as a prompt."""
+    text = spec.text(text)
     if not spec.chat_template:
         return list(tokenizer(text)["input_ids"])
     system = [] if spec.system is None else [{"role": "system", "content": spec.system}]

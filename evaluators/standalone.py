@@ -64,7 +64,7 @@ def freeze(request: Request) -> StagePaths:
     Raises ValueError, FileNotFoundError or OSError with value, rule and remedy.
     """
     evals = request.root / "evals"
-    folder = locate_checkpoint(request.checkpoint, request.revision, evals / "_models")
+    folder = locate_checkpoint(request.checkpoint, request.revision)
     embedded = request.evaluation.sampler == "embedded"
     check_checkpoint(
         folder,
@@ -327,8 +327,9 @@ class AdoptedSpec(StageSpec):
     """What it was called when it was adopted."""
 
 
-def locate_checkpoint(checkpoint: str, revision: str | None, cache: Path) -> Path:
-    """The folder of a checkpoint; one on the Hub is fetched into `cache`.
+def locate_checkpoint(checkpoint: str, revision: str | None) -> Path:
+    """The folder of a checkpoint; one of the Hub is fetched into the Hub's own cache, which all
+    tools of a machine share, and is read there where the Hub is not reached.
 
     FileNotFoundError where there is none, OSError where the Hub does not give it.
     """
@@ -337,7 +338,7 @@ def locate_checkpoint(checkpoint: str, revision: str | None, cache: Path) -> Pat
         return folder.absolute()
     if not HUB_ID.fullmatch(checkpoint):
         raise FileNotFoundError(
-            f"checkpoint={checkpoint} is no folder and no id of the Hub (organisation/model): give "
+            f"checkpoint {checkpoint} is no folder and no id of the Hub (organisation/model): give "
             "the folder that holds config.json and *.safetensors, e.g. "
             "runs/groupsize/countdown/v1/grpo-n8-g0-s11/checkpoints/step-00300"
         )
@@ -345,29 +346,22 @@ def locate_checkpoint(checkpoint: str, revision: str | None, cache: Path) -> Pat
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     try:
-        return Path(
-            snapshot_download(
-                checkpoint,
-                revision=revision,
-                local_dir=cache / checkpoint.replace("/", "--"),
-                allow_patterns=list(PATTERNS),
-            )
-        )
+        return Path(snapshot_download(checkpoint, revision=revision, allow_patterns=list(PATTERNS)))
     except GatedRepoError as error:
         raise PermissionError(
-            f"checkpoint={checkpoint} is gated: accept its terms at "
+            f"checkpoint {checkpoint} is gated: accept its terms at "
             f"https://huggingface.co/{checkpoint} and set HF_TOKEN to a token of that account"
         ) from error
     except RepositoryNotFoundError as error:
         raise FileNotFoundError(
-            f"checkpoint={checkpoint} is no folder here and no model of the Hub: check the name; a "
+            f"checkpoint {checkpoint} is no folder here and no model of the Hub: check the name; a "
             "private model needs HF_TOKEN"
         ) from error
     except Exception as error:  # whatever the client and its transport may raise
         raise OSError(
-            f"checkpoint={checkpoint} is no folder here and cannot be fetched "
-            f"({str(error).splitlines()[0]}): run this where the Hub is reached (HF_ENDPOINT names "
-            "a mirror), or give a folder"
+            f"checkpoint {checkpoint} is no folder here, not in the Hub's cache (HF_HOME) and "
+            f"cannot be fetched ({str(error).splitlines()[0]}): run this where the Hub is reached "
+            "(HF_ENDPOINT names a mirror), or give a folder"
         ) from error
 
 
@@ -381,7 +375,7 @@ def check_checkpoint(
     check_model(folder, chat_template=False)
     config = read_json(folder / "config.json")
     named = config.get("architectures") or ["none"]
-    if sampler == "embedded" and not _is_embedded(folder):
+    if sampler == "embedded" and not is_embedded(folder):
         raise ValueError(
             f"{folder} is a {named[0]} with a tokenizer of its own: sampler=embedded reads only "
             "checkpoints of the embedded engine; set sampler=vllm or sampler=transformers"
@@ -404,7 +398,8 @@ def check_checkpoint(
         )
 
 
-def _is_embedded(folder: Path) -> bool:
+def is_embedded(folder: Path) -> bool:
+    """Whether a model is one of the embedded engine, by its tokenizer."""
     tokenizer = folder / "tokenizer.json"
     return tokenizer.exists() and read_json(tokenizer).get("model", {}).get("type") == "WordLevel"
 

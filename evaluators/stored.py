@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -20,7 +21,7 @@ from fgrpo_bench.analysis.scoring import count, score
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.documents.table import NONE, Table, percent, with_interval
-from fgrpo_bench.documents.terminal import plain_table
+from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.files.paths import BenchmarkPaths, DataPaths, StagePaths
 from fgrpo_bench.files.spec import read_spec_of
 from fgrpo_bench.graders import grader_version
@@ -43,6 +44,9 @@ from fgrpo_bench.stages.tables import (
     write_table,
 )
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
+
+SHOWN_CHARACTERS = 160
+"""Of the end of a response that is shown as an example."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +145,39 @@ def closing_table(stored: Sequence[StoredDraws]) -> str:
             lines += ["", level_line(evaluation.benchmark.name, scores)]
     folders = dict.fromkeys(str(evaluation.stage.folder) for evaluation in stored)
     return "\n".join(["", *lines, "", *(f"files: {folder}" for folder in folders), ""])
+
+
+def examples(stored: Sequence[StoredDraws]) -> str:
+    """Lines for a terminal: shares cut off and unscored, and the end of a correct, an incorrect and
+    a cut-off response of each benchmark; no text of a gated one."""
+    lines: list[str] = []
+    for evaluation in stored:
+        grades = evaluation.paths.grades(grader_version(evaluation.benchmark.grader))
+        if not grades.exists():
+            continue
+        both = read_table(evaluation.paths.draws, DRAWS).join(
+            read_table(grades, GRADES), on=["problem_id", "draw"], maintain_order="left"
+        )
+        kinds = {
+            "correct": pl.col("outcome") == "correct",
+            "incorrect": pl.col("outcome") == "incorrect",
+            "unscored": pl.col("outcome") == "unscored",
+            "cut off": pl.col("finish_reason") == "length",
+        }
+        shares = (f"{both.select(rule.mean()).item():.1%} {kind}" for kind, rule in kinds.items())
+        lines.append(f"{evaluation.benchmark.name}, {len(both):,} draws: {', '.join(shares)}")
+        for kind in () if evaluation.gated else ("correct", "incorrect", "cut off"):
+            # those that ended by themselves first, which tell more than half a response
+            ended_first = both.filter(kinds[kind]).sort("finish_reason", descending=True)
+            lines += [_example(kind, row) for row in ended_first.head(1).to_dicts()]
+    return "\n".join([*lines, ""])
+
+
+def _example(kind: str, row: dict[str, Any]) -> str:
+    text = plain(row["response"])
+    end = text if len(text) <= SHOWN_CHARACTERS else f"... {text[-SHOWN_CHARACTERS:]}"
+    answer = "" if row["extracted"] is None else f", read as {plain(row['extracted'])!r}"
+    return f"  {kind}: {row['problem_id']}, draw {row['draw']}{answer}: {end}"
 
 
 def _rows(stored: StoredDraws) -> Iterator[tuple[str, ...]]:

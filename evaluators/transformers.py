@@ -113,6 +113,7 @@ def load_whole(checkpoint: Path, dtype: str) -> Any:
     both are a ValueError, and so is an architecture that it does not have.
     """
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
     try:
@@ -123,11 +124,11 @@ def load_whole(checkpoint: Path, dtype: str) -> Any:
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # so that loading_info names them
         )
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, SafetensorError) as error:
         raise ValueError(
             f"transformers {version('transformers')} cannot load {checkpoint} "
-            f"({str(error).splitlines()[0]}): set sampler=vllm where vLLM has its architecture, or "
-            "name another checkpoint"
+            f"({str(error).splitlines()[0]}): copy the checkpoint again where a file is damaged, "
+            "set sampler=vllm where vLLM has its architecture, or name another checkpoint"
         ) from error
     model, loading_info = loaded
     kinds = {"missing_keys": "lacks", "unexpected_keys": "has besides", "mismatched_keys": "shapes"}

@@ -16,6 +16,7 @@ from fgrpo_bench.core.commandline import CHECKOUT, check_packages
 COMMANDS = {
     "sweep": ("sweeps.cli", "plan a sweep, run it, and follow it, here or on SLURM"),
     "evaluate": ("evaluators.cli", "a checkpoint in; draws, grades and pass@k out"),
+    "compare": ("evaluators.cli:compare", "checkpoints with each other, problem by problem"),
     "report": ("fgrpo_bench.report.__main__", "answer, tables and figures of a sweep"),
     "dashboard": ("dashboards.cli", "look at the results in a browser, or as files"),
     "mlflow": ("dashboards.cli:mlflow", "sync every sweep into MLflow and serve its UI"),

@@ -441,6 +441,9 @@ def _dominated(rows: Sequence[Comparison]) -> Iterator[tuple[str, str]]:
 PRECISION = 1e-10
 """Share of the squares of curves that directions may leave out, each: 1e-5 of a curve's size, where
 10,000 resamples are exact to 1e-2."""
+ROUNDING = 1e-24
+"""Squares of curves below which they are the rounding of equal fractions, each about 1e-16: these
+would be scaled up to a band without end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -547,7 +550,7 @@ def _directions(curves: Sequence[_Curves]) -> Floats:
         [pair_curves.by_problem.T @ pair_curves.by_problem for pair_curves in curves], axis=0
     )
     sizes, vectors = np.linalg.eigh(squares)
-    return np.asarray(vectors[:, sizes > PRECISION * sizes[-1]])
+    return np.asarray(vectors[:, sizes > max(PRECISION * sizes[-1], ROUNDING)])
 
 
 def _resampled(

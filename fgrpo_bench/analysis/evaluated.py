@@ -170,7 +170,8 @@ class EvaluatedCheckpoint:
 def from_evaluation(
     folder: Path, label: str, *, seed: int | None = None, step: int = 0
 ) -> EvaluatedCheckpoint:
-    """A checkpoint that was evaluated without a sweep (`fgrpo-bench evaluate run checkpoint=...`).
+    """A checkpoint that was evaluated without a sweep (`fgrpo-bench evaluate MODEL --data ...`), or
+    what was imported.
 
     folder: `<root>/evals/<name>`, or that of one evaluation below it where it has several; that of
     a sweep's evaluation does as well. ValueError for a label that cannot stand in a table, and
@@ -201,9 +202,9 @@ def _evaluation(folder: Path) -> StagePaths:
         listed = "\n".join(f"  {path}" for path in below)
         raise ValueError(f"{folder} holds several evaluations: name one of\n{listed}")
     stage = StagePaths(below[0] if below else folder)
-    if not stage.spec.exists() or read_spec(stage).kind != "evaluate":
+    if not stage.spec.exists() or read_spec(stage).kind not in ("evaluate", "import"):
         raise FileNotFoundError(
-            f"{folder} holds no evaluation: run `fgrpo-bench evaluate run checkpoint=<path>` "
+            f"{folder} holds no evaluation: run `fgrpo-bench evaluate <model> --data <problems>` "
             "first, which names the folder of its results"
         )
     return stage

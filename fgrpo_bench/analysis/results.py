@@ -267,7 +267,8 @@ def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
 
     ValueError with the remedy for none at all, for two of one label and seed, for a label of
     several steps, where some have a seed and others none, where no benchmark or k is
-    common, and where a benchmark has other problems in one of them.
+    common, where a benchmark is of another dataset in one of them, and where its draws were judged
+    by another grader. Of one dataset the problems that all have are compared.
     """
     _check_labels(checkpoints)
     specs = [checkpoint.evaluation_spec() for checkpoint in checkpoints]
@@ -299,8 +300,9 @@ def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
                 raise ValueError(
                     f"{benchmark} has other problems for {names[0]} ({problems_of_first}) than for "
                     f"{name} ({other}): pass@k is compared problem by problem; evaluate both on "
-                    "the same dataset and n_problems"
+                    "the same dataset"
                 )
+    _check_graders(checkpoints, list(benchmarks))
     alike = {k: v for k, v in first.items() if all(k in o and o[k] == v for o in others)}
     return Results(
         checkpoints=tuple(sorted(checkpoints, key=lambda item: item.label != BASE)),
@@ -336,14 +338,29 @@ def _check_labels(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:
         )
 
 
+def _check_graders(checkpoints: Sequence[EvaluatedCheckpoint], benchmarks: Sequence[str]) -> None:
+    for benchmark in benchmarks:
+        versions = {
+            checkpoint.name: checkpoint.evaluated().asked.graders[benchmark]
+            for checkpoint in checkpoints
+            if checkpoint.is_evaluated
+        }
+        if len(set(versions.values())) > 1:
+            listed = ", ".join(f"{name} by {version}" for name, version in versions.items())
+            raise ValueError(
+                f"the draws on {benchmark} were judged by different graders ({listed}): grade them "
+                "by one with `fgrpo-bench evaluate grade <evaluation>`"
+            )
+
+
 def _problems(spec: EvaluationSpec, benchmark: str) -> dict[str, Any]:
-    """What tells which problems a benchmark has: those of a dataset, or held out of a task."""
+    """What tells which problems a benchmark's are among: a dataset, or those held out of a task."""
     declared = spec.asked.benchmarks[benchmark]
     dataset = declared.get("dataset")
-    return {
-        "n_problems": declared.get("n_problems"),
-        **({"task": spec.task} if dataset is None else {"dataset": dataset}),
-    }
+    if dataset is None:
+        return {"task": spec.task}
+    # The grader is compared by itself, and how many of its problems are taken may differ.
+    return {"dataset": {k: v for k, v in dataset.items() if k not in ("limit", "grader")}}
 
 
 def domains_of(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -51,7 +51,8 @@ class Application(typer.Typer):
     """Commands with one way of saying what went wrong.
 
     guard: what a command's work is done in; it turns errors into a message and typer.Exit.
-    examples: whole lines, of the application's help.
+    examples: whole lines, of the application's help. default: the command of words that begin with
+    an option, or of none. otherwise: that of words whose first one names no command.
     """
 
     def __init__(
@@ -60,9 +61,10 @@ class Application(typer.Typer):
         *examples: str,
         guard: Callable[[], AbstractContextManager[None]] = nullcontext,
         default: str | None = None,
+        otherwise: str | None = None,
     ) -> None:
         super().__init__(
-            cls=_group(default),
+            cls=_group(default, otherwise),
             help=about,
             epilog=_epilog(examples),
             add_completion=False,  # it is the whole program's: fgrpo_bench.__main__
@@ -227,23 +229,31 @@ def _repeated(words: Sequence[str], several: set[str]) -> Iterator[str]:
         yield word
 
 
-def _group(default_command: str | None) -> type[TyperGroup]:
+def _group(default_command: str | None, otherwise: str | None = None) -> type[TyperGroup]:
     class Group(_Raw, TyperGroup):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             words = set(args[:1])
             named = words & {"--help", *self.list_commands(ctx)}
             if default_command and not named and all(word.startswith("-") for word in words):
                 args = [default_command, *args]
+            elif otherwise and not named and any(_is_place(word) for word in words):
+                args = [otherwise, *args]
             return super().parse_args(ctx, args)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             names = self.list_commands(ctx)
             if args[0] not in names and not ctx.resilient_parsing:
                 near = suggestion(args[0], names)
-                ctx.fail(f"unknown command {args[0]!r}{near}: there are {', '.join(names)}")
+                what = "command or folder" if otherwise else "command"
+                ctx.fail(f"unknown {what} {args[0]!r}{near}: there are {', '.join(names)}")
             return super().resolve_command(ctx, args)
 
     return Group
+
+
+def _is_place(word: str) -> bool:
+    """Whether a word can be a folder, an id of the Hub or an override, and so no command."""
+    return not word.startswith("-") and ("/" in word or "=" in word or Path(word).exists())
 
 
 def _epilog(examples: Sequence[str]) -> str:

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import polars as pl
 
@@ -54,6 +57,8 @@ DIGITS = 12
 """Of the digest that stands for a cluster of a gated dataset."""
 CHUNK = 1_000
 """Rows whose tokens are counted at once."""
+READ_AT_ONCE = 2_000
+"""Rows that are held with all their columns."""
 
 
 def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
@@ -78,8 +83,9 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
     table, rules = select(rows, dataset, count)
     if table.is_empty():
         raise ValueError(
-            f"none of the {len(rows)} rows of {source} is left after the rules {rules}: check "
-            "prompt_key, answer_key and max_tokens"
+            f"none of the {len(rows)} rows of {source} is left ("
+            + "; ".join(f"{rule.rule}: {rule.rows_after}" for rule in rules)
+            + "): check prompt_key, answer_key and max_tokens"
         )
     remark = describe(dataset, len(table))
     if dataset.exact_rows and _expected(dataset) not in (None, len(table)):
@@ -310,6 +316,11 @@ def _stop(run: StageRun, done: int, of: int) -> None:
 # Rows of a JSON, JSON Lines, CSV or Parquet file as text columns.
 
 
+def column_names(path: Path) -> list[str]:
+    """The columns of a file's first row; raises as `read_rows`."""
+    return list(next(iter(_rows_of(path)), {}))
+
+
 def read_rows(path: Path, keys: list[str], *, layout: str = "plain") -> pl.DataFrame:
     """The named columns as text, in the order of the file, with the row number in `row`.
 
@@ -318,30 +329,66 @@ def read_rows(path: Path, keys: list[str], *, layout: str = "plain") -> pl.DataF
     ValueError that names the file where it is empty, of an unknown kind, damaged, without a column,
     of another layout, or holds nested values.
     """
+    names = tuple(dict.fromkeys(keys))
+    schema = {"row": pl.Int64} | dict.fromkeys(names, pl.String)
+    parts: list[pl.DataFrame] = []
+    with _counter_of_rows(path.name) as count_rows:
+        for start, rows in _chunks(_rows_of(path)):
+            columns = sorted({key for row in rows for key in row})
+            for key in () if parts else names:
+                if key not in columns:
+                    raise ValueError(
+                        f"{path} has no column {key!r}; it has {', '.join(columns)}: name one of "
+                        "these as prompt_key, answer_key, token_field or cluster"
+                    )
+            numbered = range(start, start + len(rows))
+            texts: dict[str, list[str | None]] = {name: [] for name in names}
+            for number, row in zip(numbered, rows, strict=True):
+                arranged = _arranged(row, keys, layout, f"{path}, row {number}")
+                for name in names:
+                    where = f"{path}, row {number}, column {name!r}"
+                    texts[name].append(_text(arranged.get(name), where))
+            parts.append(pl.DataFrame({"row": numbered} | texts, schema=schema))
+            count_rows(numbered.stop)
+    if not parts:
+        raise ValueError(f"{path} holds no rows: a dataset needs at least one; fetch it again")
+    return pl.concat(parts)
+
+
+def _chunks(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Rows by READ_AT_ONCE with the number of the first, so that columns that are not wanted are
+    never held for a whole file."""
+    rows = iter(rows)
+    start = 0
+    while chunk := list(islice(rows, READ_AT_ONCE)):
+        yield start, chunk
+        start += len(chunk)
+
+
+@contextmanager
+def _counter_of_rows(name: str) -> Iterator[Callable[[int], None]]:
+    """What shows a person on a terminal how many rows of a file are read."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done: bar.update(task, description=f"{name}: {done:,} rows read")
+
+
+def _rows_of(path: Path) -> Iterator[dict[str, Any]]:
     readers = {".json": _json, ".jsonl": _json, ".csv": _csv, ".parquet": _parquet}
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is no file: give the path of a dataset")
     if path.suffix not in readers:
         raise ValueError(
             f"{path} ends in {path.suffix!r}: a dataset is a {', '.join(readers)} file; convert it"
         )
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is no file: give the path of a dataset")
-    rows = list(readers[path.suffix](path))
-    if not rows:
-        raise ValueError(f"{path} holds no rows: a dataset needs at least one; fetch it again")
-    columns = sorted({key for row in rows for key in row})
-    for key in keys:
-        if key not in columns:
-            raise ValueError(
-                f"{path} has no column {key!r}; it has {', '.join(columns)}: name one of these "
-                "as prompt_key, answer_key, token_field or cluster"
-            )
-    rows = [_arranged(row, keys, layout, f"{path}, row {i}") for i, row in enumerate(rows)]
-    texts = {
-        key: [_text(row.get(key), f"{path}, row {i}, column {key!r}") for i, row in enumerate(rows)]
-        for key in dict.fromkeys(keys)
-    }
-    schema = {"row": pl.Int64} | dict.fromkeys(texts, pl.String)
-    return pl.DataFrame({"row": range(len(rows))} | texts, schema=schema)
+    return readers[path.suffix](path)
 
 
 def _arranged(row: dict[str, Any], keys: list[str], layout: str, where: str) -> dict[str, Any]:
@@ -358,7 +405,7 @@ def _arranged(row: dict[str, Any], keys: list[str], layout: str, where: str) -> 
 
 
 def _csv(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with _text_file(path, newline="") as file:
         try:
             for number, row in enumerate(csv.DictReader(file, strict=True)):
                 if None in row or None in row.values():
@@ -370,13 +417,29 @@ def _csv(path: Path) -> Iterator[dict[str, Any]]:
 
 def _json(path: Path) -> Iterator[dict[str, Any]]:
     """Rows of a JSON array, or of one JSON object a line."""
-    text = path.read_text(encoding="utf-8")
-    if text.lstrip().startswith("["):
-        yield from (_row(row, path, i) for i, row in enumerate(_parsed(text, str(path))))
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            yield _row(_parsed(line, f"{path}, line {number},"), path, number - 1)
+    with _text_file(path) as file:
+        first = next((line for line in file if line.strip()), "")
+        file.seek(0)
+        if first.lstrip().startswith("["):
+            rows = _parsed(file.read(), str(path))
+            yield from (_row(row, path, i) for i, row in enumerate(rows))
+            return
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield _row(_parsed(line, f"{path}, line {number},"), path, number - 1)
+
+
+@contextmanager
+def _text_file(path: Path, newline: str = "\n") -> Iterator[TextIO]:
+    """newline: as of `open`; in JSON Lines a line ends with a newline alone."""
+    try:
+        with path.open(encoding="utf-8-sig", newline=newline) as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is no text in UTF-8 (byte {error.start}): it is damaged or of another kind "
+            "than its name says; convert it"
+        ) from error
 
 
 def _parsed(text: str, where: str) -> Any:

@@ -332,6 +332,14 @@ def render(analysis: Analysis, kind: str, *, compare_paper: bool = False) -> str
     return _text(analysis, kind, pictures, drawn, compare_paper=compare_paper)
 
 
+def figures(analysis: Analysis) -> tuple[list[Figure], dict[str, str]]:
+    """The figures of a page, and the drawing of each as SVG by its name; nothing is written."""
+    pictures = _pictures(analysis)
+    drawn = _drawn(pictures, ["svg"])
+    shown = [Figure(name=picture.name, caption=picture.caption) for picture in pictures]
+    return shown, {name: kinds["svg"].decode() for name, kinds in drawn.items()}
+
+
 def draw(analysis: Analysis, name: str | None = None) -> dict[str, bytes]:
     """The figures of a report by file name; nothing is written. name: of one, without its suffix;
     None draws all."""

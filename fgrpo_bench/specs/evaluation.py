@@ -23,6 +23,12 @@ class PromptSpec:
     """Whether the tokenizer's chat template is applied; false gives the problem as it is."""
     system: str | None
     """System message; null is none (some templates then put their own)."""
+    suffix: str | None = None
+    """What stands after every problem, e.g. a request for a box; null is nothing."""
+
+    def text(self, problem: str) -> str:
+        """A problem with what stands after it."""
+        return problem if self.suffix is None else problem + self.suffix
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

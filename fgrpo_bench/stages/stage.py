@@ -170,12 +170,14 @@ def run_stage(
     work: Callable[[StageSpec, StageRun], Record],
     *,
     save_seconds: float = SAVE_SECONDS,
+    refusing: bool = False,
 ) -> int:
     """Run a stage to its exit code.
 
     work: takes the spec and the StageRun, promises what it leaves (StageRun.leave) and returns
     facts for the marker, or raises Stopped at a save. Any other exception is printed with its
-    traceback and fails the stage.
+    traceback and fails the stage. refusing: a ValueError or OSError goes to the caller instead, who
+    shows its message to a person.
     """
     begun, cpu = time.time(), time.process_time()
     run = StageRun(paths, save_seconds=save_seconds)
@@ -218,7 +220,9 @@ def run_stage(
     except Stopped as stop:
         print(f"stopped: {stop}; run the same command again to continue", flush=True)
         return EXIT_CONTINUE
-    except Exception:
+    except Exception as error:
+        if refusing and isinstance(error, (ValueError, OSError)):
+            raise
         traceback.print_exc()
         sys.stderr.flush()
         return EXIT_FAILED

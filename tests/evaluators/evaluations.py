@@ -120,3 +120,39 @@ def wanted(problems: list[Problem], draws: int = N, further: int = 0) -> list[Sa
         for problem, own in zip(problems, seeds.tolist(), strict=True)
         for i, seed in enumerate(own)
     ]
+
+
+def strangers_model(folder: Path, *, context: int = 256) -> Path:
+    """A Qwen2 of random weights with a byte-level tokenizer and no chat template."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(
+        ["What is 1 + 2? \\boxed{3}"],
+        trainers.BpeTrainer(
+            special_tokens=["<eos>", "<pad>"],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        ),
+    )
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<pad>")
+    torch.manual_seed(0)
+    model = Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(fast),
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=context,
+            eos_token_id=0,
+            pad_token_id=1,
+        )
+    )
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder

@@ -31,21 +31,21 @@ def refused(words, capsys) -> str:
         (
             "lab/closed-1b",
             [
-                "checkpoint=lab/closed-1b is gated: accept its terms at",
+                "checkpoint lab/closed-1b is gated: accept its terms at",
                 "huggingface.co/lab/closed-1b and set HF_TOKEN",
             ],
         ),
         (
             "lab/mistyped-1b",
             [
-                "checkpoint=lab/mistyped-1b is no folder here and no model of the Hub",
+                "checkpoint lab/mistyped-1b is no folder here and no model of the Hub",
                 "check the name; a private model needs HF_TOKEN",
             ],
         ),
         (
             "lab/model-1b",
             [
-                "checkpoint=lab/model-1b is no folder here and cannot be fetched",
+                "checkpoint lab/model-1b is no folder here, not in the Hub's cache (HF_HOME)",
                 "HF_ENDPOINT names a mirror), or give a folder",
             ],
         ),
@@ -74,7 +74,7 @@ WITHOUT_VLLM = (
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("checkpoint=./nowhere", ["checkpoint=./nowhere is no folder and no id of the Hub"]),
+        ("checkpoint=./nowhere", ["checkpoint ./nowhere is no folder and no id of the Hub"]),
         ("n_samples=4 ks=[8]", ["k=8 is larger than n_samples=4"]),
         ("prompt=boxed", ["has no chat template"]),
         ("evaluation.benchmarks.math500.dataset.prompt_key=x", ["fgrpo-bench data math500"]),

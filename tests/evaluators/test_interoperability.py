@@ -217,6 +217,18 @@ def test_a_line_that_cannot_be_read_is_named_with_its_number_in_the_file(line, s
     assert str(found.value).startswith(f"{file}, line 3 {said}")
 
 
+@pytest.mark.parametrize("name", ["log.json", "log.eval"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff", b"[1]", b'{"samples": [{"id": "x"}]}', b"[" * 100_000, b"PK\x03\x04 cut"],
+)
+def test_a_file_that_is_no_log_of_inspect_is_refused_by_name(name, content, tmp_path):
+    file = tmp_path / name
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"{name} is no log of inspect with samples \("):
+        read_rows(file)
+
+
 def test_lines_are_counted_with_the_empty_ones(tmp_path):
     file = tmp_path / "theirs.jsonl"
     file.write_text("\n\n" + json.dumps({"problem_id": "x", "response": "1"}) + "\n")

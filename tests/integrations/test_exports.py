@@ -12,9 +12,11 @@ import jsonschema
 import passk_inference
 import pytest
 from inspect_ai._view.common import get_log_files
-from inspect_ai.log import read_eval_log
+from inspect_ai.log import read_eval_log, write_eval_log
 
+from evaluators.interchange import read_rows, responses
 from fgrpo_bench.analysis import analysed
+from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.report.exports.command import FORMATS, evaluations
 from tests.support.graded import reported_sweep
 
@@ -72,6 +74,13 @@ def test_inspect_reads_the_log_with_all_draws_as_epochs(evaluated, tmp_path):
     (path,) = FORMATS["inspect"](each, tmp_path, draws=True)
     log = read_eval_log(str(path))
     assert log.status == "success"
+    write_eval_log(log, str(tmp_path / "log.eval"))
+    problems = load_problems(each.spec, each.checkpoint.evaluation_spec().task, None)
+    imported = [
+        {row[:4] for row in responses(file, read_rows(file), problems)}
+        for file in (path, tmp_path / "log.eval")
+    ]
+    assert imported[0] == imported[1] and len(imported[0]) == len(log.samples)
     assert len(log.samples) == each.counts["n_drawn"].sum()
     correct = sum(score.value == "C" for s in log.samples for score in s.scores.values())
     assert correct == each.counts["n_correct"].sum()

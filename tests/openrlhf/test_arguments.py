@@ -1,11 +1,12 @@
-"""The golden command lines as the installed OpenRLHF reads them.
+"""What the installed OpenRLHF makes of the golden command lines and of flags that an experiment
+names itself.
 
-An option of OpenRLHF's parser is either passed always, or under a condition, or stands in LEFT_OUT
-with the default that it must have and the reason: a new option or another default fails here.
+Why no option is passed that no field sets, the product says itself (arguments.FIXED).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,8 @@ import torch
 from openrlhf.utils import get_strategy
 from openrlhf.utils.config import hierarchize
 
-from fgrpo_bench.engines.openrlhf.flags import openrlhf_parser, parse_flags
+from fgrpo_bench.engines.openrlhf.arguments import FIELDS, FIXED, OPEN
+from fgrpo_bench.engines.openrlhf.flags import main, openrlhf_parser, parse_flags
 
 pytestmark = pytest.mark.openrlhf
 
@@ -25,151 +27,12 @@ GOLDEN = {
 }
 """Written from the shipped configuration by tests/engines/openrlhf/test_arguments.py."""
 
-CONDITIONAL = {
-    "actor.gradient_checkpointing_enable": "profile.placement.gradient_checkpointing",
-    "algo.dynamic_filtering_enable": "algorithm.dynamic_sampling",
-    "algo.dynamic_filtering_range": "algorithm.dynamic_sampling",
-    "algo.kl.use_loss": "algorithm.kl_coef > 0",
-    "data.apply_chat_template": "prompt.chat_template",
-    "ds.adam_offload": "profile.placement.adam_offload",
-    "ds.enable_sleep": "profile.placement.colocate on GPUs",
-    "ds.packing_samples": "profile.placement.packing",
-    "eval.dataset": "eval_every > 0",
-    "reward.overlong_buffer_len": "overlong_buffer_tokens",
-    "reward.overlong_penalty_factor": "overlong_buffer_tokens",
-    "rollout.max_tokens_per_gpu": "profile.placement.max_tokens_per_gpu",
-    "train.agent_func_path": "passed by the driver: fgrpo_bench.engines.openrlhf.reward",
-    "train.colocate_all": "profile.placement.colocate",
-    "train.dynamic_batch_enable": "profile.placement.max_tokens_per_gpu",
-    "train.max_tokens_per_gpu": "profile.placement.max_tokens_per_gpu",
-    "vllm.enable_sleep": "profile.placement.colocate on GPUs",
-    "vllm.enforce_eager": "profile.placement.vllm_enforce_eager",
+FURTHER = {"ds.lora.rank", "ds.lora.alpha"} | {
+    f"algo.advantage.is_correction_{part}" for part in ("mode", "gating", "threshold")
 }
-"""Passed where this holds; without it the option's default means what the spec says."""
-
-LEFT_OUT = {
-    "group_norm has no critic": {
-        "critic.num_nodes": 1,
-        "critic.num_gpus_per_node": 8,
-        "critic.value_clip": 0.5,
-        "critic.freezing_steps": -1,  # the policy is trained from the first step on
-        "critic.save_value_network": False,
-        "critic.optim": "adam",
-        "critic.muon.lr": 0.02,
-        "critic.muon.momentum": 0.95,
-        "critic.muon.ns_steps": 5,
-        "critic.muon.nesterov": True,
-        "critic.muon.no_nesterov": True,
-        "critic.adam.lr": 9e-6,
-        "critic.adam.betas": (0.9, 0.95),
-        "critic.adam.eps": 1e-8,
-        "critic.adam.weight_decay": 0.0,
-        "critic.lr_scheduler": "cosine_with_min_lr",
-        "critic.lr_warmup_ratio": 0.03,
-        "critic.min_lr_ratio": 0.1,
-        "critic.max_norm": 1.0,
-        "critic.model_name_or_path": None,
-        "train.colocate_critic_reward": False,
-        "ds.value_head_prefix": "score",
-    },
-    "rewards come from the executor, not from a model or a server": {
-        "reward.num_nodes": 1,
-        "reward.num_gpus_per_node": 8,
-        "reward.normalize_enable": False,
-        "reward.model_name_or_path": None,
-        "reward.remote_url": None,
-        "reward.offload": False,
-    },
-    "the optimizer is AdamW": {
-        "actor.muon.lr": 0.02,
-        "actor.muon.momentum": 0.95,
-        "actor.muon.ns_steps": 5,
-        "actor.muon.nesterov": True,
-        "actor.muon.no_nesterov": True,
-    },
-    "read only by a schedule with a smallest rate; this one is constant": {
-        "actor.min_lr_ratio": 0.1,
-    },
-    "eps_clip_low_high stands in its place": {"actor.eps_clip": 0.2},
-    "off, and only its absence says so": {
-        "actor.dual_clip": None,
-        "algo.advantage.no_std_norm": False,
-        "algo.kl.target": None,  # a constant coefficient
-        "algo.kl.unbiased_gradient": False,
-        "reward.stop_properly_penalty_coef": None,
-        "train.async_enable": False,
-        "train.partial_rollout_enable": False,
-        "train.enable_ema": False,
-        "train.full_determinism_enable": False,  # seeds are the sampler's and the executor's
-        "actor.freeze_visual_encoder": False,
-        "ds.load_in_4bit": False,
-        "ds.use_liger_kernel": False,
-        "ds.deepcompile": False,
-        "data.input_template": None,
-        "data.prompt_probs": None,  # one dataset
-        "use_ms": False,
-    },
-    "read only by what is off": {
-        "algo.advantage.is_correction_mode": "mask",
-        "algo.advantage.is_correction_gating": "ratio",
-        "algo.advantage.is_correction_threshold": [0.5, 5.0],
-        "algo.kl.horizon": 10000,
-        "train.async_queue_size": 1,
-        "train.ema_beta": 0.992,
-        "actor.gradient_checkpointing_reentrant": False,
-    },
-    "LoRA: rank 0 trains all weights": {
-        "ds.lora.rank": 0,
-        "ds.lora.alpha": 16,
-        "ds.lora.target_modules": "all-linear",
-        "ds.lora.dropout": 0,
-    },
-    "text alone": {"data.image_key": "images", "data.max_images_per_prompt": 0},
-    "gradients are summed in the number type of the weights": {"ds.grad_accum_dtype": None},
-    "how the work is laid out, not what it computes": {
-        "train.colocate_actor_ref": False,
-        "vllm.sync_with_ray": False,
-        "ref.offload": False,
-        "ds.zpg": 1,
-        "ds.overlap_comm": False,
-        "ds.experts_implementation": None,
-        "ds.tensor_parallel_size": 1,
-        "ds.ring_attn_size": 1,
-        "ds.ring_attn_head_stride": 1,
-        "data.disable_fast_tokenizer": False,
-        "data.dataloader_num_workers": 0,
-        "local_rank": -1,
-    },
-    "checkpoints and their rotation are the driver's": {
-        "ckpt.save_hf": False,
-        "ckpt.disable_ds": False,
-        "ckpt.max_mem": float("inf"),
-        "ds.use_universal_ckpt": False,
-    },
-    "metrics go to the stage's own file": {
-        "logger.wandb.key": None,
-        "logger.wandb.org": None,
-        "logger.wandb.group": None,
-        "logger.wandb.project": "openrlhf_train_ppo",
-        "logger.tensorboard_dir": None,
-    },
-}
-"""Reason, and the defaults that these options must have."""
-DATED = {"logger.wandb.run_name"}
-"""Left out as well; its default is the time of day."""
-
-
-EXTRA = {
-    "-lora": {"ds.lora.rank", "ds.lora.alpha"},
-    "-rollout-correction": {
-        f"algo.advantage.is_correction_{e}" for e in ("mode", "gating", "threshold")
-    },
-}
-"""By the end of a golden command line's name: what it has beyond."""
-
-
-def extra(name: str) -> set[str]:
-    return {flag for end, flags in EXTRA.items() if name.endswith(end) for flag in flags}
+"""Named by the experiments of two golden command lines."""
+DATED = "logger.wandb.run_name"
+"""Its default is the time of day."""
 
 
 def words(name: str) -> list[str]:
@@ -185,43 +48,35 @@ def options(line: list[str]) -> set[str]:
     return {word.removeprefix("--") for word in line if word.startswith("--")}
 
 
-def known_flags() -> set[str]:
-    return set(openrlhf_parser()._option_string_actions)
+def is_fixed(name: str) -> bool:
+    parts = name.split(".")
+    return any(".".join(parts[:i]) in FIXED for i in range(1, len(parts) + 1))
 
 
-def left_out() -> dict[str, object]:
-    return {name: value for names in LEFT_OUT.values() for name, value in names.items()}
-
-
-def test_the_golden_command_lines_are_there() -> None:
-    assert len(GOLDEN) == 10
-
-
-@pytest.mark.parametrize("name", GOLDEN)
-def test_every_option_of_a_golden_command_line_is_known_to_the_parser(name: str) -> None:
-    assert {f"--{option}" for option in options(words(name))} <= known_flags()
-    parse_flags(words(name))
-
-
-@pytest.mark.parametrize("name", GOLDEN)
-def test_nothing_is_left_to_a_default_that_nobody_has_looked_at(name: str) -> None:
-    known = {flag.removeprefix("--") for flag in known_flags()} - {"-h", "help"}
-    passed = options(words(name)) - extra(name)
-    assert extra(name) <= left_out().keys() & options(words(name))
-    looked_at = left_out().keys() | CONDITIONAL.keys() | DATED
-    assert not passed & (left_out().keys() | DATED)
-    assert known - passed - looked_at == set(), "say in LEFT_OUT why they are not passed"
-    assert looked_at - known == set(), "this OpenRLHF has them no more"
-
-
-def test_what_is_left_out_has_the_default_that_was_looked_at() -> None:
+def test_every_flag_of_the_parser_is_a_fields_or_fixed_or_passed_or_left_to_a_known_default(
+    golden: Callable[[str, str], None],
+) -> None:
+    """The golden file has the options that some golden command line leaves to their defaults, and
+    which of them an experiment can name itself: look at what is new there."""
     defaults = {
         action.option_strings[-1].removeprefix("--"): action.default
         for action in openrlhf_parser()._actions
+        if "--help" not in action.option_strings
     }
-    assert {name: defaults[name] for name in left_out()} == left_out()
-    switches = {name for name in CONDITIONAL if name.endswith(("enable", "use_loss"))}
-    assert not any(defaults[name] for name in switches)
+    passed = [options(words(name)) for name in GOLDEN]
+    assert len(passed) == 10 and set().union(*passed) <= defaults.keys()
+    reachable = {name for name in defaults if name not in FIELDS and not is_fixed(name)}
+    lines = [
+        f"{name} = {'the time of day' if name == DATED else defaults[name]!r}"
+        + ", or as an experiment names it" * (name in reachable)
+        for name in sorted(defaults.keys() - set.intersection(*passed))
+    ]
+    golden("openrlhf-defaults.txt", "\n".join(lines) + "\n")
+    assert FIELDS.keys() <= defaults.keys(), "this OpenRLHF has them no more"
+    known = {"help", *defaults}
+    assert all(any(f"{name}.".startswith(f"{word}.") for name in known) for word in FIXED)
+    assert set().union(*passed) & reachable == OPEN.keys() | FURTHER
+    assert not OPEN.keys() & FIELDS.keys()
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -229,6 +84,7 @@ def test_the_parser_reads_the_values_that_are_meant(name: str) -> None:
     args = parse_flags(words(name))
     low_lr = name.endswith("-lowlr")
     meant = {
+        "data.max_len": 5120 if name.startswith("qwen3") else 9216,
         "rollout.batch_size": 256,
         "rollout.n_samples_per_prompt": 8,
         "train.batch_size": 64 * 8,
@@ -243,6 +99,7 @@ def test_the_parser_reads_the_values_that_are_meant(name: str) -> None:
         "actor.adam.weight_decay": 0.01,
         "actor.max_norm": 1.0,
         "actor.lr_scheduler": "constant_with_warmup",
+        "actor.lr_warmup_ratio": pytest.approx(59.5 / 6120),
         "actor.eps_clip_low_high": {"dapo": [0.2, 0.28], "cispo": [1.0, 5.0]}.get(
             name.split("-")[-1], [0.2, 0.2]
         ),
@@ -265,7 +122,7 @@ def test_the_parser_reads_the_values_that_are_meant(name: str) -> None:
     assert {option: args[option] for option in meant} == meant
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", ["qwen2.5-7b-grpo", "qwen2.5-7b-grpo-lowlr"])
 def test_the_learning_rate_is_constant_from_the_16th_step_on(name, monkeypatch) -> None:
     """The optimizer and the scheduler are made by OpenRLHF's own strategy; only DeepSpeed, which
     would start processes, is left out."""
@@ -309,3 +166,32 @@ def test_the_learning_rate_is_constant_from_the_16th_step_on(name, monkeypatch) 
     (group,) = {tuple(g["betas"]) for g in optimizer.param_groups}
     assert group == (0.9, 0.999)
     assert [g["weight_decay"] for g in optimizer.param_groups] == [0.01, 0.0]  # the last: biases
+
+
+def test_the_parser_says_what_it_makes_of_flags() -> None:
+    read = parse_flags(
+        ["--ds.lora.rank", "16", "--algo.advantage.is_correction_threshold", "0", "2"]
+    )
+    assert (read["ds.lora.rank"], read["algo.advantage.is_correction_threshold"]) == (16, [0, 2])
+    assert read["ds.overlap_comm"] is False
+    assert main(["--ds.overlap_comm"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--ds.lora.ranks 16", "has no flag ds.lora.ranks: similar ones are ds.lora.rank, "),
+        ("--ds.lora.ran 16", "has no flag ds.lora.ran: similar ones are ds.lora.rank"),
+        ("--train.nothing 1", "has no flag train.nothing: "),
+        ("--ds.lora.rank many", "refuses it: argument --ds.lora.rank: invalid int value: 'many'"),
+        ("--ds.lora.rank", "refuses it: argument --ds.lora.rank: expected one argument"),
+        ("--algo.advantage.is_correction_mode cut", "invalid choice: 'cut' (choose from"),
+        ("--ds.overlap_comm 3", "refuses it: unrecognized arguments: 3"),
+    ],
+)
+def test_what_the_installed_version_does_not_take_is_refused_with_its_words(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("OpenRLHF 0.11.2 ") and said in error and error.count("\n") == 1

@@ -18,17 +18,29 @@ from openrlhf.trainer.ray import utils
 from openrlhf.trainer.ray.vllm_worker_wrap import WorkerWrap
 from safetensors.torch import load_file
 
+from fgrpo_bench.core import registry
 from fgrpo_bench.engines.openrlhf import cluster
 from fgrpo_bench.engines.openrlhf.cluster import Meeting, SlurmStep
+from fgrpo_bench.engines.openrlhf.epochs import PromptOrder
 from fgrpo_bench.engines.openrlhf.rollout import QuietWorker
 from fgrpo_bench.stages.digests import sha256_file
 from tests.gpu.shapes import SAVED
+from tests.openrlhf.vllm_draws import observed_of
 from tests.support.openrlhf import Run, heldout_problems, train_problems, write_prompts
 
 pytestmark = pytest.mark.openrlhf
 
 CLOCKS = {"time_ms", "seconds", "seconds_generation", "seconds_experience", "seconds_training",
           "seconds_sync", "seconds_evaluation"}  # fmt: skip
+N_PROMPTS = 62
+CISPO = {
+    "--actor.lr_scheduler": "constant_with_warmup",
+    "--actor.lr_warmup_ratio": "0.5",  # so that the first of all updates changes nothing
+    "--actor.eps_clip_low_high": "1.0 5.0",
+    "--algo.kl.init_coef": "0.01",
+    "--algo.kl.use_loss": "",
+    "--algo.kl.estimator": "k3",
+}
 
 
 def learned(rows):
@@ -41,26 +53,32 @@ def weights(run, step):
     return sha256_file(run.folder / "checkpoints" / f"step-{step:05d}" / "model.safetensors")
 
 
-def long_folder(parent):
-    """A folder for temporary files whose path has 80 characters or more."""
-    folder = parent / ("x" * max(1, 79 - len(str(parent))))
-    folder.mkdir()
-    return folder
+def said(run):
+    return run.log.read_text(errors="replace")
 
 
 @pytest.fixture(scope="module")
 def undisturbed(model, tmp_path_factory):
-    """Focal GRPO for five steps, though its prompts would do for seven; finished. The environment
-    names a Ray that is not there, and a folder too long for the paths of sockets."""
+    """Five steps of CISPO with focal weights and a KL penalty, though its prompts would do for
+    seven; finished. The environment names a Ray that is not there, and a folder too long for the
+    paths of sockets."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    prompts = write_prompts(folder / "prompts.jsonl", train_problems(62))
-    environment = {"RAY_ADDRESS": "127.0.0.1:1", "TMPDIR": str(long_folder(folder))}
-    run = Run(folder=folder / "run", model=model, prompts=prompts, steps=5, environment=environment)
+    long_folder = folder / ("x" * max(1, 79 - len(str(folder))))
+    long_folder.mkdir()
+    run = Run(
+        folder=folder / "run",
+        model=model,
+        prompts=write_prompts(folder / "prompts.jsonl", train_problems(N_PROMPTS)),
+        objective="cispo",
+        steps=5,
+        options=CISPO,
+        environment={"RAY_ADDRESS": "127.0.0.1:1", "TMPDIR": str(long_folder)},
+    )
     assert run.run() == 0, run.last_lines(40)
     return run
 
 
-def test_focal_grpo_trains_logs_and_exports(undisturbed):
+def test_a_run_trains_logs_and_exports(undisturbed):
     rows = undisturbed.rows()
     assert [row["step"] for row in rows] == [1, 2, 3, 4, 5]
     assert [row["rollouts"] for row in rows] == [64, 128, 192, 256, 320]
@@ -68,9 +86,9 @@ def test_focal_grpo_trains_logs_and_exports(undisturbed):
     assert all(0 < row["focal_weight"] < 1 and 0 < row["active_fraction"] < 1 for row in rows)
     assert all(abs(row["rollout_kl"]) < 0.02 for row in rows)  # vLLM has the weights of this step
     assert all(row["grad_norm"] > 0 and row["entropy"] > 0 for row in rows)
-    log = undisturbed.log.read_text(errors="replace")
-    assert "FGRPO_OPENRLHF_DEVICE=cpu: stand-ins for CUDA are on" in log
-    assert "vLLM draws up to 48 sequences at once in passes of up to 1024 tokens" in log
+    assert "FGRPO_OPENRLHF_DEVICE=cpu: stand-ins for CUDA are on" in said(undisturbed)
+    sizes = "vLLM draws up to 48 sequences at once in passes of up to 1024 tokens"
+    assert sizes in said(undisturbed)
     folder = undisturbed.folder / "checkpoints" / "step-00005"
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {
         p.name for p in folder.iterdir()
@@ -78,96 +96,80 @@ def test_focal_grpo_trains_logs_and_exports(undisturbed):
     assert [p.name for p in folder.parent.iterdir()] == ["step-00005"]
 
 
-def evaluated(folder, *, every, n_samples):
-    """Options of a run that evaluates on twelve held-out problems while it trains."""
-    return {
-        "--eval.dataset": str(write_prompts(folder / "evaluation.jsonl", heldout_problems(12))),
-        "--eval.steps": str(every),
-        "--eval.temperature": "1.0",
-        "--eval.n_samples_per_prompt": str(n_samples),
-    }
-
-
-def test_a_run_that_evaluates_is_stopped_and_goes_on_ends_with_the_same_weights(
+def test_a_run_that_evaluates_is_killed_then_stopped_and_ends_with_the_same_weights(
     undisturbed, tmp_path
 ):
-    options = evaluated(tmp_path, every=2, n_samples=4)
+    options = CISPO | {
+        "--eval.dataset": str(write_prompts(tmp_path / "evaluation.jsonl", heldout_problems(12))),
+        "--eval.steps": "2",
+        "--eval.temperature": "1.0",
+        "--eval.n_samples_per_prompt": "128",
+    }
     run = replace(undisturbed, folder=tmp_path / "run", options=options)
-    process = run.start()
-    run.wait_for_rows(1, process)
-    process.send_signal(signal.SIGTERM)
-    assert run.finish(process) == 75, run.last_lines(40)
-    assert "signal SIGTERM: stopping after the running step" in run.log.read_text(errors="replace")
-    stopped_after = len(run.rows())
-    assert 1 <= stopped_after < 5
-    assert not (run.folder / "checkpoints").exists()
-    assert run.run() == 0, run.last_lines(40)
-    assert f"step {stopped_after} is done" in run.log.read_text(errors="replace")
-    evaluations = [row["eval_pass_at_1"] for row in run.rows()]
-    assert [value is None for value in evaluations] == [True, False, True, False, True]
-    assert learned(run.rows()) == learned(undisturbed.rows())
-    assert weights(run, 5) == weights(undisturbed, 5)
-
-
-def cispo(folder, model, options):
-    """Two steps of CISPO with a KL penalty, an update each."""
-    return Run(
-        folder=folder / "run",
-        model=model,
-        prompts=write_prompts(folder / "prompts.jsonl", train_problems(16)),
-        objective="cispo",
-        steps=2,
-        options={
-            "--actor.eps_clip_low_high": "1.0 5.0",
-            "--train.batch_size": "64",
-            "--algo.kl.init_coef": "0.01",
-            "--algo.kl.use_loss": "",
-            "--algo.kl.estimator": "k3",
-        }
-        | options,
-    )
-
-
-@pytest.fixture(scope="module")
-def killed(model, tmp_path_factory):
-    """Such a run that was killed in the evaluation after its second step and gone on with."""
-    folder = tmp_path_factory.mktemp("killed")
-    options = evaluated(folder, every=2, n_samples=128) | {"--ckpt.save_steps": "1"}
-    run = cispo(folder, model, options)
-    process = run.start()
-    while "evaluating step 2: 12 prompts x 128" not in run.log.read_text(errors="replace"):
+    saving = replace(run, options=options | {"--ckpt.save_steps": "1"})
+    process = saving.start()
+    while "evaluating step 2: 12 prompts x 128" not in said(run):
         assert process.poll() is None, run.last_lines(40)
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    assert [row["step"] for row in run.rows()] == [1]
+    assert [row["step"] for row in run.rows()] == [1] and SAVED.search(said(run))
+
+    process = run.start()
+    run.wait_for_rows(2, process)
+    process.send_signal(signal.SIGTERM)
+    assert run.finish(process) == 75, run.last_lines(40)
+    assert "step 1 is done" in said(run)
+    assert "signal SIGTERM: stopping after the running step" in said(run)
+    stopped_after = len(run.rows())
+    assert 2 <= stopped_after < 5
+    assert not (run.folder / "checkpoints").exists()
+
     assert run.run() == 0, run.last_lines(40)
+    assert f"step {stopped_after} is done" in said(run)
+    assert learned(run.rows()) == learned(undisturbed.rows())
+    assert weights(run, 5) == weights(undisturbed, 5)
+    evaluated = [row for row in run.rows() if row["eval_pass_at_1"] is not None]
+    assert [row["step"] for row in evaluated] == [2, 4]
+    for row in evaluated:
+        assert 0 < row["eval_pass_at_1"] <= row["eval_pass_at_n"] <= 1
+        assert row["seconds_evaluation"] > 0
+
+
+@pytest.fixture(scope="module")
+def broken(undisturbed, tmp_path_factory):
+    """The same run in dynamic batches; the targets of the third step's prompts are none."""
+    folder = tmp_path_factory.mktemp("broken")
+    order = list(PromptOrder(seed=11, problems=N_PROMPTS, size=N_PROMPTS))
+    problems = train_problems(N_PROMPTS)
+    for i in order[2 * 8 : 3 * 8]:
+        problems[i] = replace(problems[i], target=problems[i].target.replace("-", "-x"))
+    dynamic = {"--train.dynamic_batch_enable": "", "--train.max_tokens_per_gpu": "200"}
+    prompts = write_prompts(folder / "prompts.jsonl", problems)
+    run = replace(undisturbed, folder=folder / "run", prompts=prompts, options=CISPO | dynamic)
+    assert run.run() == 1, run.last_lines(40)
     return run
 
 
-def test_cispo_that_is_killed_in_an_evaluation_goes_on_from_the_last_state(killed):
-    log = killed.log.read_text(errors="replace")
-    assert "step 1 is done" in log and SAVED.search(log)
-    first, second = killed.rows()
-    assert first["eval_pass_at_1"] is None
-    assert 0 < second["eval_pass_at_1"] <= second["eval_pass_at_n"] <= 1
-    assert second["seconds_evaluation"] > 0
-    assert first["rollouts"] == 64 and second["rollouts"] == 128  # evaluation counts apart
-
-
-def test_metrics_are_the_same_whatever_the_micro_batches(killed, model, tmp_path):
+def test_metrics_are_the_same_whatever_the_micro_batches(undisturbed, broken):
     """OpenRLHF's own means of dynamic batches are too small by their number."""
-    options = {"--train.dynamic_batch_enable": "", "--train.max_tokens_per_gpu": "200"}
-    run = cispo(tmp_path, model, options)
-    assert run.run() == 0, run.last_lines(40)
-    for row, plain in zip(run.rows(), killed.rows(), strict=True):
-        # the second step's rollouts may differ, as its weights do in their last bits
+    rows = broken.rows()
+    assert [row["step"] for row in rows] == [1, 2]
+    for row, plain in zip(rows, undisturbed.rows(), strict=False):
+        # both updates of the first step are of the same weights, and later ones of weights that
+        # differ in their last bits
         within = {"abs": 1e-6, "rel": 0.01 if row["step"] == 1 else 0.2}
-        assert row["success_rate"] == pytest.approx(plain["success_rate"], **within)
-        assert row["loss"] == pytest.approx(plain["loss"], **within)
-        assert row["entropy"] == pytest.approx(plain["entropy"], **within)
-        assert row["reference_kl"] == pytest.approx(plain["reference_kl"], **within)
-    assert row["reference_kl"] > 0
+        for name in ("success_rate", "loss", "entropy", "reference_kl"):
+            assert row[name] == pytest.approx(plain[name], **within), name
+    assert (
+        row["reference_kl"] > 0 and row["learning_rate"] == undisturbed.rows()[1]["learning_rate"]
+    )
+
+
+def test_a_reward_that_raises_fails_the_run_with_its_reason_last(broken):
+    last = broken.last_lines(1)
+    assert last.startswith("training failed: RuntimeError: grader 'countdown' on problem")
+    assert "raised ValueError" in last
 
 
 LORA = {"--ds.lora.rank": "4", "--ds.lora.alpha": "8", "--actor.adam.lr": "3e-2"}
@@ -207,19 +209,6 @@ def test_dapo_with_dynamic_filtering_on_two_ranks_of_zero_3(further, model, tmp_
     assert states == ["global_step1", "global_step2"]
 
 
-def test_a_reward_that_raises_fails_the_run_with_its_reason_last(model, tmp_path):
-    broken = [replace(p, target=p.target.replace("-", "-x")) for p in train_problems(8)]
-    run = Run(
-        folder=tmp_path / "run",
-        model=model,
-        prompts=write_prompts(tmp_path / "prompts.jsonl", broken),
-    )
-    assert run.run() == 1
-    last = run.last_lines(1)
-    assert last.startswith("training failed: RuntimeError: grader 'countdown' on problem")
-    assert "raised ValueError" in last
-
-
 @pytest.mark.slow
 def test_too_few_prompts_for_the_steps_fail_the_run(model, tmp_path):
     prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(13))
@@ -228,28 +217,11 @@ def test_too_few_prompts_for_the_steps_fail_the_run(model, tmp_path):
     assert "used up after step 1 of 2: 13 prompts, passed over 1 times" in run.last_lines(1)
 
 
-def log_probs(kind, checkpoint, tmp_path):
-    """Log-probability of every token of a few prompts after the first, in bf16."""
-    out = tmp_path / f"{kind}.json"
-    subprocess.run(
-        [sys.executable, "-m", "tests.openrlhf.log_probs", kind, str(checkpoint), str(out)],
-        check=True,
-        capture_output=True,
-        env=os.environ | {"PYTHONPATH": "."},
-    )
-    return json.loads(out.read_text())
-
-
-@pytest.mark.parametrize("made_by", [pytest.param("embedded", marks=pytest.mark.slow), "openrlhf"])
-def test_vllm_and_transformers_read_a_checkpoint_alike(made_by, model, undisturbed, tmp_path):
-    trained = undisturbed.folder / "checkpoints" / "step-00005"
-    checkpoint = model if made_by == "embedded" else trained
-    vllm, transformers = (
-        log_probs(kind, checkpoint, tmp_path) for kind in ("vllm", "transformers")
-    )
-    assert len(vllm) == len(transformers) == 6 * 5
-    assert vllm == pytest.approx(transformers, abs=0.05)
-    assert max(vllm) - min(vllm) > 1
+def test_vllm_and_transformers_read_an_exported_checkpoint_alike(undisturbed, tmp_path):
+    checkpoint = undisturbed.folder / "checkpoints" / "step-00005"
+    found = observed_of(checkpoint, tmp_path, "likelihoods")
+    assert found["vllm"] == pytest.approx(found["transformers"], rel=1e-4)
+    assert min(found["vllm"]) > 0 and len(set(found["vllm"])) == 3
 
 
 @pytest.fixture(scope="module")
@@ -281,29 +253,39 @@ from fgrpo_bench.engines.openrlhf import driver
 driver.prepare_environment()
 import ray
 
+ADDED = {"objectives": "plain", "advantages": "centred", "graders": "parity"}
+
+
+def added():
+    from fgrpo_bench.core import registry
+
+    return [registry.origin(table, name) for table, name in ADDED.items()]
+
+
 with driver.connected(sys.argv[2] if len(sys.argv) > 2 else None):
     node = ray._private.worker._global_node
     folder = Path(node.get_temp_dir_path())
-    told = {
+    found = {
         "address": node.gcs_address,
         "gpus": ray.cluster_resources()["GPU"],
         "folder": str(folder),
         "sockets": [str(path) for path in folder.rglob("*") if path.is_socket()],
         "worker": ray.get(ray.remote(lambda: dict(os.environ)).remote()),
+        "added": ray.get(ray.remote(added).remote()) if os.environ.get("FGRPO_PLUGINS") else None,
     }
-told["is_removed"] = not folder.exists()
-Path(sys.argv[1]).write_text(json.dumps(told))
+found["is_removed"] = not folder.exists()
+Path(sys.argv[1]).write_text(json.dumps(found))
 """
 
 
 def rays_place(tmp_path, environment, *address):
-    """What RAYS_PLACE tells of a driver's Ray, in a process of its own."""
-    out = tmp_path / "told.json"
+    """What RAYS_PLACE says of a driver's Ray, in a process of its own."""
+    out = tmp_path / "out.json"
     inherited = {name: text for name, text in os.environ.items() if name != "VLLM_RPC_BASE_PATH"}
-    own = {"PYTHONPATH": ".", "FGRPO_OPENRLHF_DEVICE": "cpu"}
+    usual = {"PYTHONPATH": ".", "FGRPO_OPENRLHF_DEVICE": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", RAYS_PLACE, str(out), *address],
-        env=inherited | own | environment,
+        env=inherited | usual | environment,
         capture_output=True,
         text=True,
     )
@@ -313,27 +295,29 @@ def rays_place(tmp_path, environment, *address):
 
 def test_a_run_takes_part_in_the_ray_that_it_is_told_of(foreign, tmp_path):
     address, _ = foreign
-    told = rays_place(tmp_path, {"RAY_ADDRESS": "127.0.0.1:1"}, address)
-    assert (told["address"], told["gpus"]) == (address, 1)
-    assert not told["is_removed"] and cluster.answers(address)
+    found = rays_place(tmp_path, {"RAY_ADDRESS": "127.0.0.1:1"}, address)
+    assert (found["address"], found["gpus"]) == (address, 1)
+    assert not found["is_removed"] and cluster.answers(address)
 
 
-@pytest.mark.parametrize("named_by", ["its folder", "RAY_ADDRESS, with a long folder"])
-def test_a_run_has_a_ray_of_its_own_where_there_is_another(named_by, foreign, tmp_path):
+def test_a_run_has_a_ray_of_its_own_whose_workers_get_its_environment_and_plugins(
+    foreign, tmp_path
+):
+    """Though RAY_ADDRESS and the folder for temporary files name another."""
     address, folder = foreign
-    environment = {"TMPDIR": str(folder), "OMP_NUM_THREADS": "3"}
-    if named_by != "its folder":
-        environment |= {"RAY_ADDRESS": address, "TMPDIR": str(long_folder(tmp_path))}
-    told = rays_place(tmp_path, environment)
-    assert told["address"] != address and told["gpus"] > 1
-    assert told["worker"].get("RAY_ADDRESS") != address
-    assert told["worker"]["OMP_NUM_THREADS"] == "3"
-    of_vllm = told["worker"].get("VLLM_RPC_BASE_PATH", environment["TMPDIR"])
+    environment = {"RAY_ADDRESS": address, "TMPDIR": str(folder), "OMP_NUM_THREADS": "3"}
+    plugin = "tests.plugin.fgrpo_parity"
+    found = rays_place(tmp_path, environment | {registry.VARIABLE: plugin})
+    assert [origin["package"] for origin in found["added"]] == [plugin] * 3  # in a worker
+    assert found["address"] != address and found["gpus"] > 1
+    assert found["worker"].get("RAY_ADDRESS") != address
+    assert found["worker"]["OMP_NUM_THREADS"] == "3"
+    of_vllm = found["worker"].get("VLLM_RPC_BASE_PATH", str(folder))
     assert len(of_vllm) + len("/") + 36 <= 107  # a UUID
-    assert told["is_removed"] and cluster.answers(address)
-    assert told["sockets"]
-    parent = str(Path(told["folder"]).parent)
-    for path in told["sockets"]:
+    assert found["is_removed"] and cluster.answers(address)
+    assert found["sockets"]
+    parent = str(Path(found["folder"]).parent)
+    for path in found["sockets"]:
         assert len(os.fsencode(path)) <= 107
         assert len(path) <= len(parent + cluster.LONGEST_SOCKET)  # so the bound is one
 

@@ -66,25 +66,6 @@ def test_success_is_counted_before_the_length_penalty(gamma):
     torch.testing.assert_close(got, stock * weight)
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 2.0])
-def test_both_engines_give_a_batch_the_same_advantages(gamma, monkeypatch):
-    monkeypatch.setattr(by_rewards, "EPSILON", OPENRLHF_EPSILON)
-    embedded = group_advantages(torch.tensor(SCORES).view(4, 4), gamma).flatten()
-    got = advantages(FocalExperienceMaker, maker_arguments(gamma), micro_batches(SCORES, ORDERS[2]))
-    torch.testing.assert_close(got, embedded, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("gamma", [0.0, 1.0])
-@pytest.mark.parametrize("order", ORDERS)
-def test_an_advantage_of_the_table_takes_the_place_of_openrlhfs_own(gamma, order, monkeypatch):
-    monkeypatch.setitem(ADVANTAGES, "centred", lambda rewards: rewards - rewards.mean(1)[:, None])
-    wanted = group_advantages(torch.tensor(SCORES).view(4, 4), gamma, "centred").flatten()
-    assert wanted[:4].tolist() == [0.75 * 0.75**gamma, *3 * [-0.25 * 0.75**gamma]]
-    arguments = maker_arguments(gamma, advantage="centred")
-    got = advantages(FocalExperienceMaker, arguments, micro_batches(SCORES, order))
-    torch.testing.assert_close(got, wanted, rtol=0, atol=0)
-
-
 @pytest.mark.parametrize("group_size", [2, 4])
 @pytest.mark.parametrize("gamma", [0.0, 1.0])
 @pytest.mark.parametrize("advantage", sorted(ADVANTAGES))

@@ -1,4 +1,5 @@
-"""CISPO in OpenRLHF's shape, and both engines' first gradient on the same rollouts."""
+"""Losses in OpenRLHF's shape, both engines' first gradient on the same rollouts, and what leaves a
+policy with adapters: whole weights by the base model's names."""
 
 import re
 
@@ -8,10 +9,14 @@ import torch
 from openrlhf.models import Actor
 from openrlhf.models.loss import PolicyLoss
 from openrlhf.trainer.ppo_utils.experience import Experience
+from peft import LoraConfig, TaskType, get_peft_model
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
 from fgrpo_bench.engines.embedded.sampling import sample
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
+from fgrpo_bench.engines.openrlhf import policy
 from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker
 from fgrpo_bench.engines.openrlhf.labels import dispatch, make_label
 from fgrpo_bench.engines.openrlhf.policy import (
@@ -23,7 +28,7 @@ from fgrpo_bench.engines.openrlhf.policy import (
 from fgrpo_bench.objectives.advantages import action_mask, group_advantages
 from fgrpo_bench.objectives.losses import OBJECTIVES, aggregate
 from tests.openrlhf.experiences import advantages, maker_arguments, micro_batches
-from tests.support.openrlhf import algorithm, train_problems
+from tests.support.openrlhf import train_problems
 
 pytestmark = pytest.mark.openrlhf
 
@@ -41,49 +46,35 @@ def batch(seed=0):
 
 def test_the_gradient_of_cispo_is_the_clipped_ratio_times_the_advantage():
     log_probs, old, advantages, mask = batch()
-    loss, *_ = ObjectiveLoss("cispo", 1.0, 5.0)(log_probs, old, advantages, mask)
+    loss, share, kl, *_ = ObjectiveLoss("cispo", 1.0, 5.0)(log_probs, old, advantages, mask)
     loss.backward()
     weight = (log_probs.detach() - old).exp().clamp(0.0, 6.0)
     assert weight.max() == 6.0  # the bound binds somewhere
     torch.testing.assert_close(log_probs.grad, -(weight * advantages * mask) / mask.sum())
-
-
-def test_only_tokens_with_an_advantage_count_as_clipped():
-    log_probs, old, advantages, mask = batch()
-    _, share, kl, *_ = ObjectiveLoss("cispo", 1.0, 5.0)(log_probs, old, advantages, mask)
     clipped = (log_probs - old).exp() > 6.0
-    assert share * mask.sum() == (clipped & mask)[:2].sum()
+    assert share * mask.sum() == (clipped & mask)[:2].sum()  # only tokens with an advantage count
     torch.testing.assert_close(kl, (old - log_probs.detach())[mask].mean())
 
 
 @pytest.mark.parametrize("bounds", [(0.2, 0.2), (0.2, 0.28)])
-def test_openrlhfs_own_loss_is_the_embedded_engines_clip_objective(bounds):
-    log_probs, old, advantages, mask = batch()
-    losses, clipped = OBJECTIVES["clip"](log_probs, old, advantages, *bounds)
-    ours = (losses * mask).sum() / mask.sum()
-    theirs, share, *_ = PolicyLoss(*bounds)(log_probs, old, advantages, mask)
-    torch.testing.assert_close(ours, theirs)
-    assert share * mask.sum() == (clipped & mask).sum()
-    ours.backward()
-    grad = log_probs.grad.clone()
-    log_probs.grad = None
-    theirs.backward()
-    torch.testing.assert_close(grad, log_probs.grad)
-
-
-def test_the_tables_clip_in_openrlhfs_shape_is_openrlhfs_own_loss():
-    own = ObjectiveLoss("clip", 0.2, 0.28)(*batch())
-    for ours, theirs in zip(own[:3], PolicyLoss(0.2, 0.28)(*batch())[:3], strict=True):
+def test_openrlhfs_own_loss_is_the_clip_objective_of_the_table(bounds):
+    found = []
+    for loss in (ObjectiveLoss("clip", *bounds), PolicyLoss(*bounds)):
+        log_probs, *rest = batch()
+        made = loss(log_probs, *rest)[:3]
+        made[0].backward()
+        found.append((*made, log_probs.grad))
+    for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs)
 
 
 def test_metrics_of_a_micro_batch_are_means_over_its_action_tokens():
-    told = torch.full((2, 3), float("nan"))
-    told[0] = torch.tensor([-1.0, -2.0, -9.0])
+    returned = torch.full((2, 3), float("nan"))
+    returned[0] = torch.tensor([-1.0, -2.0, -9.0])
     experience = Experience(
         action_mask=torch.tensor([[1, 1, 0], [1, 1, 1]]),
         advantages=torch.tensor([[0.5] * 3, [0.0] * 3]),
-        rollout_log_probs=told,
+        rollout_log_probs=returned,
         action_log_probs=torch.tensor([[-1.5, -2.25, 0.0], [-1.0] * 3]),
     )
     assert update_metrics(experience) == pytest.approx(
@@ -98,9 +89,9 @@ N_CORRECT = [1, 4, 7, 0]
 @pytest.fixture(scope="module")
 def rollouts(model):
     """(prompts [4, ·], what the embedded engine sampled for them, its mask) of one policy."""
-    policy, tokenizer = load_checkpoint(model, "cpu", None)
+    sampler, tokenizer = load_checkpoint(model, "cpu", None)
     prompts = torch.from_numpy(tokenizer.encode([p.prompt for p in train_problems(4)]))
-    drawn = sample(policy, prompts, np.arange(32).reshape(4, 8), length=4, temperature=1.0)
+    drawn = sample(sampler, prompts, np.arange(32).reshape(4, 8), length=4, temperature=1.0)
     return prompts, drawn, action_mask(drawn.tokens, eos=EOS, pad=PAD)
 
 
@@ -108,22 +99,21 @@ def rewards():
     return torch.stack([(torch.arange(8) < n).float() for n in N_CORRECT])
 
 
-def embedded_gradient(model, rollouts, gamma, chosen):
+def embedded_gradient(model, rollouts, gamma, objective, bounds):
     """Of the first update, by parameter; float32."""
     prompts, drawn, mask = rollouts
-    policy, _ = load_checkpoint(model, "cpu", None)
-    logits = policy.completion_logits(prompts, drawn.tokens)
+    network, _ = load_checkpoint(model, "cpu", None)
+    logits = network.completion_logits(prompts, drawn.tokens)
     log_probs = logits.log_softmax(-1).gather(2, drawn.tokens[..., None]).squeeze(-1)
     advantage = group_advantages(rewards(), gamma).view(-1, 1)
-    bounds = (chosen.clip_low, chosen.clip_high)
-    losses, _ = OBJECTIVES[chosen.objective](log_probs, drawn.log_probs, advantage, *bounds)
+    losses, _ = OBJECTIVES[objective](log_probs, drawn.log_probs, advantage, *bounds)
     aggregate(
         losses, mask, aggregation="token_mean", batch_tokens=int(mask.sum()), batch_sequences=32
     ).backward()
-    return {name: p.grad for name, p in policy.named_parameters()}
+    return {name: p.grad for name, p in network.named_parameters()}
 
 
-def openrlhf_gradient(model, rollouts, gamma, chosen):
+def openrlhf_gradient(model, rollouts, gamma, objective, bounds):
     """The same by OpenRLHF's actor in bf16, experience maker and loss, the batch permuted."""
     prompts, drawn, mask = rollouts
     args = maker_arguments(gamma, group_size=8)
@@ -137,9 +127,7 @@ def openrlhf_gradient(model, rollouts, gamma, chosen):
     attention = torch.cat([torch.ones(32, prompts.shape[1]), mask], 1).long()
     actions = padded.long()
     got = actor(sequences, actions, attention_mask=attention)
-    bounds = (chosen.clip_low, chosen.clip_high)
-    is_own = chosen.objective != "clip"
-    made = ObjectiveLoss(chosen.objective, *bounds) if is_own else PolicyLoss(*bounds)
+    made = PolicyLoss(*bounds) if objective == "clip" else ObjectiveLoss(objective, *bounds)
     loss, *_ = made(
         got, got.detach(), advantage.expand_as(got), actions, batch_num_tokens=mask.sum()
     )
@@ -147,30 +135,26 @@ def openrlhf_gradient(model, rollouts, gamma, chosen):
     return {name.removeprefix("model."): p.grad.float() for name, p in actor.named_parameters()}
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 2.0])
+def flat(gradient, names):
+    return torch.cat([gradient[name].flatten() for name in names])
+
+
 @pytest.mark.parametrize(
-    ("objective", "bounds"), [("clip", (0.2, 0.2)), ("clip", (0.2, 0.28)), ("cispo", (1.0, 5.0))]
+    ("objective", "bounds", "gamma"),
+    [("clip", (0.2, 0.2), 0.0), ("clip", (0.2, 0.28), 0.5), ("cispo", (1.0, 5.0), 2.0)],
 )
 def test_both_engines_have_the_same_first_gradient_within_bf16(
     model, rollouts, objective, bounds, gamma
 ):
-    chosen = algorithm(objective, bounds)
-    ours = embedded_gradient(model, rollouts, gamma, chosen)
-    theirs = openrlhf_gradient(model, rollouts, gamma, chosen)
+    ours = embedded_gradient(model, rollouts, gamma, objective, bounds)
+    theirs = openrlhf_gradient(model, rollouts, gamma, objective, bounds)
     assert ours.keys() <= theirs.keys()
-    flat, other = (torch.cat([grads[name].flatten() for name in ours]) for grads in (ours, theirs))
-    assert flat.norm() > 1e-3
-    assert (flat - other).norm() < 0.03 * flat.norm()  # bf16: each product is off by up to 0.4%
-
-
-def test_focal_weights_change_the_first_gradient_by_more_than_bf16_does(model, rollouts):
-    """Else the test above would hold for any gamma."""
-    chosen = algorithm("clip", (0.2, 0.2))
-    plain, *focal = (
-        torch.cat([g.flatten() for g in embedded_gradient(model, rollouts, gamma, chosen).values()])
-        for gamma in (0.0, 0.5, 1.0, 2.0)
-    )
-    assert all((other - plain).norm() > 0.2 * plain.norm() for other in focal)
+    found, other = flat(ours, ours), flat(theirs, ours)
+    assert found.norm() > 1e-3
+    assert (found - other).norm() < 0.03 * found.norm()  # bf16: each product is off by up to 0.4%
+    plain = flat(embedded_gradient(model, rollouts, 0.0, objective, bounds), ours)
+    if gamma:  # focal weights change the gradient by more than bf16 does
+        assert (found - plain).norm() > 0.2 * plain.norm()
 
 
 def sampled_for(*problems):
@@ -190,7 +174,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_its_step_and_groups():
     values = {"policy_loss": torch.tensor(float("nan")), "actor_grad_norm": 1.0}
     both = f"step 7: the loss (nan) of the groups of {first.problem_id}, {second.problem_id} is"
     with pytest.raises(FloatingPointError, match=re.escape(both)):
-        check_update(7, values, sampled_for(first, second))
+        check_update(7, values, sampled_for(first, second, first))
     experience = sampled_for(first, second)
     experience.action_log_probs[1, 2] = float("-inf")
     alone = f"step 7: the loss (nan) of the group of {second.problem_id} is not finite"
@@ -214,3 +198,79 @@ def test_weights_that_are_not_finite_end_the_run_with_their_name():
         layer.bias[1] = float("inf")
     with pytest.raises(FloatingPointError, match=r"^step 4: a weight of bias is not finite"):
         check_weights(4, layer)
+
+
+def adapted(base, target_modules="all-linear", dtype=torch.bfloat16):
+    """A model with adapters that change something, as OpenRLHF makes them."""
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+    config = LoraConfig(
+        task_type=TaskType.CAUSAL_LM,
+        r=4,
+        lora_alpha=8,
+        target_modules=target_modules,
+        lora_dropout=0,
+        bias="none",
+    )
+    torch.manual_seed(5)
+    model = get_peft_model(model, config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.05)
+    return model
+
+
+def copies(model):
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def test_vllm_gets_the_base_models_names_and_the_adapters_in_the_weights(model):
+    trained, before = adapted(model), load_file(model / "model.safetensors")
+    parts = copies(trained)
+    with policy.merged(trained, zero_stage=2):
+        sent = copies(trained)
+    assert sent.keys() == before.keys()
+    changed = {name for name in before if not torch.equal(sent[name], before[name].bfloat16())}
+    assert changed == {name for name in before if name.endswith("_proj.weight")}
+    name = "model.layers.1.self_attn.q_proj"
+    a, b = (parts[f"{policy.PREFIX}{name}.lora_{x}.default.weight"].float() for x in "AB")
+    whole = before[f"{name}.weight"].bfloat16().float() + 8 / 4 * b @ a
+    assert torch.equal(sent[f"{name}.weight"], whole.bfloat16())
+
+
+def test_afterwards_the_weights_are_what_they_were_to_the_bit(model):
+    trained = adapted(model)
+    parts = copies(trained)
+    with pytest.raises(RuntimeError, match="cut off"), policy.merged(trained, zero_stage=2):
+        raise RuntimeError("cut off")
+    after = copies(trained)
+    assert after.keys() == parts.keys()
+    assert all(torch.equal(after[name], parts[name]) for name in parts)
+
+
+def test_an_export_is_a_checkpoint_that_computes_what_the_policy_computes(model, tmp_path):
+    trained, tokenizer = adapted(model, dtype=torch.float32), AutoTokenizer.from_pretrained(model)
+    policy.export(trained, tokenizer, tmp_path, zero_stage=2, writes=True)
+    assert {"config.json", "model.safetensors", "tokenizer.json"} <= {
+        path.name for path in tmp_path.iterdir()
+    }
+    exported = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    base = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    tokens = torch.arange(12)[None]
+    with torch.no_grad():
+        got, wanted, former = (network(tokens).logits for network in (exported, trained, base))
+    torch.testing.assert_close(got, wanted, atol=1e-4, rtol=1e-4)
+    assert (wanted - former).abs().max() > 0.1
+
+
+@pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`")
+def test_adapters_on_anything_but_linear_layers_are_refused_by_name(model):
+    with pytest.raises(ValueError, match=r"embed_tokens has an adapter and is no linear layer"):
+        policy.check(adapted(model, target_modules=["embed_tokens"]))
+
+
+def test_a_policy_without_adapters_is_known_as_one(model):
+    trained = adapted(model)
+    policy.check(trained)
+    assert policy.has_adapters(trained)
+    assert not policy.has_adapters(AutoModelForCausalLM.from_pretrained(model))

@@ -36,12 +36,12 @@ class Engine:
     async def generate(self, tokens, params, multi_modal_data=None):
         self.asked.append(params)
         answer = [*self.tokenizer(self.text).input_ids, self.tokenizer.eos_token_id]
-        told = [{token: SimpleNamespace(logprob=-0.5)} for token in answer]
+        log_probs = [{token: SimpleNamespace(logprob=-0.5)} for token in answer]
         output = SimpleNamespace(
             token_ids=answer,
             text=self.text,
             finish_reason="stop",
-            logprobs=told if params.logprobs is not None else None,
+            logprobs=log_probs if params.logprobs is not None else None,
         )
         return SimpleNamespace(outputs=[output])
 
@@ -83,11 +83,7 @@ def right_answer():
 def test_a_right_answer_is_rewarded_and_a_wrong_one_is_not(tokenizer):
     for text, wanted in ((right_answer(), 1.0), ("1+1+1", 0.0)):
         (out,) = execute(reward.AgentExecutor(), Engine(tokenizer, text), label())
-        assert (out["reward"], out["scores"], out["extra_logs"]) == (
-            wanted,
-            wanted,
-            {"unscored": 0.0},
-        )
+        assert out["reward"] == out["scores"] == wanted and out["extra_logs"] == {"unscored": 0.0}
 
 
 def test_every_draw_has_a_seed_of_its_own_and_a_rerun_has_the_same(tokenizer):
@@ -147,8 +143,8 @@ def test_prompts_are_sent_without_the_tokenizer_and_their_draws_may_end_at_once(
     sampler._dispatch_prompts_to_vllm(
         [p.prompt for p in problems], [make_label(p) for p in problems], max_new_tokens=8
     )
-    assert len(method.sent) == 3 and all(b"<eos>" not in each for each in method.sent)
-    first, second, _ = (ray.cloudpickle.loads(each) for each in method.sent)
+    assert len(method.sent) == 3 and all(b"<eos>" not in sent for sent in method.sent)
+    first, second, _ = map(ray.cloudpickle.loads, method.sent)
     arrived = first["hf_tokenizer"]
     assert arrived is second["hf_tokenizer"]  # read once
     assert arrived.get_vocab() == tokenizer.get_vocab() and arrived.padding_side == "left"
@@ -157,12 +153,8 @@ def test_prompts_are_sent_without_the_tokenizer_and_their_draws_may_end_at_once(
 
 def test_at_another_temperature_no_log_probabilities_are_asked_for(tokenizer):
     engine = Engine(tokenizer, "1+1")
-    execute(
-        reward.AgentExecutor(),
-        engine,
-        label(),
-        params=SamplingParams(temperature=0.5, max_tokens=8),
-    )
+    params = SamplingParams(temperature=0.5, max_tokens=8)
+    execute(reward.AgentExecutor(), engine, label(), params=params)
     assert engine.asked[0].logprobs is None
 
 
@@ -197,8 +189,8 @@ def test_a_judgement_that_hangs_ends_the_run(tokenizer, monkeypatch):
 
 
 def test_the_wait_for_a_judgements_turn_is_not_counted(tokenizer, monkeypatch):
-    """Twelve judgements of a tenth of a second, two at a time, each with a limit of half a one."""
-    monkeypatch.setattr(reward, "JUDGEMENT_SECONDS", 0.5)
+    """24 judgements of a tenth of a second, two at a time, with a limit of one second."""
+    monkeypatch.setattr(reward, "JUDGEMENT_SECONDS", 1.0)
     monkeypatch.setattr(reward, "WAITING", {"countdown"})
     monkeypatch.setenv("FGRPO_JUDGES", "2")
     reward._threads.cache_clear()
@@ -216,10 +208,10 @@ def test_the_wait_for_a_judgements_turn_is_not_counted(tokenizer, monkeypatch):
 
     use(monkeypatch, slow)
     begun = time.monotonic()
-    outs = execute(reward.AgentExecutor(), Engine(tokenizer, "1+1"), label(), times=12)
+    outs = execute(reward.AgentExecutor(), Engine(tokenizer, "1+1"), label(), times=24)
     reward._threads.cache_clear()
-    assert [out["reward"] for out in outs] == [1.0] * 12
-    assert most == 2 and time.monotonic() - begun > 0.5
+    assert [out["reward"] for out in outs] == [1.0] * 24
+    assert most == 2 and time.monotonic() - begun > 1.0
 
 
 @pytest.mark.parametrize("wrong", ["", "12", "[]", json.dumps({"target": "x"}), label()[:-4]])

@@ -89,7 +89,7 @@ def test_the_table_of_replacements_is_what_the_code_replaces():
     assert further.keys() == {
         *("policy:ObjectiveLoss", "reward:AgentExecutor", "rollout:QuietWorker")
     }
-    for own, theirs in (rows | further).items():
-        mine, replaced = named(f"{ours.__name__}.{own}"), named(theirs)
+    for name, theirs in (rows | further).items():
+        mine, replaced = named(f"{ours.__name__}.{name}"), named(theirs)
         if inspect.isclass(mine):
-            assert issubclass(mine, replaced), own
+            assert issubclass(mine, replaced), name

@@ -16,7 +16,7 @@ from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.specs import DesignSpec, to_dict
 from fgrpo_bench.stages.tables import DRAWS, read_table
-from tests.openrlhf.vllm_draws import PLACEMENT, source_of, stage_of
+from tests.openrlhf.vllm_draws import PLACEMENT, environment, source_of, stage_of
 
 pytestmark = pytest.mark.openrlhf
 
@@ -34,8 +34,7 @@ def stage(folder, source, design=None):
     return stage_of(folder, source, n_problems=N_PROBLEMS, n_samples=N_SAMPLES, design=design)
 
 
-def start(paths, **environment):
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("FGRPO_", "VLLM_"))}
+def start(paths, **variables):
     placement = json.dumps(to_dict(PLACEMENT))
     command = [sys.executable, "-m", "evaluators", "run", str(paths.folder)]
     with (paths.folder / "log").open("ab") as log:
@@ -43,16 +42,14 @@ def start(paths, **environment):
             [*command, "--placement", placement],
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=inherited
-            | {"PYTHONPATH": ".", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-            | environment,
+            env=environment(**variables),
             start_new_session=True,
         )
 
 
-def finish(paths, **environment):
+def finish(paths, **variables):
     log = paths.folder / "log"
-    assert start(paths, **environment).wait(300) == 0, log.read_text()[-3000:]
+    assert start(paths, **variables).wait(300) == 0, log.read_text()[-3000:]
     return read_table(paths.benchmark("countdown").draws, DRAWS)
 
 

@@ -1,6 +1,7 @@
 """`python -m tests.openrlhf.vllm_draws <checkpoint> <out.json>`: draws of a checkpoint by the real
 vLLM on the processor as an evaluation makes them, in one process, without stand-ins.
-With `two` behind it: by two engines as an evaluation starts them.
+With `two` behind it: by two engines as an evaluation starts them. With `likelihoods` behind it:
+nats a token of three answers by vLLM and by transformers.
 
 Other tests take the settings, and the stage of such an evaluation, from here."""
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -16,11 +18,11 @@ from typing import Any
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
 
 import evaluators.evaluate as evaluating
 import evaluators.vllm as back_end
 from evaluators.backends import make_engine
+from evaluators.rare import StoredResponse, make_scorer
 from evaluators.records import Draw, SampleRequest, SamplingEngine, SamplingTarget
 from evaluators.sample import DrawScheduler
 from fgrpo_bench.core.seeds import draw_seeds, stream
@@ -71,11 +73,32 @@ SETTINGS = draws_identity(EVALUATION, TRAIN, stream=0) | {
     "prompt_tokens": 16,
     "response_tokens": 8,
 }
-DRAWS = 200
+DRAWS = 130
 """Of three problems: more than are in flight at once."""
+PARTS = ((slice(None), slice(0, 16)), (slice(1, 2), slice(16, 21)))
+"""Of the problems and of their draws, that are made once more."""
 SHARED = 40
 """Of three problems, by evaluations under one run root."""
 DESIGN = StagedDesign(stages=(16, 40, 100, DRAWS), enough=12)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Of a process without the stand-ins for CUDA."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("FGRPO_", "VLLM_"))}
+    return inherited | {"PYTHONPATH": ".", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"} | more
+
+
+def observed_of(checkpoint: Path, folder: Path, *mode: str) -> Any:
+    """What this module observes, in a process of its own."""
+    out = folder / "out.json"
+    done = subprocess.run(
+        [sys.executable, "-m", __name__, str(checkpoint), str(out), *mode],
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(out.read_text())
 
 
 def is_right(response: str) -> bool:
@@ -90,8 +113,8 @@ class Judgements:
         self.right: dict[str, dict[int, bool]] = {}
 
     def add(self, draws: Sequence[Draw]) -> None:
-        for each in draws:
-            self.right.setdefault(each.problem_id, {})[each.draw] = is_right(each.response)
+        for made in draws:
+            self.right.setdefault(made.problem_id, {})[made.draw] = is_right(made.response)
 
     def correct(self, problem_id: str, n_draws: int) -> int:
         return sum(self.right[problem_id][number] for number in range(n_draws))
@@ -164,7 +187,7 @@ def evaluated_twice(model: Path, root: Path, engine: SamplingEngine) -> list[dic
 
     evaluating.make_engine = start
     os.environ["FGRPO_DRAWS"] = str(root / "draws")
-    source, told = source_of(model, root / "source"), []
+    source, found = source_of(model, root / "source"), []
     for name, at_once in (("first", PLACEMENT.vllm_max_num_seqs), ("second", 90)):
         paths = stage_of(root / name, source, n_problems=3, n_samples=SHARED)
         facts = evaluating.evaluate(
@@ -175,72 +198,96 @@ def evaluated_twice(model: Path, root: Path, engine: SamplingEngine) -> list[dic
             bar=None,
         )
         stored = read_json(paths.benchmark("countdown").manifest)
-        told.append({"marker": facts.as_json(), "stored": stored, "engines": len(started)})
-    return told
+        found.append({"marker": facts.as_json(), "stored": stored, "engines": len(started)})
+    return found
+
+
+Rows = list[list[tuple[str, int, str]]]
+"""(response, tokens, how it ended) of the draws of each problem."""
+
+
+def requests(*, seed: int, n: int) -> list[list[SampleRequest]]:
+    """The first n draws of three problems."""
+    problems = heldout_problems(3)
+    seeds = draw_seeds(seed, [problem.problem_id for problem in problems], np.arange(n))
+    return [
+        [SampleRequest(problem=problem, draw=i, seed=s) for i, s in enumerate(row)]
+        for problem, row in zip(problems, seeds.tolist(), strict=True)
+    ]
+
+
+def drawn(engine: SamplingEngine, rows: list[list[SampleRequest]]) -> Rows:
+    found = {
+        (made.problem_id, made.draw): (made.response, made.n_tokens, made.finish_reason)
+        for batch in engine.draw([wanted for row in rows for wanted in row])
+        for made in batch
+    }
+    return [[found[wanted.problem.problem_id, wanted.draw] for wanted in row] for row in rows]
+
+
+def drawn_in_stages(engine: SamplingEngine, rows: list[list[SampleRequest]]) -> Rows:
+    judged, problems = Judgements(), heldout_problems(3)
+    seeds = {row[0].problem.problem_id: [wanted.seed for wanted in row] for row in rows}
+    scheduler = DrawScheduler(DESIGN, problems, seeds, {}, judged)  # type: ignore[arg-type]
+    found = {problem.problem_id: dict[int, tuple[str, int, str]]() for problem in problems}
+    for batch in engine.draw(scheduler):
+        for made in batch:
+            found[made.problem_id][made.draw] = made.response, made.n_tokens, made.finish_reason
+        judged.add(batch)
+        scheduler.count_drawn(batch)
+    return [[made[number] for number in range(len(made))] for made in found.values()]
+
+
+def by_two_engines(checkpoint: Path, folder: Path) -> dict[str, Any]:
+    halves = replace(PLACEMENT, evaluation_engines=2, vllm_max_num_seqs=90)
+    engine = make_engine(asked(checkpoint, weights_sha256(checkpoint), halves))
+    return of_any_engine(engine)
+
+
+def of_any_engine(engine: SamplingEngine) -> dict[str, Any]:
+    rows = requests(seed=0, n=DRAWS)
+    return {
+        "facts": engine.facts,
+        "all": drawn(engine, rows),
+        "staged": drawn_in_stages(engine, rows),
+        "canaries": [asdict(seen) for seen in engine.canaries(heldout_problems(3))],
+    }
+
+
+def by_one_engine(checkpoint: Path, folder: Path) -> dict[str, Any]:
+    engine = back_end.vllm(asked(checkpoint, weights_sha256(checkpoint)))
+    rows = requests(seed=0, n=DRAWS)
+    found = of_any_engine(engine) | {
+        "parts": [drawn(engine, [row[draws] for row in rows[of]]) for of, draws in PARTS],
+        "other": drawn(engine, requests(seed=1, n=16)),
+        "of evaluation": drawn(
+            engine, requests(seed=stream(EVALUATION.seed, SETTINGS["stream"]), n=SHARED)
+        ),
+        "shared": evaluated_twice(checkpoint, folder / "root", engine),
+    }
+    found["canaries"] += [asdict(seen) for seen in engine.canaries(heldout_problems(3))]
+    return found
+
+
+def likelihoods(checkpoint: Path, folder: Path) -> dict[str, list[float]]:
+    answers = [
+        StoredResponse(problem=problem, response=response, ended=ended, end_token=None)
+        for problem, response, ended in zip(
+            heldout_problems(3), ("1+2*3-4", "9*9", "5"), (True, True, False), strict=True
+        )
+    ]
+    whole, found = asked(checkpoint, weights_sha256(checkpoint)), {}
+    for sampler in ("transformers", "vllm"):
+        evaluation = replace(EVALUATION, sampler=sampler, dtype="float32")
+        score = make_scorer(replace(whole, evaluation=evaluation))
+        found[sampler] = [nll for _, nll in sorted(p for batch in score(answers) for p in batch)]
+    return found
 
 
 def main() -> None:
-    folder, out = Path(sys.argv[1]), Path(sys.argv[2])
-    two = sys.argv[3:] == ["two"]
-    halves = replace(PLACEMENT, evaluation_engines=2, vllm_max_num_seqs=90)
-    checkpoint = asked(folder, weights_sha256(folder), halves if two else PLACEMENT)
-    engine = (make_engine if two else back_end.vllm)(checkpoint)
-    draw, facts, canaries = engine
-    problems = heldout_problems(3)
-    names = [problem.problem_id for problem in problems]
-    seeds = draw_seeds(0, names, np.arange(DRAWS))
-    of_evaluation = draw_seeds(
-        stream(EVALUATION.seed, SETTINGS["stream"]), names, np.arange(SHARED)
-    )
-
-    def drawn(
-        problem: slice, draws: slice, further: int = 0, seeds: NDArray[np.int64] = seeds
-    ) -> list[list[tuple[str, int, str]]]:
-        rows = [
-            [SampleRequest(problem=of, draw=i, seed=seed + further) for i, seed in enumerate(own)]
-            for of, own in zip(problems[problem], seeds[problem, draws].tolist(), strict=True)
-        ]
-        found = {
-            (each.problem_id, each.draw): (each.response, each.n_tokens, each.finish_reason)
-            for made in draw([each for row in rows for each in row])
-            for each in made
-        }
-        return [[found[each.problem.problem_id, each.draw] for each in row] for row in rows]
-
-    def staged() -> list[list[tuple[str, int, str]]]:
-        judged = Judgements()
-        by_problem = {p.problem_id: own for p, own in zip(problems, seeds.tolist(), strict=True)}
-        wanted = DrawScheduler(DESIGN, problems, by_problem, {}, judged)  # type: ignore[arg-type]
-        made = {problem.problem_id: dict[int, tuple[str, int, str]]() for problem in problems}
-        for draws in draw(wanted):
-            for each in draws:
-                own = each.response, each.n_tokens, each.finish_reason
-                made[each.problem_id][each.draw] = own
-            judged.add(draws)
-            wanted.count_drawn(draws)
-        return [[own[number] for number in range(len(own))] for own in made.values()]
-
-    if two:
-        whole = drawn(slice(None), slice(None))
-        seen = [asdict(each) for each in canaries(problems)]
-        told = {"facts": facts, "all": whole, "staged": staged(), "canaries": seen}
-        out.write_text(json.dumps(told))
-        return
-    told = {
-        "facts": facts,
-        "all": drawn(slice(None), slice(None)),
-        "again": drawn(slice(None), slice(None)),
-        "first": drawn(slice(None), slice(0, 16)),
-        "block": drawn(slice(1, 2), slice(16, 40)),
-        "staged": staged(),
-        "other": drawn(slice(None), slice(None), further=1),
-        "of evaluation": drawn(slice(None), slice(None), seeds=of_evaluation),
-        "canaries": [asdict(each) for _ in range(2) for each in canaries(problems)],
-        "shared": evaluated_twice(folder, out.parent / "root", engine),
-    }
-    back_end.in_flight = lambda *_: 5  # type: ignore[assignment]
-    told["five at once"] = drawn(slice(None), slice(0, 40))
-    out.write_text(json.dumps(told))
+    checkpoint, out, mode = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
+    observe = {(): by_one_engine, ("two",): by_two_engines, ("likelihoods",): likelihoods}
+    out.write_text(json.dumps(observe[tuple(mode)](checkpoint, out.parent)))
 
 
 if __name__ == "__main__":

@@ -107,9 +107,10 @@ def test_draws_without_a_verdict_are_never_wrong_ones(unscored, tmp_path):
     assert all(row["scores"] for row in log["samples"] if row["epoch"] > 1)
 
 
-def test_lm_evals_samples_are_read_again_with_every_response(reported, tmp_path):
+@pytest.mark.parametrize("program", ["lm-eval", "inspect"])
+def test_what_others_read_is_read_again_with_every_response(reported, program, tmp_path):
     evaluated = chosen(reported)[1]
-    _, path = FORMATS["lm-eval"](evaluated, tmp_path, draws=True)
+    *_, path = FORMATS[program](evaluated, tmp_path, draws=True)
     spec = evaluated.checkpoint.evaluation_spec()
     problems = load_problems(evaluated.spec, spec.task, None)
     read = {(row[0], row[1]): row[3] for row in responses(path, read_rows(path), problems)}

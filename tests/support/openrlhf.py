@@ -14,7 +14,7 @@ from pathlib import Path
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.engines.embedded.engine import EmbeddedTrain
 from fgrpo_bench.files.journal import read_lines
-from fgrpo_bench.specs import AlgorithmSpec, ModelSpec, WarmupSpec, to_dict
+from fgrpo_bench.specs import ModelSpec, WarmupSpec, to_dict
 from fgrpo_bench.tasks import make_task
 from fgrpo_bench.tasks.countdown import CountdownSpec
 
@@ -51,21 +51,6 @@ TRAIN = EmbeddedTrain(
     eval_n_samples=8,
 )
 """The embedded engine's settings; its warm-up makes the model that the runs here start from."""
-
-
-def algorithm(objective: str, bounds: tuple[float, float]) -> AlgorithmSpec:
-    """A base algorithm with token-mean aggregation and nothing beside its clip bounds."""
-    return AlgorithmSpec(
-        name="x",
-        objective=objective,  # type: ignore[arg-type]
-        clip_low=bounds[0],
-        clip_high=bounds[1],
-        loss_aggregation="token_mean",
-        dynamic_sampling=False,
-        low_lr_gamma=None,
-        entropy_coef=0.0,
-        kl_coef=0.0,
-    )
 
 
 def make_model(folder: Path) -> Path:
@@ -212,13 +197,13 @@ class Run:
         """Start the driver in a session of its own, its output into the log."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "fgrpo_bench.engines.openrlhf.driver", *self.arguments]
-        own = {"FGRPO_OPENRLHF_DEVICE": "cpu", "HF_HUB_OFFLINE": "1"}
+        variables = {"FGRPO_OPENRLHF_DEVICE": "cpu", "HF_HUB_OFFLINE": "1"} | self.environment
         with self.log.open("wb") as log:
             return subprocess.Popen(
                 command,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=os.environ | own | self.environment,
+                env=os.environ | variables,
                 start_new_session=True,
             )
 

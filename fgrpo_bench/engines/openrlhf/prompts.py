@@ -90,6 +90,7 @@ def evaluation_problems(point: SweepPoint, data: Path | None, length: Length) ->
 
 def messages(prompt: str, spec: PromptSpec) -> str | list[dict[str, str]]:
     """A prompt as the prompt file holds it: text, or the messages of a chat."""
+    prompt = spec.text(prompt)
     if not spec.chat_template:
         return prompt
     system = [] if spec.system is None else [{"role": "system", "content": spec.system}]

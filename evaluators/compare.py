@@ -1,0 +1,494 @@
+"""`fgrpo-bench compare A B`: evaluated checkpoints, problem by problem, at each k and over all.
+
+In: evaluations, training runs, cells of a sweep, or samples that another program drew; the first is
+what the others are compared with. Out: blocks of a document (a terminal, HTML or Markdown), rows
+(CSV), or JSON. Next: fgrpo_bench.analysis.results.compared says what may be compared and
+analysis.frames computes it, as for a sweep.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation
+from fgrpo_bench.analysis.frames import Analysis, analyse
+from fgrpo_bench.analysis.results import compared, load_results
+from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.command.runs import find_runs, named
+from fgrpo_bench.core.registry import suggestion
+from fgrpo_bench.documents.html import html as html_page
+from fgrpo_bench.documents.markdown import markdown
+from fgrpo_bench.documents.table import (
+    NONE,
+    Block,
+    Heading,
+    Paragraph,
+    Table,
+    difference,
+    p_value,
+    percent,
+    with_interval,
+)
+from fgrpo_bench.documents.terminal import plain, terminal
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import write_text
+from fgrpo_bench.kinds.benchmarks import load_problems
+from fgrpo_bench.stats.coverage import coverage
+
+CHANGED = 20
+"""Problems that are shown, those whose success rate changed most."""
+SHOWN_CHARACTERS = 60
+"""Of the text of each."""
+MADE_BY = {
+    "sampler": "sampler",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "dtype": "dtype",
+    "n_samples": "draws per problem",
+    "design": "design",
+}
+"""Fields of an evaluation that may differ between what is compared, in words."""
+
+
+# Who is compared.
+
+
+def checkpoints_of(words: Sequence[str], root: Path) -> list[EvaluatedCheckpoint]:
+    """The checkpoints that words mean, in their order, each with a label and a seed.
+
+    A word is `[label=]place[,place...]`; several places are seeds of one label. Raises ValueError
+    or FileNotFoundError that names the word.
+    """
+    if len(words) < 2:
+        raise ValueError("name at least two to compare, e.g. `compare base-1b step-300-1b`")
+    sides = [_side(word, root) for word in words]
+    counts = [len(places) for _, places in sides]
+    n_seeds = max(counts)
+    several = [[place.seed for place in places] for _, places in sides if len(places) == n_seeds]
+    # Seeds of sweeps are paired by what they are, those that nobody told by their order.
+    has_seeds = n_seeds > 1 and all(seed is not None for seeds in several for seed in seeds)
+    out = []
+    for word, (label, places) in zip(words, sides, strict=True):
+        if len(places) not in (1, n_seeds):
+            raise ValueError(
+                f"{word} has {len(places)} seeds and another one {n_seeds}: name as many of each, "
+                "or one that all seeds are compared with"
+            )
+        # One model beside several seeds stands for each of them, as a base model that they share.
+        is_single = len(places) < n_seeds
+        for i, place in enumerate(places * n_seeds if is_single else places):
+            its_seed = several[0][i] if is_single else place.seed
+            seed = None if n_seeds == 1 else its_seed if has_seeds else i
+            out.append(replace(place, label=label, seed=seed))
+    return out
+
+
+def _side(word: str, root: Path) -> tuple[str, list[EvaluatedCheckpoint]]:
+    """The label of a word, and the checkpoints that it names."""
+    label, equals, listed = word.partition("=")
+    if not equals or Path(word).exists():
+        label, listed = "", word
+    found = [place for name in listed.split(",") for place in _at(name, root)]
+    return label or Path(listed.split(",")[0]).name, found
+
+
+def _at(name: str, root: Path) -> list[EvaluatedCheckpoint]:
+    """The checkpoints of a place: of a cell one a seed."""
+    evals = root / "evals"
+    if of_sweep := _of_sweep(name, root):
+        return of_sweep
+    below = [path for path in evals.glob(f"{name}-*") if "/" not in name and path.is_dir()]
+    for folder in (Path(name), evals / name, *(below if len(below) == 1 else ())):
+        if (folder / "spec.json").exists() or any(folder.glob("eval/*/*/spec.json")):
+            return [from_evaluation(folder, Path(name).name)]
+    known = [path.name for path in sorted(evals.glob("*/")) if path.name[0] not in "._"]
+    runs = [named(run) for run in find_runs(root)]
+    raise FileNotFoundError(
+        f"{name}{suggestion(name, known)}: no evaluation there, and none of that name under "
+        f"{evals}; there are {', '.join(known) or 'none'}, and the runs {', '.join(runs) or 'none'}"
+        " (write <run>/<cell>, e.g. groupsize/countdown/v1/grpo-n8-g0); what another program drew "
+        "is taken in by `fgrpo-bench evaluate import`"
+    )
+
+
+def _of_sweep(name: str, root: Path) -> list[EvaluatedCheckpoint]:
+    """Those of a cell, or of one training run, of a sweep's run; empty for another name."""
+    parts = Path(name).parts
+    if Path(name).is_dir() and Path(name).resolve().is_relative_to(root.resolve()):
+        parts = Path(name).resolve().relative_to(root.resolve()).parts
+    if len(parts) != 4 or parts[0] == "evals":
+        return []
+    paths = RunPaths(root=root, sweep=parts[0], experiment=parts[1], version=parts[2])
+    if not paths.plan.exists():
+        return []
+    points = load_results(paths).points
+    of_cell = [point for point in points if parts[3] in (point.label, point.point_id)]
+    if not of_cell:
+        labels = dict.fromkeys(point.label for point in points)
+        raise FileNotFoundError(
+            f"{named(paths)} has no cell {parts[3]!r}{suggestion(parts[3], labels)}: it has "
+            f"{', '.join(labels)}, and runs such as {points[-1].point_id}"
+        )
+    return [replace(_plain(point), seed=point.seed) for point in of_cell]
+
+
+def _plain(point: EvaluatedCheckpoint) -> EvaluatedCheckpoint:
+    """A sweep's checkpoint as one that somebody brings; an average over its run is not asked."""
+    return EvaluatedCheckpoint(
+        label=point.label,
+        seed=point.seed,
+        step=point.step,
+        cell=None,
+        evaluate=point.evaluate,
+        evaluate_fingerprint=point.evaluate_fingerprint,
+        marks=point.marks,
+    )
+
+
+# What is compared, and what is not.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedCheckpoints:
+    """The numbers of checkpoints of at least two labels."""
+
+    checkpoints: Sequence[EvaluatedCheckpoint]
+    analysis: Analysis
+
+    @property
+    def labels(self) -> list[str]:
+        """In the order of the words; the others are compared with the first."""
+        return list(dict.fromkeys(checkpoint.label for checkpoint in self.checkpoints))
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """new, old."""
+        old, *others = self.labels
+        yield from ((new, old) for new in others)
+
+    def differences(self, column: str, new: str, old: str) -> list[Comparison]:
+        """A row a k, new minus old."""
+        frame = self.analysis.comparisons
+        rows = from_frame(Comparison, frame.filter(column=column, new=new, old=old))
+        return sorted(rows, key=lambda row: row.k)
+
+
+def compare(words: Sequence[str], root: Path) -> ComparedCheckpoints:
+    """The numbers of what the words name; raises as `checkpoints_of` and `compared`."""
+    checkpoints = checkpoints_of(words, root)
+    for checkpoint in checkpoints:
+        if not checkpoint.is_evaluated:
+            raise ValueError(
+                f"{checkpoint.name} is {checkpoint.lacks} ({checkpoint.evaluate.folder}): finish "
+                "its evaluation first, by the command that began it"
+            )
+    # In the order of the words, though one of them be called `base`: the later minus the earlier.
+    results = replace(compared(checkpoints), checkpoints=tuple(checkpoints))
+    return ComparedCheckpoints(checkpoints=checkpoints, analysis=analyse(results))
+
+
+def remarks(of: ComparedCheckpoints) -> Iterator[str]:
+    """What is to be known before the numbers: what differs, what is left out, what no number
+    covers."""
+    firsts = {checkpoint.label: checkpoint for checkpoint in reversed(of.checkpoints)}
+    specs = {label: firsts[label].evaluation_spec() for label in of.labels}
+    for key, words in MADE_BY.items():
+        values = {label: spec.evaluation.get(key) for label, spec in specs.items()}
+        if len({json.dumps(value, sort_keys=True) for value in values.values()}) > 1:
+            listed = ", ".join(f"{label} {value}" for label, value in values.items())
+            yield f"They differ in {words}: {listed}."
+    prompts = {label: _sampled(spec.identity) for label, spec in specs.items()}
+    if len({json.dumps(value, sort_keys=True) for value in prompts.values()}) > 1:
+        listed = "; ".join(f"{label} {value}" for label, value in prompts.items())
+        yield f"They were asked otherwise: {listed}."
+    for benchmark in of.analysis.results.benchmarks:
+        sets = of.analysis.problems.filter(benchmark=benchmark)
+        by_label = {
+            label: set(sets.filter(cell=label)["problem_id"].to_list()) for label in of.labels
+        }
+        shared = set.intersection(*by_label.values())
+        if any(problems != shared for problems in by_label.values()):
+            listed = ", ".join(f"{label} {len(problems)}" for label, problems in by_label.items())
+            yield (f"{benchmark}: {len(shared)} problems are shared and compared; it has {listed}.")
+    seeds = {checkpoint.seed for checkpoint in of.checkpoints}
+    if seeds == {None}:
+        yield (
+            "One checkpoint of each: intervals are over problems and draws, and say nothing about "
+            "another training run of the same recipe. Several are named as label=place,place,..."
+        )
+    else:
+        shared_by = [label for label in of.labels if _is_shared(of, label)]
+        yield f"Intervals and p are over problems and {len(seeds)} seeds, paired in order."
+        if shared_by:
+            yield f"{', '.join(shared_by)}: one model, which stands beside every seed."
+
+
+def _is_shared(of: ComparedCheckpoints, label: str) -> bool:
+    folders = [item.evaluate.folder for item in of.checkpoints if item.label == label]
+    return len(set(folders)) < len(folders)
+
+
+def _sampled(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What a prompt and its length follow from, as far as it is known."""
+    sampling = identity.get("sampling", {})
+    names = ("prompt", "prompt_tokens", "response_tokens")
+    return {name: sampling[name] for name in names if sampling.get(name) is not None}
+
+
+# Problems: which were won and lost, and which changed most.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changed:
+    """A problem under two models."""
+
+    problem_id: str
+    old: float
+    """Success rate, mean over seeds, like new."""
+    new: float
+    text: str
+    """The beginning of the problem; empty where it may not be shown, or is not here."""
+
+
+def changed_most(of: ComparedCheckpoints, benchmark: str, new: str, old: str) -> list[Changed]:
+    """The CHANGED problems that differ most over all k: by how far 1 - (1 - success rate)^k moved,
+    mean over the k that are compared, so that a rare answer that was lost counts at large k. Of
+    equal ones by name."""
+    rates = (
+        of.analysis.problems.filter(benchmark=benchmark)
+        .group_by("problem_id", "cell")
+        .agg(pl.col("success_rate").mean())
+    )
+    sides = [
+        rates.filter(cell=label).select("problem_id", pl.col("success_rate").alias(name))
+        for name, label in (("old", old), ("new", new))
+    ]
+    both = sides[0].join(sides[1], on="problem_id").drop_nulls()
+    apart = pl.mean_horizontal(
+        *(((1 - pl.col("new")).pow(k) - (1 - pl.col("old")).pow(k)).abs() for k in of.analysis.ks)
+    )
+    most = both.filter(apart > 0).sort(-apart, "problem_id").head(CHANGED)
+    texts = _texts(of.checkpoints[0], benchmark)
+    return [
+        Changed(text=texts.get(row["problem_id"], ""), **row) for row in most.iter_rows(named=True)
+    ]
+
+
+def _texts(checkpoint: EvaluatedCheckpoint, name: str) -> dict[str, str]:
+    spec = checkpoint.evaluation_spec()
+    benchmark = spec.benchmark(name)
+    if benchmark.dataset is not None and benchmark.dataset.gated:
+        return {}
+    try:
+        problems = load_problems(benchmark, spec.task, spec.data_folder(name))
+    except (OSError, ValueError):  # results may be looked at where the problems are not
+        return {}
+    return {problem.problem_id: plain(problem.prompt)[:SHOWN_CHARACTERS] for problem in problems}
+
+
+def won_and_lost(
+    of: ComparedCheckpoints, benchmark: str, new: str, old: str, k: int
+) -> dict[str, float]:
+    """Expected numbers of problems within reach at k of both, of the new one alone (gained), of the
+    old one alone (lost) and of neither, means over seeds (fgrpo_bench.stats.coverage)."""
+    problems = of.analysis.problems.filter(benchmark=benchmark)
+    keys = ["problem_id", "seed"]
+    both = problems.filter(cell=old).join(
+        problems.filter(cell=new), on=keys, suffix="_new", nulls_equal=True
+    )
+    chances = coverage(
+        n_old=both["n_scored"],
+        old=both["n_correct"],
+        n_new=both["n_scored_new"],
+        new=both["n_correct_new"],
+        k=k,
+        of_solved=True,
+    )
+    n_seeds = max(both["seed"].n_unique(), 1)
+    names = ("gained", "lost", "retained", "neither")
+    return {name: float(np.sum(getattr(chances, name)) / n_seeds) for name in names}
+
+
+# What a person reads.
+
+
+def heading(of: ComparedCheckpoints) -> str:
+    """Who is compared with whom, on what."""
+    old, *others = of.labels
+    return f"{', '.join(others)} against {old} on {', '.join(of.analysis.results.benchmarks)}"
+
+
+def blocks(of: ComparedCheckpoints) -> list[Block]:
+    """What is to be known first, then a table a column and pair, and what became of problems."""
+    out: list[Block] = [Paragraph(text=" ".join(remarks(of)))]
+    for new, old in of.pairs():
+        for column in of.analysis.columns:
+            out += _of_column(of, column, new, old)
+    return out
+
+
+def _of_column(of: ComparedCheckpoints, column: str, new: str, old: str) -> Iterator[Block]:
+    rows = of.differences(column, new, old)
+    yield Table(
+        title=f"{column}: {new} minus {old}, pass@k in percent, differences in percentage points",
+        header=("k", old, new, "difference [95% interval]", "p", "p of draws", "problems"),
+        rows=tuple(_row(of, row) for row in rows),
+        notes=() if rows else ("No problem has a value for both.",),
+    )
+    loss = of.analysis.first_loss_of(column, new, old)
+    if loss is not None:
+        yield Paragraph(text=f"Over all k at once, by a 95% band: {new} is {loss.words}.")
+    if rows and column in of.analysis.results.benchmarks:
+        k = rows[-1].k
+        numbers = won_and_lost(of, column, new, old, k)
+        yield Paragraph(
+            text=f"Problems within reach at k = {k}, expected: {numbers['gained']:.1f} won, "
+            f"{numbers['lost']:.1f} lost, {numbers['retained']:.1f} kept, "
+            f"{numbers['neither']:.1f} of neither."
+        )
+        if changed := changed_most(of, column, new, old):
+            yield Table(
+                title=f"{column}: problems that changed most, success rates in percent",
+                header=("problem", "", old, new),
+                rows=tuple((c.problem_id, c.text, percent(c.old), percent(c.new)) for c in changed),
+                n_words=2,
+            )
+
+
+def _row(of: ComparedCheckpoints, row: Comparison) -> tuple[str, ...]:
+    means = (of.analysis.estimate(row.column, label, row.k) for label in (row.old, row.new))
+    return (
+        str(row.k),
+        *(with_interval(item.mean, item.low, item.high) for item in means),
+        difference(row.difference, row.low, row.high) if row.low is not None else NONE,
+        p_value(row.p),
+        p_value(row.p_draws),
+        f"{row.n_problems:,}",
+    )
+
+
+def explanation() -> list[Block]:
+    """What the columns are, below the tables."""
+    return [
+        Heading(text="Notes"),
+        Paragraph(
+            text="Differences are paired problem by problem. p: of no difference, over problems "
+            "(and seeds where there are several), and goes with the interval; p of draws: were "
+            "these problems and models all there is, so of the luck of the draws alone. Nothing is "
+            "corrected over k, benchmarks or pairs. Problems that changed most: by how far "
+            "1 - (1 - success rate)^k moved, mean over the k of the table."
+        ),
+    ]
+
+
+# What a program reads.
+
+
+def table(of: ComparedCheckpoints) -> pl.DataFrame:
+    """A row a column, pair and k: fractions, and differences of fractions."""
+    rows = [
+        {
+            "column": column,
+            "new": new,
+            "old": old,
+            "k": row.k,
+            "pass_at_k_old": of.analysis.estimate(column, old, row.k).mean,
+            "pass_at_k_new": of.analysis.estimate(column, new, row.k).mean,
+            "difference": row.difference,
+            "ci_low": row.low,
+            "ci_high": row.high,
+            "p": row.p,
+            "p_draws": row.p_draws,
+            "n_problems": row.n_problems,
+            "n_seeds": len(row.seeds),
+        }
+        for new, old in of.pairs()
+        for column in of.analysis.columns
+        for row in of.differences(column, new, old)
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def everything(of: ComparedCheckpoints) -> dict[str, Any]:
+    """Everything that is shown, unrounded."""
+    results = of.analysis.results
+    return {
+        "labels": of.labels,
+        "remarks": list(remarks(of)),
+        "rows": table(of).to_dicts(),
+        "first_loss": [
+            {"column": row.column, "new": new, "old": old, "from": row.low, "to": row.high}
+            | {"words": row.words}
+            for new, old in of.pairs()
+            for column in of.analysis.columns
+            if (row := of.analysis.first_loss_of(column, new, old)) is not None
+        ],
+        "problems": [
+            {"benchmark": name, "new": new, "old": old, "k": results.evaluation["ks"][-1]}
+            | won_and_lost(of, name, new, old, results.evaluation["ks"][-1])
+            | {"changed": [vars(item) for item in changed_most(of, name, new, old)]}
+            for new, old in of.pairs()
+            for name in results.benchmarks
+        ],
+    }
+
+
+def worse_at(of: ComparedCheckpoints, k: int) -> list[Comparison]:
+    """Differences at k whose 95% interval lies below 0; ValueError for a k that is not there."""
+    rows = [
+        row
+        for new, old in of.pairs()
+        for column in of.analysis.headline
+        for row in of.differences(column, new, old)
+    ]
+    known = sorted({row.k for row in rows})
+    if k not in known:
+        raise ValueError(
+            f"--fail-if-worse {k}: k is one of {', '.join(map(str, known)) or 'none'}, those at "
+            "which both are scored"
+        )
+    return [row for row in rows if row.k == k and row.high is not None and row.high < 0]
+
+
+def text(of: ComparedCheckpoints) -> str:
+    """For a terminal."""
+    return terminal(heading(of), [*blocks(of), *explanation()])
+
+
+def write(
+    of: ComparedCheckpoints,
+    *,
+    html: Path | None,
+    md: Path | None,
+    csv: Path | None,
+    as_json: Path | None,
+) -> str:
+    """Write what has a place; returns the lines that say so, empty without any."""
+    files: dict[Path, str] = {}
+    if html is not None:
+        files[html] = page(of)
+    if md is not None:
+        files[md] = markdown(heading(of), [*blocks(of), *explanation()])
+    if csv is not None:
+        files[csv] = table(of).write_csv()
+    if as_json is not None:
+        files[as_json] = json.dumps(everything(of), indent=1) + "\n"
+    for path, content in files.items():
+        write_text(path, content)
+    return "\n".join(map(str, files))
+
+
+def page(of: ComparedCheckpoints) -> str:
+    """One file of HTML: the comparison with its figures, then all that a report says."""
+    from fgrpo_bench.report import build
+
+    figures, drawings = build.figures(of.analysis)
+    first = [*blocks(of), *explanation()]
+    return html_page(heading(of), [*first, *build.content(of.analysis, figures)], drawings)

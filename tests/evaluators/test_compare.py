@@ -1,0 +1,166 @@
+"""`fgrpo-bench compare`: whom its words mean, what is compared, said and refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from evaluators.__main__ import main
+from evaluators.compare import changed_most, compare
+from fgrpo_bench.analysis.frames import analysed
+from fgrpo_bench.analysis.results import SweepResults
+from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.files.whole import read_json, write_json
+from tests.support.synthetic import write_sweep
+
+SUMS = [{"question": f"What is {i} + {i}?", "answer": str(2 * i)} for i in range(12)]
+DRAWS = 8
+
+
+@pytest.fixture
+def mine(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The present folder, with a file of problems."""
+    monkeypatch.chdir(tmp_path)
+    write("mine.jsonl", SUMS)
+    return tmp_path
+
+
+@pytest.fixture
+def sweep(root: Path) -> SweepResults:
+    return write_sweep(root)
+
+
+def write(name: str, rows: list[dict]) -> None:
+    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def imported(name: str, n_correct: list[int], *more: str) -> None:
+    """An evaluation of that name, with so many correct draws of each of SUMS."""
+    lines = [
+        {
+            "problem": row["question"],
+            "responses": [f"\\boxed{{{row['answer'] if i < c else -1}}}" for i in range(DRAWS)],
+        }
+        for row, c in zip(SUMS, n_correct, strict=False)
+    ]
+    write(f"{name}.jsonl", lines)
+    assert main(["import", f"{name}.jsonl", "--data", "mine.jsonl", "--name", name, *more]) == 0
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """What the command prints, or where it refuses, what stands on stderr."""
+    capsys.readouterr()
+    assert main(["compare", *words]) == code
+    shown = capsys.readouterr()
+    return shown.err if code == 1 else shown.out
+
+
+def test_cells_of_a_sweep_have_the_differences_of_its_analysis(sweep, root, capsys):
+    run = "groupsize/countdown/v1"
+    of = compare([f"{run}/grpo-n8-g0", f"{run}/grpo-n8-g0.5"], root)
+    (pair,) = of.pairs()
+    wanted = from_frame(
+        Comparison, analysed(sweep).comparisons.filter(new=pair[0], old=pair[1], column="countdown")
+    )
+    assert len(wanted) > 2 and pair == ("grpo-n8-g0.5", "grpo-n8-g0")
+    for row, same in zip(of.differences("countdown", *pair), wanted, strict=True):
+        assert (row.k, row.difference, row.low, row.high, row.p, row.p_draws, row.seeds) == (
+            same.k, same.difference, same.low, same.high, same.p, same.p_draws, same.seeds
+        )  # fmt: skip
+    shown = said(capsys, f"{run}/grpo-n8-g0", f"{run}/grpo-n8-g0.5")
+    assert "Intervals and p are over problems and 3 seeds, paired in order." in shown
+    assert "Over all k at once, by a 95% band: grpo-n8-g0.5 is " in shown
+    assert "One checkpoint of each" in said(
+        capsys, f"before={run}/grpo-n8-g0-s11", f"after={run}/grpo-n8-g0.5-s11"
+    )
+
+
+def test_several_places_are_seeds_and_one_stands_beside_all_of_them(sweep, root, capsys):
+    run = "groupsize/countdown/v1"
+    seeds = ",".join(f"{run}/grpo-n8-g0.5-s{seed}" for seed in (11, 12, 13))
+    shown = said(capsys, f"base={run}/grpo-n8-g0-s11", f"ours={seeds}")
+    assert "base: one model, which stands beside every seed." in " ".join(shown.split())
+    with pytest.raises(ValueError, match="has 2 seeds and another one 3: name as many of each"):
+        compare([f"a={seeds.rpartition(',')[0]}", f"b={seeds}"], root)
+
+
+def test_what_was_won_and_lost_and_changed_most_is_told_problem_by_problem(mine, root, capsys):
+    imported("old", [8] * 4 + [1] * 4 + [0] * 4)
+    imported("new", [8] * 4 + [0] * 4 + [8] + [0] * 3)
+    of = compare(["old", "new"], root)
+    (benchmark,) = of.analysis.results.benchmarks
+    changed = changed_most(of, benchmark, "new", "old")
+    assert [(c.text, c.old, c.new) for c in changed] == [
+        ("What is 8 + 8?", 0.0, 1.0),
+        *((f"What is {i} + {i}?", 1 / 8, 0.0) for i in range(4, 8)),
+    ]
+    shown = said(capsys, "old", "new")
+    assert "Problems within reach at k = 8, expected: " in shown and "What is 8 + 8?" in shown
+    assert "12.5    0.0" in shown
+
+
+def test_only_the_problems_k_and_draws_that_both_have_are_compared_and_that_is_said(
+    mine, root, capsys
+):
+    imported("old", [4] * 12)
+    imported("new", [4] * 7, "--subset")
+    shown = said(capsys, "old", "new")
+    assert ": 7 problems are shared and compared; it has old 12, new 7." in shown
+    of = compare(["old", "new"], root)
+    assert {row.n_problems for row in of.differences(*of.analysis.columns, "new", "old")} == {7}
+
+
+def test_files_hold_every_number_and_a_page_stands_alone(mine, capsys):
+    imported("old", [4] * 6 + [1] * 6)
+    imported("new", [2] * 12)
+    shown = said(
+        capsys, "old", "new", "--html", "c.html", "--md", "c.md", "--csv", "c.csv", "--json",
+        "c.json",
+    )  # fmt: skip
+    assert shown.split() == ["c.html", "c.md", "c.csv", "c.json"]
+    everything, rows = read_json(Path("c.json")), pl.read_csv("c.csv")
+    assert pl.DataFrame(everything["rows"])["difference"].to_list() == rows["difference"].to_list()
+    assert rows["k"].to_list() == [1, 2, 4, 8] and set(rows["n_problems"]) == {12}
+    assert everything["labels"] == ["old", "new"] and everything["problems"][0]["lost"] > 0
+    page = Path("c.html").read_text()
+    assert page.count("<svg") >= 1 and "http" not in page.replace("http://www.w3.org", "")
+    assert "| 8 | " in Path("c.md").read_text()
+
+
+def test_a_fall_gives_an_exit_code(mine, capsys):
+    imported("old", [8] * 12)
+    imported("new", [2] * 12)
+    assert "new minus old" in said(capsys, "old", "new", "--fail-if-worse", "1", code=3)
+    said(capsys, "new", "old", "--fail-if-worse", "1")
+    assert "--fail-if-worse 3: k is one of 1, 2, 4, 8, those" in said(
+        capsys, "old", "new", "--fail-if-worse", "3", code=1
+    )
+
+
+def test_what_cannot_be_compared_is_refused_with_its_remedy(mine, sweep, capsys):
+    imported("old", [4] * 12)
+    write("mine.jsonl", SUMS[:9])
+    imported("other", [4] * 9)
+    write("mine.jsonl", SUMS)
+    imported("judged", [4] * 12, "--grader", "math-tolerance")
+    run = "groupsize/countdown/v1"
+    for words, wanted in {
+        ("old",): "name at least two to compare",
+        ("old", "od"): "od (did you mean old?): no evaluation there, and none of that name under",
+        ("old", "old"): "are both called 'old': give each its own label",
+        ("old", "other"): "no benchmark is common to the checkpoints that are compared",
+        ("old", "judged"): "were judged by different graders (old by math-3, judged by math-tol",
+        (f"{run}/grpo-n8-g0", f"{run}/grpo-n9-g0"): "has no cell 'grpo-n9-g0' (did you mean grpo-",
+    }.items():
+        assert wanted in said(capsys, *words, code=1), words
+    stage = next(Path("runs/evals/old").glob("eval/*/step-00000"))
+    marker = stage / "DONE.json"
+    kept = read_json(marker)
+    marker.unlink()
+    imported("again", [4] * 12)
+    assert "old is not evaluated (" in said(capsys, "old", "again", code=1)
+    write_json(marker, kept)
+    assert "new minus old" not in said(capsys, "old", "again")
