@@ -23,7 +23,7 @@ from fgrpo_bench.theory import (
 from fgrpo_bench.theory.__main__ import main, mean_tail_miss, measure
 from fgrpo_bench.theory.weights import CURVE, METHODS, SIZES, Method, lines_at, lines_over
 from sweeps import REPOSITORY
-from tests.support.report import forget, small_sweep
+from tests.support.report import ONE_SEED, forget, small_sweep
 
 
 def enumerated(n, mu, tau):
@@ -160,7 +160,7 @@ def test_over_group_sizes_a_method_has_a_line_where_it_is_defined(text):
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
-    return small_sweep(tmp_path_factory.mktemp("measured"))
+    return small_sweep(tmp_path_factory.mktemp("measured"), "groupsize", ONE_SEED)
 
 
 def test_a_rate_is_answered_with_a_table_a_peak_and_a_figure(tmp_path, capsys):
@@ -198,7 +198,7 @@ def test_a_sweeps_own_rates_and_losses_stand_beside_the_prediction(sweep, tmp_pa
 
 
 def test_a_sweep_without_its_base_models_is_refused(tmp_path):
-    results = small_sweep(tmp_path)
+    results = small_sweep(tmp_path, "groupsize", ONE_SEED)
     bases = [point.point_id for point in results.points if point.cell is None]
     with pytest.raises(ValueError, match="no results of its base models on countdown"):
         measure(analyse(load_results(forget(results, *bases).paths)))

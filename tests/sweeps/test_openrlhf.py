@@ -232,20 +232,16 @@ def test_whole_files_are_fetched_and_the_sweep_is_sent(cluster: Programs, tmp_pa
     ("files", "overrides", "said"),
     [
         ({"columns": "question,answer"}, [], "has no column 'prompt'; it has answer, question"),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                ({"lacks": "chat_template.jinja"}, [], "has no chat template"),
-                ({"n_rows": EPOCH - 1}, [], "has 512 prompts ... dataset deepscaler has 511"),
-                (
-                    {},
-                    ["experiment.train.eval_dataset.limit=29"],
-                    "eval_n_problems=30, but eval_dataset aime25 has 29: ask for fewer",
-                ),
-            )
+        ({"lacks": "chat_template.jinja"}, [], "has no chat template"),
+        ({"n_rows": EPOCH - 1}, [], "has 512 prompts ... dataset deepscaler has 511"),
+        (
+            {},
+            ["experiment.train.eval_dataset.limit=29"],
+            "eval_n_problems=30, but eval_dataset aime25 has 29: ask for fewer",
         ),
     ],
 )
+@pytest.mark.slow
 def test_files_that_will_not_do_are_refused_before_anything_is_queued(
     files: dict[str, Any],
     overrides: list[str],
