@@ -123,9 +123,6 @@ def test_axes_of_the_grid_go_by_their_names_and_a_sweep_by_its_whole_name(
     assert "learning_rate_factor=0.5 is taken for sweep.grid.learning_rate_factor=[0.5]" in errors
     address = ["experiment=countdown-tiny", "version=v9"]
     assert (0, said, "") == sweeps("plan", "gamma", *address, *full)
-    code, _, errors = sweeps("run", "gamma", "algorithm=grop")
-    assert code == 2
-    assert "error: unknown algorithm 'grop' (did you mean grpo?)" in errors
 
 
 @pytest.mark.slow

@@ -182,8 +182,7 @@ def test_wall_time_is_that_of_asking_at_every_end_what_is_ready(
 
 
 @pytest.mark.parametrize("chosen", RECORDED)
-@pytest.mark.parametrize("workers", [2, 4])
-@pytest.mark.parametrize("slower", [1.0, 3.0])
+@pytest.mark.parametrize(("workers", "slower"), [(2, 3.0), (4, 1.0)])
 def test_the_time_left_is_within_a_quarter_from_the_first_fifth_on(
     chosen: str, workers: int, slower: float
 ) -> None:
