@@ -79,6 +79,7 @@ def test_weights_at_eight_rollouts_relative_to_one_half(advantage, options, rela
 @pytest.mark.parametrize(
     ("advantage", "options", "words"),
     [
+        ("pkpo", {"k": 9}, "k=9 of pkpo: must be a whole number from 1 to 8"),
         ("pkpo", {"k": 2, "baseline": "mean"}, "baseline='mean' of pkpo: choose one of"),
         ("passk", {"k": 9}, "k=9 of passk"),
         ("rs_grpo", {"beta": 0.0}, "beta=0.0 of rs_grpo: must be a number above 0"),

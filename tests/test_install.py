@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,3 +72,14 @@ def test_a_terminal_has_one_line_that_is_gone_at_the_end(tmp_path: Path) -> None
     assert "1/2  one" in told and "2/2  installing 2 packages" in told
     assert "\n" not in told and "WARNING" not in told
     assert told.endswith("\r\033[K")
+
+
+INSTALLERS = {"install.py", "debian.py"}
+"""Of tests, which alone may name a folder of programs that another machine may lack."""
+
+
+def test_no_test_but_an_installer_names_a_folder_of_programs():
+    folders = re.compile(r"/usr/(local/)?s?bin(?!/env)")
+    sources = [path for path in (REPOSITORY / "tests").rglob("*.py") if path.name not in INSTALLERS]
+    assert len(sources) > 100
+    assert not [path for path in sources if folders.search(path.read_text(encoding="utf-8"))]
