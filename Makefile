@@ -154,7 +154,7 @@ test: setup-dev ## Run the tests that need nothing but Python, make and git, wit
 	@$(PYTEST) -m "not (slow or $(INSTALLED))" $(ARGS)
 
 test-long: setup-dev ## Run the slow tests that need nothing either: the calibration study, kills, whole tools
-	@$(PYTEST) -m "slow and not (study or $(INSTALLED))" $(ARGS)
+	@$(PYTEST) -m "slow and not (rare or $(INSTALLED))" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
 	@$(PY) -m tests.slurm.install

@@ -22,12 +22,12 @@ from evaluators.audit import BOXED
 from evaluators.standalone import CONFIG, Request, is_embedded, locate_checkpoint
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.registry import suggestion
-from fgrpo_bench.data import DatasetLock
+from fgrpo_bench.data import DatasetLock, dataset_problems
 from fgrpo_bench.data.fetch import check_model, has_chat_template
 from fgrpo_bench.data.prepare import column_names
 from fgrpo_bench.engines.openrlhf.engine import home
 from fgrpo_bench.files.whole import read_json, read_record
-from fgrpo_bench.graders import GRADERS
+from fgrpo_bench.graders import GRADERS, function
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, config, to_dict
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.tables import PROBLEMS, read_table
@@ -40,6 +40,8 @@ ANSWERS = (
 """Names of columns that are taken where none is given; the latter where there is none of the
 former, as `solution` is often the way to `answer`."""
 SUFFIXES = (".json", ".jsonl", ".csv", ".parquet")
+GRADER = "math"
+"""What judges where nothing is said."""
 N_SAMPLES = 16
 """Draws of a problem where no number is given: enough for a first look at pass@8."""
 PROMPT_TOKENS, RESPONSE_TOKENS = 1024, 4096
@@ -235,8 +237,9 @@ def _benchmark(word: str, options: Options, root: Path, said: list[str]) -> Benc
 def own_benchmark(path: Path, options: Options, root: Path, said: list[str]) -> BenchmarkSpec:
     """A file as a benchmark, prepared below the folder of all runs.
 
-    Its name ends in digits of the file's digest: equal names are equal problems, and an edited file
-    is another benchmark, whose draws are not mixed with those of before.
+    Its name ends in digits of the file's digest, and in its grader where that is not the usual one:
+    equal names are equal problems with equal golds, and an edited file is another benchmark, whose
+    draws are not mixed with those of before.
     """
     columns = column_names(path)
     if not columns:
@@ -247,14 +250,17 @@ def own_benchmark(path: Path, options: Options, root: Path, said: list[str]) -> 
         raise ValueError(f"--prompt and --answer are both {prompt!r}: name two columns of {path}")
     if options.cluster is not None:
         _column("--cluster", options.cluster, columns, (), path)
-    grader = options.grader or "math"
-    if grader not in GRADERS:
+    grader = options.grader or GRADER
+    if ":" in grader:
+        function.named(grader)
+    elif grader not in GRADERS:
         raise ValueError(
-            f"--grader {grader}{suggestion(grader, GRADERS)}: there are {', '.join(GRADERS)}"
+            f"--grader {grader}{suggestion(grader, GRADERS)}: there are {', '.join(GRADERS)}, and "
+            "module:function of your own"
         )
     sha256 = sha256_file(path)
     dataset = DatasetSpec(
-        name=_name(path, sha256),
+        name=_name(path, sha256, grader),
         source="file",
         repository=None,
         revision=None,
@@ -282,6 +288,9 @@ def own_benchmark(path: Path, options: Options, root: Path, said: list[str]) -> 
         said.append(
             f"left out: {empty:,} of {first.rows_before:,} rows lack a problem or an answer"
         )
+    problems = dataset_problems(prepared.folder, dataset, n_problems=1)
+    if ":" in grader:  # before a model is loaded
+        function.check(grader, problems[0])
     prompts = read_table(prepared.problems, PROBLEMS)["prompt"]
     if copies := len(prompts) - prompts.n_unique():
         said.append(
@@ -320,6 +329,10 @@ def _column(
     return fitting[0]
 
 
-def _name(path: Path, sha256: str) -> str:
-    slug = re.sub(r"[^a-z0-9._-]+", "-", path.stem.lower()).strip("-._")[:48]
-    return f"{slug or 'problems'}-{sha256[:8]}"
+def _name(path: Path, sha256: str, grader: str) -> str:
+    stem, further = (
+        re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._")[:26]
+        for text in (path.stem, grader)
+    )
+    name = f"{stem or 'problems'}-{sha256[:8]}"
+    return name if grader == GRADER else f"{name}-{further}"

@@ -57,7 +57,7 @@ n_samples for every problem, and the standard error of mean pass@k of both: by s
 is graded here, else by a prior that is named.
 """
 COMPARE = """\
-PLACE is the name of an evaluation under evals/ (its beginning will do), its folder, or a cell or a
+PLACE is the name of an evaluation under evals/ (without its digest too), its folder, or a cell or a
 training run as <sweep>/<experiment>/<version>/<cell>. Samples of lm-eval are taken in first, by
 `fgrpo-bench evaluate import`. Several places are seeds of one label; one place beside several seeds
 is a model that all of them are compared with.
@@ -121,7 +121,9 @@ def run(
     ] = None,
     prompt: Annotated[str | None, typer.Option(metavar="COLUMN", help="of the problems")] = None,
     answer: Annotated[str | None, typer.Option(metavar="COLUMN", help="of the answers")] = None,
-    grader: Annotated[str | None, typer.Option(help="what judges (now: math)")] = None,
+    grader: Annotated[
+        str | None, typer.Option(help="what judges, also your own module:function (now: math)")
+    ] = None,
     n_samples: Annotated[int, typer.Option("-n", "--n-samples", help="draws a problem")] = 16,
     max_tokens: Annotated[
         int | None, typer.Option(help="longest response (now: 4096, or what the context holds)")
@@ -303,8 +305,9 @@ def _run_alone(request: Request) -> int:
         evaluations = [s for s in find(str(paths.folder)) if s.benchmark.name in names]
         print(closing_table(evaluations))
         print(examples(evaluations))
-        folder = paths.folder.parents[2].name
-        print(f"next: fgrpo-bench evaluate audit {folder}   what a reviewer would ask")
+        name = paths.folder.parents[2].name
+        print(f"next: fgrpo-bench evaluate audit {name}     what a reviewer would ask")
+        print(f"      fgrpo-bench compare {name} <another>  both, problem by problem")
     return code
 
 
@@ -394,8 +397,8 @@ def audit(
 @app.add(
     "compare",
     "compare evaluations, training runs or cells with the first named, problem by problem",
-    "fgrpo-bench compare base-1b-0f3a tuned-1b-77c2",
-    "fgrpo-bench compare base=qwen-0f3a 'ours=a-1c,b-2d,c-3e'   three seeds of one label",
+    "fgrpo-bench compare my-model tuned",
+    "fgrpo-bench compare base=my-model ours=tuned-a,tuned-b,tuned-c   three seeds of one label",
     "fgrpo-bench compare groupsize/countdown/v1/grpo-n8-g0 groupsize/countdown/v1/grpo-n8-g0.5",
     "fgrpo-bench compare before after --html compare.html --fail-if-worse 1",
     more=COMPARE,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from evaluators.stored import folders
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.results import compared, load_results
@@ -105,8 +106,7 @@ def _at(name: str, root: Path) -> list[EvaluatedCheckpoint]:
     evals = root / "evals"
     if of_sweep := _of_sweep(name, root):
         return of_sweep
-    below = [path for path in evals.glob(f"{name}-*") if "/" not in name and path.is_dir()]
-    for folder in (Path(name), evals / name, *(below if len(below) == 1 else ())):
+    for folder in folders(name, evals):
         if (folder / "spec.json").exists() or any(folder.glob("eval/*/*/spec.json")):
             return [from_evaluation(folder, Path(name).name)]
     known = [path.name for path in sorted(evals.glob("*/")) if path.name[0] not in "._"]

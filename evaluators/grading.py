@@ -32,7 +32,7 @@ from fgrpo_bench.core.problems import Grade, Outcome, Problem
 from fgrpo_bench.engines.processes import spawn
 from fgrpo_bench.files.journal import append_lines, read_lines
 from fgrpo_bench.files.paths import BenchmarkPaths
-from fgrpo_bench.graders import WAITING, get_grader, grader_version
+from fgrpo_bench.graders import get_grader, grader_version, waits
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.worker import interrupted
 from fgrpo_bench.stages.tables import GRADES, read_table, write_table
@@ -99,7 +99,7 @@ class Grading:
         self._known: dict[tuple[int, str | bytes], int] = {}  # by problem and response
         self._askers: dict[tuple[int, str | bytes], list[int]] = {}
         self._scored, self._correct = [0] * len(problems), [0] * len(problems)
-        self._workers = workers if grader in WAITING else None
+        self._workers = workers if waits(grader) else None
         self._own = paths.judging(self.version)
         self._stored: int | None = None  # judgements in the table; None: it is to be written
         self._load()

@@ -94,7 +94,7 @@ def find(named: str) -> list[StoredDraws]:
     FileNotFoundError, which lists the names there are, where there is nothing.
     """
     evals = default_root() / "evals"
-    for folder in (Path(named), evals / named):
+    for folder in folders(named, evals):
         evaluations = [
             evaluation
             for path in sorted(folder.rglob("draws.json"))
@@ -107,6 +107,14 @@ def find(named: str) -> list[StoredDraws]:
         f"{named}: no draws there, and no evaluation of that name under {evals}: give the folder "
         f"of an evaluation, or one of these names: {', '.join(names) or 'none yet'}"
     )
+
+
+def folders(named: str, evals: Path) -> list[Path]:
+    """Where something of that name may be: a folder, an evaluation, or the only one that it is the
+    name of without the digest."""
+    pattern = re.compile(re.escape(named) + r"-[0-9a-f]{8}")
+    without_digest = [path for path in evals.glob("*/") if pattern.fullmatch(path.name)]
+    return [Path(named), evals / named, *(without_digest if len(without_digest) == 1 else ())]
 
 
 def _stored(manifest: Path) -> list[StoredDraws]:

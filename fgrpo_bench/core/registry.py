@@ -25,6 +25,8 @@ TABLES = {
     "engines": "fgrpo_bench.engines.table",
 }
 """The module of each table, where it has its own name in capitals."""
+BY_FUNCTION = {"graders": "fgrpo_bench.graders.function"}
+"""Tables whose names may also be `module:function`, by the module whose `entry` makes one of it."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ def table(name: str) -> dict[str, Any]:
 def entry(name: str, key: str) -> Any:
     """What a table has under a name; ValueError that lists the valid names."""
     entries = table(name)
+    if key not in entries and ":" in key and name in BY_FUNCTION:
+        return import_module(BY_FUNCTION[name]).entry(key)
     if key not in entries:
         known = ", ".join(sorted(entries))
         near = suggestion(key, entries)

@@ -35,6 +35,11 @@ WAITING = frozenset({"ifeval", "math", "math-tolerance"})
 answer within milliseconds."""
 
 
+def waits(name: str) -> bool:
+    """Whether a grader is one of WAITING, or a function of somebody's, which is too."""
+    return name in WAITING or ":" in name
+
+
 def get_grader(name: str) -> Grader:
     """The grading function; ValueError that lists the valid names."""
     grade: Grader = registry.entry("graders", name)[1]

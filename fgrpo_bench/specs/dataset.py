@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.core import registry
-from fgrpo_bench.specs.base import STRICT, Name, Positive, registered
+from fgrpo_bench.specs.base import STRICT, GraderName, Name, Positive, registered
 
 GATED = ("gpqa",)
 """Layouts of datasets whose publishers ask that none of their text is shown to others."""
@@ -52,7 +52,7 @@ class DatasetSpec:
     """Rows that a publication reports; null: unknown."""
     exact_rows: bool
     """Whether another number of rows is an error, as for a benchmark; else it is only said."""
-    grader: Name
+    grader: GraderName
     """A key of fgrpo_bench.graders.GRADERS; says how golds are normalised."""
     cluster: str | None = None
     """Column whose equal values make a cluster of problems, e.g. of the passage that they are

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.specs.base import STRICT, FolderName, Name, Positive, Seed, Temperature
+from fgrpo_bench.specs.base import STRICT, FolderName, GraderName, Name, Positive, Seed, Temperature
 from fgrpo_bench.specs.dataset import DatasetSpec
 from fgrpo_bench.stats.staged import StagedDesign
 
@@ -49,9 +49,9 @@ class BenchmarkSpec:
     """Where the problems come from; null is the held-out split of the experiment's own task."""
     n_problems: Positive | None
     """How many problems; the first n. Null is all of the dataset."""
-    grader: Name
+    grader: GraderName
     """A key of fgrpo_bench.graders.GRADERS; pass@k is of its grades."""
-    extra_graders: tuple[Name, ...]
+    extra_graders: tuple[GraderName, ...]
     """Graders whose grades and pass@k stand beside those of `grader`."""
     prompt: Name | None
     """A key of EvalSpec.prompts; null is the prompt of training."""

@@ -169,7 +169,7 @@ def test_a_model_is_evaluated_resumed_and_extended_by_one_command(mine, qwen, ca
     assert "pass@k in percent [95% interval over problems]" in said
     assert ", 16 draws: " in said and "% cut off\n" in said and "  cut off: mine-" in said
     folder = next((mine / "runs" / "evals").glob("my-model-*")).name
-    assert f"next: fgrpo-bench evaluate audit {folder}" in said
+    assert f"next: fgrpo-bench evaluate audit {folder} " in said
     (stored,) = find(folder)
     first = read_table(stored.paths.draws, DRAWS)
     assert len(first) == 16

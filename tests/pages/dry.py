@@ -93,7 +93,7 @@ def elsewhere(test: str, text: str) -> Callable[[str, Sequence[str]], None]:
 
 PARSED = {
     "sweeps": ("logs", "check", "tune", "follow", "tick", "retry", "cancel"),
-    "evaluators": ("fetch", "run", "plan", "audit", "grade", "import", "export-lm-eval"),
+    "evaluators": ("fetch", "plan", "audit", "grade", "compare", "export-lm-eval"),
     "fgrpo_bench.report": (),
     "fgrpo_bench.report.exports.bundle": (),
     "fgrpo_bench.report.exports.command": (),
@@ -112,6 +112,8 @@ WAYS |= {
         "tests/plugin/test_extending.py", 'blocks(EXAMPLE, "bash")'
     ),
     ("sweeps", "run"): runs_dry,
+    ("evaluators", "import"): parses,
+    ("evaluators",): parses,
     ("sweeps", "plan", "smoke", "version=signed"): elsewhere(
         "tests/plugin/test_extending.py", 'blocks(section, "bash")'
     ),

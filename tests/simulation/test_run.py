@@ -75,6 +75,7 @@ def test_settings_that_make_no_sense_are_refused(changed: dict[str, int]) -> Non
         Run(rule="adam", group_size=1, focal_gamma=0.0, seed=0)
 
 
+@pytest.mark.rare  # the smaller picture has the same shape
 @pytest.mark.slow
 def test_the_picture_at_full_size() -> None:
     paper = Settings()

@@ -6,7 +6,7 @@ from tests import calibration, few_seeds_calibration, staged_calibration
 from tests.support.planted import TIMES
 
 pytestmark = pytest.mark.slow
-REST = pytest.mark.study
+REST = pytest.mark.rare
 """Rows that CI leaves to `make test-slow`: at every k the same code runs."""
 KS = [pytest.param(1, marks=REST), pytest.param(16, marks=REST), 64]
 
@@ -37,7 +37,7 @@ def test_an_interval_over_problems_holds_what_it_promises(k):
     assert abs(calibration.coverage_over_problems(k, TIMES).found - 0.95) <= 0.02
 
 
-@pytest.mark.parametrize("n_seeds", [*(pytest.param(n, marks=REST) for n in (2, 5, 10)), 3])
+@pytest.mark.parametrize("n_seeds", [pytest.param(n, marks=REST) for n in (2, 3, 5, 10)])
 def test_intervals_and_bands_over_seeds_hold_what_they_promise(n_seeds):
     found = shares(calibration.coverage_over_seeds(n_seeds, TIMES))
     assert len(found) == 10

@@ -18,7 +18,7 @@ from openrlhf.utils.agent import SingleTurnAgentExecutor
 
 from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.engines.openrlhf.labels import Dispatched, draw_seed, read_dispatched
-from fgrpo_bench.graders import WAITING, get_grader
+from fgrpo_bench.graders import get_grader, waits
 from fgrpo_bench.graders.worker import judges
 
 JUDGEMENT_SECONDS = 900.0
@@ -81,7 +81,7 @@ async def judge(dispatched: Dispatched, response: str) -> Grade:
     where = f"grader {problem.grader!r} on problem {problem.problem_id!r}"
     grade = get_grader(problem.grader)
     try:
-        if problem.grader not in WAITING:
+        if not waits(problem.grader):
             return grade(problem, response)
         loop, begun = asyncio.get_running_loop(), asyncio.Event()
 

@@ -288,6 +288,7 @@ def test_a_state_that_is_garbage_means_a_fresh_start(warmed, tmp_path, garbage, 
     assert "is damaged" in capsys.readouterr().out
 
 
+@pytest.mark.rare  # tests/test_loop.py kills the same commands
 @pytest.mark.slow
 def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
     """The real command, killed with -9 when its first state is on disk."""

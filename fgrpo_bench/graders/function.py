@@ -1,0 +1,117 @@
+"""A grader of one's own: a function of a module that Python finds, by its name.
+
+`mypkg.grade:grade` names it; it takes (response, answer), both text, and gives True or False, a
+Grade, or a number from 0 to 1, of which `mypkg.grade:score@0.5` says from where on it is correct.
+It is imported and called in a process that can be killed (`function_worker`), never here. Its
+version is a digest of the file that it stands in, so that an edited one grades anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fgrpo_bench.core.problems import Grade, Problem
+from fgrpo_bench.graders.worker import OfProcess, Workers, judges
+
+SECONDS, WALL_SECONDS = 10.0, 60.0
+"""Of processor and on the wall for a response: a function may be slow, and one that hangs ends."""
+MEGABYTES = 8192
+"""Address space of the process, with all that the module imports."""
+LIFETIME = 20_000
+"""Responses after which a process is replaced."""
+SPELLED = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)(?:@(0(?:\.\d+)?|1(?:\.0+)?|\.\d+))?")
+DIGITS = 8
+"""Of the digest in a version."""
+RULE = (
+    "a grader of your own takes (response, answer) and returns True or False, a number from 0 to 1 "
+    "(then write module:function@0.5, from which on it is correct), or a Grade"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """What the name of such a grader says."""
+
+    module: str
+    function: str
+    threshold: float | None
+    """From which number on a response is correct; None: it gives no numbers."""
+    folder: Path
+    """Where the module is found."""
+    file: Path
+
+
+def named(name: str) -> Named:
+    """ValueError where it is not spelled `module:function`, or no such file is found."""
+    spelled = SPELLED.fullmatch(name)
+    if spelled is None:
+        raise ValueError(f"{name!r} names no function: write module:function; {RULE}")
+    module, function, threshold = spelled.groups()
+    for folder in dict.fromkeys([Path.cwd(), *map(Path, sys.path)]):
+        place = folder.joinpath(*module.split("."))
+        for file in (place.with_suffix(".py"), place / "__init__.py"):
+            if file.is_file():
+                return Named(
+                    module=module,
+                    function=function,
+                    threshold=None if threshold is None else float(threshold),
+                    folder=folder,
+                    file=file,
+                )
+    raise ValueError(
+        f"{name!r}: there is no {module.replace('.', '/')}.py here ({Path.cwd()}) nor where Python "
+        "looks for modules: go to the folder that it is in, or install it"
+    )
+
+
+def entry(name: str) -> tuple[str, Callable[[Problem, str], Grade]]:
+    """As fgrpo_bench.graders.GRADERS has them: version and grader."""
+    digest = hashlib.sha256(named(name).file.read_bytes()).hexdigest()
+    return digest[:DIGITS], partial(grade, name)
+
+
+def grade(name: str, problem: Problem, response: str) -> Grade:
+    """What the function says of a response; unscored, with the reason, where it says nothing."""
+    of = named(name)
+    request = {
+        "module": of.module,
+        "function": of.function,
+        "threshold": of.threshold,
+        "folder": str(of.folder),
+        "response": response,
+        "answer": problem.target,
+    }
+    reply = _processes().ask(request, WALL_SECONDS)
+    return Grade(
+        outcome=reply.get("outcome", "unscored"),
+        extracted=reply.get("extracted"),
+        reason=reply["reason"],
+    )
+
+
+def check(name: str, problem: Problem) -> None:
+    """ValueError where the function says nothing of a problem's own answer as a response."""
+    tried = grade(name, problem, problem.target)
+    if tried.outcome == "unscored":
+        raise ValueError(
+            f"--grader {name}, called with the answer of {problem.problem_id} as the response: "
+            f"{tried.reason}; {RULE}"
+        )
+
+
+_processes = OfProcess(
+    lambda: Workers(
+        judges(1),
+        seconds=SECONDS,
+        megabytes=MEGABYTES,
+        lifetime=LIFETIME,
+        module="fgrpo_bench.graders.function_worker",
+    )
+)
+"""The processes that call functions for this one."""

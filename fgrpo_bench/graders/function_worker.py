@@ -1,0 +1,62 @@
+"""The process that calls a function of somebody's as a grader; see `function`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from functools import cache
+from importlib import import_module
+from numbers import Real
+from typing import Any, get_args
+
+from fgrpo_bench.core.problems import Grade, Outcome
+from fgrpo_bench.graders.judge_worker import serve
+
+LONGEST = 200
+"""Characters of an error's text: it is stored beside every draw."""
+
+
+def judge(asked: dict[str, Any]) -> dict[str, Any]:
+    """Outcome, what was extracted, and the reason."""
+    try:
+        function = _function(asked["folder"], asked["module"], asked["function"])
+        value = function(asked["response"], asked["answer"])
+    except MemoryError:
+        raise
+    except BaseException as error:  # also SystemExit: what a function does ends no grading
+        return _unscored(f"it raised {type(error).__name__}: {error}")
+    return _reply(value, asked["threshold"])
+
+
+@cache
+def _function(folder: str, module: str, name: str) -> Any:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return getattr(import_module(module), name)
+
+
+def _reply(value: Any, threshold: float | None) -> dict[str, Any]:
+    if isinstance(value, Grade):
+        if value.outcome not in get_args(Outcome) or not isinstance(value.reason, str):
+            return _unscored(f"it returned {value!r}")
+        return asdict(value) | {"reason": value.reason or "no reason given"}
+    if hasattr(value, "item"):  # NumPy's and torch's numbers
+        value = value.item()
+    if isinstance(value, bool) or (threshold is None and value in (0, 1)):
+        return _judged(bool(value), f"it returned {value}")
+    if isinstance(value, Real) and 0 <= float(value) <= 1 and threshold is not None:
+        return _judged(float(value) >= threshold, f"it returned {float(value):g}")
+    return _unscored(f"it returned {value!r}")
+
+
+def _judged(is_correct: bool, reason: str) -> dict[str, Any]:
+    outcome = "correct" if is_correct else "incorrect"
+    return {"outcome": outcome, "extracted": None, "reason": reason}
+
+
+def _unscored(reason: str) -> dict[str, Any]:
+    return {"outcome": "unscored", "extracted": None, "reason": reason[:LONGEST]}
+
+
+if __name__ == "__main__":
+    serve(lambda: {}, judge)

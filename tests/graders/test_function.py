@@ -1,0 +1,102 @@
+"""A function of somebody's as a grader: what it may return, what it may do, and its version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.graders import function, get_grader, grader_version, waits
+
+CODE = """
+import os, sys, time
+import numpy as np
+from fgrpo_bench.core.problems import Grade
+
+def given(response, answer):
+    return eval(response)   # the test's own words
+
+def told(response, answer):
+    return Grade(outcome="correct", extracted=response, reason="as the answer is " + answer)
+"""
+PROBLEM = Problem(benchmark="mine", problem_id="mine-0", prompt="?", target="7", grader="x")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A package of the present folder, and processes of this test's own."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "grade.py").write_text(CODE)
+    monkeypatch.setattr(function, "SECONDS", 1.0)
+    monkeypatch.setattr(function, "WALL_SECONDS", 60.0)
+    yield
+    function._processes().close()
+    function._processes._forget()
+
+
+def judged(name: str, response: str):
+    assert waits(name)
+    return get_grader(name)(PROBLEM, response)
+
+
+@pytest.mark.parametrize(
+    ("response", "outcome", "reason"),
+    [
+        ("True", "correct", "it returned True"),
+        ("np.bool_(False)", "incorrect", "it returned False"),
+        ("1", "correct", "it returned 1"),
+        ("None", "unscored", "it returned None"),
+        ("0.5", "unscored", "it returned 0.5"),
+        ("'yes'", "unscored", "it returned 'yes'"),
+        ("float('nan')", "unscored", "it returned nan"),
+        ("Grade(outcome='fine', extracted=None, reason='')", "unscored", "it returned Grade("),
+        ("1 / 0", "unscored", "it raised ZeroDivisionError: division by zero"),
+        ("sys.exit(3)", "unscored", "it raised SystemExit: 3"),
+        ("os._exit(3)", "unscored", "the judge's process ended with exit code 3 twice"),
+        ("all(iter(int, 1))", "incorrect", "it returned False"),
+        ("[0 for _ in iter(int, 1)]", "unscored", "took more than 1 s of processor time"),
+    ],
+)
+def test_what_a_function_returns_or_does_is_a_verdict_or_the_reason_why_there_is_none(
+    response, outcome, reason
+):
+    grade = judged("theirs.grade:given", response)
+    assert (grade.outcome, grade.reason.startswith(reason)) == (outcome, True), grade
+
+
+def test_numbers_need_a_threshold_and_a_grade_stands_as_it_is():
+    assert judged("theirs.grade:given@0.5", "0.5").outcome == "correct"
+    assert judged("theirs.grade:given@0.5", "np.float32(0.25)").outcome == "incorrect"
+    assert judged("theirs.grade:given@0.5", "1.5").outcome == "unscored"
+    grade = judged("theirs.grade:told", "seven")
+    assert (grade.outcome, grade.extracted) == ("correct", "seven")
+    assert grade.reason == "as the answer is 7"
+
+
+def test_an_edited_function_has_another_version():
+    first = grader_version("theirs.grade:told")
+    assert grader_version("theirs.grade:told") == first
+    Path("theirs/grade.py").write_text(CODE + "\n")
+    assert grader_version("theirs.grade:told") != first
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("theirs.grad:told", "there is no theirs/grad.py here"),
+        ("theirs.grade:to-ld", "names no function: write module:function; a grader of your own"),
+        ("theirs.grade:told@2", "names no function"),
+        ("../theirs:told", "names no function"),
+    ],
+)
+def test_a_name_that_finds_nothing_is_refused(name, said):
+    with pytest.raises(ValueError, match=said):
+        grader_version(name)
+
+
+def test_a_function_that_says_nothing_of_the_answer_itself_is_refused_before_any_draw():
+    with pytest.raises(ValueError, match="of mine-0 as the response: it returned 7; a grader of"):
+        function.check("theirs.grade:given", PROBLEM)
+    function.check("theirs.grade:told", PROBLEM)
