@@ -16,6 +16,7 @@ import pytest
 from fgrpo_bench.__main__ import COMMANDS, listing, main
 from fgrpo_bench.analysis.power import main as power
 from fgrpo_bench.core.commandline import CHECKOUT, Parser
+from sweeps.cli import main as sweep
 
 
 def said(
@@ -44,16 +45,14 @@ def test_every_command_has_a_line_and_help_with_examples(
 def test_a_command_is_that_of_its_own_module_with_its_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ["--k", "8", "--problems", "100", "--n-samples", "64"]
-    assert power(words) == 0
-    alone, handed = capsys.readouterr().out, said("power", *words)
-    assert handed.returncode == 0
-    assert handed.stdout == alone != ""
-    words = ["status", "nope", "run_root=/nowhere"]
-    refused = said(*words, module="sweeps")
-    assert (main(["sweep", *words]), refused.returncode) == (2, 2)
-    for error in (capsys.readouterr().err, refused.stderr):
-        assert error.startswith("error: no run of nope under /nowhere")
+    for name, command, words, code in (
+        ("power", power, ["--k", "8", "--problems", "100", "--n-samples", "64"], 0),
+        ("sweep", sweep, ["status", "nope", "run_root=/nowhere"], 2),
+    ):
+        assert command(words) == code
+        alone = capsys.readouterr()
+        assert main([name, *words]) == code
+        assert capsys.readouterr() == alone and alone.out + alone.err
 
 
 def test_the_list_needs_no_package_and_an_unknown_command_names_the_nearest(

@@ -9,16 +9,7 @@ from tests import fuzz
 
 @pytest.mark.parametrize("target", fuzz.TARGETS)
 def test_every_target_takes_the_responses_of_the_case_tables(target):
-    assert len(fuzz.seeds()) > 200
-    for text in fuzz.seeds():
+    texts = fuzz.seeds()
+    assert len(texts) > 200
+    for text in texts[:: 10 if target == "synlogic" else 1]:  # each is an answer to 36 games
         fuzz.TARGETS[target](text)
-
-
-def test_a_text_that_failed_can_be_repeated(tmp_path, monkeypatch):
-    path = tmp_path / "crash"
-    path.write_bytes(b"\\boxed{\xff}")
-    assert fuzz.main(["--text", str(path)]) == 0
-    seen = []
-    monkeypatch.setitem(fuzz.TARGETS, "choice", seen.append)
-    fuzz.main(["1", "choice", "--text", str(path)])
-    assert seen == ["\\boxed{\udcff}"]

@@ -14,8 +14,9 @@ from typing import get_args, get_type_hints
 import pytest
 from packaging.requirements import Requirement
 
-from fgrpo_bench.specs import EvalSpec, config
+from fgrpo_bench.specs import EvalSpec
 from sweeps.plan import make_plan
+from tests.support.plans import loaded
 
 REPOSITORY = Path(__file__).parents[1]
 OURS = ("fgrpo_bench", "sweeps", "evaluators", "dashboards")
@@ -83,8 +84,7 @@ def test_what_is_imported_without_openrlhf_is_in_the_requirements_of_make_setup(
 
 @pytest.mark.parametrize("sampler", get_args(get_type_hints(EvalSpec)["sampler"]))
 def test_a_sampler_is_sent_to_an_environment_that_has_what_it_imports(sampler: str) -> None:
-    overrides = ["run_root=runs", f"experiment.evaluation.sampler={sampler}"]
-    plan = make_plan(config.load("smoke", overrides))
+    plan = make_plan(loaded("smoke", f"experiment.evaluation.sampler={sampler}"))
     (environment,) = {stage.environment for stage in plan.stages if stage.kind == "evaluate"}
     needed = set().union(*map(imported, sources(SAMPLERS[sampler])))
     assert needed

@@ -1,4 +1,4 @@
-"""The theory against enumeration, against Monte Carlo and at the ends of its domain; the methods
+"""The theory against enumeration and at the ends of its domain; the methods
 whose weights are shown; and the command that answers."""
 
 from fractions import Fraction
@@ -21,9 +21,9 @@ from fgrpo_bench.theory import (
     tail_miss_probability,
 )
 from fgrpo_bench.theory.__main__ import main, mean_tail_miss, measure
-from fgrpo_bench.theory.weights import CURVE, METHODS, SIZES, Method, lines_at, lines_over
+from fgrpo_bench.theory.weights import CURVE, METHODS, Method, lines_at
 from sweeps import REPOSITORY
-from tests.support.report import forget, small_sweep
+from tests.support.report import ONE_SEED, forget, small_sweep
 
 
 def enumerated(n, mu, tau):
@@ -49,15 +49,6 @@ def test_probabilities_are_those_of_every_group_enumerated(n, mu, tau):
     mu, tau = float(Fraction(mu)), float(Fraction(tau))
     assert active_probability(n, mu) == pytest.approx(float(active), rel=1e-13, abs=1e-16)
     assert tail_miss_probability(n, mu, tau) == pytest.approx(float(missed), rel=1e-13, abs=1e-16)
-
-
-def test_the_tail_is_missed_as_often_as_in_a_simulation():
-    rng = np.random.default_rng(0)
-    for n, mu, tau in ((8, 0.3, 0.05), (64, 0.2, 0.02)):
-        kinds = rng.multinomial(n, [tau, mu - tau, 1 - mu], 200_000)
-        right = kinds[:, 0] + kinds[:, 1]
-        share = ((right > 0) & (right < n) & (kinds[:, 0] == 0)).mean()
-        assert tail_miss_probability(n, mu, tau) == pytest.approx(share, abs=0.006)
 
 
 @pytest.mark.parametrize("exponent", [1, 10, 20])
@@ -150,17 +141,9 @@ def test_a_line_is_the_expected_weight_relative_to_one_half():
     assert line.values[at] == pytest.approx(wanted[0] / wanted[1], rel=1e-12)
 
 
-@pytest.mark.parametrize("text", ["grpo@1", "maxrl", "pkpo:k=4"])
-def test_over_group_sizes_a_method_has_a_line_where_it_is_defined(text):
-    lines = lines_over(Method.parse(text))
-    sizes = [size for size in SIZES if size >= 4 or text != "pkpo:k=4"]
-    assert [line.labels for line in lines] == [(f"N = {size}",) for size in sizes]
-    assert len({(line.color, line.style) for line in lines}) == len(lines)
-
-
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
-    return small_sweep(tmp_path_factory.mktemp("measured"))
+    return small_sweep(tmp_path_factory.mktemp("measured"), "groupsize", ONE_SEED)
 
 
 def test_a_rate_is_answered_with_a_table_a_peak_and_a_figure(tmp_path, capsys):
@@ -198,7 +181,7 @@ def test_a_sweeps_own_rates_and_losses_stand_beside_the_prediction(sweep, tmp_pa
 
 
 def test_a_sweep_without_its_base_models_is_refused(tmp_path):
-    results = small_sweep(tmp_path)
+    results = small_sweep(tmp_path, "groupsize", ONE_SEED)
     bases = [point.point_id for point in results.points if point.cell is None]
     with pytest.raises(ValueError, match="no results of its base models on countdown"):
         measure(analyse(load_results(forget(results, *bases).paths)))
@@ -223,7 +206,6 @@ def test_the_picture_of_the_weights_is_drawn_from_the_advantages(tmp_path, capsy
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (["--weights", "pkpo:k=9"], "k=9 of pkpo: must be a whole number from 1 to 8"),
         (["--weights", "grpo@-1"], "the weight is defined for a gamma of at least 0"),
         (["--weights", "ds_grpo"], "for advantages that are functions of the rewards alone"),
         (["--weights", "pkpo:4"], "method 'pkpo:4': write advantage[:parameter=value,...]"),

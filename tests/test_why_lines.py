@@ -1,12 +1,12 @@
-"""Where a reader stops, a line says why: at locks, at what makes a write durable, at numbers that
-somebody chose, and where the names, the environment or the settings of other projects are replaced.
-"""
+"""The source: where a reader stops, a line says why (at locks, at what makes a write durable, at
+numbers that somebody chose, and where the names, the environment or the settings of other projects
+are replaced); one class name stands for one thing, and no name says nothing."""
 
 import ast
-import io
 import re
-import tokenize
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests import architecture
@@ -14,29 +14,37 @@ from tests import architecture
 REPOSITORY = Path(__file__).parents[1]
 LOCKS = re.compile(r"(^|\.)(flock|lockf|Lock|RLock|Semaphore|Condition|fsync)$|^os\.link$")
 CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]*")
+TEXT = re.compile(r"""'[^']*'|"[^"]*\"""")
+VAGUE = {"own", "each", "beside", "told"}
 
 
-def unexplained(source: str) -> Iterator[str]:
+@cache
+def modules() -> dict[str, tuple[str, ast.Module, list[ast.AST]]]:
+    """Of every file of the project its text, its tree and all nodes of it."""
+    found = {}
+    for root in architecture.ROOTS:
+        for path in sorted((REPOSITORY / root).rglob("*.py")):
+            tree = ast.parse(text := path.read_text())
+            found[path.relative_to(REPOSITORY).as_posix()] = text, tree, list(ast.walk(tree))
+    return found
+
+
+def unexplained(text: str, tree: ast.Module, nodes: list[ast.AST]) -> Iterator[str]:
     """The lines of a module that need a comment, on them or above them (one for lines in a row),
     and have none; of a constant its docstring does as well."""
-    tree, lines = ast.parse(source), source.splitlines()
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    explained = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
-    for statement, following in zip(tree.body, [*tree.body[1:], None], strict=True):
-        if _is_chosen_number(statement) and not _is_docstring(following):
-            yield from _without_comment(statement, explained, lines)
-    foreign = _foreign_names(tree)
-    for node in ast.walk(tree):
-        if _is_lock(node) or _replaces_others(node, foreign):
-            yield from _without_comment(node, explained, lines)
-
-
-def _without_comment(node: ast.AST, explained: set[int], lines: list[str]) -> Iterator[str]:
-    first, last = node.lineno, node.end_lineno
-    if explained.isdisjoint(range(first - 1, last + 1)):
-        yield f"{first}: {lines[first - 1].strip()}"
-    else:
-        explained.add(last)
+    lines = text.splitlines()
+    explained = {n for n, line in enumerate(lines, 1) if "#" in line and "#" in TEXT.sub("", line)}
+    foreign = _foreign_names(nodes)
+    numbers = [
+        statement
+        for statement, following in zip(tree.body, [*tree.body[1:], None], strict=True)
+        if _is_chosen_number(statement) and not _is_docstring(following)
+    ]
+    for node in (*numbers, *(n for n in nodes if _is_lock(n) or _replaces_others(n, foreign))):
+        if explained.isdisjoint(range(node.lineno - 1, node.end_lineno + 1)):
+            yield f"{node.lineno}: {lines[node.lineno - 1].strip()}"
+        else:
+            explained.add(node.end_lineno)
 
 
 def _is_chosen_number(node: ast.stmt) -> bool:
@@ -44,12 +52,8 @@ def _is_chosen_number(node: ast.stmt) -> bool:
     if not isinstance(node, ast.Assign | ast.AnnAssign):
         return False
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    names = [name.id for target in targets for name in ast.walk(target) if _is_name(name)]
+    names = [name.id for t in targets for name in ast.walk(t) if isinstance(name, ast.Name)]
     return all(CONSTANT.fullmatch(name) for name in names) and _is_number(node.value)
-
-
-def _is_name(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name)
 
 
 def _is_number(node: ast.expr | None) -> bool:
@@ -69,66 +73,55 @@ def _is_docstring(node: ast.stmt | None) -> bool:
 
 def _is_lock(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
-        return LOCKS.search(ast.unparse(node.func)) is not None
+        return LOCKS.search(_dotted(node.func)) is not None
     return isinstance(node, ast.Attribute) and node.attr == "O_EXCL"
 
 
-def _foreign_names(tree: ast.Module) -> set[str]:
+def _dotted(node: ast.AST) -> str:
+    """A name with its attributes; empty for what has no name."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _foreign_names(nodes: list[ast.AST]) -> set[str]:
     """What a module imports from other projects and the standard library."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-        if isinstance(node, ast.ImportFrom) and not _is_ours(node.module or ""):
-            names |= {alias.asname or alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            root = (node.module or "").partition(".")[0]
+            ours = root in architecture.ROOTS
+            names |= set() if ours else {alias.asname or alias.name for alias in node.names}
     return names
-
-
-def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] in architecture.ROOTS
 
 
 def _replaces_others(node: ast.AST, foreign: set[str]) -> bool:
     """An attribute of something imported that is set, or a variable of the environment."""
     if isinstance(node, ast.Call):
-        return ast.unparse(node.func) in ("os.environ.setdefault", "setattr")
-    targets = node.targets if isinstance(node, ast.Assign) else []
-    for target in targets:
-        root = target
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        if isinstance(target, ast.Attribute) and isinstance(root, ast.Name) and root.id in foreign:
+        return _dotted(node.func) in ("os.environ.setdefault", "setattr")
+    for target in node.targets if isinstance(node, ast.Assign) else []:
+        if isinstance(target, ast.Attribute) and _dotted(target).partition(".")[0] in foreign:
             return True
-        if isinstance(target, ast.Subscript) and ast.unparse(target.value) == "os.environ":
+        if isinstance(target, ast.Subscript) and _dotted(target.value) == "os.environ":
             return True
     return False
 
 
 def test_locks_numbers_and_replacements_have_a_line_that_says_why():
     assert {
-        f"{path.relative_to(REPOSITORY)}:{line}"
-        for root in architecture.ROOTS
-        for path in sorted((REPOSITORY / root).rglob("*.py"))
-        for line in unexplained(path.read_text())
-    } == set()
+        f"{at}:{line}" for at, module in modules().items() for line in unexplained(*module)
+    } == (set())
 
 
-def test_a_lock_a_number_and_a_replacement_without_one_are_listed():
-    source = '''
-import os
-import other
-LIMIT = 3
-SECONDS = 0.5
-"""Between looks."""
-other.function = LIMIT
-os.environ["A"] = "b"
-# one holder at a time
-lock = threading.Lock()
-second = threading.Lock()
-os.fsync(handle)  # durable
-third = threading.Lock()
-
-
-'''
-    listed = [line.partition(":")[0] for line in unexplained(source)]
-    assert listed == ["4", "7", "8"]
+def test_a_class_has_a_name_of_its_own_and_no_name_says_nothing():
+    classes, vague = defaultdict(list), []
+    for where, (_, _, nodes) in modules().items():
+        for node in nodes:
+            if isinstance(node, ast.ClassDef):
+                classes[node.name].append(where)
+            if {getattr(node, "id", None), getattr(node, "arg", None)} & VAGUE:
+                vague.append(f"{where}:{node.lineno}")
+    assert {name: places for name, places in classes.items() if len(places) > 1} == {}
+    assert vague == []

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 REPOSITORY = Path(__file__).parents[1]
 READ = ("fgrpo_bench", "sweeps", "evaluators", "dashboards", "conf", "docs")
 SUFFIXES = {".py", ".md", ".html", ".js", ".yaml", ".txt", ".tex"}
@@ -38,18 +36,14 @@ OLD = {
 """By the words as they were, as patterns, those that took their place."""
 
 
-@pytest.fixture(scope="module")
-def read_by_users() -> dict[str, str]:
+def test_an_old_sentence_does_not_come_back() -> None:
     folders = [(REPOSITORY / name).rglob("*") for name in READ]
     files = [REPOSITORY / "README.md", *(path for found in folders for path in found)]
-    return {
-        path.relative_to(REPOSITORY).as_posix(): path.read_text()
-        for path in sorted(files)
-        if path.suffix in SUFFIXES
-    }
-
-
-@pytest.mark.parametrize("old", OLD)
-def test_an_old_sentence_does_not_come_back(old: str, read_by_users: dict[str, str]) -> None:
-    holding = [name for name, text in read_by_users.items() if re.search(old, text)]
-    assert holding == [], f"write: {OLD[old]}"
+    texts = {path: path.read_text() for path in files if path.suffix in SUFFIXES}
+    found = [
+        f"{path.relative_to(REPOSITORY)}: for {old!r} write: {OLD[old]}"
+        for old in OLD
+        for path, text in texts.items()
+        if re.search(old, text)
+    ]
+    assert found == []

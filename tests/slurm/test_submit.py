@@ -14,8 +14,7 @@ from sweeps.freeze import run_paths
 from sweeps.plan import make_plan
 from sweeps.slurm import drive
 from sweeps.slurm.code import code_folder
-from tests.support.programs import link_programs
-from tests.support.slurm_programs import Programs
+from tests.support.slurm_programs import Programs, link_programs
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sbatch.txt"
 CHOSEN = [

@@ -6,17 +6,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_json
-from fgrpo_bench.specs import config, to_dict
+from fgrpo_bench.specs import to_dict
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from tests.support.fake_stage import SAVE_EVERY
+from tests.support.plans import loaded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,7 @@ class FakeSweep:
 
 def fake_sweep(root: Path, *overrides: str, **environment: str) -> FakeSweep:
     """environment: the variables of tests.support.fake_stage."""
-    declaration = config.load("smoke", [f"run_root='{root}'", *overrides])
+    declaration = replace(loaded("smoke", *overrides), run_root=str(root))
     write_json(root / "declaration.json", to_dict(declaration))
     return FakeSweep(
         root=root,

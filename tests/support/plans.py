@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import Declaration, config
@@ -14,8 +18,47 @@ from sweeps.plan import Plan, make_plan
 
 @cache
 def loaded(sweep: str, *overrides: str) -> Declaration:
-    """A shipped sweep under the run root `runs`."""
-    return config.load(sweep, ["run_root=runs", *overrides])
+    """A shipped sweep under the run root `runs`, as `config.load` has it.
+
+    Hydra composes the files that are chosen, once for all values; these are set afterwards, which
+    takes a tenth of the time. Where a key is not there it composes everything, and refuses.
+    """
+    files = tuple(override for override in overrides if _chooses_a_file(override))
+    chosen = deepcopy(_composed(sweep, *files))
+    try:
+        for override in _parser().parse_overrides([o for o in overrides if o not in files]):
+            if override.is_sweep_override() or override.is_delete():
+                raise LookupError("of Hydra's own")
+            name, is_new = override.key_or_group.split("."), override.is_add()
+            _put(chosen, name, override.value(), is_new=is_new or override.is_force_add())
+    except (LookupError, TypeError):
+        return config.load(sweep, ["run_root=runs", *overrides])
+    return config.validate(chosen)
+
+
+def _chooses_a_file(override: str) -> bool:
+    name = override.partition("=")[0]
+    return "@" in name or ("." not in name and name not in ("version", "run_root"))
+
+
+@cache
+def _composed(sweep: str, *files: str) -> dict[str, Any]:
+    return config.compose([f"sweep={sweep}", "run_root=runs", *files])
+
+
+_parser = cache(OverridesParser.create)
+
+
+def _put(node: dict[str, Any], name: list[str], value: Any, *, is_new: bool) -> None:
+    *path, key = name
+    for place, part in enumerate(path):
+        node = node.setdefault(part, {}) if is_new and place else node[part]
+    if isinstance(value, dict) and isinstance(node.get(key), dict):
+        node[key] = node[key] | value
+    elif is_new or key in node:
+        node[key] = value
+    else:
+        raise LookupError(key)
 
 
 def planned(root: Path, sweep: str = "smoke", *overrides: str) -> tuple[RunPaths, Plan]:

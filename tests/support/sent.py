@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_json
-from fgrpo_bench.specs import config, to_dict
+from fgrpo_bench.specs import to_dict
 from fgrpo_bench.stages.plan import FORMAT, PlanRecord, StageRecord
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, recover, scheduler, submissions
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import JobBatch
+from tests.support.plans import loaded
 
 RUNNING = "7|smoke-train-1|RUNNING|n1|0:10|N/A|None\n"
 
 
 def submitted(root: Path, *overrides: str, call: Call = scheduler.call) -> RunPaths:
     """The sweep `smoke`, as `run` sends it."""
-    declaration = config.load("smoke", [f"run_root='{root}'", "profile=slurm", *overrides])
+    declaration = replace(loaded("smoke", "profile=slurm", *overrides), run_root=str(root))
     assert drive.run(declaration, call=call) == 0
     return run_paths(declaration)
 
@@ -34,7 +36,7 @@ def planned(paths: RunPaths, *names: str) -> None:
         stages=tuple(map(stage_record, names)),
     )
     write_json(paths.plan, plan.as_json())
-    declared = to_dict(config.load("smoke", ["profile=slurm"]))
+    declared = to_dict(loaded("smoke", "profile=slurm"))
     write_json(paths.sweep_json, {"declaration": declared, "versions": {}, "created": "2026-01-02"})
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,11 @@ class Programs:
             array = re.search(r"^#SBATCH --array=0-(\d+)", path.read_text(), re.MULTILINE)
             total += int(array[1]) + 1 if array else 1
         return total
+
+
+def link_programs(folder: Path, *names: str) -> None:
+    """Link programs that every machine has into a folder, for a PATH that reaches no other."""
+    for name in names:
+        program = shutil.which(name)
+        assert program is not None, f"{name} is not on the PATH"
+        (folder / name).symlink_to(program)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
-from fgrpo_bench.specs import config
-from sweeps.plan import Plan, make_plan
+from sweeps.plan import Plan
+from tests.support.plans import planned
 
 TINY = [
     "experiment.train.warmup.steps=40",
@@ -28,14 +28,7 @@ TINY = [
 
 def freeze(root: Path, *overrides: str, sweep: str = "smoke") -> tuple[Plan, RunPaths]:
     """Plan a sweep and write the spec.json of every stage."""
-    declaration = config.load(sweep, [*TINY, *overrides])
-    plan = make_plan(declaration)
-    paths = RunPaths(
-        root=root,
-        sweep=sweep,
-        experiment=declaration.experiment.name,
-        version=declaration.version,
-    )
+    paths, plan = planned(root, sweep, *TINY, *overrides)
     for stage in plan.stages:
         write_json(StagePaths(paths.folder / stage.name).spec, stage.spec.as_json())
     return plan, paths

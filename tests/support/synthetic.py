@@ -13,15 +13,15 @@ import numpy as np
 import polars as pl
 
 from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
-from fgrpo_bench.files.paths import RunPaths, StagePaths
-from fgrpo_bench.files.whole import now, write_json
-from fgrpo_bench.specs import config
+from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.whole import now, read_json, write_json
 from fgrpo_bench.stages.digests import with_checksum
 from fgrpo_bench.stages.markers import Marker, write_marker
 from fgrpo_bench.stages.tables import METRICS, PASSK, write_table
 from fgrpo_bench.stats.passk import pass_at_k
 from sweeps.freeze import stored_declaration
-from sweeps.plan import make_plan, plan_record
+from sweeps.plan import plan_record
+from tests.support.plans import planned
 
 SMALL = [
     "experiment.evaluation.n_samples=64",
@@ -83,14 +83,8 @@ def _written_once(
     sweep: str, overrides: tuple[str, ...], success_rates: SuccessRates
 ) -> SweepResults:
     root = template_root()
-    declaration = config.load(sweep, overrides)
-    plan = make_plan(declaration)
-    paths = RunPaths(
-        root=root,
-        sweep=sweep,
-        experiment=declaration.experiment.name,
-        version=declaration.version,
-    )
+    paths, plan = planned(root, sweep, *overrides)
+    declaration = plan.declaration
     write_json(paths.plan, with_checksum(plan_record(plan).as_json()))
     write_json(
         paths.sweep_json,
@@ -119,7 +113,7 @@ def _written_once(
 
 
 def _evaluate(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRates) -> None:
-    spec = _spec(point.evaluate.spec)
+    spec = read_json(point.evaluate.spec)
     evaluation = spec["evaluation"]
     rng = np.random.default_rng([3, point.seed, 0 if point.cell is None else point.cell.group_size])
     for name, benchmark in evaluation["benchmarks"].items():
@@ -145,7 +139,7 @@ def _evaluate(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRat
 
 
 def _mark(stage: StagePaths) -> None:
-    spec = _spec(stage.spec)
+    spec = read_json(stage.spec)
     write_marker(
         stage,
         Marker(
@@ -200,9 +194,3 @@ def metrics(steps: int, seed: int, *, rollouts_per_step: int = 256) -> pl.DataFr
         .with_columns(pl.col("^eval_.*$", "^seconds_.*$").fill_nan(None))
         .cast(dict(METRICS))
     )
-
-
-def _spec(path: Path) -> dict:
-    import json
-
-    return json.loads(path.read_text())

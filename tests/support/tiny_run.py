@@ -10,11 +10,11 @@ from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.engines.embedded.__main__ import main as training
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.report.build import write_report
-from fgrpo_bench.specs import config
 from fgrpo_bench.stages.plan import PlanRecord
-from sweeps.freeze import freeze, run_paths
+from sweeps.freeze import freeze
 from sweeps.local import drive
-from sweeps.plan import Plan, make_plan
+from sweeps.plan import Plan
+from tests.support.plans import planned
 from tests.support.stages import TINY
 
 ONE_POINT = ["sweep.grid.group_size=[4]", "sweep.grid.focal_gamma=[0]", "sweep.grid.seed=[11]"]
@@ -22,8 +22,8 @@ ONE_POINT = ["sweep.grid.group_size=[4]", "sweep.grid.focal_gamma=[0]", "sweep.g
 
 def tiny_plan(root: Path, *overrides: str) -> tuple[Plan, RunPaths]:
     """A base model, a trained one, and their evaluations."""
-    plan = make_plan(config.load("smoke", [f"run_root='{root}'", *TINY, *ONE_POINT, *overrides]))
-    return plan, run_paths(plan.declaration)
+    paths, plan = planned(root, "smoke", *TINY, *ONE_POINT, *overrides)
+    return plan, paths
 
 
 def run_stages(plan: Plan | PlanRecord, paths: RunPaths) -> dict[str, int]:

@@ -123,11 +123,9 @@ def test_axes_of_the_grid_go_by_their_names_and_a_sweep_by_its_whole_name(
     assert "learning_rate_factor=0.5 is taken for sweep.grid.learning_rate_factor=[0.5]" in errors
     address = ["experiment=countdown-tiny", "version=v9"]
     assert (0, said, "") == sweeps("plan", "gamma", *address, *full)
-    code, _, errors = sweeps("run", "gamma", "algorithm=grop")
-    assert code == 2
-    assert "error: unknown algorithm 'grop' (did you mean grpo?)" in errors
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_before_anything_starts(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sweeps", "run", "smoke", f"run_root={tmp_path}"],
@@ -188,7 +186,7 @@ def test_mazes_are_priced_on_a_gpu_and_without_one_it_is_said_what_one_would_tak
 
 @pytest.mark.parametrize(
     ("name", "given"),
-    [("plain", "{}"), ("a b", "{}"), ("a b", "'{}'"), ("a b", '"{}"'), ("a, b[1] = c", "'{}'")],
+    [("a b", "{}"), ("a, b[1] = c", "'{}'")],
 )
 def test_a_run_is_found_by_the_run_root_that_it_was_given(
     tmp_path: Path, name: str, given: str
@@ -205,6 +203,7 @@ def test_escaped_quotes_and_variables_of_a_run_root_are_read_as_run_reads_them(
 ) -> None:
     monkeypatch.setenv("SCRATCH", "/fast")
     assert plain_value("run_root", r"'it\'s'") == "it's"
+    assert plain_value("run_root", '"/a b"') == "/a b"
     assert plain_value("run_root", "${oc.env:SCRATCH}/runs") == "/fast/runs"
     with pytest.raises(ValueError, match="these overrides cannot be applied: run_root='/a b"):
         plain_value("run_root", "'/a b")

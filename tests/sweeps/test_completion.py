@@ -85,7 +85,6 @@ def test_bash_completes_on_a_terminal(tmp_path: Path) -> None:
     bash = Terminal(REPOSITORY, "bash", "--norc", "--noprofile", "-i", PATH=with_command(tmp_path))
     try:
         bash.run("source <(fgrpo-bench --show-completion)")
-        bash.tab("fgrpo-bench dash", becomes="fgrpo-bench dashboard ")
         bash.tab(
             "fgrpo-bench sweep plan groupsize experiment=countdown-t", becomes="=countdown-tiny "
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import signal
 import subprocess
@@ -21,15 +20,12 @@ from sweeps import REPOSITORY
 from tests.support.fake_sweep import FakeSweep, check_steps, fake_sweep
 from tests.support.faults import (
     check_attempts,
-    contents,
     end_workers,
-    run_with_kills,
     stage_folders,
     worker_pids,
 )
 
 pytestmark = pytest.mark.slow
-RESULTS = ("**/result.json", "report/table.json")
 
 
 def wait_for(condition: Callable[[], object]) -> None:
@@ -47,30 +43,6 @@ def notes(paths: RunPaths) -> dict[str, list[Note]]:
 
 def train_folder(sweep: FakeSweep) -> StagePaths:
     return sweep.paths.point("grpo-n4-g0-s11")
-
-
-def test_ten_kills_of_drivers_and_workers_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
-    undisturbed = fake_sweep(tmp_path / "undisturbed", FAKE_STEPS="40", FAKE_STEP_SECONDS="0")
-    assert undisturbed.run() == 0
-    held = {"FAKE_HELD": "g1-s11/eval"}  # so that the sweep outlasts the kills
-    disturbed = fake_sweep(
-        tmp_path / "disturbed", FAKE_STEPS="40", FAKE_STEP_SECONDS="0.01", **held
-    )
-    disturbed.hold.touch()
-    killed = run_with_kills(
-        disturbed.start,
-        disturbed.paths,
-        kills=10,
-        pause=(0.0, 0.6),
-        rng=random.Random(7),
-        after=disturbed.hold.unlink,
-    )
-    assert len(killed) == 10
-    assert set(killed) == {"driver", "worker"}
-    check_attempts(disturbed.paths)
-    for folder in stage_folders(disturbed.paths):
-        check_steps(folder, 40)
-    assert contents(disturbed.paths, *RESULTS) == contents(undisturbed.paths, *RESULTS)
 
 
 def test_a_worker_that_outlives_its_driver_is_waited_for_and_not_repeated(tmp_path: Path) -> None:

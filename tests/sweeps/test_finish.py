@@ -43,23 +43,6 @@ def test_a_finished_sweep_is_reported_and_then_synced_with_table_paths_and_the_n
     assert max(map(len, printed.splitlines()[:-3])) <= 100
 
 
-def test_a_server_that_is_down_costs_a_warning_and_nothing_else(
-    paths: RunPaths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("FGRPO_RUN_ROOT", str(paths.root))
-
-    def down(asked: object) -> None:
-        raise ConnectionError("nobody answers at http://127.0.0.1:9")
-
-    monkeypatch.setattr(sync, "sync_run", down)
-    said: list[str] = []
-    finish(paths, said.append)
-    for words in ("warning: MLflow was not synced", "nobody answers", "`make mlflow-ui` syncs ag"):
-        assert words in said[-1]
-    assert (paths.report / "report.md").exists()
-    assert "F-GRPO" in capsys.readouterr().out
-
-
 def test_the_last_job_reports_and_syncs_a_server_but_leaves_the_embedded_store_to_the_driver(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,22 +24,14 @@ from sweeps.plan import Plan, expand, make_plan, plan_record
 from sweeps.slurm.submissions import arrange
 from tests.support.plans import loaded, planned
 
-BASE = to_dict(loaded("smoke"))
 NAME = "grpo-n4-g0-s11"
-EVALUATION = "experiment.evaluation"
+TRAIN, EVALUATION = "experiment.train", "experiment.evaluation"
 RARE = "+rare@experiment.rare=paper"
 STAGED = f"evaluation@{EVALUATION}=staged"
 
 
 def plan_of(sweep: str, *overrides: str) -> Plan:
     return make_plan(loaded(sweep, *overrides))
-
-
-def changed(change: Callable[[dict[str, Any]], object] = lambda declared: None) -> Plan:
-    """The plan of `smoke` with a change."""
-    declared = copy.deepcopy(BASE)
-    change(declared)
-    return make_plan(config.validate(declared))
 
 
 def stages(plan: Plan) -> dict[str, Stage]:
@@ -55,28 +46,12 @@ def ids(plan: Plan) -> list[str]:
     return [point.point_id for point in plan.points]
 
 
-def leaves(value: Any, *path: str) -> Iterator[tuple[str, ...]]:
+def leaves(value: Any, *path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from leaves(inner, *path, key)
     else:
-        yield path
-
-
-def put(path: tuple[str, ...], value: Any) -> Callable[[dict[str, Any]], None]:
-    def change(declared: dict[str, Any]) -> None:
-        for key in path[:-1]:
-            declared = declared[key]
-        declared[path[-1]] = value
-
-    return change
-
-
-def at(path: tuple[str, ...]) -> Any:
-    value = BASE
-    for key in path:
-        value = value[key]
-    return value
+        yield ".".join(path), value
 
 
 OTHERS = {"hidden_size": 192, "n_kv_heads": 1, "n_heads": 6, "n_digits": 2, "max_target": 50}
@@ -84,25 +59,23 @@ OTHERS |= {"vocabulary_size": 32, "n_positions": 128, "autocast": "bfloat16", "b
 OTHERS |= {"schedule": "constant", "max_batch_tokens": 4096}
 
 
-def another(path: tuple[str, ...]) -> Any:
-    """Another valid value of a field."""
-    value = at(path)
-    if path[-1] in OTHERS:
-        return OTHERS[path[-1]]
-    return {int: lambda: value + 1, float: lambda: value * 0.5 or 0.1, str: lambda: f"{value}-2"}[
-        type(value)
-    ]()
+def another(name: str, value: Any) -> Any:
+    """Another valid value of a field of training."""
+    if name in OTHERS:
+        return OTHERS[name]
+    return value * 0.5 or 0.1 if isinstance(value, float) else value + 1
 
 
 UNCHANGEABLE = {"engine", "budget", "rollouts_per_step", "prompts_per_step", "lr_warmup_steps"}
 """Fields of which this version has one valid value, or which change only together."""
-TRAIN_FIELDS = [
-    path
-    for path in leaves(BASE["experiment"]["train"], "experiment", "train")
-    if path[-1] not in UNCHANGEABLE and path[-2:] not in (("task", "name"), ("model", "name"))
-]
+TRAIN_FIELDS = {
+    path: value
+    for path, value in leaves(to_dict(loaded("smoke").experiment.train))
+    if path not in UNCHANGEABLE | {"task.name", "model.name"}
+}
 NO_IDENTITY = ("save_every", "eval_every", "eval_n_problems", "eval_n_samples", "max_batch_tokens")
 """What changes no weight."""
+OF_THE_BASE = ("warmup", "model", "task", "beta1", "beta2", "grad_clip")
 
 
 def test_the_grid_is_a_product_and_cells_come_after_it_where_it_does_not_hold_them() -> None:
@@ -110,8 +83,8 @@ def test_the_grid_is_a_product_and_cells_come_after_it_where_it_does_not_hold_th
     assert len(points) == (5 + 2) * 3
     assert points[0].point_id == "grpo-n2-g0-s11"
     assert [point.point_id for point in points[-3:]] == [f"grpo-n8-g1-s{s}" for s in (11, 12, 13)]
-    cell = {"algorithm": "grpo", "group_size": 4, "focal_gamma": 1.0}
-    assert ids(changed(put(("sweep", "cells"), [cell, cell]))) == [NAME, "grpo-n4-g1-s11"]
+    cell = "{algorithm:grpo,group_size:4,focal_gamma:1.0}"
+    assert ids(plan_of("smoke", f"sweep.cells=[{cell},{cell}]")) == [NAME, "grpo-n4-g1-s11"]
 
 
 LARGE = {"algorithm": ["grpo", "dapo"], "group_size": [2, 4, 8, 16, 32]}
@@ -136,24 +109,19 @@ FURTHER = {"algorithm": "grpo", "group_size": 64, "focal_gamma": 0.0}
         ),
     ],
 )
-def test_a_grid_is_counted_before_it_is_expanded(
-    grid: dict, cells: list, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sweeps.plan.expand", lambda _: pytest.fail("it was expanded"))
-
-    def change(declared: dict[str, Any]) -> None:
-        declared["sweep"]["grid"] |= grid
-        declared["sweep"]["cells"] = cells
-
+def test_a_grid_is_counted_before_it_is_expanded(grid: dict, cells: list, words: str) -> None:
+    declared = to_dict(loaded("smoke"))
+    declared["sweep"]["grid"] |= grid
+    declared["sweep"]["cells"] = cells
     with pytest.raises(ValueError, match=r"name fewer values in sweep\.grid") as refused:
-        changed(change)
+        config.validate(declared)
     assert f"sweep: {words}more than 20,000 (" in str(refused.value)
 
 
 def test_as_many_points_as_may_be_are_declared_and_more_values_are_not_parsed() -> None:
-    seeds = copy.deepcopy(BASE)
-    seeds["sweep"]["grid"]["seed"] = list(range(10_000))
-    assert len(config.validate(seeds).sweep.grid.seed) == 10_000, "with two gammas 20,000 points"
+    declared = to_dict(loaded("smoke"))
+    declared["sweep"]["grid"]["seed"] = list(range(10_000))
+    assert len(config.validate(declared).sweep.grid.seed) == 10_000, "with two gammas 20,000 points"
     override = f"sweep.grid.seed=[{','.join(map(str, range(20_001)))}]"
     with pytest.raises(ValueError, match=r"^sweep\.grid\.seed is given 20,001 values, more than"):
         config.load("smoke", [override])
@@ -233,19 +201,15 @@ def test_a_sweep_leaves_out_what_an_engine_does_not_have_where_it_says_so() -> N
 @pytest.mark.parametrize(
     ("rule", "left"),
     [
-        ({"focal_gamma": 1.0}, "g0-s11 g0-s12"),
-        ({"seed": 11}, "g0-s12 g1-s12"),
-        ({"focal_gamma": 1.0, "seed": 11}, "g0-s11 g0-s12 g1-s12"),
-        ({"group_size": 2}, "g0-s11 g0-s12 g1-s11 g1-s12"),
+        ("focal_gamma:1.0", "g0-s11 g0-s12"),
+        ("seed:11", "g0-s12 g1-s12"),
+        ("focal_gamma:1.0,seed:11", "g0-s11 g0-s12 g1-s12"),
+        ("group_size:2", "g0-s11 g0-s12 g1-s11 g1-s12"),
     ],
 )
-def test_an_exclusion_leaves_out_what_matches_all_of_it(rule: dict, left: str) -> None:
-    def change(declared: dict[str, Any]) -> None:
-        declared["sweep"]["grid"]["seed"] = [11, 12]
-        nothing = dict.fromkeys(("algorithm", "group_size", "focal_gamma", "seed"))
-        declared["sweep"]["exclude"] = [nothing | rule]
-
-    assert sorted(ids(changed(change))) == [f"grpo-n4-{point}" for point in left.split()]
+def test_an_exclusion_leaves_out_what_matches_all_of_it(rule: str, left: str) -> None:
+    plan = plan_of("smoke", "sweep.grid.seed=[11,12]", f"sweep.exclude=[{{{rule}}}]")
+    assert sorted(ids(plan)) == [f"grpo-n4-{point}" for point in left.split()]
 
 
 def test_stages_come_after_what_they_need_and_points_of_a_seed_share_a_warm_up() -> None:
@@ -260,35 +224,36 @@ def test_stages_come_after_what_they_need_and_points_of_a_seed_share_a_warm_up()
     assert ("_warmup/s11",) in of_seed
 
 
-@pytest.mark.parametrize("path", TRAIN_FIELDS, ids=".".join)
-def test_every_field_that_makes_weights_changes_the_fingerprint(path: tuple[str, ...]) -> None:
-    before, after = changed(), changed(put(path, another(path)))
+@pytest.mark.parametrize("path", TRAIN_FIELDS)
+def test_every_field_that_makes_weights_changes_the_fingerprint(path: str) -> None:
+    known, name = TRAIN_FIELDS[path], path.rpartition(".")[2]
+    value = another(name, known)
+    before, after = plan_of("smoke"), plan_of("smoke", f"++{TRAIN}.{path}={value}")
     old, new = stages(before)[NAME], stages(after)[NAME]
-    if path[-1] in NO_IDENTITY:
+    if name in NO_IDENTITY:
         assert marks(before) == marks(after)
         assert old.spec.of(TrainStageSpec).point != new.spec.of(TrainStageSpec).point
         return
     assert old.fingerprint != new.fingerprint
     (found,) = differences(old.spec.identity, new.spec.identity)
-    assert found == (".".join(path[1:]), at(path), another(path))
-    base = path[2] in ("warmup", "model", "task", "beta1", "beta2", "grad_clip")
+    assert found == (f"train.{path}", known, value)
     warmups = marks(before)["_warmup/s11"], marks(after)["_warmup/s11"]
-    assert (warmups[0] != warmups[1]) == base, "only what makes the base model marks it"
+    is_of_the_base = path.partition(".")[0] in OF_THE_BASE
+    assert (warmups[0] != warmups[1]) == is_of_the_base, "only what makes the base model marks it"
 
 
 def test_a_clip_bound_changes_the_fingerprint_of_training_alone() -> None:
-    before, after = changed(), changed(put(("algorithms", "grpo", "clip_high"), 0.28))
+    before, after = plan_of("smoke"), plan_of("smoke", "algorithms.grpo.clip_high=0.28")
     assert before.stages[1].fingerprint != after.stages[1].fingerprint
     assert before.stages[0].fingerprint == after.stages[0].fingerprint
 
 
 @pytest.mark.parametrize(
-    "path",
-    [("profile", "threads_per_worker"), ("run_root",), ("version",), ("sweep", "question")],
-    ids=".".join,
+    "override",
+    ["profile.threads_per_worker=2", "run_root=runs-2", "version=v1-2", "sweep.question=Why"],
 )
-def test_where_and_how_wide_a_sweep_runs_is_no_identity(path: tuple[str, ...]) -> None:
-    assert marks(changed()) == marks(changed(put(path, another(path))))
+def test_where_and_how_wide_a_sweep_runs_is_no_identity(override: str) -> None:
+    assert marks(plan_of("smoke")) == marks(plan_of("smoke", override))
 
 
 def test_points_of_two_sweeps_are_the_same_run_where_cell_and_seed_are_the_same() -> None:
@@ -301,9 +266,8 @@ def test_points_of_two_sweeps_are_the_same_run_where_cell_and_seed_are_the_same(
 
 
 def test_more_draws_are_a_target_and_other_sampling_is_another_evaluation() -> None:
-    evaluation = ("experiment", "evaluation")
-    before, more = changed(), changed(put((*evaluation, "n_samples"), 64))
-    hotter = changed(put((*evaluation, "temperature"), 0.5))
+    before, more = plan_of("smoke"), plan_of("smoke", f"{EVALUATION}.n_samples=64")
+    hotter = plan_of("smoke", f"{EVALUATION}.temperature=0.5")
     assert marks(more) == marks(before)
     assert more.stages[-1].target["n_samples"] == 64
     assert hotter.stages[-1].name != before.stages[-1].name
@@ -358,7 +322,7 @@ def test_the_stream_of_draws_is_the_training_seed_and_0_for_a_base_model_that_se
             if stage.kind in ("evaluate", "rare") and stage.source is not None
         }
 
-    assert streams(changed(put(("sweep", "grid", "seed"), [11, 12]))) == {
+    assert streams(plan_of("smoke", "sweep.grid.seed=[11,12]")) == {
         f"{source}-s{seed}".replace("warmup-", "warmup/"): seed
         for source in ("_warmup", "grpo-n4-g0", "grpo-n4-g1")
         for seed in (11, 12)
@@ -373,12 +337,12 @@ def test_the_checkpoints_that_are_evaluated_change_no_training_and_no_evaluation
         (point,) = (p for p in plan_record(plan).points if p.point_id == last.points[0].point_id)
         return [checkpoint.step for checkpoint in point.checkpoints]
 
-    last, every = changed(), changed(put(("experiment", "checkpoints"), "every"))
+    last, every = plan_of("smoke"), plan_of("smoke", "experiment.checkpoints=every")
     assert marks(every).items() > marks(last).items()
     train = last.points[0].train
     steps = [*range(train.save_every, train.steps, train.save_every), train.steps]
     assert evaluated(every) == steps
-    two = changed(put(("experiment", "checkpoints"), [steps[-1], steps[0]]))
+    two = plan_of("smoke", f"experiment.checkpoints=[{steps[-1]},{steps[0]}]")
     assert evaluated(two) == [steps[0], steps[-1]]
 
 
@@ -481,7 +445,7 @@ def test_every_evaluated_checkpoint_is_scored_and_the_plan_says_where() -> None:
     scored = [[c.likelihood for c in point.checkpoints] for point in trained]
     assert {name for point in scored for name in point} == names and len(names) == 2 * 2
     assert all(checkpoint.likelihood is None for checkpoint in base.checkpoints)
-    without = plan_record(changed()).points
+    without = plan_record(plan_of("smoke")).points
     assert all(checkpoint.likelihood is None for p in without for checkpoint in p.checkpoints)
 
 
@@ -521,77 +485,22 @@ def test_on_slurm_a_score_waits_for_its_training_and_its_set() -> None:
     ]
 
 
-def test_a_single_update_a_batch_may_compare_advantages_but_not_clip_bounds() -> None:
+def test_a_single_update_a_batch_may_compare_advantages_and_pkpo_may_have_k_1() -> None:
     single = "experiment.train.updates_per_batch=1"
     advantages = plan_of("gamma", single, "sweep.grid.algorithm=[grpo,rloo,nsr]")
     assert len(advantages.points) == 3 * 4 * 3
-    with pytest.raises(ValueError, match="updates_per_batch to 2 or more") as refused:
-        plan_of("gamma", single)
-    assert "cispo, dapo, grpo" in str(refused.value)
-
-
-K_OF_PKPO = "k=9 of pkpo: must be a whole number from 1 to 8 with baseline sloo_minus_one and "
-K_OF_PKPO += "group_size=8; change algorithms.pkpo.parameters, or leave the point out"
-NO_K = "the advantage passk needs its parameter k; change algorithms.passk.parameters"
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "given", "said"),
-    [
-        ("pkpo", {"k": 9}, K_OF_PKPO),
-        ("pkpo", {"k": 8, "baseline": "sloo"}, "k=8 of pkpo: must be a whole number from 1 to 7"),
-        ("pkpo", {"k": 2, "baseline": "mean"}, "baseline='mean' of pkpo: choose one of none, "),
-        ("passk", {"k": 9}, "k=9 of passk: must be a whole number from"),
-        ("passk", {"k": 0}, "k=0 of passk: must be a whole number from"),
-        ("passk", {}, NO_K),
-        ("rloo", {"k": 2}, "k=2: the advantage rloo has no parameters"),
-        ("nsr", "dynamic_sampling", "set algorithms.nsr.dynamic_sampling=false"),
-        ("maxrl", "dynamic_sampling", "the advantage maxrl teaches from some of these"),
-        ("w_reinforce", {"weight": -1}, "weight=-1 of w_reinforce: must be a number of at least 0"),
-        ("w_reinforce", {"weight": "high"}, "weight='high' of w_reinforce: must be a finite"),
-        ("ds_grpo", {"beta": 0}, "beta=0 of ds_grpo: must be a number above 0"),
-        ("rs_grpo", {"beta": "high"}, "beta='high' of rs_grpo: must be a finite number"),
-        ("pkpo", {"k": 1}, None),  # no baseline, but by its own choice
-    ],
-)
-def test_an_advantage_that_cannot_be_is_refused_with_its_point(
-    algorithm: str, given: dict[str, Any] | str, said: str | None
-) -> None:
-    def change(declared: dict[str, Any]) -> None:
-        declared["sweep"]["grid"] |= {"algorithm": [algorithm], "group_size": [8]}
-        fields = {given: True} if isinstance(given, str) else {"parameters": given}
-        declared["algorithms"][algorithm] |= fields
-
-    if said is None:
-        assert {point.algorithm.parameters["k"] for point in changed(change).points} == {1}
-        return
-    with pytest.raises(ValueError, match=f"^{algorithm}-n8-g0-s11") as refused:
-        changed(change)
-    assert said in str(refused.value)
+    assert plan_of("gamma", "sweep.grid.algorithm=[pkpo]", "algorithms.pkpo.parameters.k=1").points
 
 
 def test_an_advantage_that_reads_log_probabilities_needs_an_engine_that_gives_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reading_log_probs = put(("sweep", "grid", "algorithm"), ["ds_grpo"])
-    changed(reading_log_probs)
+    reading_log_probs = loaded("smoke", "sweep.grid.algorithm=[ds_grpo]")
+    make_plan(reading_log_probs)
     monkeypatch.setitem(ENGINES, "embedded", replace(ENGINES["embedded"], gives_log_probs=False))
     with pytest.raises(ValueError, match="engine embedded gives none: exclude that") as refused:
-        changed(reading_log_probs)
+        make_plan(reading_log_probs)
     assert str(refused.value).startswith("ds_grpo-n4-g0-s11 has advantage=ds_grpo")
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "said"),
-    [
-        (("experiment", "checkpoints"), [5, 12], r"leaves none at step 5: choose from 6, 12"),
-        (("sweep", "grid", "group_size"), [5], "rollouts_per_step=64 is no multiple of group_si"),
-        (("sweep", "grid", "group_size"), [64], "every update needs a prompt"),
-    ],
-)
-def test_what_does_not_divide_is_refused(path: tuple[str, ...], value: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        changed(put(path, value))
 
 
 def test_mazes_alone_can_be_drawn_under_a_design() -> None:

@@ -16,13 +16,11 @@ import pytest
 
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
-from fgrpo_bench.specs import config
 from fgrpo_bench.stages import attempts as of_stages
 from fgrpo_bench.stages.attempts import Note, attempts, end
 from fgrpo_bench.stages.locks import is_locked, locked
 from fgrpo_bench.stages.watch import Progress
 from sweeps import REPOSITORY
-from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions
 from sweeps.slurm.attempts import (
     IDLE_ATTEMPTS,
@@ -50,6 +48,7 @@ from sweeps.slurm.payload import Payload
 from sweeps.slurm.scheduler import Job
 from sweeps.slurm.submissions import JobBatch, Place
 from sweeps.slurm.submit import options
+from tests.support.plans import planned as planned_sweep
 from tests.support.sent import planned, stage_record
 from tests.support.slurm_programs import Programs
 
@@ -300,10 +299,9 @@ def test_where_what_jobs_run_cannot_be_written_nothing_is_left_sent(
         raise OSError(errno.ENOSPC, FULL)
 
     monkeypatch.setattr(Packing, "send", full)
-    declaration = config.load("smoke", [f"run_root='{tmp_path}'", "profile=slurm"])
-    paths = run_paths(declaration)
+    paths, plan = planned_sweep(tmp_path, "smoke", "profile=slurm")
     with pytest.raises(OSError, match=f"jobs run, under {paths.folder}/slurm: {FULL}; nothing of"):
-        drive.run(declaration, say=lambda text: None)
+        drive.run(plan.declaration, say=lambda text: None)
     batches = submissions.read(paths.submissions).batches.values()
     assert [batch.void for batch in batches] == [True]
 
