@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from evaluators import fetch
@@ -25,7 +26,7 @@ from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import DatasetLock, dataset_problems
 from fgrpo_bench.data.fetch import check_model, has_chat_template
 from fgrpo_bench.data.prepare import column_names
-from fgrpo_bench.engines.openrlhf.engine import home
+from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.files.whole import read_json, read_record
 from fgrpo_bench.graders import GRADERS, function
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, config, to_dict
@@ -150,7 +151,9 @@ def _sampler(folder: Path, device: str, said: list[str]) -> str:
     if is_embedded(folder):
         said.append("sampler: embedded, as the model is one of the built-in engine")
         return "embedded"
-    has_vllm = find_spec("vllm") is not None or (home(device) / "bin" / "python").exists()
+    here = SimpleNamespace(device=device, placement=SimpleNamespace(python=None))
+    elsewhere = Path(of_sampler("vllm").environment.interpreter(here))
+    has_vllm = find_spec("vllm") is not None or elsewhere.exists()
     if device == "cuda" and has_vllm:
         said.append("sampler: vllm, which is installed, on the GPU")
         return "vllm"
