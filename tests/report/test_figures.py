@@ -149,8 +149,7 @@ def test_with_one_k_there_are_neither_curves_nor_a_plane(tmp_path):
     assert len(made["by-group-size-countdown"].draw().axes) == 1
 
 
-def test_the_differences_of_the_question_have_a_row_a_pair_and_a_dot_a_seed(tmp_path):
-    analysis = analyse(small_sweep(tmp_path, "groupsize"))
+def test_the_differences_of_the_question_have_a_row_a_pair_and_a_dot_a_seed(analysis):
     rows = in_question(analysis, "countdown")
     with matplotlib.rc_context(RC):
         panels = forest(analysis, "countdown").axes

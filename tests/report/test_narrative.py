@@ -116,23 +116,17 @@ def test_every_pair_has_a_line_over_all_k(analysis):
     assert list(dict(sections[FOCAL])) == ["gamma=0.5", "gamma=1"]
 
 
-def test_one_seed_is_said_to_say_nothing_about_another(tmp_path, analysis):
+def test_few_seeds_are_said_to_say_little_about_another(tmp_path, analysis):
     alone = analyse(small_sweep(tmp_path, "smoke"))
     assert seeds_caveat(alone).startswith("One training seed: the intervals are over problems only")
     assert "Student's t with 2 degrees of freedom" in seeds_caveat(analysis)
-
-
-def test_of_two_seeds_it_is_said_that_a_third_would_tell_far_more(tmp_path):
-    words = seeds_caveat(analyse(small_sweep(tmp_path, "smoke", "sweep.grid.seed=[11,12]")))
+    words = seeds_caveat(analyse(small_sweep(tmp_path / "2", "smoke", "sweep.grid.seed=[11,12]")))
     assert "Student's t with 1 degree of freedom" in words
     assert words.endswith("A third seed narrows them by far.")
 
 
-def test_a_whole_sweep_is_not_called_incomplete(analysis):
+def test_what_is_missing_is_named_with_its_state(analysis, finished, tmp_path):
     assert incomplete(analysis) is None
-
-
-def test_what_is_missing_is_named_with_its_state(finished, tmp_path):
     results = forget(copy(finished, tmp_path), "grpo-n8-g1-s13")
     results = forget(results, "grpo-n2-g0-s11", training=False)
     assert incomplete(analyse(results)) == (
@@ -140,10 +134,7 @@ def test_what_is_missing_is_named_with_its_state(finished, tmp_path):
         "evaluated), grpo-n8-g1-s13 (not trained). Everything below is about the points that are "
         "done."
     )
-
-
-def test_a_long_list_of_missing_points_is_cut(finished, tmp_path):
-    results = copy(finished, tmp_path)
+    results = copy(finished, tmp_path / "few")
     results = forget(results, *(point.point_id for point in results.points[3:]))
     assert "and 13 more" in incomplete(analyse(results))
 
@@ -156,9 +147,6 @@ def test_the_notes_say_how_the_numbers_were_made(analysis):
         *("torch 2.13.0", "1 less the level of the interval", analysis.family),
     ):
         assert fact in text
-
-
-def test_uncommitted_changes_are_told(analysis):
     record = replace(analysis.results.record, git_dirty=True)
     dirty = replace(analysis, results=replace(analysis.results, record=record))
     assert "0 with uncommitted changes;" in "\n".join(notes(dirty).lines)

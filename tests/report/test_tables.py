@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import replace
 
 import polars as pl
@@ -19,7 +18,7 @@ from fgrpo_bench.report.comparison_tables import (
     first_loss_table,
 )
 from fgrpo_bench.report.tables import coverage_table, interval_table
-from tests.support.report import ONE_SEED, constant, copy, rewrite_passk, small_sweep
+from tests.support.report import constant, copy, rewrite_passk, small_sweep, with_declaration
 
 
 def rows_of(table, n=3):
@@ -89,31 +88,23 @@ def test_every_trained_cell_has_its_problems_and_the_base_model_none(analysis):
         assert row["seeds"] == "3"
 
 
-def test_what_is_certain_is_counted_where_the_draws_are_enough(tmp_path):
-    rates = constant(Base=0.5, GRPO=0.0, F_GRPO=0.5)
-    few = analyse(small_sweep(tmp_path / "few", "groupsize", ONE_SEED, success_rates=rates))
-    ks = "experiment.evaluation.ks=[1,8]"
-    more = [ONE_SEED, "experiment.evaluation.n_samples=64", ks]
-    many = analyse(small_sweep(tmp_path / "many", "groupsize", *more, success_rates=rates))
+def test_what_is_certain_is_counted_where_the_draws_are_enough(analysis, tmp_path):
+    rates, ks = constant(Base=0.5, GRPO=0.0, F_GRPO=0.5), "experiment.evaluation.ks=[1,8]"
+    many = analyse(small_sweep(tmp_path, "smoke", ks, success_rates=rates))
     table = coverage_table(many, "countdown")
-    lost = rows_of(table)["GRPO", "8", "0"]
+    lost = rows_of(table)["GRPO", "4", "0"]
     assert (lost["surely lost"], lost["retained"]) == ("24.0", "0.0")
     assert not any("none can be surely" in note for note in table.notes)
-    table = coverage_table(few, "countdown")  # 64 draws at k = 32
-    assert rows_of(table)["GRPO", "8", "0"]["surely lost"] == "0.0"
+    table = coverage_table(analysis, "countdown")  # 64 draws at k = 32
+    assert {row["surely lost"] for row in rows_of(table).values()} == {"0.0"}
     assert any("From 64 draws none can be surely lost or gained" in note for note in table.notes)
 
 
 def test_where_a_problem_has_choices_a_footnote_says_what_guessing_gives(analysis):
-    declaration = deepcopy(analysis.results.record.declaration)
-    evaluation = declaration["experiment"]["evaluation"]
-    evaluation["benchmarks"]["countdown"]["grader"] = "choice"
-    changed = replace(
-        analysis,
-        results=replace(
-            analysis.results, record=replace(analysis.results.record, declaration=declaration)
-        ),
-    )
+    def by_choice(declared):
+        declared["experiment"]["evaluation"]["benchmarks"]["countdown"]["grader"] = "choice"
+
+    changed = with_declaration(analysis, by_choice)
     notes = interval_table(changed, "countdown").notes
     assert "countdown by guessing alone: pass@1 25.0, pass@8 90.0, pass@32 100.0." in notes
     assert not [note for note in interval_table(analysis, "countdown").notes if "guess" in note]
@@ -137,12 +128,9 @@ def test_a_footnote_says_what_unscored_draws_leave_open_and_is_absent_without_an
     assert note.count("F-GRPO N=8 gamma=1, pass@") == 2
     right = changed.estimate("countdown", "grpo-n8-g1", 1).all_right
     assert f"{100 * right:.1f}" in note
-    for made in (markdown_table(table), latex_table(table, caption="x"), *plain_of(table)):
+    plain = " ".join(plain_table(table))
+    for made in (markdown_table(table), latex_table(table, caption="x"), plain):
         assert "were all of them wrong or all right" in " ".join(made.split())
-
-
-def plain_of(table):
-    return [" ".join(plain_table(table))]
 
 
 def test_a_cell_without_an_interval_has_its_mean_alone(analysis):
