@@ -22,23 +22,13 @@ from tests.support.report import copy, nine_benchmarks, small_sweep
 from tests.support.synthetic import SMALL
 
 EVERY = ("experiment.train.save_every=5", "experiment.checkpoints=every")
-
-
 SIZES = (
     "sweep.grid.group_size=[8,32]",
     "sweep.cells=[{algorithm: grpo, group_size: 8, focal_gamma: 0.5}]",
 )
-
-
 PROMPTS = ("experiment=countdown-prompts",)
-
-
 BY_STEP = {0: 0.1, 5: 0.2, 10: 0.6, 15: 0.4, 20: 0.3}
-
-
 FOCAL_BY_STEP = {5: 0.3, 10: 0.4, 15: 0.9, 20: 0.2}
-
-
 FOCAL, PLAIN, LARGE = "grpo-n8-g0.5", "grpo-n8-g0", "grpo-n32-g0"
 
 
@@ -181,8 +171,8 @@ def test_cells_of_other_n_are_compared_at_the_same_rollouts(sweep: SweepResults)
     assert [row["p_holm"] for row in rows] == holm([row["p"] for row in rows])
 
 
-def test_runs_that_cost_the_same_are_not_compared_at_equal_rollouts(tmp_path: Path) -> None:
-    assert analyse(small_sweep(tmp_path, "groupsize", *SIZES)).equal_budget.is_empty()
+def test_runs_that_cost_the_same_are_not_compared_at_equal_rollouts(analysis: Analysis) -> None:
+    assert analysis.equal_budget.is_empty()
 
 
 @pytest.mark.slow

@@ -166,7 +166,8 @@ def test_p_values_are_corrected_over_the_family_alone(analysis):
 
 def test_a_large_difference_of_the_family_is_robust_and_any_other_only_suggestive(tmp_path):
     rates = constant(Base=0.1, GRPO=0.2, F_GRPO=0.6)
-    analysis = analyse(small_sweep(tmp_path, success_rates=rates))
+    at_8 = "sweep.grid.group_size=[8]"
+    analysis = analyse(small_sweep(tmp_path, "groupsize", at_8, success_rates=rates))
     assert analysis.comparison("countdown", 1, FOCAL, PLAIN).verdict == "robust"
     assert analysis.comparison("countdown", 8, FOCAL, PLAIN).verdict == "suggestive"
     assert analysis.comparison("countdown", 1, FOCAL, "base").verdict == "suggestive"
