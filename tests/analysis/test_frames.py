@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+
 import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analysed, frames, load
+from fgrpo_bench.analysis.__main__ import main
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.rows import FRAMES, from_frame, schema, to_frame
 from fgrpo_bench.files.whole import read_record
@@ -14,7 +17,7 @@ from tests.support.report import forget, rewrite_passk, small_sweep
 
 @pytest.fixture
 def results(tmp_path):
-    return small_sweep(tmp_path, "smoke")
+    return small_sweep(tmp_path, "smoke", "sweep.grid.seed=[11,12]")
 
 
 @pytest.fixture
@@ -96,3 +99,30 @@ def test_a_rule_has_its_own_frames(results, computed):
 def test_nothing_is_stored_where_nothing_is_kept(results, computed):
     analysed(results, is_kept=False)
     assert not results.paths.analysis.exists() and computed == ["last"]
+
+
+def test_the_command_lists_the_frames_with_their_columns_and_prints_one_as_csv(results, capsys):
+    asked = ["smoke", "--root", str(results.paths.root)]
+    assert main(asked) == 0
+    folder, *lines = capsys.readouterr().out.splitlines()
+    assert folder.endswith("smoke/countdown-tiny/v1/analysis")
+    assert [line.split()[0] for line in lines] == list(FRAMES)
+    comparisons = analysed(results).comparisons
+    assert f"{len(comparisons)} rows: column, k, group, name, new" in lines[2]
+    assert main([*asked, "--frame", "comparisons"]) == 0
+    frame = pl.read_csv(io.StringIO(capsys.readouterr().out))
+    assert frame.columns == comparisons.columns
+    assert frame["difference"].to_list() == pytest.approx(comparisons["difference"].to_list())
+    assert main([*asked, "--frame", "estimates"]) == 0
+    estimates = pl.read_csv(io.StringIO(capsys.readouterr().out)).filter(pl.col("cell") == "base")
+    assert estimates["seeds"].unique().to_list() == ["11 12"], "a list stands in one column"
+
+
+def test_what_cannot_be_analysed_is_one_line(results, capsys):
+    root = ["--root", str(results.paths.root)]
+    for asked, said in (
+        (["nope"], "error: no run of nope under "),
+        (["smoke", "--select", "best"], "error: --select best is no rule: choose last"),
+    ):
+        assert main([*asked, *root]) == 1
+        assert capsys.readouterr().err.startswith(said)

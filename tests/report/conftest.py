@@ -12,6 +12,7 @@ from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.documents import style
 from tests.analysis.conftest import analysis as analysis
 from tests.analysis.conftest import finished as finished
+from tests.analysis.conftest import staged as staged
 from tests.support.graded import reported_sweep
 from tests.support.report import ONE_SEED, copy, nine_benchmarks
 
