@@ -26,7 +26,6 @@ from tests.support.report import (
     TASKS,
     copy,
     forget,
-    made_of_tasks,
     rewrite_passk,
     scored,
     small_sweep,
@@ -122,18 +121,12 @@ def test_changed_verdicts_of_the_second_are_another_analysis_and_are_found(
         assert sum(said in line for line in found) == len(results.points)
 
 
-@pytest.fixture(scope="module")
-def task_sweep(tmp_path_factory):
-    """A small sweep with two seeds on a benchmark of tasks; not to be changed."""
-    return made_of_tasks(small_sweep(tmp_path_factory.mktemp("tasks"), "smoke"))
-
-
-def test_a_task_scores_the_mean_over_its_own_problems_and_seeds(task_sweep):
-    analysis = analyse(task_sweep)
+def test_a_task_scores_the_mean_over_its_own_problems_and_seeds(of_tasks):
+    analysis = analyse(of_tasks)
     assert analysis.tasks["task"].unique().sort().to_list() == sorted(TASKS)
     for row in analysis.tasks.filter(task="arrow_maze").iter_rows(named=True):
         method = analysis.by_cell[row["cell"]].method
-        points = [point for point in task_sweep.points if point.method == method]
+        points = [point for point in of_tasks.points if point.method == method]
         values = [
             value
             for point in points
@@ -147,14 +140,14 @@ def test_a_task_scores_the_mean_over_its_own_problems_and_seeds(task_sweep):
         assert (row["n_draws"], row["n_unscored"]) == (8 * 64 * len(points), 0)
 
 
-def test_draws_that_cannot_be_judged_are_counted_with_their_task_and_score_nothing(task_sweep):
-    own = analyse(task_sweep).tasks.filter(task="no | verifier")
+def test_draws_that_cannot_be_judged_are_counted_with_their_task_and_score_nothing(of_tasks):
+    own = analyse(of_tasks).tasks.filter(task="no | verifier")
     assert own["pass_at_k"].null_count() == len(own) > 0
     assert (own["n_unscored"] == own["n_draws"]).all() and (own["n_draws"] > 0).all()
 
 
-def test_a_problem_that_one_seed_lacks_is_left_out_of_its_task(tmp_path, task_sweep):
-    results = copy(task_sweep, tmp_path)
+def test_a_problem_that_one_seed_lacks_is_left_out_of_its_task(tmp_path, of_tasks):
+    results = copy(of_tasks, tmp_path)
     point = next(point for point in results.points if point.cell is not None)
     first = pl.col("problem_id") == "p001"
     its_task = pl.col("problem_id").str.slice(1).cast(pl.Int64) % 3 == 1
@@ -173,12 +166,10 @@ def test_a_problem_that_one_seed_lacks_is_left_out_of_its_task(tmp_path, task_sw
     assert rows["pass_at_k"].item() == pytest.approx(sum(others) / len(others))
 
 
-def test_sweeps_without_such_scores_and_unfinished_ones_have_no_rows(
-    analysis, tmp_path, task_sweep
-):
+def test_sweeps_without_such_scores_and_unfinished_ones_have_no_rows(analysis, tmp_path, of_tasks):
     assert analysis.other_graders.is_empty() and not list(grader_tables(analysis))
     assert analysis.tasks.is_empty() and analysis.likelihood.is_empty()
-    results = copy(task_sweep, tmp_path)
+    results = copy(of_tasks, tmp_path)
     results = forget(results, *(point.point_id for point in results.points))
     assert analyse(results).tasks.is_empty()
 

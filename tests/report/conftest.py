@@ -11,7 +11,9 @@ from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.documents import style
 from tests.analysis.conftest import analysis as analysis
+from tests.analysis.conftest import every_step as every_step
 from tests.analysis.conftest import finished as finished
+from tests.analysis.conftest import of_tasks as of_tasks
 from tests.analysis.conftest import staged as staged
 from tests.support.graded import reported_sweep
 from tests.support.report import ONE_SEED, copy, nine_benchmarks

@@ -92,17 +92,6 @@ def test_every_table_says_which_checkpoints_it_is_about(analysis):
     assert in_latex.partition("% For an appendix")[0].count(r"\begin{table") < len(tables)
 
 
-def test_the_csv_has_one_row_a_cell_and_k_with_twelve_digits(analysis):
-    frame = pl.read_csv(render(analysis, "csv").encode(), schema=RESULTS)
-    assert frame.shape == (8 * 3, 19)
-    rows = analysis.over_k("countdown", [*analysis.by_cell][-1])
-    assert frame["pass_at_k"].to_list()[-3:] == [round(row.mean, 12) for row in rows]
-    assert frame["ci_high"].to_list()[-3:] == [round(row.high, 12) for row in rows]
-    base = frame.filter(pl.col("method") == "Base")
-    assert base["algorithm"].null_count() == base["group_size"].null_count() == 3
-    assert frame.filter(pl.col("k") == 8)["n_seeds"].to_list() == 8 * [3]
-
-
 def test_what_is_not_done_is_a_dash_and_an_empty_field(finished, tmp_path):
     results = copy(finished, tmp_path)
     results = forget(results, *(f"grpo-n4-g0-s{seed}" for seed in (11, 12, 13)))

@@ -49,12 +49,6 @@ def test_the_answer_is_about_the_averages_where_there_are_some(nine):
     assert all(title.startswith("average ") for title, _ in effects(nine))
 
 
-def test_a_sweep_over_group_sizes_is_called_so_and_has_one_table(finished):
-    (table,) = tables_of(finished)
-    assert table.title == "Group size: pass@1 / pass@32 in percent"
-    assert len(table.rows) == 8
-
-
 @pytest.mark.slow
 def test_controls_are_compared_with_what_they_control(tmp_path):
     rates = constant(Base=0.5, GRPO=0.5, F_GRPO=0.9)
@@ -157,7 +151,3 @@ def test_rises_of_likelihoods_stand_beside_the_papers_of_the_same_cell(finished,
     assert rows["Base", "-", "-"] == ("0", "-")
     assert {ours for ours, _ in rows.values()} == {"1.50 [0.50, 2.50]", "0", "-"}
     assert "300 rare correct answers" in table.notes[-1]
-
-
-def test_a_sweep_without_likelihoods_has_no_column_of_them(analysis):
-    assert OURS not in main_tables(analysis)[0].header
