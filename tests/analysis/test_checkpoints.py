@@ -22,6 +22,7 @@ from tests.analysis.conftest import EQUAL_PROMPTS, best_in_the_middle
 from tests.support.report import copy, nine_benchmarks, small_sweep
 from tests.support.synthetic import SMALL
 
+SAVED = "experiment.train.save_every=5"
 FOCAL, PLAIN, LARGE = "grpo-n8-g0.5", "grpo-n8-g0", "grpo-n32-g0"
 
 
@@ -112,14 +113,12 @@ def test_what_is_no_rule_or_no_checkpoint_is_refused(
 def test_a_step_that_is_not_evaluated_yet_is_advised_in_words_that_are_accepted(
     tmp_path: Path,
 ) -> None:
-    some = small_sweep(
-        tmp_path, "smoke", "experiment.train.save_every=5", "experiment.checkpoints=[20]"
-    )
+    some = small_sweep(tmp_path, "smoke", SAVED, "experiment.checkpoints=[20]")
     with pytest.raises(ValueError, match=r"is not evaluated, only 20: ") as error:
         analyse(some, "step=10")
     advised = re.search(r"again with (experiment\.checkpoints=\[[\d,]+\])", str(error.value))
     assert advised and advised[1] == "experiment.checkpoints=[10,20]"
-    declared = config.load("smoke", [*SMALL, saved, advised[1]])
+    declared = config.load("smoke", [*SMALL, SAVED, advised[1]])
     planned = Planned(declaration=declared, points=expand(declared))
     assert planned.steps == [20, 10]
 
@@ -167,12 +166,7 @@ def test_runs_that_cost_the_same_are_not_compared_at_equal_rollouts(analysis: An
 
 @pytest.mark.slow
 def test_equal_rollouts_are_compared_on_averages_too(tmp_path: Path) -> None:
-    grid = [
-        "sweep.grid.seed=[11,12]",
-        "sweep.grid.group_size=[8,32]",
-        "experiment.train.save_every=5",
-        "experiment.checkpoints=every",
-    ]
+    grid = ["sweep.grid.seed=[11,12]", *EQUAL_PROMPTS[1:]]
     small = ["experiment.train.steps=20", "experiment.evaluation.n_samples=256"]
     analysis = analyse(nine_benchmarks(tmp_path, "groupsize", *grid, *small))
     assert list(dict.fromkeys(analysis.equal_budget["column"])) == list(analysis.columns)
