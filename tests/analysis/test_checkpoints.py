@@ -11,46 +11,19 @@ import pytest
 
 from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.analysis.checkpoints import rule_in_words
-from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
+from fgrpo_bench.analysis.results import SweepResults, load_results
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds import Planned
 from fgrpo_bench.specs import config
 from fgrpo_bench.stats.selection import is_for_selection
 from fgrpo_bench.stats.significance import holm
 from sweeps.plan import expand
+from tests.analysis.conftest import EQUAL_PROMPTS, best_in_the_middle
 from tests.support.report import copy, nine_benchmarks, small_sweep
 from tests.support.synthetic import SMALL
 
-EVERY = ("experiment.train.save_every=5", "experiment.checkpoints=every")
-
-
-SIZES = (
-    "sweep.grid.group_size=[8,32]",
-    "sweep.cells=[{algorithm: grpo, group_size: 8, focal_gamma: 0.5}]",
-)
-
-
-PROMPTS = ("experiment=countdown-prompts",)
-
-
-BY_STEP = {0: 0.1, 5: 0.2, 10: 0.6, 15: 0.4, 20: 0.3}
-
-
-FOCAL_BY_STEP = {5: 0.3, 10: 0.4, 15: 0.9, 20: 0.2}
-
-
+SAVED = "experiment.train.save_every=5"
 FOCAL, PLAIN, LARGE = "grpo-n8-g0.5", "grpo-n8-g0", "grpo-n32-g0"
-
-
-def planted(point: PointResult, rng: np.random.Generator, n_problems: int) -> np.ndarray:
-    by_step = FOCAL_BY_STEP if point.cell is not None and point.cell.focal_gamma else BY_STEP
-    return np.full(n_problems, by_step[point.step])
-
-
-@pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> SweepResults:
-    root = tmp_path_factory.mktemp("every")
-    return small_sweep(root, "groupsize", *PROMPTS, *SIZES, *EVERY, success_rates=planted)
 
 
 def steps(analysis: Analysis) -> dict[str, int]:
@@ -59,19 +32,19 @@ def steps(analysis: Analysis) -> dict[str, int]:
 
 
 def test_the_last_checkpoint_stands_for_a_run_unless_a_rule_says_otherwise(
-    sweep: SweepResults,
+    every_step: SweepResults,
 ) -> None:
-    assert set(steps(analyse(sweep)).values()) == {0, 20}
-    at_10 = analyse(sweep, "step=10")
+    assert set(steps(analyse(every_step)).values()) == {0, 20}
+    at_10 = analyse(every_step, "step=10")
     assert set(steps(at_10).values()) == {0, 10}
     assert at_10.estimate("countdown", PLAIN, 1).mean == pytest.approx(0.6, abs=0.03)
     assert set(at_10.estimates["step"]) == {0, 5, 10, 15, 20}, "every checkpoint has rows"
 
 
 def test_the_papers_rule_takes_the_best_baseline_and_no_dearer_focal_checkpoint(
-    sweep: SweepResults,
+    every_step: SweepResults,
 ) -> None:
-    analysis = analyse(sweep, "paper")
+    analysis = analyse(every_step, "paper")
     # 15 is the best of all, and costs more than the baseline's 10
     assert steps(analysis) == {"base": 0, PLAIN: 10, LARGE: 10, FOCAL: 10}
     rows = analysis.checkpoints.filter(cell=FOCAL)
@@ -80,9 +53,11 @@ def test_the_papers_rule_takes_the_best_baseline_and_no_dearer_focal_checkpoint(
     assert set(rows["budget"]) == {10 * 32 * 8}
 
 
-def test_a_held_out_split_reports_only_problems_that_chose_nothing(sweep: SweepResults) -> None:
-    analysis = analyse(sweep, "held-out")
-    every = set(sweep.points[0].passk("countdown")["problem_id"])
+def test_a_held_out_split_reports_only_problems_that_chose_nothing(
+    every_step: SweepResults,
+) -> None:
+    analysis = analyse(every_step, "held-out")
+    every = set(every_step.points[0].passk("countdown")["problem_id"])
     kept = set(analysis.problems["problem_id"])
     assert kept == {name for name in every if not is_for_selection(name)}
     assert 0 < len(kept) < len(every)
@@ -92,24 +67,24 @@ def test_a_held_out_split_reports_only_problems_that_chose_nothing(sweep: SweepR
 
 @pytest.mark.parametrize("rule", ["paper", "held-out"])
 def test_without_a_benchmark_in_domain_all_decide(
-    sweep: SweepResults, tmp_path: Path, rule: str
+    every_step: SweepResults, tmp_path: Path, rule: str
 ) -> None:
-    elsewhere = copy(sweep, tmp_path)
+    elsewhere = copy(every_step, tmp_path)
     facts = read_json(elsewhere.paths.sweep_json)
     evaluation = facts["declaration"]["experiment"]["evaluation"]
     evaluation["benchmarks"]["countdown"]["domain"] = "out-of-domain"
     write_json(elsewhere.paths.sweep_json, facts)
     results = load_results(elsewhere.paths)
-    outside, within = analyse(results, rule), analyse(sweep, rule)
+    outside, within = analyse(results, rule), analyse(every_step, rule)
     assert steps(outside) == steps(within)
     assert outside.problems.equals(within.problems)
-    assert "in-domain" in rule_in_words(sweep, rule)
+    assert "in-domain" in rule_in_words(every_step, rule)
     assert "in-domain" not in rule_in_words(results, rule)
 
 
 def test_unfinished_checkpoints_are_no_candidates(tmp_path: Path) -> None:
-    chosen = (*PROMPTS, *SIZES, *EVERY, "sweep.grid.seed=[11,12]")
-    results = small_sweep(tmp_path, "groupsize", *chosen, success_rates=planted)
+    chosen = (*EQUAL_PROMPTS, "sweep.grid.seed=[11,12]")
+    results = small_sweep(tmp_path, "groupsize", *chosen, success_rates=best_in_the_middle)
     runs = [point for point in results.points if point.label == "grpo-n8-g0"]
     runs[1].checkpoints[1].evaluate.done.unlink()
     analysis = analyse(load_results(results.paths), "paper")
@@ -129,21 +104,21 @@ def test_unfinished_checkpoints_are_no_candidates(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_rule_or_no_checkpoint_is_refused(
-    sweep: SweepResults, rule: str, words: str
+    every_step: SweepResults, rule: str, words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
-        analyse(sweep, rule)
+        analyse(every_step, rule)
 
 
 def test_a_step_that_is_not_evaluated_yet_is_advised_in_words_that_are_accepted(
     tmp_path: Path,
 ) -> None:
-    some = small_sweep(tmp_path, "smoke", EVERY[0], "experiment.checkpoints=[20]")
+    some = small_sweep(tmp_path, "smoke", SAVED, "experiment.checkpoints=[20]")
     with pytest.raises(ValueError, match=r"is not evaluated, only 20: ") as error:
         analyse(some, "step=10")
     advised = re.search(r"again with (experiment\.checkpoints=\[[\d,]+\])", str(error.value))
     assert advised and advised[1] == "experiment.checkpoints=[10,20]"
-    declared = config.load("smoke", [*SMALL, EVERY[0], advised[1]])
+    declared = config.load("smoke", [*SMALL, SAVED, advised[1]])
     planned = Planned(declaration=declared, points=expand(declared))
     assert planned.steps == [20, 10]
 
@@ -153,15 +128,15 @@ def test_a_choice_of_one_is_refused_with_the_way_to_more(tmp_path: Path) -> None
         analyse(small_sweep(tmp_path, "smoke"), "paper")
 
 
-def test_costs_are_up_to_each_checkpoint(sweep: SweepResults) -> None:
-    cost = analyse(sweep, "paper").cost.filter(cell=LARGE)
+def test_costs_are_up_to_each_checkpoint(every_step: SweepResults) -> None:
+    cost = analyse(every_step, "paper").cost.filter(cell=LARGE)
     assert cost["rollouts"].to_list() == [step * 32 * 32 for step in (5, 10, 15, 20)]
     assert cost["is_chosen"].to_list() == [False, True, False, False]
     assert cost["train_cpu_seconds"].null_count() == 3
 
 
-def test_cells_of_other_n_are_compared_at_the_same_rollouts(sweep: SweepResults) -> None:
-    analysis = analyse(sweep)
+def test_cells_of_other_n_are_compared_at_the_same_rollouts(every_step: SweepResults) -> None:
+    analysis = analyse(every_step)
     rows = analysis.equal_budget.to_dicts()
     assert [(row["new_step"], row["old_step"], row["k"]) for row in rows] == [
         (20, 5, 1),
@@ -172,8 +147,12 @@ def test_cells_of_other_n_are_compared_at_the_same_rollouts(sweep: SweepResults)
             [point.at(at).passk("countdown").filter(k=32)["pass_at_k"].mean() for point, at in runs]
         )
         for runs in (
-            [(p, p.checkpoints[-1]) for p in sweep.points if p.cell and p.cell.focal_gamma],
-            [(p, p.checkpoints[0]) for p in sweep.points if p.cell and p.cell.group_size == 32],
+            [(p, p.checkpoints[-1]) for p in every_step.points if p.cell and p.cell.focal_gamma],
+            [
+                (p, p.checkpoints[0])
+                for p in every_step.points
+                if p.cell and p.cell.group_size == 32
+            ],
         )
     )
     assert rows[1]["difference"] == pytest.approx(new - old)
@@ -181,16 +160,15 @@ def test_cells_of_other_n_are_compared_at_the_same_rollouts(sweep: SweepResults)
     assert [row["p_holm"] for row in rows] == holm([row["p"] for row in rows])
 
 
-def test_runs_that_cost_the_same_are_not_compared_at_equal_rollouts(tmp_path: Path) -> None:
-    assert analyse(small_sweep(tmp_path, "groupsize", *SIZES)).equal_budget.is_empty()
+def test_runs_that_cost_the_same_are_not_compared_at_equal_rollouts(analysis: Analysis) -> None:
+    assert analysis.equal_budget.is_empty()
 
 
 @pytest.mark.slow
 def test_equal_rollouts_are_compared_on_averages_too(tmp_path: Path) -> None:
-    grid = ["sweep.grid.seed=[11,12]", "sweep.grid.group_size=[8,32]", *EVERY]
-    cells = "sweep.cells=[{algorithm: grpo, group_size: 8, focal_gamma: 0.5}]"
+    grid = ["sweep.grid.seed=[11,12]", *EQUAL_PROMPTS[1:]]
     small = ["experiment.train.steps=20", "experiment.evaluation.n_samples=256"]
-    analysis = analyse(nine_benchmarks(tmp_path, "groupsize", *grid, cells, *small))
+    analysis = analyse(nine_benchmarks(tmp_path, "groupsize", *grid, *small))
     assert list(dict.fromkeys(analysis.equal_budget["column"])) == list(analysis.columns)
     by_column = {(row["column"], row["k"]): row for row in analysis.equal_budget.to_dicts()}
     for title, names in analysis.averages.items():

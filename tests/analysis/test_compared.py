@@ -20,19 +20,13 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation
 from fgrpo_bench.analysis.frames import analyse
 from fgrpo_bench.analysis.results import SweepResults, compared
 from fgrpo_bench.report.build import terminal_text
-from tests.support.report import small_sweep
 
 
-@pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> SweepResults:
-    return small_sweep(tmp_path_factory.mktemp("compared"))
-
-
-def brought(sweep: SweepResults) -> list[EvaluatedCheckpoint]:
+def brought(finished: SweepResults) -> list[EvaluatedCheckpoint]:
     """The sweep's checkpoints as somebody brings them: a folder with a label and a seed."""
     return [
         from_evaluation(point.evaluate.folder, point.label, seed=point.seed, step=point.step)
-        for point in sweep.points
+        for point in finished.points
     ]
 
 
@@ -40,23 +34,27 @@ def shown(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
     return frame.select(names).sort(names)
 
 
-def test_checkpoints_without_a_sweep_have_the_numbers_that_they_have_in_one(sweep) -> None:
-    own, other = analyse(sweep), analyse(compared(brought(sweep)))
+def test_checkpoints_without_a_sweep_have_the_numbers_that_they_have_in_one(
+    finished, analysis
+) -> None:
+    other = analyse(compared(brought(finished)))
     numbers = ("column", "cell", "k", "mean", "low", "high", "n_problems")
-    assert_frame_equal(shown(other.estimates, *numbers), shown(own.estimates, *numbers))
+    assert_frame_equal(shown(other.estimates, *numbers), shown(analysis.estimates, *numbers))
     numbers = ("benchmark", "problem_id", "cell", "seed", "n_drawn", "n_scored", "n_correct")
-    assert_frame_equal(shown(other.problems, *numbers), shown(own.problems, *numbers))
+    assert_frame_equal(shown(other.problems, *numbers), shown(analysis.problems, *numbers))
     numbers = ("column", "new", "old", "k", "difference", "low", "high", "p")
-    alike = shown(own.comparisons, *numbers).join(
+    alike = shown(analysis.comparisons, *numbers).join(
         shown(other.comparisons, *numbers), on=numbers, how="semi", nulls_equal=True
     )
-    assert len(alike) == len(own.comparisons) > 0, "every pair of the sweep, with the same numbers"
+    assert len(alike) == len(analysis.comparisons) > 0, (
+        "every pair of the sweep, with the same numbers"
+    )
     assert not other.has_family
     assert len(other.cost) == len(other.checkpoints) == 0, "which a sweep alone has"
 
 
-def test_labels_are_any_text_and_seeds_may_be_unknown(sweep) -> None:
-    base, *_, last = brought(sweep)
+def test_labels_are_any_text_and_seeds_may_be_unknown(finished) -> None:
+    base, *_, last = brought(finished)
     named = ((base, "Qwen, as it came"), (last, "ours | v2"))
     mine = [replace(each, label=label, seed=None) for each, label in named]
     analysis = analyse(compared(mine))
@@ -66,8 +64,8 @@ def test_labels_are_any_text_and_seeds_may_be_unknown(sweep) -> None:
     assert "Checkpoints: as they were given." in terminal_text(analysis)
 
 
-def test_what_cannot_be_compared_is_refused_with_a_remedy(sweep, tmp_path) -> None:
-    first, *others = brought(sweep)
+def test_what_cannot_be_compared_is_refused_with_a_remedy(finished, tmp_path) -> None:
+    first, *others = brought(finished)
     with pytest.raises(ValueError, match=r"there is no checkpoint .* name some"):
         compared([])
     with pytest.raises(ValueError, match=r"are both called .* give each its own label"):

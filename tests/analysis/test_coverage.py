@@ -8,7 +8,7 @@ import pytest
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.coverage import by_point, by_problem, fates
 from fgrpo_bench.stats.coverage import coverage
-from tests.support.report import ONE_SEED, constant, forget, small_sweep
+from tests.support.report import constant, forget, small_sweep
 
 FATES = ("retained", "lost", "gained", "neither")
 
@@ -23,14 +23,14 @@ def test_every_problem_counts_once_and_the_base_models_have_no_row(analysis):
 
 def test_what_is_certain_is_counted_where_the_draws_are_enough(tmp_path):
     rates = constant(Base=0.5, GRPO=0.0, F_GRPO=0.5)
-    analysis = analyse(small_sweep(tmp_path, "groupsize", ONE_SEED, success_rates=rates))
-    row = analysis.covered("countdown", "grpo-n8-g0", 8)
+    analysis = analyse(small_sweep(tmp_path, "smoke", success_rates=rates))
+    row = analysis.covered("countdown", "grpo-n4-g0", 8)
     assert (row.surely_lost, row.surely_gained) == (24, 0)
     assert row.lost == pytest.approx(24, abs=0.05)
     assert row.lost_share == pytest.approx(1, abs=0.01)
-    same = analysis.covered("countdown", "grpo-n8-g1", 8)
+    same = analysis.covered("countdown", "grpo-n4-g1", 8)
     assert (same.surely_lost, round(same.retained, 3)) == (0, 24)
-    few = analysis.covered("countdown", "grpo-n8-g0", 32)  # from 64 draws none is surely lost
+    few = analysis.covered("countdown", "grpo-n4-g0", 32)  # from 64 draws none is surely lost
     assert few.surely_lost == 0
 
 

@@ -14,16 +14,6 @@ from tests.support.report import copy, forget, nine_benchmarks, rewrite_passk
 FOCAL = "grpo-n8-g1"
 
 
-def test_cells_come_in_plan_order_with_the_base_models_first(analysis):
-    cells = analysis.by_cell.values()
-    assert [cell.label for cell in cells] == [
-        *("Base", "GRPO N=2", "GRPO N=4", "GRPO N=8", "GRPO N=16", "GRPO N=32"),
-        *("F-GRPO N=8 gamma=0.5", "F-GRPO N=8 gamma=1"),
-    ]
-    assert [cell.step for cell in cells] == [0] + 7 * [20]
-    assert list(analysis.by_cell)[-1] == FOCAL and {cell.n_planned for cell in cells} == {3}
-
-
 def test_means_and_intervals_are_those_of_the_stored_tables(finished, analysis):
     stored = [p.passk("countdown") for p in finished.points if p.point_id.startswith("grpo-n8-g0-")]
     values = np.stack(
@@ -172,11 +162,3 @@ def test_an_average_is_the_mean_over_its_benchmarks_seed_by_seed(tmp_path):
                 by_seed = np.mean([part.by_seed for part in parts], axis=0)
                 assert row.by_seed == pytest.approx(tuple(by_seed))
                 assert row.standard_error < max(part.standard_error for part in parts)
-
-
-def test_one_seed_has_an_interval_over_problems(tmp_path, finished):
-    others = [p.point_id for p in finished.points if p.seed != 11]
-    analysis = analyse(forget(copy(finished, tmp_path), *others))
-    row = analysis.estimate("countdown", "grpo-n8-g0", 1)
-    assert row.seeds == (11,) and row.low < row.mean < row.high
-    assert row.lacks == ("1 of 3 seeds",)

@@ -20,12 +20,12 @@ from fgrpo_bench.report.verify import verify
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import GRADES, PASSK, read_table, write_table
+from tests.report.conftest import drawing_plainly
 from tests.support.dashboard import GRADER, add_draws
 from tests.support.report import (
     TASKS,
     copy,
     forget,
-    made_of_tasks,
     rewrite_passk,
     scored,
     small_sweep,
@@ -89,10 +89,6 @@ def test_the_report_has_both_and_says_by_which_its_other_tables_are(sweep):
     assert rows["Base"][3] != rows["Base"][4] != "-"
 
 
-def test_a_benchmark_with_one_grader_has_no_such_table(analysis):
-    assert analysis.other_graders.is_empty() and not list(grader_tables(analysis))
-
-
 def test_a_sweep_that_is_not_judged_by_the_second_yet_has_no_row(tmp_path, sweep):
     results = copy(sweep, tmp_path)
     for point in results.points:
@@ -102,42 +98,35 @@ def test_a_sweep_that_is_not_judged_by_the_second_yet_has_no_row(tmp_path, sweep
     assert analyse(load_results(results.paths)).other_graders.is_empty()
 
 
-def test_changed_verdicts_of_the_second_are_another_analysis_and_are_found(tmp_path, sweep):
+def test_changed_verdicts_of_the_second_are_another_analysis_and_are_found(
+    tmp_path, sweep, monkeypatch
+):
     results = copy(sweep, tmp_path)
-    write_report(results, formats=["csv"])
+    with drawing_plainly():
+        write_report(results, formats=["csv"])
     file = results.paths.report / "results.csv"
     assert verify(file, root=tmp_path, regrade=False).differences == ()
     before = digest_of(results)
     path = results.points[0].evaluate.benchmark("countdown").extra_passk(SECOND)
-    table = read_table(path, PASSK).with_columns(pass_at_k=pl.lit(0.25))
-    write_table(path, table, PASSK)
+    table = read_table(path, PASSK)
+    write_table(path, table.with_columns(pass_at_k=pl.lit(0.25)), PASSK)
     assert digest_of(results) != before
     said = "\n".join(verify(file, root=tmp_path, regrade=False).differences)
     assert "pass@k is not what the stored grades give" in said and path.name in said
-
-
-def test_verdicts_of_the_second_are_looked_at_too(tmp_path, sweep, monkeypatch):
-    results = copy(sweep, tmp_path)
-    write_report(results, formats=["csv"])
+    write_table(path, table, PASSK)
     monkeypatch.setattr("fgrpo_bench.report.verify.grader_version", lambda name: f"{name}-9")
-    found = verify(results.paths.report / "results.csv", root=tmp_path, regrade=True)
+    found = verify(file, root=tmp_path, regrade=True).differences
     for own, now in ((GRADER, "countdown-9"), (SECOND, "math-9")):
         said = f"was graded by {own}, and this is {now}"
-        assert sum(said in line for line in found.differences) == len(results.points)
+        assert sum(said in line for line in found) == len(results.points)
 
 
-@pytest.fixture(scope="module")
-def task_sweep(tmp_path_factory):
-    """A small sweep with two seeds on a benchmark of tasks; not to be changed."""
-    return made_of_tasks(small_sweep(tmp_path_factory.mktemp("tasks"), "smoke"))
-
-
-def test_a_task_scores_the_mean_over_its_own_problems_and_seeds(task_sweep):
-    analysis = analyse(task_sweep)
+def test_a_task_scores_the_mean_over_its_own_problems_and_seeds(of_tasks):
+    analysis = analyse(of_tasks)
     assert analysis.tasks["task"].unique().sort().to_list() == sorted(TASKS)
     for row in analysis.tasks.filter(task="arrow_maze").iter_rows(named=True):
         method = analysis.by_cell[row["cell"]].method
-        points = [point for point in task_sweep.points if point.method == method]
+        points = [point for point in of_tasks.points if point.method == method]
         values = [
             value
             for point in points
@@ -151,14 +140,14 @@ def test_a_task_scores_the_mean_over_its_own_problems_and_seeds(task_sweep):
         assert (row["n_draws"], row["n_unscored"]) == (8 * 64 * len(points), 0)
 
 
-def test_draws_that_cannot_be_judged_are_counted_with_their_task_and_score_nothing(task_sweep):
-    own = analyse(task_sweep).tasks.filter(task="no | verifier")
+def test_draws_that_cannot_be_judged_are_counted_with_their_task_and_score_nothing(of_tasks):
+    own = analyse(of_tasks).tasks.filter(task="no | verifier")
     assert own["pass_at_k"].null_count() == len(own) > 0
     assert (own["n_unscored"] == own["n_draws"]).all() and (own["n_draws"] > 0).all()
 
 
-def test_a_problem_that_one_seed_lacks_is_left_out_of_its_task(tmp_path, task_sweep):
-    results = copy(task_sweep, tmp_path)
+def test_a_problem_that_one_seed_lacks_is_left_out_of_its_task(tmp_path, of_tasks):
+    results = copy(of_tasks, tmp_path)
     point = next(point for point in results.points if point.cell is not None)
     first = pl.col("problem_id") == "p001"
     its_task = pl.col("problem_id").str.slice(1).cast(pl.Int64) % 3 == 1
@@ -177,15 +166,12 @@ def test_a_problem_that_one_seed_lacks_is_left_out_of_its_task(tmp_path, task_sw
     assert rows["pass_at_k"].item() == pytest.approx(sum(others) / len(others))
 
 
-def test_other_benchmarks_and_unfinished_sweeps_have_no_tasks(analysis, tmp_path, task_sweep):
-    assert analysis.tasks.is_empty()
-    results = copy(task_sweep, tmp_path)
+def test_sweeps_without_such_scores_and_unfinished_ones_have_no_rows(analysis, tmp_path, of_tasks):
+    assert analysis.other_graders.is_empty() and not list(grader_tables(analysis))
+    assert analysis.tasks.is_empty() and analysis.likelihood.is_empty()
+    results = copy(of_tasks, tmp_path)
     results = forget(results, *(point.point_id for point in results.points))
     assert analyse(results).tasks.is_empty()
-
-
-def test_a_sweep_without_scores_has_no_rows(analysis) -> None:
-    assert analysis.likelihood.is_empty()
 
 
 def test_scores_stand_by_seed_beside_the_papers(finished: SweepResults, tmp_path: Path) -> None:

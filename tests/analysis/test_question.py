@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 
 from fgrpo_bench.analysis import analyse, analysed
 from fgrpo_bench.analysis.question import KINDS, NONE_DECLARED, NOTHING_CORRECTED
@@ -16,13 +18,19 @@ from fgrpo_bench.specs import config
 from fgrpo_bench.stats.significance import holm
 from sweeps.cli import main
 from sweeps.plan import make_plan
-from tests.support.report import forget, nine_benchmarks, small_sweep
+from tests.support.report import copy, forget, nine_benchmarks, small_sweep, with_declaration
 
 FOCAL = {("grpo-n8-g0.5", "grpo-n8-g0"), ("grpo-n8-g1", "grpo-n8-g0")}
 
 
-def family(*overrides, sweep="groupsize"):
-    return make_plan(config.load(sweep, overrides)).family
+composed = cache(lambda sweep: config.compose([f"sweep={sweep}"]))
+
+
+def family(*overrides, sweep="groupsize", **asked):
+    """Of a sweep with overrides. asked: what its family says otherwise."""
+    declared = config.compose([f"sweep={sweep}", *overrides]) if overrides else composed(sweep)
+    changed = declared["sweep"] | {"family": declared["sweep"]["family"] | asked}
+    return make_plan(config.validate(declared | {"sweep": changed})).family
 
 
 def pairs(family):
@@ -34,7 +42,7 @@ def rows(analysis):
 
 
 def test_a_family_is_every_declared_pair_at_every_k_on_every_column():
-    declared = family("sweep.family.pairs=[focal,largest]", "sweep.family.ks=[2,64]")
+    declared = family(pairs=["focal", "largest"], ks=[2, 64])
     largest = {(new, "grpo-n32-g0") for new, _ in FOCAL}
     assert pairs(declared) == FOCAL | largest
     assert len(declared.comparisons) == 2 * 4
@@ -42,41 +50,42 @@ def test_a_family_is_every_declared_pair_at_every_k_on_every_column():
         ("countdown", 2),
         ("countdown", 64),
     }
-    words = f"{KINDS['focal']} and {KINDS['largest']}; k = 2, 64; countdown"
-    assert declared.name == words
+    assert declared.name == f"{KINDS['focal']} and {KINDS['largest']}; k = 2, 64; countdown"
+
+
+def by_default(*overrides, sweep="groupsize"):
+    return make_plan(config.load(sweep, ["sweep.family=null", *overrides])).family
 
 
 def test_by_default_it_is_the_first_kind_of_pairs_at_the_ends_of_k_on_the_headline():
-    declared = family("sweep.family=null")
+    declared = by_default()
     assert pairs(declared) == FOCAL and declared.ks == (1, 256)
     assert declared.columns == ("countdown",)
-    sizes = family("sweep.family=null", "sweep.cells=[]")
-    assert {pair.kind for pair in sizes.pairs} == {"group_size"}
-    every = family(
-        "sweep.family=null", "experiment=qwen2.5-7b", "evaluation@experiment.evaluation=paper"
-    )
+    assert {pair.kind for pair in by_default("sweep.cells=[]").pairs} == {"group_size"}
+    every = by_default("experiment=qwen2.5-7b", "evaluation@experiment.evaluation=paper")
     assert every.columns == ("average in-domain", "average out-of-domain")
 
 
+def named(new, old):
+    return {"new": new, "old": old}
+
+
 def test_cells_name_further_pairs_and_one_that_is_a_pair_anyway_is_that_pair():
-    two = "sweep.family.cells=[{new: grpo-n8-g1, old: grpo-n4-g0},{new: grpo-n8-g0, old: base}]"
-    assert pairs(family("sweep.family.pairs=null", two)) == {
-        ("grpo-n8-g1", "grpo-n4-g0"),
-        ("grpo-n8-g0", "base"),
-    }
-    assert len(family(two).pairs) == 4
-    again = family("sweep.family.cells=[{new: grpo-n8-g0, old: grpo-n8-g1}]")
+    two = [named("grpo-n8-g1", "grpo-n4-g0"), named("grpo-n8-g0", "base")]
+    assert pairs(family(pairs=None, cells=two)) == {tuple(pair.values()) for pair in two}
+    assert len(family(cells=two).pairs) == 4
+    again = family(cells=[named("grpo-n8-g0", "grpo-n8-g1")])
     assert pairs(again) == FOCAL and len(again.pairs) == 2
 
 
 def test_methods_are_compared_with_grpo_at_the_same_n_and_learning_rate():
-    declared = family("sweep.family.pairs=[methods]", sweep="methods")
+    declared = family(pairs=["methods"], sweep="methods")
     assert {(pair.old.cell, pair.kind) for pair in declared.pairs} == {("grpo-n8-g0", "methods")}
     assert len(declared.pairs) == 22 and len(declared.comparisons) == 44
     names = {pair.new.cell: pair.name for pair in declared.pairs}
     assert names["maxrl-n8-g0.5"] == "F-MaxRL gamma=0.5" and names["nsr-n8-g0"] == "NSR"
-    two = ["sweep.family.pairs=[methods]", "sweep.grid.learning_rate_factor=[0.5,2]"]
-    rates = family(*two, sweep="methods")
+    factors = "sweep.grid.learning_rate_factor=[0.5,2]"
+    rates = family(factors, pairs=["methods"], sweep="methods")
     assert len(rates.pairs) == 44
     assert ("nsr-n8-g0-lr2", "grpo-n8-g0-lr2") in pairs(rates)
     assert ("nsr-n8-g0-lr2", "grpo-n8-g0-lr0.5") not in pairs(rates)
@@ -90,8 +99,8 @@ def test_where_grpo_has_one_learning_rate_every_method_is_compared_with_that():
         )
 
     cells = ",".join([cell("grpo", 0.5), cell("nsr", 2.0), cell("rloo", 0.5)])
-    few = ["sweep.grid.algorithm=[]", f"sweep.cells=[{cells}]", "sweep.family.pairs=[methods]"]
-    own = family(*few, sweep="methods")
+    few = ["sweep.grid.algorithm=[]", f"sweep.cells=[{cells}]"]
+    own = family(*few, sweep="methods", pairs=["methods"])
     assert pairs(own) == {
         ("nsr-n8-g0-lr2", "grpo-n8-g0-lr0.5"),
         ("rloo-n8-g0-lr0.5", "grpo-n8-g0-lr0.5"),
@@ -99,29 +108,28 @@ def test_where_grpo_has_one_learning_rate_every_method_is_compared_with_that():
 
 
 def test_methods_are_pairs_only_where_a_question_asks_for_them():
-    assert "methods" not in {pair.kind for pair in family("sweep.family=null", sweep="gamma").pairs}
+    assert "methods" not in {pair.kind for pair in by_default(sweep="gamma").pairs}
     with pytest.raises(ValueError, match="pairs names 'methods', and this sweep has pairs of"):
-        family("sweep.grid.algorithm=[dapo]", "sweep.family.pairs=[methods]", sweep="gamma")
+        family("sweep.grid.algorithm=[dapo]", sweep="gamma", pairs=["methods"])
 
 
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("sweep.family.pairs=[controls]", "pairs names 'controls', and this sweep has pairs of"),
-        ("sweep.family.pairs=[focus]", "pairs names 'focus', and this sweep has pairs of"),
-        ("sweep.family={pairs: [], ks: [1]}", "ks=[1] beside pairs=[], which declares no"),
-        ("sweep.family={pairs: [], columns: [a]}", "name pairs or cells, or set columns to null"),
-        ("sweep.family.ks=[1,3]", "ks names 3, and this sweep is evaluated at k = 1, 2, 4"),
-        ("sweep.family.ks=[1,1]", "1 is given more than once"),
-        ("sweep.family.columns=[math500]", "columns names 'math500', and this sweep has countdown"),
-        ("sweep.family.cells=[{new: base, old: x}]", "cells names 'x', and this sweep has the"),
-        ("sweep.family.cells=[{new: base, old: base}]", "cells compares base with itself"),
-        ("+sweep.family.kind=focal", "family.kind: unknown key; remove it (valid here: cells,"),
-    ],
-)
-def test_what_the_sweep_does_not_have_is_refused_before_anything_runs(override, said):
+REFUSED = [
+    ({"pairs": ["controls"]}, "pairs names 'controls', and this sweep has pairs of"),
+    ({"pairs": [], "ks": [1]}, "ks=[1] beside pairs=[], which declares no"),
+    ({"pairs": [], "columns": ["a"]}, "name pairs or cells, or set columns to null"),
+    ({"ks": [1, 3]}, "ks names 3, and this sweep is evaluated at k = 1, 2, 4"),
+    ({"ks": [1, 1]}, "1 is given more than once"),
+    ({"columns": ["math500"]}, "columns names 'math500', and this sweep has countdown"),
+    ({"cells": [named("base", "x")]}, "cells names 'x', and this sweep has the"),
+    ({"cells": [named("base", "base")]}, "cells compares base with itself"),
+    ({"kind": "focal"}, "family.kind: unknown key; remove it (valid here: cells,"),
+]
+
+
+@pytest.mark.parametrize(("asked", "said"), REFUSED)
+def test_what_the_sweep_does_not_have_is_refused_before_anything_runs(asked, said):
     with pytest.raises(ValueError, match=r"sweep\.family") as refused:
-        family(override)
+        family(**asked)
     assert said in str(refused.value)
 
 
@@ -144,10 +152,10 @@ def test_a_plan_lists_the_family_and_no_stage_depends_on_it(tmp_path, capsys):
 
 
 def test_no_pairs_declare_no_comparison_and_with_cells_these_alone():
-    none = family("sweep.family.pairs=[]")
+    none = family(pairs=[])
     assert none.comparisons == [] and none.name == NONE_DECLARED
-    cell = "sweep.family.cells=[{new: grpo-n8-g1, old: grpo-n4-g0}]"
-    assert pairs(family("sweep.family.pairs=[]", cell)) == {("grpo-n8-g1", "grpo-n4-g0")}
+    cell = named("grpo-n8-g1", "grpo-n4-g0")
+    assert pairs(family(pairs=[], cells=[cell])) == {tuple(cell.values())}
     assert family(sweep="methods").name == family(sweep="methods-tuned").name == NONE_DECLARED
 
 
@@ -184,8 +192,9 @@ def test_without_a_family_every_pair_is_there_and_none_is_corrected_or_robust(tm
 
 
 def test_every_shipped_sweep_declares_which_comparisons_it_asks_about():
-    for name in config.options("sweep"):
-        assert "family" in config.compose([f"sweep={name}"])["sweep"]
+    for path in (config.CONF / "sweep").glob("*.yaml"):
+        text = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert "family" in text.get("sweep", text), path
 
 
 def test_only_the_family_is_corrected_and_nothing_beside_it_is_robust(tmp_path):
@@ -200,15 +209,14 @@ def test_only_the_family_is_corrected_and_nothing_beside_it_is_robust(tmp_path):
     assert "robust" in set(own["verdict"]) and "robust" not in set(others["verdict"])
 
 
-def test_a_sweep_without_a_family_has_the_default(tmp_path):
-    results = small_sweep(tmp_path)
-    del results.record.declaration["sweep"]["family"]
-    own = rows(analyse(results))
+def test_a_sweep_without_a_family_has_the_default(analysis):
+    default = with_declaration(analysis, lambda declared: declared["sweep"].pop("family"))
+    own = rows(analyse(default.results))
     assert set(own.select("new", "old").rows()) == FOCAL and len(own) == 4
 
 
-def test_comparisons_that_are_not_there_yet_count_in_the_correction(tmp_path):
-    whole = small_sweep(tmp_path)
+def test_comparisons_that_are_not_there_yet_count_in_the_correction(finished, tmp_path):
+    whole = copy(finished, tmp_path)
     lost = [p.point_id for p in whole.points if p.point_id.startswith("grpo-n8-g1-")]
     own = rows(analyse(forget(whole, *lost)))
     assert len(own) == 2

@@ -11,10 +11,10 @@ import pytest
 
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.words import effect
+from tests.analysis.test_same_digits import COLUMNS, KS, p_value
+from tests.report.conftest import drawing_plainly
 from tests.support.html import Cells
 
-COLUMNS = ("average in-domain", "countdown", "other")
-KS = (1, 8, 32)
 Rows = list[list[str]]
 
 
@@ -37,10 +37,6 @@ def bare(cell: str) -> str:
 
 def percent(value: float | None, sign: str = "") -> str:
     return "-" if value is None else f"{100 * value:{sign}.1f}"
-
-
-def p_value(value: float | None) -> str:
-    return "-" if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def named(row: dict[str, Any]) -> list[str]:
@@ -169,7 +165,8 @@ def test_compute_is_that_of_the_chosen_checkpoints(mixed, tables):
 
 
 def test_html_and_latex_say_what_the_markdown_says(mixed, tables):
-    page = Cells(render(mixed, "html")).tables
+    with drawing_plainly():
+        page = Cells(render(mixed, "html")).tables
     shown = [[[bare(cell.replace("†", "")) for cell in row] for row in body] for body in page]
     assert shown == list(tables.values())
     latex = render(mixed, "latex")
@@ -247,7 +244,7 @@ def test_the_csv_is_the_frame(mixed):
     frame = pl.read_csv(render(mixed, "csv").encode())
     own = mixed.estimates.filter("is_chosen")
     for ours, theirs in {"pass_at_k": "mean", "ci_low": "low", "ci_high": "high"}.items():
-        assert frame[ours].to_list() == pytest.approx(own[theirs].to_list(), abs=1e-12)
+        assert frame[ours].to_list() == [round(value, 12) for value in own[theirs]]
     assert frame["benchmark"].to_list() == own["column"].to_list()
     assert frame["k"].to_list() == own["k"].to_list()
 

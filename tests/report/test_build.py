@@ -1,7 +1,10 @@
-"""Writing a report: whole, repeatable, and possible at any stage of a sweep."""
+"""Writing a report: whole, repeatable, and possible at any stage of a sweep; its page needs nothing
+else, and its figures are verified."""
 
 from __future__ import annotations
 
+import json
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
@@ -10,10 +13,15 @@ import pytest
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.files.whole import read_json, write_json
+from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render, write_report
 from fgrpo_bench.report.footnotes import redeclared
+from fgrpo_bench.report.verify import verify
 from fgrpo_bench.stages.digests import with_checksum
 from fgrpo_bench.stages.plan import DeclaredFamily
+from tests.report.conftest import drawing_plainly
+from tests.support.graded import forge
+from tests.support.html import Seen
 from tests.support.report import ONE_SEED, copy, forget, small_sweep
 
 TEXTS = ["report.md", "table.tex", "results.csv", "report.html", "provenance.json"]
@@ -48,31 +56,62 @@ def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(fini
     assert "\n\nDoes a focal weight at N = 8" in report.text
 
 
+def test_every_figure_is_shown_well_formed_and_without_a_date(report):
+    text = report.files[0].read_text()
+    for file in report.files:
+        is_shown = file.suffix == ".svg" and not file.stem.endswith("-column")
+        assert (f"]({file.name})" in text) == is_shown
+        if file.suffix == ".svg":
+            root = ElementTree.parse(file).getroot()
+            assert not list(root.iter("{http://purl.org/dc/elements/1.1/}date"))
+
+
+def test_the_page_is_one_file_that_asks_for_nothing_and_whose_links_have_their_ends(
+    finished, report
+):
+    page = (finished.paths.report / "report.html").read_text()
+    seen = Seen(page)
+    assert not {"script", "link", "img", "iframe", "object"} & set(seen.tags)
+    outside = [v for n, v in seen.attributes if n in ("src", "href", "xlink:href")]
+    assert outside and all(value.startswith("#") for value in outside)
+    assert seen.tags.count("svg") == 7 + 5  # and for narrow screens
+    assert "viewport" in [value for name, value in seen.attributes if name == "name"]
+    assert len(set(seen.ids)) == len(seen.ids)
+    ends = {value[1:] for name, value in seen.attributes if name.endswith("href")}
+    assert ends <= set(seen.ids)
+    assert "<strong>31.5</strong> / <strong>70.1</strong>" in page
+    assert "Does a focal weight at N = 8" in page
+
+
+def test_a_figure_is_verified_by_itself_and_a_moved_point_is_found(report, finished, tmp_path):
+    results = copy(finished, tmp_path)
+    file = results.paths.report / "plane-countdown.svg"
+
+    def found():
+        differences = verify(file, root=tmp_path, regrade=False).differences
+        return [line for line in differences if "there are no grades" not in line]
+
+    assert found() == []
+    moved = re.sub(rb'(<use xlink:href="#\w+" x=")(\d+)', rb"\g<1>1\2", file.read_bytes(), count=1)
+    file.write_bytes(moved)
+    forge(results)
+    assert any(line.startswith("plane-countdown.svg, line ") for line in found())
+
+
 @pytest.mark.slow
-def test_a_second_build_gives_the_same_bytes(finished, report):
+def test_a_second_build_gives_the_same_bytes_and_single_formats_are_what_it_writes(
+    finished, report
+):
     before = {file: file.read_bytes() for file in report.files}
     assert {file: file.read_bytes() for file in write_report(finished).files} == before
-
-
-@pytest.mark.slow
-def test_single_formats_are_what_the_build_writes(finished, report):
     for kind, name in zip(("md", "latex", "csv", "html"), TEXTS, strict=False):
         assert render(analyse(finished), kind) == (finished.paths.report / name).read_text()
 
 
-def test_the_report_shows_every_figure_that_was_drawn(report):
-    text = report.files[0].read_text()
-    for file in report.files:
-        assert (f"]({file.name})" in text) == (
-            file.suffix == ".svg" and not file.stem.endswith("-column")
-        )
-
-
-def test_svg_files_are_well_formed_and_carry_no_date(report):
-    for file in report.files:
-        if file.suffix == ".svg":
-            root = ElementTree.parse(file).getroot()
-            assert not list(root.iter("{http://purl.org/dc/elements/1.1/}date"))
+@pytest.mark.slow
+def test_a_real_report_is_verified_whole_to_the_last_digit_and_byte(real_run, capsys):
+    assert main(["--verify", str(real_run.report), "--regrade"]) == 0
+    assert "every number computed and judged again, none differs" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -119,68 +158,55 @@ def entry(day, family, sha256, *, trained, question="Does it?"):
     }
 
 
-FIRST = entry(1, "all of it", "abc", trained=0)
-ALL_OF_IT = "(declared before: all of it; comparisons: 3, now: 1)."
+ALL, LESS = ("all of it", "abc"), ("less", "a")
+FIRST = entry(1, *ALL, trained=0)
 LATE = "after a first training had finished"
+TO_LESS = "(declared before: all of it; comparisons: 3, now: 1)."
+TO_ALL = "(declared before: less; comparisons: 1, now: 3)."
+UNKNOWN = "what was declared before is not recorded."
+FAMILIES = [
+    ([FIRST], None),
+    ([FIRST, entry(2, *LESS, trained=0)], None),
+    (
+        [FIRST, entry(2, *LESS, trained=2)],
+        f"The family was changed on 2026-01-02, {LATE} {TO_LESS}",
+    ),
+    (
+        [FIRST, entry(2, *LESS, trained=2), entry(3, *LESS, trained=2, question="?")],
+        f"The family was changed on 2026-01-02, {LATE} {TO_LESS}",
+    ),
+    ([FIRST, entry(2, *LESS, trained=2), entry(3, *ALL, trained=2)], None),
+    (
+        [FIRST, entry(2, *LESS, trained=0), entry(3, *ALL, trained=1)],
+        f"The family was changed on 2026-01-03, {LATE} {TO_ALL}",
+    ),
+    (
+        [FIRST, entry(4, *ALL, trained=1, question="Why?")],
+        f"The question was reworded on 2026-01-04, {LATE} (declared before: Does it?).",
+    ),
+    ([entry(5, *LESS, trained=1)], f"The family was declared on 2026-01-05, {LATE}; {UNKNOWN}"),
+]
 
 
-@pytest.mark.parametrize(
-    ("families", "said"),
-    [
-        ([FIRST], ()),
-        ([FIRST, entry(2, "less", "a", trained=0)], ()),
-        (
-            [FIRST, entry(2, "less", "a", trained=2)],
-            (f"The family was changed on 2026-01-02, {LATE} {ALL_OF_IT}",),
-        ),
-        (
-            [
-                FIRST,
-                entry(2, "less", "a", trained=2),
-                entry(3, "less", "a", trained=2, question="?"),
-            ],
-            (f"The family was changed on 2026-01-02, {LATE} {ALL_OF_IT}",),
-        ),
-        ([FIRST, entry(2, "less", "a", trained=2), entry(3, "all of it", "abc", trained=2)], ()),
-        (
-            [FIRST, entry(2, "less", "a", trained=0), entry(3, "all of it", "abc", trained=1)],
-            (
-                f"The family was changed on 2026-01-03, {LATE} (declared before: less; "
-                "comparisons: 1, now: 3).",
-            ),
-        ),
-        (
-            [FIRST, entry(4, "all of it", "abc", trained=1, question="Why?")],
-            (f"The question was reworded on 2026-01-04, {LATE} (declared before: Does it?).",),
-        ),
-        (
-            [entry(5, "less", "a", trained=1)],
-            (
-                f"The family was declared on 2026-01-05, {LATE}; what was declared before is not "
-                "recorded.",
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("families", "said"), FAMILIES)
 def test_a_question_of_after_the_first_training_is_told(analysis, families, said):
     declared = tuple(map(DeclaredFamily.parsed, families))
     record = replace(analysis.results.record, families=declared)
     results = replace(analysis.results, record=record)
-    assert redeclared(replace(analysis, results=results)) == said
+    assert redeclared(replace(analysis, results=results)) == ((said,) if said else ())
 
 
 def test_a_family_that_was_changed_late_is_said_beside_every_verdict(tmp_path):
     results = small_sweep(tmp_path, "smoke", ONE_SEED)
     declared = read_json(results.paths.sweep_json)
-    families = [FIRST, entry(2, "less", "a", trained=2)]
+    families = [FIRST, entry(2, *LESS, trained=2)]
     write_json(results.paths.sweep_json, with_checksum(declared | {"families": families}))
-    analysis = analyse(load_results(results.paths))
-    (sentence,) = redeclared(analysis)
-    markdown, page = render(analysis, "md"), render(analysis, "html")
-    tables, text = render(analysis, "latex"), write_report(load_results(results.paths)).text
+    with drawing_plainly():
+        report = write_report(load_results(results.paths))
+    (sentence,) = redeclared(analyse(load_results(results.paths)))
+    markdown, tables, _, page, provenance = (file.read_text() for file in report.files[:5])
     # the answer, the figure of differences, the legend, the tables of methods and of differences
     assert min(markdown.count(sentence), page.count(sentence)) >= 6
-    assert sentence in " ".join(text.split()) and tables.count(sentence) > 3
+    assert sentence in " ".join(report.text.split()) and tables.count(sentence) > 3
     assert markdown.index(sentence) < markdown.index("## Question")
-    at = results.paths.report / "provenance.json"
-    assert read_json(at)["declared"]["now"]["question"]
+    assert json.loads(provenance)["declared"]["now"]["question"]

@@ -26,9 +26,11 @@ from tests.conftest import SOMEBODY
 from tests.support.report import copy, published_and_gated
 from tests.support.tiny_run import tiny_plan
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 
 @pytest.fixture(scope="module")
-def archive(reported, tmp_path_factory) -> Path:
+def archive(reported, plain_figures, tmp_path_factory) -> Path:
     results = copy(reported, tmp_path_factory.mktemp("packed"))
     out = tmp_path_factory.mktemp("out") / "smoke.tar.gz"
     assert main(["bundle", "smoke", "--root", str(results.paths.root), "--out", str(out)]) == 0
@@ -90,15 +92,15 @@ def test_the_same_report_comes_from_the_unpacked_runs(unpacked, reported):
         assert render(again, kind) == render(before, kind)
 
 
-def test_the_same_results_give_the_same_bytes(archive, reported, tmp_path):
+def test_the_same_results_give_the_same_bytes(archive, results, tmp_path):
     again = tmp_path / "again.tar.gz"
-    results = copy(reported, tmp_path / "runs")
     assert main(["bundle", "smoke", "--root", str(results.paths.root), "--out", str(again)]) == 0
     with tarfile.open(archive) as first, tarfile.open(again) as second:
         for one, other in zip(first, second, strict=True):
             assert one.name == other.name
             assert one.mtime == 0
             assert not one.uname
+            assert first.extractfile(one).read() == second.extractfile(other).read(), one.name
 
 
 def test_a_bundle_of_a_real_run_names_no_folder_of_this_machine_and_no_user(real_run, tmp_path):

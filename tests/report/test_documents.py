@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from copy import deepcopy
-from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -17,7 +15,14 @@ from fgrpo_bench.documents.table import Table, Value, text_of, without_zeros
 from fgrpo_bench.documents.terminal import COLUMNS, plain
 from fgrpo_bench.report.build import RESULTS, content, latex, render, terminal_text
 from fgrpo_bench.report.tables import all_ks, interval_table, main_tables
-from tests.support.report import constant, copy, forget, rewrite_passk, small_sweep
+from tests.support.report import (
+    constant,
+    copy,
+    forget,
+    rewrite_passk,
+    small_sweep,
+    with_declaration,
+)
 
 
 def rounded(csv: str) -> str:
@@ -87,17 +92,6 @@ def test_every_table_says_which_checkpoints_it_is_about(analysis):
     assert in_latex.partition("% For an appendix")[0].count(r"\begin{table") < len(tables)
 
 
-def test_the_csv_has_one_row_a_cell_and_k_with_twelve_digits(analysis):
-    frame = pl.read_csv(render(analysis, "csv").encode(), schema=RESULTS)
-    assert frame.shape == (8 * 3, 19)
-    rows = analysis.over_k("countdown", [*analysis.by_cell][-1])
-    assert frame["pass_at_k"].to_list()[-3:] == [round(row.mean, 12) for row in rows]
-    assert frame["ci_high"].to_list()[-3:] == [round(row.high, 12) for row in rows]
-    base = frame.filter(pl.col("method") == "Base")
-    assert base["algorithm"].null_count() == base["group_size"].null_count() == 3
-    assert frame.filter(pl.col("k") == 8)["n_seeds"].to_list() == 8 * [3]
-
-
 def test_what_is_not_done_is_a_dash_and_an_empty_field(finished, tmp_path):
     results = copy(finished, tmp_path)
     results = forget(results, *(f"grpo-n4-g0-s{seed}" for seed in (11, 12, 13)))
@@ -112,7 +106,8 @@ def test_what_is_not_done_is_a_dash_and_an_empty_field(finished, tmp_path):
 
 def test_columns_of_zeros_and_ones_are_written_exactly(tmp_path):
     rates = constant(Base=1.0, GRPO=0.0, F_GRPO=1.0)
-    analysis = analyse(small_sweep(tmp_path, success_rates=rates))
+    at_8 = "sweep.grid.group_size=[8]"
+    analysis = analyse(small_sweep(tmp_path, "groupsize", at_8, success_rates=rates))
     frame = pl.read_csv(render(analysis, "csv").encode(), schema=RESULTS)
     room = round(-math.log(0.025) / 24, 12)  # for a problem that was not seen
     for method, value in (("Base", 1.0), ("GRPO", 0.0), ("F-GRPO", 1.0)):
@@ -125,23 +120,20 @@ def test_columns_of_zeros_and_ones_are_written_exactly(tmp_path):
 
 def test_one_problem_has_no_interval_and_shows_nothing(tmp_path):
     one = "experiment.evaluation.benchmarks.countdown.n_problems=1"
-    analysis = analyse(small_sweep(tmp_path, "groupsize", one))
+    analysis = analyse(small_sweep(tmp_path, "groupsize", "sweep.grid.group_size=[8]", one))
     frame = pl.read_csv(render(analysis, "csv").encode(), schema=RESULTS)
     assert frame["ci_low"].null_count() == len(frame) and frame["pass_at_k"].null_count() == 0
     assert {row.verdict for row in analysis.asked} == {"inconclusive"}
     assert "[" not in "".join(map(text_of, interval_table(analysis, "countdown").rows[0]))
     assert "over all k" not in render(analysis, "md").lower(), "no band over one problem"
+    (table,) = main_tables(analyse(small_sweep(tmp_path, "smoke", one)))
+    assert not any(value.significant for row in table.rows for value in row[3])
+    assert "underlined" not in str(table.legend)
 
 
 def test_a_hostile_question_reaches_no_markup(analysis):
-    declared = deepcopy(analysis.results.record.declaration)
-    declared["sweep"]["question"] = "# <img src=x>\x1b]0;t\x07 | *a*"
-    changed = replace(
-        analysis,
-        results=replace(
-            analysis.results, record=replace(analysis.results.record, declaration=declared)
-        ),
-    )
+    hostile = {"question": "# <img src=x>\x1b]0;t\x07 | *a*"}
+    changed = with_declaration(analysis, lambda declared: declared["sweep"].update(hostile))
     assert "\n\\# \\<img src=x> ]0;t  \\| \\*a\\*\n" in markdown("x", content(changed))
     assert "\x1b" not in terminal_text(changed)
 

@@ -17,7 +17,6 @@ from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.exports.command import FORMATS, evaluations
 from fgrpo_bench.stages.tables import GRADES, read_table, write_table
 from tests.support.report import copy, published_and_gated, rewrite_passk
-from tests.support.staged import staged_sweep
 
 ALL = {"cells": None, "benchmarks": None, "organisation": "lab"}
 
@@ -146,11 +145,10 @@ def test_the_hubs_own_parser_reads_its_format(tmp_path):
         FORMATS["every-eval-ever"](gated, tmp_path, draws=True)
 
 
-def test_draws_that_stop_are_carried_or_refused(tmp_path):
-    results = staged_sweep(tmp_path / "runs")
+def test_draws_that_stop_are_carried_or_refused(staged, tmp_path):
     with pytest.raises(ValueError, match=r"grpo-n8-g0-s11 on countdown: .* draws that are missing"):
-        chosen(results)
-    evaluated = chosen(results, cells=["grpo-n8-g1"])[0]
+        chosen(staged)
+    evaluated = chosen(staged, cells=["grpo-n8-g1"])[0]
     (log,) = exported(evaluated, "every-eval-ever", tmp_path)
     details = log["evaluation_results"][0]["metric_config"]["additional_details"]
     assert json.loads(details["design"]) == {"stages": [2, 4, 8], "enough": 2}

@@ -1,7 +1,9 @@
-"""What figures are made of: axes, styles of cells, labels and smoothing."""
+"""What figures are made of (axes, styles of cells, labels and smoothing), and that they have the
+width that they have on paper, with letters that can be read there."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import combinations
 
@@ -9,10 +11,21 @@ import matplotlib
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.text import Text
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.rows import CellRow, FirstLoss, to_frame
-from fgrpo_bench.documents.style import RC, in_math
+from fgrpo_bench.documents.style import (
+    COLUMN,
+    PAGE,
+    RC,
+    SIZE,
+    SMALL,
+    drawings,
+    in_math,
+    wrapped,
+)
+from fgrpo_bench.documents.table import in_column
 from fgrpo_bench.report.cell_styles import cell_styles
 from fgrpo_bench.report.figures import pictures
 from fgrpo_bench.report.figures.curves import (
@@ -149,8 +162,7 @@ def test_with_one_k_there_are_neither_curves_nor_a_plane(tmp_path):
     assert len(made["by-group-size-countdown"].draw().axes) == 1
 
 
-def test_the_differences_of_the_question_have_a_row_a_pair_and_a_dot_a_seed(tmp_path):
-    analysis = analyse(small_sweep(tmp_path, "groupsize"))
+def test_the_differences_of_the_question_have_a_row_a_pair_and_a_dot_a_seed(analysis):
     rows = in_question(analysis, "countdown")
     with matplotlib.rc_context(RC):
         panels = forest(analysis, "countdown").axes
@@ -195,3 +207,67 @@ def test_many_algorithms_share_a_plane_of_numbered_points_and_curves_stand_in_ro
     assert any(line.get_markersize() == 2 for line in axes.lines), "none had to move"
     panels = [axes for axes in curves(analysis, "countdown").axes if axes.axison]
     assert len(panels) == 5 and len({axes.get_subplotspec().rowspan.start for axes in panels}) == 2
+
+
+# on paper
+
+
+INCH = 72
+"""In points."""
+
+
+@pytest.mark.parametrize("width", [PAGE, COLUMN])
+def test_files_are_as_wide_as_the_paper_wants_and_their_letters_have_seven_or_eight_points(
+    analysis, width
+):
+    name = "differences-countdown" if width == PAGE else in_column("differences-countdown")
+    (draw,) = [p.versions[name] for p in pictures(analysis) if name in p.versions]
+    drawn = drawings(draw)
+    svg, pdf = drawn["svg"].decode(), drawn["pdf"].decode("latin-1")
+    assert re.search(r'<svg [^>]*?\bwidth="([\d.]+)pt"', svg)[1] == f"{INCH * width:g}"
+    assert re.search(r"/MediaBox \[ 0 0 ([\d.]+) ", pdf)[1] == f"{INCH * width:g}"
+    letters = {round(100 * float(scale), 3) for scale in re.findall(r"scale\(([\d.]+) -", svg)}
+    assert letters == {SIZE, SMALL}
+    assert r"$\gamma$" in svg and "gamma=" not in svg
+
+
+def test_every_figure_keeps_its_words_apart_on_the_page_and_in_a_column(analysis):
+    names = []
+    for picture in pictures(analysis):
+        for name, draw in picture.versions.items():
+            names.append(name)
+            with matplotlib.rc_context(RC):
+                figure = draw()
+                figure.draw_without_rendering()
+            assert figure.get_figwidth() == (COLUMN if name == in_column(picture.name) else PAGE)
+            words = shown(figure)
+            assert {text.get_fontsize() for text in words} <= {SIZE, SMALL}
+            boxes = [(text.get_text(), text.get_window_extent()) for text in words]
+            page = figure.bbox.padded(1)
+            assert not [text for text, box in boxes if not page.containsx(box.x1)], name
+            assert not [text for text, box in boxes if not page.contains(box.x0, box.y0)], name
+            for (text, box), (other, beside) in combinations(boxes, 2):
+                assert not box.padded(-1).overlaps(beside.padded(-1)), (name, text, other)
+    assert len(names) == 12
+
+
+def shown(figure):
+    """What is written in a figure: no tick outside its axis, and none of an empty panel."""
+    hidden = set()
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+        hidden |= {t.label1 for t in ticks if not low <= t.get_loc() <= high}
+        hidden |= {t.label2 for t in ticks}
+    return [
+        text
+        for text in figure.findobj(Text)
+        if text.get_visible() and text.get_text() and text not in hidden
+        if text.axes is None or text.axes.axison
+    ]
+
+
+def test_symbols_are_math_and_nothing_else_is():
+    assert in_math("F-GRPO N=8 gamma=1") == r"F-GRPO $N$=8 $\gamma$=1"
+    assert in_math("cost in $") == r"cost in \$"
+    assert wrapped("pass@256 on a benchmark with a long name (%)", 1.2).count("\n") >= 1

@@ -14,52 +14,56 @@ from fgrpo_bench.report.build import render
 from tests.support.report import small_sweep
 
 
-def plan(root, experiment, version, sweep="groupsize"):
+def plan(root, named):
+    sweep, experiment, version = named.split("/")
     paths = RunPaths(root=root, sweep=sweep, experiment=experiment, version=version)
     paths.folder.mkdir(parents=True)
     paths.plan.write_text("{}")
     return paths
 
 
-def test_the_only_run_is_meant(tmp_path):
-    only = plan(tmp_path, "some-experiment", "v7")
-    assert choose_run(tmp_path, "groupsize") == only
+DEFAULT, LATER = "groupsize/countdown/v1", "groupsize/countdown/v2"
+PROMPTS = "groupsize/countdown-prompts/v1"
+THREE = [DEFAULT, PROMPTS, LATER]
 
 
-def test_of_several_runs_the_sweeps_default_is_meant(tmp_path):
-    default = plan(tmp_path, "countdown", "v1")
-    other, later = plan(tmp_path, "countdown-prompts", "v1"), plan(tmp_path, "countdown", "v2")
-    assert choose_run(tmp_path, "groupsize") == default
-    assert choose_run(tmp_path, "groupsize", experiment="countdown-prompts") == other
-    assert choose_run(tmp_path, "groupsize", version="v2") == later
-    assert choose_run(tmp_path, "groupsize/countdown-prompts") == other
-    assert choose_run(tmp_path, "groupsize/countdown/v2") == later
+@pytest.mark.parametrize(
+    ("runs", "asked", "options", "meant"),
+    [
+        (["groupsize/some-experiment/v7"], "groupsize", {}, "groupsize/some-experiment/v7"),
+        (THREE, "groupsize", {}, DEFAULT),
+        (THREE, "groupsize", {"experiment": "countdown-prompts"}, PROMPTS),
+        (THREE, "groupsize", {"version": "v2"}, LATER),
+        (THREE, "groupsize/countdown-prompts", {}, PROMPTS),
+        (THREE, "groupsize/countdown/v2", {}, LATER),
+        (["smoke/countdown/v1", "smoke/countdown-tiny/v1"], "smoke", {}, "smoke/countdown-tiny/v1"),
+    ],
+)
+def test_of_several_runs_the_named_one_is_meant_or_the_sweeps_default(
+    tmp_path, runs, asked, options, meant
+):
+    made = {named: plan(tmp_path, named) for named in runs}
+    assert choose_run(tmp_path, asked, **options) == made[meant]
 
 
-def test_a_sweep_with_its_own_default_experiment_is_found_by_it(tmp_path):
-    plan(tmp_path, "countdown", "v1", sweep="smoke")
-    tiny = plan(tmp_path, "countdown-tiny", "v1", sweep="smoke")
-    assert choose_run(tmp_path, "smoke") == tiny
-
-
-def test_several_runs_without_the_default_are_listed(tmp_path):
-    plan(tmp_path, "countdown", "v2"), plan(tmp_path, "countdown", "v3")
-    with pytest.raises(
-        ValueError, match=r"(?s)name one of.*groupsize/countdown/v2.*groupsize/countdown/v3"
-    ):
-        choose_run(tmp_path, "groupsize")
-
-
-def test_runs_of_a_sweep_that_conf_does_not_know_are_listed(tmp_path):
-    plan(tmp_path, "a", "v1", sweep="removed"), plan(tmp_path, "b", "v1", sweep="removed")
-    with pytest.raises(ValueError, match="removed/b/v1"):
-        choose_run(tmp_path, "removed")
+@pytest.mark.parametrize(
+    ("runs", "asked"),
+    [
+        (["groupsize/countdown/v2", "groupsize/countdown/v3"], "groupsize"),
+        (["removed/a/v1", "removed/b/v1"], "removed"),  # which conf does not know
+    ],
+)
+def test_several_runs_without_the_default_are_listed(tmp_path, runs, asked):
+    for named in runs:
+        plan(tmp_path, named)
+    with pytest.raises(ValueError, match=f"(?s)name one of.*{runs[0]}.*{runs[1]}"):
+        choose_run(tmp_path, asked)
 
 
 def test_no_run_names_the_remedy_and_lists_what_there_is(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no run at all"):
         choose_run(tmp_path, "groupsize")
-    plan(tmp_path, "countdown", "v1")
+    plan(tmp_path, DEFAULT)
     with pytest.raises(
         FileNotFoundError, match=r"(?s)fgrpo-bench sweep run gamma.*groupsize/countdown/v1"
     ):

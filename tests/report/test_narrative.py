@@ -7,25 +7,19 @@ from dataclasses import replace
 import polars as pl
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.documents.html import html
-from fgrpo_bench.documents.markdown import markdown
-from fgrpo_bench.documents.terminal import terminal
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.report.footnotes import engines
 from fgrpo_bench.report.words import (
-    all_k_at_once,
     budget,
     counted,
     effects,
     heading,
     incomplete,
     legend,
-    narrative,
     notes,
     seeds_caveat,
 )
 from fgrpo_bench.stages.draws import DrawsRecord
-from tests.support.html import Seen
 from tests.support.report import (
     MANY_PROBLEMS,
     ONE_SEED,
@@ -38,33 +32,12 @@ from tests.support.report import (
 FOCAL = "GRPO N=8, focal weight against none"
 
 
-def test_the_first_line_names_the_budget_and_how_it_stands_to_the_paper(analysis):
-    assert "constant_rollouts: every cell gets 256 rollouts per step" in heading(analysis)
-    assert "the paper holds prompts per step constant" in heading(analysis)
-    assert "128 at N=2, 64 at N=4, 32 at N=8, 16 at N=16, 8 at N=32" in budget(analysis)
-    assert "20 steps, 2 updates per rollout batch" in budget(analysis)
-
-
 def test_the_papers_budget_is_named_as_the_papers(tmp_path):
     results = small_sweep(tmp_path, "groupsize", "experiment=countdown-prompts", ONE_SEED)
     analysis = analyse(results)
     assert "constant_prompts: every cell gets 32 prompts per step" in heading(analysis)
     assert "larger N costs more (the paper's convention)" in heading(analysis)
     assert "64 at N=2, 128 at N=4" in budget(analysis)
-
-
-def test_the_words_are_the_same_in_a_terminal_in_markdown_and_in_html(analysis):
-    blocks, title = narrative(analysis), heading(analysis)
-    page = Seen(html(title, blocks, {})).text
-    made = {
-        "terminal": terminal(title, blocks),
-        "markdown": markdown(title, blocks).replace("\\", ""),
-        "html": page,
-    }
-    line = next(iter(dict(dict(effects(analysis))[FOCAL]).values()))
-    for words in (budget(analysis), counted(analysis), legend(analysis), line, "Question"):
-        for kind, text in made.items():
-            assert " ".join(words.split()) in " ".join(text.split()), kind
 
 
 def test_planted_effects_are_said_in_their_direction(tmp_path):
@@ -89,50 +62,21 @@ def test_only_comparisons_of_the_question_are_called_robust(analysis):
     assert "robust" not in str([*effects(replace(analysis, comparisons=rows))])
     assert "0 robust, 0 suggestive, 4 inconclusive" in counted(replace(analysis, comparisons=rows))
     assert analysis.family in legend(analysis)
-
-
-def test_every_comparison_is_counted_and_most_are_said_to_be_uncorrected(analysis, finished):
-    words = counted(analysis)
-    assert words.startswith("Of 36 comparisons 4 are the question: ")
-    own = [row for row in analysis.asked if row.family is not None]
-    others = [row for row in analysis.asked if row.family is None]
-    assert f"{sum(row.verdict == 'robust' for row in own)} robust" in words
-    n = sum(row.verdict == "suggestive" for row in others)
-    assert f"Of the other 32 the interval of {n} excludes 0; they are not corrected" in words
     nothing = replace(analysis, comparisons=analysis.comparisons.clear())
     assert counted(nothing) == "No two cells can be compared yet."
 
 
-def test_every_pair_has_a_line_over_all_k(analysis):
-    sections = dict(all_k_at_once(analysis))
-    base = dict(sections["Training against the base model"])
-    assert list(base) == [c.label for c in analysis.by_cell.values() if not c.is_base]
-    for cell in analysis.by_cell.values():
-        if not cell.is_base:
-            loss = analysis.first_loss_of("countdown", cell, "base")
-            assert base[cell.label].startswith(loss.words)
-            said = loss.low is not None and loss.high is not None
-            assert ("first loss at k = " in base[cell.label]) == said
-    assert list(dict(sections[FOCAL])) == ["gamma=0.5", "gamma=1"]
-
-
-def test_one_seed_is_said_to_say_nothing_about_another(tmp_path, analysis):
+def test_few_seeds_are_said_to_say_little_about_another(tmp_path, analysis):
     alone = analyse(small_sweep(tmp_path, "smoke"))
     assert seeds_caveat(alone).startswith("One training seed: the intervals are over problems only")
     assert "Student's t with 2 degrees of freedom" in seeds_caveat(analysis)
-
-
-def test_of_two_seeds_it_is_said_that_a_third_would_tell_far_more(tmp_path):
-    words = seeds_caveat(analyse(small_sweep(tmp_path, "smoke", "sweep.grid.seed=[11,12]")))
+    words = seeds_caveat(analyse(small_sweep(tmp_path / "2", "smoke", "sweep.grid.seed=[11,12]")))
     assert "Student's t with 1 degree of freedom" in words
     assert words.endswith("A third seed narrows them by far.")
 
 
-def test_a_whole_sweep_is_not_called_incomplete(analysis):
+def test_what_is_missing_is_named_with_its_state(analysis, finished, tmp_path):
     assert incomplete(analysis) is None
-
-
-def test_what_is_missing_is_named_with_its_state(finished, tmp_path):
     results = forget(copy(finished, tmp_path), "grpo-n8-g1-s13")
     results = forget(results, "grpo-n2-g0-s11", training=False)
     assert incomplete(analyse(results)) == (
@@ -140,22 +84,9 @@ def test_what_is_missing_is_named_with_its_state(finished, tmp_path):
         "evaluated), grpo-n8-g1-s13 (not trained). Everything below is about the points that are "
         "done."
     )
-
-
-def test_a_long_list_of_missing_points_is_cut(finished, tmp_path):
-    results = copy(finished, tmp_path)
+    results = copy(finished, tmp_path / "few")
     results = forget(results, *(point.point_id for point in results.points[3:]))
     assert "and 13 more" in incomplete(analyse(results))
-
-
-def test_the_notes_say_how_the_numbers_were_made(analysis):
-    text = "\n".join(notes(analysis).lines)
-    for fact in (
-        *("n = 64, temperature 1", "Training seeds with results: 11, 12, 13"),
-        *("10,000 replicates", "Grader: countdown-1", "0.00%", "git commit " + 40 * "0" + ";"),
-        *("torch 2.13.0", "1 less the level of the interval", analysis.family),
-    ):
-        assert fact in text
 
 
 def test_uncommitted_changes_are_told(analysis):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from fgrpo_bench.analysis import analyse
@@ -15,46 +14,22 @@ from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render, write_report
 from fgrpo_bench.report.comparison_tables import equal_budget_tables, selection_table, task_tables
 from fgrpo_bench.report.verify import verify
-from tests.support.report import TASKS, made_of_tasks, small_sweep
-
-EVERY = ("experiment.train.save_every=5", "experiment.checkpoints=every")
-SIZES = (
-    "sweep.grid.group_size=[8,32]",
-    "sweep.cells=[{algorithm: grpo, group_size: 8, focal_gamma: 0.5}]",
-)
-BY_STEP = {0: 0.1, 5: 0.2, 10: 0.6, 15: 0.4, 20: 0.3}
+from tests.analysis.conftest import EQUAL_PROMPTS
+from tests.support.report import TASKS, copy, small_sweep
 
 
-@pytest.fixture(scope="module")
-def sweep(tmp_path_factory):
-    """A sweep at equal prompts with every checkpoint evaluated, the one of step 10 the best."""
-
-    def planted(point, rng, n_problems):
-        return np.full(n_problems, BY_STEP[point.step])
-
-    root = tmp_path_factory.mktemp("every")
-    overrides = ("experiment=countdown-prompts", *SIZES, *EVERY)
-    return small_sweep(root, "groupsize", *overrides, success_rates=planted)
-
-
-@pytest.fixture(scope="module")
-def tasks(tmp_path_factory):
-    """A small sweep with two seeds on a benchmark of tasks; not to be changed."""
-    return made_of_tasks(small_sweep(tmp_path_factory.mktemp("tasks"), "smoke"))
-
-
-def test_a_chosen_checkpoint_stands_with_those_it_was_chosen_from(sweep):
-    (table,) = selection_table(analyse(sweep, "paper"))
+def test_a_chosen_checkpoint_stands_with_those_it_was_chosen_from(every_step):
+    (table,) = selection_table(analyse(every_step, "paper"))
     rows = {row[:3]: row[3:] for row in table.rows}
     step, rollouts, most, scores = rows["F-GRPO", "8", "0.5"]
     assert (step, rollouts, most) == ("10", "2,560", "2,560")
     assert [each.partition(":")[0] for each in scores.split(", ")] == ["5", "10", "15", "20"]
     assert rows["GRPO", "8", "0"][2] == "-"
-    assert list(selection_table(analyse(sweep))) == []
+    assert list(selection_table(analyse(every_step))) == []
 
 
-def test_cells_of_other_n_are_compared_at_the_same_rollouts(sweep):
-    analysis = analyse(sweep)
+def test_cells_of_other_n_are_compared_at_the_same_rollouts(every_step):
+    analysis = analyse(every_step)
     (table,) = equal_budget_tables(analysis)
     (row,) = table.rows
     assert row[:5] == ("F-GRPO N=8 gamma=0.5 against GRPO N=32", "5,120", "5,120", "20", "5")
@@ -72,19 +47,15 @@ def test_where_no_comparison_was_declared_those_at_equal_rollouts_are_not_correc
     tmp_path,
 ):
     none = "sweep.family.pairs=[]"
-    overrides = ("experiment=countdown-prompts", *SIZES, *EVERY, none)
-    analysis = analyse(small_sweep(tmp_path, "groupsize", *overrides))
+    analysis = analyse(small_sweep(tmp_path, "groupsize", *EQUAL_PROMPTS, none))
     assert len(analysis.equal_budget) == analysis.equal_budget["p_holm"].null_count() == 2
     (table,) = equal_budget_tables(analysis)
     assert table.notes[-1].endswith(NOTHING_CORRECTED)
 
 
-def test_runs_that_cost_the_same_have_no_table_of_equal_rollouts(analysis):
-    assert list(equal_budget_tables(analysis)) == []
-
-
 @pytest.mark.slow
-def test_a_report_says_its_rule_and_is_verified_under_it(sweep, capsys):
+def test_a_report_says_its_rule_and_is_verified_under_it(every_step, tmp_path, capsys):
+    sweep = copy(every_step, tmp_path)
     write_report(sweep, "paper")
     folder = sweep.paths.report
     assert read_json(folder / "provenance.json")["select"] == "paper"
@@ -101,7 +72,8 @@ def test_a_report_says_its_rule_and_is_verified_under_it(sweep, capsys):
 
 
 @pytest.mark.slow
-def test_the_report_has_a_row_a_task_in_markdown_latex_and_csv(tasks):
+def test_the_report_has_a_row_a_task_in_markdown_latex_and_csv(of_tasks, tmp_path):
+    tasks = copy(of_tasks, tmp_path)
     report = write_report(tasks)
     texts = {file.name: file.read_text() for file in report.files[:5]}
     assert texts["by-task.csv"] == render(analyse(tasks), "by-task")

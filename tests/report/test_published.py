@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from copy import deepcopy
 from dataclasses import replace
 
 import polars as pl
@@ -17,7 +16,7 @@ from fgrpo_bench.report.build import RESULTS, render
 from fgrpo_bench.report.published import TITLES, main, paper_tables
 from fgrpo_bench.report.tables import against_paper
 from fgrpo_bench.specs import Cell
-from tests.support.report import ONE_SEED, nine_benchmarks
+from tests.support.report import with_declaration
 from tests.support.synthetic import write_sweep
 
 NAMES = {"N": "group_size", "method": "method", "gamma": "gamma", "benchmark": "benchmark"}
@@ -98,13 +97,6 @@ def rows_of(table):
     return {row[:3]: row[3:] for row in texts}
 
 
-@pytest.fixture(scope="module")
-def nine(tmp_path_factory):
-    """A sweep on the paper's nine benchmarks with gamma = 0, 1 and 2, one seed, analysed."""
-    grid = [ONE_SEED, "sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0,1,2]"]
-    return analyse(nine_benchmarks(tmp_path_factory.mktemp("nine"), "gamma", *grid))
-
-
 def test_ours_stand_beside_the_papers_with_the_difference(nine):
     table = next(table for table in against_paper(nine) if table.title.startswith("math500:"))
     assert table.header[:6] == ("method", "N", "gamma", "ours @1", "paper @1", "difference @1")
@@ -154,15 +146,12 @@ def test_the_csv_has_the_published_fractions_and_averages_beside_ours_when_asked
 
 def without(analysis, *names):
     """The analysis as if these benchmarks had not been asked for."""
-    declared = deepcopy(analysis.results.record.declaration)
-    for name in names:
-        del declared["experiment"]["evaluation"]["benchmarks"][name]
-    return replace(
-        analysis,
-        results=replace(
-            analysis.results, record=replace(analysis.results.record, declaration=declared)
-        ),
-    )
+
+    def take_out(declared):
+        for name in names:
+            del declared["experiment"]["evaluation"]["benchmarks"][name]
+
+    return with_declaration(analysis, take_out)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +188,8 @@ MAZES = [
 
 
 def test_mazes_stand_beside_table_4(tmp_path):
-    (table,) = against_paper(analyse(write_sweep(tmp_path, "maze", MAZES)))
+    analysis = analyse(write_sweep(tmp_path, "maze", MAZES))
+    (table,) = against_paper(analysis)
     assert table.title == "maze: ours beside arXiv 2602.06717, maze-3M, in percent"
     assert table.header[3:] == tuple(
         f"{what} @{k}" for k in (1, 128, 256) for what in ("ours", "paper", "difference")
@@ -221,12 +211,9 @@ def test_mazes_stand_beside_table_4(tmp_path):
     assert rows["Base", "-", "-"][1::3] == ("-", "-", "-")
     (note,) = [note for note in table.notes if note.startswith("The paper's figures")]
     assert "does not say of how many draws and runs" in note and "1,024" not in note
-
-
-def test_mazes_of_another_size_are_not_those_of_table_4(tmp_path):
-    results = write_sweep(tmp_path, "maze", [*MAZES, "experiment.train.task.size=13"])
+    smaller = with_declaration(analysis, lambda d: d["experiment"]["train"]["task"].update(size=13))
     with pytest.raises(ValueError, match=r"maze \(mazes of size 17\); this sweep has .* on maze$"):
-        against_paper(analyse(results))
+        against_paper(smaller)
 
 
 def test_what_is_of_less_than_was_planned_has_a_dagger_beside_the_papers(nine):
@@ -242,15 +229,10 @@ def test_what_is_of_less_than_was_planned_has_a_dagger_beside_the_papers(nine):
 def test_what_the_paper_does_not_have_is_refused(analysis, finished, capsys):
     with pytest.raises(ValueError, match=r"no figures of model 'qwen2-280k'; it has qwen2.5-7b"):
         against_paper(analysis)
-    declared = deepcopy(analysis.results.record.declaration)
-    declared["experiment"]["train"]["model"]["name"] = "qwen2.5-7b"
+    named = {"name": "qwen2.5-7b"}
+    changed = with_declaration(analysis, lambda d: d["experiment"]["train"]["model"].update(named))
     with pytest.raises(ValueError, match=r"this sweep has k in .* on countdown"):
-        against_paper(
-            replace(
-                analysis,
-                results=replace(finished, record=replace(finished.record, declaration=declared)),
-            )
-        )
+        against_paper(changed)
     paths = finished.paths
     asked = [paths.sweep, "--root", str(paths.root), "--compare-paper", "--format", "md"]
     assert report(asked) == 1

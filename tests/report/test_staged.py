@@ -13,13 +13,7 @@ from fgrpo_bench.report.words import notes
 from fgrpo_bench.stages.tables import GRADES, read_table, write_table
 from tests.support.dashboard import GRADER
 from tests.support.report import copy
-from tests.support.staged import DESIGN, OTHER, UNDER_OTHER, staged_sweep
-
-
-@pytest.fixture(scope="module")
-def staged(tmp_path_factory):
-    """A sweep whose problems stop once enough draws are correct; not to be changed."""
-    return staged_sweep(tmp_path_factory.mktemp("staged"))
+from tests.support.staged import DESIGN, OTHER, UNDER_OTHER
 
 
 @pytest.fixture(scope="module")

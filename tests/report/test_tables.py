@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import replace
 
 import polars as pl
-import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.documents.latex import label, latex_table
+from fgrpo_bench.documents.latex import latex_table
 from fgrpo_bench.documents.markdown import markdown_table
-from fgrpo_bench.documents.table import p_value, points, text_of
+from fgrpo_bench.documents.table import text_of
 from fgrpo_bench.documents.terminal import plain_table
 from fgrpo_bench.report.comparison_tables import (
     comparison_table,
@@ -19,39 +17,11 @@ from fgrpo_bench.report.comparison_tables import (
     first_loss_table,
 )
 from fgrpo_bench.report.tables import coverage_table, interval_table
-from tests.support.report import ONE_SEED, constant, copy, rewrite_passk, small_sweep
+from tests.support.report import constant, copy, rewrite_passk, small_sweep, with_declaration
 
 
 def rows_of(table, n=3):
     return {row[:n]: dict(zip(table.header[n:], row[n:], strict=True)) for row in table.rows}
-
-
-def test_a_difference_stands_with_its_interval_and_what_is_corrected(analysis):
-    table = comparison_table(analysis, "countdown")
-    rows = rows_of(table)
-    assert len(rows) == 36
-    for row in analysis.asked:
-        own = rows[row.group, row.name, str(row.k)]
-        assert own["difference"] == points(row.difference)
-        assert own["95% interval"] == f"[{points(row.low)}, {points(row.high)}]"
-        assert (own["p"], own["p Holm"]) == (p_value(row.p), p_value(row.p_holm))
-        assert own["verdict"] == row.verdict
-        assert (own["p Holm"] == "-") == (row.family is None)
-    assert analysis.family in table.notes[0]
-
-
-def test_on_paper_every_question_has_a_table_of_its_differences(analysis):
-    whole = comparison_table(analysis, "countdown")
-    tables = list(comparison_tables(analysis, "countdown"))
-    titles = [table.title for table in tables]
-    assert titles[0].startswith("countdown: differences 1 of 4 in percentage points, GRPO N=8, ")
-    groups = list(dict.fromkeys(row[0] for row in whole.rows))
-    assert [title.partition("points, ")[2] for title in titles] == groups
-    assert sum(len(table.rows) for table in tables) == len(whole.rows)
-    assert tables[0].header == whole.header[1:]
-    assert not {"p Holm", "p BH"} & set(tables[1].header), "none of its rows is corrected"
-    assert [row[0] for row in tables[1].rows] == [r[1] for r in whole.rows if r[0] == groups[1]]
-    assert len({label(table) for table in tables}) == len(tables)
 
 
 def test_a_table_on_paper_has_so_many_rows_at_most(analysis, monkeypatch):
@@ -62,58 +32,28 @@ def test_a_table_on_paper_has_so_many_rows_at_most(analysis, monkeypatch):
     assert [row[0] for table in tables for row in table.rows] == [row[1] for row in whole.rows]
 
 
-def test_a_pair_that_no_question_asks_for_has_no_row(analysis):
-    unasked = analysis.comparisons.filter(pl.col("group").is_null())
-    assert len(unasked), "the frame has every pair"
-    assert "None" not in str(comparison_table(analysis, "countdown").rows)
+def test_where_no_pair_has_a_band_there_is_no_table_of_first_losses(analysis):
+    none = replace(analysis, first_loss=analysis.first_loss.clear())
+    assert first_loss_table(none, "countdown") is None
 
 
-def test_where_the_first_loss_is_stands_with_the_words_of_the_band(analysis):
-    rows = rows_of(first_loss_table(analysis, "countdown"), n=2)
-    loss = analysis.first_loss_of("countdown", "grpo-n2-g0", "base")
-    own = rows["Training against the base model", "GRPO N=2"]
-    assert own["by the band"] == loss.words
-    assert (own["first loss from"], own["to"]) == tuple(
-        "-" if k is None else str(k) for k in (loss.low, loss.high)
-    )
-    assert first_loss_table(replace(analysis, first_loss=analysis.first_loss.clear()),
-                            "countdown") is None  # fmt: skip
-
-
-def test_every_trained_cell_has_its_problems_and_the_base_model_none(analysis):
-    rows = rows_of(coverage_table(analysis, "countdown"))
-    assert ("Base", "-", "-") not in rows and len(rows) == len(analysis.by_cell) - 1
-    for row in rows.values():
-        total = sum(float(row[fate]) for fate in ("retained", "lost", "gained", "neither"))
-        assert total == pytest.approx(24, abs=0.2)
-        assert row["seeds"] == "3"
-
-
-def test_what_is_certain_is_counted_where_the_draws_are_enough(tmp_path):
-    rates = constant(Base=0.5, GRPO=0.0, F_GRPO=0.5)
-    few = analyse(small_sweep(tmp_path / "few", "groupsize", ONE_SEED, success_rates=rates))
-    ks = "experiment.evaluation.ks=[1,8]"
-    more = [ONE_SEED, "experiment.evaluation.n_samples=64", ks]
-    many = analyse(small_sweep(tmp_path / "many", "groupsize", *more, success_rates=rates))
+def test_what_is_certain_is_counted_where_the_draws_are_enough(analysis, tmp_path):
+    rates, ks = constant(Base=0.5, GRPO=0.0, F_GRPO=0.5), "experiment.evaluation.ks=[1,8]"
+    many = analyse(small_sweep(tmp_path, "smoke", ks, success_rates=rates))
     table = coverage_table(many, "countdown")
-    lost = rows_of(table)["GRPO", "8", "0"]
+    lost = rows_of(table)["GRPO", "4", "0"]
     assert (lost["surely lost"], lost["retained"]) == ("24.0", "0.0")
     assert not any("none can be surely" in note for note in table.notes)
-    table = coverage_table(few, "countdown")  # 64 draws at k = 32
-    assert rows_of(table)["GRPO", "8", "0"]["surely lost"] == "0.0"
+    table = coverage_table(analysis, "countdown")  # 64 draws at k = 32
+    assert {row["surely lost"] for row in rows_of(table).values()} == {"0.0"}
     assert any("From 64 draws none can be surely lost or gained" in note for note in table.notes)
 
 
 def test_where_a_problem_has_choices_a_footnote_says_what_guessing_gives(analysis):
-    declaration = deepcopy(analysis.results.record.declaration)
-    evaluation = declaration["experiment"]["evaluation"]
-    evaluation["benchmarks"]["countdown"]["grader"] = "choice"
-    changed = replace(
-        analysis,
-        results=replace(
-            analysis.results, record=replace(analysis.results.record, declaration=declaration)
-        ),
-    )
+    def by_choice(declared):
+        declared["experiment"]["evaluation"]["benchmarks"]["countdown"]["grader"] = "choice"
+
+    changed = with_declaration(analysis, by_choice)
     notes = interval_table(changed, "countdown").notes
     assert "countdown by guessing alone: pass@1 25.0, pass@8 90.0, pass@32 100.0." in notes
     assert not [note for note in interval_table(analysis, "countdown").notes if "guess" in note]
@@ -137,12 +77,9 @@ def test_a_footnote_says_what_unscored_draws_leave_open_and_is_absent_without_an
     assert note.count("F-GRPO N=8 gamma=1, pass@") == 2
     right = changed.estimate("countdown", "grpo-n8-g1", 1).all_right
     assert f"{100 * right:.1f}" in note
-    for made in (markdown_table(table), latex_table(table, caption="x"), *plain_of(table)):
+    plain = " ".join(plain_table(table))
+    for made in (markdown_table(table), latex_table(table, caption="x"), plain):
         assert "were all of them wrong or all right" in " ".join(made.split())
-
-
-def plain_of(table):
-    return [" ".join(plain_table(table))]
 
 
 def test_a_cell_without_an_interval_has_its_mean_alone(analysis):

@@ -29,6 +29,7 @@ from sweeps import status
 from sweeps.cli import main as sweeps_command
 from sweeps.status import report
 from tests.dashboards.conftest import client_of
+from tests.report.conftest import drawing_plainly
 from tests.stored.conftest import TRAIN, copied
 from tests.support.dashboard import Reader, add_draws
 from tests.support.fake_sweep import fake_sweep
@@ -300,7 +301,8 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> SweepResults:
     results = small_sweep(tmp_path_factory.mktemp("reported"), "smoke", ONE_SEED)
     for point in results.points:
         add_draws(point, "countdown", ("12",))
-    write_report(load_results(results.paths))
+    with drawing_plainly():
+        write_report(load_results(results.paths))
     return results
 
 

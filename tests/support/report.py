@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -45,6 +49,15 @@ def forget(results: SweepResults, *point_ids: str, training: bool = True) -> Swe
 def every_comparison(analysis: Analysis) -> list[Comparison]:
     """Averages first."""
     return from_frame(Comparison, analysis.comparisons)
+
+
+def with_declaration(analysis: Analysis, change: Callable[[dict[str, Any]], None]) -> Analysis:
+    """The analysis as if its sweep had been declared otherwise. change: of the declaration, in
+    place."""
+    declared = deepcopy(analysis.results.record.declaration)
+    change(declared)
+    record = replace(analysis.results.record, declaration=declared)
+    return replace(analysis, results=replace(analysis.results, record=record))
 
 
 @cache  # so that the same rates are the same function, of which a sweep is written once
