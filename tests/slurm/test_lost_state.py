@@ -28,7 +28,6 @@ from tests.slurm.running import (
     all_done,
     check_begun_once,
     check_complete,
-    check_fake,
     fake_until,
     hold,
     job_at_hold,
@@ -65,27 +64,6 @@ def untouched(cluster: Cluster, jobs: list[str]) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.fault
-def test_a_former_report_whose_id_somebody_elses_job_has_is_not_cancelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
-) -> None:
-    """Everything of the sweep is lost and sent again, with a new report after it."""
-    hold(tmp_path).touch()
-    paths = start_fake(tmp_path, monkeypatch)
-    job_at_hold(paths)
-    former = report_id(paths)
-    cluster.lose_state(next_job_id=former)
-    jobs = others_jobs(cluster, former, former)
-    monkeypatch.setattr(decide, "GRACE_SECONDS", 0.0)
-    hold(tmp_path).unlink()
-    fake_until(paths, all_done)
-    assert report_id(paths) == former
-    assert len([name for name in ids(paths) if f"-{REPORT}-" in name]) > 1
-    assert untouched(cluster, jobs)
-    check_fake(paths)
-
-
-@pytest.mark.slow
-@pytest.mark.fault
 def test_a_new_array_that_got_the_id_of_the_former_report_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
 ) -> None:
@@ -99,27 +77,6 @@ def test_a_new_array_that_got_the_id_of_the_former_report_runs(
     assert f"-{REPORT}-" not in again
     assert again in cluster.squeue(f"--jobs={former}", "--format=%j").split()
     fake_until(paths, all_done)
-    check_begun_once(paths)
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-def test_stages_that_are_done_cancel_nothing_that_has_their_former_ids(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    paths = start_fake(tmp_path, monkeypatch)
-    fake_until(paths, all_done)
-    before = ids(paths)
-    cluster.lose_state(next_job_id=min(before.values()) - 1)  # the trial takes one, too
-    start_fake(tmp_path, monkeypatch, SEEDS)
-    after = {name: number for name, number in ids(paths).items() if name not in before}
-    assert [*after.values()] == [*before.values()]
-    tick.tick(paths, say=print, command=fake_command)
-    assert "cancelled" not in capsys.readouterr().out
-    fake_until(paths, all_done)  # SLURM may refuse to launch an id that a node has just ended
     check_begun_once(paths)
 
 

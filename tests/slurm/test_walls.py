@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ import pytest
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stages.attempts import attempts
 from sweeps.cli import main
-from sweeps.slurm import drive, tick
+from sweeps.slurm import tick
 from sweeps.slurm.decide import Decision
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
@@ -155,56 +153,6 @@ def test_a_disk_that_is_full_when_jobs_begin_is_named_and_does_not_end_the_sweep
     check_complete(paths)
 
 
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """What is open already stays so."""
-    subprocess.run(["mount", "--bind", folder, folder], check=True)
-    try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-class SeenEnough(Exception):
-    """Ends a `follow` that would go on."""
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-def test_a_run_root_that_turns_read_only_stops_no_follow_and_no_cancel(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    root = tmp_path / "runs"
-    root.mkdir()
-    hold(root).touch()
-    paths = start_fake(root, monkeypatch)
-    job_at_hold(paths)
-    said, naps = list[str](), iter(range(3))
-
-    def nap(seconds: float) -> None:
-        if next(naps, None) is None:
-            raise SeenEnough
-
-    with read_only(root):
-        with monkeypatch.context() as patch, pytest.raises(SeenEnough):
-            patch.setattr(drive.time, "sleep", nap)
-            drive.follow(paths, seconds=0.1, say=said.append)
-        assert said == [f"Read-only file system: {paths.driver_lock}"]
-        assert main(["cancel", "smoke", f"run_root={root}"]) == 2
-        words = capsys.readouterr()
-        assert re.search(r"cancelled \d+ jobs; `run` or `retry` goes on", words.out)
-        assert "that they were cancelled cannot be noted (Read-only file system" in words.err
-        wait_for_an_empty_queue(cluster)
-    hold(root).unlink()
-    start_fake(root, monkeypatch)
-    fake_until(paths, all_done)
-    check_complete(paths)
-
-
 @pytest.mark.fault
 def test_a_stage_that_is_killed_before_its_first_save_every_time_is_given_up_with_these_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -220,35 +168,3 @@ def test_a_stage_that_is_killed_before_its_first_save_every_time_is_given_up_wit
     start_fake(tmp_path, monkeypatch, "profile.max_attempts=9")
     fake_until(paths, all_done)
     check_fake(paths)
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-def test_requeues_of_slurm_count_as_attempts_and_those_that_save_nothing_end_the_stage(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The whole job is killed where it stands, as with its node, and SLURM runs it again."""
-    monkeypatch.setenv("FAKE_STEP_SECONDS", "600")
-    paths = start_fake(tmp_path, monkeypatch, "profile.max_attempts=9", FAKE_HELD="_warmup")
-    stage = paths.warmup(11)
-    for turn in range(1, 4):
-        wait_until(lambda turn=turn: len(attempts(stage)) == turn, what=f"attempt {turn}")
-        job = str(attempts(stage)[-1].job_id)
-        cluster.wait_for_state(job, "RUNNING")
-        node = cluster.node_of(job)
-        cluster.node_down(node)
-        cluster.wait_for_state(job, "PENDING")
-        cluster.node_up(node)
-    decision = fake_until(paths, lambda seen: "_warmup/s11" in tick.failed(seen))
-    exit_reason = tick.failed(decision)["_warmup/s11"]
-    assert "it got no further in 3 attempts" in exit_reason
-    assert len({note.job_id for note in attempts(stage)}) == 1, "no new job was sent"
-    (row,) = [
-        line
-        for line in status(tmp_path, capsys).splitlines()
-        if line.split()[:2] == ["base-s11", "warmup"]
-    ]
-    assert " 3 " in row and "it got no further in 3 attempts" in row
