@@ -1,4 +1,4 @@
-"""The private cluster is a real SLURM: it runs, accounts, preempts, requeues and survives."""
+"""The private cluster leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -14,7 +14,15 @@ from sweeps.slurm import code as snapshot
 from sweeps.slurm import tick
 from sweeps.slurm.code import damage
 from tests.slurm.processes import wait_until
-from tests.slurm.running import all_done, check_fake, fake_until, hold, job_at_hold, start_fake
+from tests.slurm.running import (
+    all_done,
+    check_fake,
+    fake_until,
+    finish_fake,
+    hold,
+    job_at_hold,
+    start_fake,
+)
 from tests.support.fake_stage import fake_command
 from tests.support.faults import contents
 
@@ -88,5 +96,4 @@ def test_where_the_code_cannot_be_made_again_nothing_is_sent_with_other_code(
     assert f"its code was damaged: {FILE} is missing" in capsys.readouterr().out
     assert paths.submissions.read_bytes() == before
     tick.tick(paths, say=print, command=fake_command)
-    fake_until(paths, all_done)
-    check_fake(paths)
+    finish_fake(paths)

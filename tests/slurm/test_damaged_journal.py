@@ -22,9 +22,10 @@ from tests.slurm.running import (
     check_fake,
     check_sent_once,
     fake_until,
+    finish_fake,
     hold,
-    job_at_hold,
     start_fake,
+    start_held,
 )
 from tests.support.fake_stage import fake_command
 from tests.support.sent import RUNNING, planned, running_on, send
@@ -155,9 +156,7 @@ def test_whatever_is_left_of_a_journal_what_runs_is_not_sent_again(
 def live(root: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> RunPaths:
     """A sweep of which one stage is held and all is done that does not wait for it."""
     root.mkdir(exist_ok=True)
-    hold(root).touch()
-    paths = start_fake(root, monkeypatch)
-    job_at_hold(paths)
+    paths, _ = start_held(root, monkeypatch)
     own = partial(recover.is_own, paths)
     wait_until(lambda: sum(map(own, names(cluster))) == LIVE, what="the end of all else")
     return paths
@@ -188,9 +187,7 @@ def test_a_live_sweep_whose_journal_is_damaged_is_told_of_and_sends_nothing_twic
     tick.tick(paths, say=print, command=fake_command)
     assert capsys.readouterr().out.count(words) == 1, "told once, by whoever mends it"
     assert names(cluster) == queued
-    hold(tmp_path).unlink()
-    fake_until(paths, all_done)
-    check_fake(paths)
+    finish_fake(paths)
     check_begun_once(paths)
     check_sent_once(paths)
 
@@ -232,6 +229,4 @@ def test_jobs_of_which_nothing_tells_what_they_run_make_way_for_others(
         card.write_bytes(b"\0" * card.stat().st_size)
     start_fake(tmp_path, monkeypatch)
     assert "cancelled 2 jobs of which nothing tells what they run" in capsys.readouterr().out
-    hold(tmp_path).unlink()
-    fake_until(paths, all_done)
-    check_fake(paths)
+    finish_fake(paths)

@@ -22,7 +22,7 @@ from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import submissions
 from tests.slurm.cluster import Cluster
-from tests.slurm.config import NODES, user_name
+from tests.slurm.config import user_name
 from tests.slurm.fake_slurm_driver import DIED, kind_of
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
@@ -149,12 +149,9 @@ def test_drivers_that_die_at_any_line_or_halfway_through_it_are_made_up_for(
 def test_a_driver_that_dies_while_it_forgives_a_job_that_never_began_is_made_up_for(
     drivers: Drivers, cluster: Cluster, fake_results: dict[str, str], moment: str
 ) -> None:
-    for node in NODES:
-        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
-    assert drivers.run("submitted:report:1:after") == DIED
-    cluster.run("scancel", "--state=PENDING", f"--user={user_name()}")
-    for node in NODES:
-        cluster.scontrol("update", f"nodename={node}", "state=resume")
+    with cluster.drained():
+        assert drivers.run("submitted:report:1:after") == DIED
+        cluster.run("scancel", "--state=PENDING", f"--user={user_name()}")
     takes_jobs = ("sbatch", "--test-only", "--wrap=true")  # SLURM needs a moment to see them back
     wait_until(lambda: cluster.answers(*takes_jobs), what="nodes that take jobs")
     assert drivers.run(f"uncount::1:{moment}") == DIED

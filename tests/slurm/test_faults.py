@@ -27,12 +27,12 @@ from tests.slurm.running import (
     SLURM,
     all_done,
     check_complete,
-    check_fake,
     fake_until,
+    finish_fake,
     hold,
-    job_at_hold,
     logs,
     start_fake,
+    start_held,
 )
 from tests.slurm.strikes import (
     Strike,
@@ -81,15 +81,12 @@ def test_a_job_that_is_struck_goes_on_from_its_save(
     strike: Strike,
     settings: dict[str, bool],
 ) -> None:
-    hold(tmp_path).touch()
     with ExitStack() as changes:
         if settings:
             changes.enter_context(cluster.changed(**settings))
-        paths = start_fake(tmp_path, monkeypatch)
-        strike(cluster, paths, job_at_hold(paths))
-        hold(tmp_path).unlink()
-        fake_until(paths, all_done)
-    check_fake(paths)
+        paths, job = start_held(tmp_path, monkeypatch)
+        strike(cluster, paths, job)
+        finish_fake(paths)
     assert contents(paths, "**/result.json") == fake_results
     jobs = [note.job_id for note in attempts(paths.point(POINT))]
     if strike not in (restart_controller, kill_controller):
@@ -107,10 +104,8 @@ def test_where_locks_are_not_kept_the_older_of_two_executions_marks_nothing(
     fake_results: dict[str, str],
 ) -> None:
     """A second lock stands in for a file system that forgets the first."""
-    hold(tmp_path).touch()
-    paths = start_fake(tmp_path, monkeypatch)
+    paths, job = start_held(tmp_path, monkeypatch)
     stage = paths.point(POINT)
-    job = job_at_hold(paths)
     stage.lock.unlink()
     cluster.kill_slurmd(cluster.node_of(job))
 
@@ -165,13 +160,12 @@ def test_where_slurm_refuses_the_second_array_the_first_is_taken_back(
 def test_a_stage_that_is_warned_of_its_time_limit_saves_and_goes_on_in_the_same_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_results: dict[str, str]
 ) -> None:
-    hold(tmp_path).touch()
-    paths = start_fake(tmp_path, monkeypatch, "profile.time_minutes=1", "profile.signal_seconds=50")
-    job, stage = job_at_hold(paths), paths.point(POINT)
+    paths, job = start_held(
+        tmp_path, monkeypatch, "profile.time_minutes=1", "profile.signal_seconds=50"
+    )
+    stage = paths.point(POINT)
     wait_until(lambda: attempts(stage)[0].outcome is not None, what="the warning")
-    hold(tmp_path).unlink()
-    fake_until(paths, all_done)
-    check_fake(paths)
+    finish_fake(paths)
     assert contents(paths, "**/result.json") == fake_results
     assert [(note.job_id, note.outcome) for note in attempts(stage)] == [
         (job, "stopped"),

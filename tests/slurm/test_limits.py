@@ -11,17 +11,9 @@ import pytest
 from fgrpo_bench.files.paths import RunPaths
 from sweeps.slurm import drive, scheduler
 from tests.slurm.cluster import Cluster
-from tests.slurm.config import NODES, user_name
+from tests.slurm.config import user_name
 from tests.slurm.processes import wait_until
-from tests.slurm.running import (
-    all_done,
-    check_begun_once,
-    check_fake,
-    fake_until,
-    hold,
-    job_at_hold,
-    start_fake,
-)
+from tests.slurm.running import check_begun_once, finish_fake, hold, job_at_hold, start_fake
 
 EVAL = ("profile.partition=eval", "profile.signal_seconds=20")
 POLLS = 6
@@ -45,16 +37,6 @@ def followed(paths: RunPaths) -> list[str]:
     with pytest.raises(SeenEnough):
         drive.follow(paths, seconds=0.1, say=lines.append, call=call)
     return lines
-
-
-@contextmanager
-def nothing_begins(cluster: Cluster) -> Iterator[None]:
-    """No node takes a job meanwhile."""
-    for node in NODES:
-        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
-    yield
-    for node in NODES:
-        cluster.scontrol("update", f"nodename={node}", "state=resume")
 
 
 @contextmanager
@@ -104,7 +86,7 @@ def test_a_partition_that_changes_under_waiting_jobs_is_said_and_a_remedy_reache
     chosen: list[str],
     resent: str,
 ) -> None:
-    with nothing_begins(cluster):
+    with cluster.drained():
         paths = start_fake(tmp_path, monkeypatch, *EVAL)
         capsys.readouterr()
         start_fake(tmp_path, monkeypatch, *EVAL, "profile.max_parallel=2")
@@ -122,8 +104,7 @@ def test_a_partition_that_changes_under_waiting_jobs_is_said_and_a_remedy_reache
             assert len(waiting) == 7, "six stages and the report"
             if change == "maxtime=2":
                 assert set(waiting) == {"2:00"}
-    fake_until(paths, all_done)
-    check_fake(paths)
+    finish_fake(paths)
     check_begun_once(paths)
 
 
@@ -147,7 +128,5 @@ def test_a_quality_of_service_that_allows_less_time_is_said_and_so_is_a_suspende
         cluster.scontrol("suspend", job)
         assert any("suspended 1" in line for line in followed(paths) if " active (" in line)
         cluster.scontrol("resume", job)
-        hold(tmp_path).unlink()
-        fake_until(paths, all_done)
-    check_fake(paths)
+        finish_fake(paths)
     check_begun_once(paths)

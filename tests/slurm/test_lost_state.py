@@ -4,11 +4,7 @@ other people's, which nothing may touch.
 
 from __future__ import annotations
 
-import os
-import pickle
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,9 +14,7 @@ import pytest
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.stages.attempts import attempts as attempts_of
-from sweeps import REPOSITORY
 from sweeps.slurm import decide, drive, recover, submissions, tick
-from sweeps.slurm.payload import Payload
 from sweeps.slurm.submissions import REPORT, JobBatch
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
@@ -28,10 +22,12 @@ from tests.slurm.running import (
     all_done,
     check_begun_once,
     check_complete,
+    counting,
     fake_until,
     hold,
-    job_at_hold,
     start_fake,
+    start_held,
+    start_payload,
 )
 from tests.support.fake_stage import fake_command
 
@@ -97,9 +93,7 @@ def test_no_command_touches_other_peoples_jobs_that_have_the_sweeps_ids(
     cluster: Cluster,
     command: Callable[[RunPaths], None],
 ) -> None:
-    hold(tmp_path).touch()
-    paths = start_fake(tmp_path, monkeypatch)
-    job_at_hold(paths)
+    paths, _ = start_held(tmp_path, monkeypatch)
     first, last = min(ids(paths).values()), max(ids(paths).values())
     cluster.lose_state(next_job_id=first)
     jobs = others_jobs(cluster, first, last)
@@ -142,23 +136,9 @@ def test_a_job_that_is_told_to_save_requeues_no_other_that_has_its_id(
     cluster.wait_for_state(other, "RUNNING")
     stage = StagePaths(tmp_path / "point")
     write_json(stage.spec, {"kind": "train", "fingerprint": "ff", "target": {}})
-    payload = Payload(
-        folder=str(stage.folder),
-        needs=(),
-        command=(sys.executable, "-m", "tests.support.fake_stage", str(stage.folder)),
-        cwd=str(REPOSITORY),
-        environment=(("FAKE_STEPS", "1000"), ("FAKE_STEP_SECONDS", "0.02")),
-    )
-    file = tmp_path / "payload.pkl"
-    file.write_bytes(pickle.dumps(payload))
-    run = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))()"
-    lost = subprocess.Popen(
-        [sys.executable, "-c", run, str(file)],
-        cwd=REPOSITORY,
-        env=os.environ | {"SLURM_JOB_ID": other, "SLURM_JOB_NAME": "smoke-train-5d41c01f0c66a2b9"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    slurm = {"SLURM_JOB_ID": other, "SLURM_JOB_NAME": "smoke-train-5d41c01f0c66a2b9"}
+    settings = {"FAKE_STEPS": "1000", "FAKE_STEP_SECONDS": "0.02"}
+    lost = start_payload(stage, counting(stage), slurm, **settings)
     wait_until((stage.folder / "steps.jsonl").exists, what="a step")
     lost.send_signal(signal.SIGUSR2)
     said, _ = lost.communicate()

@@ -22,16 +22,17 @@ from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     POINT,
     SLURM,
-    all_done,
     check_begun_once,
     check_complete,
     check_fake,
     fake_settings,
     fake_until,
+    finish_fake,
     hold,
     job_at_hold,
     start,
     start_fake,
+    start_held,
 )
 from tests.support.fake_stage import fake_command
 from tests.support.faults import contents
@@ -49,9 +50,7 @@ def test_while_the_controller_is_down_status_tells_what_the_files_say(
     cluster: Cluster,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    hold(tmp_path).touch()
-    paths = start_fake(tmp_path, monkeypatch)
-    job_at_hold(paths)
+    paths, _ = start_held(tmp_path, monkeypatch)
     before = paths.submissions.read_bytes()
     cluster.stop_slurmctld()
     capsys.readouterr()
@@ -66,9 +65,7 @@ def test_while_the_controller_is_down_status_tells_what_the_files_say(
         assert UNREACHABLE in capsys.readouterr().err
         assert paths.submissions.read_bytes() == before
     cluster.start_slurmctld()
-    hold(tmp_path).unlink()
-    fake_until(paths, all_done)
-    check_fake(paths)
+    finish_fake(paths)
     check_begun_once(paths)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -17,13 +16,11 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.attempts import Note, attempts, begin
 from fgrpo_bench.stages.stage import run_stage
 from fgrpo_bench.stages.watch import Progress
-from sweeps import REPOSITORY
 from sweeps.slurm.attempts import idle
-from sweeps.slurm.payload import Payload
 from tests.slurm.processes import PATIENCE_S, wait_until
+from tests.slurm.running import counting, start_payload
 
 SPEC = {"kind": "train", "fingerprint": "ff", "target": {}}
-RUN = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb'))(), flush=True)"
 
 
 @pytest.fixture
@@ -49,28 +46,6 @@ def install(program: Path, script: str) -> None:
     program.chmod(0o755)
 
 
-def start(
-    stage: StagePaths, command: list[str], slurm: dict[str, str], *needs: str, **settings: str
-) -> subprocess.Popen[str]:
-    payload = Payload(
-        folder=str(stage.folder),
-        needs=needs,
-        command=tuple(command),
-        cwd=str(REPOSITORY),
-        environment=tuple(settings.items()),
-    )
-    file = stage.folder.parent / "payload.pkl"
-    file.write_bytes(pickle.dumps(payload))
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(file)],
-        cwd=REPOSITORY,
-        env=os.environ | slurm,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def end(job: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Its exit code, output and errors, once it has ended."""
     output, errors = job.communicate(timeout=PATIENCE_S)
@@ -82,13 +57,9 @@ def start_slow(
 ) -> subprocess.Popen[str]:
     """A job in the middle of a stage of 1000 steps."""
     settings = {"FAKE_STEPS": "1000", "FAKE_STEP_SECONDS": str(step_seconds)}
-    job = start(stage, fake(stage), slurm, **settings)
+    job = start_payload(stage, counting(stage), slurm, **settings)
     wait_until((stage.folder / "steps.jsonl").exists, what="a step")
     return job
-
-
-def fake(stage: StagePaths) -> list[str]:
-    return [sys.executable, "-m", "tests.support.fake_stage", str(stage.folder)]
 
 
 def note(stage: StagePaths) -> Note:
@@ -101,7 +72,7 @@ def requeued(stage: StagePaths) -> list[str]:
 
 
 def test_a_stage_is_run_with_its_log_and_noted(stage: StagePaths, slurm: dict[str, str]) -> None:
-    job = start(stage, fake(stage), slurm, FAKE_STEPS="3", FAKE_HOLD="/none")
+    job = start_payload(stage, counting(stage), slurm, FAKE_STEPS="3", FAKE_HOLD="/none")
     code, said, errors = end(job)
     assert (code, said) == (0, "done\n"), errors
     assert "done in" in stage.log(1).read_text()
@@ -114,7 +85,7 @@ def test_where_the_marker_stands_nothing_is_started(
     stage: StagePaths, slurm: dict[str, str]
 ) -> None:
     write_json(stage.done, SPEC | {"outputs": {}})
-    job = start(stage, ["/no/such/program"], slurm)
+    job = start_payload(stage, ["/no/such/program"], slurm)
     assert end(job)[:2] == (0, "already done\n")
     assert attempts(stage) == []
 
@@ -169,7 +140,7 @@ def test_a_stage_that_stops_itself_at_one_step_for_ever_is_not_requeued_for_ever
     stage: StagePaths, slurm: dict[str, str]
 ) -> None:
     for turn in range(1, 4):
-        job = start(stage, [sys.executable, "-c", "import sys; sys.exit(75)"], slurm)
+        job = start_payload(stage, [sys.executable, "-c", "import sys; sys.exit(75)"], slurm)
         code, _, errors = end(job)
         assert code == (1 if turn == 3 else 75)
     assert "got no further in 3 attempts of this job" in errors
@@ -181,7 +152,7 @@ def test_a_stage_whose_node_fails_at_one_step_for_ever_is_not_run_for_ever(
 ) -> None:
     """SLURM requeues such a job without end, and no attempt lives to note how it ended."""
     for turn in range(1, 5):
-        job = start(stage, ["sleep", "30"], slurm)
+        job = start_payload(stage, ["sleep", "30"], slurm)
         if turn < 4:
             wait_until(lambda turn=turn: len(attempts(stage)) == turn, what="its attempt")
             job.kill()
@@ -213,7 +184,7 @@ def test_a_stage_that_gets_further_each_time_may_be_killed_for_ever(stage: Stage
 def test_every_other_end_is_a_failure(
     stage: StagePaths, slurm: dict[str, str], code: str, words: str
 ) -> None:
-    exit_code, _, errors = end(start(stage, [sys.executable, "-c", code], slurm))
+    exit_code, _, errors = end(start_payload(stage, [sys.executable, "-c", code], slurm))
     assert exit_code == 1
     assert words in errors
     assert note(stage).outcome == "failed"
@@ -225,7 +196,7 @@ def test_a_stage_whose_input_is_incomplete_is_not_started(
 ) -> None:
     need = StagePaths(stage.folder.parent / "need")
     write_json(need.spec, SPEC)
-    job = start(stage, fake(stage), slurm, str(need.folder))
+    job = start_payload(stage, counting(stage), slurm, str(need.folder))
     code, _, errors = end(job)
     assert code == 1
     assert "need is not complete" in errors
@@ -238,7 +209,7 @@ def test_a_stage_whose_run_root_goes_says_so_and_makes_no_folder_in_its_place(
 ) -> None:
     moved = stage.folder.with_name("moved")
     code = f"import os; os.rename({str(stage.folder)!r}, {str(moved)!r}); exit(1)"
-    exit_code, _, errors = end(start(stage, [sys.executable, "-c", code], slurm))
+    exit_code, _, errors = end(start_payload(stage, [sys.executable, "-c", code], slurm))
     assert exit_code == 1
     last = errors.strip().splitlines()[-1]
     assert last.startswith(f"RuntimeError: {stage.folder} is gone: was the run root moved or rem")
@@ -250,11 +221,11 @@ def test_a_task_that_is_not_the_first_runs_the_command_and_leaves_the_rest_to_it
     stage: StagePaths, slurm: dict[str, str]
 ) -> None:
     code = "import os; os.kill(os.getppid(), 12); os.kill(os.getpid(), 15); print('ran')"
-    job = start(stage, [sys.executable, "-c", code], slurm | {"SLURM_PROCID": "1"})
+    job = start_payload(stage, [sys.executable, "-c", code], slurm | {"SLURM_PROCID": "1"})
     exit_code, said, errors = end(job)
     assert (exit_code, said) == (0, "ran\ndone\n"), errors
     assert attempts(stage) == []
-    job = start(stage, [sys.executable, "-c", "exit(1)"], slurm | {"SLURM_PROCID": "1"})
+    job = start_payload(stage, [sys.executable, "-c", "exit(1)"], slurm | {"SLURM_PROCID": "1"})
     exit_code, _, errors = end(job)
     assert exit_code == 1 and "ended with exit code 1 on " in errors
     assert requeued(stage) == []

@@ -66,16 +66,12 @@ def test_edits_while_jobs_wait_reach_none_of_them(tmp_path: Path, cluster: Clust
     checkout = tmp_path / "checkout"
     subprocess.run(["git", "clone", "-q", str(REPOSITORY), str(checkout)], check=True)
     root = tmp_path / "runs"
-    for node in NODES:
-        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
     command = [sys.executable, "-m", "sweeps", "run", "smoke", f"run_root='{root}'", *TINY, *SLURM]
-    subprocess.run(command, cwd=checkout, env=os.environ | {"PYTHONPATH": ""}, check=True)
-    (checkout / "fgrpo_bench" / "engines" / "embedded" / "__main__.py").write_text(
-        "raise SystemExit(9)\n"
-    )
+    engine = checkout / "fgrpo_bench" / "engines" / "embedded" / "__main__.py"
+    with cluster.drained():
+        subprocess.run(command, cwd=checkout, env=os.environ | {"PYTHONPATH": ""}, check=True)
+        engine.write_text("raise SystemExit(9)\n")
     paths = run_paths(config.load("smoke", [f"run_root='{root}'", *TINY, *SLURM]))
-    for node in NODES:
-        cluster.scontrol("update", f"nodename={node}", "state=resume")
     until(paths, all_done)
     check_begun_once(paths)
 
@@ -139,9 +135,7 @@ def test_an_account_or_qos_that_does_not_exist_is_refused_where_the_site_asks_fo
 def test_a_node_that_does_not_see_the_run_root_is_named(
     tmp_path: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for node in NODES[1:]:
-        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
-    with cluster.hidden_from(NODES[0], tmp_path):
+    with cluster.drained(NODES[1:]), cluster.hidden_from(NODES[0], tmp_path):
         paths = start(tmp_path, *TINY)
         live = "--states=PENDING,RUNNING,COMPLETING"
         wait_until(lambda: not cluster.squeue(live), what="the last job's end")
@@ -150,8 +144,6 @@ def test_a_node_that_does_not_see_the_run_root_is_named(
     assert words in capsys.readouterr().out
     assert words in tick.failed(tick.tick(paths, say=print))["_warmup/s11"]
     drive.cancel(paths)
-    for node in NODES[1:]:
-        cluster.scontrol("update", f"nodename={node}", "state=resume")
 
 
 @pytest.mark.slow

@@ -21,9 +21,10 @@ from tests.slurm.running import (
     check_complete,
     check_fake,
     fake_until,
+    finish_fake,
     hold,
-    job_at_hold,
     start_fake,
+    start_held,
 )
 from tests.support.fake_stage import fake_command
 
@@ -116,9 +117,7 @@ def test_a_disk_that_fills_up_under_a_stage_is_named_and_nothing_is_sent_until_t
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    hold(disk).touch()
-    paths = start_fake(disk, monkeypatch)
-    job_at_hold(paths)
+    paths, _ = start_held(disk, monkeypatch)
     ballast = fill(disk)
     hold(disk).unlink()
     wait_for_an_empty_queue(cluster)
@@ -141,11 +140,10 @@ def test_a_disk_that_is_full_when_jobs_begin_is_named_and_does_not_end_the_sweep
     hold(disk).touch()
     paths = start_fake(disk, monkeypatch, FAKE_HELD="_warmup")
     wait_until(lambda: (paths.warmup(11).folder / "saved.json").exists(), what="a save")
-    cluster.scontrol("update", "nodename=n[1-4]", "state=drain", "reason=test")
-    hold(disk).unlink()
-    cluster.wait_for_state(str(attempts(paths.warmup(11))[-1].job_id), "COMPLETED")
-    ballast = fill(disk)
-    cluster.scontrol("update", "nodename=n[1-4]", "state=resume")
+    with cluster.drained():
+        hold(disk).unlink()
+        cluster.wait_for_state(str(attempts(paths.warmup(11))[-1].job_id), "COMPLETED")
+        ballast = fill(disk)
     wait_for_an_empty_queue(cluster)
     check_refused(paths, capsys, words="disk full? it could not even write its log")
     ballast.unlink()
@@ -166,5 +164,4 @@ def test_a_stage_that_is_killed_before_its_first_save_every_time_is_given_up_wit
     assert tick.tick(paths, say=print, command=fake_command).submit == ()
     monkeypatch.delenv("FAKE_KILLED")
     start_fake(tmp_path, monkeypatch, "profile.max_attempts=9")
-    fake_until(paths, all_done)
-    check_fake(paths)
+    finish_fake(paths)
