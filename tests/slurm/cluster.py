@@ -19,11 +19,7 @@ submitit and child processes find the cluster:
 After each test the fixture starts what is down and cancels what is queued, so that a test starts
 from idle nodes and needs no cleaning up of its own.
 
-By hand, with a folder for the cluster (/tmp/slurm-by-hand if none is given):
-
-    python -m tests.slurm.cluster up     # says what to export
-    python -m tests.slurm.cluster shell  # a shell on a cluster that ends with it
-    python -m tests.slurm.cluster down
+By hand, `python -m tests.slurm.cluster` is a shell on a cluster that ends with it.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -50,16 +46,11 @@ from tests.support.servers import free_port
 
 
 class Cluster(Client):
-    """The cluster in one folder. `with Cluster() as cluster:` brings it up and takes it down."""
+    """A cluster in a new folder; `with Cluster() as cluster:` brings it up and takes it down."""
 
-    def __init__(self, folder: Path | None = None, *, dies_with_parent: bool = True) -> None:
-        """folder: None takes a new one in /tmp.
-
-        dies_with_parent: whether the daemons end if this process is killed.
-        """
-        folder = folder or Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
+    def __init__(self) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
         self.settings = Settings(folder=folder, first_port=free_port(N_PORTS))
-        self.dies_with_parent = dies_with_parent
 
     @property
     def environment(self) -> dict[str, str]:
@@ -117,7 +108,7 @@ class Cluster(Client):
 
     def _start(self, name: str) -> None:
         environment = {**os.environ, **self.environment}
-        self._daemon(name).start(environment, dies_with_parent=self.dies_with_parent)
+        self._daemon(name).start(environment)
 
     def reset(self) -> None:
         """Starts what is down, takes nodes back, cancels every job and waits for idle nodes."""
@@ -182,6 +173,14 @@ class Cluster(Client):
             if self._is_away(node):  # else it came back between the question and the order
                 raise
 
+    @contextmanager
+    def drained(self, nodes: Sequence[str] = NODES) -> Iterator[None]:
+        """These nodes begin no job meanwhile."""
+        names = f"nodename={','.join(nodes)}"
+        self.scontrol("update", names, "state=drain", "reason=test")
+        yield
+        self.scontrol("update", names, "state=resume")
+
     def _is_away(self, node: str) -> bool:
         state = self.run("sinfo", "-h", "-N", "-n", node, "-o", "%T").upper()
         return "DOWN" in state or "DRAIN" in state
@@ -196,7 +195,7 @@ class Cluster(Client):
             f"mount -t tmpfs tmpfs {shlex.quote(str(folder))} && exec {shlex.join(daemon.command)}"
         )
         blind = dataclasses.replace(daemon, command=["unshare", "--mount", "sh", "-c", hide])
-        blind.start({**os.environ, **self.environment}, dies_with_parent=self.dies_with_parent)
+        blind.start({**os.environ, **self.environment})
         try:
             yield
         finally:
@@ -219,30 +218,7 @@ class Cluster(Client):
         self.restart_slurmctld()
 
 
-def main(arguments: list[str]) -> int:
-    match arguments:
-        case [("up" | "down" | "shell") as verb]:
-            folder = Path("/tmp/slurm-by-hand")
-        case [("up" | "down" | "shell") as verb, name]:
-            folder = Path(name).absolute()
-        case _:
-            print("usage: python -m tests.slurm.cluster up|down|shell [FOLDER]", file=sys.stderr)
-            return 2
-    if verb == "down":
-        Cluster(folder).down()
-        return 0
-    if folder.exists():
-        print(f"{folder} exists: take that cluster down, or name another folder", file=sys.stderr)
-        return 1
-    if verb == "shell":
-        with Cluster(folder) as cluster:
-            environment = {**os.environ, **cluster.environment}
-            return subprocess.call([os.environ.get("SHELL", "bash")], env=environment)
-    cluster = Cluster(folder, dies_with_parent=False)
-    cluster.up()
-    print("\n".join(f"export {name}={value}" for name, value in cluster.environment.items()))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with Cluster() as by_hand:
+        shell = os.environ.get("SHELL", "bash")
+        sys.exit(subprocess.call([shell], env={**os.environ, **by_hand.environment}))

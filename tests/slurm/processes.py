@@ -84,10 +84,11 @@ class Daemon:
         pid, ticks = map(int, self.pid_file.read_text().split())
         return pid if start_ticks(pid) == ticks else None
 
-    def start(self, environment: dict[str, str], *, dies_with_parent: bool) -> None:
+    def start(self, environment: dict[str, str]) -> None:
+        """It ends with this process, even if that is killed."""
         if self.pid() is not None:
             raise RuntimeError(f"{self.name} runs already, as process {self.pid()}")
-        leash = ["setpriv", "--pdeathsig", "KILL", "--"] if dies_with_parent else []
+        leash = ["setpriv", "--pdeathsig", "KILL", "--"]
         with (self.folder / "log" / f"{self.name}.out").open("ab") as log:
             child = subprocess.Popen(
                 [*leash, *self.command],

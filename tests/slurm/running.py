@@ -5,7 +5,11 @@ hold of every one of them once it is done.
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -24,10 +28,12 @@ from fgrpo_bench.specs import config
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table
+from sweeps import REPOSITORY
 from sweeps.commands import StageCommand, stage_command
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions, tick
 from sweeps.slurm.decide import Decision
+from sweeps.slurm.payload import Payload
 from tests.slurm.processes import wait_until
 from tests.support.fake_stage import fake_command
 from tests.support.fake_sweep import check_steps
@@ -94,6 +100,22 @@ def start_fake(
     declaration = config.load("smoke", [f"run_root='{root}'", *SLURM, *overrides])
     assert drive.run(declaration, command=fake_command) == 0
     return run_paths(declaration)
+
+
+def start_held(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *overrides: str, **settings: str
+) -> tuple[RunPaths, str]:
+    """The same, and wait until the fake stage of POINT is held; also its job id."""
+    hold(root).touch()
+    paths = start_fake(root, monkeypatch, *overrides, **settings)
+    return paths, job_at_hold(paths)
+
+
+def finish_fake(paths: RunPaths) -> None:
+    """Let go what is held, tick to the end of the sweep and check it."""
+    hold(paths.root).unlink(missing_ok=True)
+    fake_until(paths, all_done)
+    check_fake(paths)
 
 
 def fake_settings(root: Path, **settings: str) -> dict[str, str]:
@@ -196,3 +218,34 @@ def check_sent_once(paths: RunPaths) -> None:
     batches = submissions.read(paths.submissions).batches.values()
     sent = [stage for batch in batches if not batch.void for stage in batch.stages]
     assert len(sent) == len(set(sent)) == len(read_json(paths.plan)["stages"])
+
+
+RUN = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb'))(), flush=True)"
+
+
+def start_payload(
+    stage: StagePaths, command: list[str], slurm: dict[str, str], *needs: str, **settings: str
+) -> subprocess.Popen[str]:
+    """A job's payload as a process of its own; slurm: what the job finds in its environment."""
+    payload = Payload(
+        folder=str(stage.folder),
+        needs=needs,
+        command=tuple(command),
+        cwd=str(REPOSITORY),
+        environment=tuple(settings.items()),
+    )
+    file = stage.folder.parent / "payload.pkl"
+    file.write_bytes(pickle.dumps(payload))
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, str(file)],
+        cwd=REPOSITORY,
+        env=os.environ | slurm,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def counting(stage: StagePaths) -> list[str]:
+    """Command of a fake stage."""
+    return [sys.executable, "-m", "tests.support.fake_stage", str(stage.folder)]

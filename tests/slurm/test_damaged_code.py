@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -15,39 +12,27 @@ from fgrpo_bench.files.whole import read_json
 from sweeps.cli import main
 from sweeps.slurm import code as snapshot
 from sweeps.slurm import tick
-from sweeps.slurm.code import damage, manifest_path
+from sweeps.slurm.code import damage
 from tests.slurm.processes import wait_until
-from tests.slurm.running import all_done, check_fake, fake_until, hold, job_at_hold, start_fake
+from tests.slurm.running import (
+    all_done,
+    check_fake,
+    fake_until,
+    finish_fake,
+    hold,
+    job_at_hold,
+    start_fake,
+)
 from tests.support.fake_stage import fake_command
 from tests.support.faults import contents
 
 pytestmark = pytest.mark.usefixtures("cluster")
-SLOW = pytest.mark.slow
 FILE = "sweeps/slurm/payload.py"
 
 
 def lose_a_file(code: Path) -> str:
     (code / FILE).unlink()
     return f"{FILE} is missing"
-
-
-def edit_a_file(code: Path) -> str:
-    """Keeping its size and its time."""
-    before = (code / FILE).stat()
-    text = (code / FILE).read_text()
-    (code / FILE).write_text(text.replace("REQUEUE_SECONDS = 60.0", "REQUEUE_SECONDS = 00.0"))
-    os.utime(code / FILE, ns=(before.st_atime_ns, before.st_mtime_ns))
-    return f"{FILE} was changed"
-
-
-def lose_the_digests(code: Path) -> str:
-    manifest_path(code).unlink()
-    return f"{manifest_path(code).name} is missing"
-
-
-def lose_everything(code: Path) -> str:
-    shutil.rmtree(code.parent)
-    return f"{manifest_path(code).name} is missing"
 
 
 def only_the_held_point_is_left(paths: RunPaths) -> None:
@@ -67,26 +52,16 @@ def wait_for_a_job_that_says_so(paths: RunPaths) -> None:
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize(
-    "strike",
-    [
-        pytest.param(lose_a_file, id="a-file-is-gone"),
-        pytest.param(edit_a_file, id="a-file-is-edited", marks=SLOW),
-        pytest.param(lose_the_digests, id="the-digests-are-gone", marks=SLOW),
-        pytest.param(lose_everything, id="all-is-gone", marks=SLOW),
-    ],
-)
 def test_jobs_that_find_their_code_damaged_say_so_and_run_once_it_is_made_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     fake_results: dict[str, str],
-    strike: Callable[[Path], str],
 ) -> None:
     hold(tmp_path).touch()
     paths = start_fake(tmp_path, monkeypatch)
     only_the_held_point_is_left(paths)
-    words = strike(code_of(paths))
+    words = lose_a_file(code_of(paths))
     hold(tmp_path).unlink()
     wait_for_a_job_that_says_so(paths)
     capsys.readouterr()
@@ -121,5 +96,4 @@ def test_where_the_code_cannot_be_made_again_nothing_is_sent_with_other_code(
     assert f"its code was damaged: {FILE} is missing" in capsys.readouterr().out
     assert paths.submissions.read_bytes() == before
     tick.tick(paths, say=print, command=fake_command)
-    fake_until(paths, all_done)
-    check_fake(paths)
+    finish_fake(paths)

@@ -17,14 +17,14 @@ from fgrpo_bench.command.runs import address
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.locks import LOOK_SECONDS, driving, is_locked
+from fgrpo_bench.stages.locks import LOOK_SECONDS, driving, is_locked, locked
 from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, scheduler, submissions, tick
 from sweeps.slurm.submissions import JobBatch, read
 from tests.slurm.running import POINT
 from tests.support.sent import RUNNING, planned, running_on, send, submitted
-from tests.support.slurm_programs import SBATCH, Programs
+from tests.support.slurm_programs import CONFIG, SBATCH, Programs
 
 HANGS = 'case "$*" in *--test-only*) exit 0;; esac; exec sleep 600'
 
@@ -227,3 +227,62 @@ def test_a_report_that_slurm_holds_is_removed_once_every_stage_is_done(
     tick.tick(paths, say=print, call=call)
     cancelled = [command for command in told if command[0] == "scancel"]
     assert cancelled == ([["scancel", "8"]] if is_cancelled else [])
+
+
+PAGE = "<html><title>502 Bad Gateway</title></html>"
+SENSE = "printed what makes no sense"
+UNSHOWN = "squeue does not show it, but scontrol does"
+SHOWN = "JobId=7 JobName=smoke-train-1 JobState=RUNNING\n"
+NO_STATE, CUT_LINE = RUNNING.replace("|RUNNING|", "||"), RUNNING[:30]
+CUT_RANGE = RUNNING.replace("7|", "7_[7-9,...]|", 1)
+LONG_AGO = RUNNING.replace("RUNNING", "COMPLETED").replace("N/A", "2020-01-01T00:00:00")
+
+
+@pytest.mark.parametrize(
+    ("rows", "accounts", "told", "exit_reason"),
+    [
+        pytest.param(PAGE, "", f"`squeue` {SENSE}", None, id="a-page"),
+        pytest.param(NO_STATE, "", f"`squeue` {SENSE}", None, id="no-state"),
+        pytest.param(CUT_RANGE, "", f"`squeue` {SENSE}", None, id="a-cut-range"),
+        pytest.param(CUT_LINE, "", f"`squeue` {SENSE}", None, id="a-cut-line"),
+        pytest.param("", "", "", UNSHOWN, id="nothing"),
+        pytest.param("", PAGE, f"`sacct` {SENSE}", UNSHOWN, id="accounts-a-page"),
+        pytest.param("", NO_STATE, f"`sacct` {SENSE}", UNSHOWN, id="accounts-no-state"),
+        pytest.param(
+            "", LONG_AGO, "", "at work, though SLURM shows it ended", id="accounts-ended-long-ago"
+        ),
+    ],
+)
+def test_whatever_the_programs_print_what_is_at_work_is_not_sent_again(
+    tmp_path: Path, rows: str, accounts: str, told: str, exit_reason: str | None
+) -> None:
+    """The job was sent long ago, and its stage holds its lock."""
+    paths = RunPaths(root=tmp_path, sweep="smoke", experiment="e", version="v1")
+    planned(paths, "a")
+    send(paths, "smoke-train-1", "a", begun=1.0, job_id="7")
+    before, called, said = paths.submissions.read_bytes(), set[str](), list[str]()
+    answers = {"squeue": rows, "sacct": accounts, "scontrol": SHOWN}
+
+    def call(command: list[str]) -> str:
+        called.add(command[0])
+        return answers[command[0]]
+
+    with locked(paths.point("a").lock, wait=False, what="a worker"):
+        decision = tick.tick(paths, say=said.append, call=call)
+        shown = drive.report(paths, warn=said.append, call=call)
+    assert shown["stages"] == {"running": 1}
+    assert (decision.submit, decision.cancel) == ((), ())
+    assert decision.standings["a"].state == "active"
+    assert exit_reason in (None, decision.standings["a"].exit_reason)
+    assert any(told in line for line in said) if told else not any(SENSE in line for line in said)
+    assert paths.submissions.read_bytes() == before and called <= {*answers}
+
+
+def test_a_controller_whose_clock_is_an_hour_behind_is_told_of_when_jobs_are_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = "echo Configuration data as of $(date -d '1 hour ago' +%Y-%m-%dT%H:%M:%S)"
+    Programs(tmp_path / "bin", monkeypatch).install("scontrol", f"{clock}; {CONFIG}")
+    submitted(tmp_path)
+    said = capsys.readouterr().out
+    assert "warning: this machine's clock is 1 h 00 min ahead of that of SLURM's controller" in said

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
 from sweeps.slurm import submissions
 from tests.slurm.cluster import Cluster
-from tests.slurm.config import NODES, user_name
+from tests.slurm.config import user_name
 from tests.slurm.fake_slurm_driver import DIED, kind_of
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
@@ -49,8 +48,9 @@ WRITES = [
     "synced::1",
 ]
 """All lines of the sweep `smoke` in their order; `synced` may come again."""
-QUICK = ("submitted:train:1", "before")
+QUICK = ["submitted:train:1:before"]
 """The death that CI sees, between sbatch and its line."""
+AROUND = ("before", "after")
 
 
 class Drivers:
@@ -89,6 +89,15 @@ def lines(paths: RunPaths) -> list[str]:
     return seen
 
 
+def check_survived(drivers: Drivers, results: dict[str, str]) -> None:
+    """The next driver brings the sweep to its end."""
+    assert drivers.run() == 0
+    check_fake(drivers.paths)
+    check_begun_once(drivers.paths)
+    check_sent_once(drivers.paths)
+    assert contents(drivers.paths, "**/result.json") == results
+
+
 @pytest.mark.fault
 def test_two_drivers_at_once_never_submit_twice(
     drivers: Drivers, fake_results: dict[str, str]
@@ -110,68 +119,39 @@ def test_the_lines_at_which_drivers_die_here_are_all_there_are(drivers: Drivers)
     assert {line.split(":")[0] for line in found[len(WRITES) :]} <= {"synced"}
 
 
+TORN = ("allow::1", "intent:train:1", "submitted:train:1", "synced::1")
+DEATHS = [
+    *([f"{line}:{moment}"] for line in WRITES for moment in AROUND),
+    *([f"{line}:torn"] for line in TORN),
+    # The second driver dies while it adopts what the first one sent, or gives up what it did not.
+    *(["submitted:train:1:before", f"submitted:train:1:{moment}"] for moment in AROUND),
+    *(["intent:train:1:after", f"void:train:1:{moment}"] for moment in AROUND),
+]
+
+
 @pytest.mark.fault
 @pytest.mark.parametrize(
-    ("line", "moment"),
-    [
-        pytest.param(line, moment, marks=[] if (line, moment) == QUICK else pytest.mark.slow)
-        for line in WRITES
-        for moment in ("before", "after")
-    ],
+    "deaths",
+    [pytest.param(one, marks=[] if one == QUICK else pytest.mark.slow) for one in DEATHS],
+    ids=",".join,
 )
-def test_a_driver_that_dies_at_any_line_is_made_up_for(
-    drivers: Drivers, fake_results: dict[str, str], line: str, moment: str
+def test_drivers_that_die_at_any_line_or_halfway_through_it_are_made_up_for(
+    drivers: Drivers, fake_results: dict[str, str], deaths: list[str]
 ) -> None:
-    check_survived(drivers, fake_results, [f"{line}:{moment}"])
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-@pytest.mark.parametrize("line", ["allow::1", "intent:train:1", "submitted:train:1", "synced::1"])
-def test_a_line_that_a_dying_driver_cut_short_counts_as_not_written(
-    drivers: Drivers, fake_results: dict[str, str], line: str
-) -> None:
-    check_survived(drivers, fake_results, [f"{line}:torn"])
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        pytest.param("submitted:train:1:before", "submitted:train:1", id="adopting"),
-        pytest.param("intent:train:1:after", "void:train:1", id="giving-up-what-was-never-sent"),
-    ],
-)
-def test_a_driver_that_dies_making_up_for_a_dead_one_is_made_up_for(
-    drivers: Drivers, fake_results: dict[str, str], first: str, second: str, moment: str
-) -> None:
-    check_survived(drivers, fake_results, [first, f"{second}:{moment}"])
-
-
-def check_survived(drivers: Drivers, results: dict[str, str], deaths: Sequence[str]) -> None:
     for death in deaths:
         assert drivers.run(death) == DIED
-    assert drivers.run() == 0
-    check_fake(drivers.paths)
-    check_begun_once(drivers.paths)
-    check_sent_once(drivers.paths)
-    assert contents(drivers.paths, "**/result.json") == results
+    check_survived(drivers, fake_results)
 
 
 @pytest.mark.slow
 @pytest.mark.fault
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", AROUND)
 def test_a_driver_that_dies_while_it_forgives_a_job_that_never_began_is_made_up_for(
     drivers: Drivers, cluster: Cluster, fake_results: dict[str, str], moment: str
 ) -> None:
-    for node in NODES:
-        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
-    assert drivers.run("submitted:report:1:after") == DIED
-    cluster.run("scancel", "--state=PENDING", f"--user={user_name()}")
-    for node in NODES:
-        cluster.scontrol("update", f"nodename={node}", "state=resume")
+    with cluster.drained():
+        assert drivers.run("submitted:report:1:after") == DIED
+        cluster.run("scancel", "--state=PENDING", f"--user={user_name()}")
     takes_jobs = ("sbatch", "--test-only", "--wrap=true")  # SLURM needs a moment to see them back
     wait_until(lambda: cluster.answers(*takes_jobs), what="nodes that take jobs")
     assert drivers.run(f"uncount::1:{moment}") == DIED
@@ -183,7 +163,7 @@ def test_a_driver_that_dies_while_it_forgives_a_job_that_never_began_is_made_up_
 
 @pytest.mark.slow
 @pytest.mark.fault
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", AROUND)
 def test_a_cancel_that_dies_leaves_a_sweep_that_can_be_cancelled_or_gone_on_with(
     drivers: Drivers, cluster: Cluster, fake_results: dict[str, str], moment: str
 ) -> None:
@@ -228,8 +208,4 @@ def test_a_driver_that_is_killed_by_its_own_sbatch_is_made_up_for(
     program.write_text(SBATCH.format(sbatch=real, calls=calls, nth=nth, dying=dying))
     program.chmod(0o755)
     assert drivers.run(path=str(program.parent)) == -9
-    assert drivers.run() == 0
-    check_fake(drivers.paths)
-    check_begun_once(drivers.paths)
-    check_sent_once(drivers.paths)
-    assert contents(drivers.paths, "**/result.json") == fake_results
+    check_survived(drivers, fake_results)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from fgrpo_bench.files.journal import read_lines
-from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.attempts import attempts
+from sweeps.check.compare import REPORT
+from sweeps.check.examine import Examined, examine, repair
 from sweeps.freeze import run_paths
-from sweeps.slurm import decide, submissions, tick
+from sweeps.slurm import decide, drive, submissions, tick
 from sweeps.slurm.decide import Decision
 from sweeps.slurm.packing import Packing
 from sweeps.slurm.scheduler import Call
@@ -24,14 +26,13 @@ from tests.slurm.running import (
     POINT,
     SLURM,
     all_done,
-    check_begun_once,
     check_complete,
-    check_fake,
     fake_until,
+    finish_fake,
     hold,
-    job_at_hold,
     logs,
     start_fake,
+    start_held,
 )
 from tests.slurm.strikes import (
     Strike,
@@ -51,22 +52,6 @@ pytestmark = pytest.mark.usefixtures("cluster")
 SLOW = pytest.mark.slow
 
 
-def hiding_variables(root: Path, patch: pytest.MonkeyPatch) -> None:
-    """A user's own defaults of squeue, which filter its rows."""
-    patch.setenv("SQUEUE_PARTITION", "eval")
-    patch.setenv("SQUEUE_STATES", "SUSPENDED")
-    patch.setenv("SLURM_TIME_FORMAT", "relative")
-
-
-def silent_squeue(root: Path, patch: pytest.MonkeyPatch) -> None:
-    """It ends well and prints nothing."""
-    program = root / "bin" / "squeue"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    patch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-
-
 def at_rest(decision: Decision) -> bool:
     return not tick.is_pending(decision)
 
@@ -83,9 +68,9 @@ def at_rest(decision: Decision) -> bool:
         ),
         pytest.param(lose_node, {}, id="node-down-and-back", marks=SLOW),
         pytest.param(kill_slurmd, {}, id="slurmd-killed", marks=SLOW),
-        pytest.param(cancel_by_hand, {}, id="cancelled-by-hand", marks=SLOW),
+        pytest.param(cancel_by_hand, {}, id="cancelled-by-hand"),
         pytest.param(restart_controller, {}, id="slurmctld-restarted", marks=SLOW),
-        pytest.param(kill_controller, {}, id="slurmctld-killed", marks=SLOW),
+        pytest.param(kill_controller, {}, id="slurmctld-killed"),
     ],
 )
 def test_a_job_that_is_struck_goes_on_from_its_save(
@@ -96,15 +81,12 @@ def test_a_job_that_is_struck_goes_on_from_its_save(
     strike: Strike,
     settings: dict[str, bool],
 ) -> None:
-    hold(tmp_path).touch()
     with ExitStack() as changes:
         if settings:
             changes.enter_context(cluster.changed(**settings))
-        paths = start_fake(tmp_path, monkeypatch)
-        strike(cluster, paths, job_at_hold(paths))
-        hold(tmp_path).unlink()
-        fake_until(paths, all_done)
-    check_fake(paths)
+        paths, job = start_held(tmp_path, monkeypatch)
+        strike(cluster, paths, job)
+        finish_fake(paths)
     assert contents(paths, "**/result.json") == fake_results
     jobs = [note.job_id for note in attempts(paths.point(POINT))]
     if strike not in (restart_controller, kill_controller):
@@ -122,10 +104,8 @@ def test_where_locks_are_not_kept_the_older_of_two_executions_marks_nothing(
     fake_results: dict[str, str],
 ) -> None:
     """A second lock stands in for a file system that forgets the first."""
-    hold(tmp_path).touch()
-    paths = start_fake(tmp_path, monkeypatch)
+    paths, job = start_held(tmp_path, monkeypatch)
     stage = paths.point(POINT)
-    job = job_at_hold(paths)
     stage.lock.unlink()
     cluster.kill_slurmd(cluster.node_of(job))
 
@@ -138,54 +118,6 @@ def test_where_locks_are_not_kept_the_older_of_two_executions_marks_nothing(
     wait_until(lambda: "owns it" in logs(stage)[0], what="the older one's end")
     check_complete(paths)
     assert contents(paths, "**/result.json") == fake_results
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-def test_an_evaluation_that_is_cancelled_while_it_waits_is_sent_again_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
-) -> None:
-    hold(tmp_path).touch()
-    paths = start_fake(tmp_path, monkeypatch)
-    job_at_hold(paths)
-
-    def evaluations() -> list[str]:
-        rows = cluster.squeue("-r", "--format=%i %j").splitlines()
-        return [row.split()[0] for row in rows if "-evaluate-" in row]
-
-    wait_until(lambda: len(evaluations()) == 1, what="the end of all but one evaluation")
-    (job,) = evaluations()
-    cluster.run("scancel", job)
-    cluster.wait_for_state(job, "CANCELLED")
-    sent = [tick.tick(paths, say=print, command=fake_command).submit for _ in range(2)]
-    assert [len(each) for each in sent] == [1, 0]
-    hold(tmp_path).unlink()
-    fake_until(paths, all_done)
-    check_begun_once(paths)
-
-
-@pytest.mark.fault
-@pytest.mark.parametrize(
-    "nothing_shown", [hiding_variables, pytest.param(silent_squeue, marks=SLOW)]
-)
-def test_a_stage_at_work_that_squeue_does_not_show_is_not_sent_again(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cluster: Cluster,
-    nothing_shown: Callable[[Path, pytest.MonkeyPatch], None],
-) -> None:
-    hold(tmp_path).touch()
-    paths = start_fake(tmp_path, monkeypatch)
-    job_at_hold(paths)
-    with monkeypatch.context() as now:
-        now.setattr(decide, "GRACE_SECONDS", 0.0)
-        nothing_shown(tmp_path, now)
-        decision = tick.tick(paths, say=print, command=fake_command)
-        assert (decision.submit, decision.cancel) == ((), ())
-        assert decision.standings[POINT].state == "active"
-    hold(tmp_path).unlink()
-    fake_until(paths, all_done)
-    check_begun_once(paths)
 
 
 @pytest.mark.slow
@@ -221,3 +153,53 @@ def test_where_slurm_refuses_the_second_array_the_first_is_taken_back(
     wait_until(lambda: not cluster.squeue(), what="an empty queue")
     paths = run_paths(config.load("smoke", [f"run_root='{tmp_path}'", *SLURM]))
     assert all(batch.void for batch in submissions.read(paths.submissions).batches.values())
+
+
+@pytest.mark.slow  # SLURM looks at time limits every 30 s
+@pytest.mark.fault
+def test_a_stage_that_is_warned_of_its_time_limit_saves_and_goes_on_in_the_same_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake_results: dict[str, str]
+) -> None:
+    paths, job = start_held(
+        tmp_path, monkeypatch, "profile.time_minutes=1", "profile.signal_seconds=50"
+    )
+    stage = paths.point(POINT)
+    wait_until(lambda: attempts(stage)[0].outcome is not None, what="the warning")
+    finish_fake(paths)
+    assert contents(paths, "**/result.json") == fake_results
+    assert [(note.job_id, note.outcome) for note in attempts(stage)] == [
+        (job, "stopped"),
+        (job, "done"),
+    ]
+
+
+def examined(paths: RunPaths) -> Examined:
+    return examine(paths, lambda total: lambda part: None)
+
+
+def damaged(paths: RunPaths) -> list[str]:
+    return [each.name for each in examined(paths).damage if each.of != REPORT]
+
+
+@pytest.mark.fault
+def test_a_damaged_result_is_made_again_by_one_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = start_fake(tmp_path, monkeypatch)
+    hold(tmp_path).unlink(missing_ok=True)
+    fake_until(paths, all_done)
+    assert damaged(paths) == []
+    result = paths.point(POINT).folder / "result.json"
+    before, sent = result.read_bytes(), set(submissions.read(paths.submissions).batches)
+    result.write_bytes(before.replace(b"8", b"9", 1))
+    assert damaged(paths) == [f"{POINT}/result.json"]
+    monkeypatch.setattr(decide, "GRACE_SECONDS", 0.0)
+    run = partial(drive.run, command=fake_command)
+    assert repair(examined(paths), say=print, run=run) == 0
+    fake_until(paths, all_done)
+    assert damaged(paths) == [] and result.read_bytes() == before
+    history = submissions.read(paths.submissions)
+    stages = [
+        name for batch in set(history.batches) - sent for name in history.batches[batch].stages
+    ]
+    assert stages == [POINT]

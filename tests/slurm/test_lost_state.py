@@ -4,11 +4,7 @@ other people's, which nothing may touch.
 
 from __future__ import annotations
 
-import os
-import pickle
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,9 +14,7 @@ import pytest
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.stages.attempts import attempts as attempts_of
-from sweeps import REPOSITORY
 from sweeps.slurm import decide, drive, recover, submissions, tick
-from sweeps.slurm.payload import Payload
 from sweeps.slurm.submissions import REPORT, JobBatch
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
@@ -28,11 +22,12 @@ from tests.slurm.running import (
     all_done,
     check_begun_once,
     check_complete,
-    check_fake,
+    counting,
     fake_until,
     hold,
-    job_at_hold,
     start_fake,
+    start_held,
+    start_payload,
 )
 from tests.support.fake_stage import fake_command
 
@@ -65,27 +60,6 @@ def untouched(cluster: Cluster, jobs: list[str]) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.fault
-def test_a_former_report_whose_id_somebody_elses_job_has_is_not_cancelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
-) -> None:
-    """Everything of the sweep is lost and sent again, with a new report after it."""
-    hold(tmp_path).touch()
-    paths = start_fake(tmp_path, monkeypatch)
-    job_at_hold(paths)
-    former = report_id(paths)
-    cluster.lose_state(next_job_id=former)
-    jobs = others_jobs(cluster, former, former)
-    monkeypatch.setattr(decide, "GRACE_SECONDS", 0.0)
-    hold(tmp_path).unlink()
-    fake_until(paths, all_done)
-    assert report_id(paths) == former
-    assert len([name for name in ids(paths) if f"-{REPORT}-" in name]) > 1
-    assert untouched(cluster, jobs)
-    check_fake(paths)
-
-
-@pytest.mark.slow
-@pytest.mark.fault
 def test_a_new_array_that_got_the_id_of_the_former_report_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
 ) -> None:
@@ -99,27 +73,6 @@ def test_a_new_array_that_got_the_id_of_the_former_report_runs(
     assert f"-{REPORT}-" not in again
     assert again in cluster.squeue(f"--jobs={former}", "--format=%j").split()
     fake_until(paths, all_done)
-    check_begun_once(paths)
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-def test_stages_that_are_done_cancel_nothing_that_has_their_former_ids(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    paths = start_fake(tmp_path, monkeypatch)
-    fake_until(paths, all_done)
-    before = ids(paths)
-    cluster.lose_state(next_job_id=min(before.values()) - 1)  # the trial takes one, too
-    start_fake(tmp_path, monkeypatch, SEEDS)
-    after = {name: number for name, number in ids(paths).items() if name not in before}
-    assert [*after.values()] == [*before.values()]
-    tick.tick(paths, say=print, command=fake_command)
-    assert "cancelled" not in capsys.readouterr().out
-    fake_until(paths, all_done)  # SLURM may refuse to launch an id that a node has just ended
     check_begun_once(paths)
 
 
@@ -140,9 +93,7 @@ def test_no_command_touches_other_peoples_jobs_that_have_the_sweeps_ids(
     cluster: Cluster,
     command: Callable[[RunPaths], None],
 ) -> None:
-    hold(tmp_path).touch()
-    paths = start_fake(tmp_path, monkeypatch)
-    job_at_hold(paths)
+    paths, _ = start_held(tmp_path, monkeypatch)
     first, last = min(ids(paths).values()), max(ids(paths).values())
     cluster.lose_state(next_job_id=first)
     jobs = others_jobs(cluster, first, last)
@@ -185,23 +136,9 @@ def test_a_job_that_is_told_to_save_requeues_no_other_that_has_its_id(
     cluster.wait_for_state(other, "RUNNING")
     stage = StagePaths(tmp_path / "point")
     write_json(stage.spec, {"kind": "train", "fingerprint": "ff", "target": {}})
-    payload = Payload(
-        folder=str(stage.folder),
-        needs=(),
-        command=(sys.executable, "-m", "tests.support.fake_stage", str(stage.folder)),
-        cwd=str(REPOSITORY),
-        environment=(("FAKE_STEPS", "1000"), ("FAKE_STEP_SECONDS", "0.02")),
-    )
-    file = tmp_path / "payload.pkl"
-    file.write_bytes(pickle.dumps(payload))
-    run = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))()"
-    lost = subprocess.Popen(
-        [sys.executable, "-c", run, str(file)],
-        cwd=REPOSITORY,
-        env=os.environ | {"SLURM_JOB_ID": other, "SLURM_JOB_NAME": "smoke-train-5d41c01f0c66a2b9"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    slurm = {"SLURM_JOB_ID": other, "SLURM_JOB_NAME": "smoke-train-5d41c01f0c66a2b9"}
+    settings = {"FAKE_STEPS": "1000", "FAKE_STEP_SECONDS": "0.02"}
+    lost = start_payload(stage, counting(stage), slurm, **settings)
     wait_until((stage.folder / "steps.jsonl").exists, what="a step")
     lost.send_signal(signal.SIGUSR2)
     said, _ = lost.communicate()

@@ -22,16 +22,17 @@ from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     POINT,
     SLURM,
-    all_done,
     check_begun_once,
     check_complete,
     check_fake,
     fake_settings,
     fake_until,
+    finish_fake,
     hold,
     job_at_hold,
     start,
     start_fake,
+    start_held,
 )
 from tests.support.fake_stage import fake_command
 from tests.support.faults import contents
@@ -49,17 +50,14 @@ def test_while_the_controller_is_down_status_tells_what_the_files_say(
     cluster: Cluster,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    hold(tmp_path).touch()
-    paths = start_fake(tmp_path, monkeypatch)
-    job_at_hold(paths)
+    paths, _ = start_held(tmp_path, monkeypatch)
     before = paths.submissions.read_bytes()
     cluster.stop_slurmctld()
     capsys.readouterr()
     assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
     said = capsys.readouterr()
-    assert f"SLURM was not asked, so this is what the files tell: {unreachable('squeue')}" in (
-        said.err
-    )
+    words = "SLURM was not asked, so this is what the files tell: `squeue` cannot reach SLURM"
+    assert words in said.err
     (row,) = [line for line in said.out.splitlines() if line.split()[:2] == [POINT, "train"]]
     assert row.split()[2] == "running"
     for command in ("tick", "cancel", "retry"):
@@ -67,30 +65,7 @@ def test_while_the_controller_is_down_status_tells_what_the_files_say(
         assert UNREACHABLE in capsys.readouterr().err
         assert paths.submissions.read_bytes() == before
     cluster.start_slurmctld()
-    hold(tmp_path).unlink()
-    fake_until(paths, all_done)
-    check_fake(paths)
-    check_begun_once(paths)
-
-
-def unreachable(program: str) -> str:
-    return f"`{program}` cannot reach SLURM"
-
-
-@pytest.mark.fault
-def test_a_sweep_that_is_run_while_the_controller_is_down_is_refused_and_can_be_run_later(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    cluster.stop_slurmctld()
-    assert main(["run", "smoke", f"run_root='{tmp_path}'", *SLURM]) == 2
-    assert UNREACHABLE in capsys.readouterr().err
-    cluster.start_slurmctld()
-    paths = start_fake(tmp_path, monkeypatch)
-    fake_until(paths, all_done)
-    check_fake(paths)
+    finish_fake(paths)
     check_begun_once(paths)
 
 
@@ -154,18 +129,6 @@ def test_jobs_that_end_while_accounting_is_down_are_judged_when_it_is_back(
         decision = fake_until(paths, lambda seen: seen.standings[POINT].state == "failed")
     assert tick.failed(decision) == {POINT: "failed"}
     assert len(attempts(paths.point(POINT))) == 1
-
-
-@pytest.mark.fault
-def test_a_sweep_runs_whole_while_accounting_is_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster, fake_results: dict[str, str]
-) -> None:
-    cluster.stop_slurmdbd()
-    paths = start_fake(tmp_path, monkeypatch)
-    fake_until(paths, all_done)
-    check_fake(paths)
-    check_begun_once(paths)
-    assert contents(paths, "**/result.json") == fake_results
 
 
 def test_the_last_job_syncs_a_tracking_server_with_no_driver_alive(

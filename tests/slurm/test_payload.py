@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,13 +16,11 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.attempts import Note, attempts, begin
 from fgrpo_bench.stages.stage import run_stage
 from fgrpo_bench.stages.watch import Progress
-from sweeps import REPOSITORY
 from sweeps.slurm.attempts import idle
-from sweeps.slurm.payload import Payload
-from tests.slurm.processes import PATIENCE_S
+from tests.slurm.processes import PATIENCE_S, wait_until
+from tests.slurm.running import counting, start_payload
 
 SPEC = {"kind": "train", "fingerprint": "ff", "target": {}}
-RUN = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb'))(), flush=True)"
 
 
 @pytest.fixture
@@ -50,30 +46,20 @@ def install(program: Path, script: str) -> None:
     program.chmod(0o755)
 
 
-def start(
-    stage: StagePaths, command: list[str], slurm: dict[str, str], *needs: str, **settings: str
+def end(job: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Its exit code, output and errors, once it has ended."""
+    output, errors = job.communicate(timeout=PATIENCE_S)
+    return job.returncode, output, errors
+
+
+def start_slow(
+    stage: StagePaths, slurm: dict[str, str], step_seconds: float = 0.02
 ) -> subprocess.Popen[str]:
-    payload = Payload(
-        folder=str(stage.folder),
-        needs=needs,
-        command=tuple(command),
-        cwd=str(REPOSITORY),
-        environment=tuple(settings.items()),
-    )
-    file = stage.folder.parent / "payload.pkl"
-    file.write_bytes(pickle.dumps(payload))
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(file)],
-        cwd=REPOSITORY,
-        env=os.environ | slurm,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def fake(stage: StagePaths) -> list[str]:
-    return [sys.executable, "-m", "tests.support.fake_stage", str(stage.folder)]
+    """A job in the middle of a stage of 1000 steps."""
+    settings = {"FAKE_STEPS": "1000", "FAKE_STEP_SECONDS": str(step_seconds)}
+    job = start_payload(stage, counting(stage), slurm, **settings)
+    wait_until((stage.folder / "steps.jsonl").exists, what="a step")
+    return job
 
 
 def note(stage: StagePaths) -> Note:
@@ -85,17 +71,10 @@ def requeued(stage: StagePaths) -> list[str]:
     return told.read_text().splitlines() if told.exists() else []
 
 
-def wait_for_step(stage: StagePaths) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (stage.folder / "steps.jsonl").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_a_stage_is_run_with_its_log_and_noted(stage: StagePaths, slurm: dict[str, str]) -> None:
-    job = start(stage, fake(stage), slurm, FAKE_STEPS="3", FAKE_HOLD="/none")
-    out, errors = job.communicate(timeout=PATIENCE_S)
-    assert (job.returncode, out) == (0, "done\n"), errors
+    job = start_payload(stage, counting(stage), slurm, FAKE_STEPS="3", FAKE_HOLD="/none")
+    code, said, errors = end(job)
+    assert (code, said) == (0, "done\n"), errors
     assert "done in" in stage.log(1).read_text()
     noted = note(stage)
     assert (noted.job_id, noted.attempt) == ("12_3", 1)
@@ -106,59 +85,54 @@ def test_where_the_marker_stands_nothing_is_started(
     stage: StagePaths, slurm: dict[str, str]
 ) -> None:
     write_json(stage.done, SPEC | {"outputs": {}})
-    job = start(stage, ["/no/such/program"], slurm)
-    assert job.communicate(timeout=PATIENCE_S)[0] == "already done\n"
-    assert job.returncode == 0
+    job = start_payload(stage, ["/no/such/program"], slurm)
+    assert end(job)[:2] == (0, "already done\n")
     assert attempts(stage) == []
 
 
-@pytest.mark.parametrize("signum", [signal.SIGUSR2, signal.SIGTERM])
-def test_either_signal_saves_and_only_the_warning_requeues(
-    stage: StagePaths, slurm: dict[str, str], signum: signal.Signals
+@pytest.mark.parametrize(
+    ("signum", "state", "is_requeued"),
+    [
+        pytest.param(signal.SIGUSR2, "COMPLETING", True, id="warned"),
+        pytest.param(signal.SIGTERM, "COMPLETING", False, id="ended"),
+        pytest.param(signal.SIGTERM, "RUNNING", True, id="in-the-grace-before-its-preemption"),
+    ],
+)
+def test_either_signal_saves_and_what_slurm_does_not_end_or_requeue_itself_is_requeued(
+    stage: StagePaths,
+    slurm: dict[str, str],
+    tmp_path: Path,
+    signum: signal.Signals,
+    state: str,
+    is_requeued: bool,
 ) -> None:
-    job = start(stage, fake(stage), slurm, FAKE_STEPS="1000", FAKE_STEP_SECONDS="0.02")
-    wait_for_step(stage)
+    """In a time of grace SLURM takes a job that ends by itself for failed."""
+    install(tmp_path / "bin" / "squeue", f"echo {state}")
+    job = start_slow(stage, slurm)
     job.send_signal(signum)
-    job.communicate(timeout=PATIENCE_S)
-    assert job.returncode == 75
+    assert end(job)[0] == 75
     assert note(stage).outcome == "stopped"
     assert (stage.folder / "saved.json").exists()
-    assert requeued(stage) == (["requeue 12_3"] if signum == signal.SIGUSR2 else [])
-
-
-def test_a_job_that_saves_in_the_time_of_grace_before_its_preemption_is_requeued(
-    stage: StagePaths, slurm: dict[str, str], tmp_path: Path
-) -> None:
-    """SLURM still lets it run, and takes one that ends by itself for failed."""
-    install(tmp_path / "bin" / "squeue", "echo RUNNING")
-    job = start(stage, fake(stage), slurm, FAKE_STEPS="1000", FAKE_STEP_SECONDS="0.02")
-    wait_for_step(stage)
-    job.send_signal(signal.SIGTERM)
-    job.communicate(timeout=PATIENCE_S)
-    assert job.returncode == 75
-    assert requeued(stage) == ["requeue 12_3"]
+    assert requeued(stage) == (["requeue 12_3"] if is_requeued else [])
 
 
 def test_the_warning_goes_to_every_process_of_a_job_and_ends_none(
     stage: StagePaths, slurm: dict[str, str]
 ) -> None:
-    job = start(stage, fake(stage), slurm, FAKE_STEPS="1000", FAKE_STEP_SECONDS="0.02")
-    wait_for_step(stage)
+    job = start_slow(stage, slurm)
     os.kill(read_json(stage.owner)["pid"], signal.SIGUSR2)
     job.send_signal(signal.SIGUSR2)
-    job.communicate(timeout=PATIENCE_S)
+    end(job)
     assert note(stage).outcome == "stopped"
 
 
 def test_both_signals_requeue_nothing_because_slurm_is_at_it(
     stage: StagePaths, slurm: dict[str, str]
 ) -> None:
-    job = start(stage, fake(stage), slurm, FAKE_STEPS="1000", FAKE_STEP_SECONDS="0.3")
-    wait_for_step(stage)
+    job = start_slow(stage, slurm, step_seconds=0.3)
     job.send_signal(signal.SIGUSR2)
     job.send_signal(signal.SIGTERM)
-    job.communicate(timeout=PATIENCE_S)
-    assert job.returncode == 75
+    assert end(job)[0] == 75
     assert requeued(stage) == []
 
 
@@ -166,9 +140,9 @@ def test_a_stage_that_stops_itself_at_one_step_for_ever_is_not_requeued_for_ever
     stage: StagePaths, slurm: dict[str, str]
 ) -> None:
     for turn in range(1, 4):
-        job = start(stage, [sys.executable, "-c", "import sys; sys.exit(75)"], slurm)
-        _, errors = job.communicate(timeout=PATIENCE_S)
-        assert job.returncode == (1 if turn == 3 else 75)
+        job = start_payload(stage, [sys.executable, "-c", "import sys; sys.exit(75)"], slurm)
+        code, _, errors = end(job)
+        assert code == (1 if turn == 3 else 75)
     assert "got no further in 3 attempts of this job" in errors
     assert requeued(stage) == ["requeue 12_3"] * 2
 
@@ -178,15 +152,12 @@ def test_a_stage_whose_node_fails_at_one_step_for_ever_is_not_run_for_ever(
 ) -> None:
     """SLURM requeues such a job without end, and no attempt lives to note how it ended."""
     for turn in range(1, 5):
-        job = start(stage, ["sleep", "30"], slurm)
-        deadline = time.monotonic() + PATIENCE_S
-        while turn < 4 and len(attempts(stage)) < turn:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        job = start_payload(stage, ["sleep", "30"], slurm)
         if turn < 4:
+            wait_until(lambda turn=turn: len(attempts(stage)) == turn, what="its attempt")
             job.kill()
-        _, errors = job.communicate(timeout=PATIENCE_S)
-    assert job.returncode == 1
+        code, _, errors = end(job)
+    assert code == 1
     assert "got no further in 3 attempts of this job" in errors
     assert len(attempts(stage)) == 3
     assert idle(stage, "12_3", None)
@@ -213,9 +184,8 @@ def test_a_stage_that_gets_further_each_time_may_be_killed_for_ever(stage: Stage
 def test_every_other_end_is_a_failure(
     stage: StagePaths, slurm: dict[str, str], code: str, words: str
 ) -> None:
-    job = start(stage, [sys.executable, "-c", code], slurm)
-    _, errors = job.communicate(timeout=PATIENCE_S)
-    assert job.returncode == 1
+    exit_code, _, errors = end(start_payload(stage, [sys.executable, "-c", code], slurm))
+    assert exit_code == 1
     assert words in errors
     assert note(stage).outcome == "failed"
     assert requeued(stage) == []
@@ -226,9 +196,9 @@ def test_a_stage_whose_input_is_incomplete_is_not_started(
 ) -> None:
     need = StagePaths(stage.folder.parent / "need")
     write_json(need.spec, SPEC)
-    job = start(stage, fake(stage), slurm, str(need.folder))
-    _, errors = job.communicate(timeout=PATIENCE_S)
-    assert job.returncode == 1
+    job = start_payload(stage, counting(stage), slurm, str(need.folder))
+    code, _, errors = end(job)
+    assert code == 1
     assert "need is not complete" in errors
     assert note(stage).outcome == "unready"
     assert not (stage.folder / "steps.jsonl").exists()
@@ -239,9 +209,8 @@ def test_a_stage_whose_run_root_goes_says_so_and_makes_no_folder_in_its_place(
 ) -> None:
     moved = stage.folder.with_name("moved")
     code = f"import os; os.rename({str(stage.folder)!r}, {str(moved)!r}); exit(1)"
-    job = start(stage, [sys.executable, "-c", code], slurm)
-    _, errors = job.communicate(timeout=PATIENCE_S)
-    assert job.returncode == 1
+    exit_code, _, errors = end(start_payload(stage, [sys.executable, "-c", code], slurm))
+    assert exit_code == 1
     last = errors.strip().splitlines()[-1]
     assert last.startswith(f"RuntimeError: {stage.folder} is gone: was the run root moved or rem")
     assert not stage.folder.exists()
@@ -252,13 +221,13 @@ def test_a_task_that_is_not_the_first_runs_the_command_and_leaves_the_rest_to_it
     stage: StagePaths, slurm: dict[str, str]
 ) -> None:
     code = "import os; os.kill(os.getppid(), 12); os.kill(os.getpid(), 15); print('ran')"
-    job = start(stage, [sys.executable, "-c", code], slurm | {"SLURM_PROCID": "1"})
-    out, errors = job.communicate(timeout=PATIENCE_S)
-    assert (job.returncode, out) == (0, "ran\ndone\n"), errors
+    job = start_payload(stage, [sys.executable, "-c", code], slurm | {"SLURM_PROCID": "1"})
+    exit_code, said, errors = end(job)
+    assert (exit_code, said) == (0, "ran\ndone\n"), errors
     assert attempts(stage) == []
-    job = start(stage, [sys.executable, "-c", "exit(1)"], slurm | {"SLURM_PROCID": "1"})
-    assert "ended with exit code 1 on " in job.communicate(timeout=PATIENCE_S)[1]
-    assert job.returncode == 1
+    job = start_payload(stage, [sys.executable, "-c", "exit(1)"], slurm | {"SLURM_PROCID": "1"})
+    exit_code, _, errors = end(job)
+    assert exit_code == 1 and "ended with exit code 1 on " in errors
     assert requeued(stage) == []
 
 

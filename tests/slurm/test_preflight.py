@@ -1,9 +1,10 @@
-"""What is asked before a sweep is sent, on canned words of SLURM and canned lists of mounts."""
+"""What is asked before a sweep is sent, of canned words of SLURM and canned lists of mounts."""
 
 from __future__ import annotations
 
 import math
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +12,16 @@ from types import SimpleNamespace
 import pytest
 
 from fgrpo_bench.specs import SlurmProfile, config
+from sweeps.cli import main
 from sweeps.freeze import run_paths
-from sweeps.slurm import preflight
+from sweeps.plan import make_plan
+from sweeps.slurm import preflight, scheduler
 from sweeps.slurm.preflight import file_system
 from sweeps.slurm.scheduler import list_nodes
 from sweeps.slurm.submit import Sender
+from tests.slurm.cluster import Cluster
+from tests.slurm.config import CLUSTER_NAME
+from tests.support.slurm_programs import Programs
 
 HERE = socket.gethostname()
 SINFO = f"""\
@@ -109,89 +115,69 @@ def check(
 
 
 NOT_AVAILABLE = "allocation failure: Requested node configuration is not available"
+BAD_POLICY, BAD_ARRAY = "Job violates accounting/QOS policy", "Invalid job array specification"
+GPUS = (
+    "4 GPUs, and 0 such are in partition gpu, which has 1 node with 8 processors, 64000 MB "
+    "and 4 GPUs; 1 node with 16 processors, 32000 MB and 0 GPUs; lower"
+)
 
 
 @pytest.mark.parametrize(
     ("overrides", "refusal", "words"),
     [
-        ([], "something else", "^no job was sent: something else$"),
-        (
-            [],
-            "Job violates accounting/QOS policy",
-            "policy: lower profile.time_minutes, .* or name another profile.qos",
-        ),
-        (
-            ["profile.cpus_per_task=17"],
-            NOT_AVAILABLE,
-            "not available: a stage asks for 1 node with",
-        ),
-        (["profile.nodes=3"], NOT_AVAILABLE, "3 nodes .* 2 such are in partition gpu, .* another"),
-        (
-            ["profile.gpus_per_node=4", "profile.cpus_per_task=16"],
-            NOT_AVAILABLE,
-            "4 GPUs, and 0 such are in partition gpu, which has 1 node with 8 processors, 64000 MB "
-            "and 4 GPUs; 1 node with 16 processors, 32000 MB and 0 GPUs; lower",
-        ),
-        (["profile.constraint=big"], NOT_AVAILABLE, "although .* look at profile.constraint"),
-        (["profile.time_minutes=2191"], "", r"2191 is over the 2190 .* \(PartitionTimeLimit"),
-        (["profile.max_array_size=9"], "Invalid job array specification", "=9 is more than the"),
+        ("", "something else", "^no job was sent: something else$"),
+        ("", BAD_POLICY, "lower profile.time_minutes, .* or name another profile.qos"),
+        ("cpus_per_task=17", NOT_AVAILABLE, "not available: a stage asks for 1 node with"),
+        ("nodes=3", NOT_AVAILABLE, "3 nodes .* 2 such are in partition gpu, .* another"),
+        ("gpus_per_node=4 cpus_per_task=16", NOT_AVAILABLE, GPUS),
+        ("constraint=big", NOT_AVAILABLE, "although .* look at profile.constraint"),
+        ("time_minutes=2191", "", r"2191 is over the 2190 .* \(PartitionTimeLimit"),
+        ("max_array_size=9", BAD_ARRAY, "=9 is more than the"),
     ],
 )
 def test_a_refusal_has_slurms_words_and_the_remedy(
-    tmp_path: Path, overrides: list[str], refusal: str, words: str
+    tmp_path: Path, overrides: str, refusal: str, words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
-        check(tmp_path, *overrides, refusal=refusal)
+        check(tmp_path, *(f"profile.{key}" for key in overrides.split()), refusal=refusal)
+
+
+BAD_GPU = "Invalid generic resource (gres) specification"
+BAD_QOS = "Invalid qos specification"
+BAD_ACCOUNT = "Invalid account or account/partition combination specified"
+ASKED = "`sacctmgr show associations format={} user=ann` shows"
+QOS = f"'nope', and {ASKED.format('qos')}"
 
 
 @pytest.mark.parametrize(
     ("override", "refusal", "choices", "words"),
     [
         (
-            "profile.partition=gpux",
+            "partition=x",
             "Invalid partition name specified",
             "gpu\neval\n",
-            "profile.partition='gpux', and `sinfo` shows gpu, eval",
+            "'x', and `sinfo` shows gpu, eval",
         ),
         (
-            "profile.constraint=big",
+            "constraint=x",
             "Invalid feature specification",
-            "small,old\nold\n(null)\n",
-            "profile.constraint='big', and `sinfo` shows small, old",
+            "new,old\nold\n(null)\n",
+            "'x', and `sinfo` shows new, old",
         ),
+        ("account=null", BAD_ACCOUNT, "lab\nlab\n", f"null, and {ASKED.format('account')} lab"),
+        ("qos=nope", BAD_QOS, "normal,short\n", f"{QOS} normal, short"),
+        ("qos=nope", BAD_QOS, None, f"{QOS} none: ask the site which there are"),
         (
-            "profile.account=null",
-            "Invalid account or account/partition combination specified",
-            "lab\nlab\n",
-            "profile.account=null, and `sacctmgr show associations format=account user=ann` shows "
-            "lab",
-        ),
-        (
-            "profile.qos=nope",
-            "Invalid qos specification",
-            "normal,short\n",
-            "profile.qos='nope', and `sacctmgr show associations format=qos user=ann` shows "
-            "normal, short",
-        ),
-        (
-            "profile.qos=nope",
-            "Invalid qos specification",
-            None,
-            "profile.qos='nope', and `sacctmgr show associations format=qos user=ann` shows none: "
-            "ask the site which there are",
-        ),
-        (
-            "profile.gpus_per_node=1",
-            "Invalid generic resource (gres) specification",
+            "gpus_per_node=1",
+            BAD_GPU,
             "cpu|(null)\nbig|license:1,gpu:a100:8\n",
-            "profile.gpus_per_node=1, and GPUs are in partition big: name it as profile.partition",
+            "1, and GPUs are in partition big: name it as profile.partition",
         ),
         (
-            "profile.gpus_per_node=1",
-            "Invalid generic resource (gres) specification",
+            "gpus_per_node=1",
+            BAD_GPU,
             "cpu|(null)\n",
-            "profile.gpus_per_node=1, and `sinfo` shows no GPU (gres) in any partition: null asks "
-            "for none",
+            "1, and `sinfo` shows no GPU (gres) in any partition: null asks for none",
         ),
     ],
 )
@@ -205,8 +191,9 @@ def test_a_refused_name_is_told_with_its_key_and_what_there_is(
 ) -> None:
     monkeypatch.setattr("pwd.getpwuid", lambda _: SimpleNamespace(pw_name="ann"))
     with pytest.raises(ValueError, match="no job was sent") as refused:
-        check(tmp_path, override, refusal=refusal, choices=choices)
-    assert str(refused.value) == f"no job was sent: {refusal}: {words}"
+        check(tmp_path, f"profile.{override}", refusal=refusal, choices=choices)
+    key = override.partition("=")[0]
+    assert str(refused.value) == f"no job was sent: {refusal}: profile.{key}={words}"
 
 
 def test_memory_that_the_cluster_does_not_declare_is_left_out(tmp_path: Path) -> None:
@@ -233,14 +220,9 @@ def test_a_time_limit_that_slurm_may_signal_at_once_is_warned_of(tmp_path: Path)
 
 def test_jobs_may_wait_for_nodes_that_are_out_of_service(tmp_path: Path) -> None:
     assert check(tmp_path, refusal="") == []
-    (note,) = check(tmp_path, "profile.cpus_per_task=16", refusal=NOT_AVAILABLE)
-    assert "in service now, so the jobs will wait" in note
-
-
-def test_a_node_that_does_not_respond_is_out_of_service(tmp_path: Path) -> None:
-    away = SINFO.replace("idle~", "idle*")
-    (note,) = check(tmp_path, sinfo=away, refusal=NOT_AVAILABLE)
-    assert "in service now, so the jobs will wait" in note
+    (drained,) = check(tmp_path, "profile.cpus_per_task=16", refusal=NOT_AVAILABLE)
+    (silent,) = check(tmp_path, sinfo=SINFO.replace("idle~", "idle*"), refusal=NOT_AVAILABLE)
+    assert all("in service now, so the jobs will wait" in note for note in (drained, silent))
 
 
 def test_a_refusal_that_the_nodes_do_not_explain_is_asked_for_again(
@@ -268,3 +250,75 @@ def test_a_run_root_on_a_disk_of_this_machine_is_refused_where_nodes_are_others(
     assert check(tmp_path, short, root="/home/x", sinfo=SINFO + FAR) == []
     exported = "profile.shared_run_root=true"
     assert check(tmp_path, short, exported, root="/srv/x", sinfo=SINFO + FAR) == []
+
+
+GRACES = """\
+PartitionName=gpu Default=YES DisableRootJobs=NO GraceTime=60 PreemptMode=REQUEUE
+PartitionName=spare Default=NO DisableRootJobs=NO GraceTime=0 PreemptMode=GANG,CANCEL
+PartitionName=long Default=NO DisableRootJobs=NO GraceTime=300 PreemptMode=CANCEL
+PartitionName=own Default=NO DisableRootJobs=NO GraceTime=0 PreemptMode=OFF
+PartitionName=held Default=NO DisableRootJobs=NO GraceTime=0 PreemptMode=SUSPEND,GANG
+"""
+CHOSEN = ("experiment=qwen2.5-7b", "profile=slurm-8gpu")
+
+
+def graces_too_short(override: str, call: scheduler.Call) -> list[str]:
+    plan = make_plan(config.load("transfer", [*CHOSEN, override]))
+    return [*preflight.short_graces(plan, call)]
+
+
+@pytest.mark.parametrize(
+    ("partition", "short"),
+    [("null", {"gpu": 60}), ("'gpu,spare,long'", {"gpu": 60, "spare": 0}), ("'own,held'", {})],
+)
+def test_a_grace_that_is_shorter_than_a_save_is_a_warning(
+    partition: str, short: dict[str, int]
+) -> None:
+    said = graces_too_short(f"profile.partition={partition}", lambda _: GRACES)
+    assert len(said) == len(short)
+    for text, (name, seconds) in zip(said, short.items(), strict=True):
+        assert text.startswith("saving a training state of 91.4 GB takes about 91 s (12 bytes")
+        assert f"partition {name} gives jobs that it preempts {seconds} s (GraceTime)" in text
+        assert "lower profile.placement.state_every, have GraceTime raised, or name another" in text
+
+
+def test_where_no_save_is_estimated_slurm_is_not_asked() -> None:
+    def call(command: list[str]) -> str:
+        raise AssertionError(command)
+
+    assert graces_too_short("profile.save_gb_per_second=null", call) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (f"cat <<'END'\n{GRACES}END", "warning: saving a training state of 91.4 GB"),
+        (
+            "echo no controller >&2; exit 1",
+            "warning: whether a run that is preempted can save is not known",
+        ),
+    ],
+)
+def test_the_plan_says_it(
+    script: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Programs(tmp_path / "bin", monkeypatch).install("scontrol", script)
+    assert main(["plan", "transfer", *CHOSEN, f"run_root='{tmp_path}'"]) == 0
+    assert capsys.readouterr().out.count(said) == 1
+
+
+def test_a_real_slurm_tells_its_name_its_clock_and_the_graces_of_its_partitions(
+    cluster: Cluster,
+) -> None:
+    assert cluster.run("sinfo", "-h", "-o", "%R").split() == ["gpu", "eval", "high"]
+    said = scheduler.show_config()
+    assert scheduler.cluster_name(said) == CLUSTER_NAME
+    assert scheduler.controllers_clock(said, time.time()) == []
+    (warning,) = scheduler.controllers_clock(said, time.time() + 7200)
+    assert "ahead of" in warning
+    assert preflight.graces("gpu,eval,high", scheduler.call) == {"gpu": 5, "eval": 5}
+    assert preflight.graces(None, scheduler.call) == {"gpu": 5}

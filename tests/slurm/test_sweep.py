@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench import StagedDesign
+from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.specs import config
 from sweeps import REPOSITORY
 from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, submissions, tick
+from tests.plugin.overrides import MODULE, PARITY
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import NODES
 from tests.slurm.processes import wait_until
@@ -29,6 +32,8 @@ from tests.slurm.running import (
     until,
 )
 from tests.support.stages import TINY
+
+MANY = f"sweep.grid.focal_gamma=[{','.join(str(i / 8) for i in range(600))}]"
 
 
 @pytest.fixture(autouse=True)
@@ -61,16 +66,12 @@ def test_edits_while_jobs_wait_reach_none_of_them(tmp_path: Path, cluster: Clust
     checkout = tmp_path / "checkout"
     subprocess.run(["git", "clone", "-q", str(REPOSITORY), str(checkout)], check=True)
     root = tmp_path / "runs"
-    for node in NODES:
-        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
     command = [sys.executable, "-m", "sweeps", "run", "smoke", f"run_root='{root}'", *TINY, *SLURM]
-    subprocess.run(command, cwd=checkout, env=os.environ | {"PYTHONPATH": ""}, check=True)
-    (checkout / "fgrpo_bench" / "engines" / "embedded" / "__main__.py").write_text(
-        "raise SystemExit(9)\n"
-    )
+    engine = checkout / "fgrpo_bench" / "engines" / "embedded" / "__main__.py"
+    with cluster.drained():
+        subprocess.run(command, cwd=checkout, env=os.environ | {"PYTHONPATH": ""}, check=True)
+        engine.write_text("raise SystemExit(9)\n")
     paths = run_paths(config.load("smoke", [f"run_root='{root}'", *TINY, *SLURM]))
-    for node in NODES:
-        cluster.scontrol("update", f"nodename={node}", "state=resume")
     until(paths, all_done)
     check_begun_once(paths)
 
@@ -92,16 +93,13 @@ def test_an_array_larger_than_the_sites_limit_is_cut(tmp_path: Path, cluster: Cl
         (["profile.partition=nope"], "profile.partition='nope', and `sinfo` shows gpu, eval, high"),
         (["profile.constraint=nope"], "Invalid feature specification"),
         (["profile.cpus_per_task=9"], "not available: .* and 0 such are in .* with 8 processors"),
-        (
-            ["profile.nodes=5"],
-            "not available: a stage asks for 5 nodes .* 4 such are in partition gpu",
-        ),
-        (["profile.gpus_per_node=5"], "not available: .*, 5 GPUs, and 0 such are in partition gpu"),
-        (["profile.mem_gb=9000"], "not available: .*9216000 MB .* 4 nodes with .*, 64000 MB"),
-        (["profile.exclude='n[1-4]'"], "not available, although .* look at profile.constraint"),
         (["+profile.additional_parameters.reservation=no"], "Requested reservation is invalid"),
-        (["profile.partition=eval", "profile.time_minutes=61"], "over the 60 minutes .* eval"),
+        (
+            ["profile.max_array_size=1100", "sweep.grid.seed=[1,2]", MANY],
+            "Invalid job array .*max_array_size=1100 is more than",
+        ),
     ],
+    ids=["partition", "constraint", "node", "reservation", "array"],
 )
 def test_what_slurm_refuses_is_said_in_its_words_and_leaves_nothing_queued(
     tmp_path: Path, cluster: Cluster, overrides: list[str], words: str
@@ -137,9 +135,7 @@ def test_an_account_or_qos_that_does_not_exist_is_refused_where_the_site_asks_fo
 def test_a_node_that_does_not_see_the_run_root_is_named(
     tmp_path: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for node in NODES[1:]:
-        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
-    with cluster.hidden_from(NODES[0], tmp_path):
+    with cluster.drained(NODES[1:]), cluster.hidden_from(NODES[0], tmp_path):
         paths = start(tmp_path, *TINY)
         live = "--states=PENDING,RUNNING,COMPLETING"
         wait_until(lambda: not cluster.squeue(live), what="the last job's end")
@@ -148,27 +144,6 @@ def test_a_node_that_does_not_see_the_run_root_is_named(
     assert words in capsys.readouterr().out
     assert words in tick.failed(tick.tick(paths, say=print))["_warmup/s11"]
     drive.cancel(paths)
-    for node in NODES[1:]:
-        cluster.scontrol("update", f"nodename={node}", "state=resume")
-
-
-def test_an_array_above_the_sites_limit_is_refused_whole(tmp_path: Path, cluster: Cluster) -> None:
-    many = f"sweep.grid.focal_gamma=[{','.join(str(i / 8) for i in range(600))}]"
-    with pytest.raises(ValueError, match=r"Invalid job array .*max_array_size=1100 is more than"):
-        start(tmp_path, *TINY, "profile.max_array_size=1100", "sweep.grid.seed=[1,2]", many)
-    assert cluster.squeue() == ""
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_jobs_may_be_sent_while_all_nodes_are_out_of_service(
-    tmp_path: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for node in NODES:
-        cluster.scontrol("update", f"nodename={node}", "state=drain", "reason=test")
-    start(tmp_path, *TINY)
-    assert "too few of the nodes that fit are in service" in capsys.readouterr().out
-    for node in NODES:
-        cluster.scontrol("update", f"nodename={node}", "state=resume")
 
 
 @pytest.mark.slow
@@ -185,3 +160,22 @@ def test_cancel_stops_all_and_retry_goes_on(
     assert main(["status", "smoke", f"run_root={tmp_path}", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["points_done"] == 2
+
+
+@pytest.mark.slow
+def test_jobs_load_the_plugin_from_the_frozen_code(tmp_path: Path, cluster: Cluster) -> None:
+    few = [
+        f"experiment.train.{setting}"
+        for setting in ("steps=4", "save_every=2", "eval_every=0", "warmup.steps=4")
+    ]
+    chosen = [f"plugins=[{MODULE}]", f"run_root='{tmp_path}'", *PARITY, *few, *SLURM]
+    run = [sys.executable, "-m", "sweeps", "run", "smoke", *chosen]
+    subprocess.run(run, cwd=REPOSITORY, check=True)
+    paths = RunPaths(root=tmp_path, sweep="smoke", experiment="countdown-tiny", version="v1")
+    wait_until(lambda: not cluster.squeue(), what="the last job's end")
+    (code,) = (path for path in paths.code.iterdir() if path.is_dir())
+    assert (code / MODULE.replace(".", "/") / "__init__.py").exists()
+    for stage in read_json(paths.plan)["stages"]:
+        marker = read_json(StagePaths(paths.folder / stage["name"]).done)
+        assert marker["plugins"] == {MODULE: "0.3"}
+    assert (paths.report / "results.csv").exists()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ import pytest
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stages.attempts import attempts
 from sweeps.cli import main
-from sweeps.slurm import drive, tick
+from sweeps.slurm import tick
 from sweeps.slurm.decide import Decision
 from tests.slurm.cluster import Cluster
 from tests.slurm.processes import wait_until
@@ -23,9 +21,10 @@ from tests.slurm.running import (
     check_complete,
     check_fake,
     fake_until,
+    finish_fake,
     hold,
-    job_at_hold,
     start_fake,
+    start_held,
 )
 from tests.support.fake_stage import fake_command
 
@@ -118,9 +117,7 @@ def test_a_disk_that_fills_up_under_a_stage_is_named_and_nothing_is_sent_until_t
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    hold(disk).touch()
-    paths = start_fake(disk, monkeypatch)
-    job_at_hold(paths)
+    paths, _ = start_held(disk, monkeypatch)
     ballast = fill(disk)
     hold(disk).unlink()
     wait_for_an_empty_queue(cluster)
@@ -143,64 +140,13 @@ def test_a_disk_that_is_full_when_jobs_begin_is_named_and_does_not_end_the_sweep
     hold(disk).touch()
     paths = start_fake(disk, monkeypatch, FAKE_HELD="_warmup")
     wait_until(lambda: (paths.warmup(11).folder / "saved.json").exists(), what="a save")
-    cluster.scontrol("update", "nodename=n[1-4]", "state=drain", "reason=test")
-    hold(disk).unlink()
-    cluster.wait_for_state(str(attempts(paths.warmup(11))[-1].job_id), "COMPLETED")
-    ballast = fill(disk)
-    cluster.scontrol("update", "nodename=n[1-4]", "state=resume")
+    with cluster.drained():
+        hold(disk).unlink()
+        cluster.wait_for_state(str(attempts(paths.warmup(11))[-1].job_id), "COMPLETED")
+        ballast = fill(disk)
     wait_for_an_empty_queue(cluster)
     check_refused(paths, capsys, words="disk full? it could not even write its log")
     ballast.unlink()
-    fake_until(paths, all_done)
-    check_complete(paths)
-
-
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """What is open already stays so."""
-    subprocess.run(["mount", "--bind", folder, folder], check=True)
-    try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-class SeenEnough(Exception):
-    """Ends a `follow` that would go on."""
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-def test_a_run_root_that_turns_read_only_stops_no_follow_and_no_cancel(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    root = tmp_path / "runs"
-    root.mkdir()
-    hold(root).touch()
-    paths = start_fake(root, monkeypatch)
-    job_at_hold(paths)
-    said, naps = list[str](), iter(range(3))
-
-    def nap(seconds: float) -> None:
-        if next(naps, None) is None:
-            raise SeenEnough
-
-    with read_only(root):
-        with monkeypatch.context() as patch, pytest.raises(SeenEnough):
-            patch.setattr(drive.time, "sleep", nap)
-            drive.follow(paths, seconds=0.1, say=said.append)
-        assert said == [f"Read-only file system: {paths.driver_lock}"]
-        assert main(["cancel", "smoke", f"run_root={root}"]) == 2
-        words = capsys.readouterr()
-        assert re.search(r"cancelled \d+ jobs; `run` or `retry` goes on", words.out)
-        assert "that they were cancelled cannot be noted (Read-only file system" in words.err
-        wait_for_an_empty_queue(cluster)
-    hold(root).unlink()
-    start_fake(root, monkeypatch)
     fake_until(paths, all_done)
     check_complete(paths)
 
@@ -218,37 +164,4 @@ def test_a_stage_that_is_killed_before_its_first_save_every_time_is_given_up_wit
     assert tick.tick(paths, say=print, command=fake_command).submit == ()
     monkeypatch.delenv("FAKE_KILLED")
     start_fake(tmp_path, monkeypatch, "profile.max_attempts=9")
-    fake_until(paths, all_done)
-    check_fake(paths)
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-def test_requeues_of_slurm_count_as_attempts_and_those_that_save_nothing_end_the_stage(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The whole job is killed where it stands, as with its node, and SLURM runs it again."""
-    monkeypatch.setenv("FAKE_STEP_SECONDS", "600")
-    paths = start_fake(tmp_path, monkeypatch, "profile.max_attempts=9", FAKE_HELD="_warmup")
-    stage = paths.warmup(11)
-    for turn in range(1, 4):
-        wait_until(lambda turn=turn: len(attempts(stage)) == turn, what=f"attempt {turn}")
-        job = str(attempts(stage)[-1].job_id)
-        cluster.wait_for_state(job, "RUNNING")
-        node = cluster.node_of(job)
-        cluster.node_down(node)
-        cluster.wait_for_state(job, "PENDING")
-        cluster.node_up(node)
-    decision = fake_until(paths, lambda seen: "_warmup/s11" in tick.failed(seen))
-    exit_reason = tick.failed(decision)["_warmup/s11"]
-    assert "it got no further in 3 attempts" in exit_reason
-    assert len({note.job_id for note in attempts(stage)}) == 1, "no new job was sent"
-    (row,) = [
-        line
-        for line in status(tmp_path, capsys).splitlines()
-        if line.split()[:2] == ["base-s11", "warmup"]
-    ]
-    assert " 3 " in row and "it got no further in 3 attempts" in row
+    finish_fake(paths)
