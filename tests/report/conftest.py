@@ -32,9 +32,9 @@ def drawing_plainly() -> Iterator[pytest.MonkeyPatch]:
         yield patch
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def plain_figures() -> Iterator[pytest.MonkeyPatch]:
-    """All figures are PLAIN while the tests of a module run."""
+    """All figures are PLAIN while a test runs; what is made once for many tests comes before."""
     with drawing_plainly() as patch:
         yield patch
 

@@ -23,6 +23,7 @@ from fgrpo_bench.stages.tables import PASSK, read_table, write_table
 from sweeps.cli import main as check
 from sweeps.local import drive
 from tests.conftest import SOMEBODY
+from tests.report.conftest import drawing_plainly
 from tests.support.report import copy, published_and_gated
 from tests.support.tiny_run import tiny_plan
 
@@ -30,10 +31,11 @@ pytestmark = pytest.mark.usefixtures("plain_figures")
 
 
 @pytest.fixture(scope="module")
-def archive(reported, plain_figures, tmp_path_factory) -> Path:
+def archive(reported, tmp_path_factory) -> Path:
     results = copy(reported, tmp_path_factory.mktemp("packed"))
     out = tmp_path_factory.mktemp("out") / "smoke.tar.gz"
-    assert main(["bundle", "smoke", "--root", str(results.paths.root), "--out", str(out)]) == 0
+    with drawing_plainly():
+        assert main(["bundle", "smoke", "--root", str(results.paths.root), "--out", str(out)]) == 0
     return out
 
 
