@@ -19,9 +19,8 @@ import polars as pl
 from dashboards.page import run_of
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.results import EVALUATIONS
 from fgrpo_bench.analysis.rows import CellRow
-from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.report.cell_styles import CellStyle, cell_styles
 
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
 
-from fgrpo_bench.command.runs import find_runs
+from fgrpo_bench.command.runs import tracked
 from fgrpo_bench.tracking.desired import CELLS, POINTS
 from fgrpo_bench.tracking.sync import Store, SyncResult, embedded_uri, find_store, sync_all
 
@@ -42,7 +42,7 @@ def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
 
     Raises FileNotFoundError where the root holds no sweep and OSError where the port is taken.
     """
-    runs = find_runs(root)
+    runs = tracked(root)
     if not runs:
         raise FileNotFoundError(
             f"{root} holds no sweep: run `fgrpo-bench sweep run <sweep>` first, or name another "

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from fgrpo_bench.analysis.results import EVALUATIONS, Results
-from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.analysis.results import Results
+from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 
 VIEWS = {
     "sweep": "Sweep",

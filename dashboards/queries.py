@@ -25,8 +25,6 @@ from fgrpo_bench.analysis.coverage import by_problem, fates
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.frames import FACTS, inputs_of
 from fgrpo_bench.analysis.results import (
-    EVALUATIONS,
-    TOGETHER,
     Results,
     SweepResults,
     evaluations,
@@ -34,7 +32,7 @@ from fgrpo_bench.analysis.results import (
     together,
 )
 from fgrpo_bench.command.runs import find_runs
-from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ beside lm-eval. With --log_samples its log holds every draw, which can be import
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,7 @@ def conclude(stored: StoredDraws) -> None:
         fingerprint=stored.spec.fingerprint,
         target=stored.spec.target,
         finished=now(),
+        finished_ms=int(time.time() * 1000),
         outputs=described(stored.stage, files),
     )
     write_marker(stored.stage, marker)

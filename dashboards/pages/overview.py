@@ -16,9 +16,9 @@ from dashboards.pages.sweep import states_of
 from dashboards.queries import analysis_of, changed, checked, is_analysed
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, checkpoint_estimates
-from fgrpo_bench.analysis.results import EVALUATIONS, load_results, together
+from fgrpo_bench.analysis.results import load_results, together
 from fgrpo_bench.documents.table import with_interval
-from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.report.words import answer
 
 WIDTH, HEIGHT, EDGE = 180, 84, 4

@@ -22,7 +22,7 @@ from fgrpo_bench.analysis.evaluated import (
     from_evaluation,
 )
 from fgrpo_bench.files.journal import read_lines
-from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths, StagePaths
 from fgrpo_bench.files.records import Misfit, Record
 from fgrpo_bench.files.whole import damaged, fields_of
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, stopping
@@ -316,10 +316,6 @@ def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
         checkpoints=tuple(sorted(checkpoints, key=lambda item: item.label != BASE)),
         evaluation=alike | {"benchmarks": benchmarks, "ks": ks},
     )
-
-
-EVALUATIONS, TOGETHER = "evals", "together"
-"""First and last part of the address of evaluations that are compared."""
 
 
 def evaluations(root: Path) -> dict[str, Path]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fgrpo_bench.core.registry import suggestion
-from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths
 
 
 def default_root() -> Path:
@@ -30,6 +30,14 @@ def find_runs(
         for name, *parts, _ in [plan.parts[-4:]]
         if sweep in (None, name) and experiment in (None, parts[0]) and version in (None, parts[1])
     ]
+
+
+def tracked(root: Path) -> list[RunPaths]:
+    """What MLflow gets of a root: every run, and one address for all evaluations without a sweep,
+    where there are some."""
+    alone = RunPaths(root=root, sweep=EVALUATIONS, experiment=EVALUATIONS, version=TOGETHER)
+    has_some = any(root.glob(f"{EVALUATIONS}/*/eval/*/*/DONE.json"))
+    return [*find_runs(root), *([alone] if has_some else [])]
 
 
 RUN_HELP = "which run: sweep[/experiment[/version]], e.g. groupsize/countdown/v1"

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+EVALUATIONS, TOGETHER = "evals", "together"
+"""First and last part of the address of evaluations that are looked at together."""
 RESERVED = frozenset(
     {
         *("mlflow.db", "mlflow.lock", "mlflow-artifacts", "verdicts", "cache", "data", "evals"),

@@ -12,7 +12,7 @@ import typer
 
 from fgrpo_bench.command.application import Application, Root
 from fgrpo_bench.command.application import run as run_program
-from fgrpo_bench.command.runs import default_root, find_runs
+from fgrpo_bench.command.runs import default_root, tracked
 from fgrpo_bench.files.paths import RunPaths
 
 SYNC = """
@@ -124,7 +124,7 @@ def _over(
     work: returns the sweeps that it was done for.
     """
     root = root or default_root()
-    known = find_runs(root)
+    known = tracked(root)
     runs = [run for run in known if not names or run.sweep in names]
     missing = [name for name in names if name not in {run.sweep for run in runs}]
     for name in missing or ([] if runs else ["at all"]):

@@ -22,12 +22,13 @@ import polars as pl
 
 from fgrpo_bench.analysis import LEVEL, Analysis, frames
 from fgrpo_bench.analysis.checkpoints import key_of, rule_in_words
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.command.runs import find_runs
 from fgrpo_bench.documents.markdown import escape_markdown, markdown_blocks
 from fgrpo_bench.documents.table import Block, Line, Outline, Paragraph, Table, with_interval
-from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.files.spec import read_spec, read_spec_of
 from fgrpo_bench.report.tables import interval_table
 from fgrpo_bench.report.words import answered, effect, explained, heading
@@ -156,8 +157,8 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
 
 
 def experiment_name(paths: RunPaths) -> str:
-    """e.g. `groupsize/countdown`."""
-    return f"{paths.sweep}/{paths.experiment}"
+    """e.g. `groupsize/countdown`; `evaluations` of those without a sweep."""
+    return "evaluations" if paths.sweep == EVALUATIONS else f"{paths.sweep}/{paths.experiment}"
 
 
 def desired_points(source: Source, points: Collection[str] | None = None) -> list[DesiredRun]:
@@ -253,10 +254,10 @@ def _source_tags(results: SweepResults) -> dict[str, str]:
     return named
 
 
-def _read(value: float) -> float:
+def readable(value: float) -> float:
     """With the four digits that a person reads in a column; the tables have all of them.
 
-    >>> _read(0.123456)
+    >>> readable(0.123456)
     0.1235
     """
     return float(f"{value:.4g}")
@@ -278,8 +279,8 @@ def _point_run(source: Source, point: PointResult) -> RunState:
     if end is not None:
         chosen = source.chosen(point)
         means = source.means_of(chosen)
-        points += [MetricPoint(f"{m.column}/pass_at_k", m.k, end, _read(m.value)) for m in means]
-        tables = _tables(chosen, means, _unscored(chosen, results.benchmarks))
+        points += [MetricPoint(f"{m.column}/pass_at_k", m.k, end, readable(m.value)) for m in means]
+        tables = _tables(chosen, means, unscored(chosen, results.benchmarks))
         files |= _files(results, chosen)
     return RunState(
         name=point.point_id,
@@ -329,12 +330,12 @@ def _scores(source: Source, point: PointResult) -> Iterator[MetricPoint]:
     for mean in source.means_of(point):
         if mean.k in (ks[0], ks[-1]):
             key = f"{mean.column}/pass_at_{mean.k}"
-            yield MetricPoint(key, point.step, judged, _read(mean.value))
-    for benchmark, share in _unscored(point, source.results.benchmarks).items():
-        yield MetricPoint(f"{benchmark}/unscored_fraction", point.step, judged, _read(share))
+            yield MetricPoint(key, point.step, judged, readable(mean.value))
+    for benchmark, share in unscored(point, source.results.benchmarks).items():
+        yield MetricPoint(f"{benchmark}/unscored_fraction", point.step, judged, readable(share))
 
 
-def _unscored(point: PointResult, benchmarks: Sequence[str]) -> dict[str, float]:
+def unscored(point: EvaluatedCheckpoint, benchmarks: Sequence[str]) -> dict[str, float]:
     """Share of the draws up to where problems stopped that the grader could not judge, by benchmark
     with results."""
     shares, n_drawn = {}, point.asked().n_drawn
@@ -565,7 +566,7 @@ def _estimates(source: Source, cell: CellRow, timestamp: int) -> Iterator[Metric
         )
         for prefix, suffix, exact in values:
             if exact is not None:
-                name, value = f"{prefix}{row.column}/pass_at", _read(exact)
+                name, value = f"{prefix}{row.column}/pass_at", readable(exact)
                 yield MetricPoint(f"{name}_k{suffix}", row.k, timestamp, value)
                 if row.k in source.analysis.ends:
                     yield MetricPoint(f"{name}_{row.k}{suffix}", cell.step, timestamp, value)

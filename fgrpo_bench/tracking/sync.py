@@ -28,7 +28,7 @@ from textwrap import shorten
 from typing import Any, Literal
 
 from fgrpo_bench.analysis.results import load_results
-from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.files.whole import write_whole
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.tracking.desired import (
@@ -41,6 +41,7 @@ from fgrpo_bench.tracking.desired import (
     desired_points,
     experiment_name,
 )
+from fgrpo_bench.tracking.evaluations import desired_evaluations
 from fgrpo_bench.tracking.source import Source
 
 DIGEST = "digest"
@@ -103,7 +104,8 @@ def sync_run(
     begun = time.monotonic()
     store = find_store(paths, tracking_uri)
     with locked(paths.mlflow_lock, wait=True, what="a sync of MLflow"):
-        wanted = desired_experiment(paths)
+        is_alone = paths.sweep == EVALUATIONS
+        wanted = desired_evaluations(paths) if is_alone else desired_experiment(paths)
         with opened(store) as client:
             experiment_id = _experiment(client, wanted, store, is_full=is_full)
             sync = _Sync(client, experiment_id, paths, is_full=is_full)

@@ -3,7 +3,6 @@ first page."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from urllib.parse import quote
@@ -14,10 +13,10 @@ import pytest
 from dashboards.app import ServerLinks
 from dashboards.page import VIEWS
 from dashboards.pages import BUILDERS
-from evaluators.__main__ import main as evaluate
 from fgrpo_bench.analysis.results import evaluations, together
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import Reader, assert_inert, snapshot
+from tests.support.imported import evaluate_alone
 
 PAIR = "/evals/before+after/together"
 SHOWN = ("compare", "forgetting", "draws", "audit")
@@ -28,32 +27,15 @@ WORDS = "<script>alert(1)</script> & 1 + 1?"
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two evaluations of one file of problems; read it only."""
     folder = tmp_path_factory.mktemp("evaluated")
-    root, problems = folder / "runs", folder / "mine.jsonl"
-    rows = [{"question": f"{WORDS} ({i})", "answer": str(i)} for i in range(6)]
-    problems.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FGRPO_RUN_ROOT", str(root))
-        patch.delenv("FGRPO_VERDICTS", raising=False)
-        for name, right in (("before", 4), ("after", 2)):
-            drawn = [
-                {
-                    "problem": row["question"],
-                    "responses": [
-                        f"\\boxed{{{row['answer'] if i < right else -1}}}{WORDS}" for i in range(8)
-                    ],
-                }
-                for row in rows
-            ]
-            (folder / f"{name}.jsonl").write_text("".join(json.dumps(d) + "\n" for d in drawn))
-            words = ["import", str(folder / f"{name}.jsonl"), "--data", str(problems)]
-            assert evaluate([*words, "--name", name]) == 0
-    return root
+    return evaluate_alone(
+        folder, {"before": [8, 8, 8, 8, 0, 0], "after": [8, 8, 0, 0, 0, 0]}, WORDS
+    )
 
 
 def test_the_first_page_lists_them_with_pass_at_k_and_a_form_that_compares(root):
     page = Reader(client_of(root).get("/").text)
     assert {"/evals/before/together/draws", "/evals/after/together/draws"} <= set(page.hrefs())
-    assert "pass@1 50.0 [" in page.text and "pass@8 " in page.text
+    assert "pass@1 66.7 [" in page.text and "pass@8 " in page.text
     boxes = [a["value"] for tag, a in page.elements if tag == "input"]
     assert boxes == ["after", "before"]
     ticked = client_of(root).get("/compare?name=before&name=after", follow_redirects=False)
