@@ -27,7 +27,7 @@ from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 if TYPE_CHECKING:
     from evaluators.asked import Options
     from evaluators.standalone import Request
-    from fgrpo_bench.specs import Placement
+    from fgrpo_bench.specs import BenchmarkSpec, Placement
 
 EXIT = (
     "exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed\n"
@@ -58,9 +58,9 @@ is graded here, else by a prior that is named.
 """
 COMPARE = """\
 PLACE is the name of an evaluation under evals/ (without its digest too), its folder, or a cell or a
-training run as <sweep>/<experiment>/<version>/<cell>. Samples of lm-eval are taken in first, by
-`fgrpo-bench evaluate import`. Several places are seeds of one label; one place beside several seeds
-is a model that all of them are compared with.
+training run as <sweep>/<experiment>/<version>/<cell>; with --data or --benchmark also a file of
+draws as `import` takes it, or its folder (lm-eval's samples_*.jsonl, inspect's *.eval). Several
+places are seeds of one label; one place beside several seeds is a model that all are compared with.
 
 Compared is what all have: the problems, benchmarks and k in common, which is said first.
 exit code 0; 3: --fail-if-worse K, and pass@K fell; 1: it cannot be compared
@@ -96,6 +96,18 @@ What = Annotated[
 Evaluation = Annotated[
     str, typer.Argument(metavar="EVALUATION", help="folder or name under evals/")
 ]
+
+
+OfBenchmark = Annotated[
+    str | None, typer.Option("--benchmark", help="what a file's draws are of: conf/benchmark/")
+]
+OfData = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="FILE", help="the same of your own problems, as of `run`"),
+]
+OfPrompt = Annotated[str | None, typer.Option("--prompt", metavar="COLUMN", help="of --data")]
+OfAnswer = Annotated[str | None, typer.Option("--answer", metavar="COLUMN", help="of --data")]
+OfGrader = Annotated[str | None, typer.Option("--grader", help="of --data (now: math)")]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -401,14 +413,21 @@ def audit(
     "fgrpo-bench compare base=my-model ours=tuned-a,tuned-b,tuned-c   three seeds of one label",
     "fgrpo-bench compare groupsize/countdown/v1/grpo-n8-g0 groupsize/countdown/v1/grpo-n8-g0.5",
     "fgrpo-bench compare before after --html compare.html --fail-if-worse 1",
+    "fgrpo-bench compare theirs.jsonl my-model --data mine.jsonl",
     more=COMPARE,
 )
 def compare_(
+    context: typer.Context,
     what: Annotated[
         list[str],
         typer.Argument(metavar="[LABEL=]PLACE[,PLACE]", help="what is compared; the first is old"),
     ],
     root: Root = None,
+    benchmark: OfBenchmark = None,
+    data: OfData = None,
+    prompt: OfPrompt = None,
+    answer: OfAnswer = None,
+    grader: OfGrader = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write a page with figures")
     ] = None,
@@ -424,7 +443,11 @@ def compare_(
 ) -> int:
     from evaluators import compare
 
-    compared = compare.compare(what, root or default_root())
+    root, spec = root or default_root(), None
+    if benchmark is not None or data is not None:
+        spec = _drawn_on(context, root, benchmark, [], data, prompt, answer, grader)
+        _share_verdicts(root)
+    compared = compare.compare(what, root, spec)
     worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
     written = compare.write(compared, html=html, md=md, csv=csv, as_json=json_)
     print(written or compare.text(compared))
@@ -451,33 +474,45 @@ def import_(
             metavar="key=value", help="keys of the benchmark, as they were given to fetch"
         ),
     ] = None,
-    benchmark: Annotated[str | None, typer.Option(help="a file of conf/benchmark/")] = None,
-    data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="problems of your own, as of `run`")
-    ] = None,
-    prompt: Annotated[str | None, typer.Option(metavar="COLUMN", help="of --data")] = None,
-    answer: Annotated[str | None, typer.Option(metavar="COLUMN", help="of --data")] = None,
-    grader: Annotated[str | None, typer.Option(help="of --data (now: math)")] = None,
+    benchmark: OfBenchmark = None,
+    data: OfData = None,
+    prompt: OfPrompt = None,
+    answer: OfAnswer = None,
+    grader: OfGrader = None,
     subset: Annotated[bool, typer.Option("--subset", help="the file may lack problems")] = False,
 ) -> int:
-    from evaluators.interchange import conclude, import_file
-    from evaluators.stored import benchmark_spec, closing_table, regrade
+    from evaluators.interchange import take_in
+    from evaluators.stored import closing_table
 
-    if (benchmark is None) == (data is None):
-        context.fail("name what the file's problems are of: --benchmark, or --data with your own")
-    if data is None:
-        spec, _ = benchmark_spec(str(benchmark), overrides or [])
-    else:
-        from evaluators.asked import Options, own_benchmark
-
-        options = Options(model="", data=(), prompt=prompt, answer=answer, grader=grader)
-        spec = own_benchmark(data, options, default_root(), [])
-    _share_verdicts(default_root())
-    stored = import_file(file, spec, name=name, root=default_root(), subset=subset)
-    print(regrade(stored, None), flush=True)
-    conclude(stored)
-    print(closing_table([stored]))
+    root = default_root()
+    spec = _drawn_on(context, root, benchmark, overrides or [], data, prompt, answer, grader)
+    _share_verdicts(root)
+    stored, said = take_in(file, spec, name=name, root=root, subset=subset)
+    print(said, closing_table([stored]), sep="\n")
     return EXIT_DONE
+
+
+def _drawn_on(
+    context: typer.Context,
+    root: Path,
+    benchmark: str | None,
+    keys: Sequence[str],
+    data: Path | None,
+    prompt: str | None,
+    answer: str | None,
+    grader: str | None,
+) -> BenchmarkSpec:
+    """What a file of draws is of: a benchmark, or problems of one's own."""
+    if (benchmark is None) == (data is None):
+        context.fail("name what a file's problems are of: --benchmark, or --data with your own")
+    if data is None:
+        from evaluators.stored import benchmark_spec
+
+        return benchmark_spec(str(benchmark), keys)[0]
+    from evaluators.asked import Options, own_benchmark
+
+    options = Options(model="", data=(), prompt=prompt, answer=answer, grader=grader)
+    return own_benchmark(data, options, root, [])
 
 
 @app.add(

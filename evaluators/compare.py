@@ -9,6 +9,7 @@ analysis.frames computes it, as for a sweep.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from evaluators.interchange import take_in
 from evaluators.stored import folders
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation
 from fgrpo_bench.analysis.frames import Analysis, analyse
@@ -41,6 +43,9 @@ from fgrpo_bench.documents.terminal import plain, terminal
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.kinds.benchmarks import load_problems
+from fgrpo_bench.specs import BenchmarkSpec, to_dict
+from fgrpo_bench.specs.fingerprint import fingerprint
+from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stats.coverage import coverage
 
 CHANGED = 20
@@ -62,15 +67,18 @@ MADE_BY = {
 # Who is compared.
 
 
-def checkpoints_of(words: Sequence[str], root: Path) -> list[EvaluatedCheckpoint]:
+def checkpoints_of(
+    words: Sequence[str], root: Path, spec: BenchmarkSpec | None = None
+) -> list[EvaluatedCheckpoint]:
     """The checkpoints that words mean, in their order, each with a label and a seed.
 
-    A word is `[label=]place[,place...]`; several places are seeds of one label. Raises ValueError
-    or FileNotFoundError that names the word.
+    A word is `[label=]place[,place...]`; several places are seeds of one label. spec: what the
+    draws of files are of; None: then no file can be meant. Raises ValueError or FileNotFoundError
+    that names the word.
     """
     if len(words) < 2:
         raise ValueError("name at least two to compare, e.g. `compare base-1b step-300-1b`")
-    sides = [_side(word, root) for word in words]
+    sides = [_side(word, root, spec) for word in words]
     counts = [len(places) for _, places in sides]
     n_seeds = max(counts)
     several = [[place.seed for place in places] for _, places in sides if len(places) == n_seeds]
@@ -92,20 +100,24 @@ def checkpoints_of(words: Sequence[str], root: Path) -> list[EvaluatedCheckpoint
     return out
 
 
-def _side(word: str, root: Path) -> tuple[str, list[EvaluatedCheckpoint]]:
+def _side(
+    word: str, root: Path, spec: BenchmarkSpec | None
+) -> tuple[str, list[EvaluatedCheckpoint]]:
     """The label of a word, and the checkpoints that it names."""
     label, equals, listed = word.partition("=")
     if not equals or Path(word).exists():
         label, listed = "", word
-    found = [place for name in listed.split(",") for place in _at(name, root)]
+    found = [place for name in listed.split(",") for place in _at(name, root, spec)]
     return label or Path(listed.split(",")[0]).name, found
 
 
-def _at(name: str, root: Path) -> list[EvaluatedCheckpoint]:
+def _at(name: str, root: Path, spec: BenchmarkSpec | None) -> list[EvaluatedCheckpoint]:
     """The checkpoints of a place: of a cell one a seed."""
     evals = root / "evals"
     if of_sweep := _of_sweep(name, root):
         return of_sweep
+    if (file := _file_of_draws(Path(name))) is not None:
+        return [from_evaluation(_taken_in(file, root, spec), Path(name).stem)]
     for folder in folders(name, evals):
         if (folder / "spec.json").exists() or any(folder.glob("eval/*/*/spec.json")):
             return [from_evaluation(folder, Path(name).name)]
@@ -114,9 +126,33 @@ def _at(name: str, root: Path) -> list[EvaluatedCheckpoint]:
     raise FileNotFoundError(
         f"{name}{suggestion(name, known)}: no evaluation there, and none of that name under "
         f"{evals}; there are {', '.join(known) or 'none'}, and the runs {', '.join(runs) or 'none'}"
-        " (write <run>/<cell>, e.g. groupsize/countdown/v1/grpo-n8-g0); what another program drew "
-        "is taken in by `fgrpo-bench evaluate import`"
+        " (write <run>/<cell>, e.g. groupsize/countdown/v1/grpo-n8-g0), and no file that another "
+        "program drew"
     )
+
+
+def _file_of_draws(place: Path) -> Path | None:
+    """What another program drew: a file, or the only one in its folder; None for another place."""
+    if place.is_file():
+        return place
+    found = [file for kind in ("samples_*.jsonl", "*.eval") for file in sorted(place.glob(kind))]
+    if len(found) > 1:
+        listed = ", ".join(file.name for file in found)
+        raise ValueError(f"{place} holds the draws of several runs or tasks: name one of {listed}")
+    return found[0] if found else None
+
+
+def _taken_in(file: Path, root: Path, spec: BenchmarkSpec | None) -> Path:
+    """The folder of the evaluation that a file was, or is now, imported as."""
+    if spec is None:
+        raise ValueError(
+            f"{file} holds draws: say what problems they are of with --data <file>, or --benchmark"
+        )
+    stem = re.sub(r"[^a-z0-9._-]+", "-", file.stem.lower()).strip("-._")[:36] or "draws"
+    name = f"{stem}-{fingerprint([sha256_file(file), to_dict(spec)])[:8]}"
+    if not any((root / "evals" / name).glob("eval/*/*/DONE.json")):
+        take_in(file, spec, name=name, root=root, subset=True)  # what both have is compared anyway
+    return root / "evals" / name
 
 
 def _of_sweep(name: str, root: Path) -> list[EvaluatedCheckpoint]:
@@ -180,9 +216,12 @@ class ComparedCheckpoints:
         return sorted(rows, key=lambda row: row.k)
 
 
-def compare(words: Sequence[str], root: Path) -> ComparedCheckpoints:
-    """The numbers of what the words name; raises as `checkpoints_of` and `compared`."""
-    checkpoints = checkpoints_of(words, root)
+def compare(
+    words: Sequence[str], root: Path, spec: BenchmarkSpec | None = None
+) -> ComparedCheckpoints:
+    """The numbers of what the words name; spec and errors as of `checkpoints_of`, and as
+    `compared`."""
+    checkpoints = checkpoints_of(words, root, spec)
     for checkpoint in checkpoints:
         if not checkpoint.is_evaluated:
             raise ValueError(

@@ -1,8 +1,8 @@
 """Draws and problems exchanged with other programs: their draws imported, our prompts exported.
 
-In: a JSON Lines file of responses, or names of benchmarks. Out: an evaluation under evals/ whose
-draws are stored, graded (`stored.regrade`) and scored like our own, and marked done only then; or a
-folder of tasks for lm-evaluation-harness.
+In: a file of responses, or names of benchmarks. Out: an evaluation under evals/ whose draws are
+stored, graded (`stored.regrade`) and scored like our own, and marked done only then; or a folder of
+tasks for lm-evaluation-harness.
 
 Two kinds of JSON Lines are read, and inspect's logs (.json, .eval), whose epochs are the draws.
 lm-eval's `samples_<task>_*.jsonl` (written by --log_samples):
@@ -33,7 +33,7 @@ from zipfile import BadZipFile, ZipFile
 import polars as pl
 
 from evaluators.standalone import data_folder
-from evaluators.stored import StoredDraws, benchmark_spec
+from evaluators.stored import StoredDraws, benchmark_spec, regrade
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.whole import now, write_json, write_many
@@ -51,8 +51,7 @@ from fgrpo_bench.stages.tables import DRAWS, write_table
 def import_file(
     path: Path, spec: BenchmarkSpec, *, name: str, root: Path, subset: bool
 ) -> StoredDraws:
-    """Store the draws of a file under evals/<name>; they are graded by `regrade` and then marked as
-    done by `conclude`.
+    """Store the draws of a file under evals/<name>, to be graded and then marked as done.
 
     spec: a benchmark with a dataset. subset: whether the file may leave problems out. Raises
     ValueError for a name that is none, ids that are unknown, draws that are doubled and problems of
@@ -106,7 +105,18 @@ def import_file(
     return stored
 
 
-def conclude(stored: StoredDraws) -> None:
+def take_in(
+    path: Path, spec: BenchmarkSpec, *, name: str, root: Path, subset: bool
+) -> tuple[StoredDraws, str]:
+    """Import a file, grade and score it, and mark it as done; what was stored, and what grading
+    says. Raises as `import_file`."""
+    stored = import_file(path, spec, name=name, root=root, subset=subset)
+    said = regrade(stored, None)
+    _conclude(stored)
+    return stored, said
+
+
+def _conclude(stored: StoredDraws) -> None:
     """Mark imported draws as done, once they are graded and scored."""
     paths, benchmark = stored.paths, stored.benchmark
     files = [paths.draws, paths.manifest]

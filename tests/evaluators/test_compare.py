@@ -130,6 +130,22 @@ def test_files_hold_every_number_and_a_page_stands_alone(mine, capsys):
     assert "| 8 | " in Path("c.md").read_text()
 
 
+def test_draws_of_another_program_are_compared_as_they_lie(mine, root, capsys):
+    imported("old", [4] * 12)
+    imported("new", [2] * 12)
+    for name in ("old", "new"):
+        (mine / f"{name}-run").mkdir()
+        (mine / f"{name}.jsonl").rename(mine / f"{name}-run" / "samples_mine_2026.jsonl")
+    as_imported = said(capsys, "old", "new")
+    files = said(
+        capsys, "old=old-run", "new=new-run/samples_mine_2026.jsonl", "--data", "mine.jsonl"
+    )
+    assert files == as_imported
+    assert len(list(root.glob("evals/samples_mine_2026-*"))) == 2
+    assert said(capsys, "old=old-run", "new", "--data", "mine.jsonl") == as_imported
+    assert "say what problems they are of" in said(capsys, "old-run", "new", code=1)
+
+
 def test_a_fall_gives_an_exit_code(mine, capsys):
     imported("old", [8] * 12)
     imported("new", [2] * 12)
