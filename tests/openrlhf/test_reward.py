@@ -182,7 +182,7 @@ def test_a_grader_that_raises_ends_the_run_with_its_reason(tokenizer, monkeypatc
 
 def test_a_judgement_that_hangs_ends_the_run(tokenizer, monkeypatch):
     monkeypatch.setattr(reward, "JUDGEMENT_SECONDS", 0.05)
-    monkeypatch.setattr(reward, "WAITING", {"countdown"})
+    monkeypatch.setattr("fgrpo_bench.graders.WAITING", {"countdown"})
     use(monkeypatch, lambda problem, response: time.sleep(0.5))
     with pytest.raises(RuntimeError, match=r"gave no judgement within 0\.05 s"):
         execute(reward.AgentExecutor(), Engine(tokenizer, "1+1"), label())
@@ -191,7 +191,7 @@ def test_a_judgement_that_hangs_ends_the_run(tokenizer, monkeypatch):
 def test_the_wait_for_a_judgements_turn_is_not_counted(tokenizer, monkeypatch):
     """24 judgements of a tenth of a second, two at a time, with a limit of one second."""
     monkeypatch.setattr(reward, "JUDGEMENT_SECONDS", 1.0)
-    monkeypatch.setattr(reward, "WAITING", {"countdown"})
+    monkeypatch.setattr("fgrpo_bench.graders.WAITING", {"countdown"})
     monkeypatch.setenv("FGRPO_JUDGES", "2")
     reward._threads.cache_clear()
     running, most, lock = 0, 0, threading.Lock()
