@@ -24,6 +24,7 @@ from dashboards.pages import BUILDERS
 from dashboards.pages.overview import evaluation_entry
 from dashboards.queries import RunRoot
 from fgrpo_bench.analysis.results import evaluations_at
+from fgrpo_bench.command.runs import tracked
 from fgrpo_bench.files.paths import RunPaths
 
 HEADERS = {
@@ -161,7 +162,7 @@ def serve(root: Path, *, host: str, port: int) -> None:
     is taken."""
     import uvicorn
 
-    if not RunRoot(root=root).runs() and not RunRoot(root=root).evaluations():
+    if not tracked(root):
         raise FileNotFoundError(
             f"{root} holds no sweep: run `fgrpo-bench sweep run <sweep>` first, or evaluate a "
             "model with `fgrpo-bench evaluate`, or name another --root"

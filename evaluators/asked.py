@@ -9,7 +9,6 @@ one. Next: evaluators.standalone, which freezes the request as a stage.
 from __future__ import annotations
 
 import math
-import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from typing import Any
 
 from evaluators import fetch
 from evaluators.audit import BOXED
-from evaluators.standalone import CONFIG, Request, is_embedded, locate_checkpoint
+from evaluators.standalone import CONFIG, Request, is_embedded, locate_checkpoint, slug
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import DatasetLock, dataset_problems
@@ -333,9 +332,5 @@ def _column(
 
 
 def _name(path: Path, sha256: str, grader: str) -> str:
-    stem, further = (
-        re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._")[:26]
-        for text in (path.stem, grader)
-    )
-    name = f"{stem or 'problems'}-{sha256[:8]}"
-    return name if grader == GRADER else f"{name}-{further}"
+    name = f"{slug(path.stem, 26) or 'problems'}-{sha256[:8]}"
+    return name if grader == GRADER else f"{name}-{slug(grader, 26)}"

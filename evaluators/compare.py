@@ -9,7 +9,6 @@ analysis.frames computes it, as for a sweep.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from evaluators.interchange import take_in
+from evaluators.standalone import slug
 from evaluators.stored import folders
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation
 from fgrpo_bench.analysis.frames import Analysis, analyse
@@ -148,8 +148,7 @@ def _taken_in(file: Path, root: Path, spec: BenchmarkSpec | None) -> Path:
         raise ValueError(
             f"{file} holds draws: say what problems they are of with --data <file>, or --benchmark"
         )
-    stem = re.sub(r"[^a-z0-9._-]+", "-", file.stem.lower()).strip("-._")[:36] or "draws"
-    name = f"{stem}-{fingerprint([sha256_file(file), to_dict(spec)])[:8]}"
+    name = f"{slug(file.stem, 36) or 'draws'}-{fingerprint([sha256_file(file), to_dict(spec)])[:8]}"
     if not any((root / "evals" / name).glob("eval/*/*/DONE.json")):
         take_in(file, spec, name=name, root=root, subset=True)  # what both have is compared anyway
     return root / "evals" / name
@@ -173,7 +172,7 @@ def _of_sweep(name: str, root: Path) -> list[EvaluatedCheckpoint]:
             f"{named(paths)} has no cell {parts[3]!r}{suggestion(parts[3], labels)}: it has "
             f"{', '.join(labels)}, and runs such as {points[-1].point_id}"
         )
-    return [replace(_plain(point), seed=point.seed) for point in of_cell]
+    return [_plain(point) for point in of_cell]
 
 
 def _plain(point: EvaluatedCheckpoint) -> EvaluatedCheckpoint:

@@ -452,5 +452,9 @@ def default_name(checkpoint: str, sha256: str) -> str:
     """e.g. `qwen2.5-7b-1f0a52c3`: the last part of the path, or two where it is a step."""
     parts = [part for part in Path(checkpoint).parts if part not in ("/", ".", "..", "checkpoints")]
     last = parts[-2:] if parts[-1].startswith("step-") else parts[-1:]
-    slug = re.sub(r"[^a-z0-9._-]+", "-", "-".join(last).lower()).strip("-._")[:48]
-    return f"{slug or 'checkpoint'}-{sha256[:8]}"
+    return f"{slug('-'.join(last), 48) or 'checkpoint'}-{sha256[:8]}"
+
+
+def slug(text: str, longest: int) -> str:
+    """A text as part of a folder's name; empty where nothing of it can be."""
+    return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._")[:longest]

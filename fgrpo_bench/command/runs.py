@@ -33,7 +33,7 @@ def find_runs(
 
 
 def tracked(root: Path) -> list[RunPaths]:
-    """What MLflow gets of a root: every run, and one address for all evaluations without a sweep,
+    """What views have of a root: every run, and one address for all evaluations without a sweep,
     where there are some."""
     alone = RunPaths(root=root, sweep=EVALUATIONS, experiment=EVALUATIONS, version=TOGETHER)
     has_some = any(root.glob(f"{EVALUATIONS}/*/eval/*/*/DONE.json"))
