@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dashboards.page import run_of
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import CellRow
-from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
+from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.cell_styles import CellStyle, cell_styles
 
 SYMBOLS = {"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"}
@@ -183,14 +182,6 @@ from fgrpo_bench.analysis import load
 
 analysis = load({sweep!r}, experiment={experiment!r}, version={version!r})
 """
-TOGETHER_CALL = """\
-from pathlib import Path
-
-from fgrpo_bench.analysis.frames import analyse
-from fgrpo_bench.analysis.results import together
-
-analysis = analyse(together(Path({root!r}), {names}))
-"""
 DIFFERENCES_CALL = """\
 from fgrpo_bench.analysis.rows import Comparison, to_frame
 
@@ -223,12 +214,8 @@ result = fates(analysis.problems, {benchmark!r}, {k}){chosen}.select({columns})
 
 def library_call(template: str, run: RunPaths, **values: object) -> str:
     """A template over the analysis of a run, or of evaluations."""
-    if run.sweep == EVALUATIONS:
-        loaded = TOGETHER_CALL.format(root=str(run.root), names=run.experiment.split("+"))
-    else:
-        names = {"sweep": run.sweep, "experiment": run.experiment, "version": run.version}
-        loaded = LOAD_CALL.format(**names)
-    return loaded + template.format(**values)
+    names = {"sweep": run.sweep, "experiment": run.experiment, "version": run.version}
+    return LOAD_CALL.format(**names) + template.format(**values)
 
 
 def selected_rows(
@@ -262,7 +249,7 @@ def selected_rows(
     expression = "\n    ".join(lines)
     imports = "import polars as pl\n\n" if several else ""
     text = f"{imports}result = (\n    {expression}\n)\n"
-    return rows.select(columns), library_call("{text}", run_of(analysis.results), text=text)
+    return rows.select(columns), library_call("{text}", analysis.results.address, text=text)
 
 
 def _written(values: Mapping[str, object]) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dashboards import rendering
-from dashboards.page import Address, Chart, Links, Page, run_of
+from dashboards.page import Address, Chart, Links, Page
 from dashboards.pages import BUILDERS
 from dashboards.pages.draws import OUTCOMES, compared_checkpoints, draws_address
 from dashboards.queries import RunRoot, checked, fates_of
@@ -139,7 +139,7 @@ def _file(address: Address) -> str:
 def _addresses(results: Results, problems: int) -> Iterator[Address]:
     links = FileLinks(known=None, folder=".")
     for view in BUILDERS:
-        first = Address(run=run_of(results), view=view)
+        first = Address(run=results.address, view=view)
         yield first
         if view == "draws":
             continue

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 
 VIEWS = {
@@ -43,12 +42,6 @@ class Address:
     run: RunPaths
     view: str
     parameters: Parameters = ()
-
-
-def run_of(results: Results) -> RunPaths:
-    """What addresses of pages begin with. ValueError for checkpoints without a place: addresses are
-    those of runs and of evaluations."""
-    return results.place or results.of_sweep().paths
 
 
 def first_view(run: RunPaths) -> str:

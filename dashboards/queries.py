@@ -56,7 +56,10 @@ class RunRoot:
         Names are compared with the listing and never made into a path.
         """
         if (sweep, version) == (EVALUATIONS, TOGETHER):
-            return together(self.root, experiment.split("+"))
+            try:
+                return together(self.root, experiment.split("+"))
+            except FileNotFoundError as error:
+                raise LookupError(str(error)) from None
         for run in self.runs():
             if (run.sweep, run.experiment, run.version) == (sweep, experiment, version):
                 return checked(load_results(run))

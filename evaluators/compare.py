@@ -62,6 +62,14 @@ MADE_BY = {
     "design": "design",
 }
 """Fields of an evaluation that may differ between what is compared, in words."""
+ASKED_BY = {
+    "chat_template": "use of the chat template",
+    "system": "system prompt",
+    "suffix": "suffix",
+    "prompt_tokens": "most tokens of a prompt",
+    "response_tokens": "most tokens of a response",
+}
+"""Likewise of what the model read and how much it could say."""
 
 
 # Who is compared.
@@ -237,15 +245,15 @@ def remarks(of: ComparedCheckpoints) -> Iterator[str]:
     covers."""
     firsts = {checkpoint.label: checkpoint for checkpoint in reversed(of.checkpoints)}
     specs = {label: firsts[label].evaluation_spec() for label in of.labels}
-    for key, words in MADE_BY.items():
-        values = {label: spec.evaluation.get(key) for label, spec in specs.items()}
+    asked = {label: _asked(spec.identity) for label, spec in specs.items()}
+    if unknown := [label for label, known in asked.items() if not known]:
+        yield f"What {', '.join(unknown)} read, and how many tokens were allowed, is not known."
+    for key, words in (MADE_BY | ASKED_BY).items():
+        settings = asked if key in ASKED_BY else {at: spec.evaluation for at, spec in specs.items()}
+        values = {label: known.get(key) for label, known in settings.items() if known}
         if len({json.dumps(value, sort_keys=True) for value in values.values()}) > 1:
-            listed = ", ".join(f"{label} {value}" for label, value in values.items())
+            listed = ", ".join(f"{label} {_shown(value)}" for label, value in values.items())
             yield f"They differ in {words}: {listed}."
-    prompts = {label: _sampled(spec.identity) for label, spec in specs.items()}
-    if len({json.dumps(value, sort_keys=True) for value in prompts.values()}) > 1:
-        listed = "; ".join(f"{label} {value}" for label, value in prompts.items())
-        yield f"They were asked otherwise: {listed}."
     for benchmark in of.analysis.results.benchmarks:
         sets = of.analysis.problems.filter(benchmark=benchmark)
         by_label = {
@@ -273,11 +281,16 @@ def _is_shared(of: ComparedCheckpoints, label: str) -> bool:
     return len(set(folders)) < len(folders)
 
 
-def _sampled(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """What a prompt and its length follow from, as far as it is known."""
+def _asked(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of ASKED_BY; none of draws that another program made."""
     sampling = identity.get("sampling", {})
-    names = ("prompt", "prompt_tokens", "response_tokens")
-    return {name: sampling[name] for name in names if sampling.get(name) is not None}
+    return sampling and {**(sampling["prompt"] or {}), **sampling}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)
 
 
 # Problems: which were won and lost, and which changed most.

@@ -17,6 +17,7 @@ import polars as pl
 
 from evaluators.fetch import chosen
 from evaluators.grading import GradeWorkers, Grading, grade_workers
+from fgrpo_bench.analysis.results import with_digest
 from fgrpo_bench.analysis.scoring import count, score
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.problems import Problem
@@ -112,9 +113,8 @@ def find(named: str) -> list[StoredDraws]:
 def folders(named: str, evals: Path) -> list[Path]:
     """Where something of that name may be: a folder, an evaluation, or the only one that it is the
     name of without the digest."""
-    pattern = re.compile(re.escape(named) + r"-[0-9a-f]{8}")
-    without_digest = [path for path in evals.glob("*/") if pattern.fullmatch(path.name)]
-    return [Path(named), evals / named, *(without_digest if len(without_digest) == 1 else ())]
+    whole = with_digest(named, (path.name for path in evals.glob("*/")))
+    return [Path(named), *(evals / name for name in (named, *whole))]
 
 
 def _stored(manifest: Path) -> list[StoredDraws]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from dashboards.page import Form, Given, Links, Page, PageTable, Shade, TableRow, choices, run_of
+from dashboards.page import Form, Given, Links, Page, PageTable, Shade, TableRow, choices
 from dashboards.pages.draws import SHOWN, draws_link, grades_version, layers
 from dashboards.queries import FileState, checkpoints_of, remembered, stamp
 from dashboards.text import shortened
@@ -35,7 +35,7 @@ Engines = list[tuple[dict[str, Any], list[str]]]
 
 def build(results: Results, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark."""
-    form = Form(run_of(results), "audit", given, links)
+    form = Form(results.address, "audit", given, links)
     benchmark = form.value("benchmark", results.benchmarks)
     point_audits = audits(results, benchmark)
     differing = disagreements(results, benchmark)

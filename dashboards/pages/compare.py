@@ -24,7 +24,6 @@ from dashboards.page import (
     Shade,
     TableRow,
     choices,
-    run_of,
 )
 from dashboards.queries import analysis_of
 from fgrpo_bench.analysis import GRID, INCONCLUSIVE, ROBUST, SUGGESTIVE, Analysis
@@ -81,7 +80,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark (or an average), k, against, over, cost, and any number of
     cell."""
     analysis = analysis_of(results)
-    cells, form = analysis.by_cell, Form(run_of(results), "compare", given, links)
+    cells, form = analysis.by_cell, Form(results.address, "compare", given, links)
     column = form.value("benchmark", analysis.columns)
     k = int(form.value("k", analysis.ks, str(analysis.ks[-1])))
     asked = [QUESTION] if declared(analysis) else []
@@ -584,11 +583,11 @@ def _data(
         pairs = list(dict.fromkeys((row.new, row.old) for row in rows))
         ks = sorted({row.k for row in rows})
         call = charts.library_call(
-            charts.PAIRS_CALL, run_of(analysis.results), column=column, ks=ks, pairs=pairs
+            charts.PAIRS_CALL, analysis.results.address, column=column, ks=ks, pairs=pairs
         )
     else:
         names = {"column": column, "k": rows[0].k, "old": against}
-        call = charts.library_call(charts.DIFFERENCES_CALL, run_of(analysis.results), **names)
+        call = charts.library_call(charts.DIFFERENCES_CALL, analysis.results.address, **names)
     return to_frame(Comparison, rows).drop("seeds", "by_seed"), call
 
 

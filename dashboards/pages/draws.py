@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from dashboards.page import LONGEST_TEXT, Address, Form, Given, Links, Page, choices, run_of
+from dashboards.page import LONGEST_TEXT, Address, Form, Given, Links, Page, choices
 from dashboards.pages import maze
 from dashboards.pages.compare import in_front
 from dashboards.queries import (
@@ -83,7 +83,7 @@ class Side:
 def build(results: Results, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, problem, a, b, outcome, finish, answer, answers, text, min,
     max, page."""
-    form = Form(run_of(results), "draws", given, links)
+    form = Form(results.address, "draws", given, links)
     benchmark = form.value("benchmark", results.benchmarks)
     fates = _fates(results, benchmark)
     sorting, problems = _problems(results, benchmark, fates)
@@ -134,7 +134,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
             lists = {FEW: f"{ANSWERS}", ALL: "all"}
             filtering.append(form.control("answers", "Answers listed", lists, forgotten=["page"]))
     # another benchmark has other problems, so nothing else is kept
-    elsewhere = Form(run_of(results), "draws", given, links)
+    elsewhere = Form(results.address, "draws", given, links)
     elsewhere.value("benchmark", results.benchmarks)
     text = problem_text(points[a], benchmark, problem)
     declared = results.evaluation["benchmarks"][benchmark] or {}
@@ -404,7 +404,7 @@ def draws_address(results: Results, benchmark: str, **chosen: str) -> Address:
     """A page of draws, by its parameters beside the benchmark."""
     parameters = {} if benchmark == results.benchmarks[0] else {"benchmark": benchmark}
     pairs = tuple(sorted((parameters | chosen).items()))
-    return Address(run=run_of(results), view="draws", parameters=pairs)
+    return Address(run=results.address, view="draws", parameters=pairs)
 
 
 def draws_clicks(
@@ -418,7 +418,7 @@ def draws_clicks(
     """Chart.clicks of a heat map with a row a problem and a column a checkpoint."""
     if not links.is_static:
         chosen = (("benchmark", benchmark),)
-        base = links.page(Address(run=run_of(results), view="draws", parameters=chosen))
+        base = links.page(Address(run=results.address, view="draws", parameters=chosen))
         bases = bases_of(results)
         pairs = [
             [bases.get(checkpoint.seed, checkpoint.name), checkpoint.name]

@@ -23,7 +23,6 @@ from dashboards.page import (
     Shade,
     TableRow,
     choices,
-    run_of,
 )
 from dashboards.pages.draws import draws_clicks, draws_link, is_gated, label_of, words_of
 from dashboards.queries import Fates, analysis_of, fates_of
@@ -55,7 +54,7 @@ LEGEND = (
 
 def build(results: Results, given: Given, links: Links) -> Page:
     """The page; parameters: benchmark, k, seed, order, page."""
-    form = Form(run_of(results), "forgetting", given, links)
+    form = Form(results.address, "forgetting", given, links)
     benchmark = form.value("benchmark", results.benchmarks)
     ks = results.evaluation["ks"]
     k = int(form.value("k", ks, str(ks[-1])))
@@ -175,7 +174,7 @@ class ForgettingCharts:
             data=self.data.select(COUNTS),
             call=charts.library_call(
                 charts.FATES_CALL,
-                run_of(self.results),
+                self.results.address,
                 benchmark=self.benchmark,
                 k=self.k,
                 chosen="" if self.seed is None else f".filter(seed={self.seed})",

@@ -10,7 +10,7 @@ from pathlib import Path
 from polars.exceptions import PolarsError
 
 from dashboards import charts
-from dashboards.page import Address, Links, run_of
+from dashboards.page import Address, Links
 from dashboards.pages.compare import in_front
 from dashboards.pages.sweep import states_of
 from dashboards.queries import analysis_of, changed, checked, is_analysed
@@ -99,7 +99,7 @@ def evaluation_entry(root: Path, name: str, links: Links) -> EvaluationEntry:
     """What the first page says of an evaluation; what cannot be read is said instead."""
     try:
         results = together(root, [name])
-        href = links.page(Address(run=run_of(results), view="draws"))
+        href = links.page(Address(run=results.address, view="draws"))
         words = tuple(
             _ends(checkpoint_estimates(results.checkpoints[0], benchmark), benchmark)
             for benchmark in results.benchmarks

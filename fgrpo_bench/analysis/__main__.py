@@ -11,7 +11,7 @@ import typer
 
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.frames import analysed, folder_of
-from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.analysis.results import results_of
 from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.command.application import (
     WHICH_RUN,
@@ -23,7 +23,7 @@ from fgrpo_bench.command.application import (
     refusals,
     run,
 )
-from fgrpo_bench.command.runs import choose_run, default_root
+from fgrpo_bench.command.runs import default_root
 
 app = Application("Every number of a sweep as tables, or as CSV.", guard=refusals)
 
@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     "fgrpo-bench analysis groupsize",
     "fgrpo-bench analysis groupsize --frame comparisons > comparisons.csv",
     "fgrpo-bench analysis groupsize/countdown-prompts --frame estimates --select step=200",
+    "fgrpo-bench analysis evals/base-1b+step-300 --frame comparisons",
     more=f"{WHICH_RUN}Lists the frames, or prints one as CSV. Columns: docs/analysis.md.\n",
 )
 def frames(
@@ -55,12 +56,12 @@ def frames(
 ) -> int:
     if frame is not None:
         check_choice("--frame", frame, FRAMES)
-    paths = choose_run(root or default_root(), sweep)
-    analysis = analysed(load_results(paths), select)
+    analysis = analysed(results_of(root or default_root(), sweep), select)
     if frame is not None:
         sys.stdout.write(csv(getattr(analysis, frame)))
         return 0
-    print(folder_of(paths, analysis.rule))
+    if (stored := analysis.results.sweep) is not None:  # frames of evaluations are stored nowhere
+        print(folder_of(stored.paths, analysis.rule))
     for name in FRAMES:
         table = getattr(analysis, name)
         print(f"  {name:13} {len(table):7,} rows: {', '.join(table.columns)}")

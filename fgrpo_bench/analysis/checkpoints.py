@@ -539,7 +539,10 @@ THEN = ", then "
 
 
 def engine_words(engine: dict[str, Any]) -> str | None:
-    """The fingerprint of an engine for a person; None for an empty one."""
+    """The fingerprint of an engine for a person; None for an empty one. Of draws that another
+    program made nobody told which engine it was: two of its files are no two engines."""
+    if engine.get("engine") == "imported":
+        return "another program's"
     return ", ".join(f"{name} {value}" for name, value in sorted(engine.items())) or None
 
 

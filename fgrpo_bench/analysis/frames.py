@@ -62,7 +62,7 @@ from fgrpo_bench.analysis.question import (
     matches,
     question_of,
 )
-from fgrpo_bench.analysis.results import Results, SweepResults, load_results
+from fgrpo_bench.analysis.results import Results, SweepResults, results_of
 from fgrpo_bench.analysis.rows import (
     FRAMES,
     Band,
@@ -83,7 +83,7 @@ from fgrpo_bench.analysis.rows import (
     schema,
     to_frame,
 )
-from fgrpo_bench.command.runs import choose_run, default_root
+from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record, write_json, write_whole
@@ -102,13 +102,14 @@ def load(
     root: Path | None = None,
     rule: str = LAST,
 ) -> Analysis:
-    """The analysis of a run by its names (as of fgrpo_bench.command.runs.choose_run).
+    """The analysis of a run by its names (as of fgrpo_bench.command.runs.choose_run), or of
+    evaluations, `evals/<name>+<name>`.
 
     rule: which checkpoint stands for every run. root: None is the usual folder of all runs. Raises
     FileNotFoundError where there is no such run and ValueError where several may be meant.
     """
-    paths = choose_run(root or default_root(), sweep, experiment=experiment, version=version)
-    return analysed(load_results(paths), rule)
+    parts = {"experiment": experiment, "version": version}
+    return analysed(results_of(root or default_root(), sweep, **parts), rule)
 
 
 def analysed(results: Results, rule: str = LAST, *, is_kept: bool = True) -> Analysis:

@@ -7,7 +7,8 @@ through here and need no YAML for it. Next: analysis.evaluated, one checkpoint; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
@@ -21,6 +22,8 @@ from fgrpo_bench.analysis.evaluated import (
     SampledAs,
     from_evaluation,
 )
+from fgrpo_bench.command.runs import choose_run, split_name
+from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths, StagePaths
 from fgrpo_bench.files.records import Misfit, Record
@@ -141,7 +144,19 @@ class Results:
     """What all of them were asked (fgrpo_bench.specs.EvalSpec as JSON); without what differs, apart
     from benchmarks and k, which are those in common."""
     place: RunPaths | None = field(default=None, repr=False, kw_only=True)
-    """What names them in addresses of pages; None for those that have none."""
+    """What names them in addresses of pages; None for a sweep, and for those that have none."""
+
+    @property
+    def address(self) -> RunPaths:
+        """Where their pages, report and exports are: of a sweep its run. ValueError for checkpoints
+        without a place."""
+        return self.place or self.of_sweep().paths
+
+    @property
+    def folder(self) -> Path:
+        """What the names of their stored files begin at; ValueError likewise."""
+        is_run = self.address.sweep != EVALUATIONS
+        return self.address.folder if is_run else self.address.root / EVALUATIONS
 
     @property
     def every(self) -> tuple[EvaluatedCheckpoint, ...]:
@@ -331,6 +346,14 @@ def evaluations(root: Path) -> dict[str, Path]:
     }
 
 
+def with_digest(named: str, names: Iterable[str]) -> list[str]:
+    """The name of an evaluation, where it is written without the digest behind it: the only one of
+    such names. Empty where it is there as it is, and where there is none or several."""
+    pattern = re.compile(re.escape(named) + r"-[0-9a-f]{8}")
+    whole = [name for name in names if name == named or pattern.fullmatch(name)]
+    return whole if len(whole) == 1 and whole != [named] else []
+
+
 def evaluations_at(root: Path, names: Sequence[str]) -> RunPaths:
     """The address of evaluations that are looked at together."""
     return RunPaths(root=root, sweep=EVALUATIONS, experiment="+".join(names), version=TOGETHER)
@@ -338,18 +361,37 @@ def evaluations_at(root: Path, names: Sequence[str]) -> RunPaths:
 
 def together(root: Path, names: Sequence[str]) -> Results:
     """Evaluations by their names, each under its own; of several the first is the base model that
-    the others are looked at against. LookupError for a name that there is not."""
+    the others are looked at against. FileNotFoundError for a name that there is not."""
     known = evaluations(root)
-    missing = [name for name in names if name not in known]
-    if missing or not names:
-        raise LookupError(
-            f"there is no evaluation {', '.join(missing)!r}; the first page lists what there is"
-        )
+    for name in names:
+        if name not in known:
+            raise FileNotFoundError(
+                f"there is no finished evaluation {name!r}{suggestion(name, known)} under "
+                f"{root / EVALUATIONS}; there are {', '.join(known) or 'none'}"
+            )
     labels = [BASE if i == 0 and len(names) > 1 else name for i, name in enumerate(names)]
     results = compared(
         [from_evaluation(known[name], label) for name, label in zip(names, labels, strict=True)]
     )
     return replace(results, place=evaluations_at(root, names))
+
+
+def results_at(paths: RunPaths) -> Results:
+    """Those of an address: of a run, or of evaluations; raises as `load_results` and `together`."""
+    if (paths.sweep, paths.version) == (EVALUATIONS, TOGETHER):
+        return together(paths.root, paths.experiment.split("+"))
+    return load_results(paths)
+
+
+def results_of(root: Path, name: str, **parts: str | None) -> Results:
+    """Those that a word means: a run as of `choose_run`, or `evals/<name>[+<name>...]`, evaluations
+    without a sweep. Raises as `choose_run` and `results_at`."""
+    kind, names, _ = split_name(name, **parts)
+    if kind == EVALUATIONS and names:
+        known = evaluations(root)
+        whole = [(with_digest(part, known) or [part])[-1] for part in names.split("+")]
+        return results_at(evaluations_at(root, whole))
+    return load_results(choose_run(root, name, **parts))
 
 
 def _check_labels(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:

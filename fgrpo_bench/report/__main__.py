@@ -1,4 +1,4 @@
-"""Command line: rebuild a sweep's report from its stored files."""
+"""Command line: rebuild the report of a sweep, or of evaluations, from stored files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import typer
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.analysis.results import results_of
 from fgrpo_bench.command.application import WHICH_RUN, Application, Root, Select, refusals, run
-from fgrpo_bench.command.runs import RUN_HELP, choose_run, complete_run, default_root
+from fgrpo_bench.command.runs import RUN_HELP, complete_run, default_root
 from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.report.build import FILES, render, write_report
 
@@ -36,16 +36,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @app.add(
     "report",
-    "rebuild table, words and figures of a sweep into its report folder, from the stored files",
+    "rebuild table, words and figures of a sweep, or of evaluations that are compared, into its "
+    "report folder, from the stored files",
     "fgrpo-bench report groupsize",
     "fgrpo-bench report groupsize/countdown-prompts/v2",
     "fgrpo-bench report groupsize --format md,html",
     "fgrpo-bench report groupsize --format csv > groupsize.csv",
     "fgrpo-bench report groupsize/qwen2.5-7b --compare-paper",
     "fgrpo-bench report transfer --select paper",
+    "fgrpo-bench report evals/base-1b+step-300",
     "fgrpo-bench report --verify runs/groupsize/countdown/v1/report",
     "fgrpo-bench report --verify runs/groupsize/countdown/v1/report/table.tex --regrade",
-    more=f"{WHICH_RUN}A sweep in progress gives a report on what is done.\n\n"
+    more=f"{WHICH_RUN}Evaluations: evals/<name>+<name>, against the first. A sweep in progress "
+    "gives a report on what is done.\n\n"
     "For others: `fgrpo-bench export` and `fgrpo-bench bundle` (each has a --help).\n",
 )
 def report(
@@ -88,7 +91,7 @@ def report(
     chosen, root = _formats(context, formats), root or default_root()
     if verify is not None:
         return _verify(verify, root=root, regrade=regrade)
-    results = load_results(choose_run(root, str(sweep)))
+    results = results_of(root, str(sweep))
     if len(chosen) == 1:
         analysis = analysed(results, select)
         sys.stdout.write(render(analysis, *chosen, compare_paper=compare_paper))

@@ -1,8 +1,9 @@
 """Build a report: what it holds, in order, and the one place that writes the report's folder.
 
-In: the results of a sweep. Out: report.md, report.html, table.tex, CSV files (a row per cell and k,
-unrounded but for digits that depend on the machine), figures and provenance.json. Below every table
-stands which checkpoints it is about. Next: report.words, report.tables, report.figures.
+In: the results of a sweep, or of evaluations. Out: report.md, report.html, table.tex, CSV files (a
+row per cell and k, unrounded but for digits that depend on the machine), figures and
+provenance.json. Below every table stands which checkpoints it is about. Next: report.words,
+report.tables, report.figures.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import polars as pl
 
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.results import SweepResults
+from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import CellRow, schema
 from fgrpo_bench.documents.html import html
 from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
@@ -287,13 +288,13 @@ FILES = {
 
 
 def write_report(
-    results: SweepResults,
+    results: Results,
     rule: str = LAST,
     *,
     formats: Sequence[str] = tuple(FILES),
     compare_paper: bool = False,
 ) -> Report:
-    """Write the report and its figures into the sweep's report folder, each file whole.
+    """Write the report and its figures into the report folder of what is reported, each file whole.
 
     Its files: those of FILES that were asked for, provenance.json, then the figures. Works on a
     sweep in progress too. The same stored files give the same bytes. rule: which checkpoint stands
@@ -302,7 +303,7 @@ def write_report(
     from fgrpo_bench.documents.style import write
 
     analysis = analysed(results, rule)
-    folder, pictures = results.paths.report, _pictures(analysis)
+    folder, pictures = results.address.report, _pictures(analysis)
     drawn = _drawn(pictures)
     wanted = [kind for kind in formats if kind != "by-task" or len(analysis.tasks)]
     texts = {

@@ -37,11 +37,13 @@ class Provenance(Record):
     """Whether the published figures stand beside ours."""
     drawn_with: str
     """As `drawing_program`."""
-    declared: DeclaredDigests
+    declared: DeclaredDigests | None
+    """Of a sweep; None for evaluations without one."""
     files: dict[str, str]
     """sha256 of the report's files by name."""
     inputs: dict[str, str]
-    """The same of the stored results behind them, by path from the run's folder."""
+    """The same of the stored results behind them, by path from the folder of the run, or of all
+    evaluations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ class Input:
     """A stored file behind a report."""
 
     name: str
-    """Path from the run's folder."""
+    """Path from the folder of the run, or of all evaluations."""
     path: Path
     recorded: str | None
     """sha256 that its stage's marker has; None where there is no marker."""
@@ -85,13 +87,13 @@ def graded(results: Results) -> Iterator[tuple[EvaluatedCheckpoint, str, str]]:
                 yield checkpoint, benchmark, versions[benchmark]
 
 
-def evaluated(results: SweepResults) -> Iterator[PointResult]:
-    """Every evaluated checkpoint as its point."""
-    for point in results.points:
+def evaluated(results: SweepResults | None) -> Iterator[PointResult]:
+    """Every evaluated checkpoint of a sweep as its point."""
+    for point in () if results is None else results.points:
         yield from (item for item in point.of_run if item.is_evaluated)
 
 
-def inputs(results: SweepResults) -> dict[str, Input]:
+def inputs(results: Results) -> dict[str, Input]:
     """Every file that the numbers and figures of a report rest on, by name: grades, pass@k and
     draws of the evaluated checkpoints, their weights, training metrics, likelihoods."""
     listed: dict[Path, tuple[StagePaths, bool]] = {}
@@ -103,13 +105,14 @@ def inputs(results: SweepResults) -> dict[str, Input]:
             files = of.grades(further), of.extra_passk(further)
             listed |= dict.fromkeys(files, (stage, False))
         listed |= dict.fromkeys((of.manifest, of.draws), (stage, True))
-    for point in evaluated(results):
+    for point in evaluated(results.sweep):
         prefix = point.train.checkpoint(point.step).relative_to(point.train.folder).as_posix()
         for name in _outputs(point.train):
             if name.startswith(f"{prefix}/"):
                 listed[point.train.folder / name] = point.train, True
-    listed |= {point.train.metrics: (point.train, False) for point in results.points}
-    listed |= {stage.likelihoods: (stage, False) for _, _, stage in likelihood_stages(results)}
+    if (sweep := results.sweep) is not None:
+        listed |= {point.train.metrics: (point.train, False) for point in sweep.points}
+        listed |= {stage.likelihoods: (stage, False) for _, _, stage in likelihood_stages(sweep)}
     records = (_input(results, path, *of) for path, of in listed.items())
     return {
         record.name: record
@@ -118,10 +121,10 @@ def inputs(results: SweepResults) -> dict[str, Input]:
     }
 
 
-def _input(results: SweepResults, path: Path, stage: StagePaths, is_large: bool) -> Input:
+def _input(results: Results, path: Path, stage: StagePaths, is_large: bool) -> Input:
     output = _outputs(stage).get(path.relative_to(stage.folder).as_posix())
     return Input(
-        name=path.relative_to(results.paths.folder).as_posix(),
+        name=path.relative_to(results.folder).as_posix(),
         path=path,
         recorded=None if output is None else output.sha256,
         is_large=is_large,
@@ -138,6 +141,12 @@ def drawing_program() -> str:
     return f"matplotlib {version('matplotlib')}"
 
 
+def declared(results: Results) -> DeclaredDigests | None:
+    """Of what a sweep declares and plans; None for evaluations without one."""
+    sweep = results.sweep
+    return None if sweep is None else declared_digests(sweep.record, read_plan(sweep.paths))
+
+
 def record(
     analysis: Analysis, files: Mapping[str, bytes], *, compare_paper: bool
 ) -> dict[str, Any]:
@@ -146,9 +155,8 @@ def record(
     Draws and weights have the digests of their stages' markers; those of a stage that lost its
     marker are left out.
     """
-    sweep = analysis.results.of_sweep()
-    paths = sweep.paths
-    behind = [item for item in inputs(sweep).values() if item.is_listed]
+    results, paths = analysis.results, analysis.results.address
+    behind = [item for item in inputs(results).values() if item.is_listed]
     record = Provenance(
         sweep=paths.sweep,
         experiment=paths.experiment,
@@ -156,7 +164,7 @@ def record(
         select=analysis.rule,
         compare_paper=compare_paper,
         drawn_with=drawing_program(),
-        declared=declared_digests(sweep.record, read_plan(paths)),
+        declared=declared(results),
         files={name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         inputs={
             source.name: source.recorded

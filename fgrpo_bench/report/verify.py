@@ -26,11 +26,11 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.frames import FACTS, VERSION, AnalysisRecord, digest_of, folder_of
 from fgrpo_bench.analysis.other_scores import likelihood_stages
 from fgrpo_bench.analysis.question import asked
-from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.analysis.results import Results, SweepResults, results_at
 from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.analysis.scoring import count_stored, score
 from fgrpo_bench.core.problems import Grade, Problem
-from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths
 from fgrpo_bench.files.whole import fields_of, read_record
 from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.kinds.benchmarks import load_problems
@@ -94,16 +94,16 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     folder, named = _asked(path)
     known = read(folder / NAME)
     paths, at_home = _run(folder, known, root)
-    results = load_results(paths)
+    results = results_at(paths)
     unseen: list[str] = []
     names = [named] if named else sorted(known.files)
-    differences = [*_foreign(known, paths, folder), *_declared(known, results)]
+    differences = [*_foreign(known, paths, folder), *_declared(known, results.sweep)]
     differences += _files(folder, named, known, unseen, at_home=at_home)
     lacking, left_out = list[Input](), _left_out(paths, inputs(results))
     differences += _inputs(known, results, lacking, left_out)
     differences += _markers(results, unseen)
     if left_out:
-        first = min(left_out).relative_to(paths.folder)
+        first = min(left_out).relative_to(results.folder)
         unseen.append(f"what the bundle was packed without: {len(left_out)} files, e.g. {first}")
     if lacking:  # nothing can be computed from tables that cannot be read
         regrade = False
@@ -112,8 +112,8 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
             return Verified(differences=tuple(differences), unseen=tuple(unseen))
     # from the stored tables, never from stored frames, which are compared with this below
     analysis = analyse(results, known.select)
-    results = analysis.results.of_sweep()
-    differences += _other_family(analysis)
+    results = analysis.results
+    differences += _other_family(results.sweep, analysis)
     for point, benchmark, version in graded(results):
         of, others = point.evaluate.benchmark(benchmark), point.beside(benchmark)
         for version_of_grader in (version, *others.values()):
@@ -123,8 +123,9 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
             differences += wrong_verdicts(point, benchmark, version)
             for grader, version_of_grader in others.items():
                 differences += wrong_verdicts(point, benchmark, version_of_grader, grader)
-    differences += wrong_likelihoods(results)
-    differences += wrong_frames(analysis, unseen)
+    if results.sweep is not None:
+        differences += wrong_likelihoods(results.sweep)
+        differences += wrong_frames(results.sweep, analysis, unseen)
     for name in names:
         if name in KINDS and (folder / name).is_file():
             differences += _text(folder / name, known, analysis)
@@ -164,7 +165,8 @@ def _asked(path: Path) -> tuple[Path, str | None]:
 def _run(report: Path, known: Provenance, root: Path) -> tuple[RunPaths, bool]:
     """The run that the report stands in, else that of its provenance; and which of them it is."""
     folder = report.resolve().parent
-    if not (folder / "plan.json").exists():
+    is_run = (folder / "plan.json").exists()
+    if not is_run and (folder.parents[1].name, folder.name) != (EVALUATIONS, TOGETHER):
         return _named(known, root), False
     names = zip(ADDRESS, (folder.parents[1].name, folder.parent.name, folder.name), strict=True)
     return RunPaths(root=folder.parents[2], **dict(names)), True
@@ -195,8 +197,11 @@ def _files_of(known: Provenance) -> set[str]:
     }
 
 
-def _declared(known: Provenance, results: SweepResults) -> Iterator[str]:
-    """sweep.json and plan.json against their seals, and against what the report was built of."""
+def _declared(known: Provenance, results: SweepResults | None) -> Iterator[str]:
+    """sweep.json and plan.json against their seals, and against what the report was built of;
+    evaluations without a sweep declare nothing."""
+    if results is None:
+        return
     paths, plan = results.paths, read_plan(results.paths)
     for file, content in ((paths.sweep_json, results.record), (paths.plan, plan)):
         if checksum_mismatch(content.as_json()):
@@ -205,10 +210,9 @@ def _declared(known: Provenance, results: SweepResults) -> Iterator[str]:
         yield f"{NAME}: sweep.json and plan.json do not say what the report was built of"
 
 
-def _other_family(analysis: Analysis) -> Iterator[str]:
+def _other_family(sweep: SweepResults | None, analysis: Analysis) -> Iterator[str]:
     """Where the family that was recorded last is not that of the settings beside it."""
-    record = analysis.results.of_sweep().record
-    if record.families:
+    if sweep is not None and (record := sweep.record).families:
         cells, last = tuple(analysis.by_cell.values()), record.families[-1]
         _, family = asked(record.declaration, cells)
         if family.sha256 != last.sha256:
@@ -263,7 +267,7 @@ def _left_out(paths: RunPaths, behind: Mapping[str, Input]) -> set[Path]:
 
 def _inputs(
     known: Provenance,
-    results: SweepResults,
+    results: Results,
     lacking: list[Input],
     left_out: Collection[Path],
 ) -> Iterator[str]:
@@ -275,7 +279,7 @@ def _inputs(
     print(f"reading {len(present)} files, {size / 1e6:.1f} MB", file=sys.stderr, flush=True)
     digests = {name: recorded.get(name, source.recorded) for name, source in behind.items()}
     expected = {name: digest for name, digest in digests.items() if digest is not None}
-    faults = differing(results.paths.folder, of_digests(expected))
+    faults = differing(results.folder, of_digests(expected))
     for name in sorted(recorded.keys() | behind.keys()):
         if name not in behind:
             yield f"{name}: is gone {SINCE}, or was never behind it; {AGAIN}"
@@ -292,20 +296,20 @@ def _inputs(
             yield f"{name}: is not what the marker of its stage has: one of them was changed"
 
 
-def _markers(results: SweepResults, unseen: list[str]) -> Iterator[str]:
+def _markers(results: Results, unseen: list[str]) -> Iterator[str]:
     """Markers against the digests of themselves; weights whose stage has lost its marker against
     the digest that the evaluation took."""
-    stages: dict[Path, StagePaths] = {}
+    stages = {item.evaluate.folder: item.evaluate for item in results.every if item.is_evaluated}
     silent = set()
-    for point in evaluated(results):
-        stages |= {stage.folder: stage for stage in (point.train, point.evaluate)}
+    for point in evaluated(results.sweep):
+        stages[point.train.folder] = point.train
         if not point.train.done.exists():
             recorded = read_marker(point.evaluate).weights_sha256
             folder = point.train.checkpoint(point.step)
             if recorded is not None and folder.exists() and weights_sha256(folder) != recorded:
                 yield f"{point.point_id}: the weights in {folder} are not those that were judged"
     for stage in stages.values():
-        name = stage.done.relative_to(results.paths.folder).as_posix()
+        name = stage.done.relative_to(results.folder).as_posix()
         if not stage.done.exists():
             silent.add(name)
         elif checksum_mismatch(read_marker(stage).as_json()):
@@ -505,12 +509,11 @@ def wrong_likelihoods(sweep: SweepResults) -> Iterator[str]:
             yield f"{point_id}, step {step}: delta NLL is {stored}, and {mean} over its answers"
 
 
-def wrong_frames(analysis: Analysis, unseen: list[str]) -> Iterator[str]:
+def wrong_frames(sweep: SweepResults, analysis: Analysis, unseen: list[str]) -> Iterator[str]:
     """Where the stored frames are not what was computed again; nothing where none are stored.
 
     unseen: is told of frames that nobody reads, as they are of other results or another version.
     """
-    sweep = analysis.results.of_sweep()
     paths = sweep.paths
     folder = folder_of(paths, analysis.rule)
     named = (folder / FACTS).relative_to(paths.folder).as_posix()

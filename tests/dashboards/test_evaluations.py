@@ -57,7 +57,8 @@ def test_every_view_but_the_training_shows_them_and_nothing_of_theirs_runs(root,
     assert snapshot(root) == before
 
 
-def test_the_numbers_are_those_of_the_library_call_beside_each_chart(root):
+def test_the_numbers_are_those_of_the_library_call_beside_each_chart(root, monkeypatch):
+    monkeypatch.setenv("FGRPO_RUN_ROOT", str(root))
     results = together(root, ["before", "after"])
     for view in ("compare", "forgetting"):
         for chart in BUILDERS[view](results, {}, ServerLinks()).charts:

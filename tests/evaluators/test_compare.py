@@ -11,9 +11,13 @@ import pytest
 from evaluators.__main__ import main
 from evaluators.compare import changed_most, compare
 from fgrpo_bench.analysis.frames import analysed
-from fgrpo_bench.analysis.results import SweepResults
+from fgrpo_bench.analysis.results import SweepResults, together
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.files.whole import read_json, write_json
+from fgrpo_bench.report.__main__ import main as report
+from fgrpo_bench.report.exports.command import FORMATS
+from tests.report.conftest import drawing_plainly
+from tests.support.graded import forge
 from tests.support.synthetic import write_sweep
 
 SUMS = [{"question": f"What is {i} + {i}?", "answer": str(2 * i)} for i in range(12)]
@@ -108,7 +112,9 @@ def test_only_the_problems_k_and_draws_that_both_have_are_compared_and_that_is_s
     imported("old", [4] * 12)
     imported("new", [4] * 7, "--subset")
     shown = said(capsys, "old", "new")
-    assert ": 7 problems are shared and compared; it has old 12, new 7." in shown
+    words = " ".join(shown.split())
+    assert ": 7 problems are shared and compared; it has old 12, new 7." in words
+    assert "What old, new read, and how many tokens were allowed, is not known." in words
     of = compare(["old", "new"], root)
     assert {row.n_problems for row in of.differences(*of.analysis.columns, "new", "old")} == {7}
 
@@ -144,6 +150,29 @@ def test_draws_of_another_program_are_compared_as_they_lie(mine, root, capsys):
     assert len(list(root.glob("evals/samples_mine_2026-*"))) == 2
     assert said(capsys, "old=old-run", "new", "--data", "mine.jsonl") == as_imported
     assert "say what problems they are of" in said(capsys, "old-run", "new", code=1)
+
+
+def test_they_have_a_report_that_can_be_verified_and_exports(mine, root, capsys):
+    imported("old", [8] * 6 + [1] * 6)
+    imported("new", [2] * 12)
+    with drawing_plainly():
+        assert report(["evals/old+new"]) == 0
+        shown = capsys.readouterr().out
+        folder = root / "evals" / "old+new" / "together" / "report"
+        assert "mine-" in shown and "Base, new on mine-" in (folder / "report.md").read_text()
+        assert "engines that differ" not in shown
+        assert report(["--verify", str(folder), "--regrade"]) == 0
+        page = folder / "results.csv"
+        page.write_text(page.read_text().replace(",1,0.", ",1,1."))
+        forge(together(root, ["old", "new"]))
+        assert report(["--verify", str(folder)]) == 1
+    assert "results.csv, line " in capsys.readouterr().out
+    assert report(["evals/odl"]) == 1
+    assert "no finished evaluation 'odl' (did you mean old?)" in capsys.readouterr().err
+    for to in set(FORMATS) - {"hf-eval-results"}:
+        assert report(["export", "evals/old+new", "--to", to]) == 0
+        assert any(folder.parents[1].glob(f"together/exports/{to}/**/*old*")), to
+        assert any(folder.parents[1].glob(f"together/exports/{to}/**/*new*")), to
 
 
 def test_a_fall_gives_an_exit_code(mine, capsys):

@@ -13,6 +13,7 @@ from fgrpo_bench.__main__ import main
 from sweeps import REPOSITORY
 from tests.evaluators.evaluations import strangers_model
 from tests.pages.blocks import blocks
+from tests.report.conftest import drawing_plainly
 from tests.support.synthetic import write_sweep
 
 SUMS = [(1, 1), (2, 3), (7, 5), (3, 9)]
@@ -64,10 +65,14 @@ def test_two_models_are_compared(followed, root):
         shutil.copytree("out/tuned", f"out/{name}")
         words = ["evaluate", f"out/{name}", "--data", "mine.jsonl", "--max-tokens", "16"]
         assert main(words) == 0
-    *_, compared, files, gate, seeds, cells = (out for _, out in followed("compare.md"))
+    with drawing_plainly():
+        said = [out for _, out in followed("compare.md")]
+    *_, compared, files, gate, reported, exported, seeds, cells = said
     assert "tuned minus my-model" in compared and "+0.0 [" in compared
     assert files.split() == ["compare.html", "compare.csv", "compare.json"]
     assert gate == compared
+    assert "Base, tuned-" in reported and "report/table.tex" in reported
+    assert exported.count("/results_") == 2
     assert "3 seeds, paired in order" in seeds and "base: one model" in seeds
     assert "grpo-n8-g0.5 minus grpo-n8-g0" in cells
 

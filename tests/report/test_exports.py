@@ -162,8 +162,8 @@ def test_draws_that_stop_are_carried_or_refused(staged, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--to", "passk-inference", "--cell", "grpo-n9"], "--cell=grpo-n9: the sweep has base, "),
-        (["--to", "passk-inference", "--benchmark", "aime"], "--benchmark=aime: the sweep has "),
+        (["--to", "passk-inference", "--cell", "grpo-n9"], "--cell=grpo-n9: take one of base, "),
+        (["--to", "passk-inference", "--benchmark", "aime"], "--benchmark=aime: take one of "),
         (["--to", "passk-inference", "--draws"], "reads counts alone; leave --draws out"),
         (["--to", "hf-eval-results"], "countdown is no dataset of the Hub"),
         (["--to", "inspect", "--organisation", "a/b"], "--organisation='a/b': take letters"),

@@ -73,8 +73,9 @@ def weights_and_markers(point: PointResult) -> None:
 
 def forge(results):
     """Give every file that the provenance names the digest that it has now, and seal it again."""
-    at = results.paths.report / "provenance.json"
+    report = results.address.report
+    at = report / "provenance.json"
     known = {key: value for key, value in read_json(at).items() if key != SEAL}
-    for key, folder in (("files", results.paths.report), ("inputs", results.paths.folder)):
+    for key, folder in (("files", report), ("inputs", results.folder)):
         known[key] = {name: sha256_file(folder / name) for name in known[key]}
     write_json(at, with_checksum(known))

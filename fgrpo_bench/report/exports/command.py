@@ -1,4 +1,4 @@
-"""`fgrpo-bench export <sweep> --to <format>`."""
+"""`fgrpo-bench export <sweep or evaluations> --to <format>`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import typer
 
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.analysis.results import Results, results_of
 from fgrpo_bench.command.application import (
     WHICH_RUN,
     Application,
@@ -21,7 +22,7 @@ from fgrpo_bench.command.application import (
     refusals,
     run,
 )
-from fgrpo_bench.command.runs import choose_run, default_root
+from fgrpo_bench.command.runs import address, default_root
 from fgrpo_bench.report.exports import formats
 from fgrpo_bench.report.exports.evaluated import Evaluated, Writer
 
@@ -39,7 +40,7 @@ hf-eval-results   .eval_results/<benchmark>.yaml for a model's repository on the
 lm-eval           results_*.json; draws as samples_*.jsonl
 inspect           a log for `inspect view`; draws as epochs
 """
-app = Application("A sweep's evaluations in the format of another program.", guard=refusals)
+app = Application("Evaluations in the format of another program.", guard=refusals)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,12 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @app.add(
     "export",
-    "write the evaluations of a sweep in the format of another program: a file or more for every "
-    "checkpoint that stands for a run, and every benchmark",
+    "write evaluations, those of a sweep or others, in the format of another program: a file or "
+    "more for every checkpoint that stands for a run, and every benchmark",
     "fgrpo-bench export groupsize --to every-eval-ever",
     "fgrpo-bench export groupsize --to passk-inference --cell grpo-n8-g0 --cell base",
     "fgrpo-bench export groupsize/countdown/v1 --to inspect --cell grpo-n8-g1 --draws",
-    more=f"{WHICH_RUN}\n{FORMATS_IN_WORDS}",
+    "fgrpo-bench export evals/base-1b+step-300 --to lm-eval --draws",
+    more=f"{WHICH_RUN}Evaluations: evals/<name>[+<name>].\n\n{FORMATS_IN_WORDS}",
 )
 def export(
     sweep: Run,
@@ -80,12 +82,12 @@ def export(
     root: Root = None,
 ) -> int:
     check_choice("--to", to, FORMATS)
-    paths = choose_run(root or default_root(), sweep)
-    analysis = analysed(load_results(paths), select)
+    results = results_of(root or default_root(), sweep)
+    analysis = analysed(results, select)
     chosen = list(
         evaluations(analysis, cells=cell, benchmarks=benchmark, organisation=organisation)
     )
-    folder = out or paths.folder / "exports" / to
+    folder = out or results.address.folder / "exports" / to
     for number, evaluated in enumerate(chosen, 1):
         for path in FORMATS[to](evaluated, folder, draws=draws):
             print(f"{number}/{len(chosen)}  {path}", flush=True)
@@ -105,8 +107,7 @@ def evaluations(
     name that is none, where there is nothing to export, and where judgements ask for draws that
     are missing.
     """
-    results = analysis.results.of_sweep()
-    run = results.paths
+    results = analysis.results
     known = {name: cell.label for name, cell in analysis.by_cell.items()}
     _check("--cell", cells or (), known)
     _check("--benchmark", benchmarks or (), results.benchmarks)
@@ -116,33 +117,41 @@ def evaluations(
             "does"
         )
     n_chosen = 0
-    for point in results.points:
-        if cells and point.label not in cells:
+    for checkpoint in results.checkpoints:
+        if cells and checkpoint.label not in cells:
             continue
         for benchmark in benchmarks or results.benchmarks:
-            if point.results_on(benchmark) is None:
+            if checkpoint.results_on(benchmark) is None:
                 continue
             n_chosen += 1
             evaluated = Evaluated(
-                checkpoint=point,
-                name="-".join((run.sweep, run.experiment, run.version, point.name)),
-                base_model=results.model,
-                label=known[point.label],
+                checkpoint=checkpoint,
+                name=_name(results, checkpoint),
+                base_model=None if results.sweep is None else results.sweep.model,
+                label=known[checkpoint.label],
                 benchmark=benchmark,
                 organisation=organisation,
             )
             if evaluated.counts["n_drawn"].null_count():
                 raise ValueError(
-                    f"{point.name} on {benchmark}: its judgements ask for draws that are "
-                    f"missing; run `fgrpo-bench sweep run {run.sweep}` again, which makes "
-                    "them"
+                    f"{checkpoint.name} on {benchmark}: its judgements ask for draws that are "
+                    "missing; run the sweep, or evaluate, again, which makes them"
                 )
             yield evaluated
     if not n_chosen:
         raise ValueError(
-            f"{run.folder} has no complete evaluation to export: `fgrpo-bench sweep "
-            f"status {run.sweep}` says what is missing"
+            f"{results.address.folder} has no complete evaluation to export: `fgrpo-bench sweep "
+            f"status {address(results.address)}` says what is missing"
         )
+
+
+def _name(results: Results, checkpoint: EvaluatedCheckpoint) -> str:
+    """Of a checkpoint among all of a run root; an evaluation without a sweep has a folder alone."""
+    if results.sweep is None:
+        return checkpoint.evaluate.folder.relative_to(results.folder).parts[0]
+    run = results.sweep.paths
+    step = f"step-{checkpoint.step}"
+    return "-".join((run.sweep, run.experiment, run.version, checkpoint.name, step))
 
 
 _NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
@@ -151,4 +160,4 @@ _NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 def _check(option: str, given: Sequence[str], known: Sequence[str] | dict[str, str]) -> None:
     for name in given:
         if name not in known:
-            raise ValueError(f"{option}={name}: the sweep has {', '.join(known)}")
+            raise ValueError(f"{option}={name}: take one of {', '.join(known)}")

@@ -35,9 +35,10 @@ class Evaluated:
     checkpoint: EvaluatedCheckpoint
     """That which stands for its run."""
     name: str
-    """Of the run, e.g. `groupsize-countdown-v1-grpo-n8-g0.5-s11`."""
-    base_model: str
-    """Name of the model that was trained."""
+    """Of the checkpoint, e.g. `groupsize-countdown-v1-grpo-n8-g0.5-s11-step-300`; that of an
+    evaluation without a sweep."""
+    base_model: str | None
+    """Name of the model that was trained; None without a sweep, where nobody told."""
     label: str
     """The setting, for a person: `F-GRPO N=8 gamma=0.5`."""
     benchmark: str
@@ -51,9 +52,8 @@ class Evaluated:
 
     @property
     def model(self) -> str:
-        """Name of the checkpoint, e.g.
-        `local/groupsize-countdown-v1-grpo-n8-g0.5-s11-step-300`."""
-        return f"{self.organisation}/{self.name}-step-{self.checkpoint.step}"
+        """The name behind its organisation, e.g. `local/base-1b`."""
+        return f"{self.organisation}/{self.name}"
 
     @cached_property
     def spec(self) -> BenchmarkSpec:
@@ -64,6 +64,12 @@ class Evaluated:
     def settings(self) -> dict[str, Any]:
         """How draws were made (fgrpo_bench.specs.EvalSpec as JSON)."""
         return self.checkpoint.evaluation_spec().evaluation
+
+    @property
+    def sampling(self) -> dict[str, float]:
+        """temperature and top_p; without what nobody told of draws that were imported."""
+        names = ("temperature", "top_p")
+        return {name: self.settings[name] for name in names if name in self.settings}
 
     @cached_property
     def marker(self) -> EvaluationMarker:
@@ -79,6 +85,11 @@ class Evaluated:
     def engine(self) -> dict[str, Any]:
         """What drew; empty where it was not recorded."""
         return self.checkpoint.engine(self.benchmark) or {}
+
+    @property
+    def sampler(self) -> str:
+        """Name of what drew."""
+        return str(self.engine.get("engine") or self.settings["sampler"])
 
     @property
     def finished(self) -> datetime:

@@ -94,7 +94,7 @@ def _log(evaluated: Evaluated) -> dict[str, Any]:
             "id": evaluated.model,
             "developer": evaluated.organisation,
             "inference_engine": {
-                "name": str(engine.get("engine", evaluated.settings["sampler"])),
+                "name": evaluated.sampler,
                 "version": str(engine.get(str(engine.get("engine")), engine.get("torch", ""))),
             },
             "additional_details": {
@@ -122,8 +122,6 @@ def _training(evaluated: Evaluated) -> dict[str, Any]:
 
 
 def _result(evaluated: Evaluated, row: CheckpointEstimate) -> dict[str, Any]:
-    settings = evaluated.settings
-    sampling = {"temperature": settings["temperature"], "top_p": settings["top_p"]}
     return {
         "evaluation_result_id": f"pass_at_{row.k}",
         "evaluation_name": evaluated.benchmark,
@@ -154,7 +152,7 @@ def _result(evaluated: Evaluated, row: CheckpointEstimate) -> dict[str, Any]:
             ),
             "uncertainty": _uncertainty(row),
         },
-        "generation_config": {"generation_args": sampling},
+        "generation_config": {"generation_args": evaluated.sampling},
     }
 
 
@@ -261,6 +259,7 @@ def write_hf_eval_results(evaluated: Evaluated, folder: Path, *, draws: bool) ->
         for k, row in by_k.items()
     ]
     unscored = f"; {evaluated.unscored:,} draws could not be judged" if evaluated.unscored else ""
+    drawn_at = "".join(f"{key} {value:g}; " for key, value in evaluated.sampling.items())
     entry = EvalResultEntry(
         dataset_id=dataset.repository,
         task_id=evaluated.benchmark,
@@ -268,7 +267,7 @@ def write_hf_eval_results(evaluated: Evaluated, folder: Path, *, draws: bool) ->
         value=round(100 * float(by_k[1].mean or 0.0), 4),
         date=evaluated.finished.isoformat(),
         notes=f"{', '.join(notes)} (95% intervals over problems); {evaluated.words}{unscored}; "
-        f"temperature {evaluated.settings['temperature']:g}; {evaluated.grader}",
+        f"{drawn_at}{evaluated.grader}",
     )
     path = folder / evaluated.model / ".eval_results" / f"{evaluated.benchmark}.yaml"
     text = yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False, allow_unicode=True)
@@ -337,7 +336,7 @@ def _head(evaluated: Evaluated) -> dict[str, Any]:
             "dataset": {"name": evaluated.benchmark, "samples": counts.height},
             "model": evaluated.model,
             "config": {"epochs": settings["n_samples"]},
-            "model_generate_config": {"temperature": settings["temperature"]},
+            "model_generate_config": evaluated.sampling,
             "packages": {PROGRAM: __version__},
             "metadata": {"setting": evaluated.label, "draws": evaluated.words},
         },
@@ -426,7 +425,7 @@ def _results(evaluated: Evaluated) -> dict[str, Any]:
                 "dataset_path": (dataset and dataset.repository) or PROGRAM,
                 "output_type": "generate_until",
                 "repeats": settings["n_samples"],
-                "generation_kwargs": {"do_sample": True, "temperature": settings["temperature"]},
+                "generation_kwargs": {"do_sample": True, **evaluated.sampling},
                 "metric_list": [{"metric": name, "aggregation": "mean"} for name in better],
                 "metadata": {
                     "version": evaluated.grader,
@@ -439,7 +438,7 @@ def _results(evaluated: Evaluated) -> dict[str, Any]:
         "n-shot": {task: 0},
         "higher_is_better": {task: better},
         "n-samples": {task: {"original": n_problems, "effective": n_problems}},
-        "config": {"model": settings["sampler"], "model_args": f"pretrained={evaluated.model}"},
+        "config": {"model": evaluated.sampler, "model_args": f"pretrained={evaluated.model}"},
         "model_name": evaluated.model,
         "date": evaluated.finished.timestamp(),
         "lm_eval_version": f"none ({PROGRAM} {__version__})",
