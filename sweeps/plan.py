@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 from fgrpo_bench import engines
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.engines.engine import Engine
-from fgrpo_bench.graders import grader_version
+from fgrpo_bench.graders import function, grader_version, is_partial
 from fgrpo_bench.kinds import KINDS, Planned, Stage
 from fgrpo_bench.kinds.kind import base_name
 from fgrpo_bench.kinds.warmup import check_fits
 from fgrpo_bench.objectives.advantages import (
     check_parameters,
     has_signal_when_all_are_alike,
+    needs_binary,
     reads_log_probs,
 )
 from fgrpo_bench.specs import (
@@ -30,6 +31,7 @@ from fgrpo_bench.specs import (
     SweepPoint,
     SweepSpec,
     TaskSpec,
+    TrainSpec,
     to_dict,
 )
 from fgrpo_bench.specs.cell import COLUMNS, Cell, to_columns
@@ -157,6 +159,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
         model = engine.inputs(train).model
         if model is not None:
             check_fits(model, task)
+    _check_reward(train, task)
     for point in points:
         _check_has(engine, point)
         warnings += engine.check(point, profile)
@@ -202,6 +205,39 @@ def _check_holds_enough(
                 )
 
 
+def _check_reward(train: TrainSpec, spec: TaskSpec | None) -> None:
+    """ValueError for a function that says nothing of a first problem (those of a dataset are looked
+    at when it is there), and for a penalty over more tokens than a response may have."""
+    task = None if spec is None else make_task(spec)
+    if train.reward is not None and ":" in train.reward and task is not None:
+        function.check(train.reward, task.train_problem(0), is_reward=True)
+    longest = getattr(train, "response_tokens", None)
+    if longest is None and task is not None:
+        longest = task.response_length + 1
+    buffer = train.overlong_buffer_tokens
+    if buffer is not None and longest is not None and buffer > longest:
+        raise ValueError(
+            f"experiment.train.overlong_buffer_tokens={buffer}, but a response has at most "
+            f"{longest} tokens: take fewer, or null for no penalty"
+        )
+
+
+def _check_binary(point: SweepPoint) -> None:
+    """ValueError for rewards that are not 0 and 1 under an advantage whose formula is for these."""
+    train = point.train
+    changed_by = {
+        "reward": train.reward is not None and is_partial(train.reward),
+        "overlong_buffer_tokens": train.overlong_buffer_tokens is not None,
+    }
+    for field, is_changed in changed_by.items():
+        if is_changed:
+            raise ValueError(
+                f"{point.point_id} has the advantage {point.algorithm.advantage}, which is defined "
+                f"for rewards of 0 and 1, and {field}={getattr(train, field)} gives others: set "
+                f"experiment.train.{field}=null, or exclude that algorithm"
+            )
+
+
 def _check_has(engine: Engine, point: SweepPoint) -> None:
     """ValueError for an algorithm that asks for what an engine does not have."""
     algorithm = point.algorithm
@@ -217,6 +253,8 @@ def _check_has(engine: Engine, point: SweepPoint) -> None:
                 f"{', '.join(has)}: exclude that algorithm, or choose an experiment of another "
                 "engine"
             )
+    if needs_binary(algorithm.advantage):
+        _check_binary(point)
     if reads_log_probs(algorithm.advantage) and not engine.gives_log_probs:
         raise ValueError(
             f"{point.point_id} has advantage={algorithm.advantage}, which reads the "

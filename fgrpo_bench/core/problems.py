@@ -30,10 +30,17 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grade:
-    """A judgement. Unscored is not incorrect: the grader could not tell."""
+    """A judgement, and what it earns. Unscored is not incorrect: the grader could not tell."""
 
     outcome: Outcome
     extracted: str | None
     """The answer that was judged; None where there was none to find."""
     reason: str
     """Why, in a few words for a person."""
+    reward: float | None = None
+    """Any finite number: partial credit, format, length. None: 1 where it is correct, else 0."""
+
+    @property
+    def earned(self) -> float:
+        """The reward that advantages learn from; pass@k and success rates ask for the outcome."""
+        return float(self.outcome == "correct") if self.reward is None else self.reward

@@ -2,7 +2,8 @@
 
 A grader never raises for any text, never runs any of it, takes time linear in its length, and says
 `unscored` where it cannot tell. To add one: a module with a function
-`grade(problem, response) -> Grade`, a line with its version in GRADERS, and the texts that would
+`grade(problem, response) -> Grade` (with a reward where it is not 1 or 0, and a name in PARTIAL
+then), a line with its version in GRADERS, and the texts that would
 hurt it most in tests/graders/test_linear_time.py. A version is raised with any change of judgement.
 
 A file for each grader, and one for what several share: what may hang runs in a process of its own
@@ -13,16 +14,27 @@ before they are compared (math_notation, math_reading).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from fgrpo_bench.core import registry
 from fgrpo_bench.core.problems import Grade, Problem
-from fgrpo_bench.graders import choice, countdown, ifeval, math, math_tolerance, maze, synlogic
+from fgrpo_bench.graders import (
+    choice,
+    countdown,
+    function,
+    ifeval,
+    math,
+    math_tolerance,
+    maze,
+    synlogic,
+)
 
 Grader = Callable[[Problem, str], Grade]
 
 GRADERS: dict[str, tuple[int, Grader]] = {
     "choice": (3, choice.grade),
     "countdown": (1, countdown.grade),
+    "countdown-partial": (1, countdown.grade_partial),
     "ifeval": (2, ifeval.grade),
     "math": (3, math.grade),
     "math-tolerance": (3, math_tolerance.grade),
@@ -30,6 +42,8 @@ GRADERS: dict[str, tuple[int, Grader]] = {
     "maze-reached": (1, maze.grade_reached),
     "synlogic": (1, synlogic.grade),
 }
+PARTIAL = frozenset({"countdown-partial"})
+"""Graders whose rewards are not 0 and 1 alone."""
 WAITING = frozenset({"ifeval", "math", "math-tolerance"})
 """Graders that wait for a process of their own: an event loop asks them in a thread. The others
 answer within milliseconds."""
@@ -44,6 +58,16 @@ def get_grader(name: str) -> Grader:
     """The grading function; ValueError that lists the valid names."""
     grade: Grader = registry.entry("graders", name)[1]
     return grade
+
+
+def get_reward(name: str) -> Grader:
+    """The same as a reward of training: numbers of somebody's function may be any finite ones."""
+    return partial(function.grade, name, is_reward=True) if ":" in name else get_grader(name)
+
+
+def is_partial(name: str) -> bool:
+    """Whether rewards are not 0 and 1 alone: of PARTIAL, and of a function that gives numbers."""
+    return name in PARTIAL or "@" in name
 
 
 def grader_version(name: str) -> str:

@@ -7,9 +7,12 @@ digit, with the usual precedence. Nothing of it is ever evaluated.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from fgrpo_bench.core.problems import Grade, Problem
 
+LEGAL_REWARD = 0.1
+"""Of an expression of the given digits with another value, under `grade_partial`."""
 _EXPRESSION = re.compile(r"[1-9](?:[+\-*][1-9]){0,15}")
 
 
@@ -30,6 +33,14 @@ def grade(problem: Problem, response: str) -> Grade:
     if reached != int(target):
         return Grade(outcome="incorrect", extracted=answer, reason=f"value is {reached}")
     return Grade(outcome="correct", extracted=answer, reason="value is the target")
+
+
+def grade_partial(problem: Problem, response: str) -> Grade:
+    """The same with partial credit: LEGAL_REWARD for a legal expression that is worth something
+    else."""
+    judged = grade(problem, response)
+    is_legal = judged.reason.startswith("value is") and judged.outcome == "incorrect"
+    return replace(judged, reward=LEGAL_REWARD) if is_legal else judged
 
 
 def value(expression: str) -> int:

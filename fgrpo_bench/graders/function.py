@@ -2,6 +2,7 @@
 
 `mypkg.grade:grade` names it; it takes (response, answer), both text, and gives True or False, a
 Grade, or a number from 0 to 1, of which `mypkg.grade:score@0.5` says from where on it is correct.
+As a reward of training the same function may give any finite number.
 It is imported and called in a process that can be killed (`function_worker`), never here. Its
 version is a digest of the file that it stands in, so that an edited one grades anew.
 """
@@ -25,7 +26,7 @@ MEGABYTES = 8192
 """Address space of the process, with all that the module imports."""
 LIFETIME = 20_000
 """Responses after which a process is replaced."""
-SPELLED = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)(?:@(0(?:\.\d+)?|1(?:\.0+)?|\.\d+))?")
+SPELLED = re.compile(r"(?:(.+)::)?([A-Za-z_][\w.]*):([A-Za-z_]\w*)(?:@(-?\d*\.?\d+))?")
 DIGITS = 8
 """Of the digest in a version."""
 RULE = (
@@ -48,12 +49,14 @@ class Named:
 
 
 def named(name: str) -> Named:
-    """ValueError where it is not spelled `module:function`, or no such file is found."""
+    """ValueError where it is not spelled `module:function`, or no such file is found; one of
+    `located` is looked for in its folder alone."""
     spelled = SPELLED.fullmatch(name)
     if spelled is None:
         raise ValueError(f"{name!r} names no function: write module:function; {RULE}")
-    module, function, threshold = spelled.groups()
-    for folder in dict.fromkeys([Path.cwd(), *map(Path, sys.path)]):
+    placed, module, function, threshold = spelled.groups()
+    folders = [Path.cwd(), *map(Path, sys.path)] if placed is None else [Path(placed)]
+    for folder in dict.fromkeys(folders):
         place = folder.joinpath(*module.split("."))
         for file in (place.with_suffix(".py"), place / "__init__.py"):
             if file.is_file():
@@ -65,9 +68,15 @@ def named(name: str) -> Named:
                     file=file,
                 )
     raise ValueError(
-        f"{name!r}: there is no {module.replace('.', '/')}.py here ({Path.cwd()}) nor where Python "
-        "looks for modules: go to the folder that it is in, or install it"
-    )
+        f"{name!r}: there is no {module.replace('.', '/')}.py "
+        + (f"in {placed} any more: put it back" if placed else f"here ({Path.cwd()}) nor where "
+           "Python looks for modules: go to the folder that it is in, or install it")
+    )  # fmt: skip
+
+
+def located(name: str) -> str:
+    """The name with the folder that its module was found in, for processes that start elsewhere."""
+    return f"{named(name).folder}::{name}"
 
 
 def entry(name: str) -> tuple[str, Callable[[Problem, str], Grade]]:
@@ -76,31 +85,40 @@ def entry(name: str) -> tuple[str, Callable[[Problem, str], Grade]]:
     return digest[:DIGITS], partial(grade, name)
 
 
-def grade(name: str, problem: Problem, response: str) -> Grade:
-    """What the function says of a response; unscored, with the reason, where it says nothing."""
+def grade(name: str, problem: Problem, response: str, *, is_reward: bool = False) -> Grade:
+    """What the function says of a response; unscored, with the reason, where it says nothing.
+
+    is_reward: its numbers may be any finite ones, else they are from 0 to 1.
+    """
     of = named(name)
     request = {
         "module": of.module,
         "function": of.function,
         "threshold": of.threshold,
         "folder": str(of.folder),
+        "changed": of.file.stat().st_mtime_ns,
         "response": response,
         "answer": problem.target,
     }
     reply = _processes().ask(request, WALL_SECONDS)
+    number = reply.get("number")
+    if number is not None and not is_reward and not 0 <= number <= 1:
+        return Grade(outcome="unscored", extracted=None, reason=reply["reason"])
     return Grade(
         outcome=reply.get("outcome", "unscored"),
         extracted=reply.get("extracted"),
         reason=reply["reason"],
+        reward=reply.get("reward", number),
     )
 
 
-def check(name: str, problem: Problem) -> None:
+def check(name: str, problem: Problem, *, is_reward: bool = False) -> None:
     """ValueError where the function says nothing of a problem's own answer as a response."""
-    tried = grade(name, problem, problem.target)
+    tried = grade(name, problem, problem.target, is_reward=is_reward)
     if tried.outcome == "unscored":
+        asked = f"experiment.train.reward={name}" if is_reward else f"--grader {name}"
         raise ValueError(
-            f"--grader {name}, called with the answer of {problem.problem_id} as the response: "
+            f"{asked}, called with the answer of {problem.problem_id} as the response: "
             f"{tried.reason}; {RULE}"
         )
 

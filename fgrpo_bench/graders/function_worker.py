@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import asdict
 from functools import cache
-from importlib import import_module
+from importlib import import_module, reload
 from numbers import Real
 from typing import Any, get_args
 
@@ -17,10 +18,10 @@ LONGEST = 200
 
 
 def judge(asked: dict[str, Any]) -> dict[str, Any]:
-    """Outcome, what was extracted, and the reason."""
+    """Outcome, what was extracted, the reason, and `number`, or `reward` of a Grade, if any."""
     try:
-        function = _function(asked["folder"], asked["module"], asked["function"])
-        value = function(asked["response"], asked["answer"])
+        module = _module(asked["folder"], asked["module"], asked["changed"])
+        value = getattr(module, asked["function"])(asked["response"], asked["answer"])
     except MemoryError:
         raise
     except BaseException as error:  # also SystemExit: what a function does ends no grading
@@ -29,24 +30,31 @@ def judge(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _function(folder: str, module: str, name: str) -> Any:
+def _module(folder: str, name: str, changed: int) -> Any:
+    """The module as its file is since `changed`, when that was written."""
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    return getattr(import_module(module), name)
+    return reload(sys.modules[name]) if name in sys.modules else import_module(name)
 
 
 def _reply(value: Any, threshold: float | None) -> dict[str, Any]:
     if isinstance(value, Grade):
-        if value.outcome not in get_args(Outcome) or not isinstance(value.reason, str):
+        known = value.reward is None or _is_finite(value.reward)
+        if value.outcome not in get_args(Outcome) or not isinstance(value.reason, str) or not known:
             return _unscored(f"it returned {value!r}")
         return asdict(value) | {"reason": value.reason or "no reason given"}
     if hasattr(value, "item"):  # NumPy's and torch's numbers
         value = value.item()
     if isinstance(value, bool) or (threshold is None and value in (0, 1)):
         return _judged(bool(value), f"it returned {value}")
-    if isinstance(value, Real) and 0 <= float(value) <= 1 and threshold is not None:
-        return _judged(float(value) >= threshold, f"it returned {float(value):g}")
+    if threshold is not None and _is_finite(value):
+        reason = f"it returned {float(value):g}"
+        return _judged(float(value) >= threshold, reason) | {"number": float(value)}
     return _unscored(f"it returned {value!r}")
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
 
 
 def _judged(is_correct: bool, reason: str) -> dict[str, Any]:

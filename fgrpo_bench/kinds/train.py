@@ -9,6 +9,8 @@ from typing import Any
 
 from fgrpo_bench import engines
 from fgrpo_bench.core import registry
+from fgrpo_bench.graders import grader_version
+from fgrpo_bench.graders.function import located
 from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.kind import (
     Environment,
@@ -37,18 +39,21 @@ EVALUATED_DRAW_SECONDS = 1 / 60_000
 def identity(point: SweepPoint) -> dict[str, Any]:
     """What defines a training run: the cell, the seed, and what of the training spec makes its
     weights. When checkpoints are saved and evaluated changes none."""
-    engine, task = engines.of(point.train), inputs(point).task
+    engine, task, reward = engines.of(point.train), inputs(point).task, point.train.reward
+    judge = {} if reward is None else {"reward": grader_version(reward)}
     return {
         "recipe_version": engine.version,
         **to_stored(point.cell),
         "algorithm": defining(point.algorithm, without=("name",)),
         "seed": point.seed,
         "train": engine.identity(point.train),
+        **judge,
     } | registry.identity(
         engines=engine.name,
         objectives=point.algorithm.objective,
         advantages=point.algorithm.advantage,
         tasks=None if task is None else task.name,
+        graders=reward,
     )
 
 
@@ -78,8 +83,14 @@ def stage(planned: Planned, point: SweepPoint) -> Stage:
         needs=(base.name, *data.values()),
         environment=engines.of(point.train).environment.name,
         point=to_dict(point),
+        reward=_located(point.train.reward),
         **paths,
     )
+
+
+def _located(reward: str | None) -> str | None:
+    """A function's name with its folder: the stage runs in another."""
+    return located(reward) if reward is not None and ":" in reward else reward
 
 
 def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:

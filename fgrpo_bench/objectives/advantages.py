@@ -35,9 +35,9 @@ OF_ROLLOUTS = ("log_probs", "n_tokens")
 """What an advantage may read beside the rewards."""
 
 
-def success_rate(rewards: Tensor) -> Tensor:
-    """Share of correct rollouts; rewards [groups, group_size] of 0 and 1 -> [groups]."""
-    return rewards.mean(1)
+def success_rate(correct: Tensor) -> Tensor:
+    """Share of correct rollouts; [groups, group_size], 1 where correct, else 0 -> [groups]."""
+    return correct.mean(1)
 
 
 Advantage = Callable[..., Any]
@@ -162,24 +162,27 @@ def group_advantages(
     focal_gamma: float,
     advantage: str = "grpo",
     parameters: Mapping[str, Any] | None = None,
+    correct: Tensor | None = None,
     **of_rollouts: Tensor,
 ) -> Tensor:
     """Focal-weighted group-relative advantages; [groups, group_size] in and out.
 
-    (1 - mu)^gamma times those of the table (weight of arXiv 2602.06717); at focal_gamma = 0 bitwise
-    those. of_rollouts: OF_ROLLOUTS, for an advantage that reads them.
+    (1 - mu)^gamma times those of the table (weight of arXiv 2602.06717), mu the share of correct
+    rollouts; at focal_gamma = 0 bitwise those. correct: 1 where correct, else 0; None: the rewards
+    are that. of_rollouts: OF_ROLLOUTS, for an advantage that reads them.
     """
     base: Tensor = registry.entry("advantages", advantage)(
         rewards, **(parameters or {}), **of_rollouts
     )
-    weighted: Tensor = base * focal_weight(rewards.mean(1, keepdim=True), focal_gamma)
+    rate = (rewards if correct is None else correct).mean(1, keepdim=True)
+    weighted: Tensor = base * focal_weight(rate, focal_gamma)
     return weighted
 
 
-def is_active(rewards: Tensor) -> Tensor:
+def is_active(correct: Tensor) -> Tensor:
     """Which groups are neither all right nor all wrong, which is what dynamic sampling keeps; bool
-    [groups]."""
-    return (rewards != rewards[:, :1]).any(1)
+    [groups]. correct: [groups, group_size]."""
+    return (correct != correct[:, :1]).any(1)
 
 
 def has_signal(advantages: Tensor) -> Tensor:

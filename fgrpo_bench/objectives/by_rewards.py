@@ -108,7 +108,8 @@ class OfBinary:
         if not ((rewards == 0) | (rewards == 1)).all():
             raise ValueError(
                 f"rewards of {self.function.__name__} must be 0 and 1, and some are not: take "
-                "another advantage, or leave out what changes rewards (a length penalty)"
+                "another advantage, or leave out what changes rewards (a reward of your own, a "
+                "length penalty)"
             )
         return self._values(rewards, **keywords)
 

@@ -81,7 +81,7 @@ Temperature = Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)]
 """Of sampling. vLLM takes lower ones for 0.01 with a warning alone, and at them the
 log-probabilities of all but one token are lost in rounding; far above, every token is as likely."""
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
-GraderName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$|^[\w.]+:[\w.@]+$")]
+GraderName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$|^[\w.]+:[\w.@-]+$")]
 """A name, or a function's: fgrpo_bench.graders.function."""
 FolderName = Annotated[Name, AfterValidator(_not_reserved)]
 """A name that becomes a folder beside the run root's own files."""

@@ -46,7 +46,7 @@ LOOP = (
     *("engine", "task", "model", "warmup"),
     *("budget", "rollouts_per_step", "prompts_per_step", "steps", "updates_per_batch"),
     *("learning_rate", "lr_warmup_updates", "lr_warmup_steps", "beta1", "beta2", "weight_decay"),
-    *("grad_clip", "temperature"),
+    *("grad_clip", "temperature", "overlong_buffer_tokens"),
 )
 """Fields of a training spec that define weights under every engine."""
 

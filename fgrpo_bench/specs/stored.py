@@ -140,6 +140,20 @@ class TrainStageSpec(StageSpec):
     data: str | None = None
     """To that of the training problems; None of a task's own, likewise below."""
     eval_data: str | None = None
+    reward: str | None = None
+    """What judges the rollouts, with the folder of a function's module; None as in the point."""
+
+    def judge(self) -> str | None:
+        """`reward`; ValueError where it is a function whose file was changed since the plan."""
+        from fgrpo_bench.graders import grader_version  # which loads what judges mathematics
+
+        planned = (self.identity or {}).get("reward")
+        if self.reward is not None and not grader_version(self.reward).endswith(str(planned)):
+            raise ValueError(
+                f"the file of the reward {self.reward} was changed since this run was planned: "
+                "put it back, or run the sweep again with another `version=`"
+            )
+        return self.reward
 
     @property
     def sweep_point(self) -> SweepPoint:

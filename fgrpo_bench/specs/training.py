@@ -11,6 +11,7 @@ from fgrpo_bench.specs.base import (
     STRICT,
     Beta,
     Gamma,
+    GraderName,
     Name,
     NonNegative,
     NonNegativeFloat,
@@ -161,6 +162,13 @@ class TrainSpec(OneOf, table="engines", key="engine", member="train"):
     """Largest global gradient norm."""
     temperature: Temperature
     """Sampling temperature of the rollouts."""
+    reward: GraderName | None = None
+    """What judges rollouts of training: a key of fgrpo_bench.graders.GRADERS, or a function of
+    one's own (fgrpo_bench.graders.function), whose number is learned from. Null is the grader of
+    each problem. Evaluations, those during training too, go by the graders of their benchmarks."""
+    overlong_buffer_tokens: Positive | None = None
+    """DAPO's soft penalty over the last tokens of the longest response, up to -1, added to the
+    reward and no matter of correctness (arXiv 2503.14476, eq. 13); null is none."""
     save_every: Positive
     """Steps between Hugging Face checkpoints; the last step always has one."""
     eval_every: NonNegative

@@ -60,7 +60,7 @@ def ours(case: Case, point: SweepPoint) -> dict[str, float]:
         if case.has_every_gradient:
             rewards = torch.zeros_like(batch.rewards)
             rewards[:, ::2] = 1.0
-            batch = replace(batch, rewards=rewards)
+            batch = replace(batch, rewards=rewards, correct=rewards)
         drawn = time.process_time()
         with recorded() as batches:
             learner.learn(batch)

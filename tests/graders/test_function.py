@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.graders import function, get_grader, grader_version, waits
+from fgrpo_bench.graders import function, get_grader, get_reward, grader_version, waits
 
 CODE = """
 import os, sys, time
@@ -75,6 +75,32 @@ def test_numbers_need_a_threshold_and_a_grade_stands_as_it_is():
     assert grade.reason == "as the answer is 7"
 
 
+def test_as_a_reward_it_gives_any_finite_number_and_a_grade_may_have_one():
+    def earned(name: str, response: str) -> tuple[str, float]:
+        grade = get_reward(name)(PROBLEM, response)
+        return grade.outcome, grade.earned
+
+    assert earned("theirs.grade:given@1", "-3.5") == ("incorrect", -3.5)
+    assert earned("theirs.grade:given@-4", "-3.5") == ("correct", -3.5)
+    assert earned("theirs.grade:given@0.5", "float('inf')") == ("unscored", 0.0)
+    assert earned("theirs.grade:given", "True") == ("correct", 1.0)
+    partial = "Grade(outcome='incorrect', extracted=None, reason='nearly', reward={})"
+    assert earned("theirs.grade:given", partial.format(0.4)) == ("incorrect", 0.4)
+    assert earned("theirs.grade:given", partial.format("float('nan')")) == ("unscored", 0.0)
+    assert earned("theirs.grade:given", "1 / 0") == ("unscored", 0.0)
+
+
+def test_a_located_function_is_that_of_its_folder_wherever_a_process_starts(tmp_path, monkeypatch):
+    name = function.located("theirs.grade:told")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert judged(name, "7").outcome == "correct"
+    assert grader_version(name).endswith(grader_version(name).partition("::")[2])
+    (tmp_path / "theirs" / "grade.py").unlink()
+    with pytest.raises(ValueError, match=r"no theirs/grade.py in .* any more: put it back"):
+        function.named(name)
+
+
 def test_an_edited_function_has_another_version():
     first = grader_version("theirs.grade:told")
     assert grader_version("theirs.grade:told") == first
@@ -87,7 +113,7 @@ def test_an_edited_function_has_another_version():
     [
         ("theirs.grad:told", "there is no theirs/grad.py here"),
         ("theirs.grade:to-ld", "names no function: write module:function; a grader of your own"),
-        ("theirs.grade:told@2", "names no function"),
+        ("theirs.grade:told@high", "names no function"),
         ("../theirs:told", "names no function"),
     ],
 )

@@ -56,7 +56,8 @@ def leaves(value: Any, *path: str) -> Iterator[tuple[str, Any]]:
 
 OTHERS = {"hidden_size": 192, "n_kv_heads": 1, "n_heads": 6, "n_digits": 2, "max_target": 50}
 OTHERS |= {"vocabulary_size": 32, "n_positions": 128, "autocast": "bfloat16", "beta2": 0.9}
-OTHERS |= {"schedule": "constant", "max_batch_tokens": 4096}
+OTHERS |= {"schedule": "constant", "max_batch_tokens": 4096, "reward": "countdown-partial"}
+OTHERS |= {"overlong_buffer_tokens": 4}
 
 
 def another(name: str, value: Any) -> Any:
@@ -236,7 +237,8 @@ def test_every_field_that_makes_weights_changes_the_fingerprint(path: str) -> No
         return
     assert old.fingerprint != new.fingerprint
     (found,) = differences(old.spec.identity, new.spec.identity)
-    assert found == (f"train.{path}", known, value)
+    judged = ("reward", None, grader_version(value)) if path == "reward" else None
+    assert found == (judged or (f"train.{path}", known, value))
     warmups = marks(before)["_warmup/s11"], marks(after)["_warmup/s11"]
     is_of_the_base = path.partition(".")[0] in OF_THE_BASE
     assert (warmups[0] != warmups[1]) == is_of_the_base, "only what makes the base model marks it"
@@ -501,6 +503,37 @@ def test_an_advantage_that_reads_log_probabilities_needs_an_engine_that_gives_th
     with pytest.raises(ValueError, match="engine embedded gives none: exclude that") as refused:
         make_plan(reading_log_probs)
     assert str(refused.value).startswith("ds_grpo-n4-g0-s11 has advantage=ds_grpo")
+
+
+@pytest.mark.parametrize("field", ["reward=countdown-partial", "overlong_buffer_tokens=4"])
+def test_advantages_of_0_and_1_refuse_what_changes_rewards(field: str) -> None:
+    changed = f"+experiment.train.{field}"
+    plan_of("gamma", "sweep.grid.algorithm=[grpo,rs_grpo]", changed)
+    for name in ("maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"):
+        with pytest.raises(ValueError, match=f"advantage {name}, which is defined for rewards of"):
+            plan_of("gamma", f"sweep.grid.algorithm=[{name}]", changed)
+
+
+def test_a_function_as_a_reward_is_identity_by_its_digest_and_found_by_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "mine.py"
+    file.write_text("def score(response, answer):\n    return len(response) / 10\n")
+    rewarded = "+experiment.train.reward=mine:score@0.5"
+    first = plan_of("smoke", rewarded)
+    trained = stages(first)["grpo-n4-g0-s11"].spec.of(TrainStageSpec)
+    assert trained.reward == f"{tmp_path}::mine:score@0.5" and trained.judge() == trained.reward
+    assert stages(plan_of("smoke"))["grpo-n4-g0-s11"].spec.of(TrainStageSpec).judge() is None
+    file.write_text("def score(response, answer):\n    return 1.0\n")
+    changed = {name for name, mark in marks(plan_of("smoke", rewarded)).items()
+               if mark != marks(first)[name]}  # fmt: skip
+    assert "grpo-n4-g0-s11" in changed and "_warmup/s11" not in changed
+    with pytest.raises(ValueError, match="was changed since this run was planned: put it back"):
+        trained.judge()
+    file.write_text("def score(response, answer):\n    return None\n")
+    with pytest.raises(ValueError, match=r"reward=mine:score@0.5, called with .*returned None"):
+        plan_of("smoke", rewarded)
 
 
 def test_mazes_alone_can_be_drawn_under_a_design() -> None:

@@ -31,7 +31,7 @@ from fgrpo_bench.engines.embedded.session import Session, engine_facts
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
 from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.files.spec import StageSpec
-from fgrpo_bench.graders import get_grader
+from fgrpo_bench.graders import get_grader, get_reward
 from fgrpo_bench.objectives.advantages import (
     action_mask,
     group_advantages,
@@ -68,9 +68,11 @@ class Rollouts:
     entropies: Tensor
     """float32 [G, N, L]."""
     rewards: Tensor
+    """float32 [G, N]; what advantages learn from."""
+    correct: Tensor
     """float32 [G, N]; 1 is correct."""
     unscored: Tensor
-    """bool [G, N]; what the grader could not judge (its reward is 0)."""
+    """bool [G, N]; what the grader could not judge."""
 
     def take(self, groups: Tensor) -> Rollouts:
         """Some of the groups, by index or bool mask."""
@@ -110,9 +112,9 @@ class Rollouts:
 def measure(rollouts: Rollouts, advantages: Tensor, focal_gamma: float) -> dict[str, float | None]:
     """Metrics of a batch as sampled (tables.METRICS). advantages: [G, N]."""
     active, mask = has_signal(advantages), rollouts.mask
-    weights = focal_weight(success_rate(rollouts.rewards[active]), focal_gamma)
+    weights = focal_weight(success_rate(rollouts.correct[active]), focal_gamma)
     return {
-        "success_rate": float(rollouts.rewards.mean()),
+        "success_rate": float(rollouts.correct.mean()),
         "active_fraction": float(active.float().mean()),
         "focal_weight": float(weights.mean()) if len(weights) else None,
         "entropy": float((rollouts.entropies * mask).sum() / mask.sum()),
@@ -138,6 +140,12 @@ def distinct_responses(tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return responses, owner, places
 
 
+def overlong_penalty(n_tokens: Tensor, longest: int, buffer: int) -> Tensor:
+    """DAPO's soft penalty of a response (arXiv 2503.14476, eq. 13), 0 up to longest - buffer tokens
+    and falling to -1 at longest; n_tokens int64, of any shape."""
+    return -((n_tokens - (longest - buffer)) / buffer).clamp(0, 1)
+
+
 MAX_ROUNDS = 8
 """Rollout rounds a step under dynamic sampling before it trains on what it has."""
 
@@ -159,8 +167,17 @@ class PartialLoss:
 class Learner:
     """The pieces of one training run."""
 
-    def __init__(self, point: SweepPoint, session: Session, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self,
+        point: SweepPoint,
+        session: Session,
+        tokenizer: Tokenizer,
+        reward: str | None = None,
+    ) -> None:
+        """reward: what judges rollouts of training, as fgrpo_bench.graders.get_reward takes it;
+        None is the grader of each problem."""
         self.point, self.session, self.tokenizer = point, session, tokenizer
+        self.reward = None if reward is None else get_reward(reward)
         self.policy: Policy = session.policy
         self.train = embedded_train(point)
         self.task: Task = make_task(self.train.task)
@@ -195,19 +212,28 @@ class Learner:
         shape = (len(problems), n, drawn.tokens.shape[1])
         responses, owner, places = distinct_responses(drawn.tokens.view(shape))
         texts = self.tokenizer.decode(responses.cpu().numpy())
-        outcomes = [
-            get_grader(problems[i].grader)(problems[i], text).outcome
+        judge = self.reward if purpose.startswith("rollout") else None
+        grades = [
+            (judge or get_grader(problems[i].grader))(problems[i], text)
             for i, text in zip(owner.tolist(), texts, strict=True)
         ]
-        judged = np.array(outcomes)[places.cpu().numpy()].reshape(len(problems), n)
-        return Rollouts(
+        at = places.cpu().numpy().reshape(len(problems), n)
+        judged = np.array([grade.outcome for grade in grades])[at]
+        earned = np.array([grade.earned for grade in grades], np.float32)[at]
+        rollouts = Rollouts(
             prompts=prompts.to(self.device),
             tokens=drawn.tokens.view(shape),
             log_probs=drawn.log_probs.view(shape),
             entropies=drawn.entropies.view(shape),
-            rewards=torch.from_numpy(judged == "correct").float().to(self.device),
+            rewards=torch.from_numpy(earned).to(self.device),
+            correct=torch.from_numpy(judged == "correct").float().to(self.device),
             unscored=torch.from_numpy(judged == "unscored").to(self.device),
         )
+        buffer = self.train.overlong_buffer_tokens
+        if buffer is None:
+            return rollouts
+        penalty = overlong_penalty(rollouts.mask.sum(-1), shape[2], buffer)
+        return replace(rollouts, rewards=rollouts.rewards + penalty)
 
     def rollouts(self, step: int) -> tuple[Rollouts, Rollouts]:
         """The batch to train on, and everything sampled for it.
@@ -220,11 +246,11 @@ class Learner:
         if not self.point.algorithm.dynamic_sampling:
             return sampled, sampled
         for extra in range(1, MAX_ROUNDS):
-            if int(is_active(sampled.rewards).sum()) >= wanted:
+            if int(is_active(sampled.correct).sum()) >= wanted:
                 break
             more = self._count(self.draw(self.problems(wanted), n, f"rollout-{extra}", step))
             sampled = sampled.followed_by(more)
-        active = is_active(sampled.rewards).nonzero()[:, 0]
+        active = is_active(sampled.correct).nonzero()[:, 0]
         return sampled.take(active[:wanted]), sampled
 
     def _count(self, rollouts: Rollouts) -> Rollouts:
@@ -249,6 +275,7 @@ class Learner:
             self.point.focal_gamma,
             algorithm.advantage,
             algorithm.parameters,
+            rollouts.correct,
             **of_rollouts,
         )
         self._check_finite(values, rollouts, "advantage")
@@ -349,8 +376,8 @@ class Learner:
     def evaluate(self, step: int) -> tuple[float, float]:
         """(pass@1, share of problems with any correct draw) on the first held-out problems."""
         problems = [self.task.heldout_problem(i) for i in range(self.train.eval_n_problems)]
-        rewards = self.draw(problems, self.train.eval_n_samples, "evaluate", step).rewards
-        return float(rewards.mean()), float(rewards.amax(1).mean())
+        correct = self.draw(problems, self.train.eval_n_samples, "evaluate", step).correct
+        return float(correct.mean()), float(correct.amax(1).mean())
 
 
 @lru_cache(maxsize=1)
@@ -376,7 +403,7 @@ def reinforce(stored: StageSpec, run: StageRun, device: str) -> TrainingFacts:
         grad_clip=train.grad_clip,
         has_metrics=True,
     )
-    learner = Learner(point, session, tokenizer)
+    learner = Learner(point, session, tokenizer, spec.judge())
     for step in session.steps(train.steps):
         begun = time.perf_counter()
         batch, sampled = learner.rollouts(step)

@@ -103,8 +103,6 @@ class OpenRLHFTrain(TrainSpec):
     """Longest prompt; longer ones are left out."""
     response_tokens: Positive
     """Longest response."""
-    overlong_buffer_tokens: Positive | None
-    """DAPO's soft penalty over the last tokens of the longest response; null is none."""
     adam_eps: PositiveFloat
     """AdamW epsilon."""
     eval_dataset: DatasetSpec | None = None

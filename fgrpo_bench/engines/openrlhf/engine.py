@@ -27,7 +27,6 @@ from fgrpo_bench.engines.openrlhf.installation import (
 )
 from fgrpo_bench.engines.openrlhf.states import check_origin
 from fgrpo_bench.files.paths import StagePaths
-from fgrpo_bench.objectives.advantages import needs_binary
 from fgrpo_bench.specs import DatasetSpec, Profile, SlurmProfile, SweepPoint
 from fgrpo_bench.specs.fingerprint import (
     LOOP,
@@ -115,7 +114,7 @@ ENVIRONMENT = Environment(
 DEFINING = (
     *LOOP,
     *("dataset", "pretrained", "prompt", "epochs", "prompt_tokens", "response_tokens"),
-    *("overlong_buffer_tokens", "adam_eps", "batch_invariant", "extra"),
+    *("adam_eps", "batch_invariant", "extra"),
 )
 """Fields of a training spec that define weights."""
 
@@ -131,19 +130,8 @@ def _identity(train: OpenRLHFTrain) -> dict[str, Any]:
 
 def _check(point: SweepPoint, profile: Profile) -> list[str]:
     arguments.check(point)
-    _check_rewards(point)
     _check_invariance(point, profile)
     return fit.check(point, _cluster(profile), profile.placement)
-
-
-def _check_rewards(point: SweepPoint) -> None:
-    advantage = point.algorithm.advantage
-    if openrlhf_train(point).overlong_buffer_tokens is not None and needs_binary(advantage):
-        raise ValueError(
-            f"{point.point_id} has the advantage {advantage}, which is defined for rewards of 0 "
-            "and 1, and a length penalty changes them: set "
-            "experiment.train.overlong_buffer_tokens=null, or exclude that algorithm"
-        )
 
 
 def _check_invariance(point: SweepPoint, profile: Profile) -> None:

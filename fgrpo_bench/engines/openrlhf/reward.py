@@ -1,8 +1,9 @@
 """The reward of a rollout: OpenRLHF loads this file by its path into every vLLM actor.
 
-A response is judged by the graders that evaluation uses, so that both judge alike. Unlike
-OpenRLHF's own reward functions nothing is swallowed: a grader that raises or hangs ends the run,
-with the reason. `unscored` counts as no reward, and in a metric of its own.
+A response is judged by the graders that evaluation uses, so that both judge alike, or by what the
+run names as its reward. Unlike OpenRLHF's own reward functions nothing is swallowed: a grader of
+ours that raises or hangs ends the run, with the reason; a function of somebody's says `unscored`
+then, which earns no reward, and counts in a metric of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from openrlhf.utils.agent import SingleTurnAgentExecutor
 
 from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.engines.openrlhf.labels import Dispatched, draw_seed, read_dispatched
-from fgrpo_bench.graders import get_grader, waits
+from fgrpo_bench.graders import get_reward, waits
 from fgrpo_bench.graders.worker import judges
 
 JUDGEMENT_SECONDS = 900.0
@@ -64,7 +65,8 @@ class AgentExecutor(SingleTurnAgentExecutor):  # type: ignore[misc]
         grade = await judge(dispatched, response)
         correct = float(grade.outcome == "correct")
         unscored = float(grade.outcome == "unscored")
-        out.update(reward=correct, scores=correct, extra_logs={"unscored": unscored})
+        # Dynamic filtering, success rates and the focal weight go by scores.
+        out.update(reward=grade.earned, scores=correct, extra_logs={"unscored": unscored})
         return out
 
     def _next_draw(self, dispatched: Dispatched) -> int:
@@ -79,7 +81,7 @@ async def judge(dispatched: Dispatched, response: str) -> Grade:
     """The grader's judgement; RuntimeError where it raises or does not come back."""
     problem = dispatched.problem
     where = f"grader {problem.grader!r} on problem {problem.problem_id!r}"
-    grade = get_grader(problem.grader)
+    grade = get_reward(problem.grader)
     try:
         if not waits(problem.grader):
             return grade(problem, response)

@@ -33,6 +33,7 @@ from fgrpo_bench.engines.processes import die_with_parent
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.spec import StageSpec
+from fgrpo_bench.graders import function
 from fgrpo_bench.specs import Placement, SweepPoint
 from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.digests import check_weights, sha256_file, weights_sha256
@@ -68,7 +69,7 @@ def train(
     data, evaluated = (
         None if path is None else spec.at(path).folder for path in (spec.data, spec.eval_data)
     )
-    files = prepare(point, run.paths, base, data, evaluated)
+    files = prepare(point, run.paths, base, data, evaluated, spec.judge())
     metrics = run.paths.step_rows
     former = run.former
     if former is not None and lacks_metrics_alone(run, former, metrics):
@@ -105,18 +106,28 @@ def lacks_metrics_alone(run: StageRun, former: Marker, metrics: Path) -> bool:
 
 
 def prepare(
-    point: SweepPoint, paths: StagePaths, base: Path, data: Path | None, evaluated: Path | None
+    point: SweepPoint,
+    paths: StagePaths,
+    base: Path,
+    data: Path | None,
+    evaluated: Path | None,
+    reward: str | None,
 ) -> RunFiles:
     """Write the prompt files; returns all files that OpenRLHF is told of.
 
     data, evaluated: the stages that fetched the datasets of training and of the evaluation during
-    it; None where there is none.
+    it; None where there is none. reward: what judges rollouts of training; None is the grader of
+    each problem.
     """
     train, folder = openrlhf_train(point), paths.folder / "openrlhf"
     folder.mkdir(exist_ok=True)
     tokenizer = base_tokenizer(base, train.prompt)
     length = token_counter(tokenizer, train.prompt)
     problems = training_problems(point, data, length)
+    if reward is not None:
+        if ":" in reward:
+            function.check(reward, problems[0], is_reward=True)
+        problems = [replace(problem, grader=reward) for problem in problems]
     write_prompts(folder / "prompts.jsonl", problems, train.prompt, tokenizer)
     evaluation = evaluation_problems(point, evaluated, length)
     if evaluation:

@@ -24,6 +24,7 @@ from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.files.whole import read_json, write_json
+from fgrpo_bench.graders import get_reward
 from fgrpo_bench.objectives.advantages import ADVANTAGES, has_signal, is_active
 from fgrpo_bench.specs import SweepPoint, config, from_dict
 from fgrpo_bench.stages.stage import StageRun, Stopped
@@ -57,6 +58,11 @@ def learner_of(point: SweepPoint, policy, tokenizer, folder) -> Learner:
         has_metrics=True,
     )
     return Learner(point, session, tokenizer)
+
+
+def judged(batch: Rollouts, correct: torch.Tensor) -> Rollouts:
+    """The same with other judgements, 1 where correct, which are the rewards too."""
+    return replace(batch, rewards=correct, correct=correct)
 
 
 def weights(policy) -> torch.Tensor:
@@ -97,11 +103,38 @@ def test_a_batch_without_active_groups_leaves_the_weights_alone(warmed, tmp_path
     one = learner(warmed, tmp_path)
     batch, _ = one.rollouts(1)
     before = weights(one.policy)
-    learned = one.learn(replace(batch, rewards=torch.ones_like(batch.rewards)))
+    learned = one.learn(judged(batch, torch.ones_like(batch.rewards)))
     assert torch.equal(weights(one.policy), before)
     zeros = dict.fromkeys(("loss", "grad_norm", "clip_fraction", "learning_rate"), 0.0)
     assert learned == zeros | {"rollout_kl": None}
     assert one.session.counters.optimizer_steps == 0
+
+
+def test_advantages_learn_from_rewards_and_all_else_stands_on_correctness(warmed, tmp_path):
+    """Partial credit and a penalty of length change rewards; draws, success rates, the focal weight
+    and what dynamic sampling keeps are as without."""
+    plain = learner(warmed, tmp_path / "plain", focal_gamma=1.0)
+    both = learner(warmed, tmp_path, focal_gamma=1.0, overlong_buffer_tokens=4)
+    both.reward = get_reward("countdown-partial")
+    batch, ours = plain.rollouts(1)[0], both.rollouts(1)[0]
+    for name in ("tokens", "correct", "unscored"):
+        assert torch.equal(getattr(batch, name), getattr(ours, name)), name
+    assert torch.equal(batch.rewards, batch.correct)
+    longest = both.task.response_length + 1
+    penalty = -((ours.mask.sum(-1) - (longest - 4)) / 4).clamp(0, 1)
+    credit = ours.rewards - penalty - ours.correct
+    assert set((credit * 1000).round().unique().tolist()) == {0.0, 100.0}
+    assert not credit[ours.correct == 1].any() and penalty.min() == -1.0
+    weight = 1 - ours.correct.mean(1, keepdim=True)
+    spread = ours.rewards.std(1, keepdim=True) + 1e-6
+    wanted = weight * (ours.rewards - ours.rewards.mean(1, keepdim=True)) / spread
+    assert torch.allclose(both.advantages(ours), wanted, atol=1e-6)
+    before, after = (
+        measure(b, one.advantages(b), 1.0) for b, one in ((batch, plain), (ours, both))
+    )
+    assert before["success_rate"] == after["success_rate"]
+    assert before["active_fraction"] < after["active_fraction"]
+    assert both.evaluate(1) == plain.evaluate(1)
 
 
 def test_an_advantage_without_baseline_teaches_from_groups_that_are_all_wrong(warmed, tmp_path):
@@ -109,12 +142,12 @@ def test_an_advantage_without_baseline_teaches_from_groups_that_are_all_wrong(wa
     algorithm = replace(ALGORITHMS["grpo"], advantage="nsr")
     one = learner(warmed, tmp_path, algorithm=algorithm, focal_gamma=1.0)
     batch, _ = one.rollouts(1)
-    wrong = replace(batch, rewards=torch.zeros_like(batch.rewards))
+    wrong = judged(batch, torch.zeros_like(batch.rewards))
     assert measure(wrong, one.advantages(wrong), 1.0)["active_fraction"] == 1
     before = weights(one.policy)
     one.learn(wrong)
     assert not torch.equal(weights(one.policy), before)
-    right = replace(batch, rewards=torch.ones_like(batch.rewards))
+    right = judged(batch, torch.ones_like(batch.rewards))
     assert measure(right, one.advantages(right), 1.0)["active_fraction"] == 0
 
 
@@ -211,7 +244,7 @@ def test_a_policy_cannot_hide_in_padding(warmed, tmp_path):
         return taken.view(tokens.shape).detach()
 
     before = log_probs()
-    one.learn(replace(batch, tokens=tokens, rewards=rewards, log_probs=before))
+    one.learn(replace(judged(batch, rewards), tokens=tokens, log_probs=before))
     change = (log_probs() - before)[:, 0, 1]
     assert (change < 0).all(), change
 
@@ -456,7 +489,8 @@ def of_lengths(task, tokenizer) -> Rollouts:
         tokens=answers.view(shape),
         log_probs=torch.full(shape, -2.0),
         entropies=torch.zeros(shape),
-        rewards=torch.tensor([[1.0, 0, 0, 0], [0, 1.0, 1.0, 0]] * 3),
+        rewards=(correct := torch.tensor([[1.0, 0, 0, 0], [0, 1.0, 1.0, 0]] * 3)),
+        correct=correct,
         unscored=torch.zeros(6, 4, dtype=torch.bool),
     )
 

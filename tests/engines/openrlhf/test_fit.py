@@ -332,16 +332,3 @@ def test_packed_mini_batches_are_shared_by_whole_samples() -> None:
     rule = r"126 samples .* no multiple of the 8 .* 1 each: change the prompts per step"
     with pytest.raises(ValueError, match=rule):
         fit.check(odd, CLUSTER, NODE)
-
-
-def test_a_length_penalty_is_refused_where_a_formula_is_for_rewards_of_0_and_1() -> None:
-    penalised = point("rloo", "experiment.train.overlong_buffer_tokens=512")
-    ENGINE.check(penalised, CLUSTER)
-    for name in ("maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"):
-        of = replace(penalised, algorithm=replace(penalised.algorithm, advantage=name))
-        words = (
-            f"has the advantage {name}, which is defined for rewards of 0 and 1, and a length "
-            "penalty changes them: set experiment.train.overlong_buffer_tokens=null"
-        )
-        with pytest.raises(ValueError, match=re.escape(words)):
-            ENGINE.check(of, CLUSTER)
