@@ -108,11 +108,19 @@ def _values(
             name: [r for p in points if (r := reward[p]) is not None]
             for name, points in ids.items()
         }
-        return {name: _share(sum(r) / len(r) if r else None) for name, r in rewards.items()}
+        return {name: _mean_reward(r) for name, r in rewards.items()}
     return {
         name: _state([status.training[p] for p in points], [status.evaluation[p] for p in points])
         for name, points in ids.items()
     }
+
+
+def _mean_reward(rewards: list[float]) -> CellValue:
+    """Its colour is that of a share: most rewards are 0 and 1, and others may be any number."""
+    if not rewards:
+        return None, NONE
+    mean = sum(rewards) / len(rewards)
+    return min(max(mean, 0.0), 1.0), f"{mean:.3f}"
 
 
 def _share(value: float | None) -> CellValue:

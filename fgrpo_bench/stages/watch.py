@@ -61,7 +61,7 @@ METRICS = {
     # Beside them; null at steps without evaluation
     "seconds_evaluation": Metric(title="evaluation during training", unit="seconds"),
     "gpus": Metric(title="GPUs that the run holds", whole=True),  # 0 on a CPU
-    # What is trained on, length penalty included
+    # What is trained on, partial credit and length penalty included
     "reward": Metric(title="mean reward", better="more", column="reward", form="{:.3f}"),
     # Over all rollouts sampled
     "success_rate": Metric(title="success rate of rollouts", better="more"),

@@ -507,7 +507,7 @@ def test_an_advantage_that_reads_log_probabilities_needs_an_engine_that_gives_th
 
 @pytest.mark.parametrize("field", ["reward=countdown-partial", "overlong_buffer_tokens=4"])
 def test_advantages_of_0_and_1_refuse_what_changes_rewards(field: str) -> None:
-    changed = f"+experiment.train.{field}"
+    changed = f"experiment.train.{field}"
     plan_of("gamma", "sweep.grid.algorithm=[grpo,rs_grpo]", changed)
     for name in ("maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"):
         with pytest.raises(ValueError, match=f"advantage {name}, which is defined for rewards of"):
@@ -520,7 +520,7 @@ def test_a_function_as_a_reward_is_identity_by_its_digest_and_found_by_its_folde
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "mine.py"
     file.write_text("def score(response, answer):\n    return len(response) / 10\n")
-    rewarded = "+experiment.train.reward=mine:score@0.5"
+    rewarded = "experiment.train.reward=mine:score@0.5"
     first = plan_of("smoke", rewarded)
     trained = stages(first)["grpo-n4-g0-s11"].spec.of(TrainStageSpec)
     assert trained.reward == f"{tmp_path}::mine:score@0.5" and trained.judge() == trained.reward

@@ -54,9 +54,9 @@ def refusal(words: str) -> str:
     [  # where the message has three dots, anything may stand between
         ("smoke experiment=nope", "unknown experiment 'nope': valid ones are countdown,"),
         ("smoke profile=nope", "unknown profile 'nope': valid ones are local"),
-        (f"smoke +{TRAIN}.reward=nope", "unknown grader 'nope': valid ones are choice,"),
-        (f"smoke +{TRAIN}.reward=nope:grade", "there is no nope.py here ("),
-        (f"smoke +{TRAIN}.overlong_buffer_tokens=99", "a response has at most ... take fewer"),
+        (f"smoke {TRAIN}.reward=nope", "unknown grader 'nope': valid ones are choice,"),
+        (f"smoke {TRAIN}.reward=nope:grade", "there is no nope.py here ("),
+        (f"smoke {TRAIN}.overlong_buffer_tokens=99", "a response has at most ... take fewer"),
         (f"smoke {TRAIN}.step=3", f"{TRAIN}.step ... (did you mean {TRAIN}.steps?)"),
         (f"smoke +{TRAIN}.stepz=3", "stepz: unknown key (did you mean steps?); rem"),
         ("smoke max_paralel=2", "(did you mean profile.max_parallel?)"),
