@@ -28,7 +28,8 @@ def meant_together() -> dict[str, Declaration]:
     rare = loaded("smoke", "+rare@experiment.rare=paper").experiment.rare
     shipped = {name: loaded(name) for name in SWEEPS}
     plans = {name: shipped[name] for name in OF_ONE_EXPERIMENT}
-    named = {"maze", *(plan.experiment.name for plan in plans.values())}
+    # Some sweeps have formulas for rewards of 0 and 1, which partial credit is not.
+    named = {"maze", "countdown-partial", *(plan.experiment.name for plan in plans.values())}
     further = set(EXPERIMENTS) - (named - {"countdown", "llama3.2-3b", "qwen3-4b-base"})
     for name in further:  # as `sweep` with experiment=... is composed
         experiment = loaded("groupsize", f"experiment={name}").experiment
@@ -37,7 +38,8 @@ def meant_together() -> dict[str, Declaration]:
                 plans[f"{sweep} {name}"] = replace(shipped[sweep], experiment=experiment)
     for name, declared in plans.items():
         plans[name] = replace(declared, experiment=replace(declared.experiment, rare=rare))
-    plans["maze maze"] = loaded("maze", "experiment=maze")
+    for name, experiment in {"maze": "maze", "groupsize": "countdown-partial"}.items():
+        plans[f"{name} {experiment}"] = loaded(name, f"experiment={experiment}")
     return dict(sorted(plans.items()))
 
 
