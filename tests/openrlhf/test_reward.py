@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -84,6 +85,22 @@ def test_a_right_answer_is_rewarded_and_a_wrong_one_is_not(tokenizer):
     for text, wanted in ((right_answer(), 1.0), ("1+1+1", 0.0)):
         (out,) = execute(reward.AgentExecutor(), Engine(tokenizer, text), label())
         assert out["reward"] == out["scores"] == wanted and out["extra_logs"] == {"unscored": 0.0}
+
+
+def test_a_reward_is_learned_from_and_scores_say_what_is_correct(tokenizer, tmp_path):
+    code = "def score(response, answer):\n    return len(response) - 1\n"
+    (tmp_path / "mine.py").write_text(code)
+    a, b = train_problems(1)[0].target.partition("-")[0]
+    wrong = next(x for x in (f"{a}{o}{b}" for o in "+-*") if x != right_answer())
+    for name, wanted in {
+        "countdown-partial": {right_answer(): (1.0, 1.0), wrong: (0.1, 0.0), "1+1+1": (0.0, 0.0)},
+        f"{tmp_path}::mine:score@3": {"1+1": (2.0, 0.0), "1+1+1": (4.0, 1.0)},
+    }.items():
+        problem = replace(train_problems(1)[0], grader=name)
+        sent = dispatch(make_label(problem), stream=5, position=0)
+        for text, (learned, correct) in wanted.items():
+            (out,) = execute(reward.AgentExecutor(), Engine(tokenizer, text), sent)
+            assert (out["reward"], out["scores"]) == (learned, correct), (name, text)
 
 
 def test_every_draw_has_a_seed_of_its_own_and_a_rerun_has_the_same(tokenizer):
