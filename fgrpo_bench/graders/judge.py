@@ -21,7 +21,6 @@ import socket
 import threading
 import uuid
 from concurrent.futures import Future
-from dataclasses import astuple
 from pathlib import Path
 from typing import get_args
 
@@ -192,7 +191,8 @@ class VerdictStore:
             return
         key = _key(question)
         self._known[key] = verdict
-        append_lines(self._own, [(key, *astuple(verdict))], sync=False)
+        line = (key, verdict.outcome, verdict.extracted, verdict.reason)
+        append_lines(self._own, [line], sync=False)
 
 
 def _key(question: Question) -> str:

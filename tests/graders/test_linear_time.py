@@ -194,6 +194,7 @@ PUZZLES = (
     Text("[", close="]"),
 )
 MAZE = MazeTask(MazeSpec(name="maze", seed=1, size=41, n_train=1, n_heldout=1)).train_problem(0)
+EXPRESSIONS = tuple(map(Text, ("1", "3*", " ", "3+2*5-6", "3\n")))
 MOVES = (
     *(Text(a + b, after="!") for a, b in ("DU", "RL")),  # one of the two goes from the start
     Text("!"),
@@ -209,7 +210,8 @@ MARKS = (
 INSTRUCTED = json.dumps({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})
 GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "choice": (("B",), CHOICES),
-    "countdown": (("3256-24",), (Text("1"), Text("3*"), Text(" "), Text("3+2*5-6"), Text("3\n"))),
+    "countdown": (("3256-24",), EXPRESSIONS),
+    "countdown-partial": (("3256-24",), EXPRESSIONS),
     "ifeval": ((INSTRUCTED,), (Text("</think>"), Text("["), Text("word "))),
     "math": (("7", "1, 2, 3", "(1, 2)"), (*BOXES, *BOXED)),
     "math-tolerance": (("7.5", "2.88e-19", "E = 5 \\text{ J}"), (*BOXES, *BOXED)),
