@@ -115,8 +115,8 @@ def _side(
     label, equals, listed = word.partition("=")
     if not equals or Path(word).exists():
         label, listed = "", word
-    found = [place for name in listed.split(",") for place in _at(name, root, spec)]
-    return label or Path(listed.split(",")[0]).name, found
+    checkpoints = [place for name in listed.split(",") for place in _at(name, root, spec)]
+    return label or Path(listed.split(",")[0]).name, checkpoints
 
 
 def _at(name: str, root: Path, spec: BenchmarkSpec | None) -> list[EvaluatedCheckpoint]:
@@ -143,11 +143,11 @@ def _file_of_draws(place: Path) -> Path | None:
     """What another program drew: a file, or the only one in its folder; None for another place."""
     if place.is_file():
         return place
-    found = [file for kind in ("samples_*.jsonl", "*.eval") for file in sorted(place.glob(kind))]
-    if len(found) > 1:
-        listed = ", ".join(file.name for file in found)
+    files = [file for kind in ("samples_*.jsonl", "*.eval") for file in sorted(place.glob(kind))]
+    if len(files) > 1:
+        listed = ", ".join(file.name for file in files)
         raise ValueError(f"{place} holds the draws of several runs or tasks: name one of {listed}")
-    return found[0] if found else None
+    return files[0] if files else None
 
 
 def _taken_in(file: Path, root: Path, spec: BenchmarkSpec | None) -> Path:

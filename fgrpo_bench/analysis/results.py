@@ -508,6 +508,7 @@ class _Question(Record):
 class _Train(Record):
     model: _Named | None = None
     pretrained: _Named | None = None
+    task: Record | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
