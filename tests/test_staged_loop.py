@@ -82,6 +82,7 @@ def check_report(paths: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
     assert "every number computed and judged again, none differs" in capsys.readouterr().out
 
 
+@pytest.mark.rare  # tests/evaluators/test_staged_draws.py shows both of drawing itself
 def test_a_fixed_number_and_another_judgement_use_the_draws_that_a_design_made(paths, capsys):
     staged = run(paths, *ASKED)
     lengths = []
