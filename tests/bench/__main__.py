@@ -18,6 +18,7 @@ MEASUREMENTS = {
     "analysis": "every number of 36 points and 9 benchmarks, by draws per problem",
     "bands": "bands over all k, against passk-inference",
     "report": "a report over 36 points and 9 benchmarks, by draws per problem",
+    "own": "comparing two models, against means alone; problems of 1 GB in memory, against 1 MB",
     "grading": "math grading of real and made outputs, against math-verify and lm-eval a sample",
     "evaluating": "sampling by vLLM and grading meanwhile, against the bare engine",
     "sampling": "draws per second, against transformers.generate and the products of sampling",
