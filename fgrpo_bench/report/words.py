@@ -347,7 +347,20 @@ def budget(analysis: Analysis) -> str:
             "too."
         )
     steps = f"{train['steps']} steps, {train['updates_per_batch']} updates per rollout batch."
-    return f"{numbers} {steps} {paper}" if len(sizes) > 1 else f"{numbers} {steps}"
+    sentences = [numbers, steps, *rewarded(train), *([paper] if len(sizes) > 1 else [])]
+    return " ".join(sentences)
+
+
+def rewarded(train: Mapping[str, Any]) -> Iterator[str]:
+    """What advantages learn from where it is not correctness alone. train: as JSON."""
+    judge, buffer = train.get("reward"), train.get("overlong_buffer_tokens")
+    if judge is not None:
+        yield (
+            f"Advantages learn from the reward {judge}; pass@k, success rates and the focal weight "
+            "go by correctness."
+        )
+    if buffer is not None:
+        yield f"The reward falls by up to 1 over the last {buffer} tokens of the longest response."
 
 
 def incomplete(analysis: Analysis) -> str | None:
