@@ -42,7 +42,7 @@ def test_the_papers_budget_is_named_as_the_papers(tmp_path):
 
 def test_another_reward_than_correctness_is_said(tmp_path):
     rewarded = small_sweep(
-        tmp_path, "groupsize", "experiment=countdown-partial", "experiment.train.steps=400",
+        tmp_path, "groupsize", "experiment=countdown-partial",
         "experiment.train.overlong_buffer_tokens=3", ONE_SEED,
     )  # fmt: skip
     words = budget(analyse(rewarded))
