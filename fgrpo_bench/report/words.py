@@ -269,7 +269,9 @@ def heading(analysis: Analysis) -> str:
     """The first line: which sweep, and what every cell gets the same of; else which labels."""
     if (sweep := analysis.results.sweep) is None:
         labels = listed([cell.label for cell in analysis.by_cell.values()], LISTED)
-        return f"{labels} on {listed(analysis.results.benchmarks, LISTED)}"
+        place, several = analysis.results.place, len(analysis.by_cell) > 1
+        base = f" (Base: {place.experiment.partition('+')[0]})" if place and several else ""
+        return f"{labels}{base} on {listed(analysis.results.benchmarks, LISTED)}"
     train, paths = sweep.train, sweep.paths
     if train["budget"] == "constant_rollouts":
         equal = (
