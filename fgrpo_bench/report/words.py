@@ -269,7 +269,9 @@ def heading(analysis: Analysis) -> str:
     """The first line: which sweep, and what every cell gets the same of; else which labels."""
     if (sweep := analysis.results.sweep) is None:
         labels = listed([cell.label for cell in analysis.by_cell.values()], LISTED)
-        return f"{labels} on {listed(analysis.results.benchmarks, LISTED)}"
+        place, several = analysis.results.place, len(analysis.by_cell) > 1
+        base = f" (Base: {place.experiment.partition('+')[0]})" if place and several else ""
+        return f"{labels}{base} on {listed(analysis.results.benchmarks, LISTED)}"
     train, paths = sweep.train, sweep.paths
     if train["budget"] == "constant_rollouts":
         equal = (
@@ -347,7 +349,20 @@ def budget(analysis: Analysis) -> str:
             "too."
         )
     steps = f"{train['steps']} steps, {train['updates_per_batch']} updates per rollout batch."
-    return f"{numbers} {steps} {paper}" if len(sizes) > 1 else f"{numbers} {steps}"
+    sentences = [numbers, steps, *rewarded(train), *([paper] if len(sizes) > 1 else [])]
+    return " ".join(sentences)
+
+
+def rewarded(train: Mapping[str, Any]) -> Iterator[str]:
+    """What advantages learn from where it is not correctness alone. train: as JSON."""
+    judge, buffer = train.get("reward"), train.get("overlong_buffer_tokens")
+    if judge is not None:
+        yield (
+            f"Advantages learn from the reward {judge}; pass@k, success rates and the focal weight "
+            "go by correctness."
+        )
+    if buffer is not None:
+        yield f"The reward falls by up to 1 over the last {buffer} tokens of the longest response."
 
 
 def incomplete(analysis: Analysis) -> str | None:

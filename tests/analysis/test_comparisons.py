@@ -174,6 +174,26 @@ def test_the_noise_of_a_base_model_that_seeds_share_counts_for_each_of_them(fini
     assert p == pytest.approx(2 * stats.norm.sf(abs(difference) / sd))
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_problem_that_a_seed_has_not_judged_is_left_out_of_the_test_of_draws(finished, which):
+    scores, step = read_scores(finished)["countdown"], finished.points[-1].step
+    cells = [scores[name, step] for name in (FOCAL, PLAIN)]
+    variances = [cell.draw_variance(1)[None] for cell in cells]
+    cells = [replace(cell, values=cell.values[:, :, :1]) for cell in cells]
+
+    def kept(cell):
+        parts = {name: np.delete(getattr(cell, name), 2, axis=1) for name in ("values", "n_scored")}
+        return replace(cell, **parts)
+
+    wanted = p_of_draws(
+        [kept(cell) for cell in cells], [np.delete(v, 2, axis=2) for v in variances]
+    )
+    n_scored, values = cells[which].n_scored.copy(), cells[which].values.copy()
+    n_scored[0, 2], values[0, 2] = 0, np.nan
+    cells[which] = replace(cells[which], n_scored=n_scored, values=values)
+    assert p_of_draws(cells, variances) == pytest.approx(wanted) and wanted != [None]
+
+
 def test_equal_cells_differ_by_nothing_and_that_is_open(tmp_path):
     rates = constant(Base=1.0, GRPO=1.0, F_GRPO=1.0)
     for row in every_comparison(analyse(small_sweep(tmp_path, "smoke", success_rates=rates))):

@@ -174,6 +174,13 @@ def test_sweeps_without_such_scores_and_unfinished_ones_have_no_rows(analysis, t
     assert analyse(results).tasks.is_empty()
 
 
+def test_a_lost_spec_of_an_evaluation_without_tasks_is_no_matter(tmp_path: Path) -> None:
+    results = small_sweep(tmp_path, "smoke")
+    for point in results.points:
+        point.evaluate.spec.unlink()
+    assert analyse(results).tasks.is_empty()
+
+
 def test_scores_stand_by_seed_beside_the_papers(finished: SweepResults, tmp_path: Path) -> None:
     runs = [point for point in finished.points if point.label == "grpo-n8-g0"]
     values = {point.point_id: 0.5 + i for i, point in enumerate(runs)}

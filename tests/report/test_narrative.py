@@ -37,7 +37,17 @@ def test_the_papers_budget_is_named_as_the_papers(tmp_path):
     analysis = analyse(results)
     assert "constant_prompts: every cell gets 32 prompts per step" in heading(analysis)
     assert "larger N costs more (the paper's convention)" in heading(analysis)
-    assert "64 at N=2, 128 at N=4" in budget(analysis)
+    assert "64 at N=2, 128 at N=4" in budget(analysis) and "reward" not in budget(analysis)
+
+
+def test_another_reward_than_correctness_is_said(tmp_path):
+    rewarded = small_sweep(
+        tmp_path, "groupsize", "experiment=countdown-partial",
+        "experiment.train.overlong_buffer_tokens=3", ONE_SEED,
+    )  # fmt: skip
+    words = budget(analyse(rewarded))
+    assert "learn from the reward countdown-partial; pass@k, success rates and the focal" in words
+    assert "falls by up to 1 over the last 3 tokens" in words
 
 
 def test_planted_effects_are_said_in_their_direction(tmp_path):
