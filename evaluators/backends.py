@@ -29,8 +29,6 @@ from evaluators.records import (
     limits,
     taken_log_probs,
 )
-from fgrpo_bench.specs import TaskSpec, from_dict
-from fgrpo_bench.tasks import make_task
 
 if TYPE_CHECKING:
     from fgrpo_bench.engines.embedded.model import Policy
@@ -76,21 +74,15 @@ def make_engine(asked: SamplingTarget) -> SamplingEngine:
         from evaluators.transformers import transformers
 
         return transformers(asked)
-    length = make_task(from_dict(TaskSpec, asked.settings["task"])).response_length + 1
-    return embedded(asked, length=length)
+    return embedded(asked)
 
 
-def embedded(asked: SamplingTarget, *, length: int) -> SamplingEngine:
-    """The embedded engine over a checkpoint.
-
-    length: most tokens a response, the end token included. Raises ValueError where the checkpoint's
-    weights do not have the digest.
-    """
-    import torch
-
+def embedded(asked: SamplingTarget) -> SamplingEngine:
+    """The embedded engine over a checkpoint; ValueError where its weights do not have the
+    digest."""
     from fgrpo_bench.engines.embedded import keep_freed_memory
     from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
-    from fgrpo_bench.engines.embedded.sampling import sample
+    from fgrpo_bench.engines.embedded.sampling import encode_prompts, sample
     from fgrpo_bench.engines.embedded.session import engine_facts
     from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
     from fgrpo_bench.objectives.advantages import action_mask
@@ -98,19 +90,21 @@ def embedded(asked: SamplingTarget, *, length: int) -> SamplingEngine:
     keep_freed_memory()
     device = asked.device
     policy, tokenizer = load_checkpoint(asked.folder, device, asked.sha256)
+    longest, length = limits(asked.settings)
 
     def draw(
         requests: Iterable[SampleRequest | None], length: int = length
     ) -> Iterator[list[Draw]]:
         for rows in every_block(RequestQueue(requests)):
             flat = [request for row in rows for request in row]
-            prompts = tokenizer.encode([row[0].problem.prompt for row in rows])
+            prompts, lengths = encode_prompts(tokenizer, [row[0].problem for row in rows], longest)
             sampled = sample(
                 policy,
-                torch.from_numpy(prompts).to(device),
+                prompts.to(device),
                 np.array([[request.seed for request in row] for row in rows]),
                 length=length,
                 temperature=asked.evaluation.temperature,
+                lengths=lengths.to(device),
             )
             mask = action_mask(sampled.tokens, eos=EOS, pad=PAD)
             responses = tokenizer.decode(sampled.tokens.cpu().numpy())
@@ -158,7 +152,7 @@ def blocks(requests: Sequence[SampleRequest]) -> Iterator[list[list[SampleReques
 
 
 def embedded_log_probs(policy: Policy, device: str) -> LogProbs:
-    """Of the embedded engine; what stands before the texts is equally long."""
+    """Of the embedded engine, by the length of what stands before the texts."""
     import torch
 
     from fgrpo_bench.engines.embedded.tokenizer import PAD
@@ -166,14 +160,22 @@ def embedded_log_probs(policy: Policy, device: str) -> LogProbs:
     def log_probs(
         texts: Sequence[tuple[list[int], list[int]]],
     ) -> Iterator[list[tuple[int, NDArray[np.float64]]]]:
-        for start in range(0, len(texts), SCORED_AT_ONCE):
-            rows = texts[start : start + SCORED_AT_ONCE]
-            before, longest = len(rows[0][0]), max(len(text) for _, text in rows)
-            ids = [[*prompt, *text] + [PAD] * (longest - len(text)) for prompt, text in rows]
+        for before, rows in alike(texts):
+            longest = max(len(text) for _, _, text in rows)
+            ids = [[*prompt, *text] + [PAD] * (longest - len(text)) for _, prompt, text in rows]
             tokens = torch.tensor(ids, device=device)
             with torch.inference_mode():
                 logits = policy(tokens[:, :-1])[:, before - 1 :]
                 taken = taken_log_probs(logits, tokens[:, before:])
-            yield [(start + i, taken[i, : len(text)]) for i, (_, text) in enumerate(rows)]
+            yield [(number, taken[i, : len(text)]) for i, (number, _, text) in enumerate(rows)]
+
+    def alike(
+        texts: Sequence[tuple[list[int], list[int]]],
+    ) -> Iterator[tuple[int, list[tuple[int, list[int], list[int]]]]]:
+        order = sorted(range(len(texts)), key=lambda number: len(texts[number][0]))
+        for before, numbers in groupby(order, key=lambda number: len(texts[number][0])):
+            rows = [(number, *texts[number]) for number in numbers]
+            for start in range(0, len(rows), SCORED_AT_ONCE):
+                yield before, rows[start : start + SCORED_AT_ONCE]
 
     return log_probs

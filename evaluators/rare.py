@@ -147,7 +147,7 @@ def training_problems(
         )
     chosen = np.random.default_rng(stream(seed, "rare")).choice(n_train, n_problems, replace=False)
     numbers = sorted(chosen.tolist())
-    problems = [every[i] for i in numbers] if spec.data else task.train_problems(numbers)
+    problems = [every[i] for i in numbers] if spec.data else task.problems(numbers)
     return [replace(problem, benchmark=benchmark.name) for problem in problems]
 
 

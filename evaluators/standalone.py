@@ -32,6 +32,7 @@ from pydantic import dataclasses as checked
 from evaluators.sample import expected_seeds, stored_draws
 from fgrpo_bench.data.fetch import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.engines import of_sampler
+from fgrpo_bench.engines.embedded.tokenizer import characters
 from fgrpo_bench.files.paths import DataPaths, StagePaths, between, shared_data
 from fgrpo_bench.files.spec import StageSpec, read_spec, read_spec_of
 from fgrpo_bench.files.whole import now, read_json, write_json
@@ -400,8 +401,7 @@ def check_checkpoint(
 
 def is_embedded(folder: Path) -> bool:
     """Whether a model is one of the embedded engine, by its tokenizer."""
-    tokenizer = folder / "tokenizer.json"
-    return tokenizer.exists() and read_json(tokenizer).get("model", {}).get("type") == "WordLevel"
+    return characters(folder) is not None
 
 
 def task_of(folder: Path) -> dict[str, Any] | None:

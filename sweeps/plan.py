@@ -210,7 +210,7 @@ def _check_reward(train: TrainSpec, spec: TaskSpec | None) -> None:
     at when it is there), and for a penalty over more tokens than a response may have."""
     task = None if spec is None else make_task(spec)
     if train.reward is not None and ":" in train.reward and task is not None:
-        function.check(train.reward, task.train_problem(0), is_reward=True)
+        function.check(train.reward, task.problem(0), is_reward=True)
     longest = getattr(train, "response_tokens", None)
     if longest is None and task is not None:
         longest = task.response_length + 1

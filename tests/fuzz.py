@@ -100,7 +100,7 @@ def parsers(text: str) -> None:
     assert value is None or max(abs(value.numerator), value.denominator) <= extract.LARGEST
 
 
-MAZE = MazeTask(MazeSpec(name="maze", seed=1, size=9, n_train=1, n_heldout=1)).train_problem(0)
+MAZE = MazeTask(MazeSpec(name="maze", seed=1, size=9, n_train=1, n_heldout=1)).problem(0)
 PUZZLES = [(task, synlogic_problem(task, game), text) for task, (game, text) in GAMES.items()]
 MODULES = (
     *(choice, countdown, ifeval_worker, math, math_notation, math_reading, math_tolerance),

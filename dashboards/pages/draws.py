@@ -544,12 +544,12 @@ def _published(checkpoint: EvaluatedCheckpoint, name: str) -> dict[str, ProblemT
             for key, prompt, gold in rows.select("problem_id", "prompt", "answer").iter_rows()
         }
     task = from_dict(TaskSpec, spec.task)
-    in_words = getattr(registry.entry("tasks", task.name), "in_words", None)
+    in_words = registry.entry("tasks", task.name).in_words
     return {
         problem.problem_id: ProblemText(
             problem.prompt,
             problem.target,
-            in_words(problem) if in_words else _first_line(problem.prompt),
+            _first_line(in_words(problem)),
         )
         for problem in load_problems(benchmark, spec.task, None)
     }

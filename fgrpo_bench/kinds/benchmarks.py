@@ -39,4 +39,4 @@ def load_problems(
             f"task {spec.name} holds {generator.n_heldout}: ask for fewer, or let the task hold "
             "out more"
         )
-    return [generator.heldout_problem(i) for i in range(wanted)]
+    return generator.heldout_problems(wanted)

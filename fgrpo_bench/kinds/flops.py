@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
 from fgrpo_bench.kinds.kind import inputs
 from fgrpo_bench.specs import ModelSpec, SweepPoint, TaskSpec, from_dict
 from fgrpo_bench.tasks import make_task
@@ -18,7 +19,7 @@ ASSUMED = 50e12
 """Operations a second that small products in bfloat16 are taken to reach on a GPU such as an H100:
 a twentieth of its 989e12."""
 SAMPLED = 256
-"""Demonstrations whose mean length is taken for that of a response."""
+"""Problems and demonstrations whose mean lengths are taken for those of all."""
 
 
 def parameters(model: ModelSpec, vocabulary_size: int) -> int:
@@ -34,9 +35,10 @@ def parameters(model: ModelSpec, vocabulary_size: int) -> int:
 class Lengths:
     """Tokens of a task's texts."""
 
-    prompt: int
+    prompt: float
+    """The mean of some, likewise below."""
     response: float
-    """The mean of demonstrations, their end included."""
+    """Of demonstrations, their end included."""
     symbols: int
     """Of the vocabulary, padding and end included."""
 
@@ -45,11 +47,12 @@ class Lengths:
 def lengths(spec: TaskSpec) -> Lengths:
     """Those of a task."""
     task = make_task(spec)
-    shown = task.demonstrations(range(min(SAMPLED, task.n_train)), np.random.default_rng(0))
+    some = range(min(SAMPLED, task.n_train))
+    shown = task.demonstrations(some, np.random.default_rng(0))
     return Lengths(
-        prompt=task.prompt_length,
+        prompt=float(np.mean([len(problem.prompt) for problem in task.problems(some)])),
         response=float(np.mean([len(example) + 1 for example in shown])),
-        symbols=len(task.vocabulary) + 2,
+        symbols=Tokenizer(task.vocabulary).size,
     )
 
 

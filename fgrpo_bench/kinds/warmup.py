@@ -68,7 +68,7 @@ def check_fits(model: ModelSpec, task: TaskSpec) -> None:
     no device's memory itself."""
     generator = make_task(task)
     longest = generator.prompt_length + generator.response_length + 1
-    symbols = len(generator.vocabulary) + 2
+    symbols = flops.lengths(task).symbols
     if model.n_positions is not None and model.n_positions < longest:
         raise ValueError(
             f"n_positions={model.n_positions} of the model, but task {task.name} has prompts of "

@@ -8,7 +8,6 @@ random order, and those of one multiset are a cluster. Everything follows from t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations_with_replacement, permutations, product
 from typing import Annotated, Literal
 
@@ -20,6 +19,7 @@ from pydantic.dataclasses import dataclass
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.specs.base import STRICT, Seed
+from fgrpo_bench.tasks.task import Task
 
 OPERATORS = "+-*"
 
@@ -40,8 +40,8 @@ class CountdownSpec(TaskSpec):
     """Share of the problems that training never sees."""
 
 
-class Countdown:
-    """All solvable problems of a spec, split by its seed; see fgrpo_bench.tasks.Task."""
+class Countdown(Task):
+    """All solvable problems of a spec, split by its seed."""
 
     spec = CountdownSpec
     vocabulary = "0123456789+-*=:"
@@ -55,27 +55,15 @@ class Countdown:
         self._shuffled = rng.permuted(self._digits, axis=1)
         self.n_heldout = int(len(order) * spec.heldout_fraction)
         self.n_train = len(order) - self.n_heldout
-        self._heldout, self._train = order[: self.n_heldout], order[self.n_heldout :]
+        self._items = np.roll(order, -self.n_heldout)  # training first
 
-    def train_problem(self, index: int) -> Problem:
-        """Training problem 0 .. n_train - 1."""
-        return self._problem(int(self._train[index]))
-
-    def train_problems(self, indices: Sequence[int]) -> list[Problem]:
-        """Training problems, one after the other."""
-        return [self.train_problem(index) for index in indices]
-
-    def heldout_problem(self, index: int) -> Problem:
-        """Held-out problem 0 .. n_heldout - 1."""
-        return self._problem(int(self._heldout[index]))
+    def problem(self, index: int) -> Problem:
+        """Training problem 0 .. n_train - 1, then held-out ones."""
+        return self._problem(int(self._items[index]))
 
     def demonstration(self, index: int, rng: np.random.Generator) -> str:
         """One of the training problem's solutions, all equally likely."""
-        return str(rng.choice(self.solutions(int(self._train[index]))))
-
-    def demonstrations(self, indices: Sequence[int], rng: np.random.Generator) -> list[str]:
-        """A solution of each, one after the other."""
-        return [self.demonstration(index, rng) for index in indices]
+        return str(rng.choice(self.solutions(int(self._items[index]))))
 
     def solutions(self, item: int) -> list[str]:
         """Every correct response to an item of the enumeration."""

@@ -35,6 +35,7 @@ from fgrpo_bench.core.seeds import draw_seeds, uniforms
 from fgrpo_bench.graders import maze as mazes
 from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.specs.base import STRICT, Positive, Seed
+from fgrpo_bench.tasks.task import Task
 
 DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))
 """Row and column of a cell's neighbours; a tree has their numbers."""
@@ -241,8 +242,8 @@ class MazeSpec(TaskSpec):
         return texts
 
 
-class MazeTask:
-    """The mazes of a spec; see fgrpo_bench.tasks.Task."""
+class MazeTask(Task):
+    """The mazes of a spec."""
 
     spec = MazeSpec
     vocabulary = mazes.VOCABULARY
@@ -253,17 +254,20 @@ class MazeTask:
         self.response_length = spec.response_length
         self.n_train, self.n_heldout = spec.n_train, spec.n_heldout
 
-    def train_problem(self, index: int) -> Problem:
-        """Training problem 0 .. n_train - 1."""
-        return self.train_problems([index])[0]
+    def problem(self, index: int) -> Problem:
+        """Training problem 0 .. n_train - 1, then held-out ones."""
+        return self.problems([index])[0]
 
-    def train_problems(self, indices: Sequence[int]) -> list[Problem]:
-        """Training problems, made together."""
-        return self._problems("t", indices, self._train(indices))
-
-    def heldout_problem(self, index: int) -> Problem:
-        """Held-out problem 0 .. n_heldout - 1."""
-        return self._problems("h", [index], self._heldout[[index]])[0]
+    def problems(self, indices: Sequence[int]) -> list[Problem]:
+        """The same, made together."""
+        numbers, n = np.asarray(indices, np.int64), self.n_train
+        is_train = numbers < n
+        trees = np.empty((len(numbers), self._spec.width**2), np.int8)
+        trees[is_train] = self._train(numbers[is_train])
+        trees[~is_train] = self._heldout[numbers[~is_train] - n]
+        places = [f"t{i}" if i < n else f"h{i - n}" for i in numbers.tolist()]
+        grids = _grids(trees, self._spec.size)
+        return [self._problem(*item) for item in zip(places, grids, strict=True)]
 
     def demonstration(self, index: int, rng: np.random.Generator) -> str:
         """The path of a training problem."""
@@ -301,7 +305,7 @@ class MazeTask:
     def _heldout_digests(self) -> NDArray[np.uint64]:
         return digests(self._heldout)
 
-    def _train(self, indices: Sequence[int]) -> NDArray[np.int8]:
+    def _train(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int8]:
         """The trees of training problems, [indices, cells]."""
         numbers = np.asarray(indices, np.int64)
         trees = self._drawn("train", numbers)
@@ -327,19 +331,14 @@ class MazeTask:
     def _grown(self, purpose: str, numbers: NDArray[np.int64]) -> NDArray[np.int8]:
         return grow(draw_seeds(self._spec.seed, [f"maze {purpose}"], numbers)[0], self._spec.width)
 
-    def _problems(
-        self, split: str, indices: Sequence[int], trees: NDArray[np.int8]
-    ) -> list[Problem]:
-        return [
-            Problem(
-                benchmark="maze",
-                problem_id=f"{self._spec.size}-{self._spec.seed}-{split}{index}",
-                prompt=f"{mazes.BEGIN}{mazes.GRID}{grid}{mazes.GRID_END}{mazes.PATH}",
-                target=grid,
-                grader="maze",
-            )
-            for index, grid in zip(indices, _grids(trees, self._spec.size), strict=True)
-        ]
+    def _problem(self, place: str, grid: str) -> Problem:
+        return Problem(
+            benchmark="maze",
+            problem_id=f"{self._spec.size}-{self._spec.seed}-{place}",
+            prompt=f"{mazes.BEGIN}{mazes.GRID}{grid}{mazes.GRID_END}{mazes.PATH}",
+            target=grid,
+            grader="maze",
+        )
 
 
 def _grids(trees: NDArray[np.int8], size: int) -> list[str]:

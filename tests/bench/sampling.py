@@ -43,8 +43,8 @@ def main() -> None:
         (32, "32 x 8, as training"),
     ):
         draws = DRAWS_A_PROMPT if group == 8 else 8
-        problems = [task.heldout_problem(i) for i in range(group)]
-        prompts = torch.from_numpy(tokenizer.encode([p.prompt for p in problems]))
+        problems = task.heldout_problems(group)
+        prompts = torch.from_numpy(np.stack(tokenizer.encode([p.prompt for p in problems])))
         seeds = draw_seeds(0, [p.problem_id for p in problems], np.arange(draws))
         ours, other = [], []
         for _ in range(REPEATS):

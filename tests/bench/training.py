@@ -94,7 +94,7 @@ class Clock(transformers.TrainerCallback):
 def theirs(case: Case, point: SweepPoint) -> float:
     """Steps a CPU second of TRL's trainer."""
     task, grade = make_task(point.train.task), get_grader(case.grader)
-    problems = {problem.prompt: problem for problem in task.train_problems(range(case.n_problems))}
+    problems = {problem.prompt: problem for problem in task.problems(range(case.n_problems))}
 
     def reward(prompts, completions, **_):
         return [

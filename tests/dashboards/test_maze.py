@@ -16,7 +16,7 @@ from tests.support.dashboard import Reader, add_draws
 from tests.support.synthetic import write_sweep
 
 SPEC = MazeSpec(name="maze", seed=4, size=9, n_train=3_000, n_heldout=500)
-GRID = MazeTask(SPEC).heldout_problem(0).target
+GRID = MazeTask(SPEC).heldout_problems(1)[0].target
 PATH = "DDRRUURRRRDDDDDD"
 """HELDOUT_0 of tests/tasks/test_maze.py."""
 ATTRIBUTES = {"class", "width", "height", "d", "cx", "cy", "r", "points"}

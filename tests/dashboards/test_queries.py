@@ -143,7 +143,7 @@ def test_a_problem_is_read_as_the_task_makes_it_and_is_empty_where_files_are_old
     assert not is_gated(finished, point, "countdown")
     assert problem_text(point, "countdown", "no such").prompt == ""
     task = make_task(from_dict(TaskSpec, spec["identity"]["sampling"]["task"]))
-    real = task.heldout_problem(3)
+    real = task.problem(task.n_train + 3)
     target, digits = real.target.split("-")[::-1]
     words = words_of(finished, "countdown", withheld=False)[real.problem_id]
     assert words == f"reach {int(target)} from {', '.join(digits)}"

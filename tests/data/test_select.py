@@ -111,7 +111,7 @@ def test_a_spec_that_contradicts_itself_is_refused(changes, message):
 @pytest.mark.parametrize("deduplicate", [True, False])
 def test_mazes_that_are_no_trees_are_refused_with_their_row(deduplicate):
     task = MazeTask(MazeSpec(name="maze", seed=4, size=9, n_train=9, n_heldout=1))
-    mazes = [(problem.prompt, problem.target) for problem in task.train_problems(range(3))]
+    mazes = [(problem.prompt, problem.target) for problem in task.problems(range(3))]
     spec = replace(SPEC, grader="maze", deduplicate=deduplicate)
     table, _ = select(rows(mazes), spec, None)
     assert table["gold_used"].to_list() == [maze for _, maze in mazes]

@@ -64,7 +64,7 @@ def test_the_set_holds_the_correct_draws_that_are_least_likely(
     assert table["ended"].any()
     assert table["end_token"].to_list() == [EOS if ended else None for ended in table["ended"]]
     task = make_task(plan.points[0].train.task)
-    training = {task.train_problem(i).problem_id for i in range(task.n_train)}
+    training = {task.problem(i).problem_id for i in range(task.n_train)}
     for row in table.iter_rows(named=True):
         problem = Problem(
             benchmark="rare",
@@ -145,7 +145,7 @@ def test_a_draw_keeps_the_end_token_that_ended_it(with_two_ends: tuple[Path, int
     assert {each.end_token for each in draws} == {EOS, nine, None}
     assert {each.end_token is None for each in draws if each.finish_reason == "length"} == {True}
     assert not any("9" in each.response for each in draws)  # it ends them, and is no part of them
-    ours = embedded(asked(checkpoint), length=8).draw
+    ours = embedded(asked(checkpoint)).draw
     assert {
         (each.finish_reason, each.end_token) for part in ours(wanted(problems)) for each in part
     } == {("stop", EOS), ("length", None)}

@@ -54,7 +54,7 @@ def test_other_seeds_give_other_draws(draw, problems, all_draws):
 
 
 def test_the_draws_are_those_of_the_engine_that_trained_the_model(model, problems, all_draws):
-    ours = embedded(asked(model), length=LENGTH).draw
+    ours = embedded(asked(model)).draw
     expected = told(ours, wanted(problems[:3]))
     same = [all_draws[key] == value for key, value in expected.items() if "<pad>" not in value[0]]
     assert len(same) > 30 and all(same)

@@ -90,7 +90,7 @@ N_CORRECT = [1, 4, 7, 0]
 def rollouts(model):
     """(prompts [4, ·], what the embedded engine sampled for them, its mask) of one policy."""
     sampler, tokenizer = load_checkpoint(model, "cpu", None)
-    prompts = torch.from_numpy(tokenizer.encode([p.prompt for p in train_problems(4)]))
+    prompts = torch.from_numpy(np.stack(tokenizer.encode([p.prompt for p in train_problems(4)])))
     drawn = sample(sampler, prompts, np.arange(32).reshape(4, 8), length=4, temperature=1.0)
     return prompts, drawn, action_mask(drawn.tokens, eos=EOS, pad=PAD)
 

@@ -92,7 +92,7 @@ def test_canaries_are_the_same_before_and_after_and_their_texts_have_likelihoods
     first = [f"{text} {tokens} " for (text, tokens, _), *_ in draws["all"]]
     for seen, drawn in zip(start["alone"], first, strict=True):
         assert seen.startswith(drawn)
-    ours = embedded(asked(model, weights_sha256(model)), length=8).canaries(heldout_problems(3))[0]
+    ours = embedded(asked(model, weights_sha256(model))).canaries(heldout_problems(3))[0]
     assert start["tokens"] == list(ours.tokens)
     assert start["log_probs"] == pytest.approx(ours.log_probs, abs=0.1)  # in bfloat16
     assert 0 < np.abs(np.subtract(start["log_probs"], ours.log_probs)).mean() < 0.02

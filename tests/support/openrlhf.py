@@ -107,13 +107,13 @@ def write_prompts(path: Path, problems: list[Problem]) -> Path:
 def train_problems(count: int) -> list[Problem]:
     """The first training problems of the small task."""
     task = make_task(TASK)
-    return [task.train_problem(i) for i in range(count)]
+    return [task.problem(i) for i in range(count)]
 
 
 def heldout_problems(count: int) -> list[Problem]:
     """The first held-out problems of the small task."""
     task = make_task(TASK)
-    return [task.heldout_problem(i) for i in range(count)]
+    return task.heldout_problems(count)
 
 
 @dataclass(kw_only=True)

@@ -20,8 +20,8 @@ def task():
 
 
 def problems(task):
-    train = [task.train_problem(i) for i in range(task.n_train)]
-    return train, [task.heldout_problem(i) for i in range(task.n_heldout)]
+    train = [task.problem(i) for i in range(task.n_train)]
+    return train, task.heldout_problems(task.n_heldout)
 
 
 def test_training_and_heldout_problems_are_disjoint_whatever_the_order_of_digits(task):
@@ -43,7 +43,7 @@ def test_problems_with_the_same_digits_are_a_cluster_whatever_their_order_and_ta
 def test_the_solutions_are_those_that_a_search_by_hand_finds(task):
     small = Countdown(replace(SPEC, n_digits=3))
     for index in (0, 7, 100):
-        problem = small.train_problem(index)
+        problem = small.problem(index)
         digits, _, target = problem.target.partition("-")
         found = {
             a + s + b + t + c
@@ -51,27 +51,25 @@ def test_the_solutions_are_those_that_a_search_by_hand_finds(task):
             for s, t in product("+-*", repeat=2)
             if value(a + s + b + t + c) == int(target)
         }
-        assert set(small.solutions(int(small._train[index]))) == found
+        assert set(small.solutions(int(small._items[index]))) == found
 
 
 def test_demonstrations_are_correct_and_vary(task):
     rng = np.random.default_rng(0)
     for index in range(0, task.n_train, 500):
-        problem = task.train_problem(index)
+        problem = task.problem(index)
         shown = {task.demonstration(index, rng) for _ in range(20)}
         assert all(grade(problem, answer).outcome == "correct" for answer in shown)
-        assert len(shown) == min(len(shown), len(task.solutions(int(task._train[index]))))
+        assert len(shown) == min(len(shown), len(task.solutions(int(task._items[index]))))
     assert len({task.demonstration(0, rng) for _ in range(50)}) > 1
 
 
 def test_most_problems_have_several_solutions(task):
-    counts = [len(task.solutions(int(item))) for item in task._train[:500]]
+    counts = [len(task.solutions(int(item))) for item in task._items[:500]]
     assert np.median(counts) >= 4 and max(counts) >= 20
 
 
 def test_the_same_seed_gives_the_same_problems_and_another_gives_others(task):
     same, other = Countdown(SPEC), Countdown(replace(SPEC, seed=SPEC.seed + 1))
-    assert [same.heldout_problem(i) for i in range(50)] == [
-        task.heldout_problem(i) for i in range(50)
-    ]
-    assert other.heldout_problem(0) != task.heldout_problem(0)
+    assert same.heldout_problems(50) == task.heldout_problems(50)
+    assert other.heldout_problems(1) != task.heldout_problems(1)

@@ -26,7 +26,7 @@ from fgrpo_bench.engines.diverged import named_groups
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
 from fgrpo_bench.engines.embedded.engine import embedded_train
 from fgrpo_bench.engines.embedded.model import Policy, precision
-from fgrpo_bench.engines.embedded.sampling import groups_at_once, sample
+from fgrpo_bench.engines.embedded.sampling import by_length, encode_prompts, groups_at_once, sample
 from fgrpo_bench.engines.embedded.session import Session, engine_facts
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
 from fgrpo_bench.engines.engine import TrainingFacts
@@ -57,10 +57,12 @@ PER_TOKEN = ("tokens", "log_probs", "entropies")
 
 @dataclass(frozen=True, kw_only=True)
 class Rollouts:
-    """A batch of groups; G groups of N completions of length L over prompts of length S."""
+    """A batch of groups; G groups of N completions of length L over prompts of up to S tokens."""
 
     prompts: Tensor
-    """int64 [G, S]."""
+    """int64 [G, S], with padding behind."""
+    prompt_lengths: Tensor
+    """int64 [G]; tokens of each."""
     tokens: Tensor
     """int64 [G, N, L]."""
     log_probs: Tensor
@@ -83,12 +85,12 @@ class Rollouts:
         both = zip(vars(self).items(), vars(more).values(), strict=True)
         return Rollouts(**{name: torch.cat([a, b]) for (name, a), b in both})
 
-    def split(self, max_tokens: int | None) -> Iterator[Rollouts]:
-        """The groups in parts of at most so many tokens each, but of one group at least; None is
-        one part of all."""
-        at_once = groups_at_once(max_tokens, self.prompts.shape[1], *self.tokens.shape[1:])
-        groups = torch.arange(len(self.tokens), device=self.tokens.device)
-        yield from (self.take(group) for group in groups.split(at_once or max(1, len(groups))))
+    def split(self, max_tokens: int | None) -> Iterator[Tensor]:
+        """The groups in parts of equally long prompts and at most so many tokens each, but of one
+        group at least; None sets no bound. Gives which groups they are."""
+        for length, alike in by_length(self.prompt_lengths):
+            at_once = groups_at_once(max_tokens, length, *self.tokens.shape[1:])
+            yield from alike.split(at_once or len(alike))
 
     def shortened(self) -> Rollouts:
         """Without the last positions, where every rollout has ended; a multiple of WIDTH is left,
@@ -188,21 +190,25 @@ class Learner:
         start, n = self.session.counters.cursor, self.task.n_train
         self.session.counters = replace(self.session.counters, cursor=start + count)
         at = range(start, start + count)
-        return self.task.train_problems([_order(self.point.seed, i // n, n)[i % n] for i in at])
+        return self.task.problems([_order(self.point.seed, i // n, n)[i % n] for i in at])
 
     def draw(self, problems: list[Problem], n: int, purpose: str, step: int) -> Rollouts:
         """n graded completions a problem; FloatingPointError where the policy gives no numbers."""
         names = [problem.problem_id for problem in problems]
         seeds = draw_seeds(stream(self.point.seed, purpose, step), names, np.arange(n))
-        prompts = torch.from_numpy(self.tokenizer.encode([p.prompt for p in problems]))
+        prompts, lengths = (
+            part.to(self.device)
+            for part in encode_prompts(self.tokenizer, problems, self.task.prompt_length)
+        )
         with precision(self.train.model, self.device):
             drawn = sample(
                 self.policy,
-                prompts.to(self.device),
+                prompts,
                 seeds,
                 length=self.task.response_length + 1,
                 temperature=self.train.temperature,
                 max_tokens=self.train.max_batch_tokens,
+                lengths=lengths,
             )
         is_finite = (drawn.log_probs + drawn.entropies).view(len(problems), -1).isfinite().all(1)
         if lost := [
@@ -221,7 +227,8 @@ class Learner:
         judged = np.array([grade.outcome for grade in grades])[at]
         earned = np.array([grade.earned for grade in grades], np.float32)[at]
         rollouts = Rollouts(
-            prompts=prompts.to(self.device),
+            prompts=prompts,
+            prompt_lengths=lengths,
             tokens=drawn.tokens.view(shape),
             log_probs=drawn.log_probs.view(shape),
             entropies=drawn.entropies.view(shape),
@@ -325,14 +332,15 @@ class Learner:
         active = has_signal(advantages)
         used, weights = part.take(active).shortened(), advantages[active]
         for few in used.split(self.train.max_batch_tokens):
-            yield self._loss(few, weights[: len(few.rewards)], part)
-            weights = weights[len(few.rewards) :]
+            yield self._loss(used.take(few), weights[few], part)
 
     def _loss(self, used: Rollouts, advantages: Tensor, whole: Rollouts) -> PartialLoss:
-        """used: groups of the mini-batch `whole`, with their advantages [groups, group_size]."""
+        """used: groups of the mini-batch `whole` with equally long prompts, and their advantages
+        [groups, group_size]."""
+        prompts = used.prompts[:, : int(used.prompt_lengths[0])]
         tokens, mask = used.tokens.flatten(0, 1), used.mask.flatten(0, 1)
         with precision(self.train.model, self.device):
-            logits = self.policy.completion_logits(used.prompts, tokens, mask=mask)
+            logits = self.policy.completion_logits(prompts, tokens, mask=mask)
         all_log_probs = torch.log_softmax(logits / self.train.temperature, -1)
         log_probs = all_log_probs.gather(2, tokens[..., None]).squeeze(-1)
         algorithm, old = self.point.algorithm, used.log_probs.flatten(0, 1)
@@ -361,7 +369,8 @@ class Learner:
         not finite."""
         lost = ~values.isfinite().all(1)
         if bool(lost.any()):
-            prompts = self.tokenizer.decode(rollouts.prompts[lost].cpu().numpy())
+            rows = zip(rollouts.prompts[lost], rollouts.prompt_lengths[lost].tolist(), strict=True)
+            prompts = [self.tokenizer.decode(row[None, :n].cpu().numpy())[0] for row, n in rows]
             raise self.session.diverged(f"the {what} of {named_groups(prompts)}")
 
     def _learning_rate(self) -> float:
@@ -371,11 +380,11 @@ class Learner:
     def check(self, step: int) -> None:
         """FloatingPointError where the policy gives no numbers any more: after the last update no
         further step would show it."""
-        self.draw([self.task.heldout_problem(0)], 1, "check", step)
+        self.draw(self.task.heldout_problems(1), 1, "check", step)
 
     def evaluate(self, step: int) -> tuple[float, float]:
         """(pass@1, share of problems with any correct draw) on the first held-out problems."""
-        problems = [self.task.heldout_problem(i) for i in range(self.train.eval_n_problems)]
+        problems = self.task.heldout_problems(self.train.eval_n_problems)
         correct = self.draw(problems, self.train.eval_n_samples, "evaluate", step).correct
         return float(correct.mean()), float(correct.amax(1).mean())
 

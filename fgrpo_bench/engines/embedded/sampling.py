@@ -7,6 +7,7 @@ that begin alike share the work: each distinct prefix goes through the model onc
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.core.seeds import uniforms
 from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.engines.embedded.passes import (
@@ -25,7 +27,7 @@ from fgrpo_bench.engines.embedded.passes import (
     prefill,
     rotate,
 )
-from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
+from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, padded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,29 @@ class Samples:
     """float32 [P * n, length]; of the distributions sampled from, in nats, 0 after the end."""
 
 
+def encode_prompts(
+    tokenizer: Tokenizer, problems: Sequence[Problem], most: int
+) -> tuple[Tensor, Tensor]:
+    """Tokens of prompts, int64 [P, most] with padding behind, and how many each has, int64 [P];
+    ValueError for a prompt of more than `most`, or of none."""
+    rows = tokenizer.encode([problem.prompt for problem in problems])
+    lengths = np.array([len(row) for row in rows])
+    if len(wrong := np.flatnonzero((lengths == 0) | (lengths > most))):
+        raise ValueError(
+            f"the prompt of problem {problems[wrong[0]].problem_id} has {lengths[wrong[0]]} "
+            f"tokens, and may have from 1 to {most}: raise the task's prompt_length, or leave that "
+            "problem out"
+        )
+    return torch.from_numpy(padded(rows, most)), torch.from_numpy(lengths)
+
+
+def by_length(lengths: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Prompts that go through the model together, since they are equally long: their length, and
+    which they are of lengths int64 [P]."""
+    for length in lengths.unique().tolist():
+        yield length, (lengths == length).nonzero()[:, 0]
+
+
 @torch.no_grad()
 def sample(
     policy: Policy,
@@ -49,21 +74,30 @@ def sample(
     length: int,
     temperature: float,
     max_tokens: int | None = None,
+    lengths: Tensor | None = None,
 ) -> Samples:
     """Draw completions.
 
-    prompts: int64 [P, prompt length]; seeds: [P, n], one a draw; length: most tokens, the end token
-    included; max_tokens: prompts are taken in turns of at most so many tokens with their draws, but
-    of one prompt at least; None takes all at once.
+    prompts: int64 [P, longest prompt]; seeds: [P, n], one a draw; length: most tokens, the end
+    token included; max_tokens: prompts are taken in turns of at most so many tokens with their
+    draws, but of one prompt at least; None takes all at once. lengths: int64 [P], tokens of each
+    prompt, with anything behind them; None where all have as many.
     """
-    at_once = groups_at_once(max_tokens, prompts.shape[1], seeds.shape[1], length)
-    if at_once is not None and at_once < len(prompts):
-        parts = [
-            _sample(policy, prompts[i : i + at_once], seeds[i : i + at_once], length, temperature)
-            for i in range(0, len(prompts), at_once)
-        ]
-        return Samples(**{k: torch.cat([vars(part)[k] for part in parts]) for k in vars(parts[0])})
-    return _sample(policy, prompts, seeds, length, temperature)
+    n_prompts, n = seeds.shape
+    if lengths is None:
+        lengths = torch.full((n_prompts,), prompts.shape[1], device=prompts.device)
+    turns, parts = [], []
+    for size, alike in by_length(lengths):
+        at_once = groups_at_once(max_tokens, size, n, length)
+        for turn in alike.split(at_once or len(alike)):
+            turns.append(turn)
+            rows = seeds[turn.cpu().numpy()]
+            parts.append(_sample(policy, prompts[turn, :size], rows, length, temperature))
+    back = (
+        torch.cat(turns).argsort()[:, None] * n + torch.arange(n, device=prompts.device)
+    ).ravel()
+    together = {name: torch.cat([vars(part)[name] for part in parts]) for name in vars(parts[0])}
+    return Samples(**{name: rows[back] for name, rows in together.items()})
 
 
 def groups_at_once(max_tokens: int | None, prompt: int, n: int, length: int) -> int | None:

@@ -6,16 +6,20 @@ undisturbed one would have seen.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.core.seeds import stream
 from fgrpo_bench.engines.embedded.checkpoint import save_checkpoint
 from fgrpo_bench.engines.embedded.model import Policy, positions, precision
+from fgrpo_bench.engines.embedded.sampling import by_length, encode_prompts
 from fgrpo_bench.engines.embedded.session import Session, engine_facts
 from fgrpo_bench.engines.embedded.tokenizer import PAD, Tokenizer
 from fgrpo_bench.files.records import Record
@@ -23,7 +27,7 @@ from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.specs import WarmupSpec
 from fgrpo_bench.specs.stored import WarmupStageSpec
 from fgrpo_bench.stages.stage import StageRun
-from fgrpo_bench.tasks import make_task
+from fgrpo_bench.tasks import Task, make_task
 
 RISE_UNTIL = 0.2
 """Share of the steps over which the learning rate rises linearly."""
@@ -62,15 +66,11 @@ def warm_up(stored: StageSpec, run: StageRun, device: str) -> WarmupFacts:
     for step in session.steps(warmup.steps):
         rng = np.random.default_rng([seed, 1, step])
         chosen = rng.integers(task.n_train, size=warmup.batch_size).tolist()
-        prompts = tokenizer.encode([problem.prompt for problem in task.train_problems(chosen)])
-        answers = tokenizer.encode_responses(task.demonstrations(chosen, rng))
-        targets = torch.from_numpy(answers).to(device)
-        with precision(spec.model, device):
-            on_device = torch.from_numpy(prompts).to(device)
-            logits = policy.completion_logits(on_device, targets, mask=targets != PAD)
-        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=PAD)
-        session.update([loss], learning_rate(step, warmup))
-        run.progress(step=step, of=warmup.steps, loss=loss.item())
+        problems, shown = task.problems(chosen), task.demonstrations(chosen, rng)
+        noted: list[float] = []
+        losses = demonstrated(policy, tokenizer, task, problems, shown, noted)
+        session.update(losses, learning_rate(step, warmup))
+        run.progress(step=step, of=warmup.steps, loss=sum(noted))
     digest = save_checkpoint(run.paths.checkpoint(0), policy, tokenizer)
     session.discard_state()
     run.leave(run.paths.checkpoint(0))
@@ -80,6 +80,40 @@ def warm_up(stored: StageSpec, run: StageRun, device: str) -> WarmupFacts:
         resumed_at=session.resumed_at,
         engine=engine_facts(device),
     )
+
+
+def demonstrated(
+    policy: Policy,
+    tokenizer: Tokenizer,
+    task: Task,
+    problems: Sequence[Problem],
+    shown: Sequence[str],
+    noted: list[float],
+) -> Iterator[Tensor]:
+    """The mean cross-entropy of a token of demonstrations, in parts that add up to it, one for each
+    length of prompts; noted: gets their values. ValueError for one that is too long."""
+    longest = max(shown, key=len)
+    if len(longest) > task.response_length:
+        raise ValueError(
+            f"a demonstration has {len(longest)} characters ({longest[:40]!r}), more than "
+            f"response_length={task.response_length} of its task: give the task the length of its "
+            "longest correct response"
+        )
+    device = policy.rotary.device
+    prompts, lengths = (
+        part.to(device) for part in encode_prompts(tokenizer, problems, task.prompt_length)
+    )
+    answers = torch.from_numpy(tokenizer.encode_responses(shown)).to(device)
+    n_tokens = int((answers != PAD).sum())
+    for length, alike in by_length(lengths):
+        targets = answers[alike]
+        counted = targets != PAD
+        with precision(policy.spec, str(device)):
+            logits = policy.completion_logits(prompts[alike, :length], targets, mask=counted)
+        mean = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=PAD)
+        loss = mean * (int(counted.sum()) / n_tokens)
+        noted.append(loss.item())
+        yield loss
 
 
 def learning_rate(step: int, warmup: WarmupSpec) -> float:

@@ -47,7 +47,7 @@ def training_problems(point: SweepPoint, data: Path | None, length: Length) -> l
     too_long = 0
     for start in range(0, n_problems, MADE_AT_ONCE):
         numbers = order[start : start + MADE_AT_ONCE]
-        block = [every[i] for i in numbers] if train.dataset else task.train_problems(numbers)
+        block = [every[i] for i in numbers] if train.dataset else task.problems(numbers)
         fits = [p for p in block if length(messages(p.prompt, train.prompt)) <= train.prompt_tokens]
         too_long += len(block) - len(fits)
         chosen += fits
@@ -74,7 +74,7 @@ def evaluation_problems(point: SweepPoint, data: Path | None, length: Length) ->
         return []
     if train.task is not None:
         task = make_task(train.task)
-        return [task.heldout_problem(i) for i in range(min(train.eval_n_problems, task.n_heldout))]
+        return task.heldout_problems(min(train.eval_n_problems, task.n_heldout))
     assert train.eval_dataset is not None and data is not None
     problems = dataset_problems(data, train.eval_dataset, n_problems=train.eval_n_problems)
     for problem in problems:

@@ -3,19 +3,22 @@
 import gc
 import weakref
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 import transformers
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.core.seeds import draw_seeds
 from fgrpo_bench.engines.embedded import passes, sampling
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
 from fgrpo_bench.engines.embedded.model import LEAST_POSITIONS, Policy, positions
 from fgrpo_bench.engines.embedded.passes import Batch, Logits
-from fgrpo_bench.engines.embedded.sampling import sample
+from fgrpo_bench.engines.embedded.sampling import encode_prompts, sample
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
+from fgrpo_bench.engines.embedded.warmup import demonstrated
 from fgrpo_bench.graders import get_grader
 from fgrpo_bench.specs import ModelSpec, config
 from fgrpo_bench.tasks import make_task
@@ -185,6 +188,61 @@ def test_a_sampled_padding_token_shows_in_the_text():
     assert TOKENIZER.decode(rows) == ["51", "5<pad>", "5123"]
 
 
+def test_every_character_is_a_token_of_both_tokenizers_and_others_are_refused(tmp_path):
+    """Of any alphabet, blanks and line breaks among them."""
+    text = "ö→ \n\n🙂<"
+    wide = Tokenizer("".join(sorted(set(text))))
+    save_checkpoint(tmp_path / "step-00001", make_policy(vocabulary=wide.size), wide)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "step-00001")
+    ids = wide.encode(["", text])[1].tolist()
+    assert theirs(text)["input_ids"] == ids and len(ids) == len(text)
+    assert theirs.decode(ids) == text == wide.decode(np.array([ids]))[0]
+    assert load_checkpoint(tmp_path / "step-00001", "cpu", None)[1].vocabulary == wide.vocabulary
+    for other in ("x", "\U0010ffff"):
+        with pytest.raises(ValueError, match=r"is no character of the vocabulary .* give the task"):
+            wide.encode([text + other])
+
+
+def test_prompts_of_different_lengths_are_drawn_and_shown_as_each_alone(policy):
+    problems = [
+        Problem(benchmark="x", problem_id=name, prompt=name, target="", grader="countdown")
+        for name in ("12=3:", "3256=24:", "9=9:", "55=10")
+    ]
+    seeds = draw_seeds(1, [problem.problem_id for problem in problems], np.arange(30))
+    prompts, lengths = encode_prompts(TOKENIZER, problems, 9)
+    assert lengths.tolist() == [5, 8, 4, 5] and prompts.shape == (4, 9)
+    how = {"length": 5, "temperature": 1.0}
+    drawn = sample(policy, prompts, seeds, lengths=lengths, max_tokens=200, **how)
+    alone = [
+        sample(policy, prompts[[i], :n], seeds[[i]], **how) for i, n in enumerate(lengths.tolist())
+    ]
+    assert torch.equal(drawn.tokens, torch.cat([one.tokens for one in alone]))
+    wanted = torch.cat([one.log_probs for one in alone])
+    torch.testing.assert_close(drawn.log_probs, wanted, atol=1e-5, rtol=1e-5)
+
+    task = SimpleNamespace(prompt_length=8, response_length=5)
+    shown, noted = ["1+2", "3*2-1", "9", "5"], []
+    loss = sum(demonstrated(policy, TOKENIZER, task, problems, shown, noted))
+    nats = []
+    for problem, text in zip(problems, shown, strict=True):
+        (ids,) = TOKENIZER.encode([problem.prompt + text])
+        logp = torch.log_softmax(policy(torch.tensor([[*ids]])), -1)[0, len(problem.prompt) - 1 :]
+        nats.append(-logp.gather(1, torch.tensor([[*ids[len(problem.prompt) :], EOS]]).T)[:, 0])
+    assert len(noted) == 3 and loss.item() == pytest.approx(torch.cat(nats).mean().item(), rel=1e-5)
+    ours, wanted = (
+        torch.cat([part.flatten() for part in torch.autograd.grad(x, list(policy.parameters()))])
+        for x in (loss, torch.cat(nats).mean())
+    )
+    torch.testing.assert_close(ours, wanted, atol=1e-5, rtol=1e-3)
+
+    with pytest.raises(
+        ValueError, match=r"problem 3256=24: has 8 tokens, and may have from 1 to 7"
+    ):
+        encode_prompts(TOKENIZER, problems, 7)
+    with pytest.raises(ValueError, match=r"has 6 characters .'1\+2\+33'.* response_length=5"):
+        next(demonstrated(policy, TOKENIZER, task, problems, ["1+2+33", "1"], noted))
+
+
 def test_a_shorter_answer_is_padded_behind_its_end():
     rows = Tokenizer("UDLR!").encode_responses(["U!", "UDLR!"])
     assert rows.tolist() == [[2, 6, EOS, PAD, PAD, PAD], [2, 3, 4, 5, 6, EOS]]
@@ -210,7 +268,7 @@ def test_the_papers_model_has_its_size_and_the_logits_of_transformers(tmp_path):
 
 def test_no_grader_takes_an_answer_with_a_reserved_token():
     task = make_task(MAZE.task)
-    problem, tokenizer = task.train_problem(0), Tokenizer(task.vocabulary, 32)
+    problem, tokenizer = task.problem(0), Tokenizer(task.vocabulary, 32)
     answer = tokenizer.encode_responses([task.demonstration(0, np.random.default_rng(0))])[0]
     for row, outcome in ((answer, "correct"), (np.insert(answer, 3, 31), "incorrect")):
         (text,) = tokenizer.decode(row[None])

@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
@@ -474,9 +475,32 @@ def test_a_batch_in_parts_has_the_loss_and_gradient_of_the_whole(tmp_path, aggre
     assert gradients[0].abs().max() > 1e-5
 
 
+def test_prompts_of_different_lengths_are_learned_from_as_each_group_alone(warmed, tmp_path):
+    one = learner(warmed, tmp_path)
+    batch, _ = one.rollouts(1)
+    lengths = torch.tensor([4, 7, 2, 4, 7, 7])
+    active = is_active(batch.rewards).nonzero()[: len(lengths), 0]
+    batch = replace(batch.take(active), prompt_lengths=lengths)
+    advantages = one.advantages(batch)
+    parts = list(one.losses(batch, advantages))
+    assert len(parts) == 3
+    groups = [torch.tensor([i]) for i in range(6)]
+    alone = [one._loss(batch.take(i), advantages[i], batch) for i in groups]
+    sums = [
+        [sum(p.loss for p in some), sum(p.rollout_gap for p in some)] for some in (parts, alone)
+    ]
+    assert sums[0][1] == pytest.approx(sums[1][1], rel=1e-4)
+    gradients = [
+        torch.cat([g.flatten() for g in torch.autograd.grad(x, list(one.policy.parameters()))])
+        for x, _ in sums
+    ]
+    torch.testing.assert_close(*gradients, atol=1e-6, rtol=1e-3)
+    assert gradients[0].abs().max() > 1e-5
+
+
 def of_lengths(task, tokenizer) -> Rollouts:
     """Six groups of four answers that end at different places, within the first 17 of all."""
-    prompts = tokenizer.encode([problem.prompt for problem in task.train_problems(range(6))])
+    prompts = tokenizer.encode([problem.prompt for problem in task.problems(range(6))])
     answers = torch.full((24, task.response_length + 1), PAD)
     generator = torch.Generator().manual_seed(0)
     for row in range(24):
@@ -485,7 +509,8 @@ def of_lengths(task, tokenizer) -> Rollouts:
         answers[row, length] = EOS
     shape = (6, 4, task.response_length + 1)
     return Rollouts(
-        prompts=torch.from_numpy(prompts),
+        prompts=torch.from_numpy(np.stack(prompts)),
+        prompt_lengths=torch.full((6,), task.prompt_length),
         tokens=answers.view(shape),
         log_probs=torch.full(shape, -2.0),
         entropies=torch.zeros(shape),

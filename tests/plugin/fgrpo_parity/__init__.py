@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ from fgrpo_bench.engines.embedded.engine import ENGINE, EmbeddedTrain
 from fgrpo_bench.engines.engine import Engine, Environment
 from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.specs.base import STRICT, Seed
+from fgrpo_bench.tasks import Task
 
 __version__ = "0.3"
 
@@ -29,44 +29,29 @@ class ParitySpec(TaskSpec):
     """Zeros and ones of a problem."""
 
 
-class Parity:
-    """Every word of n_bits zeros and ones; the last quarter in a random order is held out."""
+class Parity(Task):
+    """Every number of n_bits, without zeros before it, so that prompts differ in length; the last
+    quarter in a random order is held out. An odd number of ones is an answer of two letters."""
 
     spec = ParitySpec
-    vocabulary = "01:eo"
-    response_length = 1
 
     def __init__(self, spec: ParitySpec) -> None:
-        self.prompt_length = spec.n_bits + 1
-        self._words = np.random.default_rng(spec.seed).permutation(2**spec.n_bits)
-        self.n_heldout = len(self._words) // 4
-        self.n_train = len(self._words) - self.n_heldout
-        self._format = f"0{spec.n_bits}b"
+        self._numbers = np.random.default_rng(spec.seed).permutation(2**spec.n_bits)
+        self.n_heldout = len(self._numbers) // 4
+        self.n_train = len(self._numbers) - self.n_heldout
 
-    def train_problem(self, index: int) -> Problem:
-        return self._problem(int(self._words[index]))
-
-    def train_problems(self, indices: Sequence[int]) -> list[Problem]:
-        return [self.train_problem(index) for index in indices]
-
-    def heldout_problem(self, index: int) -> Problem:
-        return self._problem(int(self._words[self.n_train + index]))
-
-    def demonstration(self, index: int, rng: np.random.Generator) -> str:
-        return self.train_problem(index).target
-
-    def demonstrations(self, indices: Sequence[int], rng: np.random.Generator) -> list[str]:
-        return [self.demonstration(index, rng) for index in indices]
-
-    def _problem(self, number: int) -> Problem:
-        word = format(number, self._format)
+    def problem(self, index: int) -> Problem:
+        word = format(int(self._numbers[index]), "b")
         return Problem(
             benchmark="parity",
             problem_id=word,
-            prompt=f"{word}:",
-            target="eo"[word.count("1") % 2],
+            prompt=f"{word}→",
+            target=["e", "öd"][word.count("1") % 2],
             grader="parity",
         )
+
+    def demonstration(self, index: int, rng: np.random.Generator) -> str:
+        return self.problem(index).target
 
 
 def grade(problem: Problem, response: str) -> Grade:
