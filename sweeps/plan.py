@@ -13,10 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fgrpo_bench import engines
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.engines.engine import Engine
-from fgrpo_bench.graders import function, grader_version, is_partial
+from fgrpo_bench.graders import function, get_grader, grader_version, is_partial
 from fgrpo_bench.kinds import KINDS, Planned, Stage
 from fgrpo_bench.kinds.kind import base_name
 from fgrpo_bench.kinds.warmup import check_fits
@@ -211,6 +213,14 @@ def _check_reward(train: TrainSpec, spec: TaskSpec | None) -> None:
     task = None if spec is None else make_task(spec)
     if train.reward is not None and ":" in train.reward and task is not None:
         function.check(train.reward, task.problem(0), is_reward=True)
+    elif train.reward is not None and task is not None:
+        problem, right = task.problem(0), task.demonstration(0, np.random.default_rng(0))
+        if get_grader(train.reward)(problem, right).outcome != "correct":
+            raise ValueError(
+                f"experiment.train.reward={train.reward} does not call {right!r} correct, which is "
+                f"a right response to {problem.problem_id}: it is the grader of another task; null "
+                "is that of each problem"
+            )
     longest = getattr(train, "response_tokens", None)
     if longest is None and task is not None:
         longest = task.response_length + 1

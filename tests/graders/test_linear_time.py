@@ -193,7 +193,7 @@ PUZZLES = (
     Text("([{<>}])"),
     Text("[", close="]"),
 )
-MAZE = MazeTask(MazeSpec(name="maze", seed=1, size=41, n_train=1, n_heldout=1)).train_problem(0)
+MAZE = MazeTask(MazeSpec(name="maze", seed=1, size=41, n_train=1, n_heldout=1)).problem(0)
 EXPRESSIONS = tuple(map(Text, ("1", "3*", " ", "3+2*5-6", "3\n")))
 MOVES = (
     *(Text(a + b, after="!") for a, b in ("DU", "RL")),  # one of the two goes from the start

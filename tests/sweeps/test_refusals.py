@@ -55,6 +55,7 @@ def refusal(words: str) -> str:
         ("smoke experiment=nope", "unknown experiment 'nope': valid ones are countdown,"),
         ("smoke profile=nope", "unknown profile 'nope': valid ones are local"),
         (f"smoke {TRAIN}.reward=nope", "unknown grader 'nope': valid ones are choice,"),
+        (f"smoke {TRAIN}.reward=math", "does not call ... correct, which is a right response to"),
         (f"smoke {TRAIN}.reward=nope:grade", "there is no nope.py here ("),
         (f"smoke {TRAIN}.overlong_buffer_tokens=99", "a response has at most ... take fewer"),
         (f"smoke {TRAIN}.step=3", f"{TRAIN}.step ... (did you mean {TRAIN}.steps?)"),
