@@ -76,9 +76,9 @@ def different_lines(name: str, then: str, again: str) -> Iterator[str]:
         part, row = places[min(at, len(places) - 1)]
         where = f"{name}, line {number + 1}" + (f", {part.name!r}" if part.name else "")
         cells, new_cells = cells_of(old or ""), cells_of(new or "")
-        fits = row and cells and new_cells and len(cells) == len(new_cells) == len(part.rows[0])
+        sizes = {len(row_cells or ()) for row_cells in (cells, new_cells, *part.rows[:1])}
         # Where all cells are equal, what differs is the markup around them: the line says it.
-        if row and cells and new_cells and fits and cells != new_cells:
+        if row and cells and new_cells and cells != new_cells and len(sizes) == 1:
             key = _row(part.rows[0], part.rows[1:], row - 1)
             for column, a, b in zip(part.rows[0], cells, new_cells, strict=True):
                 if a != b:
