@@ -117,9 +117,9 @@ $(SWEEPS:%=sweep-%): sweep-%: setup
 # On SLURM where one answers, else on this machine, two runs at once (each takes about 5 GB).
 REHEARSAL = $(or $(PROFILE),$(shell sinfo -h > /dev/null 2>&1 && echo slurm-rehearsal || echo local))
 
-rehearse: setup setup-openrlhf-cpu #u The cluster's pipeline without a GPU, the day before you ask for some
-	@$(PY) -m sweeps run rehearsal profile=$(REHEARSAL) profile.max_parallel=2 $(ARGS)
-	@$(if $(filter slurm%,$(REHEARSAL)),$(PY) -m sweeps follow rehearsal)
+rehearse: setup setup-openrlhf-cpu #u The cluster's pipeline without a GPU; EXPERIMENT=<name>: exactly yours, with a tiny model
+	@$(PY) -m sweeps $(if $(EXPERIMENT),rehearse $(EXPERIMENT),run rehearsal) profile=$(REHEARSAL) profile.max_parallel=2 $(ARGS)
+	@$(if $(filter slurm%,$(REHEARSAL)),$(PY) -m sweeps follow rehearsal$(EXPERIMENT:%=/%))
 
 $(SWEEPS:%=plan-%): plan-%: setup
 	@$(PY) -m sweeps plan $* $(OVERRIDES)

@@ -18,38 +18,25 @@ from types import SimpleNamespace
 from typing import Any
 
 from evaluators import fetch
-from evaluators.audit import BOXED
 from evaluators.standalone import CONFIG, Request, is_embedded, locate_checkpoint, slug
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import DatasetLock, dataset_problems
 from fgrpo_bench.data.fetch import check_model, has_chat_template
-from fgrpo_bench.data.prepare import column_names
+from fgrpo_bench.data.prepare import ANSWERS, PROMPTS, SUFFIXES, column_names, column_of
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.files.whole import read_json, read_record
-from fgrpo_bench.graders import GRADERS, function
+from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, GRADERS, function
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, config, to_dict
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.tables import PROBLEMS, read_table
 
-PROMPTS = ("prompt", "question", "problem"), ("instruction", "query", "input")
-ANSWERS = (
-    ("answer", "gold", "target", "expected_answer", "final_answer", "ground_truth"),
-    ("solution", "label", "output", "reference"),
-)
-"""Names of columns that are taken where none is given; the latter where there is none of the
-former, as `solution` is often the way to `answer`."""
-SUFFIXES = (".json", ".jsonl", ".csv", ".parquet")
 GRADER = "math"
 """What judges where nothing is said."""
 N_SAMPLES = 16
 """Draws of a problem where no number is given: enough for a first look at pass@8."""
 PROMPT_TOKENS, RESPONSE_TOKENS = 1024, 4096
 """Longest prompt and response where the model's context has room for both."""
-IN_A_BOX = "\n\nPut your final answer within \\boxed{}."
-"""What a model without a chat template is asked for, by which the grader finds the answer."""
-SYSTEM = "Please reason step by step, and put your final answer within \\boxed{}."
-"""The same as a system message, as conf/prompt/boxed.yaml has it."""
 PARTS, ENOUGH = 16, 8
 """Of --staged: the share of n that is drawn first, and the correct draws that stop a problem; as
 conf/design/staged.yaml."""
@@ -177,7 +164,7 @@ def _prompt(folder: Path, options: Options, boxed: bool, said: list[str]) -> dic
         )
     system, suffix = options.system, options.suffix
     if boxed and system is None and suffix is None:
-        system, suffix = (SYSTEM, None) if templated else (None, IN_A_BOX)
+        system, suffix = (BOX_SYSTEM, None) if templated else (None, BOX_SUFFIX)
     words = [f"system message {system!r}"] if system is not None else []
     words += [f"after each problem {suffix!r}"] if suffix is not None else []
     how = "the tokenizer's chat template" if templated else "the problem as it stands (no template)"
@@ -246,12 +233,12 @@ def own_benchmark(path: Path, options: Options, root: Path, said: list[str]) -> 
     columns = column_names(path)
     if not columns:
         raise ValueError(f"{path} holds no rows: give a file with a problem a row")
-    prompt = _column("--prompt", options.prompt, columns, PROMPTS, path)
-    answer = _column("--answer", options.answer, columns, ANSWERS, path)
+    prompt = column_of("--prompt", options.prompt, columns, PROMPTS, path)
+    answer = column_of("--answer", options.answer, columns, ANSWERS, path)
     if prompt == answer:
         raise ValueError(f"--prompt and --answer are both {prompt!r}: name two columns of {path}")
     if options.cluster is not None:
-        _column("--cluster", options.cluster, columns, (), path)
+        column_of("--cluster", options.cluster, columns, (), path)
     grader = options.grader or GRADER
     if ":" in grader:
         function.named(grader)
@@ -308,27 +295,6 @@ def own_benchmark(path: Path, options: Options, root: Path, said: list[str]) -> 
         extra_graders=(),
         prompt=None,
     )
-
-
-def _column(
-    option: str,
-    given: str | None,
-    columns: Sequence[str],
-    usual: Sequence[Sequence[str]],
-    path: Path,
-) -> str:
-    """The column that is given, or the only one of a usual name."""
-    there = f"{path} has the columns {', '.join(columns)}"
-    if given is not None:
-        if given not in columns:
-            raise ValueError(f"{option} {given}{suggestion(given, columns)}: {there}")
-        return given
-    by_tier = ([name for name in columns if name.lower() in names] for names in usual)
-    fitting = next(filter(None, by_tier), [])
-    if len(fitting) != 1:
-        why = f"{' and '.join(fitting)} may be meant" if fitting else "none has a usual name"
-        raise ValueError(f"{there}, of which {why}: name one with {option}")
-    return fitting[0]
 
 
 def _name(path: Path, sha256: str, grader: str) -> str:

@@ -17,6 +17,7 @@ from evaluators.stored import StoredDraws, level_line, levels
 from fgrpo_bench.analysis.other_scores import TASKS_LAYOUT, task_names
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain, plain_table
+from fgrpo_bench.graders import BOXED
 from fgrpo_bench.graders.choice import CONCLUSION
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.judge_worker import by_math_verify
@@ -34,8 +35,6 @@ EXAMPLES, TAIL = 3, 160
 """Draws shown of a kind, and the last characters of each."""
 COMPARED = 2_000
 """Most draws that are judged by plain math-verify too."""
-BOXED = ("math", "math-tolerance")
-"""Graders that look for a box."""
 TaskRow = dict[str, str | int]
 """task, problems, draws, correct and unscored draws."""
 

@@ -84,7 +84,6 @@ def embedded(asked: SamplingTarget) -> SamplingEngine:
     from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
     from fgrpo_bench.engines.embedded.sampling import encode_prompts, sample
     from fgrpo_bench.engines.embedded.session import engine_facts
-    from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
     from fgrpo_bench.objectives.advantages import action_mask
 
     keep_freed_memory()
@@ -106,12 +105,12 @@ def embedded(asked: SamplingTarget) -> SamplingEngine:
                 temperature=asked.evaluation.temperature,
                 lengths=lengths.to(device),
             )
-            mask = action_mask(sampled.tokens, eos=EOS, pad=PAD)
+            mask = action_mask(sampled.tokens, eos=policy.eos, pad=policy.pad)
             responses = tokenizer.decode(sampled.tokens.cpu().numpy())
             n_tokens = mask.sum(1).tolist()
-            finished = ((sampled.tokens == EOS) & mask).any(1).tolist()
+            finished = ((sampled.tokens == policy.eos) & mask).any(1).tolist()
             yield [
-                drawn(request, response, n_tokens=tokens, end_token=EOS if ended else None)
+                drawn(request, response, n_tokens=tokens, end_token=policy.eos if ended else None)
                 for request, response, tokens, ended in zip(
                     flat, responses, n_tokens, finished, strict=True
                 )
@@ -155,14 +154,14 @@ def embedded_log_probs(policy: Policy, device: str) -> LogProbs:
     """Of the embedded engine, by the length of what stands before the texts."""
     import torch
 
-    from fgrpo_bench.engines.embedded.tokenizer import PAD
-
     def log_probs(
         texts: Sequence[tuple[list[int], list[int]]],
     ) -> Iterator[list[tuple[int, NDArray[np.float64]]]]:
         for before, rows in alike(texts):
             longest = max(len(text) for _, _, text in rows)
-            ids = [[*prompt, *text] + [PAD] * (longest - len(text)) for _, prompt, text in rows]
+            ids = [
+                [*prompt, *text] + [policy.pad] * (longest - len(text)) for _, prompt, text in rows
+            ]
             tokens = torch.tensor(ids, device=device)
             with torch.inference_mode():
                 logits = policy(tokens[:, :-1])[:, before - 1 :]

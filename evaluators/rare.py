@@ -230,7 +230,6 @@ def make_scorer(asked: SamplingTarget) -> Scorer:
 
 def _embedded(asked: SamplingTarget) -> Scorer:
     from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
-    from fgrpo_bench.engines.embedded.tokenizer import EOS
 
     policy, tokenizer = load_checkpoint(asked.folder, asked.device, asked.sha256)
 
@@ -238,7 +237,7 @@ def _embedded(asked: SamplingTarget) -> Scorer:
         prompt, response = (
             tokenizer.encode([text])[0] for text in (answer.problem.prompt, answer.response)
         )
-        return prompt.tolist(), [*response.tolist(), *_end(answer, EOS)]
+        return prompt.tolist(), [*response.tolist(), *_end(answer, policy.eos)]
 
     return _scorer(encode, embedded_log_probs(policy, asked.device))
 

@@ -15,6 +15,7 @@ from fgrpo_bench.core.commandline import CHECKOUT, check_packages
 
 COMMANDS = {
     "sweep": ("sweeps.cli", "plan a sweep, run it, and follow it, here or on SLURM"),
+    "new": ("sweeps.new.__main__", "begin an experiment, a reward or a part of your own"),
     "evaluate": ("evaluators.cli", "a checkpoint in; draws, grades and pass@k out"),
     "compare": ("evaluators.cli:compare", "checkpoints with each other, problem by problem"),
     "report": ("fgrpo_bench.report.__main__", "answer, tables and figures of a sweep"),

@@ -268,6 +268,44 @@ def run(
     return 0
 
 
+@app.add(
+    "rehearse",
+    "run an experiment on processors that is meant for GPUs, with a tiny model",
+    "fgrpo-bench sweep rehearse mine",
+    "fgrpo-bench sweep rehearse mine algorithm=[grpo,dapo]",
+    "make rehearse EXPERIMENT=mine           # installs what it needs, too",
+    more="EXPERIMENT is a file of conf/experiment. Its problems, prompt, reward and evaluation\n"
+    "stay, with few and short draws; the tiny model has its model's architecture and tokenizer.\n"
+    "Overrides are those of `run`.\n",
+)
+def rehearse(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT",
+            help="a file of conf/experiment",
+            autocompletion=lambda incomplete: [
+                name for name in _options("experiment") if name.startswith(incomplete)
+            ],
+        ),
+    ],
+    overrides: Overrides = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="the same as `plan`")] = False,
+) -> int:
+    from fgrpo_bench.specs import config
+    from sweeps import rehearse as rehearsal
+    from sweeps.freeze import plan_over
+
+    chosen = ["sweep.grid.algorithm=[grpo]", *(overrides or []), f"experiment={experiment}"]
+    asked = config.load(*_declared(rehearsal.SWEEP, chosen))
+    declared = rehearsal.rehearsed(asked, Path(asked.run_root))
+    print(rehearsal.words(declared, asked))
+    if not dry_run:
+        return _start(declared)
+    _show_plan(*plan_over(declared))
+    return 0
+
+
 def _start(declaration: Declaration) -> int:
     if declaration.profile.dispatcher == "slurm":
         from sweeps.slurm.drive import run as submit

@@ -206,8 +206,8 @@ def _gpu_operations(model: Model, stage: Stage, point: SweepPoint | None) -> flo
     if point is not None:
         return flops.training(point) or 0.0
     needs = model.needs
-    assert needs.model is not None and needs.task is not None
-    once = flops.forward(needs.model, needs.task)
+    once = flops.forward_of(needs)
+    assert once is not None
     if isinstance(stage.spec, evaluate.DrawsSpec):
         return evaluate.draws(stage) * once.response
     shown = 0 if needs.warmup is None else needs.warmup.steps * needs.warmup.batch_size

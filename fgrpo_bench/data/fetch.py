@@ -20,7 +20,7 @@ from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_json, sync_folder
 from fgrpo_bench.specs import PretrainedSpec
 from fgrpo_bench.specs.stored import FetchSpec
-from fgrpo_bench.stages.digests import sha256_file, weights_sha256
+from fgrpo_bench.stages.digests import check_weights, sha256_file, weights_sha256
 from fgrpo_bench.stages.stage import StageRun
 
 PUBLISHER = "https://huggingface.co"
@@ -159,7 +159,8 @@ class ModelFacts(Record):
 def fetch_model(spec: FetchSpec, run: StageRun) -> ModelFacts:
     """Run a fetch stage of a model; returns facts for its completion marker.
 
-    Raises ValueError where a folder lacks something (`check_model`), OSError where the publisher
+    Raises ValueError where a folder lacks something (`check_model`) or has other weights than those
+    that were planned with, OSError where the publisher
     cannot be reached.
     """
     model = spec.model_spec
@@ -167,6 +168,8 @@ def fetch_model(spec: FetchSpec, run: StageRun) -> ModelFacts:
     if not folder.is_dir():
         folder, revision = _download(model, run.paths.folder / "source")
     check_model(folder, chat_template=bool(spec.chat_template))
+    if planned := (spec.identity or {}).get("weights_sha256"):
+        check_weights(folder, planned)
     link(folder, run.paths)
     checkpoint = run.paths.checkpoint(0)
     run.leave(*(file for pattern in PATTERNS for file in sorted(checkpoint.glob(pattern))))
@@ -193,6 +196,41 @@ def _download(model: PretrainedSpec, folder: Path) -> tuple[Path, str]:
             "or name a folder with experiment.train.pretrained.path"
         ) from error
     return folder, str(revision)
+
+
+OF_WEIGHTS = ("*.safetensors", "*.index.json")
+"""Those of PATTERNS that are weights, or say where they are."""
+
+
+def is_no_weight(file: Path) -> bool:
+    """Whether a file of a model is of its config or tokenizer."""
+    return any(map(file.match, PATTERNS)) and not any(map(file.match, OF_WEIGHTS))
+
+
+def without_weights(model: PretrainedSpec) -> Path:
+    """The folder of a model, which of one on the Hub has config and tokenizer alone, from the Hub's
+    own cache where it is not reached; OSError where neither has it."""
+    folder = Path(model.path).absolute()
+    if folder.is_dir():
+        return folder
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(
+            snapshot_download(
+                model.path,
+                revision=model.revision,
+                allow_patterns=list(PATTERNS),
+                ignore_patterns=list(OF_WEIGHTS),
+            )
+        )
+    except Exception as error:  # whatever the client and its transport may raise
+        raise OSError(
+            f"config and tokenizer of {model.path}, a few MB, cannot be fetched "
+            f"({str(error).splitlines()[0]}): run this once where the Hub is reached (HF_ENDPOINT "
+            "names a mirror, HF_TOKEN opens a gated model), or name a folder with "
+            "experiment.train.pretrained.path"
+        ) from error
 
 
 def check_model(folder: Path, *, chat_template: bool) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -25,6 +25,7 @@ from typing import Any, TextIO
 import polars as pl
 
 from fgrpo_bench.core import registry
+from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import (
     DatasetFacts,
     DatasetLock,
@@ -315,10 +316,41 @@ def _stop(run: StageRun, done: int, of: int) -> None:
 
 # Rows of a JSON, JSON Lines, CSV or Parquet file as text columns.
 
+SUFFIXES = (".json", ".jsonl", ".csv", ".parquet")
+PROMPTS = ("prompt", "question", "problem"), ("instruction", "query", "input")
+ANSWERS = (
+    ("answer", "gold", "target", "expected_answer", "final_answer", "ground_truth"),
+    ("solution", "label", "output", "reference"),
+)
+"""Names of columns that are taken where none is given; the latter where there is none of the
+former, as `solution` is often the way to `answer`."""
+
 
 def column_names(path: Path) -> list[str]:
     """The columns of a file's first row; raises as `read_rows`."""
     return list(next(iter(_rows_of(path)), {}))
+
+
+def column_of(
+    option: str,
+    given: str | None,
+    columns: Sequence[str],
+    usual: Sequence[Sequence[str]],
+    path: Path,
+) -> str:
+    """The column that an option names, or the only one of a usual name; ValueError where neither
+    says which."""
+    there = f"{path} has the columns {', '.join(columns)}"
+    if given is not None:
+        if given not in columns:
+            raise ValueError(f"{option} {given}{suggestion(given, columns)}: {there}")
+        return given
+    by_tier = ([name for name in columns if name.lower() in names] for names in usual)
+    fitting = next(filter(None, by_tier), [])
+    if len(fitting) != 1:
+        why = f"{' and '.join(fitting)} may be meant" if fitting else "none has a usual name"
+        raise ValueError(f"{there}, of which {why}: name one with {option}")
+    return fitting[0]
 
 
 def read_rows(path: Path, keys: list[str], *, layout: str = "plain") -> pl.DataFrame:

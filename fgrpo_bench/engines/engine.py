@@ -101,8 +101,8 @@ BASE = Environment(
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What a training run begins with: either a task with a model that is warmed up on it, or a
-    dataset with a published model; None of what it does not have."""
+    """What a training run begins with: a task or a dataset, with a model that is warmed up on the
+    task or a published one; None of what it does not have."""
 
     task: TaskSpec | None = None
     model: ModelSpec | None = None
@@ -168,6 +168,8 @@ class Engine:
     """What a training spec of this engine begins with."""
     identity: Callable[[Any], dict[str, Any]]
     """What of a training spec of this engine defines the weights."""
+    of_pretrained: Callable[[Any], dict[str, Any]] = lambda _: {}
+    """What defines the published model of a training spec of this engine beside where it is."""
     version: int
     """Raised when the engine makes other weights of the same spec."""
     check: Callable[[SweepPoint, Profile], list[str]] = no_warnings
@@ -182,6 +184,9 @@ class Engine:
     profile, from a base model with this digest (None is one that is not made yet)."""
     check_sizes: Callable[[SweepPoint, Callable[[DatasetSpec], int]], None] = nothing
     """ValueError where a fetched dataset, whose rows the function tells, is too small."""
+    rehearsed: Callable[[Any, Path], TrainSpec] | None = None
+    """A training spec as processors can run it, with a tiny model in its model's place, which is
+    put below the folder; None: it runs on processors as it is."""
     state_gb: Callable[[SweepPoint, Placement], float | None] = nothing
     """Size of a whole training state, 10^9 bytes; None where nobody can tell."""
     save: Callable[[SweepPoint, SlurmProfile], Save | None] = nothing

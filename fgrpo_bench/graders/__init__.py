@@ -44,6 +44,12 @@ GRADERS: dict[str, tuple[int, Grader]] = {
 }
 PARTIAL = frozenset({"countdown-partial"})
 """Graders whose rewards are not 0 and 1 alone."""
+BOXED = frozenset({"math", "math-tolerance"})
+"""Graders that look for a box."""
+BOX_SUFFIX = "\n\nPut your final answer within \\boxed{}."
+"""What a model without a chat template is asked for, by which they find the answer."""
+BOX_SYSTEM = "Please reason step by step, and put your final answer within \\boxed{}."
+"""The same as a system message, as conf/prompt/boxed.yaml has it."""
 WAITING = frozenset({"ifeval", "math", "math-tolerance"})
 """Graders that wait for a process of their own: an event loop asks them in a thread. The others
 answer within milliseconds."""

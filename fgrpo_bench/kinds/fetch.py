@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fgrpo_bench import engines
 from fgrpo_bench.core import registry
 from fgrpo_bench.kinds.kind import (
     Environment,
@@ -42,7 +43,10 @@ def stages(planned: Planned) -> Iterator[Stage]:
         needs = inputs(point)
         if needs.pretrained is not None:
             templated = needs.prompt is not None and needs.prompt.chat_template
-            yield model_stage(base_name(point), needs.pretrained, chat_template=templated)
+            defined = engines.of(point.train).of_pretrained(point.train)
+            yield model_stage(
+                base_name(point), needs.pretrained, chat_template=templated, **defined
+            )
 
 
 def _datasets(planned: Planned) -> dict[str, Stage]:
@@ -70,10 +74,11 @@ def dataset_stage(dataset: DatasetSpec) -> Stage:
     )
 
 
-def model_stage(name: str, model: PretrainedSpec, *, chat_template: bool) -> Stage:
-    """What fetches a published model. chat_template: whether it must have one."""
+def model_stage(name: str, model: PretrainedSpec, *, chat_template: bool, **digests: str) -> Stage:
+    """What fetches a published model. chat_template: whether it must have one; digests: of its
+    files, which then define it, wherever it is."""
     content: dict[str, Any] = {"model": to_dict(model), "chat_template": chat_template}
-    defined = {"recipe_version": VERSION} | pretrained_fields(model)
+    defined = {"recipe_version": VERSION} | (digests or pretrained_fields(model))
     return make_stage(FetchSpec, NAME, name, defined, point_id=name, **content)
 
 

@@ -3,16 +3,17 @@ priced by before anything was measured on them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
+from fgrpo_bench.engines.embedded.pretrained import read_folder, tokenizer_of
 from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
+from fgrpo_bench.engines.engine import Inputs
 from fgrpo_bench.kinds.kind import inputs
-from fgrpo_bench.specs import ModelSpec, SweepPoint, TaskSpec, from_dict
+from fgrpo_bench.specs import ModelSpec, SweepPoint, TaskSpec
 from fgrpo_bench.tasks import make_task
 
 ASSUMED = 50e12
@@ -44,15 +45,17 @@ class Lengths:
 
 
 @lru_cache
-def lengths(spec: TaskSpec) -> Lengths:
-    """Those of a task."""
+def lengths(spec: TaskSpec, folder: Path | None = None) -> Lengths:
+    """Those of a task; folder: of a model whose tokenizer counts, None counts characters."""
     task = make_task(spec)
     some = range(min(SAMPLED, task.n_train))
+    prompts = [problem.prompt for problem in task.problems(some)]
     shown = task.demonstrations(some, np.random.default_rng(0))
+    tokenizer = Tokenizer(task.vocabulary) if folder is None else tokenizer_of(folder)
     return Lengths(
-        prompt=float(np.mean([len(problem.prompt) for problem in task.problems(some)])),
-        response=float(np.mean([len(example) + 1 for example in shown])),
-        symbols=Tokenizer(task.vocabulary).size,
+        prompt=float(np.mean([len(tokens) for tokens in tokenizer.encode(prompts)])),
+        response=float(np.mean([len(tokens) + 1 for tokens in tokenizer.encode(shown)])),
+        symbols=tokenizer.size,
     )
 
 
@@ -65,10 +68,10 @@ class Forward:
     """Behind its prompt."""
 
 
-def forward(model: ModelSpec, task: TaskSpec) -> Forward:
+def forward(model: ModelSpec, task: TaskSpec, folder: Path | None = None) -> Forward:
     """Of a model over a task's texts: 2 operations a weight and token and 4 * hidden_size a layer
-    and attended token (Kaplan et al., arXiv 2001.08361, table 1)."""
-    tokens = lengths(task)
+    and attended token (Kaplan et al., arXiv 2001.08361, table 1). folder: as of `lengths`."""
+    tokens = lengths(task, folder)
     weights = 2 * parameters(model, model.vocabulary_size or tokens.symbols)
     attended = 4 * model.n_layers * model.hidden_size
     return Forward(
@@ -77,21 +80,27 @@ def forward(model: ModelSpec, task: TaskSpec) -> Forward:
     )
 
 
-def stored_forward(spec: Mapping[str, Any]) -> Forward | None:
-    """By the model and the task of a stage's spec; None where it has none of ours."""
-    model, task = spec.get("model"), spec.get("task")
-    if model is None or task is None:
+def forward_of(needs: Inputs) -> Forward | None:
+    """Of what a training begins with; None where it has no model that our own engine computes, or
+    whose folder is no longer there."""
+    if needs.task is None:
         return None
-    return forward(from_dict(ModelSpec, model), from_dict(TaskSpec, task))
+    if needs.model is not None:
+        return forward(needs.model, needs.task)
+    assert needs.pretrained is not None
+    folder = Path(needs.pretrained.path)
+    if not folder.is_dir():
+        return None
+    read = read_folder(folder)
+    return forward(replace(read.spec, vocabulary_size=read.vocabulary_size), needs.task, folder)
 
 
 def training(point: SweepPoint) -> float | None:
     """Of the rollouts and updates of a run, each prompt encoded once a group and every group with a
     gradient, so at most, and backward twice as many as forward; None where no model of ours is
     trained."""
-    needs = inputs(point)
-    if needs.model is None or needs.task is None:
+    once = forward_of(inputs(point))
+    if once is None:
         return None
-    once = forward(needs.model, needs.task)
     a_group = once.prompt + point.group_size * once.response
     return 4 * a_group * point.prompts_per_step * point.train.steps

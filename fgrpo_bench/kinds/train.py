@@ -101,16 +101,15 @@ def command(folder: Path, profile: Profile, environment: Environment) -> list[st
 
 def cost(stage: Stage) -> float:
     """By the operations of its groups and the draws of the evaluations during it."""
-    point = stage.spec.of(TrainStageSpec).point
-    train, group_size = point["train"], point["group_size"]
-    prompts = train["prompts_per_step"] or train["rollouts_per_step"] / group_size
-    evaluations = train["steps"] // train["eval_every"] if train["eval_every"] else 0
-    draws = evaluations * train["eval_n_problems"] * train["eval_n_samples"]
-    a_step = ROLLOUT_SECONDS * prompts * group_size
-    if once := flops.stored_forward(train):
-        a_group = PROMPT_SECONDS * once.prompt + RESPONSE_SECONDS * group_size * once.response
+    point = stage.spec.of(TrainStageSpec).sweep_point
+    train, prompts = point.train, point.prompts_per_step
+    evaluations = train.steps // train.eval_every if train.eval_every else 0
+    draws = evaluations * train.eval_n_problems * train.eval_n_samples
+    a_step = ROLLOUT_SECONDS * prompts * point.group_size
+    if once := flops.forward_of(inputs(point)):
+        a_group = PROMPT_SECONDS * once.prompt + RESPONSE_SECONDS * point.group_size * once.response
         a_step = prompts * a_group
-    return float(a_step * train["steps"] + EVALUATED_DRAW_SECONDS * draws)
+    return float(a_step * train.steps + EVALUATED_DRAW_SECONDS * draws)
 
 
 KIND = Kind(

@@ -160,6 +160,14 @@ def options(group: str, conf: Path = CONF) -> list[str]:
     return sorted({path.stem for path in (conf / group).glob("*.yaml")} | further.keys())
 
 
+def contents(group: str, conf: Path = CONF) -> list[dict[str, Any]]:
+    """What the files of a config group say by themselves."""
+    import yaml
+
+    files = sorted((conf / group).glob("*.yaml"))
+    return [yaml.safe_load(file.read_text(encoding="utf-8")) or {} for file in files]
+
+
 def load(sweep: str, overrides: Sequence[str] = (), *, conf: Path = CONF) -> Declaration:
     """The validated declaration of a sweep.
 

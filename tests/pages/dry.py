@@ -94,6 +94,7 @@ def elsewhere(test: str, text: str) -> Callable[[str, Sequence[str]], None]:
 PARSED = {
     "sweeps": ("logs", "check", "tune", "follow", "tick", "retry", "cancel"),
     "evaluators": ("fetch", "plan", "audit", "grade", "compare", "export-lm-eval"),
+    "sweeps.new": (),
     "fgrpo_bench.report": (),
     "fgrpo_bench.report.exports.bundle": (),
     "fgrpo_bench.report.exports.command": (),
@@ -110,6 +111,14 @@ WAYS: dict[tuple[str, ...], Callable[[str, Sequence[str]], None]] = {
 WAYS |= {
     ("sweeps", "run", "smoke"): elsewhere(
         "tests/plugin/test_extending.py", 'blocks(EXAMPLE, "bash")'
+    ),
+    ("sweeps", "run", "smoke-gentle"): elsewhere("tests/sweeps/test_new.py", "advantage.md"),
+    ("sweeps", "run", "transfer", "experiment=mine"): elsewhere(
+        "tests/sweeps/test_new.py", "train.md"
+    ),
+    ("sweeps", "plan", "transfer/mine"): elsewhere("tests/sweeps/test_new.py", "train.md"),
+    ("sweeps", "plan", "groupsize", "algorithm=[grpo,gentle]"): elsewhere(
+        "tests/sweeps/test_new.py", "advantage.md"
     ),
     ("sweeps", "run"): runs_dry,
     ("evaluators", "import"): parses,

@@ -61,6 +61,22 @@ def _put(node: dict[str, Any], name: list[str], value: Any, *, is_new: bool) -> 
         raise LookupError(key)
 
 
+def shipped(group: str) -> list[str]:
+    """Files of a group of conf/, without those that `fgrpo-bench new` wrote."""
+    folder = config.CONF / group
+    return [
+        name
+        for name in config.options(group)
+        if "# Written by `fgrpo-bench new " not in (folder / f"{name}.yaml").read_text()
+    ]
+
+
+def is_somebodys(name: str, advantage: Any) -> bool:
+    """Whether an entry of ADVANTAGES has a file to itself, as `fgrpo-bench new` writes one."""
+    module: str = getattr(advantage, "function", advantage).__module__
+    return module.rpartition(".")[2] == name
+
+
 def planned(root: Path, sweep: str = "smoke", *overrides: str) -> tuple[RunPaths, Plan]:
     """Where a sweep would stand, and its plan; nothing is written."""
     plan = make_plan(replace(loaded(sweep, *overrides), run_root=str(root)))

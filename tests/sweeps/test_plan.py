@@ -68,6 +68,7 @@ def another(name: str, value: Any) -> Any:
 
 
 UNCHANGEABLE = {"engine", "budget", "rollouts_per_step", "prompts_per_step", "lr_warmup_steps"}
+UNCHANGEABLE |= {"pretrained", "prompt_tokens", "response_tokens"}
 """Fields of which this version has one valid value, or which change only together."""
 TRAIN_FIELDS = {
     path: value

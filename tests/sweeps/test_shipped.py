@@ -13,9 +13,9 @@ from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import Declaration, config
 from sweeps.cost import estimate
 from sweeps.plan import Plan, make_plan, plan_record
-from tests.support.plans import loaded
+from tests.support.plans import loaded, shipped
 
-SWEEPS, EXPERIMENTS = config.options("sweep"), config.options("experiment")
+SWEEPS, EXPERIMENTS = shipped("sweep"), shipped("experiment")
 OF_ONE_EXPERIMENT = {
     *("smoke", "rehearsal", "methods-tuned", "transfer-llama3.2-3b", "transfer-qwen3-4b-base"),
     "maze",
@@ -63,6 +63,13 @@ def test_every_sweep_with_every_experiment_is_priced_and_has_its_fingerprints(
         if declared.experiment.name != "rehearsal":
             assert is_priced(make_plan(replace(declared, profile=on_gpus)), tmp_path), name
     golden("fingerprints.json", json.dumps(marks, indent=0) + "\n")
+
+
+def test_what_new_wrote_is_planned_and_priced(tmp_path: Path) -> None:
+    for sweep in set(config.options("sweep")) - {*SWEEPS}:
+        assert is_priced(make_plan(loaded(sweep)), tmp_path), sweep
+    for experiment in set(config.options("experiment")) - {*EXPERIMENTS}:
+        assert is_priced(make_plan(loaded("transfer", f"experiment={experiment}")), tmp_path)
 
 
 @pytest.mark.parametrize("profile", config.options("profile"))

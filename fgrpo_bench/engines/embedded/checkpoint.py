@@ -18,27 +18,40 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from fgrpo_bench.engines.embedded.model import Policy
-from fgrpo_bench.engines.embedded.passes import NORM_EPSILON
-from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, load_tokenizer
+from fgrpo_bench.engines.embedded.pretrained import (
+    NORM_EPSILON,
+    WEIGHTS,
+    Architecture,
+    FolderTokenizer,
+    read_folder,
+    refused,
+    tokenizer_of,
+)
+from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, characters, load_tokenizer
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record, write_bytes, write_folder
 from fgrpo_bench.specs import ModelSpec
 from fgrpo_bench.stages.digests import sha256_file
 
-WEIGHTS = "model.safetensors"
-
 
 def save_checkpoint(folder: Path, policy: Policy, tokenizer: Tokenizer) -> str:
     """Write a checkpoint folder whole or not at all; returns the sha256 of its weights."""
     weights = {name: value.cpu().clone() for name, value in policy.state_dict().items()}
-    files = {WEIGHTS: save(weights, metadata={"format": "pt"})}
+    content = save(weights, metadata={"format": "pt"})
+    write_folder(folder, {WEIGHTS: content} | _beside(policy, tokenizer))
+    return hashlib.sha256(content).hexdigest()
+
+
+def _beside(policy: Policy, tokenizer: Tokenizer) -> dict[str, bytes]:
+    if isinstance(tokenizer, FolderTokenizer):
+        return tokenizer.beside()
     drawing = {"eos_token_id": EOS, "pad_token_id": PAD, "do_sample": True, "temperature": 1.0}
     texts = {"config.json": _config(policy).as_json(), "generation_config.json": drawing}
-    for name, content in (texts | tokenizer.files(policy.n_positions)).items():
-        files[name] = (json.dumps(content, indent=2) + "\n").encode()
-    write_folder(folder, files)
-    return hashlib.sha256(files[WEIGHTS]).hexdigest()
+    return {
+        name: (json.dumps(content, indent=2) + "\n").encode()
+        for name, content in (texts | tokenizer.files(policy.n_positions)).items()
+    }
 
 
 def load_checkpoint(folder: Path, device: str, sha256: str | None) -> tuple[Policy, Tokenizer]:
@@ -58,7 +71,25 @@ def load_checkpoint(folder: Path, device: str, sha256: str | None) -> tuple[Poli
             "was changed or damaged; delete the stage's DONE.json and run the same command again "
             "to make it anew"
         )
-    config = read_record(folder / "config.json", Config)
+    if characters(folder) is None:
+        read = read_folder(folder)
+        tokenizer: Tokenizer = tokenizer_of(folder)
+    else:
+        read, tokenizer = _own(read_record(folder / "config.json", Config)), load_tokenizer(folder)
+    ends = (tokenizer.eos, tokenizer.pad)
+    policy = Policy(read.spec, read.vocabulary_size, read.n_positions, tied=read.tied, ends=ends)
+    weights = load_file(folder / WEIGHTS)
+    if read.tied:  # some write it twice
+        weights.pop("lm_head.weight", None)
+    try:
+        policy.load_state_dict(weights)
+    except RuntimeError as error:
+        words = " ".join(str(error).split())[:300]
+        raise refused(folder, f"has other weights than its config.json says ({words})") from error
+    return policy.to(device), tokenizer
+
+
+def _own(config: Config) -> Architecture:
     spec = ModelSpec(
         name="loaded",
         hidden_size=config.hidden_size,
@@ -68,10 +99,13 @@ def load_checkpoint(folder: Path, device: str, sha256: str | None) -> tuple[Poli
         intermediate_size=config.intermediate_size,
         rope_theta=config.rope_theta,
     )
-    positions = config.max_position_embeddings
-    policy = Policy(spec, config.vocab_size, positions).to(device)
-    policy.load_state_dict(load_file(folder / WEIGHTS, device=device))
-    return policy, load_tokenizer(folder)
+    return Architecture(
+        spec=spec,
+        vocabulary_size=config.vocab_size,
+        n_positions=config.max_position_embeddings,
+        tied=True,
+        eos=EOS,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

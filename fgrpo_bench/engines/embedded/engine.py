@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.engines.engine import BASE, Engine
-from fgrpo_bench.specs import ModelSpec, Profile, SweepPoint, TaskSpec, TrainSpec, WarmupSpec
+from fgrpo_bench.engines.embedded.pretrained import digests, n_parameters, read_folder
+from fgrpo_bench.engines.engine import BASE, Engine, Inputs, inputs
+from fgrpo_bench.specs import (
+    ModelSpec,
+    PretrainedSpec,
+    Profile,
+    PromptSpec,
+    SweepPoint,
+    TaskSpec,
+    TrainSpec,
+    WarmupSpec,
+)
 from fgrpo_bench.specs.base import STRICT, Positive
 from fgrpo_bench.specs.fingerprint import LOOP, defining, model_fields
 from fgrpo_bench.tasks import make_task
+
+PLAIN = PromptSpec(chat_template=False, system=None)
+BOUNDS = ("prompt_tokens", "response_tokens")
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -21,14 +36,36 @@ class EmbeddedTrain(TrainSpec):
     """Training engine."""
     task: TaskSpec
     """Where the training problems come from."""
-    model: ModelSpec
-    """Architecture of the policy."""
-    warmup: WarmupSpec
+    model: ModelSpec | None
+    """Architecture of the policy; null, as the next one, with a model of one's own."""
+    warmup: WarmupSpec | None
     """How the base model is made."""
+    pretrained: PretrainedSpec | None = None
+    """A model of one's own, in place of model and warmup: a folder with a Qwen2 as Hugging Face has
+    it, whose tokenizer reads prompts as they are and writes responses."""
+    prompt_tokens: Positive | None = None
+    """Most tokens of a prompt under pretrained, as the next one; else the task says."""
+    response_tokens: Positive | None = None
+    """Most tokens of a response, the end token included."""
     max_batch_tokens: Positive | None = None
     """Most tokens that go through the model at once, a prompt counted once a group: a batch of more
     is sampled and learned from in parts, of whole groups, which changes nothing but rounding. Null
     takes every batch at once."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        warmed = {"model": self.model, "warmup": self.warmup}
+        names = ("pretrained", "prompt_tokens", "response_tokens")
+        folder = {name: getattr(self, name) for name in names}
+        for given, other in ((warmed, folder), (folder, warmed)):
+            if None not in given.values() and not any(other.values()):
+                return
+        said = ", ".join(name for name, value in (warmed | folder).items() if value is not None)
+        raise ValueError(
+            f"experiment.train has {said or 'no model'}: a base model is either warmed up (model, "
+            "warmup) or a folder of yours (pretrained, prompt_tokens, response_tokens); give all "
+            "of one and none of the other"
+        )
 
 
 def embedded_train(point: SweepPoint) -> EmbeddedTrain:
@@ -38,16 +75,35 @@ def embedded_train(point: SweepPoint) -> EmbeddedTrain:
     return point.train
 
 
+def longest(train: EmbeddedTrain) -> tuple[int, int]:
+    """Most tokens of a prompt, and of a response with the end token."""
+    if train.prompt_tokens is not None and train.response_tokens is not None:
+        return train.prompt_tokens, train.response_tokens
+    task = make_task(train.task)
+    return task.prompt_length, task.response_length + 1
+
+
+def _inputs(train: EmbeddedTrain) -> Inputs:
+    found = inputs(train)
+    return found if train.pretrained is None else replace(found, prompt=PLAIN)
+
+
 def _identity(train: EmbeddedTrain) -> dict[str, Any]:
-    return defining(train, LOOP) | {"model": model_fields(train.model)}
+    fields = defining(train, LOOP) | {"model": model_fields(train.model)}
+    if train.pretrained is None:
+        return fields
+    return fields | defining(train, BOUNDS) | {"pretrained": digests(Path(train.pretrained.path))}
 
 
 def _check(point: SweepPoint, _: Profile) -> list[str]:
-    """ValueError where a bound is less than one group, which is never split."""
+    """ValueError for a folder that is not trained here, and where a bound is less than one group,
+    which is never split."""
     train = embedded_train(point)
+    prompt, response = longest(train)
+    if train.pretrained is not None:
+        _check_folder(train.pretrained, prompt + response)
     if train.max_batch_tokens is not None:
-        task = make_task(train.task)
-        group = task.prompt_length + point.group_size * (task.response_length + 1)
+        group = prompt + point.group_size * response
         if train.max_batch_tokens < group:
             raise ValueError(
                 f"max_batch_tokens={train.max_batch_tokens}, but a group of {point.point_id} "
@@ -57,8 +113,24 @@ def _check(point: SweepPoint, _: Profile) -> list[str]:
     return []
 
 
+def _check_folder(model: PretrainedSpec, tokens: int) -> None:
+    folder = Path(model.path)
+    read, parameters = read_folder(folder), n_parameters(folder)
+    if model.parameters != parameters:
+        raise ValueError(
+            f"pretrained.parameters={model.parameters}, but the weights in {folder} have "
+            f"{parameters:,}: set experiment.train.pretrained.parameters={parameters}"
+        )
+    if tokens > read.n_positions:
+        raise ValueError(
+            f"prompt_tokens and response_tokens are {tokens} together, but {folder} has "
+            f"{read.n_positions} positions here: lower one of them"
+        )
+
+
 def _check_evaluation(point: SweepPoint, _: Profile) -> list[str]:
-    if point.evaluation.sampler == "embedded" and getattr(point.train, "model", None) is None:
+    is_ours = point.train.engine == "embedded" or getattr(point.train, "model", None) is not None
+    if point.evaluation.sampler == "embedded" and not is_ours:
         raise ValueError(
             "evaluation.sampler=embedded with a published model: the embedded engine samples from "
             "its own checkpoints only; set experiment.evaluation.sampler=vllm"
@@ -74,7 +146,9 @@ ENGINE = Engine(
     samplers=("embedded", "transformers"),
     gives_log_probs=True,
     aggregations=("token_mean", "sequence_mean", "constant_length"),
+    inputs=_inputs,
     identity=_identity,
+    of_pretrained=lambda train: digests(Path(train.pretrained.path)),
     check=_check,
     version=2,
     check_evaluation=_check_evaluation,

@@ -17,13 +17,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fgrpo_bench.engines.embedded.passes import (
-    NORM_EPSILON,
     Batch,
     LayerWeights,
     Logits,
     Shape,
     Weights,
 )
+from fgrpo_bench.engines.embedded.pretrained import NORM_EPSILON
+from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD
 from fgrpo_bench.specs import ModelSpec
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ def positions(spec: ModelSpec, task: Task) -> int:
     return spec.n_positions or max(LEAST_POSITIONS, needed)
 
 
-def precision(spec: ModelSpec, device: str) -> AbstractContextManager[Any]:
-    """What a forward pass of training is done in (ModelSpec.autocast)."""
-    if spec.autocast is None or not device.startswith("cuda"):
+def precision(spec: ModelSpec | None, device: str) -> AbstractContextManager[Any]:
+    """What a forward pass of training is done in (ModelSpec.autocast); None is one of float32."""
+    if spec is None or spec.autocast is None or not device.startswith("cuda"):
         return nullcontext()
     return torch.autocast("cuda", getattr(torch, spec.autocast))
 
@@ -104,18 +105,30 @@ class Decoder(nn.Module):
 
 
 class Policy(nn.Module):
-    """The language model; parameter names equal those of transformers.Qwen2ForCausalLM."""
+    """The language model; parameter names equal those of transformers.Qwen2ForCausalLM.
+
+    tied: whether the embedding is the last layer too; ends: the end token and what pads behind it,
+    either of which ends a response.
+    """
 
     rotary: Tensor
     order: Tensor
     factor: Tensor
 
     def __init__(
-        self, spec: ModelSpec, vocabulary_size: int, n_positions: int = LEAST_POSITIONS
+        self,
+        spec: ModelSpec,
+        vocabulary_size: int,
+        n_positions: int = LEAST_POSITIONS,
+        *,
+        tied: bool = True,
+        ends: tuple[int, int] = (EOS, PAD),
     ) -> None:
         super().__init__()
         self.spec, self.vocabulary_size, self.n_positions = spec, vocabulary_size, n_positions
+        self.eos, self.pad = ends
         self.model = Decoder(spec, vocabulary_size)
+        self.lm_head = None if tied else nn.Linear(spec.hidden_size, vocabulary_size, bias=False)
         size = spec.hidden_size // spec.n_heads
         self.shape = Shape(heads=spec.n_heads, kv_heads=spec.n_kv_heads, head_size=size)
         frequency = spec.rope_theta ** -(torch.arange(0, size, 2).float() / size)
@@ -149,6 +162,11 @@ class Policy(nn.Module):
                 residual = name.endswith(("o_proj.weight", "down_proj.weight"))
                 parameter.normal_(generator=generator).mul_(0.3 * scale if residual else scale)
 
+    @property
+    def head(self) -> Tensor:
+        """Weights of the last layer, [vocabulary, hidden]."""
+        return self.model.embed_tokens.weight if self.lm_head is None else self.lm_head.weight
+
     @torch.no_grad()
     def weights(self) -> Weights:
         """What products take, in autocast's type where it is on; to be made anew after an
@@ -170,11 +188,10 @@ class Policy(nn.Module):
                     down=layer.mlp.down_proj.weight.to(dtype),
                 )
             )
-        embedding = self.model.embed_tokens.weight
         return Weights(
             shape=self.shape,
-            embedding=embedding,
-            head=(embedding * self.model.norm.weight).to(dtype),
+            embedding=self.model.embed_tokens.weight,
+            head=(self.head * self.model.norm.weight).to(dtype),
             layers=tuple(layers),
             rotary=self.rotary,
         )
@@ -184,8 +201,8 @@ class Policy(nn.Module):
         self, of_embedding: Tensor, of_head: Tensor, of_layers: Sequence[LayerWeights]
     ) -> list[Tensor]:
         """Of the parameters in their order, from those of `weights`."""
-        embedding, norm = self.model.embed_tokens.weight, self.model.norm.weight
-        parts = [of_embedding + of_head * norm]
+        of_own_head = of_head * self.model.norm.weight
+        parts = [of_embedding + of_own_head if self.lm_head is None else of_embedding]
         back = self.order.argsort()
         for layer, given in zip(self.layers, of_layers, strict=True):
             qkv = given.qkv.float().index_select(0, back) * self.factor
@@ -199,7 +216,8 @@ class Policy(nn.Module):
             for weight, bias_part in zip(qkv.split(sizes), bias.split(sizes), strict=True):
                 parts += [weight, bias_part]
             parts += [given.out, *gate_up.chunk(2), given.down, of_norm, of_mlp_norm]
-        return [*parts, (of_head * embedding).sum(0)]
+        parts.append((of_head * self.head).sum(0))
+        return parts if self.lm_head is None else [*parts, of_own_head]
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits at every position; tokens [B, T] -> [B, T, vocabulary]."""

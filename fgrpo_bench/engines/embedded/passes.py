@@ -26,11 +26,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fgrpo_bench.engines.embedded.pretrained import NORM_EPSILON
+
 if TYPE_CHECKING:
     from fgrpo_bench.engines.embedded.model import Policy
 
-# Qwen2's rms_norm_eps, as config.json of a checkpoint says it
-NORM_EPSILON = 1e-6
 SHARED_FROM = 64
 """Tokens of a prompt from which on its rows read its keys and values where they are: copying those
 of a shorter one to every row is faster."""

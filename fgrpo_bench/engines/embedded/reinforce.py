@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.core.seeds import draw_seeds, stream
 from fgrpo_bench.engines.diverged import named_groups
 from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint, save_checkpoint
-from fgrpo_bench.engines.embedded.engine import embedded_train
+from fgrpo_bench.engines.embedded.engine import embedded_train, longest
 from fgrpo_bench.engines.embedded.model import Policy, precision
 from fgrpo_bench.engines.embedded.sampling import by_length, encode_prompts, groups_at_once, sample
 from fgrpo_bench.engines.embedded.session import Session, engine_facts
@@ -75,15 +76,23 @@ class Rollouts:
     """float32 [G, N]; 1 is correct."""
     unscored: Tensor
     """bool [G, N]; what the grader could not judge."""
+    ends: tuple[int, int] = (EOS, PAD)
+    """Tokens that end a response."""
 
     def take(self, groups: Tensor) -> Rollouts:
         """Some of the groups, by index or bool mask."""
-        return Rollouts(**{name: value[groups] for name, value in vars(self).items()})
+        return self._with({name: value[groups] for name, value in self._tensors()})
 
     def followed_by(self, more: Rollouts) -> Rollouts:
         """These groups, then those."""
-        both = zip(vars(self).items(), vars(more).values(), strict=True)
-        return Rollouts(**{name: torch.cat([a, b]) for (name, a), b in both})
+        both = {name: torch.cat([a, getattr(more, name)]) for name, a in self._tensors()}
+        return self._with(both)
+
+    def _with(self, tensors: dict[str, Any]) -> Rollouts:
+        return replace(self, **tensors)
+
+    def _tensors(self) -> list[tuple[str, Tensor]]:
+        return [item for item in vars(self).items() if isinstance(item[1], Tensor)]
 
     def split(self, max_tokens: int | None) -> Iterator[Tensor]:
         """The groups in parts of equally long prompts and at most so many tokens each, but of one
@@ -103,12 +112,14 @@ class Rollouts:
     @property
     def mask(self) -> Tensor:
         """Which positions are actions; bool [G, N, L]."""
-        return action_mask(self.tokens.flatten(0, 1), eos=EOS, pad=PAD).view(self.tokens.shape)
+        eos, pad = self.ends
+        return action_mask(self.tokens.flatten(0, 1), eos=eos, pad=pad).view(self.tokens.shape)
 
     @property
     def truncated(self) -> Tensor:
         """Which rollouts never ended; bool [G, N]."""
-        return ~((self.tokens == EOS) | (self.tokens == PAD)).any(-1)
+        eos, pad = self.ends
+        return ~((self.tokens == eos) | (self.tokens == pad)).any(-1)
 
 
 def measure(rollouts: Rollouts, advantages: Tensor, focal_gamma: float) -> dict[str, float | None]:
@@ -183,6 +194,7 @@ class Learner:
         self.policy: Policy = session.policy
         self.train = embedded_train(point)
         self.task: Task = make_task(self.train.task)
+        self.longest = longest(self.train)
         self.device = str(next(self.policy.parameters()).device)
 
     def problems(self, count: int) -> list[Problem]:
@@ -198,14 +210,14 @@ class Learner:
         seeds = draw_seeds(stream(self.point.seed, purpose, step), names, np.arange(n))
         prompts, lengths = (
             part.to(self.device)
-            for part in encode_prompts(self.tokenizer, problems, self.task.prompt_length)
+            for part in encode_prompts(self.tokenizer, problems, self.longest[0])
         )
         with precision(self.train.model, self.device):
             drawn = sample(
                 self.policy,
                 prompts,
                 seeds,
-                length=self.task.response_length + 1,
+                length=self.longest[1],
                 temperature=self.train.temperature,
                 max_tokens=self.train.max_batch_tokens,
                 lengths=lengths,
@@ -235,6 +247,7 @@ class Learner:
             rewards=torch.from_numpy(earned).to(self.device),
             correct=torch.from_numpy(judged == "correct").float().to(self.device),
             unscored=torch.from_numpy(judged == "unscored").to(self.device),
+            ends=(self.policy.eos, self.policy.pad),
         )
         buffer = self.train.overlong_buffer_tokens
         if buffer is None:

@@ -27,7 +27,7 @@ from fgrpo_bench.engines.embedded.passes import (
     prefill,
     rotate,
 )
-from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, padded
+from fgrpo_bench.engines.embedded.tokenizer import Tokenizer, padded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,8 @@ def encode_prompts(
     if len(wrong := np.flatnonzero((lengths == 0) | (lengths > most))):
         raise ValueError(
             f"the prompt of problem {problems[wrong[0]].problem_id} has {lengths[wrong[0]]} "
-            f"tokens, and may have from 1 to {most}: raise the task's prompt_length, or leave that "
-            "problem out"
+            f"tokens, and may have from 1 to {most}: raise prompt_tokens of the training, or "
+            "prompt_length of the task where that is not set"
         )
     return torch.from_numpy(padded(rows, most)), torch.from_numpy(lengths)
 
@@ -112,7 +112,7 @@ def _sample(
     n_prompts, n = seeds.shape
     device = prompts.device
     u = torch.from_numpy(uniforms(seeds.reshape(-1), length)).to(device)
-    tokens = torch.full((n_prompts * n, length), PAD, device=device)
+    tokens = torch.full((n_prompts * n, length), policy.pad, device=device)
     log_probs = torch.zeros(n_prompts * n, length, device=device)
     entropies = torch.zeros(n_prompts * n, length, device=device)
     cache = _Cache(policy, prompts, n_prompts * n, length)
@@ -127,7 +127,7 @@ def _sample(
         tokens[draws, t] = drawn
         log_probs[draws, t] = logp[row, drawn]
         entropies[draws, t] = -(p * logp).sum(-1).float()[row]
-        going = (drawn != EOS) & (drawn != PAD)
+        going = (drawn != policy.eos) & (drawn != policy.pad)
         if t == length - 1 or not bool(going.any()):
             break
         draws = draws[going]

@@ -26,6 +26,8 @@ class Tokenizer:
     parts too, which are the first of those reserved.
     """
 
+    eos, pad = EOS, PAD
+
     def __init__(self, vocabulary: str, size: int | None = None) -> None:
         self.vocabulary = vocabulary
         written = [_written(character) for character in vocabulary]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.engines.engine import Engine, Environment
-from fgrpo_bench.engines.openrlhf import arguments, fit
+from fgrpo_bench.engines.openrlhf import arguments, fit, tiny
 from fgrpo_bench.engines.openrlhf.arguments import (
     OpenRLHFTrain,
     batches,
@@ -209,6 +209,7 @@ ENGINE = Engine(
     check_installed=check_flags,
     check_state=_check_state,
     check_sizes=_check_sizes,
+    rehearsed=tiny.rehearsed,
     state_gb=fit.state_gb,
     save=fit.save,
     memory=_memory,

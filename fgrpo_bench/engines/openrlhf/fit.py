@@ -14,12 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from fgrpo_bench.data.published import shape_of
 from fgrpo_bench.engines.engine import Save
 from fgrpo_bench.engines.openrlhf.arguments import OpenRLHFTrain, batches, lora_rank, openrlhf_train
-from fgrpo_bench.files.records import Record
-from fgrpo_bench.files.whole import readable_record
 from fgrpo_bench.specs import ModelShape, Placement, PretrainedSpec, SlurmProfile, SweepPoint
 
 GIB = 2**30
@@ -67,41 +65,6 @@ class Phases:
 def published(point: SweepPoint) -> PretrainedSpec | None:
     """The published model of a point, whose parameters are known; None of any other."""
     return point.train.pretrained if isinstance(point.train, OpenRLHFTrain) else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishedConfig(Record):
-    """What of a model's config.json tells its shape."""
-
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    vocab_size: int
-    num_key_value_heads: int | None = None
-    """None: as many as attention heads."""
-    head_dim: int | None = None
-    """None: the hidden size divided among the heads."""
-
-
-def shape_of(pretrained: PretrainedSpec) -> ModelShape | None:
-    """As it is declared, else as config.json of the model's folder has it; None where neither says
-    it."""
-    if pretrained.shape is not None:
-        return pretrained.shape
-    config = readable_record(Path(pretrained.path) / "config.json", PublishedConfig)
-    if config is None:
-        return None
-    heads = config.num_attention_heads
-    try:
-        return ModelShape(
-            hidden_size=config.hidden_size,
-            n_layers=config.num_hidden_layers,
-            n_kv_heads=config.num_key_value_heads or heads,
-            head_dim=config.head_dim or config.hidden_size // max(heads, 1),
-            vocabulary_size=config.vocab_size,
-        )
-    except ValueError:  # another architecture's idea of these fields
-        return None
 
 
 def longest(point: SweepPoint) -> int:

@@ -1,0 +1,1 @@
+"""`fgrpo-bench new`: an experiment, or a part of the package, from a template."""
