@@ -138,7 +138,7 @@ def advantage(name: Part, package: Package = None, is_dry: DryRun = False) -> in
     algorithms = REPOSITORY / "conf" / "algorithms.yaml"
     if f"\n  {name}:" in changes.text_of(algorithms):
         raise ValueError(
-            f"advantage {name!r}: conf/algorithms.yaml has an algorithm of that name: choose another"
+            f"advantage {name!r}: conf/algorithms.yaml has such an algorithm: choose another name"
         )
     changes.insert(
         algorithms,

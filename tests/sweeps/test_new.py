@@ -209,7 +209,7 @@ def test_the_guide_to_an_advantage_is_followed(tmp_path: Path) -> None:
     ("words", "said"),
     [
         ("advantage grpo", "advantage 'grpo' is this package's already: choose another name"),
-        ("advantage dapo", "conf/algorithms.yaml has an algorithm of that name: choose another"),
+        ("advantage dapo", "conf/algorithms.yaml has such an algorithm: choose another name"),
         ("advantage My-Own", "small letters, digits and _, begins with a letter, is no word of"),
         ("advantage class", "is no word of Python"),
         ("advantage advantages", "fgrpo_bench/objectives/advantages.py exists, and is not written"),
