@@ -46,6 +46,8 @@ BY_NAME = "declared"
 """Kind of a pair that is declared by its cells and is of no other kind."""
 EVERY = "every"
 """Kind of the pairs of checkpoints that no sweep declares anything about."""
+EQUAL_PASS_AT_1 = "equal_pass_at_1"
+"""Value of `sweep.family.at`: pairs are compared at the highest pass@1 that both cells reach."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +75,9 @@ class Family:
     ks: tuple[int, ...]
     columns: tuple[str, ...]
     """Benchmarks and averages."""
+    at_equal_pass_at_1: bool = False
+    """Whether pairs are compared at the highest pass@1 that both reach, in place of the checkpoints
+    that stand for their runs."""
 
     @property
     def comparisons(self) -> list[tuple[str, int, Pair]]:
@@ -83,7 +88,8 @@ class Family:
     def sha256(self) -> str:
         """Digest of which comparisons these are, by the names of their cells, in whatever order."""
         named = [[column, k, p.new.cell, p.old.cell] for column, k, p in self.comparisons]
-        return content_sha256({"comparisons": sorted(named, key=str)})
+        at = {"at": EQUAL_PASS_AT_1} if self.at_equal_pass_at_1 else {}
+        return content_sha256({"comparisons": sorted(named, key=str), **at})
 
     def has(self, pair: Pair, column: str, k: int) -> bool:
         """Whether a comparison is one of them."""
@@ -133,7 +139,8 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[CellRow]) -> tuple[lis
     kinds = family.get("pairs") or ([] if named or is_none else present[:1])
     _check("pairs", kinds, [*present, *([METHODS] if against else [])], "has pairs of the kinds")
     ks, headline = evaluation["ks"], headline_of(evaluation)
-    chosen_ks = family.get("ks") or sorted({ks[0], ks[-1]})
+    is_equal = family.get("at") == EQUAL_PASS_AT_1
+    chosen_ks = family.get("ks") or ([ks[-1]] if is_equal else sorted({ks[0], ks[-1]}))
     _check("ks", chosen_ks, ks, "is evaluated at k =")
     columns = family.get("columns") or headline
     _check("columns", columns, [*averages_of(evaluation), *evaluation["benchmarks"]], "has")
@@ -141,12 +148,41 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[CellRow]) -> tuple[lis
         f"{p.new.label} against {p.old.label}" for p in named
     ]
     ends = f"k = {', '.join(map(str, chosen_ks))}; {', '.join(columns)}"
+    of_family = tuple(dict.fromkeys([*(p for p in pairs if p.kind in kinds), *named]))
+    if is_equal:
+        _check_paths(of_family, chosen_ks, declaration["experiment"]["checkpoints"])
+        ends = f"at equal pass@1; {ends}"
     return list(dict.fromkeys([*pairs, *named])), Family(
         name=NONE_DECLARED if is_none else f"{' and '.join(words)}; {ends}",
-        pairs=tuple(dict.fromkeys([*(p for p in pairs if p.kind in kinds), *named])),
+        pairs=of_family,
         ks=tuple(chosen_ks),
         columns=tuple(columns),
+        at_equal_pass_at_1=is_equal,
     )
+
+
+def _check_paths(
+    pairs: Sequence[Pair], ks: Sequence[int], checkpoints: str | Sequence[int]
+) -> None:
+    """ValueError where pairs are to be compared at equal pass@1 and cannot be. checkpoints: as of
+    fgrpo_bench.specs.ExperimentSpec."""
+    if any(pair.old.is_base or pair.new.is_base for pair in pairs):
+        raise ValueError(
+            f"sweep.family names a pair with the base models beside at={EQUAL_PASS_AT_1}: they are "
+            "where every path begins and have none; name pairs of trained cells, or set "
+            "sweep.family.at to null"
+        )
+    if 1 in ks:
+        raise ValueError(
+            f"sweep.family.ks={list(ks)} beside sweep.family.at={EQUAL_PASS_AT_1}: at equal pass@1 "
+            "no two cells differ in pass@1; leave k = 1 out, or set sweep.family.at to null"
+        )
+    if checkpoints == "last" or (checkpoints != "every" and len(checkpoints) < 2):
+        raise ValueError(
+            f"sweep.family.at={EQUAL_PASS_AT_1} compares the paths of training runs, and "
+            f"experiment.checkpoints={checkpoints} evaluates one checkpoint of each: set "
+            "experiment.checkpoints=every, or to several steps, which trains nothing anew"
+        )
 
 
 def _by_name(
