@@ -215,7 +215,12 @@ def _check(field: str, named: Sequence[Any], valid: Sequence[Any], has: str) -> 
             )
 
 
-UNCONTROLLED = {"low_lr_gamma": None, "entropy_coef": 0.0, "kl_coef": 0.0}
+UNCONTROLLED = {
+    "low_lr_gamma": None,
+    "entropy_coef": 0.0,
+    "kl_coef": 0.0,
+    "random_rewards": False,
+}
 """Fields of an algorithm without a control."""
 REFERENCE = "grpo"
 """The algorithm that methods are compared with."""
@@ -256,8 +261,8 @@ def base_method(
     cell: CellRow, cells: Sequence[CellRow], algorithms: Mapping[str, Mapping[str, Any]]
 ) -> CellRow | None:
     """What a cell's method adds to: for a focal weight the same cell without, for a control (lower
-    learning rate, entropy bonus, KL penalty) the algorithm that differs in nothing else. None for
-    the others and where it was not run.
+    learning rate, entropy bonus, KL penalty, random rewards) the algorithm that differs in nothing
+    else. None for the others and where it was not run.
 
     algorithms: declared ones by name (fgrpo_bench.specs.AlgorithmSpec as JSON).
     """
@@ -266,11 +271,15 @@ def base_method(
         return None
     names = {setting.algorithm}
     if not setting.focal_gamma:
-        declared = algorithms.get(setting.algorithm, {})
+        declared = UNCONTROLLED | dict(algorithms.get(setting.algorithm, {}))
         plain = {**declared, **UNCONTROLLED}
         if declared == plain:
             return None
-        names = {name for name, other in algorithms.items() if other == plain | {"name": name}}
+        names = {
+            name
+            for name, other in algorithms.items()
+            if UNCONTROLLED | dict(other) == plain | {"name": name}
+        }
     wanted = {replace(setting.unweighted, algorithm=name) for name in names}
     return next((other for other in cells if other.setting in wanted), None)
 

@@ -125,6 +125,9 @@ class AlgorithmSpec:
     """Weight of an entropy bonus; 0 is none."""
     kl_coef: NonNegativeFloat
     """Weight of the KL divergence from the base model in the loss (k3 estimate); 0 is none."""
+    random_rewards: bool = False
+    """Control of the rewards: advantages learn from rewards of 0 and 1 that are drawn at random, at
+    each group's own share of correct rollouts, in the place of all that the task gave."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

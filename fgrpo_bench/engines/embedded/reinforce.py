@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fgrpo_bench.core import registry
@@ -38,6 +39,7 @@ from fgrpo_bench.objectives.advantages import (
     group_advantages,
     has_signal,
     is_active,
+    random_rewards,
     reads_log_probs,
     success_rate,
 )
@@ -71,11 +73,13 @@ class Rollouts:
     entropies: Tensor
     """float32 [G, N, L]."""
     rewards: Tensor
-    """float32 [G, N]; what advantages learn from."""
+    """float32 [G, N]; what the task gave, with a penalty of length."""
     correct: Tensor
     """float32 [G, N]; 1 is correct."""
     unscored: Tensor
     """bool [G, N]; what the grader could not judge."""
+    random_rewards: Tensor | None = None
+    """float32 [G, N]; what advantages learn from in the place of rewards. None: from rewards."""
     ends: tuple[int, int] = (EOS, PAD)
     """Tokens that end a response."""
 
@@ -247,6 +251,7 @@ class Learner:
             rewards=torch.from_numpy(earned).to(self.device),
             correct=torch.from_numpy(judged == "correct").float().to(self.device),
             unscored=torch.from_numpy(judged == "unscored").to(self.device),
+            random_rewards=self._random_rewards(judged == "correct", names, purpose, step),
             ends=(self.policy.eos, self.policy.pad),
         )
         buffer = self.train.overlong_buffer_tokens
@@ -254,6 +259,17 @@ class Learner:
             return rollouts
         penalty = overlong_penalty(rollouts.mask.sum(-1), shape[2], buffer)
         return replace(rollouts, rewards=rollouts.rewards + penalty)
+
+    def _random_rewards(
+        self, correct: NDArray[np.bool_], names: list[str], purpose: str, step: int
+    ) -> Tensor | None:
+        """Of rollouts [groups, group_size] to the problems of these names; None where the algorithm
+        learns from the task's, and of an evaluation."""
+        if not (self.point.algorithm.random_rewards and purpose.startswith("rollout")):
+            return None
+        of_batch = stream(self.point.seed, "reward", purpose, step)
+        seeds = draw_seeds(of_batch, names, np.arange(correct.shape[1]))
+        return torch.from_numpy(random_rewards(correct, seeds)).to(self.device)
 
     def rollouts(self, step: int) -> tuple[Rollouts, Rollouts]:
         """The batch to train on, and everything sampled for it.
@@ -291,7 +307,7 @@ class Learner:
             of_rollouts["log_probs"] = (rollouts.log_probs * mask).sum(-1)
             of_rollouts["n_tokens"] = mask.sum(-1)
         values = group_advantages(
-            rollouts.rewards,
+            rollouts.rewards if rollouts.random_rewards is None else rollouts.random_rewards,
             self.point.focal_gamma,
             algorithm.advantage,
             algorithm.parameters,

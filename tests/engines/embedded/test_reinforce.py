@@ -28,6 +28,7 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.graders import get_reward
 from fgrpo_bench.objectives.advantages import ADVANTAGES, has_signal, is_active
 from fgrpo_bench.specs import SweepPoint, config, from_dict
+from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import METRICS, read_table
 from fgrpo_bench.stages.watch import step_numbers
@@ -286,6 +287,51 @@ def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(whole, tmp_path):
     assert undisturbed["step"].to_list() == [1, 2, 3, 4]
     assert undisturbed["eval_pass_at_1"].is_not_null().to_list() == [False, True, False, True]
     assert undisturbed["optimizer_steps"].max() <= 8
+
+
+def test_random_rewards_teach_at_the_groups_own_rate_and_metrics_are_the_tasks(warmed, tmp_path):
+    """Draws, grades and metrics are as without; what is learned from says nothing of a rollout, and
+    another step, prompt or seed draws other rewards."""
+    random = replace(ALGORITHMS["grpo"], random_rewards=True)
+    plain, ours = learner(warmed, tmp_path), learner(warmed, tmp_path / "r", algorithm=random)
+    batch, other = plain.rollouts(1)[0], ours.rollouts(1)[0]
+    assert batch.random_rewards is None and other.random_rewards is not None
+    for name in ("tokens", "correct", "rewards"):
+        assert torch.equal(getattr(batch, name), getattr(other, name)), name
+    drawn = other.random_rewards
+    spread = drawn - drawn.mean(1, keepdim=True)
+    wanted = spread / (drawn.std(1, keepdim=True) + 1e-6)
+    assert torch.allclose(ours.advantages(other), wanted, atol=1e-6)
+    before, after = (measure(b, ours.advantages(other), 0.0) for b in (batch, other))
+    assert before == after
+    problems = ours.task.problems(list(range(64)))
+    batches = [ours.draw(problems, 32, f"rollout-{i}", 1) for i in range(2)]
+    rewards = [each.random_rewards for each in batches]
+    rates = [each.correct.mean(1) for each in batches]
+    for reward, rate, correct in zip(rewards, rates, (b.correct for b in batches), strict=True):
+        assert set(reward.unique().tolist()) == {0.0, 1.0}
+        assert not reward[rate == 0].any()
+        noise = (rate * (1 - rate) / reward.numel()).sum().sqrt() / len(rate) ** 0.5
+        assert abs(float((reward.mean(1) - rate).mean())) < 4 * float(noise)
+        centred = (reward - rate[:, None]) * (correct - rate[:, None])
+        variance = float(((rate * (1 - rate)) ** 2).mean() * 32 * len(rate))
+        assert abs(float(centred.sum())) < 5 * variance**0.5, "no more right where correct"
+    assert not torch.equal(*rewards)
+    assert ours.draw(problems, 2, "evaluate", 1).random_rewards is None
+
+
+def test_a_run_on_random_rewards_that_stops_goes_on_with_the_same_ones(warmed, tmp_path):
+    plan, paths = warmed
+    spec = read_spec(paths.point(plan.points[1].point_id)).of(TrainStageSpec)
+    algorithm = spec.point["algorithm"] | {"name": "grpo-random", "random_rewards": True}
+    spec = replace(spec, point=spec.point | {"algorithm": algorithm})
+    undisturbed = finish(StagePaths(tmp_path / "undisturbed"), spec)
+    other = StagePaths(tmp_path / "stopped")
+    for step in (1, 3):
+        stop_after(other, spec, step)
+    again = finish(other, spec)
+    assert again.resumed_at == 3 and again.optimizer_steps > 0
+    assert again.weights_sha256 == undisturbed.weights_sha256
 
 
 def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(whole, tmp_path, capsys):
