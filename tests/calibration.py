@@ -5,7 +5,8 @@
 
 The truths are those of `tests.support.planted`; what draws that stop do to them is measured by
 `tests.staged_calibration`, what few seeds, ends near 0 and 100% and clusters do by
-`tests.few_seeds_calibration`, and comparisons at equal pass@1 by `tests.path_calibration`. `tests/stats/test_calibration.py` holds the bounds.
+`tests.few_seeds_calibration`, and comparisons at equal pass@1 by `tests.path_calibration`.
+`tests/stats/test_calibration.py` holds the bounds.
 """
 
 from __future__ import annotations

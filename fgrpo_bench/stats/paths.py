@@ -71,6 +71,9 @@ class Gaps:
     """By set of problems [seeds, problems, 2 + levels, ks], whose mean over problems is by_seed."""
     width: tuple[Floats, ...]
     """Likewise [seeds, problems] of high - low."""
+    sides: tuple[tuple[Floats, Floats], ...]
+    """Likewise, pass@k by problem of the new cell and of the old one where paths are straight
+    between checkpoints: fractions, which say how near they are to 0 and 1."""
 
     @property
     def meet(self) -> bool:
@@ -159,21 +162,26 @@ def gaps(new: Sequence[Path], old: Sequence[Path]) -> Gaps:
         by_seed.copy(),
         [np.full((n_seeds, p.pass_at_1.shape[2], *by_seed.shape[1:]), np.nan) for p in new],
     )
+    sides = [(of_set.copy(), of_set.copy()) for of_set in parts]
     width = [
         _width(new_path, old_path, kept, ends) for new_path, old_path in zip(new, old, strict=True)
     ]
     for s in np.flatnonzero(high > low):
         means = [(c.x[s, at], c.y[s, at]) for c, at in zip(cells, kept[s], strict=True)]
         by_seed[s], of_new[s], gradients = _linear(means, levels)
-        for of_set, paths in zip(parts, zip(new, old, strict=True), strict=True):
+        straight = [_weights(x, low[s], high[s], levels) for x, _ in means]
+        for of_set, of_sides, *paths in zip(parts, sides, new, old, strict=True):
             of_set[s] = by_seed[s]
-            for path, at, (dx, dy) in zip(paths, kept[s], gradients, strict=True):
+            for path, at, (dx, dy), side, weights in zip(
+                paths, kept[s], gradients, of_sides, straight, strict=True
+            ):
                 x, y = path.pass_at_1[s, at], path.pass_at_k[s, at]
+                side[s] = np.einsum("qt,tpk->pqk", weights, y)
                 of_set[s] += np.einsum("tp,tqk->pqk", x - x.mean(axis=1, keepdims=True), dx)
                 of_set[s] += np.einsum("tpk,tqk->pqk", y - y.mean(axis=1, keepdims=True), dy)
     return Gaps(
         low=low, high=high, levels=levels, by_seed=by_seed, new=of_new, parts=tuple(parts),
-        width=tuple(width),
+        width=tuple(width), sides=tuple(sides),
     )  # fmt: skip
 
 
@@ -236,17 +244,35 @@ def _linear(
     return both[0], of_new[0], gradients
 
 
+def _weights(x: Floats, low: float, high: float, levels: Floats) -> Floats:
+    """Shares of the checkpoints at each place where paths are straight between them,
+    [2 + levels, checkpoints]. x: [checkpoints], pass@1."""
+    at = _places(np.array([[low]]), np.array([[high]]), levels)[0]
+    if len(x) == 1:
+        return np.ones((2 + len(levels), 1))
+    shares = np.array([np.interp(at, x, one) for one in np.eye(len(x))]).T
+    return np.asarray(_placed(shares[None])[0])
+
+
+def _places(low: Floats, high: Floats, levels: Floats) -> Floats:
+    """pass@1 of each place, the mean's nodes one by one, [paths, 1 + NODES + levels]; low, high:
+    [paths, 1]."""
+    nodes, _ = np.polynomial.legendre.leggauss(NODES)
+    over = low + (high - low) * (1 + nodes) / 2
+    return np.concatenate([high, over, np.repeat(levels[None], len(low), axis=0)], axis=1)
+
+
+def _placed(values: Floats) -> Floats:
+    """Values there, [paths, 1 + NODES + levels, ...], with the nodes put together."""
+    _, weights = np.polynomial.legendre.leggauss(NODES)
+    mean = np.einsum("q,bqk->bk", weights / 2, values[:, 1 : 1 + NODES])
+    return np.concatenate([values[:, :1], mean[:, None], values[:, 1 + NODES :]], axis=1)
+
+
 def _gap(xs: Sequence[Floats], ys: Sequence[Floats], levels: Floats) -> tuple[Floats, Floats]:
     """[paths, 2 + levels, ks]: the difference, and pass@k of the new cell."""
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
     low = np.maximum(xs[0][:, 0], xs[1][:, 0])[:, None]
     high = np.minimum(xs[0][:, -1], xs[1][:, -1])[:, None]
-    over = low + (high - low) * (1 + nodes) / 2
-    at = np.concatenate([high, over, np.repeat(levels[None], len(low), axis=0)], axis=1)
-
-    def placed(values: Floats) -> Floats:
-        mean = np.einsum("q,bqk->bk", weights / 2, values[:, 1 : 1 + NODES])
-        return np.concatenate([values[:, :1], mean[:, None], values[:, 1 + NODES :]], axis=1)
-
-    new, old = (placed(along(x, y, at)) for x, y in zip(xs, ys, strict=True))
+    at = _places(low, high, levels)
+    new, old = (_placed(along(x, y, at)) for x, y in zip(xs, ys, strict=True))
     return new - old, new
