@@ -147,7 +147,7 @@ def test_a_family_at_equal_pass_at_1_is_another_one_at_the_largest_k():
     assert equal.at_equal_pass_at_1 and equal.ks == (256,) and pairs(equal) == FOCAL
     assert equal.name == f"{KINDS['focal']}; at equal pass@1; k = 256; countdown"
     assert equal.sha256 != family(EVERY, ks=[256]).sha256
-    assert family("experiment.checkpoints=[50,100]", at="equal_pass_at_1", ks=[16]).ks == (16,)
+    assert family("experiment.checkpoints=[100,200]", at="equal_pass_at_1", ks=[16]).ks == (16,)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_family_at_equal_pass_at_1_is_another_one_at_the_largest_k():
     [
         (EVERY, {"ks": [1, 256]}, "no two cells differ in pass@1; leave k = 1 out"),
         (EVERY, {"pairs": ["base"]}, "a pair with the base models"),
-        ("experiment.checkpoints=[50]", {}, "evaluates one checkpoint of each"),
+        ("experiment.checkpoints=[100]", {}, "evaluates one checkpoint of each"),
     ],
 )
 def test_at_equal_pass_at_1_paths_are_needed_and_a_larger_k(override, asked, said):
