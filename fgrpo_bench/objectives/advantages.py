@@ -186,7 +186,8 @@ def random_rewards(correct: NDArray[np.bool_], seeds: NDArray[np.int64]) -> NDAr
     """Rewards of 0 and 1 that say nothing of a rollout: each is 1 with the probability of its
     group's share of correct rollouts. [groups, group_size] all three; seeds: of every reward."""
     drawn = uniforms(seeds.ravel(), 1).reshape(seeds.shape)
-    return (drawn < correct.mean(1, keepdims=True)).astype("float32")
+    rewards: NDArray[np.float32] = (drawn < correct.mean(1, keepdims=True)).astype("float32")
+    return rewards
 
 
 def is_active(correct: Tensor) -> Tensor:
