@@ -122,7 +122,7 @@ class AlgorithmSpec:
     """Control of the scale: the learning rate times the mean focal weight of this gamma
     (low_lr_multiplier); null leaves it as it is."""
     entropy_coef: NonNegativeFloat
-    """Weight of an entropy bonus; 0 is none."""
+    """Weight of an entropy bonus, of the policy's entropy a token; 0 is none."""
     kl_coef: NonNegativeFloat
     """Weight of the KL divergence from the base model in the loss (k3 estimate); 0 is none."""
     random_rewards: bool = False

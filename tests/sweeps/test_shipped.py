@@ -34,8 +34,8 @@ def meant_together() -> dict[str, Declaration]:
     for name in further:  # as `sweep` with experiment=... is composed
         experiment = loaded("groupsize", f"experiment={name}").experiment
         for sweep in set(SWEEPS) - OF_ONE_EXPERIMENT:
-            if sweep != "controls" or experiment.train.engine == "openrlhf":
-                plans[f"{sweep} {name}"] = replace(shipped[sweep], experiment=experiment)
+            plans[f"{sweep} {name}"] = replace(shipped[sweep], experiment=experiment)
+        plans[f"controls {name}"] = loaded("controls", f"experiment={name}")  # seeds of its own
     for name, declared in plans.items():
         plans[name] = replace(declared, experiment=replace(declared.experiment, rare=rare))
     for name, experiment in {"maze": "maze", "groupsize": "countdown-partial"}.items():
