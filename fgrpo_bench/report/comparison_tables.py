@@ -334,7 +334,7 @@ def equal_pass_at_1_tables(analysis: Analysis) -> Iterator[Table]:
                     for reason, of in apart.items()
                 ),
                 family_note(analysis)
-                if analysis.at_equal_pass_at_1
+                if analysis.at_equal_pass_at_1 or not analysis.has_family
                 else "The family of the sweep is of other comparisons: nothing is corrected here.",
             ),
         )

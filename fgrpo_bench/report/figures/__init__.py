@@ -97,8 +97,8 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
             name=f"paths-{name}",
             caption=f"Paths of training in the plane of pass@1 and pass@{ks[-1]} on {column}, mean "
             "over seeds: a point an evaluated checkpoint with its step, from the base models on; "
-            "shaded: the difference at equal pass@1 over the range that all seeds of both reach, in "
-            "numbers with its 95% interval at the highest one.",
+            "shaded: the difference at equal pass@1 over the range that all seeds reach; in "
+            "numbers: at the highest that both reach, with its 95% interval.",
             draw=partial(paths, analysis, column),
         )
     if in_question(analysis, column):

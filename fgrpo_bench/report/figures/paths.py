@@ -5,7 +5,6 @@ more than another at equal pass@1.
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -53,7 +52,7 @@ def paths(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
         title = f"{new.label} against {old.label}"
         axes.set_title(wrapped(title, width / n_columns - 0.6))
         axes.set_xlabel("pass@1 (%)")
-        axes.margins(0.09)
+        axes.margins(0.09, 0.14)
     for axes in panels[:, 0]:
         axes.set_ylabel(wrapped(f"pass@{analysis.ks[-1]} on {column} (%)", height / n_rows - 0.7))
     legend_below(figure, panels.flat, width)
@@ -64,7 +63,7 @@ def _path(
     axes: Axes, analysis: Analysis, column: str, cell: CellRow, style: CellStyle, *, is_above: bool
 ) -> None:
     """Means over seeds of all evaluated checkpoints, the base models first, each with its step."""
-    steps, x, y = checkpoints(analysis, column, cell.cell)
+    steps, x, y = analysis.checkpoints_of(column, cell.cell, analysis.ks[-1])
     axes.plot(x, y, color=style.color, lw=1.3, ls=style.linestyle, marker=style.marker, ms=4,
               mec="white", mew=0.5, label=in_math(cell.label), zorder=3)  # fmt: skip
     for step, *at in zip(steps, x, y, strict=True):
@@ -77,23 +76,6 @@ def _path(
                 ha="center", va="bottom" if is_above else "top", fontsize=SMALL - 1,
                 color=style.color, zorder=4,
             )  # fmt: skip
-
-
-def checkpoints(
-    analysis: Analysis, column: str, cell: str
-) -> tuple[list[int], list[float], list[float]]:
-    """Steps of a cell's evaluated checkpoints from the base models on, mean pass@1, and mean pass@k
-    at the largest k, in percent."""
-    ends = (analysis.ks[0], analysis.ks[-1])
-    rows = analysis.estimates.filter(
-        pl.col("column") == column,
-        pl.col("k").is_in(ends),
-        pl.col("cell").is_in([cell, "base"]),
-        pl.col("mean").is_not_null(),
-    )
-    by_step = rows.pivot("k", index="step", values="mean").sort("step").drop_nulls()
-    x, y = (100 * by_step[str(k)].to_numpy() for k in ends)
-    return by_step["step"].to_list(), x.tolist(), y.tolist()
 
 
 def _gap(axes: Axes, analysis: Analysis, row: EqualPassAt1, style: CellStyle) -> None:
