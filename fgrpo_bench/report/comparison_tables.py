@@ -317,7 +317,7 @@ def equal_pass_at_1_tables(analysis: Analysis) -> Iterator[Table]:
                 if (row.column, row.new, row.old) == (column, reach.new, reach.old)
             ]
         yield Table(
-            title=f"{column}: at equal pass@1, differences in percentage points",
+            title=f"{column}: at equal pass@1, in percentage points",
             header=(
                 *("comparison", "", "k", "pass@1 of both", "pass@k", "at its end"),
                 *("mean over it", "p", "p Holm", "verdict"),
