@@ -250,6 +250,7 @@ def _differences(
     several = " and " in ks
     of = (
         f"of {question_words(analysis.results)}"
+        + (", last checkpoints" if analysis.at_equal_pass_at_1 else "")
         if against == QUESTION
         else f"against {labels[against]}"
     )
@@ -504,7 +505,7 @@ class CompareCharts:
             traces.append(
                 charts.line(
                     x, y, name=cell, style=self.styles[name], mode="lines+markers+text",
-                    text=[str(step) if step else "base" for step in steps],
+                    text=[str(step) if step else "base" for step in steps], cliponaxis=False,
                     textposition="top center" if name == new else "bottom center",
                     **charts.hover([f"{charts.label(cell)}<br>{word}" for word in words]),
                 )
