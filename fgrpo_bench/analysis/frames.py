@@ -92,6 +92,7 @@ from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record, write_json, write_whole
+from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.digests import checksum_mismatch, sha256_file, with_checksum
 
 VERSION = 13
@@ -429,6 +430,23 @@ class Analysis:
         """The difference of a pair along the range that both reach, by rising pass@1; none where
         its seeds have no range in common."""
         return self._path_gaps.get((row.column, row.k, row.new, row.old), ())
+
+    def checkpoints_of(
+        self, column: str, cell: str, k: int
+    ) -> tuple[list[int], list[float], list[float]]:
+        """Steps of a cell's evaluated checkpoints, the base models first, and mean pass@1 and
+        pass@k of each in percent; none where pass@1 is not among the k."""
+        rows = self.estimates.filter(
+            pl.col("column") == column,
+            pl.col("k").is_in((1, k)),
+            pl.col("cell").is_in((BASE, cell)),
+            pl.col("mean").is_not_null(),
+        )
+        if 1 not in self.ks:
+            return [], [], []
+        by_step = rows.pivot("k", index="step", values="mean").drop_nulls().sort("step")
+        x, y = (100 * by_step[str(end)].to_numpy() for end in (1, k))
+        return by_step["step"].to_list(), x.tolist(), y.tolist()
 
     @cached_property
     def in_question(self) -> tuple[Comparison, ...]:

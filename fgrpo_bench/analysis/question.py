@@ -26,6 +26,7 @@ from fgrpo_bench.analysis.checkpoints import At
 from fgrpo_bench.analysis.results import Results, averages_of, headline_of
 from fgrpo_bench.analysis.rows import CellRow, CheckpointRow
 from fgrpo_bench.stages.digests import content_sha256
+from fgrpo_bench.stats.selection import saved_steps
 
 METHODS = "methods"
 """Kind of the pairs that are made only where a question asks for them."""
@@ -150,7 +151,7 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[CellRow]) -> tuple[lis
     ends = f"k = {', '.join(map(str, chosen_ks))}; {', '.join(columns)}"
     of_family = tuple(dict.fromkeys([*(p for p in pairs if p.kind in kinds), *named]))
     if is_equal:
-        _check_paths(of_family, chosen_ks, declaration["experiment"]["checkpoints"])
+        _check_paths(of_family, chosen_ks, declaration["experiment"])
         ends = f"at equal pass@1; {ends}"
     return list(dict.fromkeys([*pairs, *named])), Family(
         name=NONE_DECLARED if is_none else f"{' and '.join(words)}; {ends}",
@@ -161,11 +162,9 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[CellRow]) -> tuple[lis
     )
 
 
-def _check_paths(
-    pairs: Sequence[Pair], ks: Sequence[int], checkpoints: str | Sequence[int]
-) -> None:
-    """ValueError where pairs are to be compared at equal pass@1 and cannot be. checkpoints: as of
-    fgrpo_bench.specs.ExperimentSpec."""
+def _check_paths(pairs: Sequence[Pair], ks: Sequence[int], experiment: Mapping[str, Any]) -> None:
+    """ValueError where pairs are to be compared at equal pass@1 and cannot be. experiment:
+    fgrpo_bench.specs.ExperimentSpec as JSON."""
     if any(pair.old.is_base or pair.new.is_base for pair in pairs):
         raise ValueError(
             f"sweep.family names a pair with the base models beside at={EQUAL_PASS_AT_1}: they are "
@@ -177,11 +176,15 @@ def _check_paths(
             f"sweep.family.ks={list(ks)} beside sweep.family.at={EQUAL_PASS_AT_1}: at equal pass@1 "
             "no two cells differ in pass@1; leave k = 1 out, or set sweep.family.at to null"
         )
-    if checkpoints == "last" or (checkpoints != "every" and len(checkpoints) < 2):
+    train, asked = experiment["train"], experiment["checkpoints"]
+    saved = saved_steps(steps=train["steps"], save_every=train["save_every"])
+    evaluated = {"last": saved[-1:], "every": saved}.get(asked) if isinstance(asked, str) else asked
+    if evaluated is None or len(evaluated) < 2:
+        every = "" if len(saved) > 1 else f" with experiment.train.save_every below {saved[0]}"
         raise ValueError(
             f"sweep.family.at={EQUAL_PASS_AT_1} compares the paths of training runs, and "
-            f"experiment.checkpoints={checkpoints} evaluates one checkpoint of each: set "
-            "experiment.checkpoints=every, or to several steps, which trains nothing anew"
+            f"experiment.checkpoints={asked} evaluates one checkpoint of each: set "
+            f"experiment.checkpoints=every{every}, or to several steps"
         )
 
 

@@ -1,4 +1,4 @@
-"""A sweep whose runs have five evaluated checkpoints each, on planted paths of pass@1 and pass@k."""
+"""A sweep whose runs have five evaluated checkpoints each, on planted paths."""
 
 from __future__ import annotations
 
