@@ -9,6 +9,7 @@ analysis.frames computes it, as for a sweep.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ import polars as pl
 from evaluators.interchange import take_in
 from evaluators.standalone import slug
 from evaluators.stored import folders
-from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation, last_of_run
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.results import compared, load_results
 from fgrpo_bench.analysis.rows import Comparison, from_frame
@@ -80,7 +81,9 @@ def checkpoints_of(
 ) -> list[EvaluatedCheckpoint]:
     """The checkpoints that words mean, in their order, each with a label and a seed.
 
-    A word is `[label=]place[,place...]`; several places are seeds of one label. spec: what the
+    A word is `[label=]place[,place...]`; several places are seeds of one label, or where the names
+    differ in a step alone (`mine-step-100,mine-step-200`) checkpoints of one run, of which the last
+    stands for it. A cell of a sweep has all its evaluated checkpoints. spec: what the
     draws of files are of; None: then no file can be meant. Raises ValueError or FileNotFoundError
     that names the word.
     """
@@ -116,7 +119,29 @@ def _side(
     if not equals or Path(word).exists():
         label, listed = "", word
     checkpoints = [place for name in listed.split(",") for place in _at(name, root, spec)]
-    return label or Path(listed.split(",")[0]).name, checkpoints
+    return label or Path(listed.split(",")[0]).name, _by_run(checkpoints)
+
+
+STEPPED = re.compile(r"(?P<run>.*?)(?<![a-z])step[-_]?(?P<step>\d+)(?!\d)")
+"""The name of an evaluation that says of which step of which run it is."""
+
+
+def _by_run(places: list[EvaluatedCheckpoint]) -> list[EvaluatedCheckpoint]:
+    """Those of one run, by their names, put together; all apart where a name says no step, or each
+    run has one."""
+    matched = [STEPPED.match(place.label) for place in places]
+    runs: dict[str, list[EvaluatedCheckpoint]] = {}
+    for place, match in zip(places, matched, strict=True):
+        if match is None or len(place.of_run) > 1:
+            return places
+        step = int(match["step"])
+        runs.setdefault(match["run"], []).append(replace(place, step=step))
+    steps = [{place.step for place in of_run} for of_run in runs.values()]
+    if all(len(of_run) < 2 for of_run in runs.values()):
+        return places
+    if any(len(known) < len(of_run) for known, of_run in zip(steps, runs.values(), strict=True)):
+        return places  # two of one step: these are no checkpoints of one run
+    return [last_of_run(of_run) for of_run in runs.values()]
 
 
 def _at(name: str, root: Path, spec: BenchmarkSpec | None) -> list[EvaluatedCheckpoint]:
@@ -180,11 +205,14 @@ def _of_sweep(name: str, root: Path) -> list[EvaluatedCheckpoint]:
             f"{named(paths)} has no cell {parts[3]!r}{suggestion(parts[3], labels)}: it has "
             f"{', '.join(labels)}, and runs such as {points[-1].point_id}"
         )
-    return [_plain(point) for point in of_cell]
+    return [
+        last_of_run([_plain(at) for at in point.of_run if at.is_evaluated or at.step == point.step])
+        for point in of_cell
+    ]
 
 
 def _plain(point: EvaluatedCheckpoint) -> EvaluatedCheckpoint:
-    """A sweep's checkpoint as one that somebody brings; an average over its run is not asked."""
+    """A sweep's checkpoint as one that somebody brings."""
     return EvaluatedCheckpoint(
         label=point.label,
         seed=point.seed,
@@ -229,7 +257,7 @@ def compare(
     """The numbers of what the words name; spec and errors as of `checkpoints_of`, and as
     `compared`."""
     checkpoints = checkpoints_of(words, root, spec)
-    for checkpoint in checkpoints:
+    for checkpoint in (item for last in checkpoints for item in last.of_run):
         if not checkpoint.is_evaluated:
             raise ValueError(
                 f"{checkpoint.name} is {checkpoint.lacks} ({checkpoint.evaluate.folder}): finish "
@@ -382,7 +410,18 @@ def blocks(of: ComparedCheckpoints) -> list[Block]:
     for new, old in of.pairs():
         for column in of.analysis.columns:
             out += _of_column(of, column, new, old)
-    return out
+    return [*out, *_at_equal_pass_at_1(of)]
+
+
+def _at_equal_pass_at_1(of: ComparedCheckpoints) -> Iterator[Block]:
+    """What labels with several checkpoints keep at the pass@1 that others reach."""
+    from fgrpo_bench.report.comparison_tables import equal_pass_at_1_tables
+    from fgrpo_bench.report.words import kept
+
+    sentences = list(kept(of.analysis))
+    if sentences:
+        yield Paragraph(text=" ".join(sentences))
+    yield from equal_pass_at_1_tables(of.analysis)
 
 
 def _of_column(of: ComparedCheckpoints, column: str, new: str, old: str) -> Iterator[Block]:
@@ -481,6 +520,8 @@ def everything(of: ComparedCheckpoints) -> dict[str, Any]:
             for column in of.analysis.columns
             if (row := of.analysis.first_loss_of(column, new, old)) is not None
         ],
+        "equal_pass_at_1": of.analysis.equal_pass_at_1.to_dicts(),
+        "path_ranges": of.analysis.path_ranges.to_dicts(),
         "problems": [
             {"benchmark": name, "new": new, "old": old, "k": results.evaluation["ks"][-1]}
             | won_and_lost(of, name, new, old, results.evaluation["ks"][-1])

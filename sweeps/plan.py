@@ -50,7 +50,11 @@ if TYPE_CHECKING:
     from fgrpo_bench.analysis.question import Family
 
 
-CONTROLS = {"entropy_coef": "an entropy bonus", "kl_coef": "a KL penalty"}
+CONTROLS = {
+    "entropy_coef": "an entropy bonus",
+    "kl_coef": "a KL penalty",
+    "random_rewards": "rewards that are drawn at random",
+}
 """Fields of an algorithm that not every engine has, in words."""
 MOST_ROLLOUTS = 1_000_000
 """A step: thirty times the largest of the paper (256 prompts, N = 128), and what one step holds in
@@ -125,7 +129,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
         )
     alike: dict[str, set[str]] = {}
     for algorithm in {point.algorithm.name: point.algorithm for point in points}.values():
-        weighed = f"{algorithm.advantage} {algorithm.parameters}"
+        weighed = f"{algorithm.advantage} {algorithm.parameters} {algorithm.random_rewards}"
         alike.setdefault(weighed, set()).add(algorithm.name)
     names = next((sorted(names) for names in alike.values() if len(names) > 1), [])
     if names and train.updates_per_batch == 1:

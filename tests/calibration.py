@@ -4,8 +4,9 @@
     python -m tests.calibration families     # one part, of those that --help lists
 
 The truths are those of `tests.support.planted`; what draws that stop do to them is measured by
-`tests.staged_calibration`, and what few seeds, ends near 0 and 100% and clusters do by
-`tests.few_seeds_calibration`. `tests/stats/test_calibration.py` holds the bounds.
+`tests.staged_calibration`, what few seeds, ends near 0 and 100% and clusters do by
+`tests.few_seeds_calibration`, and comparisons at equal pass@1 by `tests.path_calibration`.
+`tests/stats/test_calibration.py` holds the bounds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from fgrpo_bench.stats.passk import draw_moments, pass_at_k
 from fgrpo_bench.stats.power import smallest_effect
 from fgrpo_bench.stats.significance import TestResult, draws_test
 from tests import few_seeds_calibration as few_seeds
-from tests import staged_calibration
+from tests import path_calibration, staged_calibration
 from tests.stats.subsampling import subsampling_test
 from tests.support.planted import (
     KS,
@@ -229,7 +230,13 @@ def clusters(times: int) -> list[Finding]:
     ]
 
 
-PARTS = {"draws": draws, "seeds": seeds, "clusters": clusters, "staged": staged_calibration.study}
+PARTS = {
+    "draws": draws,
+    "seeds": seeds,
+    "clusters": clusters,
+    "staged": staged_calibration.study,
+    "paths": path_calibration.study,
+}
 
 
 def print_families() -> None:
@@ -307,6 +314,8 @@ def main() -> int:
             )
     if "staged" in parts:
         staged_calibration.print_bias(TIMES)
+    if "paths" in parts:
+        path_calibration.print_bias(TIMES)
     if "families" in parts:
         print_families()
     if "ends" in parts:

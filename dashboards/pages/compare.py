@@ -29,10 +29,17 @@ from dashboards.queries import analysis_of
 from fgrpo_bench.analysis import GRID, INCONCLUSIVE, ROBUST, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.results import Results
-from fgrpo_bench.analysis.rows import Comparison, to_frame
-from fgrpo_bench.documents.table import NONE, difference, p_value, points, with_interval
+from fgrpo_bench.analysis.rows import Comparison, EqualPassAt1, PathRange, from_frame, to_frame
+from fgrpo_bench.documents.table import (
+    NONE,
+    difference,
+    p_value,
+    percent,
+    points,
+    with_interval,
+)
 from fgrpo_bench.report.cell_styles import CellStyle
-from fgrpo_bench.report.comparison_tables import FRONT
+from fgrpo_bench.report.comparison_tables import FRONT, PATHS
 from fgrpo_bench.report.footnotes import redeclared
 from fgrpo_bench.report.words import answer
 
@@ -118,6 +125,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
             *drawing.differences(rows, against),
             drawing.plane(k),
             drawing.curves(),
+            *drawing.paths(k),
             *drawing.band(),
             *drawing.compute(k, cost),
         ),
@@ -126,6 +134,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
             "kept": [pair for pair in form.address().parameters if pair[0] != "cell"],
             "table": _table(analysis, column, shown, list(dict.fromkeys((analysis.ks[0], k)))),
             "differences": _differences(analysis, rows, against, labels),
+            "on_paths": _on_paths(analysis, column, k, labels),
             "same_cost": drawing.same_cost(k),
             "missing": [labels[name] for name in picked or cells if name not in shown],
         },
@@ -241,6 +250,7 @@ def _differences(
     several = " and " in ks
     of = (
         f"of {question_words(analysis.results)}"
+        + (", last checkpoints" if analysis.at_equal_pass_at_1 else "")
         if against == QUESTION
         else f"against {labels[against]}"
     )
@@ -273,6 +283,42 @@ def _differences(
         )
         if rows
         else ("No two cells that are compared have results yet.",),
+    )
+
+
+def _on_paths(
+    analysis: Analysis, column: str, k: int, labels: Mapping[str, str]
+) -> PageTable | None:
+    """Pairs at equal pass@1; None where runs have one evaluated checkpoint, and at k = 1."""
+    ranges = from_frame(PathRange, analysis.path_ranges.filter(column=column))
+    frame = analysis.equal_pass_at_1.filter(column=column, k=k)
+    rows_by_pair = {(row.new, row.old): row for row in from_frame(EqualPassAt1, frame)}
+    shown: list[TableRow] = []
+    for reach in ranges:
+        row = rows_by_pair.get((reach.new, reach.old))
+        name = f"{labels[reach.new]} against {labels[reach.old]}"
+        if row is not None:
+            shown.append(
+                (
+                    name,
+                    f"{percent(reach.low)} to {percent(row.pass_at_1)}",
+                    difference(row.difference, row.low, row.high),
+                    difference(row.mean_difference, row.mean_low, row.mean_high),
+                    *map(p_value, (row.p, row.p_holm)),
+                    Shade(text=row.verdict, kind=row.verdict),
+                )
+            )
+        elif reach.reason is not None and k > 1:
+            verdict = Shade(text=INCONCLUSIVE, kind=INCONCLUSIVE, title=reach.reason)
+            shown.append((name, *[NONE] * 5, verdict))
+    if not shown:
+        return None
+    reasons = dict.fromkeys(reach.reason for reach in ranges if reach.reason is not None)
+    return PageTable(
+        title=f"At equal pass@1: differences in pass@{k}, in percentage points",
+        header=("cells", "pass@1 of both", "at its end", "mean over it", "p", "p Holm", "verdict"),
+        rows=tuple(shown),
+        notes=(PATHS, *(f"No range in common: {reason}." for reason in reasons)),
     )
 
 
@@ -433,6 +479,52 @@ class CompareCharts:
                 note=(f"{label}: {loss.words}. " if loss else "")
                 + "In 95% of such sweeps the truth lies within the band at all these k together "
                 f"({GRID}); it is simultaneous over k, not over cells.",
+            ),
+        )
+
+    def paths(self, k: int) -> tuple[Chart, ...]:
+        """The plane with the checkpoints of the pair in front, and the difference at equal pass@1
+        shaded; none where the pair has no curve there."""
+        if self.pair is None:
+            return ()
+        new, old = self.pair.new, self.pair.old
+        columns = ("pass_at_1", "new_pass_at_k", "difference", "low", "high")
+        data, call = charts.selected_rows(
+            self.analysis, "path_gaps", columns, column=self.column, new=new, old=old, k=k
+        )
+        if data.is_empty():
+            return ()
+        levels = charts.percent(data["pass_at_1"].to_list())
+        above = charts.percent(data["new_pass_at_k"].to_list())
+        below = charts.percent((data["new_pass_at_k"] - data["difference"]).to_list())
+        label = f"{self.cells[new].label} against {self.cells[old].label}"
+        traces = [charts.band(levels, below, above, style=self.styles[new], group=label)]
+        for name in (old, new):
+            steps, x, y = self.analysis.checkpoints_of(self.column, name, k)
+            cell, words = self.cells[name].label, [f"step {step}" for step in steps]
+            traces.append(
+                charts.line(
+                    x, y, name=cell, style=self.styles[name], mode="lines+markers+text",
+                    text=[str(step) if step else "base" for step in steps], cliponaxis=False,
+                    textposition="top center" if name == new else "bottom center",
+                    **charts.hover([f"{charts.label(cell)}<br>{word}" for word in words]),
+                )
+            )  # fmt: skip
+        (row,) = from_frame(
+            EqualPassAt1,
+            self.analysis.equal_pass_at_1.filter(column=self.column, new=new, old=old, k=k),
+        )
+        kept = difference(row.difference, row.low, row.high)
+        return (
+            Chart(
+                name="paths",
+                title=f"{label}, at equal pass@1",
+                figure=charts.figure(traces, x="pass@1, %", y=f"pass@{k}, %"),
+                data=data,
+                call=call,
+                note=f"{kept} points of pass@{k} at pass@1 = {percent(row.pass_at_1)}%, the "
+                f"highest that both reach: {row.verdict}. Points: checkpoints with their steps, "
+                "means over seeds. Shaded: the difference over the range that all seeds reach.",
             ),
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,13 +72,13 @@ class Resamples:
 
     def seeds(self, column: str, *cells: At) -> tuple[int | None, ...]:
         """Seeds that all these cells have on a benchmark, or on all benchmarks of an average."""
-        by_cell = [self.scores[name][at].seeds for name in self._benchmarks(column) for at in cells]
+        by_cell = [self.scores[name][at].seeds for name in self.benchmarks(column) for at in cells]
         return tuple(seed for seed in by_cell[0] if all(seed in other for other in by_cell))
 
     def of(self, column: str, at: At) -> Resampled | None:
         """Of a cell; None without results. An average is of the seeds that each of its benchmarks
         has, and None where these differ, so that none is left out."""
-        names = self._benchmarks(column)
+        names = self.benchmarks(column)
         seeds = self.seeds(column, at)
         if not seeds or any(self.scores[name][at].seeds != seeds for name in names):
             return None
@@ -89,7 +90,7 @@ class Resamples:
         """Seeds and resamples of new minus old, paired over problems and seeds; None without a seed
         in common. Of an average only where all its benchmarks have these seeds in common."""
         parts = []
-        for name in self._benchmarks(column):
+        for name in self.benchmarks(column):
             seeds = self.seeds(name, new, old)
             if not seeds or seeds != self.seeds(column, new, old):
                 return None
@@ -103,7 +104,8 @@ class Resamples:
             seeds
         )
 
-    def _benchmarks(self, column: str) -> Sequence[str]:
+    def benchmarks(self, column: str) -> Sequence[str]:
+        """Those of an average; a benchmark's own name."""
         return self.averages.get(column, (column,))
 
     def _of_seeds(self, benchmark: str, at: At, seeds: tuple[int | None, ...]) -> Resampled:
@@ -251,6 +253,7 @@ def _lacks(
 
 ROBUST, SUGGESTIVE, INCONCLUSIVE = "robust", "suggestive", "inconclusive"
 """What a comparison can be: see Comparison.verdict."""
+AnyComparison = TypeVar("AnyComparison", bound=Comparison)
 
 
 def compare(
@@ -275,7 +278,7 @@ def compare(
         pair = pairs[(row.new, row.new_step), (row.old, row.old_step)]
         return pair is not None and family.has(pair, row.column, row.k)
 
-    return _corrected(rows, is_in, family)
+    return corrected(rows, is_in, family)
 
 
 def _pair_rows(
@@ -310,18 +313,19 @@ def _pair_rows(
                 family=None,
                 p_holm=None,
                 p_bh=None,
-                verdict=SUGGESTIVE if _excludes_zero(estimate) else INCONCLUSIVE,
+                verdict=SUGGESTIVE if excludes_zero(estimate) else INCONCLUSIVE,
             )
 
 
-def _excludes_zero(estimate: IntervalEstimate) -> bool:
+def excludes_zero(estimate: IntervalEstimate) -> bool:
+    """Whether the interval does."""
     low, high = estimate.low, estimate.high
     return low is not None and high is not None and (low > 0 or high < 0)
 
 
-def _corrected(
-    rows: Sequence[Comparison], is_in: Callable[[Comparison], bool], family: Family
-) -> list[Comparison]:
+def corrected(
+    rows: Sequence[AnyComparison], is_in: Callable[[AnyComparison], bool], family: Family
+) -> list[AnyComparison]:
     """The rows with the p-values of a family corrected together, and what then holds; comparisons
     of it that have no p, or are not there yet, count as 1."""
     p_by_row = {i: row.p for i, row in enumerate(rows) if row.p is not None and is_in(row)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +165,29 @@ class EvaluatedCheckpoint:
         """Of the evaluation's draws; None where there is none."""
         path = self.evaluate.benchmark(benchmark).manifest
         return read_record(path, DrawsRecord) if path.exists() else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastOfRun(EvaluatedCheckpoint):
+    """The last checkpoint of a training run of which earlier ones were evaluated too."""
+
+    earlier: tuple[EvaluatedCheckpoint, ...]
+    """By rising step, under whatever label and seed."""
+
+    @property
+    def of_run(self) -> tuple[EvaluatedCheckpoint, ...]:
+        """All of them, under its own label and seed."""
+        named = (replace(item, label=self.label, seed=self.seed) for item in self.earlier)
+        return (*named, self)
+
+
+def last_of_run(checkpoints: Sequence[EvaluatedCheckpoint]) -> EvaluatedCheckpoint:
+    """The last of a run's checkpoints, at least one, with the others behind it."""
+    *earlier, last = sorted(checkpoints, key=lambda checkpoint: checkpoint.step)
+    if not earlier:
+        return last
+    values = {each.name: getattr(last, each.name) for each in fields(EvaluatedCheckpoint)}
+    return LastOfRun(**values, earlier=tuple(earlier))
 
 
 def from_evaluation(

@@ -55,8 +55,10 @@ from fgrpo_bench.analysis.other_scores import (
     other_graders,
     tasks,
 )
+from fgrpo_bench.analysis.paths import along_paths
 from fgrpo_bench.analysis.question import (
     NONE_DECLARED,
+    Family,
     budget_family,
     every_pair,
     matches,
@@ -73,10 +75,13 @@ from fgrpo_bench.analysis.rows import (
     Cost,
     CoverageRow,
     Drift,
+    EqualPassAt1,
     Estimate,
     FirstLoss,
     Front,
     Likelihood,
+    PathGap,
+    PathRange,
     ProblemRow,
     from_frame,
     make_cell,
@@ -87,9 +92,10 @@ from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record, write_json, write_whole
+from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.digests import checksum_mismatch, sha256_file, with_checksum
 
-VERSION = 12
+VERSION = 13
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
 
@@ -169,7 +175,10 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
     over_k = list(
         bands(resamples, [cells_at for cells_at in compared if cells_at.pair], columns, ks)
     )
-    differences = compare(resamples, compared, columns=columns, ks=ks, family=family)
+    paths = along_paths(resamples, pairs, columns=columns, ks=ks, family=family)
+    # A family is of last checkpoints or of paths, and corrected once.
+    of_last = replace(family, pairs=()) if family.at_equal_pass_at_1 else family
+    differences = compare(resamples, compared, columns=columns, ks=ks, family=of_last)
     trained = [cell.cell for cell in cells.values() if not cell.is_base]
     ends = sorted({ks[0], ks[-1]})
     rows = {
@@ -177,6 +186,9 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
         "estimates": estimates(results, cells, resamples, columns, chosen),
         "comparisons": differences,
         "equal_budget": [row for row in of_budgets if row.k in at_budget.ks],
+        "equal_pass_at_1": paths.compared,
+        "path_ranges": paths.ranges,
+        "path_gaps": paths.curves,
         "bands": over_k,
         "first_loss": first_losses(over_k),
         "front": fronts(differences, trained, columns, ends),
@@ -291,6 +303,9 @@ class Analysis:
     equal_budget: pl.DataFrame
     """Comparisons of a focal cell with its base algorithm at another N, each at its latest
     checkpoint within the rollouts of the cheaper of the two; a family of their own."""
+    equal_pass_at_1: pl.DataFrame
+    path_ranges: pl.DataFrame
+    path_gaps: pl.DataFrame
     bands: pl.DataFrame
     first_loss: pl.DataFrame
     front: pl.DataFrame
@@ -373,9 +388,72 @@ class Analysis:
         return self.family != NONE_DECLARED
 
     @cached_property
+    def _family(self) -> Family:
+        """As it is declared."""
+        return question_of(self.results, tuple(self.by_cell.values()))[1]
+
+    @property
+    def at_equal_pass_at_1(self) -> bool:
+        """Whether the family is declared at equal pass@1."""
+        return self._family.at_equal_pass_at_1
+
+    @cached_property
+    def on_paths(self) -> tuple[EqualPassAt1, ...]:
+        """Pairs at equal pass@1: those of the family where it is declared so; else every one on the
+        headline at the largest k."""
+        rows = from_frame(EqualPassAt1, self.equal_pass_at_1)
+        if self.at_equal_pass_at_1:
+            return tuple(row for row in rows if row.family is not None)
+        return tuple(row for row in rows if row.column in self.headline and row.k == self.ks[-1])
+
+    @cached_property
+    def off_paths(self) -> tuple[PathRange, ...]:
+        """Pairs, likewise, that are inconclusive because their ranges of pass@1 do not meet."""
+        family = self._family
+        asked = {(pair.new.cell, pair.old.cell) for pair in family.pairs}
+        columns = family.columns if family.at_equal_pass_at_1 else self.headline
+        return tuple(
+            row
+            for row in from_frame(PathRange, self.path_ranges)
+            if row.reason is not None
+            and row.column in columns
+            and (not family.at_equal_pass_at_1 or (row.new, row.old) in asked)
+        )
+
+    @cached_property
+    def _path_gaps(self) -> dict[tuple[str, int, str, str], tuple[PathGap, ...]]:
+        rows = from_frame(PathGap, self.path_gaps)
+        alike = groupby(rows, key=lambda row: (row.column, row.k, row.new, row.old))
+        return {key: tuple(of_pair) for key, of_pair in alike}
+
+    def path_gap(self, row: EqualPassAt1) -> tuple[PathGap, ...]:
+        """The difference of a pair along the range that both reach, by rising pass@1; none where
+        its seeds have no range in common."""
+        return self._path_gaps.get((row.column, row.k, row.new, row.old), ())
+
+    def checkpoints_of(
+        self, column: str, cell: str, k: int
+    ) -> tuple[list[int], list[float], list[float]]:
+        """Steps of a cell's evaluated checkpoints, the base models first, and mean pass@1 and
+        pass@k of each in percent; none where pass@1 is not among the k."""
+        rows = self.estimates.filter(
+            pl.col("column") == column,
+            pl.col("k").is_in((1, k)),
+            pl.col("cell").is_in((BASE, cell)),
+            pl.col("mean").is_not_null(),
+        )
+        if 1 not in self.ks:
+            return [], [], []
+        by_step = rows.pivot("k", index="step", values="mean").drop_nulls().sort("step")
+        x, y = (100 * by_step[str(end)].to_numpy() for end in (1, k))
+        return by_step["step"].to_list(), x.tolist(), y.tolist()
+
+    @cached_property
     def in_question(self) -> tuple[Comparison, ...]:
         """The rows of `asked` that views show as the question: those of the family; where none was
         declared, of the first kind of pairs on the headline, uncorrected."""
+        if self.at_equal_pass_at_1:
+            return self.on_paths
         if self.has_family:
             return tuple(row for row in self.asked if row.family is not None)
         pairs, _ = question_of(self.results, tuple(self.by_cell.values()))

@@ -26,6 +26,7 @@ from fgrpo_bench.analysis.checkpoints import At
 from fgrpo_bench.analysis.results import Results, averages_of, headline_of
 from fgrpo_bench.analysis.rows import CellRow, CheckpointRow
 from fgrpo_bench.stages.digests import content_sha256
+from fgrpo_bench.stats.selection import saved_steps
 
 METHODS = "methods"
 """Kind of the pairs that are made only where a question asks for them."""
@@ -46,6 +47,8 @@ BY_NAME = "declared"
 """Kind of a pair that is declared by its cells and is of no other kind."""
 EVERY = "every"
 """Kind of the pairs of checkpoints that no sweep declares anything about."""
+EQUAL_PASS_AT_1 = "equal_pass_at_1"
+"""Value of `sweep.family.at`: pairs are compared at the highest pass@1 that both cells reach."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +76,9 @@ class Family:
     ks: tuple[int, ...]
     columns: tuple[str, ...]
     """Benchmarks and averages."""
+    at_equal_pass_at_1: bool = False
+    """Whether pairs are compared at the highest pass@1 that both reach, in place of the checkpoints
+    that stand for their runs."""
 
     @property
     def comparisons(self) -> list[tuple[str, int, Pair]]:
@@ -83,7 +89,8 @@ class Family:
     def sha256(self) -> str:
         """Digest of which comparisons these are, by the names of their cells, in whatever order."""
         named = [[column, k, p.new.cell, p.old.cell] for column, k, p in self.comparisons]
-        return content_sha256({"comparisons": sorted(named, key=str)})
+        at = {"at": EQUAL_PASS_AT_1} if self.at_equal_pass_at_1 else {}
+        return content_sha256({"comparisons": sorted(named, key=str), **at})
 
     def has(self, pair: Pair, column: str, k: int) -> bool:
         """Whether a comparison is one of them."""
@@ -133,7 +140,8 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[CellRow]) -> tuple[lis
     kinds = family.get("pairs") or ([] if named or is_none else present[:1])
     _check("pairs", kinds, [*present, *([METHODS] if against else [])], "has pairs of the kinds")
     ks, headline = evaluation["ks"], headline_of(evaluation)
-    chosen_ks = family.get("ks") or sorted({ks[0], ks[-1]})
+    is_equal = family.get("at") == EQUAL_PASS_AT_1
+    chosen_ks = family.get("ks") or ([ks[-1]] if is_equal else sorted({ks[0], ks[-1]}))
     _check("ks", chosen_ks, ks, "is evaluated at k =")
     columns = family.get("columns") or headline
     _check("columns", columns, [*averages_of(evaluation), *evaluation["benchmarks"]], "has")
@@ -141,12 +149,43 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[CellRow]) -> tuple[lis
         f"{p.new.label} against {p.old.label}" for p in named
     ]
     ends = f"k = {', '.join(map(str, chosen_ks))}; {', '.join(columns)}"
+    of_family = tuple(dict.fromkeys([*(p for p in pairs if p.kind in kinds), *named]))
+    if is_equal:
+        _check_paths(of_family, chosen_ks, declaration["experiment"])
+        ends = f"at equal pass@1; {ends}"
     return list(dict.fromkeys([*pairs, *named])), Family(
         name=NONE_DECLARED if is_none else f"{' and '.join(words)}; {ends}",
-        pairs=tuple(dict.fromkeys([*(p for p in pairs if p.kind in kinds), *named])),
+        pairs=of_family,
         ks=tuple(chosen_ks),
         columns=tuple(columns),
+        at_equal_pass_at_1=is_equal,
     )
+
+
+def _check_paths(pairs: Sequence[Pair], ks: Sequence[int], experiment: Mapping[str, Any]) -> None:
+    """ValueError where pairs are to be compared at equal pass@1 and cannot be. experiment:
+    fgrpo_bench.specs.ExperimentSpec as JSON."""
+    if any(pair.old.is_base or pair.new.is_base for pair in pairs):
+        raise ValueError(
+            f"sweep.family names a pair with the base models beside at={EQUAL_PASS_AT_1}: they are "
+            "where every path begins and have none; name pairs of trained cells, or set "
+            "sweep.family.at to null"
+        )
+    if 1 in ks:
+        raise ValueError(
+            f"sweep.family.ks={list(ks)} beside sweep.family.at={EQUAL_PASS_AT_1}: at equal pass@1 "
+            "no two cells differ in pass@1; leave k = 1 out, or set sweep.family.at to null"
+        )
+    train, asked = experiment["train"], experiment["checkpoints"]
+    saved = saved_steps(steps=train["steps"], save_every=train["save_every"])
+    evaluated = {"last": saved[-1:], "every": saved}.get(asked) if isinstance(asked, str) else asked
+    if evaluated is None or len(evaluated) < 2:
+        every = "" if len(saved) > 1 else f" with experiment.train.save_every below {saved[0]}"
+        raise ValueError(
+            f"sweep.family.at={EQUAL_PASS_AT_1} compares the paths of training runs, and "
+            f"experiment.checkpoints={asked} evaluates one checkpoint of each: set "
+            f"experiment.checkpoints=every{every}, or to several steps"
+        )
 
 
 def _by_name(
@@ -179,7 +218,12 @@ def _check(field: str, named: Sequence[Any], valid: Sequence[Any], has: str) -> 
             )
 
 
-UNCONTROLLED = {"low_lr_gamma": None, "entropy_coef": 0.0, "kl_coef": 0.0}
+UNCONTROLLED = {
+    "low_lr_gamma": None,
+    "entropy_coef": 0.0,
+    "kl_coef": 0.0,
+    "random_rewards": False,
+}
 """Fields of an algorithm without a control."""
 REFERENCE = "grpo"
 """The algorithm that methods are compared with."""
@@ -220,8 +264,8 @@ def base_method(
     cell: CellRow, cells: Sequence[CellRow], algorithms: Mapping[str, Mapping[str, Any]]
 ) -> CellRow | None:
     """What a cell's method adds to: for a focal weight the same cell without, for a control (lower
-    learning rate, entropy bonus, KL penalty) the algorithm that differs in nothing else. None for
-    the others and where it was not run.
+    learning rate, entropy bonus, KL penalty, random rewards) the algorithm that differs in nothing
+    else. None for the others and where it was not run.
 
     algorithms: declared ones by name (fgrpo_bench.specs.AlgorithmSpec as JSON).
     """
@@ -230,11 +274,15 @@ def base_method(
         return None
     names = {setting.algorithm}
     if not setting.focal_gamma:
-        declared = algorithms.get(setting.algorithm, {})
+        declared = UNCONTROLLED | dict(algorithms.get(setting.algorithm, {}))
         plain = {**declared, **UNCONTROLLED}
         if declared == plain:
             return None
-        names = {name for name, other in algorithms.items() if other == plain | {"name": name}}
+        names = {
+            name
+            for name, other in algorithms.items()
+            if UNCONTROLLED | dict(other) == plain | {"name": name}
+        }
     wanted = {replace(setting.unweighted, algorithm=name) for name in names}
     return next((other for other in cells if other.setting in wanted), None)
 

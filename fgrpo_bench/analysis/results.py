@@ -294,9 +294,14 @@ def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
     by another grader. Of one dataset the problems that all have are compared.
     """
     _check_labels(checkpoints)
-    specs = [checkpoint.evaluation_spec() for checkpoint in checkpoints]
+    every = [item for checkpoint in checkpoints for item in checkpoint.of_run]
+    specs = [checkpoint.evaluation_spec() for checkpoint in every]
     first, *others = [spec.evaluation for spec in specs]
-    names = [checkpoint.name for checkpoint in checkpoints]
+    names = [
+        f"{item.name}, step {item.step}" if len(checkpoint.of_run) > 1 else item.name
+        for checkpoint in checkpoints
+        for item in checkpoint.of_run
+    ]
     benchmarks = {
         name: declared
         for name, declared in first["benchmarks"].items()
@@ -325,7 +330,7 @@ def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
                     f"{name} ({other}): pass@k is compared problem by problem; evaluate both on "
                     "the same dataset"
                 )
-    _check_graders(checkpoints, list(benchmarks))
+    _check_graders(every, list(benchmarks))
     alike = {k: v for k, v in first.items() if all(k in o and o[k] == v for o in others)}
     return Results(
         checkpoints=tuple(sorted(checkpoints, key=lambda item: item.label != BASE)),

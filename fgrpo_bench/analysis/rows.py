@@ -187,6 +187,70 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EqualPassAt1(Comparison):
+    """A difference in pass@k at the highest pass@1 that two cells both reach on their paths: the
+    columns of `comparisons`, with the last evaluated checkpoint of each as its step, and no
+    p_draws. Pairs whose ranges do not meet have no row."""
+
+    pass_at_1: float
+    """At which they are compared, mean over seeds."""
+    pass_at_k: float
+    """Of the new cell there, mean over seeds."""
+    mean_difference: float
+    """Mean of the difference over the range of pass@1 that both reach."""
+    mean_low: float | None
+    """Of its 95% interval, like mean_high."""
+    mean_high: float | None
+    mean_p: float | None
+    """Two-sided, of no mean difference; corrected in no family."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathRange:
+    """The range of pass@1 that the paths of two cells both reach, and why there is none. Every pair
+    of trained cells that a question asks for has one where its runs have several evaluated
+    checkpoints."""
+
+    column: str
+    group: str
+    """As in `comparisons`."""
+    name: str
+    new: str
+    """Cell."""
+    old: str
+    """Cell."""
+    seeds: tuple[int | None, ...]
+    """With results of the base model and of every evaluated checkpoint of both."""
+    low: float | None
+    """pass@1 where the range begins, mean over seeds: that of the base models where there are
+    some. Null without seeds, like high."""
+    high: float | None
+    """The highest pass@1 that both reach."""
+    reason: str | None
+    """Why the pair is inconclusive at equal pass@1; null where it is compared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathGap:
+    """The difference of two cells along the range of pass@1 that the paths of all their seeds
+    reach, at 11 places."""
+
+    column: str
+    new: str
+    """Cell."""
+    old: str
+    """Cell."""
+    k: int
+    pass_at_1: float
+    new_pass_at_k: float
+    """Of the new cell there, mean over seeds."""
+    difference: float
+    low: float | None
+    """Of the 95% interval at this pass@1 alone, like high."""
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Band:
     """A difference over all k at once: in 95% the truth is within the band at every k together.
 
@@ -421,6 +485,9 @@ FRAMES: dict[str, type] = {
     "estimates": Estimate,
     "comparisons": Comparison,
     "equal_budget": Comparison,
+    "equal_pass_at_1": EqualPassAt1,
+    "path_ranges": PathRange,
+    "path_gaps": PathGap,
     "bands": Band,
     "first_loss": FirstLoss,
     "front": Front,

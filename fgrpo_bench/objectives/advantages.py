@@ -17,6 +17,7 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench.core import registry
+from fgrpo_bench.core.seeds import uniforms
 from fgrpo_bench.objectives import by_count, by_rewards
 from fgrpo_bench.objectives.by_rewards import (
     ByCount,
@@ -29,6 +30,8 @@ from fgrpo_bench.objectives.by_rewards import (
 from fgrpo_bench.objectives.focal import focal_weight
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
 
 OF_ROLLOUTS = ("log_probs", "n_tokens")
@@ -177,6 +180,14 @@ def group_advantages(
     rate = (rewards if correct is None else correct).mean(1, keepdim=True)
     weighted: Tensor = base * focal_weight(rate, focal_gamma)
     return weighted
+
+
+def random_rewards(correct: NDArray[np.bool_], seeds: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Rewards of 0 and 1 that say nothing of a rollout: each is 1 with the probability of its
+    group's share of correct rollouts. [groups, group_size] all three; seeds: of every reward."""
+    drawn = uniforms(seeds.ravel(), 1).reshape(seeds.shape)
+    rewards: NDArray[np.float32] = (drawn < correct.mean(1, keepdims=True)).astype("float32")
+    return rewards
 
 
 def is_active(correct: Tensor) -> Tensor:

@@ -46,6 +46,24 @@ low, high: clip_low and clip_high of the algorithm.
 OBJECTIVES: dict[str, Objective] = {"clip": clip, "cispo": cispo}
 
 
+def entropies(all_log_probs: Tensor) -> Tensor:
+    """Of the distributions of next tokens, in nats; [..., vocabulary] -> [...]."""
+    return -(all_log_probs.exp() * all_log_probs).sum(-1)
+
+
+FARTHEST = 10.0
+"""Nats a token beyond which an estimate of the divergence teaches no more, in both engines."""
+
+
+def kl_estimates(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
+    """KL(policy || reference) of every token as k3 = q / p - 1 - log(q / p), which is never below 0
+    (J. Schulman, "Approximating KL Divergence", 2020); both of the sampled tokens and likewise
+    shaped. The gradient goes through the estimate, in both engines.
+    """
+    log_ratio = (log_probs - reference_log_probs).clamp(min=-FARTHEST)
+    return ((-log_ratio).exp() - 1 + log_ratio).clamp(max=FARTHEST)
+
+
 def aggregate(
     losses: Tensor, mask: Tensor, *, aggregation: str, batch_tokens: int, batch_sequences: int
 ) -> Tensor:

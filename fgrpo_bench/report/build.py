@@ -37,6 +37,7 @@ from fgrpo_bench.report.comparison_tables import (
     comparison_table,
     comparison_tables,
     equal_budget_tables,
+    equal_pass_at_1_tables,
     first_loss_table,
     front_table,
     grader_tables,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from fgrpo_bench.report.figures import Picture
 
 
-FIRST = ("differences-", "plane-", "curves-")
+FIRST = ("differences-", "paths-", "plane-", "curves-")
 """Beginnings of the names of figures that stand with the answer, in their order."""
 ROWS = 12
 """Most rows of a table on a screen."""
@@ -114,6 +115,7 @@ def _beside(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
         *grader_tables(analysis),
         *selection_table(analysis),
         *equal_budget_tables(analysis),
+        *equal_pass_at_1_tables(analysis),
         *(against_paper(analysis) if compare_paper else ()),
     ]
 

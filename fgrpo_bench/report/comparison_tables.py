@@ -11,10 +11,16 @@ from dataclasses import replace
 
 import polars as pl
 
-from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis import INCONCLUSIVE, Analysis
 from fgrpo_bench.analysis.checkpoints import HELD_OUT, PAPER
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
-from fgrpo_bench.analysis.rows import CheckpointRow, Comparison, from_frame
+from fgrpo_bench.analysis.rows import (
+    CheckpointRow,
+    Comparison,
+    EqualPassAt1,
+    PathRange,
+    from_frame,
+)
 from fgrpo_bench.documents.table import NONE, Table, difference, number, p_value, percent, points
 from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, rule_note
 from fgrpo_bench.report.tables import NAMES, names
@@ -22,6 +28,14 @@ from fgrpo_bench.report.words import band_legend
 
 ROWS = 40
 """Most differences of a table on paper."""
+
+
+PATHS = (
+    "Pass@1 of both: the range that the paths of both cells reach, from the base model on, mean "
+    "over seeds. A checkpoint is on its run's path where its pass@1 is above that of every earlier "
+    "one by more than the luck of the draws explains; between checkpoints a path is a monotone "
+    "cubic."
+)
 
 
 def comparison_table(analysis: Analysis, column: str) -> Table:
@@ -270,6 +284,58 @@ def equal_budget_tables(analysis: Analysis) -> Iterator[Table]:
                     if analysis.has_family
                     else NOTHING_CORRECTED
                 ),
+            ),
+        )
+
+
+def equal_pass_at_1_tables(analysis: Analysis) -> Iterator[Table]:
+    """A table an average and a benchmark with a row a pair and k; none where runs have one
+    evaluated checkpoint."""
+    compared = from_frame(EqualPassAt1, analysis.equal_pass_at_1)
+    ranges = from_frame(PathRange, analysis.path_ranges)
+    for column in dict.fromkeys(row.column for row in ranges):
+        rows: list[tuple[str, ...]] = []
+        apart: dict[str, list[str]] = {}
+        for reach in (row for row in ranges if row.column == column):
+            of = (reach.group, reach.name)
+            if reach.reason is not None:
+                rows.append((*of, *[NONE] * 7, INCONCLUSIVE))
+                apart.setdefault(reach.reason, []).append(f"{reach.group}, {reach.name}")
+            rows += [
+                (
+                    *of,
+                    str(row.k),
+                    f"{percent(reach.low)} to {percent(row.pass_at_1)}",
+                    percent(row.pass_at_k),
+                    difference(row.difference, row.low, row.high),
+                    difference(row.mean_difference, row.mean_low, row.mean_high),
+                    p_value(row.p),
+                    p_value(row.p_holm),
+                    row.verdict,
+                )
+                for row in compared
+                if (row.column, row.new, row.old) == (column, reach.new, reach.old)
+            ]
+        yield Table(
+            title=f"{column}: at equal pass@1, in percentage points",
+            header=(
+                *("comparison", "", "k", "pass@1 of both", "pass@k", "at its end"),
+                *("mean over it", "p", "p Holm", "verdict"),
+            ),
+            rows=tuple(rows),
+            n_words=2,
+            notes=(
+                PATHS,
+                "At its end: at the highest pass@1 that both reach, with pass@k of the new cell, p "
+                "and the verdict. Differences with 95% intervals over problems and the seeds that "
+                "both have.",
+                *(
+                    f"No range in common: {reason} ({'; '.join(of)})."
+                    for reason, of in apart.items()
+                ),
+                family_note(analysis)
+                if analysis.at_equal_pass_at_1 or not analysis.has_family
+                else "The family of the sweep is of other comparisons: nothing is corrected here.",
             ),
         )
 

@@ -14,7 +14,7 @@ from typing import Any
 from fgrpo_bench.analysis import GRID, INCONCLUSIVE, LEVEL, REPLICATES, ROBUST, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.results import SweepResults
-from fgrpo_bench.analysis.rows import Comparison, Estimate, FirstLoss
+from fgrpo_bench.analysis.rows import Comparison, EqualPassAt1, Estimate, FirstLoss, PathRange
 from fgrpo_bench.documents.table import (
     Block,
     Heading,
@@ -37,6 +37,8 @@ SURE = {ROBUST: "robust after correction", SUGGESTIVE: "suggestive, not after co
 def answer(analysis: Analysis) -> list[str]:
     """Sentences: what the sweep's declared family asks of the numbers, as a question, then what
     they say, at the largest k first. One alone where no two cells can be compared yet."""
+    if analysis.at_equal_pass_at_1 and (analysis.on_paths or analysis.off_paths):
+        return [*_asked_on_paths(analysis), *kept(analysis), *_reservations(analysis)]
     rows = analysis.in_question
     if not rows:
         return ["No two cells that the question compares have results yet."]
@@ -53,7 +55,63 @@ def answer(analysis: Analysis) -> list[str]:
             f"{_count(further, word)} {word}" for word in (ROBUST, SUGGESTIVE, INCONCLUSIVE)
         )
         sentences.append(f"Of {len(further)} comparisons on {_and(columns[COLUMNS:])}: {counts}.")
-    return [*sentences, *_reservations(analysis)]
+    return [*sentences, *kept(analysis), *_reservations(analysis)]
+
+
+def _asked_on_paths(analysis: Analysis) -> Iterator[str]:
+    """The question of a family at equal pass@1."""
+    compared: list[EqualPassAt1 | PathRange] = [*analysis.on_paths, *analysis.off_paths]
+    ks = sorted({row.k for row in analysis.on_paths}) or [analysis.ks[-1]]
+    of = _and([f"pass@{k}" for k in ks])
+    pairs = list(dict.fromkeys((row.new, row.old) for row in compared))
+    olds = {analysis.by_cell[old].label for _, old in pairs}
+    if len(pairs) == 1:
+        subject = f"Does {analysis.by_cell[pairs[0][0]].label}"
+    else:
+        subject = f"Which of {len(pairs)} cells" if len(olds) == 1 else "Which cells"
+    verb = "keep" if len(pairs) == 1 or len(olds) > 1 else "keeps"
+    against = f"than {_and(sorted(olds))}" if len(olds) == 1 else "than what each is compared with"
+    yield f"{subject} {verb} more of {of} {against} at equal pass@1?"
+
+
+def kept(analysis: Analysis) -> Iterator[str]:
+    """A sentence a column and k: what cells keep at the pass@1 that what they are compared with
+    reaches too, of the pairs of the question; none where runs have one evaluated checkpoint."""
+    pairs = {(row.new, row.old) for row in analysis.in_question}
+    rows = [row for row in analysis.on_paths if (row.new, row.old) in pairs]
+    apart = [
+        row
+        for row in analysis.off_paths
+        if analysis.at_equal_pass_at_1 or (row.new, row.old) in pairs
+    ]
+    columns = list(dict.fromkeys([*(row.column for row in rows), *(row.column for row in apart)]))
+    for column in columns[:COLUMNS]:
+        where = f" on {column}" if len(columns) > 1 else ""
+        of_column = [row for row in rows if row.column == column]
+        for k in sorted({row.k for row in of_column}, reverse=True):
+            at_k = [row for row in of_column if row.k == k]
+            first = sorted(at_k, key=lambda row: -abs(row.difference))[:NAMED]
+            parts = [_keeps(analysis, row, at_k) for row in first]
+            parts += [f"{len(at_k) - NAMED} more in the table"] if len(at_k) > NAMED else []
+            yield f"At equal pass@1{where}, in pass@{k}: {'; '.join(parts)}."
+        without = [row for row in apart if row.column == column]
+        reasons = dict.fromkeys(str(row.reason) for row in without[:NAMED])
+        if without:
+            n = len(without)
+            pair = "one pair is" if n == 1 else f"{n} pairs are"
+            yield f"At equal pass@1{where} {pair} inconclusive: {'; '.join(reasons)}."
+
+
+def _keeps(analysis: Analysis, row: EqualPassAt1, among: Sequence[EqualPassAt1]) -> str:
+    """e.g. `gamma = 1 keeps 9.1 [3.0, 15.2] points more at 29.9% (robust after correction)`."""
+    name, at = _name(analysis, row, among), f"at {100 * row.pass_at_1:.1f}%"
+    if row.verdict == INCONCLUSIVE:
+        return f"{name} {at} is inconclusive ({difference(row.difference, row.low, row.high)})"
+    assert row.low is not None and row.high is not None
+    ends = sorted((abs(row.low), abs(row.high)))
+    size = f"{_size(row.difference)} [{_size(ends[0])}, {_size(ends[1])}]"
+    sure = SURE[row.verdict] if row.family is not None else "not corrected"
+    return f"{name} keeps {size} points {'more' if row.difference > 0 else 'less'} {at} ({sure})"
 
 
 def front_in_words(analysis: Analysis, column: str) -> str | None:
@@ -398,7 +456,7 @@ def effects(analysis: Analysis) -> Iterator[tuple[str, tuple[Line, ...]]]:
     """Sections: a heading, and a line for each k, verdict and direction. Averages stand for their
     benchmarks."""
     sections: dict[str, dict[int, list[Comparison]]] = {}
-    for row in analysis.asked:
+    for row in _every(analysis):
         if row.column in analysis.headline:
             sections.setdefault(_title(analysis, row), {}).setdefault(row.k, []).append(row)
     for title, by_k in sections.items():
@@ -439,19 +497,25 @@ def effect(row: Comparison) -> str:
     return f"{signed}, {row.agreeing} of {len(row.seeds)} seeds"
 
 
+def _every(analysis: Analysis) -> tuple[Comparison, ...]:
+    """What is asked for, of the checkpoints that stand for runs and then at equal pass@1."""
+    return (*analysis.asked, *analysis.on_paths)
+
+
 def counted(analysis: Analysis) -> str:
     """How many comparisons were made, and what that does to the verdicts."""
-    if not analysis.asked:
+    every = _every(analysis)
+    if not every:
         return "No two cells can be compared yet."
     chance = "even with exact intervals about 1 in 20 would exclude 0 where there is nothing."
     if not analysis.has_family:
-        n = sum(row.verdict == SUGGESTIVE for row in analysis.asked)
-        return f"Of {len(analysis.asked)} comparisons the interval of {n} excludes 0; {chance}"
-    verdicts = [row.verdict for row in analysis.asked if row.family is not None]
-    others = [row.verdict for row in analysis.asked if row.family is None]
+        n = sum(row.verdict == SUGGESTIVE for row in every)
+        return f"Of {len(every)} comparisons the interval of {n} excludes 0; {chance}"
+    verdicts = [row.verdict for row in every if row.family is not None]
+    others = [row.verdict for row in every if row.family is None]
     counts = [f"{verdicts.count(word)} {word}" for word in (ROBUST, SUGGESTIVE, INCONCLUSIVE)]
     return (
-        f"Of {len(analysis.asked)} comparisons {len(verdicts)} are the question: "
+        f"Of {len(every)} comparisons {len(verdicts)} are the question: "
         f"{', '.join(counts)}. Of the other {len(others)} the interval of "
         f"{others.count(SUGGESTIVE)} excludes 0; they are not corrected, and {chance}"
     )

@@ -18,6 +18,7 @@ PUBLISHED_NAMES = {
     "dr_grpo": "Dr. GRPO",
     "grpo-entropy": "GRPO-H",
     "grpo-lowlr": "GRPO-low-LR",
+    "grpo-random": "GRPO (random rewards)",
     "maxrl": "MaxRL",
     "maxrl_coded": "MaxRL (coded)",
     "passk": "Pass@k training",

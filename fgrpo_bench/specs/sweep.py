@@ -128,15 +128,23 @@ class FamilySpec:
     columns: Annotated[Axis[str], Field(min_length=1)] | None = None
     """Benchmarks and averages (`average in-domain`, `average out-of-domain`); null is the averages
     and each benchmark that is alone in its domain."""
+    at: Literal["last", "equal_pass_at_1"] | None = None
+    """Where on their paths cells are compared: `last`, the checkpoint that stands for each run, or
+    `equal_pass_at_1`, the highest pass@1 that both cells of a pair reach, at the largest k where
+    `ks` is null; null is `last`."""
 
     def __post_init__(self) -> None:
-        given = {"ks": self.ks, "columns": self.columns}
+        given = {"ks": self.ks, "columns": self.columns, "at": self.at}
         for field, values in given.items():
             if self.pairs == () and not self.cells and values is not None:
                 raise ValueError(
-                    f"{field}={list(values)} beside pairs=[], which declares no comparison that "
-                    f"could be at these: name pairs or cells, or set {field} to null"
+                    f"{field}={_written(values)} beside pairs=[], which declares no comparison "
+                    f"that could be at these: name pairs or cells, or set {field} to null"
                 )
+
+
+def _written(values: str | tuple[object, ...]) -> str:
+    return values if isinstance(values, str) else str(list(values))
 
 
 MOST_POINTS = 20_000

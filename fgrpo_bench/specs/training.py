@@ -122,9 +122,12 @@ class AlgorithmSpec:
     """Control of the scale: the learning rate times the mean focal weight of this gamma
     (low_lr_multiplier); null leaves it as it is."""
     entropy_coef: NonNegativeFloat
-    """Weight of an entropy bonus; 0 is none."""
+    """Weight of an entropy bonus, of the policy's entropy a token; 0 is none."""
     kl_coef: NonNegativeFloat
     """Weight of the KL divergence from the base model in the loss (k3 estimate); 0 is none."""
+    random_rewards: bool = False
+    """Control of the rewards: advantages learn from rewards of 0 and 1 that are drawn at random, at
+    each group's own share of correct rollouts, in the place of all that the task gave."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)

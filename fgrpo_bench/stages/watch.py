@@ -85,6 +85,9 @@ METRICS = {
         column="gap",
         form="{:.1e}",
     ),
+    # Of the sampled tokens, k3; null where no loss has a KL term
+    "reference_kl": Metric(title="KL(policy || base model)", unit="nats a token", better="less"),
+    # Without an entropy bonus and a KL term
     "loss": Metric(title="loss, mean over the updates"),
     "grad_norm": Metric(title="gradient norm before clipping, mean over the updates"),
     "learning_rate": Metric(title="learning rate of the last update"),

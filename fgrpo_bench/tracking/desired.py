@@ -493,6 +493,7 @@ def _with_cells(source: Source, points: Sequence[DesiredRun]) -> tuple[DesiredRu
                 *_table_of_cell(source, cell).rows(),
                 *map(astuple, source.first_losses_of(cell)),
                 *map(astuple, source.comparisons_of(cell)),
+                *map(astuple, source.on_paths(cell)),
             ]
             outlines = [[point.point_id, source.outline(point)] for point in members]
             mark = digest_of(source.origin, len(planned), numbers, outlines, source.colors[cell])
@@ -521,6 +522,7 @@ def _cell_run(
     timestamp = max(ends.values(), default=0)
     points = [
         *_estimates(source, cell, timestamp),
+        *_at_equal_pass_at_1(source, cell, timestamp),
         *(MetricPoint(name, cell.step, timestamp, float(k)) for name, k in losses if k is not None),
     ]
     name = _name_of_cell(first)
@@ -572,6 +574,21 @@ def _estimates(source: Source, cell: CellRow, timestamp: int) -> Iterator[Metric
                     yield MetricPoint(f"{name}_{row.k}{suffix}", cell.step, timestamp, value)
 
 
+def _at_equal_pass_at_1(source: Source, cell: CellRow, timestamp: int) -> Iterator[MetricPoint]:
+    """Three keys a pair and k: what the cell keeps more than another at the highest pass@1 that
+    both reach, with its interval."""
+    for row in source.on_paths(cell.cell):
+        name = f"{row.column}/pass_at_{row.k}_at_equal_pass_at_1_minus_{row.old}"
+        for prefix, suffix, exact in (
+            ("", "", row.difference),
+            (UNCERTAINTY, "_low", row.low),
+            (UNCERTAINTY, "_high", row.high),
+        ):
+            if exact is not None:
+                key = f"{prefix}{name}{suffix}"
+                yield MetricPoint(key, cell.step, timestamp, readable(exact))
+
+
 def _first_losses(source: Source, cell: CellRow) -> Iterator[tuple[str, int | None]]:
     """The first k at which a trained cell is behind its base models, by the band over all k: the
     ends of its set, None for one that is open."""
@@ -595,7 +612,7 @@ def _cell_note(source: Source, cell: CellRow, seeds: str) -> str:
         ),
     )
     sections: dict[str, list[Line]] = {}
-    for row in source.comparisons_of(cell.cell):
+    for row in (*source.comparisons_of(cell.cell), *source.on_paths(cell.cell)):
         title = f"{row.column}: {row.group}, {row.name}"
         sections.setdefault(title, []).append((f"pass@{row.k}, {row.verdict}", effect(row)))
     for loss in source.first_losses_of(cell.cell):

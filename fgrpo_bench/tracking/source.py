@@ -18,7 +18,7 @@ from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed, cells_of
 from fgrpo_bench.analysis.checkpoints import LAST, At, key_of
 from fgrpo_bench.analysis.results import PointResult, SweepResults
-from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, FirstLoss
+from fgrpo_bench.analysis.rows import CellRow, Comparison, EqualPassAt1, Estimate, FirstLoss
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.cell_styles import cell_styles
@@ -113,6 +113,10 @@ class Source:
         analysis = self.analysis
         headline = (row for row in analysis.asked if row.column in analysis.headline)
         return [row for row in headline if row.new == cell]
+
+    def on_paths(self, cell: str) -> Sequence[EqualPassAt1]:
+        """The same at equal pass@1."""
+        return [row for row in self.analysis.on_paths if row.new == cell]
 
     def chosen(self, point: PointResult) -> PointResult:
         """The point at the checkpoint that stands for it."""

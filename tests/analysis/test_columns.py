@@ -38,11 +38,13 @@ def section(frame: str, before: list[str]) -> str:
     alike = next((each for each in before if FRAMES[each] is row), None)
     if alike is not None:
         return f"## {frame}\n\nColumns as in `{alike}`."
+    base = next((each for each in before if FRAMES[each] in row.__mro__[1:]), None)
+    like = f"\n\nColumns as in `{base}`, then:" if base else ""
     table = "\n".join(
         f"| `{column}` | {kind} | {meaning} |" for column, kind, meaning in columns(row)
     )
     head = "| column | type | meaning |\n|:--|:--|:--|"
-    return f"## {frame}\n\n{inspect.getdoc(row)}\n\n{head}\n{table}"
+    return f"## {frame}\n\n{inspect.getdoc(row)}{like}\n\n{head}\n{table}"
 
 
 def test_the_pages_document_every_column_of_every_frame(golden):

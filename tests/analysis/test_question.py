@@ -122,7 +122,12 @@ REFUSED = [
     ({"columns": ["math500"]}, "columns names 'math500', and this sweep has countdown"),
     ({"cells": [named("base", "x")]}, "cells names 'x', and this sweep has the"),
     ({"cells": [named("base", "base")]}, "cells compares base with itself"),
-    ({"kind": "focal"}, "family.kind: unknown key; remove it (valid here: cells,"),
+    (
+        {"at": "equal_pass_at_1"},
+        "experiment.checkpoints=last evaluates one checkpoint of each: set",
+    ),
+    ({"pairs": [], "at": "last"}, "at=last beside pairs=[], which declares no"),
+    ({"kind": "focal"}, "family.kind: unknown key; remove it (valid here: at, cells,"),
 ]
 
 
@@ -130,6 +135,32 @@ REFUSED = [
 def test_what_the_sweep_does_not_have_is_refused_before_anything_runs(asked, said):
     with pytest.raises(ValueError, match=r"sweep\.family") as refused:
         family(**asked)
+    assert said in str(refused.value)
+
+
+EVERY = "experiment.checkpoints=every"
+
+
+def test_a_family_at_equal_pass_at_1_is_another_one_at_the_largest_k():
+    usual, at_last, equal = (family(EVERY, at=at) for at in (None, "last", "equal_pass_at_1"))
+    assert usual == at_last and usual.sha256 == family().sha256
+    assert equal.at_equal_pass_at_1 and equal.ks == (256,) and pairs(equal) == FOCAL
+    assert equal.name == f"{KINDS['focal']}; at equal pass@1; k = 256; countdown"
+    assert equal.sha256 != family(EVERY, ks=[256]).sha256
+    assert family("experiment.checkpoints=[100,200]", at="equal_pass_at_1", ks=[16]).ks == (16,)
+
+
+@pytest.mark.parametrize(
+    ("override", "asked", "said"),
+    [
+        (EVERY, {"ks": [1, 256]}, "no two cells differ in pass@1; leave k = 1 out"),
+        (EVERY, {"pairs": ["base"]}, "a pair with the base models"),
+        ("experiment.checkpoints=[100]", {}, "evaluates one checkpoint of each"),
+    ],
+)
+def test_at_equal_pass_at_1_paths_are_needed_and_a_larger_k(override, asked, said):
+    with pytest.raises(ValueError, match=r"sweep\.family") as refused:
+        family(override, at="equal_pass_at_1", **asked)
     assert said in str(refused.value)
 
 

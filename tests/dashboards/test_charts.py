@@ -14,6 +14,7 @@ from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.report.words import answer
 from fgrpo_bench.stages.tables import METRICS, write_table
+from tests.support.on_paths import AT, FOCAL, PLAIN, sweep_on_paths
 from tests.support.report import copy
 
 VIEWS = ("sweep", "compare", "forgetting")
@@ -83,6 +84,21 @@ def test_a_call_gives_the_rows_that_its_chart_shows(sweep, monkeypatch, view, ch
     assert charts.keys() == FRAMES[view] - missing
     for name, chart in charts.items():
         assert run(chart.call, sweep, monkeypatch).equals(chart.data), name
+
+
+def test_paths_are_drawn_with_their_steps_and_the_gap_at_equal_pass_at_1(tmp_path, monkeypatch):
+    results = sweep_on_paths(tmp_path, AT)
+    page = build(results, "compare", over=f"{FOCAL}:{PLAIN}")
+    charts = {chart.name: chart for chart in page.charts}
+    gap, *paths = charts["paths"].figure["data"]
+    assert gap["fill"] == "toself"
+    assert [trace["text"] for trace in paths] == [["base", "4", "8", "12", "16", "20"]] * 2
+    assert "points of pass@32 at pass@1 = " in charts["paths"].note
+    assert run(charts["paths"].call, results, monkeypatch).equals(charts["paths"].data)
+    assert graph.Figure(charts["paths"].figure)
+    table = page.context["on_paths"]
+    assert len(table.rows) == 5 and table.rows[1][-1].text == "robust"
+    assert page.lead.startswith("Which of 2 cells keeps more of pass@32 than GRPO N=8 at equal")
 
 
 def test_compute_is_drawn_where_cells_cost_differently_and_said_where_they_cost_the_same(

@@ -50,7 +50,7 @@ def test_a_finished_sweep_is_read_and_one_that_has_gone_on_is_analysed_in_memory
     assert snapshot(tmp_path) == changed
 
 
-def test_the_frames_behind_compare_come_from_six_files(finished, monkeypatch):
+def test_the_frames_behind_compare_come_from_seven_files(finished, monkeypatch):
     shown, get = set(), Analysis.__getattribute__
 
     def recorded(self, name):
@@ -93,6 +93,7 @@ def test_the_frames_behind_compare_come_from_six_files(finished, monkeypatch):
         "dashboards.queries",
         "fgrpo_bench.analysis.checkpoints",
         "fgrpo_bench.analysis.comparisons",
+        "fgrpo_bench.analysis.paths",
         "fgrpo_bench.analysis.frames",
         "fgrpo_bench.analysis.question",
         "fgrpo_bench.analysis.rows",

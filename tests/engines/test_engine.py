@@ -66,11 +66,11 @@ def test_inputs_are_those_of_a_task_or_of_a_dataset() -> None:
 
 
 def test_a_control_that_an_engine_does_not_have_is_refused_with_those_that_do() -> None:
-    declaration = config.load("controls", ["experiment=countdown-tiny"])
+    declaration = config.load("frontier", ["experiment=qwen2.5-7b"])
     with pytest.raises(
         ValueError,
-        match=r"has an entropy bonus \(entropy_coef\), which engine embedded does not have: "
-        "exclude that algorithm, or choose an experiment of engine openrlhf",
+        match=r"has rewards that are drawn at random \(random_rewards\), which engine openrlhf "
+        "does not have: exclude that algorithm, or choose an experiment of engine embedded",
     ):
         check(declaration, expand(declaration))
 

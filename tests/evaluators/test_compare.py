@@ -91,6 +91,36 @@ def test_several_places_are_seeds_and_one_stands_beside_all_of_them(sweep, root,
         compare([f"a={seeds.rpartition(',')[0]}", f"b={seeds}"], root)
 
 
+def test_names_that_differ_in_a_step_are_checkpoints_of_one_run_compared_at_equal_pass_at_1(
+    mine, root, capsys
+):
+    even = [1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2]
+    imported("start", even)
+    for step in (1, 2, 3):
+        wide = [c + step for c in even]
+        narrow = [c + 2 * step if i < 8 else 0 for i, c in enumerate(even)]
+        imported(f"wide-step-{step}00", wide)
+        imported(f"narrow-step-{step}00", [min(c, DRAWS) for c in narrow])
+    runs = [
+        f"{name}=" + ",".join(f"{name}-step-{step}00" for step in (2, 1, 3))
+        for name in ("narrow", "wide")
+    ]
+    of = compare(["base=start", *runs], root)
+    assert [(item.label, item.step) for item in of.checkpoints] == [
+        ("base", 0),
+        ("narrow", 300),
+        ("wide", 300),
+    ]
+    assert [at.step for at in of.checkpoints[1].of_run] == [100, 200, 300]
+    rows = of.analysis.equal_pass_at_1.filter(k=8)
+    (row,) = rows.to_dicts()
+    assert (row["new"], row["old"]) == ("wide", "narrow") and row["difference"] > 0.1
+    shown = said(capsys, "base=start", *runs)
+    assert "At equal pass@1, in pass@8: wide" in shown
+    apart = compare(["start", "wide-step-100", "wide-step-200"], root)
+    assert len(apart.labels) == 3 and apart.analysis.path_ranges.is_empty()
+
+
 def test_what_was_won_and_lost_and_changed_most_is_told_problem_by_problem(mine, root, capsys):
     imported("old", [8] * 4 + [1] * 4 + [0] * 4)
     imported("new", [8] * 4 + [0] * 4 + [8] + [0] * 3)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fgrpo_bench.objectives.losses import OBJECTIVES, aggregate
+from fgrpo_bench.objectives.losses import OBJECTIVES, aggregate, entropies, kl_estimates
 from fgrpo_bench.specs import config
 
 SHIPPED = config.load("gamma").algorithms
@@ -74,3 +74,30 @@ def test_the_token_mean_weighs_tokens_and_the_sequence_mean_sequences():
         for name in ("token_mean", "sequence_mean")
     ]
     assert got == pytest.approx([7.0 / 10, (1.5 + 4.0) / 4])
+
+
+def test_the_entropy_and_its_gradient_are_those_of_the_definition():
+    logits = torch.randn(3, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    ours = logits.clone().requires_grad_()
+    entropies(torch.log_softmax(ours, -1)).sum().backward()
+    p = logits.softmax(-1)
+    entropy = -(p * p.log()).sum(-1, keepdim=True)
+    torch.testing.assert_close(entropies(p.log()), entropy[:, 0])
+    torch.testing.assert_close(ours.grad, -p * (p.log() + entropy))
+
+
+def test_the_kl_estimate_is_k3_whose_mean_over_the_policy_is_the_divergence():
+    """Its gradient is that of the estimate, and beyond ten nats it has none."""
+    logits = torch.randn(2, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    p, q = logits.log_softmax(-1)
+    log_probs = p.clone().requires_grad_()
+    estimates = kl_estimates(log_probs, q)
+    assert bool((estimates >= 0).all())
+    mean = (p.exp() * estimates.detach()).sum()
+    torch.testing.assert_close(mean, (p.exp() * (p - q)).sum())
+    estimates.sum().backward()
+    torch.testing.assert_close(log_probs.grad, 1 - (q - p).exp())
+    far = torch.tensor([-30.0, 30.0], requires_grad=True)
+    bounded = kl_estimates(far, torch.zeros(2))
+    bounded.sum().backward()
+    assert bounded.tolist() == [10.0, 10.0] and far.grad.tolist() == [0.0, 0.0]

@@ -2,12 +2,14 @@
 policy with adapters: whole weights by the base model's names."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from openrlhf.models import Actor
 from openrlhf.models.loss import PolicyLoss
+from openrlhf.models.utils import compute_approx_kl
 from openrlhf.trainer.ppo_utils.experience import Experience
 from peft import LoraConfig, TaskType, get_peft_model
 from safetensors.torch import load_file
@@ -26,7 +28,7 @@ from fgrpo_bench.engines.openrlhf.policy import (
     update_metrics,
 )
 from fgrpo_bench.objectives.advantages import action_mask, group_advantages
-from fgrpo_bench.objectives.losses import OBJECTIVES, aggregate
+from fgrpo_bench.objectives.losses import OBJECTIVES, aggregate, kl_estimates
 from tests.openrlhf.experiences import advantages, maker_arguments, micro_batches
 from tests.support.openrlhf import train_problems
 
@@ -274,3 +276,15 @@ def test_a_policy_without_adapters_is_known_as_one(model):
     policy.check(trained)
     assert policy.has_adapters(trained)
     assert not policy.has_adapters(AutoModelForCausalLM.from_pretrained(model))
+
+
+def test_both_engines_have_the_same_kl_term():
+    """Values and gradients, beyond the bounds too."""
+    given = torch.tensor([-30.0, -9.0, -1.0, -0.1, 0.0, 0.5, 2.0, 12.0])
+    gradients = []
+    for estimate in (kl_estimates, partial(compute_approx_kl, kl_estimator="k3")):
+        log_probs = (given - 2).requires_grad_()
+        values = estimate(log_probs, torch.full_like(given, -2.0))
+        values.sum().backward()
+        gradients.append((values.detach(), log_probs.grad))
+    torch.testing.assert_close(*gradients)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import calibration, few_seeds_calibration, staged_calibration
+from tests import calibration, few_seeds_calibration, path_calibration, staged_calibration
 from tests.support.planted import TIMES
 
 pytestmark = pytest.mark.slow
@@ -75,6 +75,27 @@ def test_the_rule_of_every_level_costs_no_power_where_the_former_held(n_seeds, s
     for ratio in (0.3, 7.0):
         found, former = few_seeds_calibration.power_in_a_family(n_seeds, size, ratio, 1_000)
         assert former > 0.4 and found >= former - 0.05
+
+
+QUARTER, LIFT = "equal paths, speeds 1 and 1/4", "lift of 10 points, speeds 1 and 1"
+WORLDS_OF_PATHS = [
+    QUARTER,
+    LIFT,
+    *(pytest.param(name, marks=REST) for name in path_calibration.EQUAL if name != QUARTER),
+]
+
+
+@pytest.mark.parametrize("world", WORLDS_OF_PATHS)
+def test_equal_paths_are_hardly_called_different_and_a_lift_of_10_points_is_found(world):
+    found = path_calibration.study(250, (world,))
+    assert len(found) == 4
+    for one in found:
+        if one.what.startswith("called different"):
+            assert one.found <= 0.07, one
+        elif one.what.startswith("found"):
+            assert one.found >= 0.8, one
+        else:
+            assert one.found >= 0.92 - one.error, one
 
 
 ENDS = [

@@ -178,6 +178,7 @@ def metrics(steps: int, seed: int, *, rollouts_per_step: int = 256) -> pl.DataFr
                 "entropy": 0.5 - 0.2 * step / steps,
                 "clip_fraction": rng.uniform(0.0, 0.1, steps),
                 "rollout_kl": rng.normal(0, 1e-7, steps),
+                "reference_kl": None,
                 "loss": rng.normal(0, 0.01, steps),
                 "grad_norm": rng.uniform(0.5, 1.0, steps),
                 "learning_rate": np.full(steps, 2e-4),

@@ -87,7 +87,8 @@ def settings(experiment: str) -> dict[str, tuple[Any, Any]]:
     prompts = {name: every.prompt_of(name) for name in every.benchmarks}
     saved = saved_steps(steps=train.steps, save_every=train.save_every)
     of_kl = flags(kl)
-    controls = sorted({name for name in algorithms if name.startswith("grpo-")} | {"ds_grpo"})
+    of_grpo = {name for name in algorithms if name.startswith("grpo-")}
+    controls = sorted(of_grpo - {"grpo-random"} | {"ds_grpo"})
     at_8 = sorted(cell.focal_gamma for cell in sweep.cells if cell.group_size == 8)
     return {
         "model": (of_model["model"], train.pretrained.path),
@@ -193,8 +194,10 @@ def test_what_is_shipped_has_the_papers_settings_but_for_the_listed_exceptions(
 
 
 def test_the_other_sweeps_over_these_experiments_have_one_seed_as_the_table_says() -> None:
-    for sweep in ("transfer", "transfer-llama3.2-3b", "transfer-qwen3-4b-base", "controls"):
+    for sweep in ("transfer", "transfer-llama3.2-3b", "transfer-qwen3-4b-base"):
         assert loaded(sweep).sweep.grid.seed == (11,)
+    assert loaded("controls", "experiment=qwen2.5-7b").sweep.grid.seed == (11,)
+    assert len(loaded("controls").sweep.grid.seed) == 5
 
 
 def test_a_profile_has_the_papers_16_gpus() -> None:

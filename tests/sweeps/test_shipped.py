@@ -18,7 +18,7 @@ from tests.support.plans import loaded, shipped
 SWEEPS, EXPERIMENTS = shipped("sweep"), shipped("experiment")
 OF_ONE_EXPERIMENT = {
     *("smoke", "rehearsal", "methods-tuned", "transfer-llama3.2-3b", "transfer-qwen3-4b-base"),
-    "maze",
+    *("maze", "frontier"),
 }
 """Sweeps that name their experiment; the others are meant for all that no sweep names."""
 
@@ -34,8 +34,8 @@ def meant_together() -> dict[str, Declaration]:
     for name in further:  # as `sweep` with experiment=... is composed
         experiment = loaded("groupsize", f"experiment={name}").experiment
         for sweep in set(SWEEPS) - OF_ONE_EXPERIMENT:
-            if sweep != "controls" or experiment.train.engine == "openrlhf":
-                plans[f"{sweep} {name}"] = replace(shipped[sweep], experiment=experiment)
+            plans[f"{sweep} {name}"] = replace(shipped[sweep], experiment=experiment)
+        plans[f"controls {name}"] = loaded("controls", f"experiment={name}")  # seeds of its own
     for name, declared in plans.items():
         plans[name] = replace(declared, experiment=replace(declared.experiment, rare=rare))
     for name, experiment in {"maze": "maze", "groupsize": "countdown-partial"}.items():

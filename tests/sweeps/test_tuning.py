@@ -12,6 +12,7 @@ from fgrpo_bench.specs import config
 from sweeps.cli import main
 from sweeps.plan import make_plan
 from tests.support.plans import loaded
+from tests.support.planted import log_odds, rate_of
 from tests.support.report import forget, small_sweep
 
 METHODS = ["sweep.grid.algorithm=[grpo,nsr,dr_grpo]", "sweep.cells=[]", "version=rates"]
@@ -50,6 +51,47 @@ def test_it_takes_the_learning_rate_with_the_highest_pass_at_1(tmp_path, capsys)
     assert plan.family.name == NONE_DECLARED, "as the sweep that it tunes"
     paper = make_plan(config.load("methods-tuned", ["experiment=qwen2.5-7b"], conf=conf))
     assert {point.algorithm.name for point in paper.points} == {"grpo", "nsr"}
+
+
+ON_PATHS = [
+    *("experiment.checkpoints=every", "experiment.train.save_every=4", "version=rates"),
+    "sweep.grid.algorithm=[grpo,maxrl]",
+]
+FAR = {("grpo", 2.0): 1.5, ("maxrl", 0.5): 1.5}
+"""How far a path goes by algorithm and factor; the others end early, with a higher pass@k."""
+
+
+def along_paths(point, rng, n_problems):
+    base = log_odds(np.random.default_rng([4, point.seed]).beta(0.7, 3.0, n_problems))
+    if point.cell is None:
+        return rate_of(base)
+    at = (point.cell.algorithm, point.cell.learning_rate_factor)
+    return rate_of(base + FAR.get(at, 0.5) * point.step / 20)
+
+
+def test_a_sweep_at_equal_pass_at_1_is_tuned_by_the_area_under_the_path(tmp_path, capsys):
+    """Cells of the family get the chosen rates, and pairs of one method at two are left out."""
+    results = small_sweep(
+        tmp_path, "frontier", *ON_PATHS, "sweep.grid.seed=[41]",
+        "sweep.grid.learning_rate_factor=[0.5,1,2]", "sweep.family.ks=null",
+        "experiment.train.steps=20", success_rates=along_paths,
+    )  # fmt: skip
+    run = [f"run_root={results.paths.root}", "version=rates"]
+    assert main(["tune", "frontier", *run]) == 0
+    said = capsys.readouterr().out
+    assert "# largest area under the path of pass@1 and pass@" in said
+    conf = shutil.copytree(config.CONF, tmp_path / "conf")
+    (conf / "sweep" / "frontier-tuned.yaml").write_text(said)
+    plan = make_plan(config.load("frontier-tuned", conf=conf))
+    factors = {
+        point.algorithm.name: point.learning_rate_factor
+        for point in plan.points
+        if not point.focal_gamma
+    }
+    assert factors["grpo"] == 2.0 and factors["maxrl"] == 0.5
+    assert {point.seed for point in plan.points} == set(loaded("frontier").sweep.grid.seed)
+    assert plan.family.at_equal_pass_at_1
+    assert {pair.old.cell for pair in plan.family.pairs} == {"grpo-n8-g0-lr2"}
 
 
 def test_of_equal_ones_it_takes_the_one_nearest_to_the_experiments(tmp_path, capsys):

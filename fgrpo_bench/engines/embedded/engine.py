@@ -146,6 +146,7 @@ ENGINE = Engine(
     samplers=("embedded", "transformers"),
     gives_log_probs=True,
     aggregations=("token_mean", "sequence_mean", "constant_length"),
+    controls=("entropy_coef", "kl_coef", "random_rewards"),
     inputs=_inputs,
     identity=_identity,
     of_pretrained=lambda train: digests(Path(train.pretrained.path)),

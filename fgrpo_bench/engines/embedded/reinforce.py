@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fgrpo_bench.core import registry
@@ -38,11 +39,12 @@ from fgrpo_bench.objectives.advantages import (
     group_advantages,
     has_signal,
     is_active,
+    random_rewards,
     reads_log_probs,
     success_rate,
 )
 from fgrpo_bench.objectives.focal import focal_weight
-from fgrpo_bench.objectives.losses import aggregate
+from fgrpo_bench.objectives.losses import aggregate, entropies, kl_estimates
 from fgrpo_bench.specs import SweepPoint
 from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.markers import base_weights
@@ -71,11 +73,13 @@ class Rollouts:
     entropies: Tensor
     """float32 [G, N, L]."""
     rewards: Tensor
-    """float32 [G, N]; what advantages learn from."""
+    """float32 [G, N]; what the task gave, with a penalty of length."""
     correct: Tensor
     """float32 [G, N]; 1 is correct."""
     unscored: Tensor
     """bool [G, N]; what the grader could not judge."""
+    random_rewards: Tensor | None = None
+    """float32 [G, N]; what advantages learn from in the place of rewards. None: from rewards."""
     ends: tuple[int, int] = (EOS, PAD)
     """Tokens that end a response."""
 
@@ -168,13 +172,19 @@ class PartialLoss:
     """What a forward pass over a mini-batch, or over a part of one, gives."""
 
     loss: Tensor
-    """float32 []; those of all parts add up to the mini-batch's."""
+    """float32 []; those of all parts add up to the mini-batch's, likewise the next."""
+    policy_loss: float
+    """Without an entropy bonus and a KL term."""
     active_tokens: int
-    """Actions of groups with a gradient; the two below are sums over them."""
+    """Actions of groups with an advantage; the two below are sums over them."""
     clipped: float
     """How many have a clipped ratio."""
     rollout_gap: float
     """log pi_rollout - log pi, nats."""
+    tokens: int
+    """All actions."""
+    reference_kl: float
+    """KL(policy || base model), nats, a sum over these; 0 without a KL term."""
 
 
 class Learner:
@@ -186,12 +196,18 @@ class Learner:
         session: Session,
         tokenizer: Tokenizer,
         reward: str | None = None,
+        reference: Policy | None = None,
     ) -> None:
         """reward: what judges rollouts of training, as fgrpo_bench.graders.get_reward takes it;
-        None is the grader of each problem."""
+        None is the grader of each problem. reference: the base model, for an algorithm with a KL
+        term."""
         self.point, self.session, self.tokenizer = point, session, tokenizer
         self.reward = None if reward is None else get_reward(reward)
         self.policy: Policy = session.policy
+        self.reference = reference
+        algorithm = point.algorithm
+        self.has_terms = algorithm.entropy_coef > 0 or algorithm.kl_coef > 0
+        """Whether the loss has more than the objective, which teaches from every group."""
         self.train = embedded_train(point)
         self.task: Task = make_task(self.train.task)
         self.longest = longest(self.train)
@@ -247,6 +263,7 @@ class Learner:
             rewards=torch.from_numpy(earned).to(self.device),
             correct=torch.from_numpy(judged == "correct").float().to(self.device),
             unscored=torch.from_numpy(judged == "unscored").to(self.device),
+            random_rewards=self._random_rewards(judged == "correct", names, purpose, step),
             ends=(self.policy.eos, self.policy.pad),
         )
         buffer = self.train.overlong_buffer_tokens
@@ -254,6 +271,17 @@ class Learner:
             return rollouts
         penalty = overlong_penalty(rollouts.mask.sum(-1), shape[2], buffer)
         return replace(rollouts, rewards=rollouts.rewards + penalty)
+
+    def _random_rewards(
+        self, correct: NDArray[np.bool_], names: list[str], purpose: str, step: int
+    ) -> Tensor | None:
+        """Of rollouts [groups, group_size] to the problems of these names; None where the algorithm
+        learns from the task's, and of an evaluation."""
+        if not (self.point.algorithm.random_rewards and purpose.startswith("rollout")):
+            return None
+        of_batch = stream(self.point.seed, "reward", purpose, step)
+        seeds = draw_seeds(of_batch, names, np.arange(correct.shape[1]))
+        return torch.from_numpy(random_rewards(correct, seeds)).to(self.device)
 
     def rollouts(self, step: int) -> tuple[Rollouts, Rollouts]:
         """The batch to train on, and everything sampled for it.
@@ -291,7 +319,7 @@ class Learner:
             of_rollouts["log_probs"] = (rollouts.log_probs * mask).sum(-1)
             of_rollouts["n_tokens"] = mask.sum(-1)
         values = group_advantages(
-            rollouts.rewards,
+            rollouts.rewards if rollouts.random_rewards is None else rollouts.random_rewards,
             self.point.focal_gamma,
             algorithm.advantage,
             algorithm.parameters,
@@ -304,14 +332,15 @@ class Learner:
     def learn(self, batch: Rollouts) -> dict[str, float | None]:
         """The updates of one batch; means over them of loss, gradient norm and clipping.
 
-        rollout_kl is measured on the mini-batch before the first update, None where there is none.
+        rollout_kl is measured on the mini-batch before the first update, None where there is none;
+        reference_kl over all of them, None without a KL term.
         """
         done: list[list[PartialLoss]] = []
         norms, rate = [], 0.0
         for groups in np.array_split(np.arange(len(batch.rewards)), self.train.updates_per_batch):
             part = batch.take(torch.from_numpy(groups).to(self.device))
             advantages = self.advantages(part)
-            if not bool(has_signal(advantages).any()):
+            if not (self.has_terms or bool(has_signal(advantages).any())):
                 continue  # no group has a gradient: no update, and no step for the optimizer
             done.append([])
             rate = self._learning_rate()
@@ -319,12 +348,16 @@ class Learner:
         tokens = sum(m.active_tokens for parts in done for m in parts)
         clipped = sum(m.clipped for parts in done for m in parts)
         gap = sum(m.rollout_gap for parts in done[:1] for m in parts)
-        losses = [sum(m.loss.item() for m in parts) for parts in done]
+        losses = [sum(m.policy_loss for m in parts) for parts in done]
+        first_tokens = sum(m.active_tokens for parts in done[:1] for m in parts)
+        seen = sum(m.tokens for parts in done for m in parts)
+        divergence = sum(m.reference_kl for parts in done for m in parts)
         return {
             "loss": float(np.mean(losses)) if done else 0.0,
             "grad_norm": float(np.mean(norms)) if norms else 0.0,
             "clip_fraction": clipped / tokens if tokens else 0.0,
-            "rollout_kl": gap / sum(m.active_tokens for m in done[0]) if done else None,
+            "rollout_kl": gap / first_tokens if first_tokens else None,
+            "reference_kl": None if self.reference is None or not seen else divergence / seen,
             "learning_rate": rate,
         }
 
@@ -340,10 +373,10 @@ class Learner:
         where a token's is not finite.
 
         advantages: [groups, group_size]. Groups without a gradient skip the forward pass but count
-        in the mean over tokens.
+        in the mean over tokens; an entropy bonus and a KL term give each group one.
         """
-        active = has_signal(advantages)
-        used, weights = part.take(active).shortened(), advantages[active]
+        taught = has_signal(advantages) | self.has_terms
+        used, weights = part.take(taught).shortened(), advantages[taught]
         for few in used.split(self.train.max_batch_tokens):
             yield self._loss(used.take(few), weights[few], part)
 
@@ -354,28 +387,53 @@ class Learner:
         tokens, mask = used.tokens.flatten(0, 1), used.mask.flatten(0, 1)
         with precision(self.train.model, self.device):
             logits = self.policy.completion_logits(prompts, tokens, mask=mask)
+            at_base = self._log_probs_of_base(prompts, tokens, mask)
         all_log_probs = torch.log_softmax(logits / self.train.temperature, -1)
         log_probs = all_log_probs.gather(2, tokens[..., None]).squeeze(-1)
         algorithm, old = self.point.algorithm, used.log_probs.flatten(0, 1)
         losses, clipped = registry.entry("objectives", algorithm.objective)(
             log_probs, old, advantages.view(-1, 1), algorithm.clip_low, algorithm.clip_high
         )
-        counted = losses.detach().where(mask, 0.0)
+        terms = torch.zeros_like(losses) if self.has_terms else None
+        divergences = None if at_base is None else kl_estimates(log_probs, at_base)
+        if terms is not None and algorithm.entropy_coef:
+            terms = terms - algorithm.entropy_coef * entropies(all_log_probs)
+        if terms is not None and divergences is not None:
+            terms = terms + algorithm.kl_coef * divergences
+        counted = (losses if terms is None else losses + terms).detach().where(mask, 0.0)
         self._check_finite(counted.view(len(used.rewards), -1), used, "loss")
+        policy_loss = self._mean(losses, mask, whole)
+        is_active = mask & has_signal(advantages).repeat_interleave(advantages.shape[1])[:, None]
+        return PartialLoss(
+            loss=policy_loss if terms is None else policy_loss + self._mean(terms, mask, whole),
+            policy_loss=policy_loss.item(),
+            active_tokens=int(is_active.sum()),
+            clipped=float((clipped & is_active).sum()),
+            rollout_gap=float(((old - log_probs.detach()) * is_active).sum()),
+            tokens=int(mask.sum()),
+            reference_kl=0.0 if divergences is None else float((divergences.detach() * mask).sum()),
+        )
+
+    def _mean(self, values: Tensor, mask: Tensor, whole: Rollouts) -> Tensor:
+        """Of token values [sequences, length], as the algorithm aggregates losses over `whole`."""
         missing = (0, whole.tokens.shape[2] - mask.shape[1])  # constant_length counts them
-        loss = aggregate(
-            F.pad(losses, missing),
+        return aggregate(
+            F.pad(values, missing),
             F.pad(mask, missing),
-            aggregation=algorithm.loss_aggregation,
+            aggregation=self.point.algorithm.loss_aggregation,
             batch_tokens=int(whole.mask.sum()),
             batch_sequences=whole.rewards.numel(),
         )
-        return PartialLoss(
-            loss=loss,
-            active_tokens=int(mask.sum()),
-            clipped=float((clipped & mask).sum()),
-            rollout_gap=float(((old - log_probs.detach()) * mask).sum()),
-        )
+
+    @torch.no_grad()
+    def _log_probs_of_base(self, prompts: Tensor, tokens: Tensor, mask: Tensor) -> Tensor | None:
+        """Of the sampled tokens under the base model, [sequences, length]; None without a KL
+        term."""
+        if self.reference is None:
+            return None
+        logits = self.reference.completion_logits(prompts, tokens, mask=mask)
+        all_log_probs = torch.log_softmax(logits / self.train.temperature, -1)
+        return all_log_probs.gather(2, tokens[..., None]).squeeze(-1)
 
     def _check_finite(self, values: Tensor, rollouts: Rollouts, what: str) -> None:
         """FloatingPointError, with the groups, where one of their values [groups, any number] is
@@ -425,7 +483,10 @@ def reinforce(stored: StageSpec, run: StageRun, device: str) -> TrainingFacts:
         grad_clip=train.grad_clip,
         has_metrics=True,
     )
-    learner = Learner(point, session, tokenizer, spec.judge())
+    reference = None
+    if point.algorithm.kl_coef > 0:
+        reference, _ = load_checkpoint(base.checkpoint(0), device, digest)
+    learner = Learner(point, session, tokenizer, spec.judge(), reference)
     for step in session.steps(train.steps):
         begun = time.perf_counter()
         batch, sampled = learner.rollouts(step)

@@ -204,6 +204,8 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
             gpus=0 if rehearsal.is_on() else gpu_count(self.args),
             before=self.totals,
         )
+        if not self.args.algo.kl.use_loss:
+            row["reference_kl"] = None  # without a reference OpenRLHF logs 0
         if global_step % self.eval_every == 0 and self.eval_dataloader:
             row |= self.evaluate(global_step)
         append_line(self.options.metrics, row)

@@ -25,6 +25,7 @@ from fgrpo_bench.report.figures.curves import (
     training,
     varied_axis,
 )
+from fgrpo_bench.report.figures.paths import paths, shown_pairs
 from fgrpo_bench.report.figures.plane import forest, in_question, plane, plane_words
 from fgrpo_bench.report.footnotes import redeclared
 
@@ -91,6 +92,15 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
                 f"{plane_words(analysis, column)}.",
                 draw=partial(plane, analysis, column),
             )
+    if shown_pairs(analysis, column):
+        yield Picture(
+            name=f"paths-{name}",
+            caption=f"Paths of training in the plane of pass@1 and pass@{ks[-1]} on {column}, mean "
+            "over seeds: a point an evaluated checkpoint with its step, from the base models on; "
+            "shaded: the difference at equal pass@1 over the range that all seeds reach; in "
+            "numbers: at the highest that both reach, with its 95% interval.",
+            draw=partial(paths, analysis, column),
+        )
     if in_question(analysis, column):
         yield Picture(
             name=f"differences-{name}",

@@ -27,7 +27,8 @@ from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.graders import get_reward
 from fgrpo_bench.objectives.advantages import ADVANTAGES, has_signal, is_active
-from fgrpo_bench.specs import SweepPoint, config, from_dict
+from fgrpo_bench.specs import SweepPoint, config, from_dict, to_dict
+from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import METRICS, read_table
 from fgrpo_bench.stages.watch import step_numbers
@@ -107,7 +108,7 @@ def test_a_batch_without_active_groups_leaves_the_weights_alone(warmed, tmp_path
     learned = one.learn(judged(batch, torch.ones_like(batch.rewards)))
     assert torch.equal(weights(one.policy), before)
     zeros = dict.fromkeys(("loss", "grad_norm", "clip_fraction", "learning_rate"), 0.0)
-    assert learned == zeros | {"rollout_kl": None}
+    assert learned == zeros | {"rollout_kl": None, "reference_kl": None}
     assert one.session.counters.optimizer_steps == 0
 
 
@@ -288,6 +289,51 @@ def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(whole, tmp_path):
     assert undisturbed["optimizer_steps"].max() <= 8
 
 
+def test_random_rewards_teach_at_the_groups_own_rate_and_metrics_are_the_tasks(warmed, tmp_path):
+    """Draws, grades and metrics are as without; what is learned from says nothing of a rollout, and
+    another step, prompt or seed draws other rewards."""
+    random = replace(ALGORITHMS["grpo"], random_rewards=True)
+    plain, ours = learner(warmed, tmp_path), learner(warmed, tmp_path / "r", algorithm=random)
+    batch, other = plain.rollouts(1)[0], ours.rollouts(1)[0]
+    assert batch.random_rewards is None and other.random_rewards is not None
+    for name in ("tokens", "correct", "rewards"):
+        assert torch.equal(getattr(batch, name), getattr(other, name)), name
+    drawn = other.random_rewards
+    spread = drawn - drawn.mean(1, keepdim=True)
+    wanted = spread / (drawn.std(1, keepdim=True) + 1e-6)
+    assert torch.allclose(ours.advantages(other), wanted, atol=1e-6)
+    before, after = (measure(b, ours.advantages(other), 0.0) for b in (batch, other))
+    assert before == after
+    problems = ours.task.problems(list(range(64)))
+    batches = [ours.draw(problems, 32, f"rollout-{i}", 1) for i in range(2)]
+    rewards = [each.random_rewards for each in batches]
+    rates = [each.correct.mean(1) for each in batches]
+    for reward, rate, correct in zip(rewards, rates, (b.correct for b in batches), strict=True):
+        assert set(reward.unique().tolist()) == {0.0, 1.0}
+        assert not reward[rate == 0].any()
+        noise = (rate * (1 - rate) / reward.numel()).sum().sqrt() / len(rate) ** 0.5
+        assert abs(float((reward.mean(1) - rate).mean())) < 4 * float(noise)
+        centred = (reward - rate[:, None]) * (correct - rate[:, None])
+        variance = float(((rate * (1 - rate)) ** 2).mean() * 32 * len(rate))
+        assert abs(float(centred.sum())) < 5 * variance**0.5, "no more right where correct"
+    assert not torch.equal(*rewards)
+    assert ours.draw(problems, 2, "evaluate", 1).random_rewards is None
+
+
+def test_a_run_on_random_rewards_that_stops_goes_on_with_the_same_ones(warmed, tmp_path):
+    plan, paths = warmed
+    spec = read_spec(paths.point(plan.points[1].point_id)).of(TrainStageSpec)
+    algorithm = spec.point["algorithm"] | {"name": "grpo-random", "random_rewards": True}
+    spec = replace(spec, point=spec.point | {"algorithm": algorithm})
+    undisturbed = finish(StagePaths(tmp_path / "undisturbed"), spec)
+    other = StagePaths(tmp_path / "stopped")
+    for step in (1, 3):
+        stop_after(other, spec, step)
+    again = finish(other, spec)
+    assert again.resumed_at == 3 and again.optimizer_steps > 0
+    assert again.weights_sha256 == undisturbed.weights_sha256
+
+
 def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(whole, tmp_path, capsys):
     _, spec, facts = whole
     other = StagePaths(tmp_path)
@@ -325,8 +371,10 @@ def test_a_state_that_is_garbage_means_a_fresh_start(warmed, tmp_path, garbage, 
 @pytest.mark.rare  # tests/test_loop.py kills the same commands
 @pytest.mark.slow
 def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
-    """The real command, killed with -9 when its first state is on disk."""
+    """The real command, killed with -9 when its first state is on disk; on random rewards, which
+    are drawn again alike."""
     overrides = ["experiment.train.steps=80", "experiment.train.warmup.steps=150"]
+    overrides.append("algorithms.grpo.random_rewards=true")
     plan, paths = freeze(tmp_path, *overrides)
     base, stage = paths.warmup(11), paths.point(plan.points[1].point_id)
     for kind, target, work in (("warmup", base, warm_up), ("train", stage, reinforce)):
@@ -373,7 +421,7 @@ def test_the_marker_tells_the_compute_and_the_engine(whole):
     metrics = read_table(stage.metrics, METRICS)
     assert metrics.select(pl.col("reward").is_between(0, 1).all()).item()
     unmeasured = {name for name in METRICS if metrics[name].is_null().all()}
-    assert unmeasured == {"seconds_experience", "seconds_sync"}
+    assert unmeasured == {"seconds_experience", "seconds_sync", "reference_kl"}
     progress, numbers = read_json(stage.progress), step_numbers(metrics.to_dicts())
     assert {name: progress.get(name) for name in numbers} == numbers
     assert numbers["tokens_per_second"] > 0
@@ -446,6 +494,86 @@ def test_a_gradient_or_weights_that_are_not_finite_stop_the_step(warmed, tmp_pat
     one._learning_rate = lambda: monkey
     with pytest.raises(FloatingPointError, match=f"^step 1: the {where} .* is not finite"):
         one.learn(batch)
+
+
+def directional(one: Learner, value, size: float = 2e-3) -> tuple[float, float]:
+    """Slope of a function of the learner's policy along its gradient: by the gradient, and by
+    central differences."""
+    one.policy.zero_grad(set_to_none=False)
+    value().backward()
+    parameters = list(one.policy.parameters())
+    kept, gradients = [p.detach().clone() for p in parameters], [p.grad.clone() for p in parameters]
+    norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+    ends = []
+    for at in (size, -size, 0.0):
+        with torch.no_grad():
+            for parameter, weight, gradient in zip(parameters, kept, gradients, strict=True):
+                parameter.copy_(weight + at * gradient / norm)
+        ends.append(value().item())
+    return float(norm), (ends[0] - ends[1]) / (2 * size)
+
+
+@pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "constant_length"])
+@pytest.mark.parametrize("coefs", [{"entropy_coef": 0.5}, {"kl_coef": 0.5}])
+def test_an_entropy_bonus_and_a_kl_term_are_means_of_tokens_as_the_loss_is(
+    warmed, tmp_path, coefs, aggregation
+):
+    """Over every group, those without an advantage too; the gradient is that of the value, by
+    finite differences and by autograd of a definition of its own."""
+    _, paths = warmed
+    algorithm = replace(ALGORITHMS["grpo"], loss_aggregation=aggregation, **coefs)
+    one = learner(warmed, tmp_path, algorithm=algorithm)
+    with torch.no_grad():  # away from the base model, where k3 has no slope
+        generator = torch.Generator().manual_seed(3)
+        for parameter in one.policy.parameters():
+            parameter += 0.02 * torch.randn(parameter.shape, generator=generator)
+    one.reference, _ = load_checkpoint(paths.warmup(11).checkpoint(0), "cpu", None)
+    batch = one.rollouts(1)[0]
+    batch = replace(batch, rewards=0 * batch.rewards)  # no advantage: the term stands alone
+    advantages = one.advantages(batch)
+    assert not has_signal(advantages).any()
+
+    def ours():
+        return sum(part.loss for part in one.losses(batch, advantages))
+
+    def definition():
+        tokens, mask = batch.tokens.flatten(0, 1), batch.mask.flatten(0, 1)
+        p, q = (
+            policy.completion_logits(batch.prompts, tokens).log_softmax(-1)
+            for policy in (one.policy, one.reference)
+        )
+        if "entropy_coef" in coefs:
+            values = 0.5 * (p.exp() * p).sum(-1)
+        else:
+            chosen = (q - p).gather(2, tokens[..., None])[..., 0]
+            values = 0.5 * (chosen.exp() - 1 - chosen)
+        if aggregation == "token_mean":
+            return values[mask].mean()
+        if aggregation == "sequence_mean":
+            return ((values * mask).sum(1) / mask.sum(1)).mean()
+        return (values * mask).sum() / mask.numel()
+
+    assert ours().item() == pytest.approx(definition().item(), rel=1e-5)
+    by_gradient, by_differences = directional(one, ours)
+    assert by_differences == pytest.approx(by_gradient, rel=2e-2)
+    assert directional(one, definition)[0] == pytest.approx(by_gradient, rel=1e-4)
+    learned = one.learn(batch)
+    assert learned["loss"] == 0 and learned["grad_norm"] > 0 and learned["rollout_kl"] is None
+    assert learned["reference_kl"] > 0 and one.session.counters.optimizer_steps == 2
+
+
+@pytest.mark.parametrize("name", ["grpo-entropy", "grpo-kl"])
+def test_a_control_runs_to_its_end_and_the_same_with_a_stop(warmed, tmp_path, name):
+    plan, paths = warmed
+    spec = read_spec(paths.point(plan.points[0].point_id)).of(TrainStageSpec)
+    algorithm = to_dict(config.load("gamma").algorithms[name])
+    spec = replace(spec, point=spec.point | {"algorithm": algorithm})
+    whole = finish(StagePaths(tmp_path / "whole"), spec)
+    other = StagePaths(tmp_path / "stopped")
+    stop_after(other, spec, 2)
+    assert finish(other, spec).weights_sha256 == whole.weights_sha256
+    divergences = read_table(other.metrics, METRICS)["reference_kl"].to_list()
+    assert divergences == [None] * 4 if name == "grpo-entropy" else min(divergences) > 0
 
 
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "constant_length"])

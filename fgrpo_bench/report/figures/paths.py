@@ -1,0 +1,96 @@
+"""The figure of paths: how pass@1 and pass@k moved together in training, and what one cell keeps
+more than another at equal pass@1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fgrpo_bench.analysis import INCONCLUSIVE, Analysis
+from fgrpo_bench.analysis.rows import CellRow, EqualPassAt1
+from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
+from fgrpo_bench.documents.table import difference
+from fgrpo_bench.report.cell_styles import CellStyle, cell_styles
+from fgrpo_bench.report.figures.curves import legend_below, names_abreast
+
+MOST = 4
+"""Pairs that are drawn: of more those of the question, and of these the largest differences."""
+
+
+def shown_pairs(analysis: Analysis, column: str) -> list[EqualPassAt1]:
+    """The pairs that are drawn, at the largest k; none without pass@1 among the k."""
+    pairs = {(row.new, row.old) for row in analysis.in_question}
+    rows = [
+        row
+        for row in analysis.on_paths
+        if row.column == column and row.k == analysis.ks[-1] and analysis.ks[0] == 1
+    ]
+    asked = [row for row in rows if (row.new, row.old) in pairs] or rows
+    largest = sorted(asked, key=lambda row: -abs(row.difference))[:MOST]
+    return [row for row in asked if row in largest]
+
+
+def paths(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
+    """A panel a pair: both paths, and the gap between them."""
+    rows, styles = shown_pairs(analysis, column), cell_styles(list(analysis.by_cell.values()))
+    n_columns = min(len(rows), 2 if width > COLUMN else 1)
+    n_rows = -(-len(rows) // n_columns)
+    names = {cell for row in rows for cell in (row.new, row.old)}
+    below = 0.16 * (1 + len(names) // names_abreast(width))
+    height = (2.4 if width > COLUMN else 2.1) * n_rows + below
+    figure = Figure(figsize=(width, height), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
+    for axes in panels.flat[len(rows) :]:
+        axes.set_axis_off()
+    for axes, row in zip(panels.flat, rows, strict=False):
+        new, old = (analysis.by_cell[name] for name in (row.new, row.old))
+        _gap(axes, analysis, row, styles[new])
+        for cell in (old, new):
+            _path(axes, analysis, column, cell, styles[cell], is_above=cell is new)
+        title = f"{new.label} against {old.label}"
+        axes.set_title(wrapped(title, width / n_columns - 0.6))
+        axes.set_xlabel("pass@1 (%)")
+        axes.margins(0.09, 0.14)
+    for axes in panels[:, 0]:
+        axes.set_ylabel(wrapped(f"pass@{analysis.ks[-1]} on {column} (%)", height / n_rows - 0.7))
+    legend_below(figure, panels.flat, width)
+    return figure
+
+
+def _path(
+    axes: Axes, analysis: Analysis, column: str, cell: CellRow, style: CellStyle, *, is_above: bool
+) -> None:
+    """Means over seeds of all evaluated checkpoints, the base models first, each with its step."""
+    steps, x, y = analysis.checkpoints_of(column, cell.cell, analysis.ks[-1])
+    axes.plot(x, y, color=style.color, lw=1.3, ls=style.linestyle, marker=style.marker, ms=4,
+              mec="white", mew=0.5, label=in_math(cell.label), zorder=3)  # fmt: skip
+    for step, *at in zip(steps, x, y, strict=True):
+        if step == 0:
+            axes.plot(at[:1], at[1:], "X", color="#555555", ms=6, mec="white", mew=0.6,
+                      zorder=4, label="Base")  # fmt: skip
+        else:
+            axes.annotate(
+                str(step), (at[0], at[1]), (0, 5 if is_above else -5), textcoords="offset points",
+                ha="center", va="bottom" if is_above else "top", fontsize=SMALL - 1,
+                color=style.color, zorder=4,
+            )  # fmt: skip
+
+
+def _gap(axes: Axes, analysis: Analysis, row: EqualPassAt1, style: CellStyle) -> None:
+    """Shaded, and the difference at the highest pass@1 that both reach in numbers."""
+    curve = analysis.path_gap(row)
+    if curve:
+        x, new, gap = (
+            100 * np.array([[at.pass_at_1, at.new_pass_at_k, at.difference] for at in curve]).T
+        )
+        axes.fill_between(x, new - gap, new, color=style.color, alpha=0.22, lw=0, zorder=1)
+    x_end, top = 100 * row.pass_at_1, 100 * row.pass_at_k
+    bottom = top - 100 * row.difference
+    faint = row.verdict == INCONCLUSIVE
+    color = "#777777" if faint else "#222222"
+    axes.plot([x_end, x_end], [bottom, top], color=color, lw=1.6, zorder=2)
+    words = f"{difference(row.difference, row.low, row.high)}\nat pass@1 = {x_end:.1f}%"
+    axes.text(0.03, 0.04, words, transform=axes.transAxes, fontsize=SMALL, color=color,
+              ha="left", va="bottom", zorder=5)  # fmt: skip
