@@ -38,6 +38,8 @@ class CellRow:
     focal_gamma: float | None
     learning_rate_factor: float = 1.0
     """Times the experiment's learning rate; 1 for the base models too."""
+    prompts_per_step: int | None = None
+    """Prompts of a rollout batch; null where the experiment's budget says them."""
     step: int
     """Rollout batches behind the checkpoint that stands for every run; 0 for a base model."""
     n_planned: int

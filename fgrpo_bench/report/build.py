@@ -188,12 +188,10 @@ def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
     return "\n".join(lines)
 
 
-_OF_CELL: dict[str, Any] = {
-    name: schema(CellRow)[name] for name in ("method", *COLUMNS) if name != "learning_rate_factor"
-}
-"""method (Base, GRPO, F-GRPO, ...; it names another learning rate; without a sweep the label),
-algorithm (empty for Base and without a sweep, likewise the next ones), group_size and
-focal_gamma."""
+_OF_CELL: dict[str, Any] = {name: schema(CellRow)[name] for name in ("method", *COLUMNS[:3])}
+"""method (Base, GRPO, F-GRPO, ...; it names another learning rate and prompts of a step; without a
+sweep the label), algorithm (empty for Base and without a sweep, likewise the next ones),
+group_size and focal_gamma."""
 RESULTS = pl.Schema(
     {
         "sweep": pl.String,  # empty without a sweep, likewise the next two
