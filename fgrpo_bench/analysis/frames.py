@@ -46,6 +46,7 @@ from fgrpo_bench.analysis.comparisons import (
     fronts,
 )
 from fgrpo_bench.analysis.coverage import coverages
+from fgrpo_bench.analysis.effects import effects
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.other_scores import (
     drifts,
@@ -89,7 +90,7 @@ from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record, write_json, write_whole
 from fgrpo_bench.stages.digests import checksum_mismatch, sha256_file, with_checksum
 
-VERSION = 12
+VERSION = 13
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
 
@@ -177,6 +178,7 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
         "estimates": estimates(results, cells, resamples, columns, chosen),
         "comparisons": differences,
         "equal_budget": [row for row in of_budgets if row.k in at_budget.ks],
+        "effects": effects(resamples, cells, columns, ks),
         "bands": over_k,
         "first_loss": first_losses(over_k),
         "front": fronts(differences, trained, columns, ends),
@@ -291,6 +293,7 @@ class Analysis:
     equal_budget: pl.DataFrame
     """Comparisons of a focal cell with its base algorithm at another N, each at its latest
     checkpoint within the rollouts of the cheaper of the two; a family of their own."""
+    effects: pl.DataFrame
     bands: pl.DataFrame
     first_loss: pl.DataFrame
     front: pl.DataFrame

@@ -189,6 +189,37 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EffectRow:
+    """What a doubling of N, of the prompts of a step, or their product does to pass@k, over a full
+    grid of both: of an algorithm, gamma and learning rate. Paired over problems and seeds."""
+
+    column: str
+    algorithm: str
+    focal_gamma: float
+    learning_rate_factor: float
+    effect: str
+    """`group_size`: of a doubling of N, mean over prompts; `prompts_per_step`: of a doubling of
+    these, mean over N; `product`: how much more the one does at a doubling of the other."""
+    k: int
+    change: float
+    """A fraction a doubling; of the product a doubling of both."""
+    low: float | None
+    """Of the 95% interval; null, like the rest up to p, with fewer than two problems."""
+    high: float | None
+    standard_error: float | None
+    degrees: float | None
+    """Degrees of freedom of its Student's t."""
+    p: float | None
+    """Two-sided, of no effect, over problems and seeds; corrected over nothing."""
+    seeds: tuple[int | None, ...]
+    """Those that all cells of the grid have."""
+    by_seed: tuple[float, ...]
+    n_problems: int
+    cells: tuple[str, ...]
+    """Of the grid."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Band:
     """A difference over all k at once: in 95% the truth is within the band at every k together.
 
@@ -423,6 +454,7 @@ FRAMES: dict[str, type] = {
     "estimates": Estimate,
     "comparisons": Comparison,
     "equal_budget": Comparison,
+    "effects": EffectRow,
     "bands": Band,
     "first_loss": FirstLoss,
     "front": Front,

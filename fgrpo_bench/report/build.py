@@ -36,6 +36,7 @@ from fgrpo_bench.report import provenance
 from fgrpo_bench.report.comparison_tables import (
     comparison_table,
     comparison_tables,
+    effect_tables,
     equal_budget_tables,
     first_loss_table,
     front_table,
@@ -85,6 +86,7 @@ def content(
         *answered(analysis),
         *first,
         *explained(analysis),
+        *effect_tables(analysis),
         *main_tables(analysis),
         *(table for column in analysis.columns for table in _details(analysis, column)),
         *_further(analysis, compare_paper=compare_paper),
@@ -121,7 +123,7 @@ def _beside(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
 def terminal_text(analysis: Analysis, *, compare_paper: bool = False) -> str:
     """What fits a screen: the answer, a table for each column that stands for all, the plane, and
     the tables that were asked for; a sweep of many cells has those of the question and the best."""
-    asked_for = [*selection_table(analysis)]
+    asked_for = [*effect_tables(analysis), *selection_table(analysis)]
     if compare_paper:
         asked_for += against_paper(analysis)
     blocks: list[Block] = [*answered(analysis)]
@@ -160,6 +162,7 @@ def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
     seconds, so that the same results give the same file."""
     answer_line, budget = " ".join(answer(analysis)), escape_latex(heading(analysis))
     tables = [
+        *effect_tables(analysis),
         *main_tables(analysis),
         *filter(None, (question_table(analysis, column) for column in analysis.columns)),
         *(
