@@ -23,11 +23,12 @@ class CellStyle:
 
 
 def cell_styles(cells: Sequence[CellRow]) -> dict[CellRow, CellStyle]:
-    """Colour by gamma (and by N where gamma is 0), marker by N, line by learning rate and prompts
-    of a step, base models grey and dashed; colour and marker of what no sweep trained by its
-    place."""
+    """Colour by gamma (and by N where gamma is 0), marker by N or, where a sweep varies these, by
+    prompts of a step, line by learning rate and prompts, base models grey and dashed; colour and
+    marker of what no sweep trained by its place."""
     brought = [cell for cell in cells if cell.setting is None and not cell.is_base]
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
+    prompts = sorted({cell.prompts_per_step or 0 for cell in cells if not cell.is_base})
     gammas = sorted({cell.focal_gamma for cell in cells if cell.focal_gamma})
     style_by_cell = {}
     for cell in cells:
@@ -49,7 +50,10 @@ def cell_styles(cells: Sequence[CellRow]) -> dict[CellRow, CellStyle]:
             color = shade(PLAIN, rank, len(sizes))
         style_by_cell[cell] = CellStyle(
             color=color,
-            marker=MARKERS[rank % len(MARKERS)],
+            marker=MARKERS[
+                (prompts.index(cell.prompts_per_step or 0) if len(prompts) > 1 else rank)
+                % len(MARKERS)
+            ],
             linestyle=linestyle(cells, cell.setting.line),
         )
     return style_by_cell
