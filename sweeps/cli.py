@@ -43,7 +43,7 @@ Overrides are key=value, as many as wanted:
   experiment=countdown            another file of conf/experiment
   profile.max_parallel=2          any key; `plan <sweep> --config` lists them all
   seed=11 group_size=[8,16]       axes of the grid, also algorithm, focal_gamma, prompts_per_step
-                                  and learning_rate_factor (quote brackets where the shell minds them)
+                                  and learning_rate_factor (quote brackets where shells mind)
   version=v2 run_root=/data/runs  where the results stand
 """
 RUN_KEYS = """\

@@ -87,7 +87,9 @@ def tuned(paths: RunPaths) -> str:
 def _text(
     declared: SweepSpec, chosen: Sequence[Choice], paths: RunPaths, seeds: Sequence[int]
 ) -> str:
-    grid: dict[str, Any] = {field.name: [] for field in fields(Grid)}
+    # prompts of its own stand at each cell
+    axes = [field.name for field in fields(Grid) if field.name != "prompts_per_step"]
+    grid: dict[str, Any] = {name: [] for name in axes}
     grid |= {"learning_rate_factor": [1.0], "seed": list(declared.grid.seed)}
     sweep = [
         f"name: {declared.name}-tuned",
@@ -111,7 +113,8 @@ def _text(
 
 
 def _cell(choice: Choice) -> str:
-    columns = ", ".join(f"{name}: {value}" for name, value in to_columns(choice.cell).items())
+    given = _given(to_columns(choice.cell))
+    columns = ", ".join(f"{name}: {value}" for name, value in given.items())
     scores = ", ".join(f"{100 * score:.1f} at {f:g}" for f, score in choice.pass_at_1.items())
     return f"  - {{{columns}}}  # pass@1 {scores}"
 

@@ -1,4 +1,4 @@
-"""What N, the prompts of a step and both together do to pass@k, over a full grid of the two.
+"""What N, the prompts per step and both together do to pass@k, over a full grid of the two.
 
 In: the scores of every cell, as resamples (comparisons.py). Out: the rows of `effects`. A contrast
 is a linear combination of cells, so its values by seed and problem have an interval as pass@k has.
@@ -19,7 +19,7 @@ from fgrpo_bench.stats.intervals import Resampled, average, conclude, resample
 UNBOUNDED = -math.inf, math.inf
 
 Grid = dict[tuple[int, int], CellRow]
-"""Cells by N and prompts of a step."""
+"""Cells by N and prompts per step."""
 
 
 def full_grids(cells: Sequence[CellRow]) -> Iterator[Grid]:

@@ -190,7 +190,7 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class EffectRow:
-    """What a doubling of N, of the prompts of a step, or their product does to pass@k, over a full
+    """What a doubling of N, of the prompts per step, or their product does to pass@k, over a full
     grid of both: of an algorithm, gamma and learning rate. Paired over problems and seeds."""
 
     column: str

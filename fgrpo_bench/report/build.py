@@ -192,7 +192,7 @@ def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
 
 
 _OF_CELL: dict[str, Any] = {name: schema(CellRow)[name] for name in ("method", *COLUMNS[:3])}
-"""method (Base, GRPO, F-GRPO, ...; it names another learning rate and prompts of a step; without a
+"""method (Base, GRPO, F-GRPO, ...; it names another learning rate and prompts per step; without a
 sweep the label), algorithm (empty for Base and without a sweep, likewise the next ones),
 group_size and focal_gamma."""
 RESULTS = pl.Schema(

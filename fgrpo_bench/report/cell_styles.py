@@ -10,7 +10,7 @@ from fgrpo_bench.documents.colors import BASE, FOCAL, MARKERS, PLAIN, shade
 from fgrpo_bench.specs.cell import Line
 
 LINESTYLES = ("-", ":", "-.")
-"""By rank of the learning rate and the prompts of a step; base models are dashed."""
+"""By rank of the learning rate and the prompts per step; base models are dashed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class CellStyle:
 
 def cell_styles(cells: Sequence[CellRow]) -> dict[CellRow, CellStyle]:
     """Colour by gamma (and by N where gamma is 0), marker by N or, where a sweep varies these, by
-    prompts of a step, line by learning rate and prompts, base models grey and dashed; colour and
+    prompts per step, line by learning rate and prompts, base models grey and dashed; colour and
     marker of what no sweep trained by its place."""
     brought = [cell for cell in cells if cell.setting is None and not cell.is_base]
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
@@ -60,16 +60,16 @@ def cell_styles(cells: Sequence[CellRow]) -> dict[CellRow, CellStyle]:
 
 
 def linestyle(cells: Iterable[CellRow], line: Line) -> str:
-    """Of a learning rate and prompts of a step, by their rank among those of the algorithm."""
+    """Of a learning rate and prompts per step, by their rank among those of the algorithm."""
     return LINESTYLES[lines(cells, line[0]).index(line) % len(LINESTYLES)]
 
 
 def lines(cells: Iterable[CellRow], algorithm: str | None) -> list[Line]:
-    """An algorithm's learning rates and prompts of a step: the experiment's own first, then
+    """An algorithm's learning rates and prompts per step: the experiment's own first, then
     rising."""
     settings = [cell.setting for cell in cells if cell.algorithm == algorithm]
-    found = {setting.line for setting in settings if setting is not None}
-    return sorted(found, key=lambda line: (line[1] != 1, line[1], line[2] or 0))
+    distinct = {setting.line for setting in settings if setting is not None}
+    return sorted(distinct, key=lambda line: (line[1] != 1, line[1], line[2] or 0))
 
 
 def algorithms(cells: Iterable[CellRow]) -> list[str]:

@@ -176,7 +176,7 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
 
 def effect_tables(analysis: Analysis) -> Iterator[Table]:
     """A table an average and a benchmark with a row an effect; none without a full grid of N and
-    prompts of a step."""
+    prompts per step."""
     rows = from_frame(EffectRow, analysis.effects.filter(pl.col("k").is_in(analysis.ends)))
     for column in dict.fromkeys(row.column for row in rows):
         by_effect: dict[tuple[str, ...], dict[int, EffectRow]] = {}

@@ -335,8 +335,8 @@ def budget(analysis: Analysis) -> str:
     """A sweep's budget in numbers, and how it stands to the paper's."""
     train, cells = analysis.results.of_sweep().train, analysis.by_cell.values()
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
-    if own := _own_prompts(analysis):
-        numbers = f"Prompts per step: {', '.join(map(str, own))}, each with N rollouts."
+    if prompts := _own_prompts(analysis):
+        numbers = f"Prompts per step: {', '.join(map(str, prompts))}, each with N rollouts."
         paper = (
             "A cell with a larger N or with more prompts has more rollouts, so effects of both are "
             "effects of compute too."
@@ -366,8 +366,8 @@ def budget(analysis: Analysis) -> str:
 
 def _own_prompts(analysis: Analysis) -> list[int]:
     """Prompts per step of cells that do not have those of the budget, rising."""
-    own = {cell.prompts_per_step for cell in analysis.by_cell.values()}
-    return sorted(prompts for prompts in own if prompts is not None)
+    every = {cell.prompts_per_step for cell in analysis.by_cell.values()}
+    return sorted(prompts for prompts in every if prompts is not None)
 
 
 def rewarded(train: Mapping[str, Any]) -> Iterator[str]:

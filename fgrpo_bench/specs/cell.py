@@ -27,7 +27,7 @@ PUBLISHED_NAMES = {
 
 
 Line = tuple[str, float, int | None]
-"""Algorithm, factor of the learning rate and prompts of a step, as of `Cell.line`."""
+"""Algorithm, factor of the learning rate and prompts per step, as of `Cell.line`."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -114,11 +114,13 @@ def method_name(
     prompts_per_step: int | None = None,
 ) -> str:
     """`GRPO`, `F-GRPO` where focal_gamma > 0, `GRPO (lr x0.5)` at half the learning rate, `GRPO (32
-    prompts)` with prompts of a step that are not those of the budget."""
-    own = [] if learning_rate_factor == 1 else [f"lr x{learning_rate_factor:g}"]
-    own += [] if prompts_per_step is None else [f"{prompts_per_step} prompts"]
+    prompts)` with prompts per step that are not those of the budget."""
+    settings = [] if learning_rate_factor == 1 else [f"lr x{learning_rate_factor:g}"]
+    settings += [] if prompts_per_step is None else [f"{prompts_per_step} prompts"]
     name = PUBLISHED_NAMES.get(algorithm, algorithm.upper().replace("_", "-"))
-    return ("F-" if focal_gamma > 0 else "") + name + (f" ({', '.join(own)})" if own else "")
+    return (
+        ("F-" if focal_gamma > 0 else "") + name + (f" ({', '.join(settings)})" if settings else "")
+    )
 
 
 def to_columns(cell: Cell | None) -> dict[str, Any]:

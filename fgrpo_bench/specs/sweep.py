@@ -81,7 +81,7 @@ class Exclusion:
     learning_rate_factor: PositiveFloat | None = None
     """Factor of the learning rate to leave out."""
     prompts_per_step: Positive | None = None
-    """Prompts of a step to leave out."""
+    """Prompts per step to leave out."""
     seed: Seed | None = None
     """Training seed to leave out."""
     engine: Name | None = None
@@ -265,8 +265,8 @@ class SweepPoint:
     @property
     def n_prompts(self) -> int:
         """Prompts of a rollout batch: the point's own, else those of the budget convention."""
-        own = self.prompts_per_step or self.train.prompts_per_step
-        if own is not None:
-            return own
+        prompts = self.prompts_per_step or self.train.prompts_per_step
+        if prompts is not None:
+            return prompts
         assert self.train.rollouts_per_step is not None
         return self.train.rollouts_per_step // self.group_size

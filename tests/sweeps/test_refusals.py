@@ -199,7 +199,10 @@ def test_what_cannot_be_is_refused_with_value_rule_and_remedy(words: str, said: 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("smokee", "unknown sweep 'smokee' (did you mean smoke?): valid ones are controls, gamma,"),
+        (
+            "smokee",
+            "unknown sweep 'smokee' (did you mean smoke?): valid ones are controls, factorial,",
+        ),
         ("smoke sweep.grid.group_size=[1]", "one alone has no advantage to learn from."),
         (f"gamma {TRAIN}.updates_per_batch=1", "objectives are the same; set"),
         ("smoke/countdown/v1/x", "names no run: write sweep[/experiment[/version]], e.g. "),
