@@ -42,8 +42,8 @@ SWEEP is a file of conf/sweep, also with what it is run on and as which version:
 Overrides are key=value, as many as wanted:
   experiment=countdown            another file of conf/experiment
   profile.max_parallel=2          any key; `plan <sweep> --config` lists them all
-  seed=11 group_size=[8,16]       axes of the grid, also algorithm, focal_gamma and
-                                  learning_rate_factor (quote brackets where the shell minds them)
+  seed=11 group_size=[8,16]       axes of the grid, also algorithm, focal_gamma, prompts_per_step
+                                  and learning_rate_factor (quote brackets where shells mind)
   version=v2 run_root=/data/runs  where the results stand
 """
 RUN_KEYS = """\
@@ -499,9 +499,9 @@ def retry(
     "tune",
     "print a sweep with every method at the learning rate that suited it best on other seeds",
     "fgrpo-bench sweep tune methods/countdown/rates > conf/sweep/methods-tuned.yaml",
-    more=f"{RUN_KEYS}\nBest is the highest pass@1, or the largest area under the path of pass@1 and\n"
-    "pass@k where the family is at equal pass@1. The run has other seeds than the sweep declares\n"
-    "and several factors:\n"
+    more=f"{RUN_KEYS}\nBest is the highest pass@1, or where the family is at equal pass@1\n"
+    "the largest area under the path of pass@1 and pass@k. The run has other seeds than the sweep\n"
+    "declares and several factors:\n"
     "  fgrpo-bench sweep run methods version=rates seed=10 'learning_rate_factor=[0.5,1,2]'\n",
 )
 def tune(sweep: Run, keys: Keys = None) -> int:

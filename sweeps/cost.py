@@ -188,7 +188,7 @@ def _by_rates(
 def step_seconds(model: Model, known: Rates, point: SweepPoint) -> float:
     """A step of a training run, with its share of the saves and of the evaluations meanwhile."""
     train, placement = point.train, model.profile.placement
-    rollouts = point.prompts_per_step * point.group_size
+    rollouts = point.n_prompts * point.group_size
     drawn = rollouts * (FILTERED if point.algorithm.dynamic_sampling else 1.0)
     if train.eval_every:
         drawn += train.eval_n_problems * train.eval_n_samples / train.eval_every

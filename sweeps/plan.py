@@ -87,15 +87,16 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
 
 
 def _cells(sweep: SweepSpec) -> Iterator[Cell]:
-    """The grid's product, then the explicit cells, each at every learning rate that it has."""
+    """The grid's product, then the explicit cells, each at every learning rate and number of
+    prompts that it has."""
     grid = sweep.grid
-    rates = grid.learning_rate_factor
     for values in product(*(getattr(grid, name) for name in COLUMNS)):
         yield Cell(**dict(zip(COLUMNS, values, strict=True)))
     for extra in sweep.cells:
-        given = extra.learning_rate_factor
-        for factor in rates if given is None else (given,):
-            yield Cell(**asdict(extra) | {"learning_rate_factor": factor})
+        given = asdict(extra)
+        followed = [name for name in COLUMNS if given[name] is None]
+        for values in product(*(getattr(grid, name) for name in followed)):
+            yield Cell(**given | dict(zip(followed, values, strict=True)))
 
 
 def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:
@@ -139,28 +140,29 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
             "experiment.train.updates_per_batch to 2 or more (the paper's value is 4)"
         )
     for point in points:
-        rollouts = point.prompts_per_step * point.group_size
+        rollouts = point.n_prompts * point.group_size
         if rollouts > MOST_ROLLOUTS:
             raise ValueError(
                 f"{point.point_id} has {rollouts:,} rollouts per step, more than "
                 f"{MOST_ROLLOUTS:,}: lower experiment.train.rollouts_per_step (or "
                 "prompts_per_step), or the group size"
             )
-        if train.rollouts_per_step is not None and train.rollouts_per_step % point.group_size:
+        of_budget = train.rollouts_per_step if point.prompts_per_step is None else None
+        if of_budget is not None and of_budget % point.group_size:
             raise ValueError(
-                f"rollouts_per_step={train.rollouts_per_step} is no multiple of "
+                f"rollouts_per_step={of_budget} is no multiple of "
                 f"group_size={point.group_size}: a step draws whole groups; change one of them"
             )
-        if point.prompts_per_step < train.updates_per_batch:
+        if point.n_prompts < train.updates_per_batch:
             raise ValueError(
-                f"{point.point_id} has {point.prompts_per_step} prompts per step but "
+                f"{point.point_id} has {point.n_prompts} prompts per step but "
                 f"updates_per_batch={train.updates_per_batch}: every update needs a prompt; raise "
                 "the budget or lower updates_per_batch"
             )
     engine, profile = engines.of(train), declaration.profile
     task = engine.inputs(train).task
     if task is not None:
-        warnings += task.notes(train.steps * max(point.prompts_per_step for point in points))
+        warnings += task.notes(train.steps * max(point.n_prompts for point in points))
         _check_holds_enough(task, declaration, points)
         model = engine.inputs(train).model
         if model is not None:
@@ -196,7 +198,7 @@ def _check_holds_enough(
     if train.eval_every:
         heldout[f"train.eval_n_problems={train.eval_n_problems}"] = train.eval_n_problems
     # a problem that comes twice in a step is drawn from with the same seeds, which teaches nothing
-    prompts = max(point.prompts_per_step for point in points)
+    prompts = max(point.n_prompts for point in points)
     training = {f"train has {prompts} prompts per step": prompts}
     if experiment.rare is not None:
         training[f"rare.n_prompts={experiment.rare.n_prompts}"] = experiment.rare.n_prompts

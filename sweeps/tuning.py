@@ -119,7 +119,9 @@ def _text(
     if analysis.at_equal_pass_at_1:
         score = f"largest area under the path of pass@1 and pass@{analysis.ks[-1]}"
         form = "area {:.2f}"
-    grid: dict[str, Any] = {field.name: [] for field in fields(Grid)}
+    # prompts of its own stand at each cell
+    axes = [field.name for field in fields(Grid) if field.name != "prompts_per_step"]
+    grid: dict[str, Any] = {name: [] for name in axes}
     grid |= {"learning_rate_factor": [1.0], "seed": list(declared.grid.seed)}
     sweep = [
         f"name: {declared.name}-tuned",
@@ -159,7 +161,9 @@ def _family(declared: FamilySpec | None, chosen: Sequence[Choice]) -> FamilySpec
 
 
 def _cell(choice: Choice, form: str) -> str:
-    columns = ", ".join(f"{name}: {value}" for name, value in to_columns(choice.cell).items())
+    columns = ", ".join(
+        f"{name}: {value}" for name, value in _given(to_columns(choice.cell)).items()
+    )
     word, number = form.split()
     scores = ", ".join(
         f"{number.format(100 * score)} at {factor:g}" for factor, score in choice.scores.items()

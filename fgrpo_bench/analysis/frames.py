@@ -46,6 +46,7 @@ from fgrpo_bench.analysis.comparisons import (
     fronts,
 )
 from fgrpo_bench.analysis.coverage import coverages
+from fgrpo_bench.analysis.effects import effects
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.other_scores import (
     drifts,
@@ -189,6 +190,7 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
         "equal_pass_at_1": paths.compared,
         "path_ranges": paths.ranges,
         "path_gaps": paths.curves,
+        "effects": effects(resamples, cells, columns, ks),
         "bands": over_k,
         "first_loss": first_losses(over_k),
         "front": fronts(differences, trained, columns, ends),
@@ -306,6 +308,7 @@ class Analysis:
     equal_pass_at_1: pl.DataFrame
     path_ranges: pl.DataFrame
     path_gaps: pl.DataFrame
+    effects: pl.DataFrame
     bands: pl.DataFrame
     first_loss: pl.DataFrame
     front: pl.DataFrame

@@ -25,6 +25,7 @@ from typing import Any
 from fgrpo_bench.analysis.checkpoints import At
 from fgrpo_bench.analysis.results import Results, averages_of, headline_of
 from fgrpo_bench.analysis.rows import CellRow, CheckpointRow
+from fgrpo_bench.specs.cell import Line
 from fgrpo_bench.stages.digests import content_sha256
 from fgrpo_bench.stats.selection import saved_steps
 
@@ -240,7 +241,7 @@ def pairs_of(cells: Sequence[CellRow], algorithms: Mapping[str, Mapping[str, Any
     ]
 
 
-def of_line(cell: CellRow) -> tuple[str, float] | None:
+def of_line(cell: CellRow) -> Line | None:
     """`Cell.line`; None for the base models."""
     return None if cell.setting is None else cell.setting.line
 
@@ -306,7 +307,7 @@ def controls(
 def group_sizes(cells: Sequence[CellRow]) -> Iterator[Pair]:
     """Group sizes at gamma = 0, for each algorithm with several: neighbours; the smallest and the
     largest N; and both of these against the N at which there are focal cells."""
-    lines: dict[tuple[str, float] | None, list[CellRow]] = {}
+    lines: dict[Line | None, list[CellRow]] = {}
     for cell in cells:
         if not cell.is_base:
             lines.setdefault(of_line(cell), []).append(cell)
@@ -333,7 +334,7 @@ def group_sizes(cells: Sequence[CellRow]) -> Iterator[Pair]:
 
 def largest(cells: Sequence[CellRow]) -> Iterator[Pair]:
     """Focal cells against the base algorithm at its largest N, where that is another N."""
-    tops: dict[tuple[str, float] | None, CellRow] = {}
+    tops: dict[Line | None, CellRow] = {}
     for cell in cells:
         top = tops.get(of_line(cell))
         if cell.focal_gamma == 0 and (
@@ -353,18 +354,19 @@ def largest(cells: Sequence[CellRow]) -> Iterator[Pair]:
 
 
 def methods(cells: Sequence[CellRow]) -> Iterator[Pair]:
-    """Every trained cell against GRPO without focal weight at the same N and learning rate; where
-    GRPO was run at one learning rate alone, at that one."""
+    """Every trained cell against GRPO without focal weight at the same N, learning rate and prompts
+    of a step; where GRPO was run at one such setting alone, at that one."""
     others: list[CellRow] = []
-    plain: dict[int | None, dict[float, CellRow]] = {}  # by N, then by learning rate
+    plain: dict[int | None, dict[Line | None, CellRow]] = {}  # by N, then by the line of GRPO
     for cell in cells:
         if (cell.algorithm, cell.focal_gamma) == (REFERENCE, 0):
-            plain.setdefault(cell.group_size, {})[cell.learning_rate_factor] = cell
+            plain.setdefault(cell.group_size, {})[of_line(cell)] = cell
         elif not cell.is_base:
             others.append(cell)
     for new in others:
-        rates = plain.get(new.group_size, {})
-        old = next(iter(rates.values())) if len(rates) == 1 else rates.get(new.learning_rate_factor)
+        lines = plain.get(new.group_size, {})
+        same = REFERENCE, new.learning_rate_factor, new.prompts_per_step
+        old = next(iter(lines.values())) if len(lines) == 1 else lines.get(same)
         if old is not None:
             gamma = f" gamma={new.focal_gamma:g}" if new.focal_gamma else ""
             yield Pair(

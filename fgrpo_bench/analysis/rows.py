@@ -38,6 +38,8 @@ class CellRow:
     focal_gamma: float | None
     learning_rate_factor: float = 1.0
     """Times the experiment's learning rate; 1 for the base models too."""
+    prompts_per_step: int | None = None
+    """Prompts of a rollout batch; null where the experiment's budget says them."""
     step: int
     """Rollout batches behind the checkpoint that stands for every run; 0 for a base model."""
     n_planned: int
@@ -248,6 +250,37 @@ class PathGap:
     low: float | None
     """Of the 95% interval at this pass@1 alone, like high."""
     high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectRow:
+    """What a doubling of N, of the prompts per step, or their product does to pass@k, over a full
+    grid of both: of an algorithm, gamma and learning rate. Paired over problems and seeds."""
+
+    column: str
+    algorithm: str
+    focal_gamma: float
+    learning_rate_factor: float
+    effect: str
+    """`group_size`: of a doubling of N, mean over prompts; `prompts_per_step`: of a doubling of
+    these, mean over N; `product`: how much more the one does at a doubling of the other."""
+    k: int
+    change: float
+    """A fraction a doubling; of the product a doubling of both."""
+    low: float | None
+    """Of the 95% interval; null, like the rest up to p, with fewer than two problems."""
+    high: float | None
+    standard_error: float | None
+    degrees: float | None
+    """Degrees of freedom of its Student's t."""
+    p: float | None
+    """Two-sided, of no effect, over problems and seeds; corrected over nothing."""
+    seeds: tuple[int | None, ...]
+    """Those that all cells of the grid have."""
+    by_seed: tuple[float, ...]
+    n_problems: int
+    cells: tuple[str, ...]
+    """Of the grid."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -488,6 +521,7 @@ FRAMES: dict[str, type] = {
     "equal_pass_at_1": EqualPassAt1,
     "path_ranges": PathRange,
     "path_gaps": PathGap,
+    "effects": EffectRow,
     "bands": Band,
     "first_loss": FirstLoss,
     "front": Front,

@@ -103,4 +103,4 @@ def training(point: SweepPoint) -> float | None:
     if once is None:
         return None
     a_group = once.prompt + point.group_size * once.response
-    return 4 * a_group * point.prompts_per_step * point.train.steps
+    return 4 * a_group * point.n_prompts * point.train.steps

@@ -102,7 +102,7 @@ def command(folder: Path, profile: Profile, environment: Environment) -> list[st
 def cost(stage: Stage) -> float:
     """By the operations of its groups and the draws of the evaluations during it."""
     point = stage.spec.of(TrainStageSpec).sweep_point
-    train, prompts = point.train, point.prompts_per_step
+    train, prompts = point.train, point.n_prompts
     evaluations = train.steps // train.eval_every if train.eval_every else 0
     draws = evaluations * train.eval_n_problems * train.eval_n_samples
     a_step = ROLLOUT_SECONDS * prompts * point.group_size

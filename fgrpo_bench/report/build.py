@@ -36,6 +36,7 @@ from fgrpo_bench.report import provenance
 from fgrpo_bench.report.comparison_tables import (
     comparison_table,
     comparison_tables,
+    effect_tables,
     equal_budget_tables,
     equal_pass_at_1_tables,
     first_loss_table,
@@ -86,6 +87,7 @@ def content(
         *answered(analysis),
         *first,
         *explained(analysis),
+        *effect_tables(analysis),
         *main_tables(analysis),
         *(table for column in analysis.columns for table in _details(analysis, column)),
         *_further(analysis, compare_paper=compare_paper),
@@ -123,7 +125,7 @@ def _beside(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
 def terminal_text(analysis: Analysis, *, compare_paper: bool = False) -> str:
     """What fits a screen: the answer, a table for each column that stands for all, the plane, and
     the tables that were asked for; a sweep of many cells has those of the question and the best."""
-    asked_for = [*selection_table(analysis)]
+    asked_for = [*effect_tables(analysis), *selection_table(analysis)]
     if compare_paper:
         asked_for += against_paper(analysis)
     blocks: list[Block] = [*answered(analysis)]
@@ -162,6 +164,7 @@ def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
     seconds, so that the same results give the same file."""
     answer_line, budget = " ".join(answer(analysis)), escape_latex(heading(analysis))
     tables = [
+        *effect_tables(analysis),
         *main_tables(analysis),
         *filter(None, (question_table(analysis, column) for column in analysis.columns)),
         *(
@@ -190,12 +193,10 @@ def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
     return "\n".join(lines)
 
 
-_OF_CELL: dict[str, Any] = {
-    name: schema(CellRow)[name] for name in ("method", *COLUMNS) if name != "learning_rate_factor"
-}
-"""method (Base, GRPO, F-GRPO, ...; it names another learning rate; without a sweep the label),
-algorithm (empty for Base and without a sweep, likewise the next ones), group_size and
-focal_gamma."""
+_OF_CELL: dict[str, Any] = {name: schema(CellRow)[name] for name in ("method", *COLUMNS[:3])}
+"""method (Base, GRPO, F-GRPO, ...; it names another learning rate and prompts per step; without a
+sweep the label), algorithm (empty for Base and without a sweep, likewise the next ones),
+group_size and focal_gamma."""
 RESULTS = pl.Schema(
     {
         "sweep": pl.String,  # empty without a sweep, likewise the next two

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.colors import BASE, FOCAL, MARKERS, PLAIN, shade
+from fgrpo_bench.specs.cell import Line
 
 LINESTYLES = ("-", ":", "-.")
-"""By rank of the learning rate; base models are dashed."""
+"""By rank of the learning rate and the prompts per step; base models are dashed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +23,12 @@ class CellStyle:
 
 
 def cell_styles(cells: Sequence[CellRow]) -> dict[CellRow, CellStyle]:
-    """Colour by gamma (and by N where gamma is 0), marker by N, line by learning rate, base models
-    grey and dashed; colour and marker of what no sweep trained by its place."""
+    """Colour by gamma (and by N where gamma is 0), marker by N or, where a sweep varies these, by
+    prompts per step, line by learning rate and prompts, base models grey and dashed; colour and
+    marker of what no sweep trained by its place."""
     brought = [cell for cell in cells if cell.setting is None and not cell.is_base]
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
+    prompts = sorted({cell.prompts_per_step or 0 for cell in cells if not cell.is_base})
     gammas = sorted({cell.focal_gamma for cell in cells if cell.focal_gamma})
     style_by_cell = {}
     for cell in cells:
@@ -37,7 +40,7 @@ def cell_styles(cells: Sequence[CellRow]) -> dict[CellRow, CellStyle]:
                 linestyle="-",
             )
             continue
-        if cell.group_size is None:
+        if cell.group_size is None or cell.setting is None:
             style_by_cell[cell] = CellStyle(color=BASE, marker="", linestyle="--")
             continue
         rank = sizes.index(cell.group_size)
@@ -47,21 +50,26 @@ def cell_styles(cells: Sequence[CellRow]) -> dict[CellRow, CellStyle]:
             color = shade(PLAIN, rank, len(sizes))
         style_by_cell[cell] = CellStyle(
             color=color,
-            marker=MARKERS[rank % len(MARKERS)],
-            linestyle=linestyle(cells, str(cell.algorithm), cell.learning_rate_factor),
+            marker=MARKERS[
+                (prompts.index(cell.prompts_per_step or 0) if len(prompts) > 1 else rank)
+                % len(MARKERS)
+            ],
+            linestyle=linestyle(cells, cell.setting.line),
         )
     return style_by_cell
 
 
-def linestyle(cells: Iterable[CellRow], algorithm: str, factor: float) -> str:
-    """Of a factor of the learning rate, by its rank among those of the algorithm."""
-    return LINESTYLES[rates(cells, algorithm).index(factor) % len(LINESTYLES)]
+def linestyle(cells: Iterable[CellRow], line: Line) -> str:
+    """Of a learning rate and prompts per step, by their rank among those of the algorithm."""
+    return LINESTYLES[lines(cells, line[0]).index(line) % len(LINESTYLES)]
 
 
-def rates(cells: Iterable[CellRow], algorithm: str | None) -> list[float]:
-    """The factors of an algorithm's learning rate: 1 first, then rising."""
-    factors = {cell.learning_rate_factor for cell in cells if cell.algorithm == algorithm}
-    return sorted(factors, key=lambda factor: (factor != 1, factor))
+def lines(cells: Iterable[CellRow], algorithm: str | None) -> list[Line]:
+    """An algorithm's learning rates and prompts per step: the experiment's own first, then
+    rising."""
+    settings = [cell.setting for cell in cells if cell.algorithm == algorithm]
+    distinct = {setting.line for setting in settings if setting is not None}
+    return sorted(distinct, key=lambda line: (line[1] != 1, line[1], line[2] or 0))
 
 
 def algorithms(cells: Iterable[CellRow]) -> list[str]:

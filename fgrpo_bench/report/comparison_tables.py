@@ -17,6 +17,7 @@ from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import (
     CheckpointRow,
     Comparison,
+    EffectRow,
     EqualPassAt1,
     PathRange,
     from_frame,
@@ -25,7 +26,10 @@ from fgrpo_bench.documents.table import NONE, Table, difference, number, p_value
 from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, rule_note
 from fgrpo_bench.report.tables import NAMES, names
 from fgrpo_bench.report.words import band_legend
+from fgrpo_bench.specs import method_name
 
+DOUBLED = {"group_size": "N", "prompts_per_step": "prompts", "product": "both (product)"}
+"""Effects in words."""
 ROWS = 40
 """Most differences of a table on paper."""
 
@@ -183,6 +187,44 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
             *footnotes(analysis, cells, column),
         ),
     )
+
+
+def effect_tables(analysis: Analysis) -> Iterator[Table]:
+    """A table an average and a benchmark with a row an effect; none without a full grid of N and
+    prompts per step."""
+    rows = from_frame(EffectRow, analysis.effects.filter(pl.col("k").is_in(analysis.ends)))
+    for column in dict.fromkeys(row.column for row in rows):
+        by_effect: dict[tuple[str, ...], dict[int, EffectRow]] = {}
+        for row in rows:
+            if row.column == column:
+                method = method_name(row.algorithm, row.focal_gamma, row.learning_rate_factor)
+                of_effect = method, f"{row.focal_gamma:g}", DOUBLED[row.effect]
+                by_effect.setdefault(of_effect, {})[row.k] = row
+        yield Table(
+            title=f"{column}: effects of N and of prompts per step, in percentage points",
+            header=(
+                *("method", "gamma", "a doubling of"),
+                *(words for k in analysis.ends for words in (f"pass@{k}", "p")),
+            ),
+            rows=tuple(
+                (
+                    *of_effect,
+                    *(
+                        words
+                        for row in by_k.values()
+                        for words in (difference(row.change, row.low, row.high), p_value(row.p))
+                    ),
+                )
+                for of_effect, by_k in by_effect.items()
+            ),
+            n_words=3,
+            notes=(
+                "Slopes over all cells of the grid, on log2 N and log2 prompts per step less their "
+                "means, and on the product of both: how much more a doubling of the one does at a "
+                "doubling of the other. Over problems and the seeds that all cells have, with "
+                "95% intervals; p is corrected over nothing.",
+            ),
+        )
 
 
 def grader_tables(analysis: Analysis) -> Iterator[Table]:

@@ -331,6 +331,11 @@ def heading(analysis: Analysis) -> str:
         base = f" (Base: {place.experiment.partition('+')[0]})" if place and several else ""
         return f"{labels}{base} on {listed(analysis.results.benchmarks, LISTED)}"
     train, paths = sweep.train, sweep.paths
+    if _own_prompts(analysis):
+        return (
+            f"{paths.sweep} on {paths.experiment} {paths.version}: prompts per step are an axis of "
+            "its grid, and N times as many rollouts are the cost of a step"
+        )
     if train["budget"] == "constant_rollouts":
         equal = (
             f"every cell gets {train['rollouts_per_step']} rollouts per step, so equal compute "
@@ -388,7 +393,13 @@ def budget(analysis: Analysis) -> str:
     """A sweep's budget in numbers, and how it stands to the paper's."""
     train, cells = analysis.results.of_sweep().train, analysis.by_cell.values()
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
-    if train["budget"] == "constant_rollouts":
+    if prompts := _own_prompts(analysis):
+        numbers = f"Prompts per step: {', '.join(map(str, prompts))}, each with N rollouts."
+        paper = (
+            "A cell with a larger N or with more prompts has more rollouts, so effects of both are "
+            "effects of compute too."
+        )
+    elif train["budget"] == "constant_rollouts":
         prompts_per_step = ", ".join(
             f"{train['rollouts_per_step'] // size} at N={size}" for size in sizes
         )
@@ -409,6 +420,12 @@ def budget(analysis: Analysis) -> str:
     steps = f"{train['steps']} steps, {train['updates_per_batch']} updates per rollout batch."
     sentences = [numbers, steps, *rewarded(train), *([paper] if len(sizes) > 1 else [])]
     return " ".join(sentences)
+
+
+def _own_prompts(analysis: Analysis) -> list[int]:
+    """Prompts per step of cells that do not have those of the budget, rising."""
+    every = {cell.prompts_per_step for cell in analysis.by_cell.values()}
+    return sorted(prompts for prompts in every if prompts is not None)
 
 
 def rewarded(train: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.specs.base import STRICT, Gamma, GroupSize, Name, PositiveFloat
+from fgrpo_bench.specs.base import STRICT, Gamma, GroupSize, Name, Positive, PositiveFloat
 
 PUBLISHED_NAMES = {
     "dr_grpo": "Dr. GRPO",
@@ -27,6 +27,10 @@ PUBLISHED_NAMES = {
 """Of algorithms that their authors do not write in capitals; controls as in arXiv 2602.06717."""
 
 
+Line = tuple[str, float, int | None]
+"""Algorithm, factor of the learning rate and prompts per step, as of `Cell.line`."""
+
+
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class Cell:
     """One setting of the method: what the points of its seeds share."""
@@ -39,21 +43,26 @@ class Cell:
     """gamma >= 0; 0 is the base algorithm."""
     learning_rate_factor: PositiveFloat = 1.0
     """Times the experiment's learning rate."""
+    prompts_per_step: Positive | None = None
+    """Prompts of a rollout batch; None is as many as the experiment's budget says."""
 
     @property
     def name(self) -> str:
-        """In paths, frames and addresses, e.g. `grpo-n8-g0.5`, or `grpo-n8-g0.5-lr2` at another
-        learning rate than the experiment's."""
+        """In paths, frames and addresses, e.g. `grpo-n8-g0.5`, `grpo-n8-g0.5-lr2` at another
+        learning rate than the experiment's, `grpo-n8-g0-p32` with prompts of its own."""
         gamma, factor = (
             str(value).removesuffix(".0") for value in (self.focal_gamma, self.learning_rate_factor)
         )
         rate = "" if self.learning_rate_factor == 1 else f"-lr{factor}"
-        return f"{self.algorithm}-n{self.group_size}-g{gamma}{rate}"
+        prompts = "" if self.prompts_per_step is None else f"-p{self.prompts_per_step}"
+        return f"{self.algorithm}-n{self.group_size}-g{gamma}{rate}{prompts}"
 
     @property
     def method(self) -> str:
         """Name in tables (`method_name`)."""
-        return method_name(self.algorithm, self.focal_gamma, self.learning_rate_factor)
+        return method_name(
+            self.algorithm, self.focal_gamma, self.learning_rate_factor, self.prompts_per_step
+        )
 
     @property
     def label(self) -> str:
@@ -67,9 +76,10 @@ class Cell:
         return f"N={self.group_size}{gamma}"
 
     @property
-    def line(self) -> tuple[str, float]:
-        """What cells share that differ in N and gamma alone: algorithm and learning rate."""
-        return self.algorithm, self.learning_rate_factor
+    def line(self) -> Line:
+        """What cells share that differ in N and gamma alone: algorithm, learning rate and prompts
+        of a step."""
+        return self.algorithm, self.learning_rate_factor, self.prompts_per_step
 
     @property
     def unweighted(self) -> Cell:
@@ -98,11 +108,20 @@ def method_of(cell: Cell | None, label: str) -> str:
     return cell.method
 
 
-def method_name(algorithm: str, focal_gamma: float = 0.0, learning_rate_factor: float = 1.0) -> str:
-    """`GRPO`, `F-GRPO` where focal_gamma > 0, `GRPO (lr x0.5)` at half the learning rate."""
-    rate = "" if learning_rate_factor == 1 else f" (lr x{learning_rate_factor:g})"
+def method_name(
+    algorithm: str,
+    focal_gamma: float = 0.0,
+    learning_rate_factor: float = 1.0,
+    prompts_per_step: int | None = None,
+) -> str:
+    """`GRPO`, `F-GRPO` where focal_gamma > 0, `GRPO (lr x0.5)` at half the learning rate, `GRPO (32
+    prompts)` with prompts per step that are not those of the budget."""
+    settings = [] if learning_rate_factor == 1 else [f"lr x{learning_rate_factor:g}"]
+    settings += [] if prompts_per_step is None else [f"{prompts_per_step} prompts"]
     name = PUBLISHED_NAMES.get(algorithm, algorithm.upper().replace("_", "-"))
-    return ("F-" if focal_gamma > 0 else "") + name + rate
+    return (
+        ("F-" if focal_gamma > 0 else "") + name + (f" ({', '.join(settings)})" if settings else "")
+    )
 
 
 def to_columns(cell: Cell | None) -> dict[str, Any]:
@@ -113,10 +132,13 @@ def to_columns(cell: Cell | None) -> dict[str, Any]:
 
 
 def to_stored(cell: Cell | None) -> dict[str, Any]:
-    """`to_columns` as JSON files and fingerprints have it: without a factor of 1."""
+    """`to_columns` as JSON files and fingerprints have it: without a factor of 1, and without
+    prompts where the budget says them."""
     columns = to_columns(cell)
     if columns["learning_rate_factor"] == 1:
         del columns["learning_rate_factor"]
+    if columns["prompts_per_step"] is None:
+        del columns["prompts_per_step"]
     return columns
 
 

@@ -64,6 +64,8 @@ class ExtraCell:
     """gamma >= 0; 0 is the base algorithm."""
     learning_rate_factor: PositiveFloat | None = None
     """Times the experiment's learning rate; null is each of the grid's."""
+    prompts_per_step: Positive | None = None
+    """Prompts of a rollout batch; null is each of the grid's."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -78,6 +80,8 @@ class Exclusion:
     """Gamma to leave out."""
     learning_rate_factor: PositiveFloat | None = None
     """Factor of the learning rate to leave out."""
+    prompts_per_step: Positive | None = None
+    """Prompts per step to leave out."""
     seed: Seed | None = None
     """Training seed to leave out."""
     engine: Name | None = None
@@ -98,6 +102,8 @@ class Grid:
     """Focal exponents."""
     learning_rate_factor: Axis[PositiveFloat] = (1.0,)
     """Factors of the experiment's learning rate; 1 leaves it as it is."""
+    prompts_per_step: Axis[Positive | None] = (None,)
+    """Prompts of a rollout batch, e.g. [8,32]; null is as many as the experiment's budget says."""
     seed: Axis[Seed]
     """Training seeds, e.g. [11,12,13]; each has its own warm-up, shared by all cells."""
 
@@ -172,14 +178,19 @@ class SweepSpec:
     def __post_init__(self) -> None:
         """ValueError for more points than a sweep can have, before anything is made of them."""
         grid = self.grid
-        rates, seeds = len(grid.learning_rate_factor), len(grid.seed)
+        rates, prompts = len(grid.learning_rate_factor), len(grid.prompts_per_step)
+        seeds = len(grid.seed)
         axes = {
             "algorithm": len(grid.algorithm),
             "group size": len(grid.group_size),
             "gamma": len(grid.focal_gamma),
             "rate": rates,
-        }
-        cells = sum(rates if cell.learning_rate_factor is None else 1 for cell in self.cells)
+        } | ({"number of prompts": prompts} if prompts > 1 else {})
+        cells = sum(
+            (rates if cell.learning_rate_factor is None else 1)
+            * (prompts if cell.prompts_per_step is None else 1)
+            for cell in self.cells
+        )
         total = (prod(axes.values()) + cells) * seeds
         if total > MOST_POINTS:
             words = " x ".join(_counted(n, noun) for noun, n in (axes | {"seed": seeds}).items())
@@ -229,6 +240,8 @@ class SweepPoint:
     focal_gamma: Gamma
     learning_rate_factor: PositiveFloat = 1.0
     """Times the learning rate of `train`."""
+    prompts_per_step: Positive | None = None
+    """Prompts of a rollout batch; None is as many as the budget of `train` says."""
     seed: Seed
     train: TrainSpec
     evaluation: EvalSpec
@@ -246,6 +259,7 @@ class SweepPoint:
             group_size=self.group_size,
             focal_gamma=self.focal_gamma,
             learning_rate_factor=self.learning_rate_factor,
+            prompts_per_step=self.prompts_per_step,
         )
 
     @property
@@ -257,9 +271,10 @@ class SweepPoint:
         return scaled * self.learning_rate_factor
 
     @property
-    def prompts_per_step(self) -> int:
-        """Prompts of a rollout batch under the point's budget convention."""
-        if self.train.prompts_per_step is not None:
-            return self.train.prompts_per_step
+    def n_prompts(self) -> int:
+        """Prompts of a rollout batch: the point's own, else those of the budget convention."""
+        prompts = self.prompts_per_step or self.train.prompts_per_step
+        if prompts is not None:
+            return prompts
         assert self.train.rollouts_per_step is not None
         return self.train.rollouts_per_step // self.group_size

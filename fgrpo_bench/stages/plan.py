@@ -53,6 +53,7 @@ class PointRecord(Record):
     group_size: int | None
     focal_gamma: float | None
     learning_rate_factor: float = 1.0
+    prompts_per_step: int | None = None
     seed: int
     train: str
     """Name of the stage that makes its checkpoints."""

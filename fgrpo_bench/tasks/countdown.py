@@ -22,6 +22,8 @@ from fgrpo_bench.specs.base import STRICT, Seed
 from fgrpo_bench.tasks.task import Task
 
 OPERATORS = "+-*"
+TARGETS = 1_000
+"""One above the largest that there can be."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -34,8 +36,9 @@ class CountdownSpec(TaskSpec):
     """Seed of the generator and of the split into training and held-out problems."""
     n_digits: Annotated[int, Field(ge=2, le=5)]
     """Digits a problem offers, each to be used once."""
-    max_target: Annotated[int, Field(ge=1, le=99)]
-    """Largest target value; targets run from 1."""
+    max_target: Annotated[int, Field(ge=1, le=999)]
+    """Largest target value; targets run from 1, and all are written with as many figures: two, or
+    three where it is above 99."""
     heldout_fraction: Annotated[float, Field(gt=0, lt=1)]
     """Share of the problems that training never sees."""
 
@@ -47,7 +50,8 @@ class Countdown(Task):
     vocabulary = "0123456789+-*=:"
 
     def __init__(self, spec: CountdownSpec) -> None:
-        self.prompt_length = spec.n_digits + 4
+        self._width = max(2, len(str(spec.max_target)))
+        self.prompt_length = spec.n_digits + self._width + 2
         self.response_length = 2 * spec.n_digits - 1
         self._digits, self._targets, self._solutions, self._starts = _enumerate(spec)
         rng = np.random.default_rng([spec.seed, spec.n_digits, spec.max_target])
@@ -77,13 +81,14 @@ class Countdown(Task):
         return f"reach {int(target)} from {', '.join(digits)}"
 
     def _problem(self, item: int) -> Problem:
-        digits, target = "".join(map(str, self._shuffled[item])), self._targets[item]
+        digits = "".join(map(str, self._shuffled[item]))
+        target = f"{self._targets[item]:0{self._width}d}"
         bag = "".join(map(str, self._digits[item]))
         return Problem(
             benchmark="countdown",
-            problem_id=f"{digits}-{target:02d}",
-            prompt=f"{digits}={target:02d}:",
-            target=f"{digits}-{target:02d}",
+            problem_id=f"{digits}-{target}",
+            prompt=f"{digits}={target}:",
+            target=f"{digits}-{target}",
             grader="countdown",
             cluster=bag,
         )
@@ -104,7 +109,7 @@ def _enumerate(
     bag = np.repeat(np.arange(len(bags)), len(orders) * len(operators))
     reached = _values(digits, signs)
     keep = (reached >= 1) & (reached <= spec.max_target)
-    digits, signs, item = digits[keep], signs[keep], bag[keep] * 100 + reached[keep]
+    digits, signs, item = digits[keep], signs[keep], bag[keep] * TARGETS + reached[keep]
     text = np.empty((len(item), 2 * n - 1), np.uint8)
     text[:, ::2] = digits + ord("0")
     text[:, 1::2] = np.frombuffer(OPERATORS.encode(), np.uint8)[signs]
@@ -114,7 +119,7 @@ def _enumerate(
     _, first = np.unique(code, return_index=True)
     item, text = item[first], text[first]
     keys, starts = np.unique(item, return_index=True)
-    return bags[keys // 100], keys % 100, text, np.append(starts, len(item))
+    return bags[keys // TARGETS], keys % TARGETS, text, np.append(starts, len(item))
 
 
 def _values(digits: NDArray[np.int64], operators: NDArray[np.int64]) -> NDArray[np.int64]:

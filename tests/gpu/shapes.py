@@ -81,7 +81,7 @@ def measure(model: str, machine: Machine, folder: Path) -> str:
     """Two steps; what they took is stored for `plan` and returned in words."""
     plan, root = planned(model, machine, folder), folder / model
     make_model(root / "model", sizes(model, machine.device), device=machine.device)
-    write_problems(root / PROBLEMS, 2 * plan.points[0].prompts_per_step)
+    write_problems(root / PROBLEMS, 2 * plan.points[0].n_prompts)
     paths, profile = run_paths(plan.declaration), plan.declaration.profile
     freeze(paths, plan, nothing_to_run=False)
     (training,) = [stage for stage in plan.stages if stage.kind == "train"]
@@ -117,7 +117,7 @@ def _prompt_tokens(plan: Plan, root: Path) -> float:
     length = token_counter(root / "model", point.train.prompt)
     problems = [json.loads(line)["problem"] for line in (root / PROBLEMS).open()]
     mean = fmean(length(messages(problem, point.train.prompt)) for problem in problems)
-    return mean * point.prompts_per_step * point.group_size
+    return mean * point.n_prompts * point.group_size
 
 
 def _say(command: list[str], environment: Mapping[str, str], log: Path) -> str:

@@ -80,7 +80,7 @@ def test_the_shipped_placement_is_run_on_the_gpus_that_are_here(
     if used != 2:  # 113 GiB of states do not fit one GPU, 60 fit beside activations
         assert placement.adam_offload == (used == 1 and name == "qwen2.5-7b")
     point = plan.points[0]
-    assert point.prompts_per_step * point.group_size == 256 * used
+    assert point.n_prompts * point.group_size == 256 * used
     assert point.train.dataset.source == "file" and point.train.eval_every == 0
 
 

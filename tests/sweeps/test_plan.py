@@ -191,6 +191,37 @@ def test_a_learning_rate_factor_is_identity_but_where_it_is_1() -> None:
     assert factors["base-s11"] is None
 
 
+PROMPTS = ["+sweep.grid.prompts_per_step=[null,8,32]", "sweep.grid.seed=[11]"]
+
+
+def test_prompts_per_step_are_an_axis_that_explicit_cells_follow() -> None:
+    before = {point.point_id: point for point in expand(loaded("methods"))}
+    points = {point.point_id: point for point in expand(loaded("methods", *PROMPTS))}
+    assert len(points) == 3 * 23
+    own, of_budget = points["maxrl-n8-g0.5-p8-s11"], points["maxrl-n8-g0.5-s11"]
+    assert (own.n_prompts, of_budget.n_prompts) == (8, 256 // 8)
+    assert own.learning_rate == of_budget.learning_rate
+    assert (own.cell.method, of_budget.cell.method) == ("F-MaxRL (8 prompts)", "F-MaxRL")
+    assert of_budget == before["maxrl-n8-g0.5-s11"], "null changes nothing"
+    cell = "{algorithm: grpo, group_size: 6, focal_gamma: 0.0, prompts_per_step: 5}"
+    cells = ["sweep.grid.algorithm=[]", f"sweep.cells=[{cell}]", PROMPTS[1]]
+    assert ids(plan_of("methods", *cells)) == ["grpo-n6-g0-p5-s11"], "256 is no multiple of 6"
+    left = ids(plan_of("methods", *PROMPTS, "sweep.exclude=[{prompts_per_step: 8}]"))
+    assert left == [name for name, point in points.items() if point.prompts_per_step != 8]
+
+
+def test_prompts_per_step_are_identity_but_where_the_budget_says_them() -> None:
+    plan = plan_of("methods", *PROMPTS)
+    own, of_budget = (stages(plan)[name] for name in ("nsr-n8-g0-p32-s11", "nsr-n8-g0-s11"))
+    assert list(differences(of_budget.spec.identity, own.spec.identity)) == [
+        ("prompts_per_step", None, 32)
+    ]
+    record = plan_record(plan).as_json()["points"]
+    prompts = {point["point_id"]: point.get("prompts_per_step") for point in record}
+    assert (prompts["nsr-n8-g0-s11"], prompts["nsr-n8-g0-p32-s11"]) == (None, 32)
+    assert prompts["base-s11"] is None
+
+
 def test_a_sweep_leaves_out_what_an_engine_does_not_have_where_it_says_so() -> None:
     paper = ["experiment=qwen2.5-7b", "profile=slurm-8gpu"]
     names = {point.algorithm.name for point in plan_of("methods", *paper).points}

@@ -201,7 +201,7 @@ def test_what_cannot_be_is_refused_with_value_rule_and_remedy(words: str, said: 
     [
         (
             "smokee",
-            "unknown sweep 'smokee' (did you mean smoke?): valid ones are controls, frontier,",
+            "unknown sweep 'smokee' (did you mean smoke?): valid ones are controls, factorial,",
         ),
         ("smoke sweep.grid.group_size=[1]", "one alone has no advantage to learn from."),
         (f"gamma {TRAIN}.updates_per_batch=1", "objectives are the same; set"),

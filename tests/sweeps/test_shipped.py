@@ -18,7 +18,7 @@ from tests.support.plans import loaded, shipped
 SWEEPS, EXPERIMENTS = shipped("sweep"), shipped("experiment")
 OF_ONE_EXPERIMENT = {
     *("smoke", "rehearsal", "methods-tuned", "transfer-llama3.2-3b", "transfer-qwen3-4b-base"),
-    *("maze", "frontier"),
+    *("maze", "frontier", "factorial"),
 }
 """Sweeps that name their experiment; the others are meant for all that no sweep names."""
 

@@ -64,6 +64,19 @@ def test_demonstrations_are_correct_and_vary(task):
     assert len({task.demonstration(0, rng) for _ in range(50)}) > 1
 
 
+def test_targets_to_999_are_written_with_three_figures_and_have_solutions():
+    hard = Countdown(replace(SPEC, max_target=999))
+    of_problems = [hard.problem(index) for index in range(0, hard.n_train, 500)]
+    assert {len(p.prompt) for p in of_problems} == {hard.prompt_length} == {len("3256=024:")}
+    rng = np.random.default_rng(0)
+    shown = hard.demonstrations(range(0, hard.n_train, 500), rng)
+    assert all(grade(*pair).outcome == "correct" for pair in zip(of_problems, shown, strict=True))
+    targets = [int(p.target.partition("-")[2]) for p in of_problems]
+    assert max(targets) > 99 and min(targets) < 99
+    largest = hard.problem(int(np.argmax([hard._targets[item] for item in hard._items])))
+    assert 900 < int(largest.target.partition("-")[2]) <= 999 and largest.cluster
+
+
 def test_most_problems_have_several_solutions(task):
     counts = [len(task.solutions(int(item))) for item in task._items[:500]]
     assert np.median(counts) >= 4 and max(counts) >= 20

@@ -289,7 +289,7 @@ class Learner:
         They differ under dynamic sampling only: there, further prompts are drawn until the batch
         holds as many active groups as it should have prompts, or MAX_ROUNDS rounds are over.
         """
-        wanted, n = self.point.prompts_per_step, self.point.group_size
+        wanted, n = self.point.n_prompts, self.point.group_size
         sampled = self._count(self.draw(self.problems(wanted), n, "rollout", step))
         if not self.point.algorithm.dynamic_sampling:
             return sampled, sampled

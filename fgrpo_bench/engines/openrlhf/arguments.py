@@ -197,7 +197,7 @@ def openrlhf_train(point: SweepPoint) -> OpenRLHFTrain:
 def batches(point: SweepPoint) -> Batches:
     """Sizes of a point's batches; ValueError where a rollout batch has no whole mini-batches."""
     train = openrlhf_train(point)
-    prompts = point.prompts_per_step
+    prompts = point.n_prompts
     if prompts % train.updates_per_batch:
         raise ValueError(
             f"{point.point_id} has {prompts} prompts per step, no multiple of "

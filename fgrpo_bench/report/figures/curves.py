@@ -18,8 +18,9 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.rows import Band, CellRow, Estimate, FirstLoss
 from fgrpo_bench.documents.colors import ALGORITHMS, BASE, MARKERS
 from fgrpo_bench.documents.style import COLUMN, PAGE, SIZE, SMALL, in_math, label_ends, wrapped
-from fgrpo_bench.report.cell_styles import CellStyle, algorithms, cell_styles, linestyle, rates
+from fgrpo_bench.report.cell_styles import CellStyle, algorithms, cell_styles, lines, linestyle
 from fgrpo_bench.specs import method_name
+from fgrpo_bench.specs.cell import Line
 from fgrpo_bench.stages.watch import METRICS
 
 ABREAST = 4
@@ -39,12 +40,12 @@ def curves(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
         axes.set_axis_off()
     for axes, algorithm in zip(panels.flat, names, strict=False):
         labels = []
-        several_rates = len(rates(cells, algorithm)) > 1
+        several_lines = len(lines(cells, algorithm)) > 1
         for cell in (c for c in cells if c.is_base or c.algorithm == algorithm):
             mean, low, high = percents(analysis.over_k(column, cell))
             if np.isnan(mean).all():
                 continue
-            style, short = styles[cell], cell.label if several_rates else cell.short
+            style, short = styles[cell], cell.label if several_lines else cell.short
             axes.fill_between(ks, low, high, color=style.color, alpha=0.11, lw=0)
             axes.plot(
                 ks,
@@ -113,22 +114,22 @@ def by_axis(analysis: Analysis, column: str, axis: str, width: float = PAGE) -> 
     alike but for that."""
     every = analysis.by_cell.values()
     trained = [cell for cell in every if not cell.is_base]
-    lines: dict[tuple[str, float, float], list[CellRow]] = {}
+    by_line: dict[tuple[Line, float], list[CellRow]] = {}
     for cell in trained:
         other = cell.focal_gamma if axis == "group_size" else cell.group_size
-        key = str(cell.algorithm), cell.learning_rate_factor, other or 0
-        lines.setdefault(key, []).append(cell)
-    height = (2.1 if width > COLUMN else 1.8) + 0.15 * (len(lines) // names_abreast(width))
+        line = str(cell.algorithm), cell.learning_rate_factor, cell.prompts_per_step
+        by_line.setdefault((line, other or 0), []).append(cell)
+    height = (2.1 if width > COLUMN else 1.8) + 0.15 * (len(by_line) // names_abreast(width))
     figure = Figure(figsize=(width, height), layout="constrained")
     panels = figure.subplots(1, len(analysis.ends), squeeze=False)[0]
     ticks = sorted({_at(cell, axis) for cell in trained})
-    centre = 0 if axis == "group_size" else (len(lines) - 1) / 2  # the first line is gamma = 0
+    centre = 0 if axis == "group_size" else (len(by_line) - 1) / 2  # the first line is gamma = 0
     for axes, k in zip(panels, analysis.ends, strict=True):
-        for rank, (key, cells) in enumerate(lines.items()):
+        for rank, (key, cells) in enumerate(by_line.items()):
             cells = sorted(cells, key=lambda cell: _at(cell, axis))
             style = _line_style(trained, key, axis)
             x = np.array([ticks.index(_at(cell, axis)) for cell in cells])
-            offset = min(0.12, 0.6 / len(lines)) * (rank - centre)
+            offset = min(0.12, 0.6 / len(by_line)) * (rank - centre)
             mean, low, high = percents(analysis.estimate(column, cell, k) for cell in cells)
             axes.errorbar(
                 x + offset,
@@ -163,11 +164,11 @@ def _base_line(axes: Axes, base: Estimate) -> None:
         axes.axhspan(100 * base.low, 100 * base.high, color=BASE, alpha=0.1, lw=0)
 
 
-def _line_style(cells: Sequence[CellRow], key: tuple[str, float, float], axis: str) -> CellStyle:
-    """key: algorithm, factor of the learning rate, and gamma along N, where gamma is a colour and
-    the algorithm a marker; N along gamma, where the algorithm is both."""
-    algorithm, factor, other = key
-    number = algorithms(cells).index(algorithm)
+def _line_style(cells: Sequence[CellRow], key: tuple[Line, float], axis: str) -> CellStyle:
+    """key: the line, and gamma along N, where gamma is a colour and the algorithm a marker; N along
+    gamma, where the algorithm is both."""
+    line, other = key
+    number = algorithms(cells).index(line[0])
     if axis == "focal_gamma":
         color = ALGORITHMS[number % len(ALGORITHMS)]
     elif not other:
@@ -176,17 +177,19 @@ def _line_style(cells: Sequence[CellRow], key: tuple[str, float, float], axis: s
         styles = cell_styles(cells)
         color = next(styles[cell].color for cell in cells if cell.focal_gamma == other)
     marker = MARKERS[number % len(MARKERS)]
-    return CellStyle(color=color, marker=marker, linestyle=linestyle(cells, algorithm, factor))
+    return CellStyle(color=color, marker=marker, linestyle=linestyle(cells, line))
 
 
-def _line_name(cells: Sequence[CellRow], key: tuple[str, float, float], axis: str) -> str:
-    """key: as of `_line_style`. A learning rate is named where the algorithm has several."""
-    algorithm, factor, other = key
-    rate = factor if len(rates(cells, algorithm)) > 1 else 1.0
+def _line_name(cells: Sequence[CellRow], key: tuple[Line, float], axis: str) -> str:
+    """key: as of `_line_style`. Learning rate and prompts are named where the algorithm has several
+    of them."""
+    (algorithm, factor, prompts), other = key
+    if len(lines(cells, algorithm)) == 1:
+        factor, prompts = 1.0, None
     if axis == "group_size":
         gamma = f" gamma={other:g}" if other else ""
-        return f"{method_name(algorithm, other, rate)}{gamma}"
-    return f"{method_name(algorithm, learning_rate_factor=rate)} N={other:g}"
+        return f"{method_name(algorithm, other, factor, prompts)}{gamma}"
+    return f"{method_name(algorithm, 0.0, factor, prompts)} N={other:g}"
 
 
 def _at(cell: CellRow, axis: str) -> float:

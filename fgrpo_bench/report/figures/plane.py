@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fgrpo_bench.analysis import INCONCLUSIVE, ROBUST, Analysis
 from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate
 from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
-from fgrpo_bench.report.cell_styles import CellStyle, algorithms, cell_styles, linestyle, rates
+from fgrpo_bench.report.cell_styles import CellStyle, algorithms, cell_styles, lines, linestyle
 from fgrpo_bench.report.figures.curves import (
     ABREAST,
     legend_below,
@@ -62,17 +62,17 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
         cells = [cell for cell in every if cell.is_base or cell.algorithm == algorithm]
         ends = {cell: analysis.over_k(column, cell) for cell in cells}
         known = [c for c in cells if ends[c][0].mean is not None and ends[c][-1].mean is not None]
-        factors = rates(every, algorithm)
-        for factor in factors:
-            line = sorted(
-                (c for c in known if c.focal_gamma == 0 and c.learning_rate_factor == factor),
+        of_algorithm = lines(every, algorithm)
+        for line in of_algorithm:
+            joined = sorted(
+                (c for c in known if c.focal_gamma == 0 and c.setting and c.setting.line == line),
                 key=lambda c: c.group_size or 0,
             )
-            at = np.array([[_percent(ends[c][0]), _percent(ends[c][-1])] for c in line])
-            if len(line) > 1:
+            at = np.array([[_percent(ends[c][0]), _percent(ends[c][-1])] for c in joined])
+            if len(joined) > 1:
                 axes.plot(at[:, 0], at[:, 1], color="#9ab6d3", lw=1.1, zorder=1,
-                          ls=linestyle(every, algorithm, factor))  # fmt: skip
-        is_short = len(names) > 1 and len(factors) == 1
+                          ls=linestyle(every, line))  # fmt: skip
+        is_short = len(names) > 1 and len(of_algorithm) == 1
         for cell in known:
             first, last = ends[cell][0], ends[cell][-1]
             style = styles[cell]

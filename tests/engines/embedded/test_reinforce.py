@@ -216,7 +216,7 @@ def test_dynamic_sampling_trains_on_active_groups_only_and_counts_every_rollout(
     one = learner(warmed, tmp_path, algorithm=algorithm)
     batch, sampled = one.rollouts(1)
     assert is_active(batch.rewards).all()
-    assert len(sampled.rewards) > one.point.prompts_per_step
+    assert len(sampled.rewards) > one.point.n_prompts
     assert one.session.counters.rollouts == sampled.rewards.numel()
 
 

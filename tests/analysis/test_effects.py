@@ -1,0 +1,103 @@
+"""Effects of N and of prompts per step: planted ones come out, and only of full grids."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis.comparisons import Resamples
+from fgrpo_bench.analysis.effects import contrasts, effects, full_grids
+from fgrpo_bench.analysis.rows import EffectRow, from_frame, make_cell
+from fgrpo_bench.specs import Cell
+from fgrpo_bench.stats.intervals import estimate
+from tests.support.report import MANY_PROBLEMS, small_sweep
+
+SIZES, PROMPTS = (2, 8, 32), (8, 32, 128)
+PAIRS = list(product(SIZES, PROMPTS))
+BASE, OF_SIZE, OF_PROMPTS, OF_BOTH = 0.45, 0.02, 0.03, 0.005
+
+
+def planted(size: int, prompts: int) -> float:
+    """A success rate that is a plane with a twist in log2 N and log2 prompts, each centred."""
+    x, z = np.log2(size) - 3, np.log2(prompts) - 5
+    return float(BASE + OF_SIZE * x + OF_PROMPTS * z + OF_BOTH * x * z)
+
+
+def test_contrasts_are_orthogonal_and_give_the_slopes_that_were_planted():
+    weights = contrasts(PAIRS)
+    values = np.array([planted(*pair) for pair in PAIRS])
+    slopes = {name: float(values @ w) for name, w in weights.items()}
+    planted_slopes = {"group_size": 0.02, "prompts_per_step": 0.03, "product": 0.005}
+    assert slopes == pytest.approx(planted_slopes)
+    matrix = np.array([np.ones(9), *weights.values()])
+    products = matrix @ matrix.T
+    assert np.allclose(products, np.diag(np.diag(products)))
+
+
+def rates(point, rng, n_problems):
+    """Success rates of the grid; those of the base models are its middle."""
+    cell = point.cell
+    rate = BASE if cell is None else planted(cell.group_size, cell.prompts_per_step)
+    return np.full(n_problems, rate)
+
+
+GRID = ("sweep.grid.group_size=[2,8,32]", "sweep.cells=[]")
+OWN_PROMPTS = "+sweep.grid.prompts_per_step=[8,32,128]"
+
+
+@pytest.fixture(scope="module")
+def of_grid(tmp_path_factory):
+    root = tmp_path_factory.mktemp("grid")
+    overrides = (*GRID, OWN_PROMPTS, MANY_PROBLEMS, "sweep.family=null")
+    return analyse(small_sweep(root, "groupsize", *overrides, success_rates=rates))
+
+
+def test_planted_effects_on_pass_at_1_lie_within_their_intervals(of_grid):
+    rows = {row.effect: row for row in from_frame(EffectRow, of_grid.effects) if row.k == 1}
+    for name, truth in (
+        ("group_size", OF_SIZE),
+        ("prompts_per_step", OF_PROMPTS),
+        ("product", OF_BOTH),
+    ):
+        assert rows[name].low < truth < rows[name].high, name
+        assert rows[name].p < 0.05 and len(rows[name].cells) == 9
+        assert np.mean(rows[name].by_seed) == pytest.approx(rows[name].change)
+    ks = {row.k for row in from_frame(EffectRow, of_grid.effects)}
+    assert ks == set(of_grid.ks)
+
+
+def test_an_effect_resamples_clusters_where_problems_have_them(of_grid):
+    from fgrpo_bench.analysis.checkpoints import read_scores
+
+    scores = read_scores(of_grid.results)
+    resamples = Resamples(scores, of_grid.averages)
+    clusters = np.arange(len(next(iter(scores["countdown"].values())).problems)) // 4
+    resamples.clusters = lambda benchmark: clusters
+    row = next(effects(resamples, of_grid.by_cell, ("countdown",), of_grid.ks))
+    weights = contrasts(PAIRS)["group_size"]
+    names = [f"grpo-n{n}-g0-p{p}" for n, p in PAIRS]
+    values = sum(
+        w * scores["countdown"][name, of_grid.by_cell[name].step].values
+        for w, name in zip(weights, names, strict=True)
+    )
+    by_hand = estimate(values, limits=(-np.inf, np.inf), clusters=clusters)[0]
+    assert (row.low, row.high) == pytest.approx((by_hand.low, by_hand.high))
+
+
+def test_effects_are_of_full_grids_alone(of_grid, analysis):
+    assert analysis.effects.is_empty(), "no prompts of their own"
+    cells = [
+        make_cell(
+            Cell(algorithm="grpo", group_size=n, focal_gamma=g, prompts_per_step=p),
+            step=1,
+            n_planned=3,
+        )
+        for g in (0.0, 1.0)
+        for n, p in PAIRS
+    ]
+    assert [len(grid) for grid in full_grids(cells)] == [9, 9]
+    assert [len(grid) for grid in full_grids(cells[1:])] == [9], "the first lacks a cell"
+    assert not list(full_grids(cells[:3])), "one N alone"
