@@ -72,6 +72,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "draws": design_draws(plan, paths),
         "can_show": can_show(plan, spreads),
         "family": plan.family.name,
+        "at_equal_pass_at_1": plan.family.at_equal_pass_at_1,
         "comparisons": [
             {"column": column, "k": k, "new": pair.new.label, "old": pair.old.label}
             for column, k, pair in plan.family.comparisons
@@ -216,6 +217,10 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
     )
 
 
+OF_LAST = "that power is of last checkpoints; at equal pass@1 seeds may differ by more or less"
+"""Behind the power of a family at equal pass@1."""
+
+
 def family_words(answer: Mapping[str, Any]) -> list[str]:
     """The comparisons that are the question, a line each below their family's name and size, and
     what they detect."""
@@ -233,4 +238,5 @@ def family_words(answer: Mapping[str, Any]) -> list[str]:
             for comparison in answer["comparisons"]
         ),
         *power,
+        *([OF_LAST] if answer["at_equal_pass_at_1"] else []),
     ]
