@@ -186,8 +186,8 @@ def last_of_run(checkpoints: Sequence[EvaluatedCheckpoint]) -> EvaluatedCheckpoi
     *earlier, last = sorted(checkpoints, key=lambda checkpoint: checkpoint.step)
     if not earlier:
         return last
-    values = {each.name: getattr(last, each.name) for each in fields(EvaluatedCheckpoint)}
-    return LastOfRun(**values, earlier=tuple(earlier))
+    of_last = {item.name: getattr(last, item.name) for item in fields(EvaluatedCheckpoint)}
+    return LastOfRun(**of_last, earlier=tuple(earlier))
 
 
 def from_evaluation(

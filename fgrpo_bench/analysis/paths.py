@@ -37,6 +37,7 @@ from fgrpo_bench.stats.paths import END, MEAN, Gaps, Path, gaps
 AT = "at equal pass@1"
 """Behind the group of a pair."""
 BASES: At = (BASE, 0)
+"""Where every path of a sweep begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,9 +118,9 @@ def _add(out: PathRows, resamples: Resamples, column: str, pair: Pair, ks: Seque
     )  # fmt: skip
     if reason is not None:
         return
-    for of_ks, found, masks in groups:
-        resampled = _resampled(resamples, names, found, masks)
-        _add_rows(out, column, pair, of_ks, found, resampled, steps=steps, seeds=seeds)
+    for of_ks, matched, masks in groups:
+        resampled = _resampled(resamples, names, matched, masks)
+        _add_rows(out, column, pair, of_ks, matched, resampled, steps=steps, seeds=seeds)
 
 
 def _by_problems(
@@ -201,11 +202,11 @@ def _together(
 
 
 def _resampled(
-    resamples: Resamples, names: Sequence[str], found: Gaps, masks: Sequence[NDArray[np.bool_]]
+    resamples: Resamples, names: Sequence[str], matched: Gaps, masks: Sequence[NDArray[np.bool_]]
 ) -> Resampled:
     """Of the places of `Gaps.by_seed`, each at every k: [places * ks] columns."""
     parts = []
-    for name, mask, values, sides in zip(names, masks, found.parts, found.sides, strict=True):
+    for name, mask, values, sides in zip(names, masks, matched.parts, matched.sides, strict=True):
         clusters = resamples.clusters(name)
         new, old = (side.reshape(*side.shape[:2], -1) for side in sides)
         of_mask = None if clusters is None else clusters[mask]
@@ -217,7 +218,7 @@ def _resampled(
 def _apart(
     resamples: Resamples,
     names: Sequence[str],
-    found: Gaps,
+    matched: Gaps,
     masks: Sequence[NDArray[np.bool_]],
     checkpoints: Mapping[str, Sequence[At]],
     label: Mapping[str, str],
@@ -225,9 +226,11 @@ def _apart(
 ) -> str | None:
     """Why the ranges do not meet; None where they do, in every seed and, of these runs, by an
     interval over problems."""
-    apart = [str(seed) for seed, a, b in zip(seeds, found.low, found.high, strict=True) if a >= b]
+    apart = [
+        str(seed) for seed, a, b in zip(seeds, matched.low, matched.high, strict=True) if a >= b
+    ]
     # These runs' own rise, so that problems alone vary: the mean over seeds is one row.
-    widths = [(width.mean(axis=0)[None, :, None], None) for width in found.width]
+    widths = [(width.mean(axis=0)[None, :, None], None) for width in matched.width]
     (rise,) = conclude(_together(resamples, names, masks, widths))
     if not apart and rise.low is not None and rise.low > 0:
         return None
@@ -251,7 +254,7 @@ def _add_rows(
     column: str,
     pair: Pair,
     ks: Sequence[int],
-    found: Gaps,
+    matched: Gaps,
     resampled: Resampled,
     *,
     steps: Mapping[str, Sequence[int]],
@@ -259,7 +262,7 @@ def _add_rows(
 ) -> None:
     estimates = np.array(conclude(resampled), dtype=object).reshape(-1, len(ks))
     new, old = pair.new.cell, pair.old.cell
-    of_new = found.new.mean(axis=0)
+    of_new = matched.new.mean(axis=0)
     for i, k in enumerate(ks):
         end, mean = estimates[END, i], estimates[MEAN, i]
         out.compared.append(
@@ -286,7 +289,7 @@ def _add_rows(
                 p_holm=None,
                 p_bh=None,
                 verdict=SUGGESTIVE if excludes_zero(end) else INCONCLUSIVE,
-                pass_at_1=float(found.high.mean()),
+                pass_at_1=float(matched.high.mean()),
                 pass_at_k=float(of_new[END, i]),
                 mean_difference=mean.mean,
                 mean_low=mean.low,
@@ -294,7 +297,7 @@ def _add_rows(
                 mean_p=mean.p_value,
             )
         )
-        for place, level in enumerate(found.levels.tolist(), start=MEAN + 1):
+        for place, level in enumerate(matched.levels.tolist(), start=MEAN + 1):
             here = estimates[place, i]
             out.curves.append(
                 PathGap(

@@ -263,7 +263,7 @@ def _weights(x: Floats, low: float, high: float, levels: Floats) -> Floats:
     at = _places(np.array([[low]]), np.array([[high]]), levels)[0]
     if len(x) == 1:
         return np.ones((2 + len(levels), 1))
-    shares = np.array([np.interp(at, x, one) for one in np.eye(len(x))]).T
+    shares = np.array([np.interp(at, x, share) for share in np.eye(len(x))]).T
     return np.asarray(_placed(shares[None])[0])
 
 
