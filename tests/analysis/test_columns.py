@@ -13,7 +13,7 @@ from fgrpo_bench.analysis.rows import FRAMES
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMPARED, COUNTED = DOCS / "frames-compared.md", DOCS / "frames-counted.md"
-FIRST_COUNTED = "coverage"
+FIRST_COUNTED = "front"
 """The first frame of the second page."""
 BEGIN = (
     "<!-- columns: `pytest tests/analysis/test_columns.py --update-golden` writes what follows -->"

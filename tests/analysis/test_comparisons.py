@@ -38,7 +38,7 @@ def asked(analysis):
 
 
 def cell(algorithm, group_size, focal_gamma=0.0, factor=1.0):
-    values = dict(zip(COLUMNS, (algorithm, group_size, focal_gamma, factor), strict=True))
+    values = dict(zip(COLUMNS, (algorithm, group_size, focal_gamma, factor, None), strict=True))
     return make_cell(from_columns(values), step=300, n_planned=3)
 
 
