@@ -126,15 +126,8 @@ def metrics_table(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def read_table(path: Path, schema: pl.Schema) -> pl.DataFrame:
-    """Read Parquet; ValueError that names the file where it is damaged or another table. Of a run
-    that did not measure all METRICS the others are null."""
-    frame = _read(path)
-    if schema == METRICS and set(frame.columns) < set(METRICS):
-        frame = frame.select(
-            pl.col(name) if name in frame.columns else pl.lit(None, kind).alias(name)
-            for name, kind in METRICS.items()
-        )
-    return _checked(path, frame, schema)
+    """Read Parquet; ValueError that names the file where it is damaged or another table."""
+    return _checked(path, _read(path), schema)
 
 
 def scan_table(path: Path, schema: pl.Schema) -> pl.LazyFrame:

@@ -93,8 +93,9 @@ def test_the_frames_behind_compare_come_from_seven_files(finished, monkeypatch):
         "dashboards.queries",
         "fgrpo_bench.analysis.checkpoints",
         "fgrpo_bench.analysis.comparisons",
-        "fgrpo_bench.analysis.paths",
+        "fgrpo_bench.analysis.effects",
         "fgrpo_bench.analysis.frames",
+        "fgrpo_bench.analysis.paths",
         "fgrpo_bench.analysis.question",
         "fgrpo_bench.analysis.rows",
     }

@@ -61,13 +61,14 @@ def test_a_checkpoint_is_evaluated(followed):
 
 def test_two_models_are_compared(followed, root):
     write_sweep(root)
-    for name in ("tuned-b", "tuned-c"):
+    steps = [f"{run}-step-{step}" for run in "ab" for step in (100, 200)]
+    for name in ("tuned-b", "tuned-c", *steps):
         shutil.copytree("out/tuned", f"out/{name}")
         words = ["evaluate", f"out/{name}", "--data", "mine.jsonl", "--max-tokens", "16"]
         assert main(words) == 0
     with drawing_plainly():
         said = [out for _, out in followed("compare.md")]
-    *_, compared, files, gate, reported, exported, seeds, cells = said
+    *_, compared, files, gate, reported, exported, seeds, cells, along = said
     assert "tuned minus my-model" in compared and "+0.0 [" in compared
     assert files.split() == ["compare.html", "compare.csv", "compare.json"]
     assert gate == compared
@@ -75,6 +76,7 @@ def test_two_models_are_compared(followed, root):
     assert exported.count("/results_") == 2
     assert "3 seeds, paired in order" in seeds and "base: one model" in seeds
     assert "grpo-n8-g0.5 minus grpo-n8-g0" in cells
+    assert "ours, theirs against base" in along and "theirs against ours" in along
 
 
 def test_what_lm_eval_and_inspect_drew_is_imported(followed):

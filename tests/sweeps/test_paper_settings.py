@@ -112,7 +112,7 @@ def settings(experiment: str) -> dict[str, tuple[Any, Any]]:
         "samples of an epoch": (39202, batches(grpo).prompts_per_epoch),
         "longest prompt in training": (NOT_SAID, train.prompt_tokens),
         "system prompt": (BOXED, train.prompt.system),
-        "prompts per step": (256, grpo.prompts_per_step),
+        "prompts per step": (256, grpo.n_prompts),
         "prompts an update": (64, batches(grpo).mini_batch // grpo.group_size),
         "epochs": (10, train.epochs),
         "PPO epochs": (1, int(passed["train.max_epochs"])),
