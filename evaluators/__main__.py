@@ -8,7 +8,7 @@ from fgrpo_bench.core.commandline import entered
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command to its exit code."""
-    from evaluators import cli
+    from . import cli
 
     return cli.main(argv)
 

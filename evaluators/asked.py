@@ -17,8 +17,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from evaluators import fetch
-from evaluators.standalone import CONFIG, Request, is_embedded, locate_checkpoint, slug
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import DatasetLock, dataset_problems
@@ -30,6 +28,9 @@ from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, GRADERS, function
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, config, to_dict
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.tables import PROBLEMS, read_table
+
+from . import fetch
+from .standalone import CONFIG, Request, is_embedded, locate_checkpoint, slug
 
 GRADER = "math"
 """What judges where nothing is said."""

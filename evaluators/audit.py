@@ -13,7 +13,6 @@ from typing import Any
 
 import polars as pl
 
-from evaluators.stored import StoredDraws, level_line, levels
 from fgrpo_bench.analysis.other_scores import TASKS_LAYOUT, task_names
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain, plain_table
@@ -30,6 +29,8 @@ from fgrpo_bench.graders.math import (
 )
 from fgrpo_bench.specs import BenchmarkSpec
 from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table
+
+from .stored import StoredDraws, level_line, levels
 
 EXAMPLES, TAIL = 3, 160
 """Draws shown of a kind, and the last characters of each."""

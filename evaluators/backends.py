@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluators.canaries import RESPONSE_TOKENS, observe
-from evaluators.records import (
+from .canaries import RESPONSE_TOKENS, observe
+from .records import (
     Draw,
     LogProbs,
     RequestQueue,
@@ -54,8 +54,8 @@ def make_engine(asked: SamplingTarget) -> SamplingEngine:
     if asked.evaluation.sampler == "vllm":
         from transformers import AutoTokenizer
 
-        from evaluators.engines import start_engines
-        from evaluators.vllm import in_flight, vllm
+        from .engines import start_engines
+        from .vllm import in_flight, vllm
 
         placement = asked.placement
         if placement is None:
@@ -71,7 +71,7 @@ def make_engine(asked: SamplingTarget) -> SamplingEngine:
             check=encoder(tokenizer, asked.evaluation, asked.settings),
         )
     if asked.evaluation.sampler == "transformers":
-        from evaluators.transformers import transformers
+        from .transformers import transformers
 
         return transformers(asked)
     return embedded(asked)

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from evaluators.records import Canaries, Draw, LogProbs, Sampler, SampleRequest, SamplingEngine
 from fgrpo_bench.core import registry
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.core.seeds import draw_seeds
@@ -23,6 +22,8 @@ from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.draws import CanaryRecord, CanarySummary, DrawsRecord
+
+from .records import Canaries, Draw, LogProbs, Sampler, SampleRequest, SamplingEngine
 
 N_PROMPTS = 3
 """Problems of a benchmark that canaries are drawn for, its first ones."""

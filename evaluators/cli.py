@@ -15,19 +15,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from evaluators.audit import COMPARED
 from fgrpo_bench.command.application import Application, Root, refusals
 from fgrpo_bench.command.application import run as run_program
 from fgrpo_bench.command.runs import default_root
+from fgrpo_bench.core.commandline import check_packages
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 
+from .audit import COMPARED
+
 if TYPE_CHECKING:
-    from evaluators.asked import Options
-    from evaluators.standalone import Request
     from fgrpo_bench.specs import BenchmarkSpec, Placement
+
+    from .asked import Options
+    from .standalone import Request
 
 EXIT = (
     "exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed\n"
@@ -112,7 +115,7 @@ OfGrader = Annotated[str | None, typer.Option("--grader", help="of --data (now: 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command to its exit code."""
-    return run_program(app, argv, "python -m evaluators")
+    return run_program(app, argv, f"python -m {__package__}")
 
 
 @app.add(
@@ -169,8 +172,9 @@ def run(
     bar: Annotated[bool, typer.Option("--bar", help="show a progress bar on a terminal")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="the same as `plan`")] = False,
 ) -> int:
+    check_packages("evaluators")
     if "=" not in what[0] and (data or _is_model(Path(what[0]))):
-        from evaluators.asked import Options
+        from .asked import Options
 
         if len(what) > 1:
             context.fail(f"{what[1]!r} after a model: name one model at a time")
@@ -206,7 +210,7 @@ def run(
     if dry_run:
         return plan(context, what)
     if "=" in what[0]:
-        from evaluators.standalone import load_request
+        from .standalone import load_request
 
         return _run_alone(load_request(what))
     given = None if placement is None else _placement(placement)
@@ -248,7 +252,7 @@ def _run(
     """Draw, or score under a checkpoint, as the spec says; what the stage's marker holds."""
     import torch
 
-    from evaluators.evaluate import Bar, evaluate
+    from .evaluate import Bar, evaluate
 
     if spec.kind == "import":
         raise ValueError(
@@ -262,7 +266,7 @@ def _run(
         )
     torch.set_num_threads(threads)
     if spec.kind != "evaluate":
-        from evaluators.rare import collect, rescore
+        from .rare import collect, rescore
 
         if spec.kind == "rare":
             return collect(spec, stage, device=device, placement=placement)
@@ -277,8 +281,8 @@ def _run(
 
 def _run_model(options: Options, *, dry_run: bool) -> int:
     """Say what was chosen for a model, and evaluate it."""
-    from evaluators import standalone
-    from evaluators.asked import request_of
+    from . import standalone
+    from .asked import request_of
 
     request, said = request_of(options)
     print("\n".join(said), flush=True)
@@ -290,8 +294,8 @@ def _run_model(options: Options, *, dry_run: bool) -> int:
 
 def _run_alone(request: Request) -> int:
     """Freeze a request as a stage, run it, here or in vLLM's environment, and print its table."""
-    from evaluators import standalone
-    from evaluators.stored import closing_table, examples, find
+    from . import standalone
+    from .stored import closing_table, examples, find
 
     python = standalone.elsewhere(request)
     paths = standalone.freeze(request)
@@ -337,7 +341,7 @@ def _share_verdicts(root: Path) -> None:
     more=PLAN,
 )
 def plan(context: typer.Context, what: What) -> int:
-    from evaluators import standalone
+    from . import standalone
 
     if "=" in what[0]:
         paths = standalone.freeze(standalone.load_request(what))
@@ -365,7 +369,7 @@ def grade(
         str | None, typer.Option(help="another grader than the benchmark's, e.g. math")
     ] = None,
 ) -> int:
-    from evaluators.stored import closing_table, find, regrade
+    from .stored import closing_table, find, regrade
 
     _share_verdicts(default_root())
     evaluations = find(evaluation)
@@ -391,9 +395,9 @@ def audit(
     ] = COMPARED,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> int:
-    from evaluators.audit import audit as audit_grades
-    from evaluators.audit import render
-    from evaluators.stored import find
+    from .audit import audit as audit_grades
+    from .audit import render
+    from .stored import find
 
     _share_verdicts(default_root())
     audits = [
@@ -441,7 +445,7 @@ def compare_(
         typer.Option(metavar="K", help="exit code 3 where pass@K fell: its interval is below 0"),
     ] = None,
 ) -> int:
-    from evaluators import compare
+    from . import compare
 
     root, spec = root or default_root(), None
     if benchmark is not None or data is not None:
@@ -481,8 +485,8 @@ def import_(
     grader: OfGrader = None,
     subset: Annotated[bool, typer.Option("--subset", help="the file may lack problems")] = False,
 ) -> int:
-    from evaluators.interchange import take_in
-    from evaluators.stored import closing_table
+    from .interchange import take_in
+    from .stored import closing_table
 
     root = default_root()
     spec = _drawn_on(context, root, benchmark, overrides or [], data, prompt, answer, grader)
@@ -506,10 +510,10 @@ def _drawn_on(
     if (benchmark is None) == (data is None):
         context.fail("name what a file's problems are of: --benchmark, or --data with your own")
     if data is None:
-        from evaluators.stored import benchmark_spec
+        from .stored import benchmark_spec
 
         return benchmark_spec(str(benchmark), keys)[0]
-    from evaluators.asked import Options, own_benchmark
+    from .asked import Options, own_benchmark
 
     options = Options(model="", data=(), prompt=prompt, answer=answer, grader=grader)
     return own_benchmark(data, options, root, [])
@@ -533,7 +537,7 @@ def export_lm_eval(
     to: Annotated[Path, typer.Option(help="folder to write")],
     n_samples: Annotated[int, typer.Option(help="draws per problem")] = 1,
 ) -> int:
-    from evaluators.interchange import export
+    from .interchange import export
 
     print(export(benchmarks, to, root=default_root(), n_samples=n_samples))
     return EXIT_DONE
@@ -559,6 +563,6 @@ def fetch(
     ] = None,
     root: Root = None,
 ) -> int:
-    from evaluators.fetch import fetch_command
+    from .fetch import fetch_command
 
     return fetch_command(names or [], root or default_root())

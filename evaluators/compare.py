@@ -18,9 +18,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluators.interchange import take_in
-from evaluators.standalone import slug
-from evaluators.stored import folders
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation, last_of_run
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.results import compared, load_results
@@ -48,6 +45,10 @@ from fgrpo_bench.specs import BenchmarkSpec, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stats.coverage import coverage
+
+from .interchange import take_in
+from .standalone import slug
+from .stored import folders
 
 CHANGED = 20
 """Problems that are shown, those whose success rate changed most."""

@@ -22,10 +22,11 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
-from evaluators.canaries import N_PROMPTS
-from evaluators.records import Canaries, Draw, RequestQueue, SampleRequest, SamplingEngine
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.engines.processes import spawn
+
+from .canaries import N_PROMPTS
+from .records import Canaries, Draw, RequestQueue, SampleRequest, SamplingEngine
 
 Make = Callable[[], SamplingEngine]
 """Starts an engine in the process that calls it; must be picklable."""

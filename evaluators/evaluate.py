@@ -21,12 +21,6 @@ from typing import Any
 
 import polars as pl
 
-from evaluators.backends import make_engine
-from evaluators.canaries import CanarySession
-from evaluators.grading import GradeWorkers, Grading, grade_workers
-from evaluators.records import Draw, SamplingEngine, SamplingTarget
-from evaluators.sample import complete_draws
-from evaluators.shared import SharedDraws
 from fgrpo_bench.analysis.scoring import count_stored, score
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import BenchmarkPaths
@@ -40,6 +34,13 @@ from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.draws import CanaryRecord, Design, DesignedSince, DrawsRecord
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
+
+from .backends import make_engine
+from .canaries import CanarySession
+from .grading import GradeWorkers, Grading, grade_workers
+from .records import Draw, SamplingEngine, SamplingTarget
+from .sample import complete_draws
+from .shared import SharedDraws
 
 
 def evaluate(

@@ -27,7 +27,6 @@ from typing import Any, get_args
 import numpy as np
 import polars as pl
 
-from evaluators.records import Draw
 from fgrpo_bench.core.problems import Grade, Outcome, Problem
 from fgrpo_bench.engines.processes import spawn
 from fgrpo_bench.files.journal import append_lines, read_lines
@@ -36,6 +35,8 @@ from fgrpo_bench.graders import get_grader, grader_version, waits
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.worker import interrupted
 from fgrpo_bench.stages.tables import GRADES, read_table, write_table
+
+from .records import Draw
 
 SHORT = 32
 """Characters of a response up to which it is remembered itself, and longer ones by their hash."""

@@ -32,8 +32,6 @@ from zipfile import BadZipFile, ZipFile
 
 import polars as pl
 
-from evaluators.standalone import data_folder
-from evaluators.stored import StoredDraws, benchmark_spec, regrade
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.whole import now, write_json, write_many
@@ -46,6 +44,9 @@ from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.markers import Marker, described, write_marker
 from fgrpo_bench.stages.tables import DRAWS, write_table
+
+from .standalone import data_folder
+from .stored import StoredDraws, benchmark_spec, regrade
 
 
 def import_file(

@@ -18,11 +18,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluators.backends import embedded_log_probs, make_engine
-from evaluators.evaluate import clear_tables
-from evaluators.grading import GradeWorkers, Grading, grade_workers
-from evaluators.records import Draw, LogProbs, SamplingTarget, encoder, limits
-from evaluators.sample import complete_draws
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.core.seeds import stream
 from fgrpo_bench.data import dataset_problems
@@ -39,6 +34,12 @@ from fgrpo_bench.stages.tables import (
     write_table,
 )
 from fgrpo_bench.tasks import make_task
+
+from .backends import embedded_log_probs, make_engine
+from .evaluate import clear_tables
+from .grading import GradeWorkers, Grading, grade_workers
+from .records import Draw, LogProbs, SamplingTarget, encoder, limits
+from .sample import complete_draws
 
 
 def collect(
@@ -245,7 +246,7 @@ def _embedded(asked: SamplingTarget) -> Scorer:
 def _transformers(asked: SamplingTarget) -> Scorer:
     from transformers import AutoTokenizer
 
-    from evaluators.transformers import end_tokens, load_whole, transformers_log_probs
+    from .transformers import end_tokens, load_whole, transformers_log_probs
 
     model = load_whole(asked.weights, asked.evaluation.dtype).to(asked.device).eval()
     tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
@@ -254,7 +255,7 @@ def _transformers(asked: SamplingTarget) -> Scorer:
 
 
 def _vllm(asked: SamplingTarget) -> Scorer:
-    from evaluators.vllm import start, vllm_log_probs
+    from .vllm import start, vllm_log_probs
 
     engine = start(asked, max_model_len=sum(limits(asked.settings)) + 2)
     tokenizer: Any = engine.get_tokenizer()

@@ -23,9 +23,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluators.grading import Grading
-from evaluators.records import Draw, Sampler, SampleRequest, Seeds
-from evaluators.shared import SharedDraws
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.core.seeds import draw_seeds
 from fgrpo_bench.files.journal import append_lines, numbered_lines
@@ -33,6 +30,10 @@ from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.files.whole import quarantine
 from fgrpo_bench.stages.tables import DRAWS, read_table, write_table
 from fgrpo_bench.stats.staged import StagedDesign
+
+from .grading import Grading
+from .records import Draw, Sampler, SampleRequest, Seeds
+from .shared import SharedDraws
 
 SYNC_SECONDS = 1.0
 """A draw is handed to the operating system at once, and forced to the disk so often: a killed

@@ -23,7 +23,6 @@ from typing import Any
 
 import polars as pl
 
-from evaluators.records import SamplingTarget, Seeds
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data.fetch import PATTERNS
 from fgrpo_bench.files.paths import SharedPaths, StagePaths
@@ -40,6 +39,8 @@ from fgrpo_bench.stages.draws import (
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stages.tables import DRAWS, read_table, write_table
+
+from .records import SamplingTarget, Seeds
 
 VARIABLE = "FGRPO_DRAWS"
 """Names the folder of all entries; without it nothing is shared."""

@@ -29,7 +29,7 @@ from typing import Any, Literal
 
 from pydantic import dataclasses as checked
 
-from evaluators.sample import expected_seeds, stored_draws
+from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED
 from fgrpo_bench.data.fetch import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.embedded.tokenizer import characters
@@ -56,7 +56,7 @@ from fgrpo_bench.specs.stored import trained_with
 from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.markers import Marker, read_marker, write_marker
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+from .sample import expected_seeds, stored_draws
 
 
 def freeze(request: Request) -> StagePaths:
@@ -172,10 +172,16 @@ def expected_draws(paths: StagePaths) -> str:
 
 
 def elsewhere(request: Request) -> Path | None:
-    """The interpreter that has vLLM; None where this one will do. FileNotFoundError without any."""
+    """The interpreter that has vLLM; None where this one will do. FileNotFoundError or
+    ValueError without any."""
     if request.evaluation.sampler != "vllm" or find_spec("vllm") is not None:
         return None
     environment = of_sampler("vllm").environment
+    if INSTALLED:
+        raise ValueError(
+            "sampler=vllm, but vLLM is not installed here: install it beside fgrpo-bench, or set "
+            "sampler=transformers; from another environment it draws in a checkout of fgrpo-bench"
+        )
     python = Path(environment.interpreter(request))
     if not python.exists():
         raise FileNotFoundError(
@@ -188,7 +194,7 @@ def elsewhere(request: Request) -> Path | None:
 
 def run_elsewhere(python: Path, paths: StagePaths, request: Request) -> int:
     """Run the stage with another interpreter, on this terminal; its exit code."""
-    search = os.pathsep.join([str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
+    search = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [str(python), "-m", "evaluators", "run", str(paths.folder), "--bar"]
     command += ["--device", request.device, "--threads", str(request.threads)]
     command += ["--placement", json.dumps(to_dict(request.placement))]

@@ -15,8 +15,6 @@ from typing import Any
 
 import polars as pl
 
-from evaluators.fetch import chosen
-from evaluators.grading import GradeWorkers, Grading, grade_workers
 from fgrpo_bench.analysis.results import with_digest
 from fgrpo_bench.analysis.scoring import count, score
 from fgrpo_bench.command.runs import default_root
@@ -45,6 +43,9 @@ from fgrpo_bench.stages.tables import (
     write_table,
 )
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
+
+from .fetch import chosen
+from .grading import GradeWorkers, Grading, grade_workers
 
 SHOWN_CHARACTERS = 160
 """Of the end of a response that is shown as an example."""

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluators.canaries import RESPONSE_TOKENS, observe
-from evaluators.records import (
+from fgrpo_bench.core.seeds import uniforms
+
+from .canaries import RESPONSE_TOKENS, observe
+from .records import (
     Draw,
     Encode,
     LogProbs,
@@ -33,7 +35,6 @@ from evaluators.records import (
     limits,
     taken_log_probs,
 )
-from fgrpo_bench.core.seeds import uniforms
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -16,8 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluators.canaries import RESPONSE_TOKENS, observe
-from evaluators.records import (
+from fgrpo_bench.engines import of_sampler
+from fgrpo_bench.engines.engine import installed
+from fgrpo_bench.engines.processes import deaf, shorten_vllm_sockets
+from fgrpo_bench.specs import EvalSpec, Placement
+
+from .canaries import RESPONSE_TOKENS, observe
+from .records import (
     Draw,
     Encode,
     LogProbs,
@@ -30,10 +35,6 @@ from evaluators.records import (
     like_batches,
     limits,
 )
-from fgrpo_bench.engines import of_sampler
-from fgrpo_bench.engines.engine import installed
-from fgrpo_bench.engines.processes import deaf, shorten_vllm_sockets
-from fgrpo_bench.specs import EvalSpec, Placement
 
 if TYPE_CHECKING:
     from vllm import LLM

@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
-from fgrpo_bench.core.commandline import CHECKOUT, check_packages
+from fgrpo_bench import __version__
+from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED, check_packages, entered
 
 COMMANDS = {
     "sweep": ("sweeps.cli", "plan a sweep, run it, and follow it, here or on SLURM"),
@@ -52,20 +54,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     if COMPLETION not in os.environ and (not arguments or arguments[0] in ("-h", "--help")):
         print(listing())
         return 0
-    if CHECKOUT.joinpath("sweeps").is_dir() and str(CHECKOUT) not in sys.path:
+    if arguments == ["--version"]:
+        print(f"fgrpo-bench {__version__}")
+        return 0
+    if not INSTALLED and str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))  # a script of the environment does not look there
     check_packages()
     from fgrpo_bench.command.application import program, run
 
-    places = {name: place for name, (place, _) in COMMANDS.items()}
-    return run(program(places), arguments, "fgrpo-bench")
+    places = {name: located(place) for name, (place, _) in COMMANDS.items()}
+    with entered():
+        return run(program(places), arguments, "fgrpo-bench")
+
+
+def located(place: str) -> str | None:
+    """Where a command is, whose place in a checkout COMMANDS has: in the wheel below the library,
+    or None, as it holds not all of them."""
+    if not INSTALLED or place.startswith("fgrpo_bench."):
+        return place
+    application = f"fgrpo_bench.{place.partition('.')[0]}"
+    return None if find_spec(application) is None else f"fgrpo_bench.{place}"
 
 
 def listing() -> str:
     """A line a command, and examples."""
     width = max(map(len, COMMANDS))
-    lines = [f"  {name.ljust(width)}  {does}" for name, (_, does) in COMMANDS.items()]
-    usage = "usage: fgrpo-bench <command> [arguments]   (<command> --help says which)"
+    lines = [
+        f"  {name.ljust(width)}  {does}" + ("" if located(place) else " (in a checkout)")
+        for name, (place, does) in COMMANDS.items()
+    ]
+    usage = "usage: fgrpo-bench <command> [arguments]   (<command> --help says which), or --version"
     return "\n".join([usage, "", *lines, "", EXAMPLES])
 
 

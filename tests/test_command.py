@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import fgrpo_bench
 from fgrpo_bench.__main__ import COMMANDS, listing, main
 from fgrpo_bench.analysis.power import main as power
 from fgrpo_bench.core.commandline import CHECKOUT, Parser
@@ -92,6 +93,7 @@ def test_outside_the_environment_one_line_says_how_to_enter_it(tmp_path: Path) -
         assert " has no numpy, polars, pydantic, hydra, typer: run `cd " in told.stderr
         assert "source .venv/bin/activate` first" in told.stderr
     assert said(python=bare).stdout == f"{listing()}\n"
+    assert said("--version", python=bare).stdout == f"fgrpo-bench {fgrpo_bench.__version__}\n"
 
 
 @pytest.fixture

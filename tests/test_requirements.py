@@ -56,7 +56,8 @@ def imported(path: Path) -> set[str]:
     """Top names of the packages of others that a file imports anywhere in it."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    names += [node.module or "" for node in froms if not node.level]  # relative ones are ours
     return {name.partition(".")[0] for name in names} - {"", *OURS, *sys.stdlib_module_names}
 
 

@@ -92,7 +92,7 @@ def _foreign_names(nodes: list[ast.AST]) -> set[str]:
             names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
         if isinstance(node, ast.ImportFrom):
             root = (node.module or "").partition(".")[0]
-            ours = root in architecture.ROOTS
+            ours = node.level > 0 or root in architecture.ROOTS
             names |= set() if ours else {alias.asname or alias.name for alias in node.names}
     return names
 

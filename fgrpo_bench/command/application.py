@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
@@ -121,10 +120,11 @@ def commands(app: typer.Typer) -> dict[str, Any]:
     return dict(cast(TyperGroup, get_command(app)).commands)
 
 
-def program(places: Mapping[str, str]) -> typer.Typer:
+def program(places: Mapping[str, str | None]) -> typer.Typer:
     """The whole program: commands by their places, of which one is imported when it is called.
 
-    places: a module with an `app`, for one of several commands followed by `:` and its name.
+    places: a module with an `app`, for one of several commands followed by `:` and its name; None
+    for a command that is in a checkout alone.
     """
 
     class Program(_group(None)):  # type: ignore[misc]
@@ -132,14 +132,15 @@ def program(places: Mapping[str, str]) -> typer.Typer:
             return list(places)
 
         def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:
-            if cmd_name not in places:
-                return None
-            module, _, name = places[cmd_name].partition(":")
-            if find_spec(module.partition(".")[0]) is None:
+            if cmd_name in places and places[cmd_name] is None and not ctx.resilient_parsing:
                 ctx.fail(
                     f"{cmd_name} is not part of the installed package: run it in a checkout of "
-                    "the repository"
+                    "fgrpo-bench"
                 )
+            place = places.get(cmd_name)
+            if place is None:
+                return None
+            module, _, name = place.partition(":")
             app = import_module(module).app
             return commands(app)[name] if name else get_command(app)
 

@@ -133,7 +133,7 @@ def _usual(sweep: str) -> tuple[str | None, str | None]:
 
     try:
         config = compose([f"sweep={sweep}"])
-    except (ImportError, ValueError):  # no Hydra, or no conf/ beside an installed package
+    except (ImportError, ValueError):  # no Hydra, or a conf/ that cannot be read
         return None, None
     return config["experiment"]["name"], config["version"]
 
@@ -146,7 +146,7 @@ def near_sweep(sweep: str, with_runs: Iterable[str]) -> str:
 
 
 def _declared() -> set[str]:
-    """The sweeps of conf/; none beside an installed package."""
+    """The sweeps of conf/."""
     from fgrpo_bench.specs.config import options
 
     return set(options("sweep"))

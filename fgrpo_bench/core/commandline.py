@@ -1,5 +1,6 @@
 """What every command line has: refusals that name what was meant, and the way into the environment
-that `make setup` builds. It needs Python alone, so that it can say which packages are missing."""
+that `make setup` builds, or to the extras of an installed package. It needs Python alone, so that
+it can say which packages are missing."""
 
 from __future__ import annotations
 
@@ -23,6 +24,10 @@ NO_MULTIRUN = (
 )
 """Why options and overrides are refused that belong to Hydra itself."""
 CHECKOUT = Path(__file__).resolve().parents[2]
+INSTALLED = CHECKOUT.joinpath("fgrpo_bench", "conf").is_dir()
+"""Whether this is the code of a wheel (setup.py) and none of a checkout."""
+IMPORTED_AS = {"hydra": "hydra-core", "yaml": "pyyaml"}
+"""Packages whose distribution has another name than Python's."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,24 +60,66 @@ class Parser(argparse.ArgumentParser):
         return names
 
 
-def lacking() -> list[str]:
-    """Which of these packages this Python does not have."""
-    return [package for package in NEEDED if find_spec(package) is None]
+def lacking(extra: str | None = None) -> list[str]:
+    """Which packages this Python does not have of those that the commands need. extra: one of the
+    wheel's, whose packages are needed too; in a checkout `make setup` installs all."""
+    if not INSTALLED:
+        return [package for package in NEEDED if find_spec(package) is None]
+    from importlib.metadata import PackageNotFoundError, version
+
+    absent = []
+    for package in [*asked_for(None), *(asked_for(extra) if extra else ())]:
+        try:
+            version(package)
+        except PackageNotFoundError:
+            absent.append(package)
+    return absent
 
 
-def outside(packages: Sequence[str]) -> str:
-    """How to enter the environment, in one line. packages: those that this Python lacks."""
+def asked_for(extra: str | None) -> list[str]:
+    """Distributions that the wheel asks for, always (None) or with an extra, in lower case."""
+    from importlib.metadata import requires
+
+    parts = [line.partition(";") for line in requires("fgrpo-bench") or ()]
+    return [
+        re.split(r"[^\w.-]", wanted)[0].lower()
+        for wanted, _, marker in parts
+        if re.findall(r"extra == ['\"]([\w-]+)", marker) == ([extra] if extra else [])
+    ]
+
+
+def extra_of(module: str) -> str | None:
+    """The first extra of the wheel that brings what is imported by this name; None where none
+    does."""
+    from importlib.metadata import metadata
+
+    top = module.partition(".")[0]
+    package = IMPORTED_AS.get(top, top).replace("_", "-")
+    extras = metadata("fgrpo-bench").get_all("Provides-Extra") or ()
+    names = {extra: [name.replace("_", "-") for name in asked_for(extra)] for extra in extras}
+    return next((extra for extra, brought in names.items() if package in brought), None)
+
+
+def outside(packages: Sequence[str], extra: str | None = None) -> str:
+    """How to enter the environment, or what to install into that of the wheel, in one line.
+
+    packages: those that this Python lacks. extra: that brings them.
+    """
+    missing = f"{sys.executable} has no {', '.join(packages)}: run"
+    if INSTALLED:
+        with_extra = f"'fgrpo-bench[{extra}]'" if extra else "fgrpo-bench"
+        return f"{missing} `{sys.executable} -m pip install {with_extra}` first"
     enter = "source .venv/bin/activate"
     if not CHECKOUT.joinpath(".venv", "bin", "python").exists():
         enter = f"make setup && {enter}"
-    return f"{sys.executable} has no {', '.join(packages)}: run `cd {CHECKOUT} && {enter}` first"
+    return f"{missing} `cd {CHECKOUT} && {enter}` first"
 
 
-def check_packages() -> None:
-    """Outside the environment that line, and exit code 2."""
-    packages = lacking()
+def check_packages(extra: str | None = None) -> None:
+    """Outside the environment, and without the wheel's extra, that line and exit code 2."""
+    packages = lacking(extra)
     if packages:
-        print(outside(packages), file=sys.stderr)
+        print(outside(packages, extra), file=sys.stderr)
         sys.exit(2)
 
 
@@ -81,6 +128,9 @@ def entered() -> Iterator[None]:
     """A command's imports and its work: likewise, in place of the traceback of an import."""
     try:
         yield
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
         check_packages()
+        if INSTALLED and error.name and (extra := extra_of(error.name)):
+            print(outside([error.name], extra), file=sys.stderr)
+            sys.exit(2)
         raise

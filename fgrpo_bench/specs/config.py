@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from fgrpo_bench.core import registry
-from fgrpo_bench.core.commandline import NO_MULTIRUN
+from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED, NO_MULTIRUN
 from fgrpo_bench.specs import BenchmarkSpec, Declaration, from_dict
 from fgrpo_bench.specs.sweep import MOST_POINTS
 
@@ -144,7 +144,7 @@ def _resolved(node: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     return target | described
 
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
+CONF = CHECKOUT / ("fgrpo_bench/conf" if INSTALLED else "conf")
 T = TypeVar("T")
 
 CHOICES = ("sweep", "experiment", "profile")

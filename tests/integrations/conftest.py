@@ -1,13 +1,13 @@
 """These tests run in the environment of `make test-integrations`."""
 
-import shutil
 import subprocess
-import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.support.wheel import PIP, build
 
 HERE = Path(__file__).parent
 
@@ -33,14 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which the wheel of this checkout is installed, alone."""
-    source, built, into = (tmp_path_factory.mktemp(name) for name in ("source", "built", "into"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(HERE.parents[1] / name, source)
-    ours = HERE.parents[1] / "fgrpo_bench"
-    shutil.copytree(ours, source / ours.name, ignore=shutil.ignore_patterns("__pycache__"))
-    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
-    quick = ["--no-deps", "--no-build-isolation", "-w", str(built), str(source)]
-    subprocess.run([*pip, "wheel", *quick], check=True, stderr=subprocess.PIPE)
-    (made,) = built.iterdir()
-    subprocess.run([*pip, "install", "--no-deps", "--target", str(into), str(made)], check=True)
+    built, into = (tmp_path_factory.mktemp(name) for name in ("built", "into"))
+    words = ["install", "--no-deps", "--target", str(into), str(build(built))]
+    subprocess.run([*PIP, *words], check=True)
     return into

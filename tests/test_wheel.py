@@ -1,0 +1,123 @@
+"""What somebody has who installs the package and has no checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+import yaml
+
+import fgrpo_bench
+from fgrpo_bench.__main__ import COMMANDS
+from tests.evaluators.evaluations import strangers_model, write_source
+from tests.support.wheel import PIP, REPOSITORY, build
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("built"))
+
+
+def environment(folder: Path) -> Path:
+    """The Python of an empty one."""
+    venv.create(folder, with_pip=False)
+    return folder / "bin" / "python"
+
+
+def install(python: Path, *words: str) -> None:
+    subprocess.run([*PIP, "--python", str(python), "install", *words], check=True)
+
+
+def started(python: Path, words: str, folder: Path) -> subprocess.Popen[str]:
+    """The installed command in a folder, which sees no checkout."""
+    command = [str(python.with_name("fgrpo-bench")), *words.split()]
+    environ = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=environ, cwd=folder, **pipes)
+
+
+def told(python: Path, words: str, folder: Path, *, code: int = 0) -> str:
+    """What it prints, or where it refuses, the last line on stderr."""
+    process = started(python, words, folder)
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == code, err
+    return err.splitlines()[-1] if code else out
+
+
+def test_the_citation_names_this_version_and_licence() -> None:
+    citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert citation["version"] == fgrpo_bench.__version__
+    assert citation["license"] == project["license"]
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_library_evaluators_and_declarations_below_one_name(wheel: Path) -> None:
+    folders = {"fgrpo_bench": "fgrpo_bench"}
+    folders |= {name: f"fgrpo_bench/{name}" for name in ("evaluators", "conf")}
+    sources = {
+        f"{below}/{path.relative_to(REPOSITORY / name).as_posix()}": path
+        for name, below in folders.items()
+        for path in (REPOSITORY / name).rglob("*")
+        if path.suffix in (".py", ".yaml") or path.name == "published.csv"
+    }
+    with ZipFile(wheel) as packed:
+        names = {name for name in packed.namelist() if ".dist-info/" not in name}
+        assert names == set(sources)
+        assert all(packed.read(name) == path.read_bytes() for name, path in sources.items())
+
+
+@pytest.mark.slow
+def test_the_installed_package_evaluates_and_compares_without_a_checkout(
+    wheel: Path, tmp_path: Path
+) -> None:
+    """compare runs where only what the wheel asks for is installed. evaluate runs, with the extra
+    that its refusal names, in an environment that reads this one's packages by a .pth file, so that
+    no second torch is installed: pip says that they are all that the extra asks for."""
+    bare, full = environment(tmp_path / "bare"), environment(tmp_path / "full")
+    install(bare, "--no-deps", str(wheel))
+    assert told(bare, "--version", tmp_path) == f"fgrpo-bench {fgrpo_bench.__version__}\n"
+    assert f"has no numpy, polars, pydantic, scipy, typer: run `{bare} -m pip install" in (
+        told(bare, "compare a b", tmp_path, code=2)
+    )
+    install(bare, str(wheel))
+    refusal = "Error: {} is not part of the installed package: run it in a checkout of fgrpo-bench"
+    for name, (place, _) in COMMANDS.items():
+        if place.startswith(("sweeps.", "dashboards.")):
+            assert told(bare, name, tmp_path, code=2) == refusal.format(name)
+
+    strangers_model(tmp_path / "my-model")
+    write_source(tmp_path / "mine.jsonl")
+    words = "evaluate my-model --data mine.jsonl -n 4 --max-tokens 8 --seed {} --name {}"
+    assert told(bare, words.format(0, "a"), tmp_path, code=2) == (
+        f"{bare} has no hydra-core, math-verify, pyyaml, safetensors, torch, transformers: run "
+        f"`{bare} -m pip install 'fgrpo-bench[evaluators]'` first"
+    )
+    install(full, "--no-deps", str(wheel))
+    (packages,) = full.parents[1].glob("lib/python3*/site-packages")
+    (packages / "of_tests.pth").write_text(sysconfig.get_path("purelib"))
+    install(full, "--no-index", "--dry-run", "fgrpo-bench[evaluators]")
+    both = [started(full, words.format(*each), tmp_path) for each in ((0, "a"), (1, "b"))]
+    for process in both:
+        out, err = process.communicate(timeout=600)
+        assert process.returncode == 0, err
+        assert ", 12 draws: " in out
+
+    in_checkout = subprocess.run(
+        [sys.executable, "-m", "fgrpo_bench", "compare", "a", "b"],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    compared = told(bare, "compare a b", tmp_path)
+    assert compared == in_checkout.stdout and "b minus a, pass@k in percent" in compared
+    assert "has no matplotlib: run " in told(bare, "compare a b --html x.html", tmp_path, code=2)
