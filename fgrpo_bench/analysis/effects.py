@@ -13,8 +13,10 @@ import numpy as np
 
 from fgrpo_bench.analysis.checkpoints import At
 from fgrpo_bench.analysis.comparisons import Resamples
+from fgrpo_bench.analysis.paths import BASES, checkpoints_of, paths_of, together
 from fgrpo_bench.analysis.rows import CellRow, EffectRow
-from fgrpo_bench.stats.intervals import Resampled, average, conclude, resample
+from fgrpo_bench.stats.intervals import IntervalEstimate, Resampled, average, conclude, resample
+from fgrpo_bench.stats.paths import END, weighed
 
 UNBOUNDED = -math.inf, math.inf
 
@@ -54,48 +56,89 @@ def contrasts(pairs: Sequence[tuple[int, int]]) -> dict[str, list[float]]:
 def effects(
     resamples: Resamples, cells: Mapping[str, CellRow], columns: Sequence[str], ks: Sequence[int]
 ) -> Iterator[EffectRow]:
-    """Rows by column, full grid, effect and k; a grid has none on a column where its cells have no
-    seed in common, of an average where these differ between its benchmarks.
+    """Rows by column, full grid, effect and k, each cell at the checkpoint that stands for it, then
+    at equal pass@1 where runs have several evaluated ones and the paths of all cells meet.
 
-    cells: by name, each at the checkpoint that stands for it.
+    A grid has none on a column where its cells have no seed in common, of an average where these
+    differ between its benchmarks. cells: by name.
     """
     for column in columns:
         for grid in full_grids(tuple(cells.values())):
-            places = [(cell.cell, cell.step) for cell in grid.values()]
-            names = resamples.averages.get(column, (column,))
-            seeds = resamples.seeds(column, *places)
-            if not seeds or any(resamples.seeds(name, *places) != seeds for name in names):
-                continue
-            for effect, weights in contrasts(list(grid)).items():
-                parts = [_weighed(resamples, name, places, seeds, weights) for name in names]
-                first = next(iter(grid.values()))
-                for k, estimate in zip(ks, conclude(average(parts)), strict=True):
-                    if estimate.mean is not None:
-                        yield EffectRow(
-                            column=column,
-                            algorithm=str(first.algorithm),
-                            focal_gamma=first.focal_gamma or 0.0,
-                            learning_rate_factor=first.learning_rate_factor,
-                            effect=effect,
-                            k=k,
-                            change=estimate.mean,
-                            low=estimate.low,
-                            high=estimate.high,
-                            standard_error=estimate.standard_error,
-                            degrees=estimate.degrees,
-                            p=estimate.p_value,
-                            seeds=seeds,
-                            by_seed=estimate.by_seed,
-                            n_problems=estimate.n_problems,
-                            cells=tuple(cell.cell for cell in grid.values()),
-                        )
+            yield from _at_last(resamples, column, grid, ks)
+            yield from _at_equal_pass_at_1(resamples, column, grid, ks)
+
+
+def _at_last(
+    resamples: Resamples, column: str, grid: Grid, ks: Sequence[int]
+) -> Iterator[EffectRow]:
+    places = [(cell.cell, cell.step) for cell in grid.values()]
+    names, seeds = resamples.benchmarks(column), resamples.seeds(column, *places)
+    if not seeds or any(resamples.seeds(name, *places) != seeds for name in names):
+        return
+    for effect, weights in contrasts(list(grid)).items():
+        parts = [_weighed(resamples, name, places, seeds, weights) for name in names]
+        yield from _rows(column, grid, effect, ks, seeds, conclude(average(parts)))
+
+
+def _at_equal_pass_at_1(
+    resamples: Resamples, column: str, grid: Grid, ks: Sequence[int]
+) -> Iterator[EffectRow]:
+    names = resamples.benchmarks(column)
+    checkpoints = checkpoints_of(resamples, names, [cell.cell for cell in grid.values()])
+    places = [at for ats in checkpoints.values() for at in ats]
+    seeds = resamples.seeds(column, *places)
+    has_paths = all(len([at for at in ats if at != BASES]) > 1 for ats in checkpoints.values())
+    if not seeds or not has_paths:
+        return
+    for of_ks, paths, masks in paths_of(resamples, names, list(checkpoints.values()), seeds, ks):
+        for effect, weights in contrasts(list(grid)).items():
+            matched = weighed(paths, weights)
+            if not matched.meet:
+                return
+            parts = [(values[:, :, END], None) for values in matched.parts]
+            estimates = conclude(together(resamples, names, masks, parts, UNBOUNDED))
+            level = float(matched.high.mean())
+            yield from _rows(column, grid, effect, of_ks, seeds, estimates, pass_at_1=level)
+
+
+def _rows(
+    column: str,
+    grid: Grid,
+    effect: str,
+    ks: Sequence[int],
+    seeds: tuple[int | None, ...],
+    estimates: Sequence[IntervalEstimate],
+    pass_at_1: float | None = None,
+) -> Iterator[EffectRow]:
+    first = next(iter(grid.values()))
+    for k, estimate in zip(ks, estimates, strict=True):
+        if estimate.mean is not None:
+            yield EffectRow(
+                column=column,
+                algorithm=str(first.algorithm),
+                focal_gamma=first.focal_gamma or 0.0,
+                learning_rate_factor=first.learning_rate_factor,
+                effect=effect,
+                k=k,
+                pass_at_1=pass_at_1,
+                change=estimate.mean,
+                low=estimate.low,
+                high=estimate.high,
+                standard_error=estimate.standard_error,
+                degrees=estimate.degrees,
+                p=estimate.p_value,
+                seeds=seeds,
+                by_seed=estimate.by_seed,
+                n_problems=estimate.n_problems,
+                cells=tuple(cell.cell for cell in grid.values()),
+            )
 
 
 def _weighed(
     resamples: Resamples,
     benchmark: str,
     places: Sequence[At],
-    seeds: Sequence[int | None],
+    seeds: tuple[int | None, ...],
     weights: Sequence[float],
 ) -> Resampled:
     """Resamples of the weighed sum of cells' pass@k."""

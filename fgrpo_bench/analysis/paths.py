@@ -26,6 +26,7 @@ from fgrpo_bench.analysis.rows import EqualPassAt1, PathGap, PathRange
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stats.intervals import (
     DIFFERENCES,
+    Limits,
     Resampled,
     average,
     conclude,
@@ -78,31 +79,24 @@ def along_paths(
 
 def _add(out: PathRows, resamples: Resamples, column: str, pair: Pair, ks: Sequence[int]) -> None:
     names = resamples.benchmarks(column)
+    checkpoints = checkpoints_of(resamples, names, (pair.new.cell, pair.old.cell))
     steps = {
-        cell: sorted(
-            {
-                step
-                for name in names
-                for (label, step), scores in resamples.scores[name].items()
-                if label == cell and scores.seeds
-            }
-        )
-        for cell in (pair.new.cell, pair.old.cell)
+        cell: [step for name, step in ats if name == cell] for cell, ats in checkpoints.items()
     }
     if all(len(of_cell) < 2 for of_cell in steps.values()):
         return  # nothing but last checkpoints
-    has_bases = BASES in resamples.scores[names[0]]
-    checkpoints = {
-        cell: [*([BASES] if has_bases else []), *((cell, step) for step in of_cell)]
-        for cell, of_cell in steps.items()
-    }
     seeds = resamples.seeds(column, *(at for ats in checkpoints.values() for at in ats))
     few = next((cell for cell, of_cell in steps.items() if len(of_cell) < 2), None)
     label = {pair.new.cell: pair.new.label, pair.old.cell: pair.old.label}
     reason = None if few is None else f"{label[few]} has one evaluated checkpoint"
     if not seeds:
         reason = reason or "no seed has every evaluated checkpoint of both"
-    groups = [] if reason else list(_by_problems(resamples, names, checkpoints, seeds, ks))
+    groups = [
+        (of_ks, gaps(*by_cell), masks)
+        for of_ks, by_cell, masks in (
+            [] if reason else paths_of(resamples, names, list(checkpoints.values()), seeds, ks)
+        )
+    ]
     if not groups and reason is None:
         return
     low = high = None
@@ -123,20 +117,32 @@ def _add(out: PathRows, resamples: Resamples, column: str, pair: Pair, ks: Seque
         _add_rows(out, column, pair, of_ks, matched, resampled, steps=steps, seeds=seeds)
 
 
-def _by_problems(
+def checkpoints_of(
+    resamples: Resamples, names: Sequence[str], cells: Sequence[str]
+) -> dict[str, list[At]]:
+    """Evaluated checkpoints of each cell on any of these benchmarks, by rising step, the base
+    models first where there are some."""
+    bases = [BASES] if BASES in resamples.scores[names[0]] else []
+    evaluated = {
+        at for name in names for at, scores in resamples.scores[name].items() if scores.seeds
+    }
+    return {cell: [*bases, *sorted(at for at in evaluated if at[0] == cell)] for cell in cells}
+
+
+def paths_of(
     resamples: Resamples,
     names: Sequence[str],
-    checkpoints: Mapping[str, Sequence[At]],
+    checkpoints: Sequence[Sequence[At]],
     seeds: tuple[int | None, ...],
     ks: Sequence[int],
-) -> Iterator[tuple[list[int], Gaps, list[NDArray[np.bool_]]]]:
-    """k whose pass@k the same problems have, their gaps, and which problems these are by benchmark;
-    none of k that fewer than two problems have."""
+) -> Iterator[tuple[list[int], list[list[Path]], list[NDArray[np.bool_]]]]:
+    """k whose pass@k the same problems have, the paths by cell and benchmark, and which problems
+    these are by benchmark; none of k that fewer than two problems have.
+
+    checkpoints: of every cell, by rising step, the base models first where there are some.
+    """
     scores = {
-        name: [
-            [resamples.scores[name][at].of_seeds(seeds) for at in ats]
-            for ats in checkpoints.values()
-        ]
+        name: [[resamples.scores[name][at].of_seeds(seeds) for at in ats] for ats in checkpoints]
         for name in names
     }
     groups: dict[bytes, tuple[list[int], list[NDArray[np.bool_]]]] = {}
@@ -147,14 +153,14 @@ def _by_problems(
             groups.setdefault(key, ([], masks))[0].append(i)
     for places, masks in groups.values():
         if all(mask.sum() >= 2 for mask in masks):
-            new, old = (
+            by_cell = [
                 [
-                    _path(scores[name][side], mask, places)
+                    _path(scores[name][cell], mask, places)
                     for name, mask in zip(names, masks, strict=True)
                 ]
-                for side in (0, 1)
-            )
-            yield [ks[i] for i in places], gaps(new, old), masks
+                for cell in range(len(checkpoints))
+            ]
+            yield [ks[i] for i in places], by_cell, masks
 
 
 def _known(cells: Sequence[Sequence[Scores]], place: int) -> NDArray[np.bool_]:
@@ -179,20 +185,22 @@ def _path(cell: Sequence[Scores], mask: NDArray[np.bool_], places: Sequence[int]
     )
 
 
-def _together(
+def together(
     resamples: Resamples,
     names: Sequence[str],
     masks: Sequence[NDArray[np.bool_]],
     parts: Sequence[tuple[Floats, Floats | None]],
+    limits: Limits = DIFFERENCES,
 ) -> Resampled:
-    """By benchmark values [seeds, problems, columns], and room."""
+    """Resamples of values [seeds, problems, columns] and room by benchmark, put together. masks: of
+    which problems these are."""
     out = []
     for name, mask, (values, room) in zip(names, masks, parts, strict=True):
         clusters = resamples.clusters(name)
         out.append(
             resample(
                 values,
-                limits=DIFFERENCES,
+                limits=limits,
                 stream=resamples.streams[name],
                 clusters=None if clusters is None else clusters[mask],
                 room=room,
@@ -212,7 +220,7 @@ def _resampled(
         of_mask = None if clusters is None else clusters[mask]
         room = room_of_difference(new, old, clusters=of_mask)
         parts.append((values.reshape(*values.shape[:2], -1), room))
-    return _together(resamples, names, masks, parts)
+    return together(resamples, names, masks, parts)
 
 
 def _apart(
@@ -231,7 +239,7 @@ def _apart(
     ]
     # These runs' own rise, so that problems alone vary: the mean over seeds is one row.
     widths = [(width.mean(axis=0)[None, :, None], None) for width in matched.width]
-    (rise,) = conclude(_together(resamples, names, masks, widths))
+    (rise,) = conclude(together(resamples, names, masks, widths))
     if not apart and rise.low is not None and rise.low > 0:
         return None
     highest = {

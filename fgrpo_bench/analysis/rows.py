@@ -265,6 +265,9 @@ class EffectRow:
     """`group_size`: of a doubling of N, mean over prompts; `prompts_per_step`: of a doubling of
     these, mean over N; `product`: how much more the one does at a doubling of the other."""
     k: int
+    pass_at_1: float | None
+    """At which all cells are compared, the highest that all reach on their paths, mean over seeds;
+    null: each at the checkpoint that stands for it."""
     change: float
     """A fraction a doubling; of the product a doubling of both."""
     low: float | None

@@ -190,31 +190,28 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
 
 
 def effect_tables(analysis: Analysis) -> Iterator[Table]:
-    """A table an average and a benchmark with a row an effect; none without a full grid of N and
-    prompts per step."""
+    """A table an average and a benchmark with a row an effect, and one at equal pass@1 where there
+    are paths; none without a full grid of N and prompts per step."""
     rows = from_frame(EffectRow, analysis.effects.filter(pl.col("k").is_in(analysis.ends)))
-    for column in dict.fromkeys(row.column for row in rows):
+    for column, is_equal in dict.fromkeys((row.column, row.pass_at_1 is not None) for row in rows):
         by_effect: dict[tuple[str, ...], dict[int, EffectRow]] = {}
         for row in rows:
-            if row.column == column:
+            if (row.column, row.pass_at_1 is not None) == (column, is_equal):
                 method = method_name(row.algorithm, row.focal_gamma, row.learning_rate_factor)
-                of_effect = method, f"{row.focal_gamma:g}", DOUBLED[row.effect]
-                by_effect.setdefault(of_effect, {})[row.k] = row
+                of_effect = (method, f"{row.focal_gamma:g}", DOUBLED[row.effect])
+                level = () if row.pass_at_1 is None else (percent(row.pass_at_1),)
+                by_effect.setdefault((*of_effect, *level), {})[row.k] = row
+        ks = [k for k in analysis.ends if any(k in by_k for by_k in by_effect.values())]
         yield Table(
-            title=f"{column}: effects of N and of prompts per step, in percentage points",
+            title=f"{column}: effects of N and of prompts per step"
+            f"{' at equal pass@1' if is_equal else ''}, in percentage points",
             header=(
                 *("method", "gamma", "a doubling of"),
-                *(words for k in analysis.ends for words in (f"pass@{k}", "p")),
+                *(("pass@1 of all",) if is_equal else ()),
+                *(words for k in ks for words in (f"pass@{k}", "p")),
             ),
             rows=tuple(
-                (
-                    *of_effect,
-                    *(
-                        words
-                        for row in by_k.values()
-                        for words in (difference(row.change, row.low, row.high), p_value(row.p))
-                    ),
-                )
+                (*of_effect, *(words for k in ks for words in _change(by_k.get(k))))
                 for of_effect, by_k in by_effect.items()
             ),
             n_words=3,
@@ -223,8 +220,15 @@ def effect_tables(analysis: Analysis) -> Iterator[Table]:
                 "means, and on the product of both: how much more a doubling of the one does at a "
                 "doubling of the other. Over problems and the seeds that all cells have, with "
                 "95% intervals; p is corrected over nothing.",
+                *(("Pass@1 of all: the highest that all cells reach on their paths.",) * is_equal),
             ),
         )
+
+
+def _change(row: EffectRow | None) -> tuple[str, str]:
+    if row is None:
+        return NONE, NONE
+    return difference(row.change, row.low, row.high), p_value(row.p)
 
 
 def grader_tables(analysis: Analysis) -> Iterator[Table]:

@@ -55,25 +55,26 @@ class Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Gaps:
-    """Differences in pass@k at equal pass@1, new minus old, of every seed."""
+    """pass@k of cells at the pass@1 that all of them reach, weighed and added up, of every seed; of
+    two cells new minus old."""
 
     low: Floats
-    """[seeds], pass@1 from which on both paths go."""
+    """[seeds], pass@1 from which on all paths go."""
     high: Floats
-    """[seeds], the highest pass@1 that both reach; at most `low` where ranges do not meet."""
+    """[seeds], the highest pass@1 that all reach; at most `low` where ranges do not meet."""
     levels: Floats
     """[levels], pass@1 at the places of the curve; none where the seeds have no range in common."""
     by_seed: Floats
     """[seeds, 2 + levels, ks]: at END, as MEAN, then along the curve."""
     new: Floats
-    """[seeds, 2 + levels, ks], pass@k of the new cell there."""
+    """[seeds, 2 + levels, ks], pass@k of the first cell there, the new one."""
     parts: tuple[Floats, ...]
     """By set of problems [seeds, problems, 2 + levels, ks], whose mean over problems is by_seed."""
     width: tuple[Floats, ...]
     """Likewise [seeds, problems] of high - low."""
-    sides: tuple[tuple[Floats, Floats], ...]
-    """Likewise, pass@k by problem of the new cell and of the old one where paths are straight
-    between checkpoints: fractions, which say how near they are to 0 and 1."""
+    sides: tuple[tuple[Floats, ...], ...]
+    """Likewise, pass@k by problem of every cell where paths are straight between checkpoints:
+    fractions, which say how near they are to 0 and 1."""
 
     @property
     def meet(self) -> bool:
@@ -152,12 +153,18 @@ def _end(h: Floats, h_next: Floats, chord: Floats, next_chord: Floats) -> Floats
 
 
 def gaps(new: Sequence[Path], old: Sequence[Path]) -> Gaps:
-    """What the new cell keeps more than the old one, paired by seed.
+    """What the new cell keeps more than the old one: `weighed` with 1 and -1."""
+    return weighed([new, old], [1.0, -1.0])
 
-    new, old: a Path for each set of problems over which pass@1 and pass@k are averaged, one for a
+
+def weighed(by_cell: Sequence[Sequence[Path]], weights: Sequence[float]) -> Gaps:
+    """A sum over cells of a weight times pass@k at the pass@1 that all of them reach, paired by
+    seed.
+
+    by_cell: a Path for each set of problems over which pass@1 and pass@k are averaged, one for a
     benchmark; of the same seeds, in the same order, and problems.
     """
-    cells = [_Means.of(new), _Means.of(old)]
+    cells = [_Means.of(paths) for paths in by_cell]
     n_seeds = len(cells[0].x)
     kept = [[on_path(c.x[s], c.noise[s]) for c in cells] for s in range(n_seeds)]
     ends = np.array(
@@ -173,23 +180,22 @@ def gaps(new: Sequence[Path], old: Sequence[Path]) -> Gaps:
     by_seed = np.full((n_seeds, 2 + len(levels), n_ks), np.nan)
     of_new, parts = (
         by_seed.copy(),
-        [np.full((n_seeds, p.pass_at_1.shape[2], *by_seed.shape[1:]), np.nan) for p in new],
+        [np.full((n_seeds, p.pass_at_1.shape[2], *by_seed.shape[1:]), np.nan) for p in by_cell[0]],
     )
-    sides = [(of_set.copy(), of_set.copy()) for of_set in parts]
-    width = [
-        _width(new_path, old_path, kept, ends) for new_path, old_path in zip(new, old, strict=True)
-    ]
+    sides = [tuple(of_set.copy() for _ in cells) for of_set in parts]
+    by_set = list(zip(*by_cell, strict=True))
+    width = [_width(paths, kept, ends) for paths in by_set]
     for s in np.flatnonzero(high > low):
         means = [(c.x[s, at], c.y[s, at]) for c, at in zip(cells, kept[s], strict=True)]
-        by_seed[s], of_new[s], gradients = _linear(means, levels)
-        straight = [_weights(x, low[s], high[s], levels) for x, _ in means]
-        for of_set, of_sides, *paths in zip(parts, sides, new, old, strict=True):
+        by_seed[s], of_new[s], gradients = _linear(means, levels, weights)
+        straight = [_shares(x, low[s], high[s], levels) for x, _ in means]
+        for of_set, of_sides, paths in zip(parts, sides, by_set, strict=True):
             of_set[s] = by_seed[s]
-            for path, at, (dx, dy), side, weights in zip(
+            for path, at, (dx, dy), side, shares in zip(
                 paths, kept[s], gradients, of_sides, straight, strict=True
             ):
                 x, y = path.pass_at_1[s, at], path.pass_at_k[s, at]
-                side[s] = np.einsum("qt,tpk->pqk", weights, y)
+                side[s] = np.einsum("qt,tpk->pqk", shares, y)
                 of_set[s] += np.einsum("tp,tqk->pqk", x - x.mean(axis=1, keepdims=True), dx)
                 of_set[s] += np.einsum("tpk,tqk->pqk", y - y.mean(axis=1, keepdims=True), dy)
     return Gaps(
@@ -219,23 +225,22 @@ class _Means:
 
 
 def _width(
-    new: Path, old: Path, kept: Sequence[Sequence[NDArray[np.int64]]], ends: Floats
+    paths: Sequence[Path], kept: Sequence[Sequence[NDArray[np.int64]]], ends: Floats
 ) -> Floats:
     """[seeds, problems], pass@1 where the range of a seed ends less that where it begins."""
-    out = np.empty((len(kept), new.pass_at_1.shape[2]))
+    out = np.empty((len(kept), paths[0].pass_at_1.shape[2]))
     for s, of_seed in enumerate(kept):
         begins, ends_at = int(ends[s, :, 0].argmax()), int(ends[s, :, 1].argmin())
-        paths = (new, old)
         last = paths[ends_at].pass_at_1[s, of_seed[ends_at][-1]]
         out[s] = last - paths[begins].pass_at_1[s, of_seed[begins][0]]
     return out
 
 
 def _linear(
-    means: Sequence[tuple[Floats, Floats]], levels: Floats
+    means: Sequence[tuple[Floats, Floats]], levels: Floats, weights: Sequence[float]
 ) -> tuple[Floats, Floats, list[tuple[Floats, Floats]]]:
-    """Gaps of one seed, pass@k of the new cell there, and the gradient by cell in x and y,
-    [checkpoints, 2 + levels, ks] each. means: of the new cell and of the old one, on their paths.
+    """Sum of one seed, pass@k of the first cell there, and the gradient by cell in x and y,
+    [checkpoints, 2 + levels, ks] each. means: of every cell, on its path.
     """
     sizes = [len(x) for x, _ in means]
     nearest = min(float(np.diff(x).min()) for x, _ in means if len(x) > 1)
@@ -248,16 +253,16 @@ def _linear(
         xs.append(x + moves[:, place : place + size])
         ys.append(y + moves[:, place + size : place + 2 * size, None])
         place += 2 * size
-    both, of_new = _gap(xs, ys, levels)
-    slopes = (both[1 : n + 1] - both[n + 1 :]) / (2 * step)
+    sums, of_new = _sum(xs, ys, levels, weights)
+    slopes = (sums[1 : n + 1] - sums[n + 1 :]) / (2 * step)
     gradients, place = [], 0
     for size in sizes:
         gradients.append((slopes[place : place + size], slopes[place + size : place + 2 * size]))
         place += 2 * size
-    return both[0], of_new[0], gradients
+    return sums[0], of_new[0], gradients
 
 
-def _weights(x: Floats, low: float, high: float, levels: Floats) -> Floats:
+def _shares(x: Floats, low: float, high: float, levels: Floats) -> Floats:
     """Shares of the checkpoints at each place where paths are straight between them,
     [2 + levels, checkpoints]. x: [checkpoints], pass@1."""
     at = _places(np.array([[low]]), np.array([[high]]), levels)[0]
@@ -282,10 +287,12 @@ def _placed(values: Floats) -> Floats:
     return np.concatenate([values[:, :1], mean[:, None], values[:, 1 + NODES :]], axis=1)
 
 
-def _gap(xs: Sequence[Floats], ys: Sequence[Floats], levels: Floats) -> tuple[Floats, Floats]:
-    """[paths, 2 + levels, ks]: the difference, and pass@k of the new cell."""
-    low = np.maximum(xs[0][:, 0], xs[1][:, 0])[:, None]
-    high = np.minimum(xs[0][:, -1], xs[1][:, -1])[:, None]
+def _sum(
+    xs: Sequence[Floats], ys: Sequence[Floats], levels: Floats, weights: Sequence[float]
+) -> tuple[Floats, Floats]:
+    """[paths, 2 + levels, ks]: the weighed sum over cells, and pass@k of the first one."""
+    low = np.max([x[:, 0] for x in xs], axis=0)[:, None]
+    high = np.min([x[:, -1] for x in xs], axis=0)[:, None]
     at = _places(low, high, levels)
-    new, old = (_placed(along(x, y, at)) for x, y in zip(xs, ys, strict=True))
-    return new - old, new
+    placed = [_placed(along(x, y, at)) for x, y in zip(xs, ys, strict=True)]
+    return np.tensordot(weights, placed, axes=1), placed[0]

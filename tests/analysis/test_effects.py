@@ -11,8 +11,11 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.comparisons import Resamples
 from fgrpo_bench.analysis.effects import contrasts, effects, full_grids
 from fgrpo_bench.analysis.rows import EffectRow, from_frame, make_cell
+from fgrpo_bench.report.comparison_tables import effect_tables
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stats.intervals import estimate
+from tests.support.on_paths import PATHS
+from tests.support.planted import log_odds, rate_of
 from tests.support.report import MANY_PROBLEMS, small_sweep
 
 SIZES, PROMPTS = (2, 8, 32), (8, 32, 128)
@@ -85,6 +88,36 @@ def test_an_effect_resamples_clusters_where_problems_have_them(of_grid):
     )
     by_hand = estimate(values, limits=(-np.inf, np.inf), clusters=clusters)[0]
     assert (row.low, row.high) == pytest.approx((by_hand.low, by_hand.high))
+
+
+def along_paths(point, rng, n_problems):
+    """N = 32 keeps more on its path; prompts of a step say how fast a path is gone."""
+    base = log_odds(np.random.default_rng([4, point.seed]).beta(0.7, 3.0, n_problems))
+    if point.cell is None:
+        return rate_of(base)
+    progress = {8: 0.6, 32: 1.0}[point.cell.prompts_per_step] * point.step / 20
+    stretch = 1 + {8: 1.6, 32: 0.2}[point.cell.group_size] * progress**2
+    return rate_of(1.5 * progress + stretch * (base + 1) - 1)
+
+
+def test_what_only_makes_runs_faster_has_no_effect_at_equal_pass_at_1(tmp_path):
+    grid = ("sweep.grid.group_size=[8,32]", "+sweep.grid.prompts_per_step=[8,32]", "sweep.cells=[]")
+    overrides = (*PATHS, *grid, "sweep.family=null")
+    sweep = analyse(small_sweep(tmp_path, "groupsize", *overrides, success_rates=along_paths))
+    rows = [row for row in from_frame(EffectRow, sweep.effects) if row.k == 32]
+    last, equal = (
+        {row.effect: row for row in rows if (row.pass_at_1 is None) == is_last}
+        for is_last in (True, False)
+    )
+    assert last["prompts_per_step"].change < -0.01, "faster runs have lost more when they end"
+    kept = equal["group_size"]
+    assert kept.low > 0 and np.mean(kept.by_seed) == pytest.approx(kept.change)
+    assert equal["prompts_per_step"].low < 0 < equal["prompts_per_step"].high
+    assert abs(equal["prompts_per_step"].change) < 0.01
+    assert not [row for row in from_frame(EffectRow, sweep.effects) if row.k == 1 and row.pass_at_1]
+    tables = {table.title: table for table in effect_tables(sweep)}
+    (title,) = [title for title in tables if "at equal pass@1" in title]
+    assert tables[title].header[3:5] == ("pass@1 of all", "pass@32")
 
 
 def test_effects_are_of_full_grids_alone(of_grid, analysis):

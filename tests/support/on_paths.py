@@ -14,12 +14,12 @@ PLAIN, FOCAL, SLOW = "grpo-n8-g0", "grpo-n8-g1", "grpo-n8-g0.5"
 STILL = "grpo-n32-g0"
 SPEED = {PLAIN: 1.0, FOCAL: 0.6, SLOW: 0.5, STILL: 0.0}
 STRETCH = {PLAIN: 1.6, FOCAL: 0.2, SLOW: 1.6, STILL: 1.6}
-OVERRIDES = (
+PATHS = (
     "experiment.checkpoints=every",
     "experiment.train.save_every=4",
     "experiment.evaluation.benchmarks.countdown.n_problems=120",
-    "sweep.grid.group_size=[8,32]",
 )
+OVERRIDES = (*PATHS, "sweep.grid.group_size=[8,32]")
 AT = "sweep.family={pairs: [focal], cells: [], ks: null, columns: null, at: equal_pass_at_1}"
 
 
