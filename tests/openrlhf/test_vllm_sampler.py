@@ -1,5 +1,8 @@
 """The evaluation's sampler on the real vLLM: each draw follows from its own seed alone."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -22,6 +25,13 @@ from tests.openrlhf.vllm_draws import (
 from tests.support.openrlhf import heldout_problems
 
 pytestmark = pytest.mark.openrlhf
+
+
+def test_an_evaluation_starts_here_without_what_other_commands_need(tmp_path):
+    """This environment has no hydra, say, and draws in a checkout all the same."""
+    command = [sys.executable, "-m", "evaluators", "run", str(tmp_path)]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"{tmp_path}/spec.json does not exist" in refused.stderr
 
 
 @pytest.fixture(scope="module")
