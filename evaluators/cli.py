@@ -172,9 +172,8 @@ def run(
     bar: Annotated[bool, typer.Option("--bar", help="show a progress bar on a terminal")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="the same as `plan`")] = False,
 ) -> int:
-    if (
-        INSTALLED
-    ):  # in a checkout OpenRLHF's environment draws too, which has not all that others need
+    # in a checkout an engine's own environment draws too, without what other commands need
+    if INSTALLED:
         check_packages("evaluators")
     if "=" not in what[0] and (data or _is_model(Path(what[0]))):
         from .asked import Options
