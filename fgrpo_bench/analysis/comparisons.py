@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -300,21 +300,29 @@ def _pair_rows(
                 new_step=cells.new[1],
                 old=cells.old[0],
                 old_step=cells.old[1],
-                difference=estimate.mean,
-                low=estimate.low,
-                high=estimate.high,
-                standard_error=estimate.standard_error,
-                degrees=estimate.degrees,
-                p=estimate.p_value,
                 p_draws=p_draws,
                 seeds=seeds,
-                by_seed=estimate.by_seed,
-                n_problems=estimate.n_problems,
-                family=None,
-                p_holm=None,
-                p_bh=None,
-                verdict=SUGGESTIVE if excludes_zero(estimate) else INCONCLUSIVE,
+                **uncorrected(estimate),
             )
+
+
+def uncorrected(estimate: IntervalEstimate) -> dict[str, Any]:
+    """The columns of a comparison that its estimate has, and those of a family, before any
+    correction."""
+    return {
+        "difference": estimate.mean,
+        "low": estimate.low,
+        "high": estimate.high,
+        "standard_error": estimate.standard_error,
+        "degrees": estimate.degrees,
+        "p": estimate.p_value,
+        "by_seed": estimate.by_seed,
+        "n_problems": estimate.n_problems,
+        "family": None,
+        "p_holm": None,
+        "p_bh": None,
+        "verdict": SUGGESTIVE if excludes_zero(estimate) else INCONCLUSIVE,
+    }
 
 
 def excludes_zero(estimate: IntervalEstimate) -> bool:

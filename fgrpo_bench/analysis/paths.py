@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.checkpoints import At, Floats, Scores
 from fgrpo_bench.analysis.comparisons import (
-    INCONCLUSIVE,
-    SUGGESTIVE,
     Resamples,
     corrected,
-    excludes_zero,
+    uncorrected,
 )
 from fgrpo_bench.analysis.question import Family, Pair
 from fgrpo_bench.analysis.rows import EqualPassAt1, PathGap, PathRange
@@ -283,20 +281,9 @@ def _add_rows(
                 new_step=steps[new][-1],
                 old=old,
                 old_step=steps[old][-1],
-                difference=end.mean,
-                low=end.low,
-                high=end.high,
-                standard_error=end.standard_error,
-                degrees=end.degrees,
-                p=end.p_value,
                 p_draws=None,
                 seeds=seeds,
-                by_seed=end.by_seed,
-                n_problems=end.n_problems,
-                family=None,
-                p_holm=None,
-                p_bh=None,
-                verdict=SUGGESTIVE if excludes_zero(end) else INCONCLUSIVE,
+                **uncorrected(end),
                 pass_at_1=float(matched.high.mean()),
                 pass_at_k=float(of_new[END, i]),
                 mean_difference=mean.mean,
