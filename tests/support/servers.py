@@ -16,19 +16,29 @@ LOWEST, HIGHEST = 10_000, 20_000
 listens, and below the ports of a training's Ray."""
 
 
+_CLAIMS: list[socket.socket] = []
+"""UDP sockets on the numbers that were given out: a server takes a while to listen on its TCP port,
+and until this process ends no other test process is given the same one."""
+
+
 def free_port(in_a_row: int = 1) -> int:
-    """A loopback port, the first of so many, that nobody held a moment ago."""
+    """A loopback port, the first of so many, that nobody holds and no other test was given."""
     for _ in range(100):
         first = LOWEST + secrets.randbelow(HIGHEST - LOWEST)
-        sockets = [socket.socket() for _ in range(in_a_row)]
+        claims = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(in_a_row)]
+        probes = [socket.socket() for _ in range(in_a_row)]
         try:
-            for port, each in enumerate(sockets, start=first):
-                each.bind(("127.0.0.1", port))
+            for sockets in (claims, probes):
+                for port, each in enumerate(sockets, start=first):
+                    each.bind(("127.0.0.1", port))
         except OSError:
+            for claim in claims:
+                claim.close()
             continue
         finally:
-            for each in sockets:
-                each.close()
+            for probe in probes:
+                probe.close()
+        _CLAIMS.extend(claims)
         return first
     raise RuntimeError(f"no {in_a_row} free ports in a row from {LOWEST} to {HIGHEST}: free some")
 
