@@ -20,7 +20,7 @@ OF_ONE_EXPERIMENT = {
     *("smoke", "rehearsal", "methods-tuned", "transfer-llama3.2-3b", "transfer-qwen3-4b-base"),
     *("maze", "frontier", "factorial"),
 }
-"""Sweeps that name their experiment; the others are meant for all that no sweep names."""
+"""Sweeps that name or alter their experiment; the others are meant for all that no sweep names."""
 
 
 def meant_together() -> dict[str, Declaration]:
