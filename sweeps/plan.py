@@ -130,8 +130,9 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
         )
     alike: dict[str, set[str]] = {}
     for algorithm in {point.algorithm.name: point.algorithm for point in points}.values():
-        weighed = f"{algorithm.advantage} {algorithm.parameters} {algorithm.random_rewards}"
-        alike.setdefault(weighed, set()).add(algorithm.name)
+        of_the_ratio = {"name", "objective", "clip_low", "clip_high"}
+        rest = {key: value for key, value in to_dict(algorithm).items() if key not in of_the_ratio}
+        alike.setdefault(str(rest), set()).add(algorithm.name)
     names = next((sorted(names) for names in alike.values() if len(names) > 1), [])
     if names and train.updates_per_batch == 1:
         raise ValueError(

@@ -204,7 +204,10 @@ def test_what_cannot_be_is_refused_with_value_rule_and_remedy(words: str, said: 
             "unknown sweep 'smokee' (did you mean smoke?): valid ones are controls, factorial,",
         ),
         ("smoke sweep.grid.group_size=[1]", "one alone has no advantage to learn from."),
-        (f"gamma {TRAIN}.updates_per_batch=1", "objectives are the same; set"),
+        (
+            f"gamma algorithm=[dapo,grpo,grpo-kl] focal_gamma=[0] {TRAIN}.updates_per_batch=1",
+            "the grid compares dapo, grpo with updates_per_batch=1",
+        ),
         ("smoke/countdown/v1/x", "names no run: write sweep[/experiment[/version]], e.g. "),
         ("smoke/countdown experiment=maze", "smoke/countdown and experiment=maze name two"),
         ("gamma algorithm=grop", "unknown algorithm 'grop' (did you mean grpo?)"),
