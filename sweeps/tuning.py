@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import yaml
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.frames import Analysis
@@ -105,20 +106,25 @@ def tuned(paths: RunPaths) -> str:
     analysis = analysed(load_results(paths))
     chosen = choose_rates(analysis, declared.grid.seed)
     seeds = sorted({point.seed for point in analysis.results.of_sweep().points})
-    return _text(declared, chosen, paths, seeds, analysis)
+    own = yaml.safe_load(
+        (config.CONF / "sweep" / f"{paths.sweep}.yaml").read_text(encoding="utf-8")
+    )
+    altered = own.get("experiment", {})  # what the sweep sets in its experiment
+    return _text(declared, altered, chosen, paths, seeds, analysis)
 
 
 def _text(
     declared: SweepSpec,
+    altered: dict[str, Any],
     chosen: Sequence[Choice],
     paths: RunPaths,
     seeds: Sequence[int],
     analysis: Analysis,
 ) -> str:
-    family, score, form = _family(declared.family, chosen), "highest pass@1", "pass@1 {:.1f}"
+    family, score, shown = _family(declared.family, chosen), "highest pass@1", ("pass@1", ".1f")
     if analysis.at_equal_pass_at_1:
         score = f"largest area under the path of pass@1 and pass@{analysis.ks[-1]}"
-        form = "area {:.2f}"
+        shown = ("area", ".2f")
     # prompts of its own stand at each cell
     axes = [field.name for field in fields(Grid) if field.name != "prompts_per_step"]
     grid: dict[str, Any] = {name: [] for name in axes}
@@ -127,7 +133,7 @@ def _text(
         f"name: {declared.name}-tuned",
         f"question: {declared.question} Each method at the learning rate that suits it.",
         *("grid:", *(f"  {name}: {json.dumps(values)}" for name, values in grid.items())),
-        *("cells:", *(_cell(choice, form) for choice in chosen)),
+        *("cells:", *(_cell(choice, *shown) for choice in chosen)),
         f"exclude: {json.dumps([_given(to_dict(rule)) for rule in declared.exclude])}",
         f"family: {'null' if family is None else json.dumps(to_dict(family))}",
     ]
@@ -139,6 +145,7 @@ def _text(
             f"# {score} on another seed ({', '.join(map(str, seeds))}). Printed by",
             f"# `fgrpo-bench sweep tune {paths.sweep} {made_by}`.",
             *("defaults:", f"  - override /experiment: {paths.experiment}", "  - _self_", ""),
+            *((yaml.safe_dump({"experiment": altered}, sort_keys=False),) if altered else ()),
             *("sweep:", *(f"  {line}" for line in sweep)),
         ]
     )
@@ -160,15 +167,14 @@ def _family(declared: FamilySpec | None, chosen: Sequence[Choice]) -> FamilySpec
     return replace(declared, cells=tuple(pair for pair in cells if pair.new != pair.old))
 
 
-def _cell(choice: Choice, form: str) -> str:
+def _cell(choice: Choice, score: str, digits: str) -> str:
     columns = ", ".join(
         f"{name}: {value}" for name, value in _given(to_columns(choice.cell)).items()
     )
-    word, number = form.split()
     scores = ", ".join(
-        f"{number.format(100 * score)} at {factor:g}" for factor, score in choice.scores.items()
+        f"{100 * value:{digits}} at {factor:g}" for factor, value in choice.scores.items()
     )
-    return f"  - {{{columns}}}  # {word} {scores}"
+    return f"  - {{{columns}}}  # {score} {scores}"
 
 
 def _given(rule: dict[str, Any]) -> dict[str, Any]:

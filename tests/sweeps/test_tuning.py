@@ -82,7 +82,9 @@ def test_a_sweep_at_equal_pass_at_1_is_tuned_by_the_area_under_the_path(tmp_path
     assert "# largest area under the path of pass@1 and pass@" in said
     conf = shutil.copytree(config.CONF, tmp_path / "conf")
     (conf / "sweep" / "frontier-tuned.yaml").write_text(said)
-    plan = make_plan(config.load("frontier-tuned", conf=conf))
+    declared = config.load("frontier-tuned", conf=conf)
+    assert declared.experiment == loaded("frontier").experiment, "with what frontier sets in it"
+    plan = make_plan(declared)
     factors = {
         point.algorithm.name: point.learning_rate_factor
         for point in plan.points
