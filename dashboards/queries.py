@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.coverage import by_problem, fates
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.analysis.frames import FACTS, inputs_of
 from fgrpo_bench.analysis.results import (
     Results,
     SweepResults,
@@ -31,6 +30,7 @@ from fgrpo_bench.analysis.results import (
     load_results,
     together,
 )
+from fgrpo_bench.analysis.stored import FACTS, inputs_of
 from fgrpo_bench.command.runs import find_runs
 from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import yaml
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.frames import Analysis
@@ -106,16 +105,11 @@ def tuned(paths: RunPaths) -> str:
     analysis = analysed(load_results(paths))
     chosen = choose_rates(analysis, declared.grid.seed)
     seeds = sorted({point.seed for point in analysis.results.of_sweep().points})
-    own = yaml.safe_load(
-        (config.CONF / "sweep" / f"{paths.sweep}.yaml").read_text(encoding="utf-8")
-    )
-    altered = own.get("experiment", {})  # what the sweep sets in its experiment
-    return _text(declared, altered, chosen, paths, seeds, analysis)
+    return _text(declared, chosen, paths, seeds, analysis)
 
 
 def _text(
     declared: SweepSpec,
-    altered: dict[str, Any],
     chosen: Sequence[Choice],
     paths: RunPaths,
     seeds: Sequence[int],
@@ -137,6 +131,7 @@ def _text(
         f"exclude: {json.dumps([_given(to_dict(rule)) for rule in declared.exclude])}",
         f"family: {'null' if family is None else json.dumps(to_dict(family))}",
     ]
+    altered = config.set_in_experiment(paths.sweep)
     made_by = f"experiment={paths.experiment} version={paths.version}"
     return "\n".join(
         [
@@ -145,7 +140,7 @@ def _text(
             f"# {score} on another seed ({', '.join(map(str, seeds))}). Printed by",
             f"# `fgrpo-bench sweep tune {paths.sweep} {made_by}`.",
             *("defaults:", f"  - override /experiment: {paths.experiment}", "  - _self_", ""),
-            *((yaml.safe_dump({"experiment": altered}, sort_keys=False),) if altered else ()),
+            *((f"experiment: {json.dumps(altered)}", "") if altered else ()),
             *("sweep:", *(f"  {line}" for line in sweep)),
         ]
     )

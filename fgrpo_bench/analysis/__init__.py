@@ -16,9 +16,9 @@ from fgrpo_bench.analysis.comparisons import ROBUST as ROBUST
 from fgrpo_bench.analysis.comparisons import SUGGESTIVE as SUGGESTIVE
 from fgrpo_bench.analysis.frames import Analysis as Analysis
 from fgrpo_bench.analysis.frames import analyse as analyse
-from fgrpo_bench.analysis.frames import analysed as analysed
 from fgrpo_bench.analysis.frames import cells_of as cells_of
-from fgrpo_bench.analysis.frames import load as load
+from fgrpo_bench.analysis.stored import analysed as analysed
+from fgrpo_bench.analysis.stored import load as load
 from fgrpo_bench.stats.bands import GRID as GRID
 from fgrpo_bench.stats.intervals import LEVEL as LEVEL
 from fgrpo_bench.stats.intervals import REPLICATES as REPLICATES

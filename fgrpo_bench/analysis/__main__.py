@@ -10,9 +10,9 @@ import polars as pl
 import typer
 
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.frames import analysed, folder_of
 from fgrpo_bench.analysis.results import results_of
 from fgrpo_bench.analysis.rows import FRAMES
+from fgrpo_bench.analysis.stored import analysed, folder_of
 from fgrpo_bench.command.application import (
     WHICH_RUN,
     Application,

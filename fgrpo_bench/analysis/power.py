@@ -31,7 +31,7 @@ import numpy as np
 import polars as pl
 import typer
 
-from fgrpo_bench.analysis.frames import stored_comparisons
+from fgrpo_bench.analysis.stored import stored_comparisons
 from fgrpo_bench.command.application import Application, Root, run
 from fgrpo_bench.command.runs import choose_run, complete_run, default_root, find_runs
 from fgrpo_bench.files.paths import RunPaths

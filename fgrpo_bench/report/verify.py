@@ -23,12 +23,12 @@ import polars as pl
 
 from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.analysis.frames import FACTS, VERSION, AnalysisRecord, digest_of, folder_of
 from fgrpo_bench.analysis.other_scores import likelihood_stages
 from fgrpo_bench.analysis.question import asked
 from fgrpo_bench.analysis.results import Results, SweepResults, results_at
 from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.analysis.scoring import count_stored, score
+from fgrpo_bench.analysis.stored import FACTS, VERSION, AnalysisRecord, digest_of, folder_of
 from fgrpo_bench.core.problems import Grade, Problem
 from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths
 from fgrpo_bench.files.whole import fields_of, read_record

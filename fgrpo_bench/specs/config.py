@@ -168,6 +168,14 @@ def contents(group: str, conf: Path = CONF) -> list[dict[str, Any]]:
     return [yaml.safe_load(file.read_text(encoding="utf-8")) or {} for file in files]
 
 
+def set_in_experiment(sweep: str, conf: Path = CONF) -> dict[str, Any]:
+    """What the file of a sweep sets in its experiment, whichever that is; empty for most."""
+    import yaml
+
+    declared = yaml.safe_load((conf / "sweep" / f"{sweep}.yaml").read_text(encoding="utf-8"))
+    return dict(declared.get("experiment", {}))
+
+
 def load(sweep: str, overrides: Sequence[str] = (), *, conf: Path = CONF) -> Declaration:
     """The validated declaration of a sweep.
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import polars as pl
 
-from fgrpo_bench.analysis import LEVEL, Analysis, frames
+from fgrpo_bench.analysis import LEVEL, Analysis, stored
 from fgrpo_bench.analysis.checkpoints import key_of, rule_in_words
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
@@ -143,7 +143,7 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
     """
     source = Source(load_results(paths))
     runs = _with_cells(source, desired_points(source))
-    digest = digest_of(source.origin, source.rule, frames.VERSION, frames.digest_of(source.results))
+    digest = digest_of(source.origin, source.rule, stored.VERSION, stored.digest_of(source.results))
     report = _report_wanted(source, runs, digest)
     return ExperimentState(
         name=experiment_name(paths),

@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fgrpo_bench import engines
-from fgrpo_bench.analysis import frames
 from fgrpo_bench.analysis.results import read_declared
 from fgrpo_bench.analysis.rows import FRAMES
+from fgrpo_bench.analysis.stored import FACTS, AnalysisRecord
 from fgrpo_bench.command.runs import address
 from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.files.paths import RunPaths, SharedPaths, StagePaths, is_below
@@ -75,7 +75,7 @@ RECORDS = ("sweep.json", "plan.json", f"{REPORT}/{provenance.NAME}")
 """Files that are compared by what they say."""
 WORKING = (
     *("logs", "state", "states", "shards", "judging.*", "damaged", "code", "slurm"),
-    *("owner.json", "progress.json", "submissions.jsonl", frames.FACTS),
+    *("owner.json", "progress.json", "submissions.jsonl", FACTS),
     *(engine.name for engine in engines.known()),
 )
 """Names of files and folders that stages and drivers work with, and of records that are read above;
@@ -176,11 +176,9 @@ def _analyses(paths: RunPaths) -> tuple[list[RecordedFile], list[Damage]]:
     """The frames of every stored analysis, and faults of their records. One without its record was
     being written, and is made anew by whoever reads it."""
     known, faults = [], []
-    for at in sorted(
-        [*paths.analysis.glob(frames.FACTS), *paths.analysis.glob(f"*/{frames.FACTS}")]
-    ):
+    for at in sorted([*paths.analysis.glob(FACTS), *paths.analysis.glob(f"*/{FACTS}")]):
         record, folder = (item.relative_to(paths.folder).as_posix() for item in (at, at.parent))
-        stored = readable_record(at, frames.AnalysisRecord)
+        stored = readable_record(at, AnalysisRecord)
         if stored is None or checksum_mismatch(stored.as_json()):
             fault = "cannot be read" if stored is None else "was changed after it was written"
             faults.append(Damage(of=ANALYSIS, name=record, fault=fault))

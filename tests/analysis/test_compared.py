@@ -82,7 +82,8 @@ def test_what_cannot_be_compared_is_refused_with_a_remedy(finished, tmp_path) ->
 
 OF_SWEEPS = {
     "fgrpo_bench.analysis.checkpoints": "chooses among the checkpoints of a sweep's runs",
-    "fgrpo_bench.analysis.frames": "frames are kept in a sweep's folder",
+    "fgrpo_bench.analysis.frames": "completeness is counted over a sweep's points",
+    "fgrpo_bench.analysis.stored": "frames are kept in a sweep's folder",
     "fgrpo_bench.analysis.other_scores": "likelihoods are stages of a plan",
     "fgrpo_bench.analysis.published": "looks up the published figure of a sweep's cell",
     "fgrpo_bench.report.words": "who made a sweep's results",

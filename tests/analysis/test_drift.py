@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.frames import analysed, digest_of
 from fgrpo_bench.analysis.other_scores import may_move
 from fgrpo_bench.analysis.results import SweepResults, load_results
+from fgrpo_bench.analysis.stored import analysed, digest_of
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.footnotes import engines
 from tests.support.report import small_sweep

@@ -7,7 +7,7 @@ import io
 import polars as pl
 import pytest
 
-from fgrpo_bench.analysis import analysed, frames, load
+from fgrpo_bench.analysis import analysed, load, stored
 from fgrpo_bench.analysis.__main__ import main
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.rows import FRAMES, from_frame, schema, to_frame
@@ -23,13 +23,13 @@ def results(tmp_path):
 @pytest.fixture
 def computed(monkeypatch):
     """How often an analysis was computed: a list that grows."""
-    calls, analyse = [], frames.analyse
+    calls, analyse = [], stored.analyse
 
     def counting(*arguments):
         calls.append(arguments[1])
         return analyse(*arguments)
 
-    monkeypatch.setattr(frames, "analyse", counting)
+    monkeypatch.setattr(stored, "analyse", counting)
     return calls
 
 
@@ -45,8 +45,8 @@ def test_the_frames_are_stored_and_read_back(results, computed):
     again = load("smoke", root=results.paths.root)
     assert same(first, again) and computed == ["last"]
     assert (again.rule, again.family) == (first.rule, first.family)
-    facts = read_record(results.paths.analysis / "analysis.json", frames.AnalysisRecord)
-    assert (facts.version, facts.rule) == (frames.VERSION, "last")
+    facts = read_record(results.paths.analysis / "analysis.json", stored.AnalysisRecord)
+    assert (facts.version, facts.rule) == (stored.VERSION, "last")
 
 
 def test_every_row_survives_its_frame(analysis):
@@ -72,7 +72,7 @@ def test_an_edited_frame_and_those_of_another_version_are_computed_anew(
             damage()
             n_computed += 1
             assert same(first, analysed(results)) and len(computed) == n_computed
-    monkeypatch.setattr(frames, "VERSION", frames.VERSION + 1)
+    monkeypatch.setattr(stored, "VERSION", stored.VERSION + 1)
     assert same(first, analysed(results)) and len(computed) == n_computed + 1
 
 

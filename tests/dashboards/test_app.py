@@ -23,7 +23,7 @@ from dashboards.pages import BUILDERS
 from dashboards.pages.compare import in_front
 from dashboards.pages.draws import answers, draws, word
 from fgrpo_bench.analysis import analysed
-from fgrpo_bench.analysis.frames import inputs_of
+from fgrpo_bench.analysis.stored import inputs_of
 from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.report.words import answer
 from fgrpo_bench.stages.locks import locked

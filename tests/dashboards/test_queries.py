@@ -86,7 +86,8 @@ def test_the_frames_behind_compare_come_from_seven_files(finished, monkeypatch):
     for name in shown:
         assert getattr(alone, name).equals(getattr(whole, name)), name
     reads_what_is_stored = {
-        f"fgrpo_bench.analysis.{name}" for name in ("evaluated", "points", "published", "results")
+        f"fgrpo_bench.analysis.{name}"
+        for name in ("evaluated", "points", "published", "results", "stored")
     }
     computing = {n for n in files if n and n.startswith(("fgrpo_bench.analysis", "dash"))}
     assert computing - reads_what_is_stored == {

@@ -10,9 +10,9 @@ import pytest
 
 from evaluators.__main__ import main
 from evaluators.compare import changed_most, compare
-from fgrpo_bench.analysis.frames import analysed
 from fgrpo_bench.analysis.results import SweepResults, together
 from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.analysis.stored import analysed
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.exports.command import FORMATS

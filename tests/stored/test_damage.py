@@ -15,7 +15,7 @@ from dashboards.app import ServerLinks
 from dashboards.pages import BUILDERS
 from dashboards.pages.sweep import build
 from dashboards.queries import RunRoot
-from fgrpo_bench.analysis import Analysis, analyse, frames
+from fgrpo_bench.analysis import Analysis, analyse, stored
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.results import SweepResults, load_results
 from fgrpo_bench.files.paths import RunPaths
@@ -78,7 +78,7 @@ def read_status(paths: RunPaths) -> object:
 
 
 def read_report(paths: RunPaths) -> object:
-    return render(frames.analyse(load_results(paths)), "csv")
+    return render(analyse(load_results(paths)), "csv")
 
 
 def read_verified(paths: RunPaths) -> object:
@@ -174,7 +174,7 @@ def faults(
                 path.write_bytes(content)
             analyse_once = Once()
             with (
-                patch.object(frames, "analyse", analyse_once),
+                patch.object(stored, "analyse", analyse_once),
                 patch.object(verifying, "analyse", analyse_once),
             ):
                 found += [f"{how}, {fault}" for fault in unnamed(swept, path, content, readers)]

@@ -21,9 +21,9 @@ import typer
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.frames import folder_of
 from fgrpo_bench.analysis.other_scores import likelihood_stages as likelihood_stages
 from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.analysis.stored import folder_of
 from fgrpo_bench.command.application import WHICH_RUN, Application, Root, Run, Select, refusals, run
 from fgrpo_bench.command.runs import choose_run, default_root
 from fgrpo_bench.files.paths import RunPaths
