@@ -1,7 +1,8 @@
 """The picture of the architecture, drawn from the imports: `python -m tests.architecture`.
 
-It writes docs/architecture.svg (and .png where a path is given): a box a package, each on the first
-floor above everything that it imports, and an arrow for each import that no other path implies.
+It writes docs/developers/architecture.svg (and .png where a path is given): a box a package, each
+on the first floor above everything that it imports, and an arrow for each import that no other path
+implies.
 Raises ValueError where packages import each other in a circle.
 """
 
@@ -15,10 +16,10 @@ from pathlib import Path
 import grimp
 
 ROOTS = ("fgrpo_bench", "sweeps", "evaluators", "dashboards")
-PICTURE = Path(__file__).parents[1] / "docs" / "architecture.svg"
+PICTURE = Path(__file__).parents[1] / "docs" / "developers" / "architecture.svg"
 FOLDERS = {
     *ROOTS[1:],
-    *(path.parent.name for path in (PICTURE.parents[1] / ROOTS[0]).glob("*/__init__.py")),
+    *(path.parent.name for path in (PICTURE.parents[2] / ROOTS[0]).glob("*/__init__.py")),
 }
 Imports = Mapping[str, frozenset[str]]
 """By package, the packages that it imports."""

@@ -2,8 +2,8 @@
 
   python -m tests.passed_over <folder>      (part of `make conformance DATA=<folder>`)
 
-Prints the rows of "What stays as math-verify has it" in docs/grading.md: of the outputs without a
-box, and of those that are graded correct by kind, how many there are in each file.
+Prints the rows of "What stays as math-verify has it" in docs/reference/grading.md: of the outputs
+without a box, and of those that are graded correct by kind, how many there are in each file.
 """
 
 from __future__ import annotations

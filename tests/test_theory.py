@@ -201,8 +201,8 @@ def test_the_weights_of_methods_are_printed_for_each_group_size(capsys):
 def test_the_picture_of_the_weights_is_drawn_from_the_advantages(tmp_path, capsys):
     assert main(["--weights", "--figure", "--to", str(tmp_path)]) == 0
     drawn = (tmp_path / "weights.svg").read_bytes()
-    command = "run `fgrpo-bench theory --weights --figure --to docs`"
-    assert (REPOSITORY / "docs" / "weights.svg").read_bytes() == drawn, command
+    command = "run `fgrpo-bench theory --weights --figure --to docs/reference`"
+    assert (REPOSITORY / "docs" / "reference" / "weights.svg").read_bytes() == drawn, command
 
 
 @pytest.mark.parametrize(

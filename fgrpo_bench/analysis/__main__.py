@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     "fgrpo-bench analysis groupsize --frame comparisons > comparisons.csv",
     "fgrpo-bench analysis groupsize/countdown-prompts --frame estimates --select step=200",
     "fgrpo-bench analysis evals/base-1b+step-300 --frame comparisons",
-    more=f"{WHICH_RUN}Lists the frames, or prints one as CSV. Columns: docs/analysis.md.\n",
+    more=f"{WHICH_RUN}Lists the frames, or prints one as CSV: docs/reference/columns.md.\n",
 )
 def frames(
     sweep: Run,

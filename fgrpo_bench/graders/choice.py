@@ -2,7 +2,7 @@
 
 In: a problem whose target is a letter, and a response. Out: a grade whose reason says by which kind
 of statement the letter was read. Hedging settles nothing, and a response without a letter is
-incorrect. docs/grading.md has tables of both sides; tests/cases/choice.json has the cases.
+incorrect. docs/reference/grading.md has tables of both sides; tests/cases/choice.json the cases.
 
 `grade` at the top asks `read` at the end. Between them stand the statements that name a letter, the
 strongest first: a letter in a box; in `<answer>` tags; behind "the answer is" or before "is the

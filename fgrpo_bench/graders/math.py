@@ -8,7 +8,8 @@ equal is math-verify's to say, with its mistakes mended (`judge_worker`), in a p
 killed (`judge`): a judgement that runs out of time or memory is unscored, never wrong.
 
 Where verdicts differ from plain math-verify's on purpose, tests/cases/math*.json say so, with the
-reason; what stays as math-verify has it stands in docs/grading.md and is counted by `leniencies`.
+reason; what stays as math-verify has it stands in docs/reference/grading.md and is counted by
+`leniencies`.
 """
 
 from __future__ import annotations

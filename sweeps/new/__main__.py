@@ -188,7 +188,8 @@ def benchmark(
     prompt: Prompt = None,
     answer: Answer = None,
     grader: Annotated[
-        str, typer.Option(metavar="NAME", help="a grader of docs/grading.md, or module:function")
+        str,
+        typer.Option(metavar="NAME", help="of docs/reference/grading.md, or module:function"),
     ] = "math",
     package: Package = None,
     is_dry: DryRun = False,

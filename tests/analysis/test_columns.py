@@ -1,4 +1,4 @@
-"""The pages that document the frames column by column say what the row classes say."""
+"""The page that documents the frames column by column says what the row classes say."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from pathlib import Path
 
 from fgrpo_bench.analysis.rows import FRAMES
 
-DOCS = Path(__file__).parents[2] / "docs"
-COMPARED, COUNTED = DOCS / "frames-compared.md", DOCS / "frames-counted.md"
-FIRST_COUNTED = "front"
-"""The first frame of the second page."""
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "columns.md"
 BEGIN = (
     "<!-- columns: `pytest tests/analysis/test_columns.py --update-golden` writes what follows -->"
 )
@@ -47,10 +44,8 @@ def section(frame: str, before: list[str]) -> str:
     return f"## {frame}\n\n{inspect.getdoc(row)}{like}\n\n{head}\n{table}"
 
 
-def test_the_pages_document_every_column_of_every_frame(golden):
+def test_the_page_documents_every_column_of_every_frame(golden):
     frames = list(FRAMES)
-    middle = frames.index(FIRST_COUNTED)
-    for page, own in ((COMPARED, frames[:middle]), (COUNTED, frames[middle:])):
-        intro, _, _ = page.read_text().partition(BEGIN)
-        parts = [section(frame, frames[: frames.index(frame)]) for frame in own]
-        golden(f"../../docs/{page.name}", "\n\n".join([intro + BEGIN, *parts]) + "\n")
+    intro, _, _ = PAGE.read_text().partition(BEGIN)
+    parts = [section(frame, frames[:place]) for place, frame in enumerate(frames)]
+    golden("../../docs/reference/columns.md", "\n\n".join([intro + BEGIN, *parts]) + "\n")

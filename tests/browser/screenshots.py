@@ -2,7 +2,8 @@
 
     python -m tests.browser.screenshots groupsize countdown v1
 
-It serves the sweep, opens each page in Chromium at 1280x800 and writes docs/dashboard-<page>.png.
+It serves the sweep, opens each page in Chromium at 1280x800 and writes
+docs/reference/dashboard-<page>.png.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def main() -> None:
     parser.add_argument("experiment")
     parser.add_argument("version")
     parser.add_argument("--root", type=Path, default=default_root(), help="now: %(default)s")
-    parser.add_argument("--to", type=Path, default=REPOSITORY / "docs", help="now: %(default)s")
+    pages = REPOSITORY / "docs/reference"
+    parser.add_argument("--to", type=Path, default=pages, help="now: %(default)s")
     given = parser.parse_args()
     run = RunPaths(
         root=given.root,

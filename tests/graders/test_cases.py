@@ -16,7 +16,7 @@ from tests.graders.synlogic_games import GAMES
 from tests.graders.synlogic_games import problem as puzzle
 from tests.support import benchmarks
 
-GRADING = (benchmarks.REPOSITORY / "docs/grading.md").read_text(encoding="utf-8")
+GRADING = (benchmarks.REPOSITORY / "docs/reference/grading.md").read_text(encoding="utf-8")
 Case = dict[str, Any]
 
 

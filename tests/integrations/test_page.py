@@ -1,4 +1,4 @@
-"""The differences of the stacks on docs/integrations.md, measured on what is installed."""
+"""The differences of the stacks on docs/reference/integrations.md, on what is installed."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,7 @@ from fgrpo_bench.objectives.losses import aggregate
 from fgrpo_bench.specs import config
 from tests.integrations.trl_runs import GROUP_SIZE, Theirs, trainer
 
-PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "integrations.md"
 SCALES = 1.0, 1e-3
 """The one reward of a group that is not 0: what divides it grows with it, but for the epsilon."""
 AGGREGATIONS = "token_mean", "sequence_mean", "constant_length"

@@ -22,7 +22,7 @@ from fgrpo_bench.objectives.advantages import (
 from fgrpo_bench.specs import config
 from tests.support.plans import is_somebodys
 
-PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "methods.md"
 SHIPPED = [name for name, of in ADVANTAGES.items() if not is_somebodys(name, of)]
 
 

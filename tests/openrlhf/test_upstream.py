@@ -1,4 +1,4 @@
-"""What docs/openrlhf-upstream.md says of OpenRLHF holds of the installed one."""
+"""What docs/developers/openrlhf-upstream.md says of OpenRLHF holds of the installed one."""
 
 import ast
 import inspect
@@ -17,7 +17,7 @@ from fgrpo_bench.engines.openrlhf import guards
 
 pytestmark = pytest.mark.openrlhf
 
-PAGE = Path(__file__).parents[2] / "docs" / "openrlhf-upstream.md"
+PAGE = Path(__file__).parents[2] / "docs" / "developers" / "openrlhf-upstream.md"
 PATCH = PAGE.with_name(f"openrlhf-{guards.TESTED['openrlhf']}.patch")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
 RUN_ALL = """

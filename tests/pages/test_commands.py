@@ -18,10 +18,10 @@ from tests.support.synthetic import write_sweep
 
 COMMANDS = sorted({words for page in PAGES for words in commands(page)})
 OWN_TESTS = {
-    "docs/extending.md": "tests/plugin/test_extending.py",
-    "docs/integrations.md": "tests/integrations/test_trl.py",
-    "docs/mlflow.md": "tests/tracking/test_sync.py",
-    "docs/openrlhf-upstream.md": "tests/openrlhf/test_upstream.py",
+    "docs/reference/extending.md": "tests/plugin/test_extending.py",
+    "docs/reference/integrations.md": "tests/integrations/test_trl.py",
+    "docs/reference/mlflow.md": "tests/tracking/test_sync.py",
+    "docs/developers/openrlhf-upstream.md": "tests/openrlhf/test_upstream.py",
 }
 """Pages whose Python needs a plug-in, another trainer or a store, and the tests that run it."""
 PYTHON = [(page, code) for page in PAGES for code in blocks(page, "python")]
@@ -64,7 +64,7 @@ def test_a_command_of_the_pages_is_one_that_there_is(
 @pytest.mark.parametrize("page, code", PYTHON, ids=[name(page) for page, _ in PYTHON])
 def test_python_of_the_pages_gives_what_stands_beside_it(page: Path, code: str, finished: Path):
     if (test := OWN_TESTS.get(name(page))) is not None:
-        assert (page.parents[1] / test).exists()
+        assert (REPOSITORY / test).exists()
         compile(code, str(page), "exec")
         return
     scope: dict[str, object] = {}

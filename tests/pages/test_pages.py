@@ -21,6 +21,8 @@ KNOWN = {
     "yaml": "read",
 }
 """Languages of blocks. A new one needs a test of what it shows."""
+COLUMNS = REPOSITORY / "docs/reference/columns.md"
+"""Made from the code, by tests/analysis/test_columns.py."""
 
 
 def test_the_readme_is_read_in_two_minutes():
@@ -31,7 +33,7 @@ def test_the_readme_is_read_in_two_minutes():
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_a_page_is_short_and_its_links_lead_somewhere(page: Path):
-    assert len(page.read_text(encoding="utf-8").splitlines()) <= 200
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= (400 if page == COLUMNS else 200)
     assert wide_lines(page) == []
     assert languages(page) <= set(KNOWN)
     for target, anchor in links(page):
@@ -51,7 +53,7 @@ def test_every_page_and_picture_is_reached_from_the_readme():
 
 
 EXAMPLES = REPOSITORY / "fgrpo_bench/report/examples"
-RESULTS = REPOSITORY / "docs/results.md"
+RESULTS = REPOSITORY / "docs/results/group-size.md"
 EQUAL_COMPUTE, EQUAL_PROMPTS = "groupsize-countdown", "groupsize-countdown-prompts"
 HEAD = "| method | N | gamma | pass@1 | pass@256 |"
 ROW = re.compile(r"^\| (Base|F?-?GRPO) \|.*\|$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md, as they stand there."""
+"""The examples of docs/reference/extending.md, as they stand there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sweeps.freeze import freeze, run_paths
 from sweeps.plan import make_plan
 from tests.pages.blocks import blocks
 
-PAGE = (REPOSITORY / "docs" / "extending.md").read_text(encoding="utf-8")
+PAGE = (REPOSITORY / "docs" / "reference" / "extending.md").read_text(encoding="utf-8")
 EXAMPLE = PAGE.partition("## From another package")[2]
 SMALL = ["experiment.train.steps=2", "experiment.train.save_every=2", "profile.max_parallel=2"]
 

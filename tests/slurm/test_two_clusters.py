@@ -75,7 +75,7 @@ def test_where_the_journal_is_lost_the_folders_tell_the_cluster(paths: RunPaths)
     with pytest.raises(ValueError, match=r"this is cluster far, .* went to cluster near"):
         drive.cancel(paths, say=print, call=running_on([], "far"))
     assert not paths.submissions.exists()
-    shutil.rmtree(paths.batch(""))  # as docs/cluster.md says, where that cluster is gone for good
+    shutil.rmtree(paths.batch(""))  # as docs/guides/cluster.md says: the cluster is gone
     assert drive.cancel(paths, say=print, call=running_on([], "far")) == 0
 
 

@@ -1,4 +1,4 @@
-"""The calibration study, held to what docs/calibration.md says; each test is a part of it."""
+"""The calibration study, held to docs/developers/calibration.md; each test is a part of it."""
 
 import pytest
 

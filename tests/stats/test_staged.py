@@ -233,7 +233,7 @@ def test_ends_that_the_design_cannot_reach_are_refused_by_name(change, error, te
 
 
 def test_the_page_about_designs_has_the_figures_that_they_give():
-    page = (Path(__file__).parents[2] / "docs" / "sampling.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "sampling.md").read_text()
     design = StagedDesign(stages=(64, 128, 256, 512, 1024), enough=8)
     fixed = StagedDesign(stages=(1024,), enough=8)
     for p in (0, 0.002, 0.01, 0.02, 0.05, 0.1, 0.3, 1):

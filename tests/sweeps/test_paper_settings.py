@@ -1,5 +1,5 @@
-"""The shipped experiments against the settings of the paper, with docs/paper-settings.md as the
-list of exceptions."""
+"""The shipped experiments against the settings of the paper, with the table of
+docs/reference/paper-settings.md as the list of exceptions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ OF_THE_ENGINE = {
 
 def exceptions() -> dict[str, tuple[str, str]]:
     """Setting: (paper's, ours), from the table of the documentation."""
-    text = (Path(__file__).parents[2] / "docs/paper-settings.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2] / "docs/reference/paper-settings.md"
+    text = page.read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     assert all(len(row) == 4 for row in rows) and rows[0][0] == "setting"
     return {name: (paper, here) for name, paper, here, _ in rows[2:]}

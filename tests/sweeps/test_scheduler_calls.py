@@ -1,4 +1,4 @@
-"""How often a submission calls SLURM's programs: the numbers of docs/performance.md."""
+"""How often a submission calls SLURM's programs: the numbers of docs/developers/performance.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRIDS = {36: (3, 4, 3), 500: (5, 20, 5), 1000: (5, 20, 10)}
 def documented() -> dict[int, tuple[int, int]]:
     """Points: jobs, and calls of a submission."""
     row = re.compile(r"^\| ([\d,]+) \(([\d,]+)\) \|[^|]*\|[^|(]*\((\d+)\) \|", re.MULTILINE)
-    text = (REPOSITORY / "docs" / "performance.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "developers" / "performance.md").read_text(encoding="utf-8")
     rows = [tuple(int(each.replace(",", "")) for each in row_of) for row_of in row.findall(text)]
     return {points: (jobs, calls) for points, jobs, calls in rows}
 
