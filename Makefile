@@ -15,13 +15,16 @@ TORCH := $(shell grep '^torch==' requirements/base.txt)
 OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
 INTEGRATIONS := .venv-integrations
+DOCS := .venv-docs
+SITE := build/docs
 PINS_CHECKED := $(VENV)/openrlhf.txt
 # Tests start hundreds of processes, each of which would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(PY) requirements/install.py $(VENV)/install.log install
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard test \
+.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard docs \
+  docs-serve test \
   test-long test-slurm test-postgres test-browser test-latex test-zsh test-integrations test-openrlhf \
   test-openrlhf-slurm test-slow \
   conformance fuzz mutants check lock-openrlhf check-lock check-gpu bench clean
@@ -146,6 +149,22 @@ mlflow-ui: setup #u Sync every sweep into MLflow and serve its UI on 127.0.0.1
 dashboard: setup #u Serve the dashboard over every sweep on 127.0.0.1: ARGS="--port 8001"
 	@$(PY) -m dashboards serve $(ARGS)
 
+# It reads no package of .venv, and its search needs no server. The theme's makers announce another one at every start.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs
+CONFIG := -f docs/site/mkdocs.yml
+
+docs: $(DOCS)/.installed ## The documentation as a site with search, into build/docs; every link is checked
+	@$(MKDOCS) build --strict $(CONFIG)
+	@echo "Open $(SITE)/index.html"
+
+docs-serve: $(DOCS)/.installed ## Serve the site and reload it at every edit: ARGS="-a 127.0.0.1:8001"
+	@$(MKDOCS) serve --strict $(CONFIG) $(ARGS)
+
+$(DOCS)/.installed: requirements/docs.txt
+	@$(PYTHON) -m venv --clear $(DOCS)
+	@$(DOCS)/bin/python -m pip install -q --disable-pip-version-check --no-deps -r $<
+	@touch $@
+
 # A worker that has nothing left takes over half of what another still has, so that no long file ends alone.
 PYTEST := $(PY) -m pytest -n 2 --dist worksteal
 INSTALLED := slurm or postgres or openrlhf or browser or latex or zsh or integrations
@@ -253,4 +272,4 @@ $(VENV)/.bench: requirements/bench.txt requirements/minerva.txt $(VENV)/.dev
 	@touch $@
 
 clean: #u Remove the environments and caches; runs stay
-	rm -rf $(VENV) $(OPENRLHF) $(OPENRLHF_CPU) $(INTEGRATIONS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OPENRLHF) $(OPENRLHF_CPU) $(INTEGRATIONS) $(DOCS) $(SITE) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
