@@ -16,7 +16,7 @@ import polars as pl
 
 from dashboards.page import LONGEST_TEXT, Address, Form, Given, Links, Page, choices
 from dashboards.pages import maze
-from dashboards.pages.compare import in_front
+from dashboards.pages.pairs import in_front
 from dashboards.queries import (
     DrawCounts,
     Fates,

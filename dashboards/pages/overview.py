@@ -11,7 +11,7 @@ from polars.exceptions import PolarsError
 
 from dashboards import charts
 from dashboards.page import Address, Links
-from dashboards.pages.compare import in_front
+from dashboards.pages.pairs import in_front
 from dashboards.pages.sweep import states_of
 from dashboards.queries import analysis_of, changed, checked, is_analysed
 from fgrpo_bench.analysis import Analysis

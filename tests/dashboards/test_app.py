@@ -20,8 +20,8 @@ from dashboards.__main__ import main
 from dashboards.app import HEADERS, ServerLinks
 from dashboards.page import VIEWS
 from dashboards.pages import BUILDERS
-from dashboards.pages.compare import in_front
 from dashboards.pages.draws import answers, draws, word
+from dashboards.pages.pairs import in_front
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.stored import inputs_of
 from fgrpo_bench.files.whole import read_json
