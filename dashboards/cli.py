@@ -94,8 +94,8 @@ def export(
     problems: Annotated[
         int,
         typer.Option(
-            help="problems of each benchmark whose draws are written out, those that training "
-            "lost most"
+            help="problems of each benchmark whose draws are written out: half are those of the "
+            "largest gain, half those that training lost most"
         ),
     ] = 10,
 ) -> int:

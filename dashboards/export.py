@@ -2,8 +2,8 @@
 
 The same pages are made, with links to files instead of addresses. What a control would ask a server
 for is made beforehand: every choice of every control on every benchmark, one at a time, and the
-draws of the problems that training lost most, for one seed of every cell. Choices that were not
-made are left out.
+draws of the problems of the largest gain and of those that training lost most, for one seed of
+every cell. Choices that were not made are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dashboards import rendering
 from dashboards.page import Address, Chart, Links, Page
 from dashboards.pages import BUILDERS
 from dashboards.pages.draws import OUTCOMES, compared_checkpoints, draws_address
-from dashboards.queries import RunRoot, checked, fates_of
+from dashboards.queries import RunRoot, by_gain, checked, fates_of
 from fgrpo_bench.analysis.results import Results, load_results
 from fgrpo_bench.command.runs import find_runs, named, split_name
 from fgrpo_bench.files.paths import RunPaths
@@ -163,8 +163,9 @@ def _choices(
 
 
 def _draws(results: Results, benchmark: str, problems: int) -> Iterator[Address]:
-    """Pages of draws of the problems lost most: of the cells that the page opens on, and of the
-    base model beside each cell, of one seed."""
+    """Pages of draws: of the cells that the page opens on, and of the base model beside each cell,
+    of one seed. Half of the problems are those that the page opens on, the rest those that training
+    lost most."""
     fates = fates_of(results, benchmark, results.evaluation["ks"][-1])
     base = next(
         (checkpoint for checkpoint in results.checkpoints if checkpoint.label == BASE), None
@@ -173,7 +174,9 @@ def _draws(results: Results, benchmark: str, problems: int) -> Iterator[Address]
     if base is not None:
         same_seed = (e for e in results.checkpoints if e.label != BASE and e.seed == base.seed)
         pairs += [(base.name, checkpoint.name) for checkpoint in same_seed]
-    for problem in [fates.problems[i] for i in fates.order("loss")[:problems]]:
+    gained = by_gain(results, benchmark, *pairs[0])[: -(-problems // 2)]
+    lost = (fates.problems[i] for i in fates.order("loss"))
+    for problem in list(dict.fromkeys([*gained, *lost]))[:problems]:
         for a, b in dict.fromkeys(pairs):
             chosen = {"problem": problem, "a": a, "b": b}
             yield draws_address(results, benchmark, **chosen)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import wraps
+from math import nan
 from pathlib import Path
 from threading import RLock
 from typing import NamedTuple, ParamSpec, TypeVar
@@ -214,6 +215,13 @@ class Fates:
         rows = self.rows.filter(of_seed, cell=checkpoint.label, problem_id=problem)
         return next((DrawCounts(*row) for row in rows.select(DrawCounts._fields).iter_rows()), None)
 
+    def rate(self, checkpoint: EvaluatedCheckpoint, problem: str) -> float:
+        """The success rate on a problem; nan where it is not known."""
+        if checkpoint not in self.checkpoints:
+            return nan
+        row, column = self.checkpoints.index(checkpoint), self.problems.index(problem)
+        return float(self.matrix("success_rate")[row, column])
+
     def order(self, by: str) -> list[int]:
         """Places of the problems, sorted by a key of SORTED."""
         falling = SORTED[by]
@@ -238,3 +246,24 @@ def fates_of(results: Results, benchmark: str, k: int) -> Fates:
         rows=rows,
         means=means,
     )
+
+
+@remembered(inputs)
+def by_gain(results: Results, benchmark: str, left: str, right: str) -> list[str]:
+    """Problems of a benchmark by how much more the right checkpoint has of pass@k at the largest k,
+    then of pass@1, the largest gain first; those of which one is not known last. left, right:
+    names of checkpoints."""
+    ks, checkpoints = results.evaluation["ks"], checkpoints_of(results)
+    sides = [
+        checkpoints[name]
+        .passk(benchmark)
+        .filter(pl.col("k").is_in((ks[0], ks[-1])))
+        .pivot("k", index="problem_id", values="pass_at_k")
+        for name in (left, right)
+    ]
+    if any(side.is_empty() for side in sides):
+        return []
+    both = sides[1].join(sides[0], on="problem_id", suffix="_left", maintain_order="left")
+    gains = [pl.col(str(k)) - pl.col(f"{k}_left") for k in (ks[-1], ks[0])]
+    ordered = both.sort(*gains, "problem_id", descending=[True, True, False], nulls_last=True)
+    return ordered["problem_id"].to_list()

@@ -1,5 +1,5 @@
-"""Audit: in one line whether all is clean, then what is not: draws that were not judged or cut off,
-graders that disagree, engines that differ.
+"""Audit: in one line whether all is clean, what was checked, then what is not clean: draws that
+were not judged or cut off, graders that disagree, engines that differ.
 
 In: stored draws and every layer of grades of them. Out: a Page. Next: draws.py, which shows one.
 """
@@ -53,6 +53,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
         lead=verdict(point_audits, differing, by_engine, len(results.checkpoints)),
         controls=choices(form.control("benchmark", "Benchmark")),
         context={
+            "checks": _checks(point_audits, differing, by_engine, len(results.checkpoints)),
             "grids": [grid for grid in grids if grid.rows],
             "whole": [
                 _draws(results, links, benchmark, point_audits),
@@ -96,9 +97,62 @@ def verdict(
         return f"Not clean: {'; '.join(trouble)}.{so_far}"
     total = sum(audit.draws for audit in point_audits)
     most = max(audit.truncated / audit.draws for audit in point_audits if audit.draws)
+    cut_off = f"no run has over {most:.1%} truncated" if most else "none is truncated"
     return (
-        f"Clean: all {total:,} draws of {len(point_audits)} points are graded, no run has over "
-        f"{most:.1%} truncated, graders agree, and engines are alike.{so_far}"
+        f"Clean: all {total:,} draws of {len(point_audits)} points are graded, {cut_off}, graders "
+        f"agree, and engines are alike.{so_far}"
+    )
+
+
+def _checks(
+    point_audits: Sequence[PointAudit],
+    differing: Sequence[Disagreement],
+    by_engine: Engines,
+    n_points: int,
+) -> PageTable:
+    """What was looked at, a row a check, also where nothing is wrong."""
+    draws = sum(audit.draws for audit in point_audits)
+    of_points = f"{draws:,} draws of {len(point_audits)} points"
+    unscored = sum(audit.unscored for audit in point_audits)
+    cut = max((a.truncated / a.draws for a in point_audits if a.draws), default=0.0)
+    twice, apart = sum(p.draws for p in differing), sum(p.differing for p in differing)
+    recorded, facts = sum(len(points) for _, points in by_engine), differing_facts(by_engine)
+    keys = sorted({key for engine, _ in by_engine for key in engine})
+
+    def row(check: str, looked_at: str, is_clean: bool, outcome: str) -> TableRow:
+        return check, looked_at, Shade(text=outcome, kind="done" if is_clean else "failed")
+
+    return PageTable(
+        title="What was checked",
+        header=("check", "looked at", "outcome"),
+        rows=(
+            row(
+                "every point has complete, graded draws",
+                f"{n_points} points",
+                len(point_audits) == n_points,
+                f"{len(point_audits)} of {n_points}",
+            ),
+            row("every draw is graded", of_points, not unscored, f"{unscored:,} unscored"),
+            row(
+                f"at most {CUT_OFF:.0%} of a point's draws are truncated",
+                of_points,
+                cut <= CUT_OFF,
+                f"at most {cut:.1%}",
+            ),
+            row(
+                "graders agree on every draw",
+                f"{twice:,} draws with grades of two graders" if differing else "one grader",
+                not apart,
+                f"{apart:,} differ" if differing else "nothing to compare",
+            ),
+            row(
+                "one engine made all draws",
+                f"{recorded} points, by {', '.join(keys)}" if keys else "none recorded",
+                not facts,
+                f"differ in {', '.join(facts)}" if facts else "alike",
+            ),
+        ),
+        n_words=3,
     )
 
 

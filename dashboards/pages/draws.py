@@ -1,5 +1,5 @@
 """Draws: what two points answered to one problem, side by side, and why it was judged so; opens on
-the cells that the sweep compares and the problem that training lost most.
+the cells that the sweep compares and the problem that the second gained most over the first.
 
 In: stored draws, grades and problems, and what the page was asked for. Out: a Page; and links to
 draws for the other pages. What a publisher asks not to be shown is left out of exports
@@ -8,8 +8,9 @@ draws for the other pages. What a publisher asks not to be shown is left out of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -22,6 +23,7 @@ from dashboards.queries import (
     Fates,
     FileState,
     analysis_of,
+    by_gain,
     checkpoints_of,
     fates_of,
     remembered,
@@ -32,6 +34,7 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import make_cell
 from fgrpo_bench.core import registry
+from fgrpo_bench.documents.table import percent
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.specs import TaskSpec, from_dict, withheld
@@ -86,14 +89,14 @@ def build(results: Results, given: Given, links: Links) -> Page:
     form = Form(results.address, "draws", given, links)
     benchmark = form.value("benchmark", results.benchmarks)
     fates = _fates(results, benchmark)
-    sorting, problems = _problems(results, benchmark, fates)
     points = checkpoints_of(results)
-    if not problems:
-        return _nothing(results, benchmark)
-    problem = form.named("problem", problems, problems[0])
     left, right = compared_checkpoints(results, fates)
     a = form.named("a", points, left)
     b = form.named("b", points, right)
+    order_words, problems = _problems(results, benchmark, fates, a, b)
+    if not problems:
+        return _nothing(results, benchmark)
+    problem = form.named("problem", problems, problems[0])
     outcome, finish = form.value("outcome", [ALL, *OUTCOMES]), form.value("finish", FINISHES)
     low, high, searched = form.number("min"), form.number("max"), form.text("text")
     tables = {name: draws(points[name], benchmark, problem) for name in (a, b)}
@@ -117,7 +120,8 @@ def build(results: Results, given: Given, links: Links) -> Page:
     labels = {name: label_of(point) for name, point in points.items()}
     controls = [
         form.control(
-            "problem", sorting, {name: shortened(words.get(name, name), 60) for name in problems},
+            "problem", f"Problem, {order_words}",
+            {name: shortened(words.get(name, name), 60) for name in problems},
             long=True, forgotten=ELSEWHERE,
         ),
         form.control("a", "Left", labels, long=True, forgotten=ELSEWHERE),
@@ -154,15 +158,17 @@ def build(results: Results, given: Given, links: Links) -> Page:
         for name in (a, b)
     ]
     place = problems.index(problem)
-    around = {
-        where: links.page(form.address(*ELSEWHERE, problem=problems[i]))
-        for where, i in (("before", place - 1), ("after", place + 1))
-        if 0 <= i < len(problems)
-    }
+
+    def first_page(names: Iterable[str]) -> str | None:
+        """Of the first of these problems that has one."""
+        pages = (links.page(form.address(*ELSEWHERE, problem=name)) for name in names)
+        return next(filter(None, pages), None)
+
     return Page(
         address=form.address(),
         title=f"{benchmark}: {words.get(problem) or f'problem {shortened(problem, 60)}'}",
-        lead=f"Problem {shortened(problem, 60)}, {place + 1} of {len(problems)}, {sorting[9:]}.",
+        lead=f"{_rates(fates, points[a], points[b], problem)}Problem {shortened(problem, 60)}, "
+        f"{place + 1} of {len(problems)}, {order_words}.",
         controls=choices(elsewhere.control("benchmark", "Benchmark"), *controls, *filtering),
         context={
             "n_places": len(choices(elsewhere.control("benchmark", "Benchmark"), *controls)),
@@ -170,7 +176,8 @@ def build(results: Results, given: Given, links: Links) -> Page:
             "one_line": ONE_LINE,
             "sides": sides,
             "prompt": WITHHELD if gated else text.prompt,
-            "gold": "" if gated or grid else text.gold,
+            "is_said": bool(text.right),
+            "gold": "" if gated or grid else text.right or text.gold,
             "picture": maze.picture(grid) if grid else "",
             "answer": None if answer == ALL else answer,
             "all_answers": links.page(form.address("page", answer=ALL)),
@@ -182,8 +189,8 @@ def build(results: Results, given: Given, links: Links) -> Page:
             "most": high,
             "kept": form.address("text", "min", "max", "page").parameters,
             "pages": choices(form.control("page", "Page", long=n_pages > 12)),
-            "before": around.get("before"),
-            "after": around.get("after"),
+            "before": first_page(reversed(problems[:place])),
+            "after": first_page(problems[place + 1 :]),
             "open": OPEN,
         },
     )
@@ -197,16 +204,40 @@ def _fates(results: Results, benchmark: str) -> Fates | None:
         return None
 
 
-def _problems(results: Results, benchmark: str, fates: Fates | None) -> tuple[str, list[str]]:
-    """The order in words, and the problems: those that training lost most first, or by name without
-    an analysis."""
+def _problems(
+    results: Results,
+    benchmark: str,
+    fates: Fates | None,
+    left: str,
+    right: str,
+) -> tuple[str, list[str]]:
+    """The order in words, and the problems: by their gain from the left to the right; where one of
+    them has no results by what training lost, and by name without an analysis."""
     if fates is None:
         tables = [
             checkpoint.passk(benchmark).select("problem_id") for checkpoint in results.checkpoints
         ]
-        return "Problem, by name", pl.concat(tables)["problem_id"].unique().sort().to_list()
-    ordered = [fates.problems[i] for i in fates.order("loss")]
-    return "Problem, most forgotten first", ordered
+        return "by name", pl.concat(tables)["problem_id"].unique().sort().to_list()
+    gained = by_gain(results, benchmark, left, right)
+    if gained:
+        k = results.evaluation["ks"][-1]
+        return f"largest gain in pass@{k} first", gained
+    return "most forgotten first", [fates.problems[i] for i in fates.order("loss")]
+
+
+def _rates(
+    fates: Fates | None, left: EvaluatedCheckpoint, right: EvaluatedCheckpoint, problem: str
+) -> str:
+    """A sentence of both success rates; empty where one is not known."""
+    if fates is None:
+        return ""
+    old, new = (fates.rate(checkpoint, problem) for checkpoint in (left, right))
+    if isnan(old) or isnan(new):
+        return ""
+    return (
+        f"{label_of(right)} solves it in {percent(new)}% of its draws, {label_of(left)} in "
+        f"{percent(old)}%. "
+    )
 
 
 def _lengths(low: int | None, high: int | None) -> str:
@@ -519,6 +550,8 @@ class ProblemText(NamedTuple):
     gold: str
     words: str
     """In short, e.g. `reach 24 from 3, 2, 5, 6`."""
+    right: str = ""
+    """What is right in the words of the task that made the problem; empty where none did."""
 
 
 def _spec(checkpoint: EvaluatedCheckpoint, _: str) -> FileState:
@@ -544,12 +577,13 @@ def _published(checkpoint: EvaluatedCheckpoint, name: str) -> dict[str, ProblemT
             for key, prompt, gold in rows.select("problem_id", "prompt", "answer").iter_rows()
         }
     task = from_dict(TaskSpec, spec.task)
-    in_words = registry.entry("tasks", task.name).in_words
+    of_task = registry.entry("tasks", task.name)
     return {
         problem.problem_id: ProblemText(
             problem.prompt,
             problem.target,
-            _first_line(in_words(problem)),
+            _first_line(of_task.in_words(problem)),
+            of_task.target_in_words(problem),
         )
         for problem in load_problems(benchmark, spec.task, None)
     }

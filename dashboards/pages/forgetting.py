@@ -1,4 +1,5 @@
-"""Forgetting: problems by points as a heat map of success rates, sorted by what training lost.
+"""Forgetting: in one sentence how many problems training lost; what became of them by cell; and
+problems by points as a heat map of success rates, sorted by what training lost.
 
 In: what became of each problem (queries.fates_of). Out: a Page. Next:
 fgrpo_bench.analysis.coverage, which computes it.
@@ -25,6 +26,7 @@ from dashboards.page import (
     choices,
 )
 from dashboards.pages.draws import draws_clicks, draws_link, is_gated, label_of, words_of
+from dashboards.pages.pairs import in_front
 from dashboards.queries import Fates, analysis_of, fates_of
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
@@ -44,7 +46,14 @@ ALL = "all"
 LIKELY = 0.5
 """Probability from which a table frames a problem as lost or gained."""
 COUNTS = ["cell", "seed", "problem_id", "n_scored", "n_correct", "success_rate"]
-COLORS = {"retained": "#9ecae1", "gained": "#009e73", "lost": "#d55e00"}
+COLORS = {
+    "lost": ("#d55e00", -1, "outside"),
+    "retained": ("#9ecae1", 1, "inside"),
+    "gained": ("#009e73", 1, "outside"),
+}
+"""Colour of what became of problems, on which side of 0 its bar is, and where its number stands."""
+ROOM = 0.18
+"""Part of the longest bar that is left for a number outside of it."""
 LEGEND = (
     *((f"r{i}", words) for i, (_, words, _) in enumerate(charts.RATES)),
     ("lost", "lost"),
@@ -81,10 +90,8 @@ def build(results: Results, given: Given, links: Links) -> Page:
     return Page(
         address=form.address(),
         title=f"{benchmark}: which problems were forgotten",
-        lead=(
-            f"A problem is within reach at k = {k} where one of {k} draws is more likely right "
-            f"than none (a success rate of {least_rate(k):.2g} and more)."
-        ),
+        lead=lost_in_words(analysis_of(results), benchmark, k)
+        or f"No trained cell has results beside its base models on {benchmark} yet.",
         controls=choices(
             form.control("benchmark", "Benchmark", forgotten=["page"]),
             form.control("order", "Order", ORDERS, forgotten=["page"]),
@@ -96,8 +103,27 @@ def build(results: Results, given: Given, links: Links) -> Page:
             "table": drawing.table(columns[before : before + ROWS], before),
             "pages": choices(form.control("page", "Page of the table", long=n_pages > 12)),
             "counts": drawing.counts(),
+            "reach": (
+                f"A problem is within reach at k = {k} where one of {k} draws is more likely right "
+                f"than none (a success rate of {least_rate(k):.2g} and more). Numbers are expected "
+                "ones, mean over seeds."
+            ),
         },
     )
+
+
+def lost_in_words(analysis: Analysis, column: str, k: int) -> str:
+    """How many problems the two cells in front lost, or without a question the two that lost most
+    and least; empty where no cell can be compared with its base models."""
+    rows = [row for cell in analysis.by_cell if (row := analysis.covered(column, cell, k))]
+    if not rows:
+        return ""
+    pair = in_front(analysis)
+    asked = [] if pair is None else [row for row in rows if row.cell in (pair.old, pair.new)]
+    named = sorted(asked or rows, key=lambda row: -row.lost)
+    named = list(dict.fromkeys((named[0], named[-1])))
+    first, *others = (f"{analysis.by_cell[row.cell].label} lost {row.lost:.0f}" for row in named)
+    return ", ".join([f"{first} of {named[0].n_problems} problems", *others]) + "."
 
 
 class ForgettingCharts:
@@ -246,22 +272,52 @@ class ForgettingCharts:
         )
         cells = self.analysis.by_cell
         names = [charts.label(cells[name].label) for name in data["cell"]]
-        traces = [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": fate,
-                "y": names,
-                "x": [round(value, 2) for value in data[fate].to_list()],
-                "marker": {"color": color},
-            }
-            for fate, color in COLORS.items()
-        ]
+        most_lost = max(data["lost"].to_list(), default=0.0)
+        most_kept = max((data["retained"] + data["gained"]).to_list(), default=0.0)
+        room = ROOM * (most_lost + most_kept)
+        traces = []
+        for fate, (color, sign, place) in COLORS.items():
+            numbers = [round(value, 2) for value in data[fate].to_list()]
+            traces.append(
+                {
+                    "type": "bar",
+                    "orientation": "h",
+                    "name": fate,
+                    "y": names,
+                    "x": [sign * number for number in numbers],
+                    "text": [f"{number:.0f}" for number in numbers],
+                    "textposition": place,
+                    "insidetextanchor": "middle",
+                    "textangle": 0,
+                    "insidetextfont": {"color": "#1d1d1f"},
+                    "cliponaxis": False,
+                    "marker": {"color": color},
+                    **charts.hover(
+                        [
+                            f"{name}: {number:.1f} {fate}"
+                            for name, number in zip(names, numbers, strict=True)
+                        ]
+                    ),
+                }
+            )
         return Chart(
             name="fates",
             title="Retained, gained and lost",
             figure=charts.figure(
-                traces, x="problems", y="", barmode="stack", yaxis=charts.CATEGORIES
+                traces,
+                x="problems",
+                y="",
+                barmode="relative",
+                yaxis=charts.CATEGORIES | {"showgrid": False, "linecolor": "rgba(0,0,0,0)"},
+                # The numbers stand on the bars, and outside of them where these are short.
+                xaxis={
+                    "showticklabels": False,
+                    "showgrid": False,
+                    "linecolor": "rgba(0,0,0,0)",
+                    "zeroline": True,
+                    "zerolinecolor": "#888888",
+                    "range": [-most_lost - room, most_kept + room],
+                },
             ),
             data=data,
             call=call,

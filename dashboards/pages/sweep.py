@@ -1,4 +1,5 @@
-"""Sweep: what is wrong first, then training so far, the grid as a heat map, cost and all points.
+"""Sweep: what is wrong first, the results of a finished sweep by cell, training, the grid as a heat
+map, cost and all points.
 
 In: the files of a sweep, also while it runs: states, markers, logs, metrics by step. Out: a Page.
 Next: fgrpo_bench.stages.states says what a state is, fgrpo_bench.stages.watch which numbers are
@@ -17,12 +18,13 @@ import polars as pl
 
 from dashboards import charts
 from dashboards.page import Chart, Form, Given, Links, Page, PageTable, Shade, TableRow, choices
+from dashboards.pages.compare import results_table
 from dashboards.queries import FileState, analysis_of, remembered, stamp
 from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.analysis.checkpoints import key_of
 from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
-from fgrpo_bench.analysis.rows import CellRow
-from fgrpo_bench.documents.table import percent
+from fgrpo_bench.analysis.rows import CellRow, Estimate
+from fgrpo_bench.documents.table import with_interval
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.kinds import rerun_hint
 from fgrpo_bench.report.cell_styles import CellStyle
@@ -57,9 +59,11 @@ def build(of: Results, given: Given, links: Links) -> Page:
     run, measures = results.paths, shows(results)
     form = Form(run, "sweep", given, links)
     column = form.value("benchmark", results.columns)
-    show = form.value("show", measures)
-    curve = form.value("curve", CURVES)
     status = progress(results)
+    is_finished = not any(n for state, n in status.states.items() if state != "done")
+    ks = results.evaluation["ks"]
+    show = form.value("show", measures, f"pass{ks[-1]}" if is_finished else None)
+    curve = form.value("curve", CURVES)
     curves = steps_chart(results, curve)
     controls = [form.control("show", "Colour by", measures), form.control("benchmark", "Benchmark")]
     if curves or curve != CURVES[0]:
@@ -74,6 +78,7 @@ def build(of: Results, given: Given, links: Links) -> Page:
         charts=(*curves, *learning_chart(results)),
         context={
             "progress": status,
+            "results": _results(results, column, (ks[0], ks[-1])) if is_finished else None,
             "grids": _grids(cells_of(results), values, measures[show]),
             "warnings": _warnings(status),
             "points": _points(results, status),
@@ -90,6 +95,13 @@ def shows(results: SweepResults) -> dict[str, str]:
     return {"state": "state", "reward": "training reward"} | passes | {"cost": "cost"}
 
 
+def _results(results: SweepResults, column: str, ks: Sequence[int]) -> PageTable:
+    """pass@k of every cell that has results."""
+    analysis = analysis_of(results)
+    cells = [name for name in analysis.by_cell if analysis.estimate(column, name, ks[-1]).seeds]
+    return results_table(analysis, column, cells, dict.fromkeys(ks))
+
+
 def _values(
     results: SweepResults, status: SweepProgress, column: str, show: str
 ) -> dict[str, CellValue]:
@@ -97,7 +109,7 @@ def _values(
     ids = {name: [p.point_id for p in points] for name, points in by_cell(results).items()}
     if show.startswith("pass"):
         analysis, k = analysis_of(results), int(show.removeprefix("pass"))
-        return {name: _share(analysis.estimate(column, name, k).mean) for name in ids}
+        return {name: _estimate(analysis.estimate(column, name, k)) for name in ids}
     if show == "cost":
         costs = {name: sum(status.costs[p].cpu for p in points) for name, points in ids.items()}
         most = max(costs.values(), default=0.0) or 1.0
@@ -123,8 +135,8 @@ def _mean_reward(rewards: list[float]) -> CellValue:
     return min(max(mean, 0.0), 1.0), f"{mean:.3f}"
 
 
-def _share(value: float | None) -> CellValue:
-    return (None, NONE) if value is None else (value, f"{percent(value)}%")
+def _estimate(row: Estimate) -> CellValue:
+    return row.mean, with_interval(row.mean, row.low, row.high)
 
 
 def _state(training: list[StageStatus], evaluation: list[StageStatus]) -> CellValue:

@@ -80,6 +80,12 @@ class Countdown(Task):
         digits, target = problem.problem_id.split("-")
         return f"reach {int(target)} from {', '.join(digits)}"
 
+    @staticmethod
+    def target_in_words(problem: Problem) -> str:
+        """What is right, e.g. `24, from 3, 2, 5, 6 each once with + - *`."""
+        digits, target = problem.target.split("-")
+        return f"{int(target)}, from {', '.join(digits)} each once with {' '.join(OPERATORS)}"
+
     def _problem(self, item: int) -> Problem:
         digits = "".join(map(str, self._shuffled[item]))
         target = f"{self._targets[item]:0{self._width}d}"

@@ -73,6 +73,11 @@ class Task(ABC):
         """What a problem asks, for pages that show it, e.g. "add 12 and 9"."""
         return problem.prompt
 
+    @staticmethod
+    def target_in_words(problem: Problem) -> str:
+        """What is right, for pages that show it, e.g. "21"."""
+        return problem.target
+
     # What nobody writes.
 
     def heldout_problems(self, count: int) -> list[Problem]:

@@ -22,6 +22,7 @@ from dashboards.page import VIEWS
 from dashboards.pages import BUILDERS
 from dashboards.pages.draws import answers, draws, word
 from dashboards.pages.pairs import in_front
+from dashboards.queries import by_gain, fates_of
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.stored import inputs_of
 from fgrpo_bench.files.whole import read_json
@@ -226,7 +227,13 @@ def test_all_distinct_answers_can_be_listed(tmp_path):
 def test_draws_open_on_the_compared_cells_with_the_right_ones_first(client, finished):
     page = Reader(client.get(f"{BASE}/draws").text)
     pair = in_front(analysed(finished, is_kept=False))
+    problems = fates_of(finished, "countdown", 32)
+    points = {point.name: point for point in problems.checkpoints}
+    old, new = (points[f"{cell}-s11"] for cell in (pair.old, pair.new))
+    first = by_gain(finished, "countdown", old.name, new.name)[0]
     options = [a["value"] for tag, a in page.elements if tag == "option" and "selected" in a]
+    assert f"problem={first}" in options[1]
+    assert f"solves it in {100 * problems.rate(new, first):.1f}% of its draws" in page.text
     assert f"a={pair.old}-s11" in options[1] and f"b={pair.new}-s11" in options[2]
     badges = [
         a["class"] for tag, a in page.elements if tag == "span" and "badge" in a.get("class", "")
@@ -275,12 +282,15 @@ def test_a_draw_shows_what_every_grader_said_and_the_audit_leads_to_one_they_dif
 def test_a_sweep_in_progress_or_without_any_result_shows_what_there_is_and_is_fetched_again(
     tmp_path,
 ):
-    results = forget(sweep_with_draws(tmp_path), "grpo-n8-g1-s11", "grpo-n8-g1-s12", "base-s12")
+    results = sweep_with_draws(tmp_path)
     client = client_of(tmp_path)
+    finished = Reader(client.get(f"{BASE}/sweep").text).text
+    assert "pass@k in percent with 95% intervals" in finished and "of 2 done" not in finished
+    forget(results, "grpo-n8-g1-s11", "grpo-n8-g1-s12", "base-s12")
     for view in VIEWS:
         assert client.get(f"{BASE}/{view}").status_code == 200, view
     text = Reader(client.get(f"{BASE}/sweep").text).text
-    assert "waiting" in text
+    assert "waiting" in text and "2 of 2 done" in text and "pass@k in percent" not in text
     assert "No results yet: F-GRPO N=8 gamma=1." in Reader(client.get(f"{BASE}/compare").text).text
     assert 'data-refresh="5"' not in client.get(f"{BASE}/sweep").text
     with locked(results.paths.driver_lock, wait=False, what="the sweep"):

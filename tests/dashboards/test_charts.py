@@ -99,6 +99,27 @@ def test_paths_are_drawn_with_their_steps_and_the_gap_at_equal_pass_at_1(tmp_pat
     table = page.context["on_paths"]
     assert len(table.rows) == 5 and table.rows[1][-1].text == "robust"
     assert page.lead.startswith("Which of 2 cells keeps more of pass@32 than GRPO N=8 at equal")
+    forest = charts["differences"]
+    assert forest.title == "Difference in pass@32 to GRPO N=8, at equal pass@1"
+    assert forest.figure["data"][1]["x"] == [
+        100 * row for row in forest.data["difference"].round(6)
+    ]
+    assert run(forest.call, results, monkeypatch).equals(forest.data)
+    at_1 = build(results, "compare", k="1")
+    assert "differences" not in {chart.name for chart in at_1.charts} and at_1.context["apart"]
+
+
+def test_forgetting_says_in_a_sentence_and_on_its_bars_how_many_problems_were_lost(sweep):
+    page, analysis = build(sweep, "forgetting"), analysed(sweep)
+    (chart,) = (each for each in page.charts if each.name == "fates")
+    lost, *_ = chart.figure["data"]
+    rows = analysis.coverage.filter(column="countdown", k=32)
+    assert lost["text"] == [f"{value:.0f}" for value in rows["lost"]]
+    by_cell = dict(rows.select("cell", "lost").iter_rows())
+    assert page.lead == (
+        f"GRPO N=8 lost {by_cell['grpo-n8-g0']:.0f} of 24 problems, "
+        f"F-GRPO N=8 gamma=1 lost {by_cell['grpo-n8-g1']:.0f}."
+    )
 
 
 def test_compute_is_drawn_where_cells_cost_differently_and_said_where_they_cost_the_same(

@@ -17,6 +17,7 @@ from dashboards.queries import (
     SORTED,
     RunRoot,
     analysis_of,
+    by_gain,
     checkpoints_of,
     fates_of,
     remembered,
@@ -117,6 +118,18 @@ def test_problems_are_ordered_by_what_training_lost(finished):
     assert all(sorted(found.order(by)) == found.order("name") for by in SORTED)
 
 
+def test_problems_are_ordered_by_what_one_checkpoint_gained_over_another(finished):
+    base, *_, focal = finished.checkpoints
+    ordered = by_gain(finished, "countdown", base.name, focal.name)
+    sides = [side.passk("countdown").filter(k=32).sort("problem_id") for side in (base, focal)]
+    gains = dict(
+        zip(sides[0]["problem_id"], sides[1]["pass_at_k"] - sides[0]["pass_at_k"], strict=True)
+    )
+    assert sorted(ordered) == list(gains)
+    assert (np.diff([gains[name] for name in ordered]) <= 1e-12).all()
+    assert gains[ordered[0]] > 0 > gains[ordered[-1]]
+
+
 def test_draws_come_with_their_grades_and_count_up_to_the_stored_table(finished):
     found = fates_of(finished, "countdown", 32)
     for row, column in ((0, 0), (3, 5)):
@@ -152,6 +165,7 @@ def test_a_problem_is_read_as_the_task_makes_it_and_is_empty_where_files_are_old
     assert words == f"reach {int(target)} from {', '.join(digits)}"
     found = problem_text(point, "countdown", real.problem_id)
     assert (found.prompt, found.gold) == (real.prompt, real.target)
+    assert found.right == f"{int(target)}, from {', '.join(digits)} each once with + - *"
 
 
 def test_an_audit_counts_unscored_truncated_and_disagreeing_draws(tmp_path):
@@ -180,6 +194,15 @@ def test_an_audit_counts_unscored_truncated_and_disagreeing_draws(tmp_path):
     engines = audit.engines(results, "countdown")
     assert engines[0][1] == ["base-s11"]
     assert len(engines) == 2
+    checks = audit.build(results, {}, ServerLinks()).context["checks"].rows
+    outcomes = [(outcome.text, outcome.kind) for _, _, outcome in checks]
+    assert outcomes == [
+        ("10 of 10", "done"),
+        ("5 unscored", "failed"),
+        ("at most 1.6%", "done"),
+        ("5 differ", "failed"),
+        ("differ in torch", "failed"),
+    ]
 
 
 def test_progress_tells_states_costs_and_the_last_lines_of_a_failure(tmp_path):
@@ -230,6 +253,7 @@ def test_a_run_that_trains_is_seen_as_it_goes_by_both_engines(tmp_path, engine):
 
 def test_a_page_reads_every_table_of_metrics_once(tmp_path):
     results = sweep_with_draws(tmp_path)
+    analysis_of(results)  # which reads them for itself
     with patch("fgrpo_bench.analysis.results.read_table", wraps=read_table) as reads:
         for _ in ("first", "again"):
             BUILDERS["sweep"](results, {}, ServerLinks())

@@ -33,6 +33,7 @@ def test_lengths_and_characters_are_read_off_problems_and_demonstrations():
     assert task.vocabulary == "\n 0123456789?ot|"
     assert (task.prompt_length, task.response_length) == (7, 9)
     assert task.in_words(task.problem(11)) == "to 12?\n"
+    assert task.target_in_words(task.problem(11)) == "11"
     assert [problem.prompt for problem in task.heldout_problems(2)] == ["to 10?\n", "to 11?\n"]
     with pytest.raises(ValueError, match=r"Counting has 20,004 problems.* give it vocabulary"):
         _ = Counting(20_001).vocabulary
