@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from dashboards.glossary import Glossary
 from dashboards.page import Address, Chart, Links, Page, first_view, views_of
 from dashboards.pages.overview import HEIGHT, WIDTH, EvaluationEntry, entry, name_of
 from dashboards.text import rendered, shortened, visible
@@ -99,6 +100,7 @@ def _document(template: str, links: Links, **values: Any) -> str:
         "home": links.home(),
         "is_static": links.is_static,
         "policy": POLICY,
+        "glossary": Glossary(),
     }
     return environment().get_template(template).render(**common, **values)
 

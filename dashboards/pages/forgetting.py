@@ -206,7 +206,7 @@ class ForgettingCharts:
                 chosen="" if self.seed is None else f".filter(seed={self.seed})",
                 columns=COUNTS,
             ),
-            note="Click a cell to read its draws"
+            note="Click a place to read its draws"
             + (" where this export holds them" if self.links.is_static else "")
             + "; the table below has the same links.",
             clicks=draws_clicks(

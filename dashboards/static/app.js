@@ -120,6 +120,42 @@ function folds(root) {
   }
 }
 
+// The meaning of a word, beside it: while the pointer is on either or the word has the focus, and
+// until Escape.
+let said = null;
+
+function explain(term) {
+  hush();
+  const tip = document.getElementById(term.getAttribute("aria-describedby"));
+  tip.hidden = false;
+  const word = term.getBoundingClientRect(), own = tip.getBoundingClientRect();
+  const left = Math.max(8, Math.min(word.left, document.documentElement.clientWidth - own.width - 8));
+  const below = word.bottom + own.height + 8 <= innerHeight || word.top < own.height + 8;
+  tip.style.left = `${left + scrollX}px`;
+  tip.style.top = `${(below ? word.bottom + 2 : word.top - own.height - 2) + scrollY}px`;
+  said = { term, tip };
+}
+
+function hush() {
+  if (said) said.tip.hidden = true;
+  said = null;
+}
+
+const near = (target) => target instanceof Element && said &&
+  (said.term.contains(target) || said.tip.contains(target));
+for (const kind of ["pointerover", "focusin"]) {
+  document.addEventListener(kind, (event) => {
+    const term = event.target.closest(".term");
+    if (term && term !== said?.term) explain(term);
+    else if (kind === "focusin" && !term) hush();
+  });
+}
+document.addEventListener("pointerout", (event) => {
+  if (near(event.target) && !near(event.relatedTarget) && document.activeElement !== said.term) hush();
+});
+document.addEventListener("focusout", (event) => { if (event.target === said?.term) hush(); });
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") hush(); });
+
 // An arrow key follows the link that names it, unless something has the focus that the key is for.
 document.addEventListener("keydown", (event) => {
   if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
