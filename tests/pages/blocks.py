@@ -74,22 +74,24 @@ def _split(lines: list[str]) -> Iterator[list[str]]:
     assert not begun, f"a quotation is not closed: {begun}"
 
 
+def prose(page: Path) -> str:
+    """Its text without code."""
+    return BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
 def wide_lines(page: Path) -> list[str]:
     """Its lines above WIDTH; those of tables and code and a link alone may be longer."""
-    prose = BLOCK.sub("", page.read_text(encoding="utf-8")).splitlines()
-    broken = [line for line in prose if not line.lstrip().startswith("|")]
+    broken = [line for line in prose(page).splitlines() if not line.lstrip().startswith("|")]
     return [line for line in broken if len(line) > WIDTH and not ONE_LINK.fullmatch(line)]
 
 
 def links(page: Path) -> list[tuple[Path, str]]:
     """File (or the page itself) and anchor of every link within the repository."""
-    prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
-    inside = [each.partition("#") for each in LINK.findall(prose) if "://" not in each]
+    inside = [each.partition("#") for each in LINK.findall(prose(page)) if "://" not in each]
     return [((page.parent / path).resolve() if path else page, at) for path, _, at in inside]
 
 
 def anchors(page: Path) -> set[str]:
     """What a heading is called in an address, as GitHub makes it."""
-    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
-    titles = (LINK.sub("]", title).lower() for title in HEADING.findall(text))
+    titles = (LINK.sub("]", title).lower() for title in HEADING.findall(prose(page)))
     return {re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in titles}

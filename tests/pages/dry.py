@@ -143,6 +143,7 @@ OTHERS: dict[tuple[str, ...], tuple[str, str]] = {
     ("source", ".venv/bin/activate"): ("Makefile", "-m venv $(@D)"),
     ("fgrpo-bench", "--show-completion"): ("tests/sweeps/test_completion.py", "--show-completion"),
     ("sha256sum", "--check"): ("fgrpo_bench/report/exports/bundle.py", "sha256sum --check"),
+    ("make", "setup"): ("Makefile", "setup:"),
     ("make", "setup-openrlhf"): ("Makefile", "setup-openrlhf:"),
     ("make", "rehearse"): ("Makefile", "rehearse:"),
 }

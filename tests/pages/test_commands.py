@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
+from fgrpo_bench.__main__ import COMMANDS as PARTS
 from sweeps import REPOSITORY
 from tests.pages.blocks import PAGES, blocks, commands, name
 from tests.pages.dry import OTHERS, by_module, recipe, way
@@ -18,7 +21,7 @@ from tests.support.synthetic import write_sweep
 
 COMMANDS = sorted({words for page in PAGES for words in commands(page)})
 OWN_TESTS = {
-    "docs/reference/extending.md": "tests/plugin/test_extending.py",
+    "docs/guides/task.md": "tests/plugin/test_extending.py",
     "docs/reference/integrations.md": "tests/integrations/test_trl.py",
     "docs/reference/mlflow.md": "tests/tracking/test_sync.py",
     "docs/developers/openrlhf-upstream.md": "tests/openrlhf/test_upstream.py",
@@ -26,6 +29,26 @@ OWN_TESTS = {
 """Pages whose Python needs a plug-in, another trainer or a store, and the tests that run it."""
 PYTHON = [(page, code) for page in PAGES for code in blocks(page, "python")]
 NUMBER = re.compile(r"(\d+\.\d+)(\.\.\.)?")
+
+
+LIST = REPOSITORY / "docs/reference/commands.md"
+BEGIN = (
+    "<!-- commands: `pytest tests/pages/test_commands.py --update-golden` writes what follows -->"
+)
+
+
+def test_the_list_of_commands_is_what_their_help_says(golden):
+    rows = ["| command | what it does |", "| :-- | :-- |"]
+    for part, (place, about) in PARTS.items():
+        rows.append(f"| **`{part}`** | {about} |")
+        app = get_command(import_module(place.partition(":")[0]).app)
+        within = {} if ":" in place else getattr(app, "commands", {})
+        if len(within) > 1:
+            rows += [
+                f"| `{part} {own}` | {command.short_help} |" for own, command in within.items()
+            ]
+    intro, _, _ = LIST.read_text(encoding="utf-8").partition(BEGIN)
+    golden("../../docs/reference/commands.md", "\n".join([intro + BEGIN, "", *rows]) + "\n")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The examples of docs/reference/extending.md, as they stand there."""
+"""The examples of docs/reference/extending.md and docs/guides/task.md, as they stand there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from sweeps.plan import make_plan
 from tests.pages.blocks import blocks
 
 PAGE = (REPOSITORY / "docs" / "reference" / "extending.md").read_text(encoding="utf-8")
-EXAMPLE = PAGE.partition("## From another package")[2]
+TASK = (REPOSITORY / "docs" / "guides" / "task.md").read_text(encoding="utf-8")
+EXAMPLE = TASK.partition("## A whole one")[2]
 SMALL = ["experiment.train.steps=2", "experiment.train.save_every=2", "profile.max_parallel=2"]
 
 
