@@ -29,8 +29,8 @@ function draw(div) {
   }
   const shown = named(chart).length;
   const narrow = div.clientWidth < 500;
-  // Names at the ends of lines would leave a phone no room for the lines.
-  const direct = narrow && chart.direct === "end" ? "" : chart.direct;
+  // Names in a chart would leave a phone no room for lines and bars.
+  const direct = div.clientWidth < (chart.direct === "end" ? 500 : 420) ? "" : chart.direct;
   if (direct) {
     layout.showlegend = false;
     if (direct === "end") layout.margin = { ...layout.margin, r: room(chart) };

@@ -107,43 +107,70 @@ const overlap = (a, b) =>
 const box = (x, y, width, height) =>
   ({ left: x - width / 2, right: x + width / 2, high: y - height / 2, low: y + height / 2 });
 
-// Beside the last point of each trace, where it hides least; a name that would hide much is left to
-// the pointer, unless its trace is strong.
+// What error bars of a trace cover, those of all its points.
+function bars({ xaxis, yaxis }, trace) {
+  return [[xaxis, trace.error_x], [yaxis, trace.error_y]].flatMap(([axis, bar]) => {
+    if (!bar || bar.visible === false) return [];
+    return bar.array.map((above, i) => {
+      const at = (axis === xaxis ? trace.x : trace.y)[i];
+      const [px, py] = [xaxis.d2p(trace.x[i]), yaxis.d2p(trace.y[i])];
+      const [one, other] = [axis.d2p(at - bar.arrayminus[i]), axis.d2p(at + above)];
+      const [middle, length] = [(one + other) / 2, Math.abs(one - other)];
+      return axis === xaxis ? box(middle, py, length, 6) : box(px, middle, 6, length);
+    });
+  });
+}
+
+// What the points of a trace and the line through them cover.
+function along({ xaxis, yaxis }, trace) {
+  const points = trace.x.map((x, i) => [xaxis.d2p(x), yaxis.d2p(trace.y[i])]);
+  const boxes = points.map(([px, py]) => box(px, py, 12, 12));
+  if (!trace.mode.includes("lines")) return boxes;
+  points.slice(1).forEach(([px, py], i) => {
+    const [fromX, fromY] = points[i];
+    const n = Math.ceil(Math.hypot(px - fromX, py - fromY) / 8);
+    for (let part = 1; part < n; part++) {
+      boxes.push(box(fromX + (px - fromX) * part / n, fromY + (py - fromY) * part / n, 8, 8));
+    }
+  });
+  return boxes;
+}
+
+// Beside the last point of each trace, where it hides least and crosses no bar; a name without such
+// a place, and a weak one that would hide much, is left to the pointer.
 function besidePoints(div, chart) {
   const { xaxis, yaxis } = div._fullLayout;
-  const points = named(chart).map((trace) => {
+  const traces = named(chart);
+  const points = traces.map((trace) => {
     const i = trace.x.length - 1;
     return { trace, x: trace.x[i], y: trace.y[i], px: xaxis.d2p(trace.x[i]), py: yaxis.d2p(trace.y[i]) };
   });
-  const taken = points.map(({ px, py }) => box(px, py, 12, 12));
-  for (const { trace, x, y, px, py } of points) {
-    for (const [axis, at, bar] of [[xaxis, x, trace.error_x], [yaxis, y, trace.error_y]]) {
-      if (!bar || bar.visible === false) continue;
-      const i = bar.array.length - 1;
-      const [one, other] = [axis.d2p(at - bar.arrayminus[i]), axis.d2p(at + bar.array[i])];
-      const [middle, length] = [(one + other) / 2, Math.abs(one - other)];
-      taken.push(axis === xaxis ? box(middle, py, length, 4) : box(px, middle, 4, length));
-    }
-  }
+  const kept = traces.flatMap((trace) => bars(div._fullLayout, trace));
+  const taken = traces.flatMap((trace) => along(div._fullLayout, trace));
   points.sort((one, other) => strong(other.trace) - strong(one.trace));
   return points.flatMap(({ trace, x, y, px, py }) => {
     const width = wide(trace) + 4;
     const places = [];
-    for (const far of [0, 16, 32, 48]) {
+    for (const far of [0, 16, 32, 48, 64, 80]) {
       const aside = width / 2 + 8;
       for (const up of far ? [-far, far] : [0]) {
         places.push([aside, up], [-aside, up], [0, up || -13], [0, up || 13]);
       }
     }
-    const hidden = ([ax, ay]) => {
+    const hides = ([ax, ay], boxes) => {
       const own = box(px + ax, py + ay, width, LINE);
-      const out = overlap(own, own) -
-        overlap(own, { left: 0, right: xaxis._length, high: 0, low: yaxis._length });
-      return taken.reduce((sum, other) => sum + overlap(own, other), 2 * out);
+      return boxes.reduce((sum, other) => sum + overlap(own, other), 0);
+    };
+    const hidden = (place) => {
+      const all = width * LINE;
+      const inside = { left: 0, right: xaxis._length, high: 0, low: yaxis._length };
+      return hides(place, taken) + 2 * (all - hides(place, [inside]));
     };
     const cost = (place) => hidden(place) + 0.4 * Math.hypot(place[0] - width / 2, place[1]);
-    const [ax, ay] = places.reduce((best, place) => (cost(place) < cost(best) ? place : best));
-    if (!strong(trace) && hidden([ax, ay]) > 0.12 * width * LINE) return [];
+    const free = places.filter((place) => !hides(place, kept));
+    if (!free.length) return [];
+    const [ax, ay] = free.reduce((best, place) => (cost(place) < cost(best) ? place : best));
+    if (hidden([ax, ay]) > (strong(trace) ? 0.5 : 0.12) * width * LINE) return [];
     taken.push(box(px + ax, py + ay, width, LINE));
     const far = Math.abs(ay) > 13;
     return [note(trace, {

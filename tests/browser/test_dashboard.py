@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,80 @@ def channels(color: str) -> list[int]:
     return [int(float(part)) for part in re.findall(r"[\d.]+", color)[:3]]
 
 
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+"""The rules of axe-core, and what runs them."""
+
+
+def findings(page: Page) -> list[str]:
+    """Serious and critical ones, with everything on the page unfolded."""
+    page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
+    page.evaluate(AXE)
+    return [
+        f"{found['id']} at {node['target']}: {node['failureSummary']}"
+        for found in page.evaluate("axe.run()")["violations"]
+        if found["impact"] in ("serious", "critical")
+        for node in found["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_page_keeps_anybody_out(browser, dashboard, run: RunPaths, tmp_path: Path, theme):
+    words = ["export", "--root", str(run.root), "--to", str(tmp_path / "out"), "--problems", "1"]
+    subprocess.run([sys.executable, "-m", "dashboards", *words], env=ENVIRONMENT, check=True)
+    exported = (tmp_path / "out" / dashboard.split("/", 3)[3]).as_uri()
+    home = dashboard.rsplit("/", 3)[0]
+    pages = [home, f"{home}/nothing", *(f"{dashboard}/{view}" for view in VIEWS)]
+    pages += [(tmp_path / "out" / "index.html").as_uri()]
+    pages += [f"{exported}/{view}.html" for view in VIEWS]
+    for address in pages:
+        for size in (WIDE, NARROW):
+            context = browser.new_context(viewport=size, color_scheme=theme)
+            page = context.new_page()
+            page.goto(address)
+            drawn(page)
+            assert findings(page) == [], (address, size)
+            context.close()
+
+
+@pytest.mark.parametrize("view", ["compare", "sweep", "forgetting"])
+def test_a_word_of_ours_has_its_meaning_beside_it_until_escape(open_page, dashboard, view):
+    page = open_page(f"{dashboard}/{view}")
+    terms, tips = page.locator(".term:visible"), page.locator(".tip:visible")
+    assert terms.count() > 3
+    for term in terms.all():
+        term.focus()
+        (shown,) = tips.all()
+        assert shown.get_attribute("id") == term.get_attribute("aria-describedby")
+        box = shown.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= WIDE["width"]
+        page.keyboard.press("Escape")
+        assert tips.count() == 0
+    terms.first.hover()
+    assert tips.count() == 1
+    tips.first.hover()
+    assert tips.count() == 1, "it can be pointed at"
+    page.mouse.move(1, 1)
+    assert tips.count() == 0
+
+
+CROSSED = """div => {
+  const boxes = (query) => [...div.querySelectorAll(query)].map((e) => e.getBoundingClientRect());
+  const names = boxes(".annotation-text"), bars = boxes(".xerror, .yerror");
+  return names.filter((one) => bars.some((bar) => bar.width + bar.height > 0 &&
+    one.left < bar.right && bar.left < one.right && one.top < bar.bottom && bar.top < one.bottom
+  )).length;
+}"""
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["1280", "390"])
+def test_no_name_in_the_plane_crosses_an_error_bar(open_page, dashboard, size):
+    page = open_page(f"{dashboard}/compare", size)
+    plane = page.locator("#chart-plane")
+    assert plane.locator(".xerror, .yerror").count() > 1
+    assert plane.locator(".annotation-text, .legendtext").count() > 1
+    assert plane.evaluate(CROSSED) == 0
+
+
 def test_what_compare_opens_on_is_above_the_fold(open_page, dashboard):
     page = open_page(f"{dashboard}/compare", {"width": 1280, "height": 800})
     for name in ("differences", "plane", "curves"):
@@ -183,7 +258,7 @@ def test_a_cell_of_the_heat_map_and_of_its_table_opens_the_draws(open_page, dash
     page.locator("table.narrow td a").last.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/draws?**")
-    assert page.locator(".problem .text").inner_text()
+    assert page.locator(".steps b").inner_text()
 
 
 def test_the_data_of_a_chart_is_downloaded(open_page, dashboard, tmp_path: Path):
