@@ -584,4 +584,5 @@ def page(of: ComparedCheckpoints) -> str:
 
     figures, drawings = build.figures(of.analysis)
     first = [*blocks(of), *explanation()]
-    return html_page(heading(of), [*first, *build.content(of.analysis, figures)], drawings)
+    report = [*build.content(of.analysis, figures), *build.appendix(of.analysis)]
+    return html_page(heading(of), [*first, *report], drawings)

@@ -23,7 +23,7 @@ RESULTS = (
     "**/grades.*.parquet",
     "**/passk.parquet",
     "report/results.csv",
-    "report/table.tex",
+    "report/report.tex",
 )
 
 

@@ -15,6 +15,7 @@ from fgrpo_bench.documents.table import (
     Block,
     Figure,
     Heading,
+    Link,
     Notes,
     Outline,
     Paragraph,
@@ -134,6 +135,8 @@ def _html(block: Block, drawings: Mapping[str, str]) -> str:
             return f"<ul>{''.join(f'<li>{_text(note)}</li>' for note in notes)}</ul>"
         case Figure(name=name, caption=caption):
             return _figure(name, caption, drawings)
+        case Link(text=text, file=file):
+            return f'<p><a href="{escape(file)}">{_text(text)}</a></p>'
         case Table():
             return _table(block)
 

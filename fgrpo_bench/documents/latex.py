@@ -10,6 +10,7 @@ from fgrpo_bench.documents.table import (
     NONE,
     Table,
     Value,
+    in_column,
     legend_and_notes,
     lines_of,
     text_of,
@@ -25,6 +26,8 @@ FITTED = (
     r"\usebox0",
 )
 """Sets LaTeX's box 0 no wider than the text and no higher than most of a page."""
+FITTED_FIGURE = r"[width=\ifdim5.5in>\linewidth\linewidth\else5.5in\fi]"
+"""As wide as it is drawn (`documents.style.PAGE`), or as the text where that is narrower."""
 COLUMN_WIDTH = 234
 """Points of one column of two, 3.25 inches; a table that is wider spans both."""
 LETTER, GAP = 4.5, 8
@@ -74,6 +77,25 @@ def latex_table(table: Table, *, caption: str) -> str:
                 rf"\par\smallskip{{\footnotesize\raggedright {note}\par}}"
                 for note in legend_and_notes(table, escaped, _latex)
             ),
+            rf"\end{{{environment}}}",
+            "",
+        ]
+    )
+
+
+def latex_figure(name: str, caption: str, *, is_narrow: bool) -> str:
+    """A floating figure, one column wide where there is a drawing for it, else across the text.
+
+    name: of the drawing for the page; caption: plain words.
+    """
+    environment, size, drawing = "figure", "", in_column(name)
+    if not is_narrow:
+        environment, size, drawing = "figure*", FITTED_FIGURE, name
+    return "\n".join(
+        [
+            rf"\begin{{{environment}}}",
+            rf"\centering\includegraphics{size}{{{drawing}}}",
+            rf"\caption{{{escape_latex(caption)}}}\label{{fig:{name}}}",
             rf"\end{{{environment}}}",
             "",
         ]

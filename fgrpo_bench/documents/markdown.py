@@ -9,6 +9,7 @@ from fgrpo_bench.documents.table import (
     Block,
     Figure,
     Heading,
+    Link,
     Notes,
     Outline,
     Paragraph,
@@ -55,6 +56,8 @@ def _markdown(block: Block) -> str:
         case Figure(name=name, caption=caption):
             words = escape_markdown(caption)
             return f"![{words}]({name}.svg)\n\n{words}"
+        case Link(text=text, file=file):
+            return f"[{escape_markdown(text)}]({file})"
         case Table():
             return f"## {escape_markdown(block.title)}\n\n{markdown_table(block)}"
 

@@ -58,6 +58,8 @@ class Table:
     """Marks, each shown on a word, and what they mean; above the notes."""
     is_folded: bool = False
     """Whether a page shows its rows only when asked to."""
+    caption: str = ""
+    """What a paper prints with it; empty where that is the title."""
 
 
 def text_of(content: Content) -> str:
@@ -95,10 +97,11 @@ def grid(
     notes: tuple[str, ...] = (),
     legend: tuple[tuple[Value, str], ...] = (),
     breaks: Collection[str] = (),
+    caption: str = "",
 ) -> Table:
     """A row a key and a column a name; a dash where a row lacks a column.
 
-    breaks: names of columns before which it may be broken.
+    breaks: names of columns before which it may be broken. caption: as of Table.
     """
     places = [len(names) + i for i, column in enumerate(columns) if column in breaks]
     return Table(
@@ -112,6 +115,7 @@ def grid(
         notes=notes,
         legend=legend,
         breaks=tuple(places),
+        caption=caption,
     )
 
 
@@ -224,12 +228,20 @@ class Figure:
     caption: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """Leads to another file of the same folder."""
+
+    text: str
+    file: str
+
+
 def in_column(name: str) -> str:
     """The name of a figure as it is drawn for one column of two."""
     return f"{name}-column"
 
 
-Block = Heading | Paragraph | Outline | Notes | Figure | Table
+Block = Heading | Paragraph | Outline | Notes | Figure | Link | Table
 """A table brings its title as a heading."""
 
 
@@ -288,3 +300,14 @@ def p_value(value: float | None) -> str:
 def number(value: float | None, *, digits: int = 0) -> str:
     """A number with thousands separators."""
     return NONE if value is None else f"{value:,.{digits}f}"
+
+
+def conjoined(words: Iterable[str]) -> str:
+    """e.g. `a, b and c`; at least one."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def raised(text: str) -> str:
+    """With a capital letter."""
+    return text[:1].upper() + text[1:]

@@ -9,6 +9,7 @@ from fgrpo_bench.documents.table import (
     Block,
     Figure,
     Heading,
+    Link,
     Notes,
     Outline,
     Paragraph,
@@ -46,7 +47,7 @@ def _lines(block: Block) -> list[str]:
             return lines
         case Notes(lines=notes):
             return [line for note in notes for line in wrapped(note, first="- ", rest="  ")]
-        case Figure():
+        case Figure() | Link():
             return []
         case Table():
             return ["", *plain_table(block)]

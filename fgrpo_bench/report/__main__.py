@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     "fgrpo-bench report transfer --select paper",
     "fgrpo-bench report evals/base-1b+step-300",
     "fgrpo-bench report --verify runs/groupsize/countdown/v1/report",
-    "fgrpo-bench report --verify runs/groupsize/countdown/v1/report/table.tex --regrade",
+    "fgrpo-bench report --verify runs/groupsize/countdown/v1/report/report.tex --regrade",
     more=f"{WHICH_RUN}Evaluations: evals/<name>+<name>, against the first. A sweep in progress "
     "gives a report on what is done.\n\n"
     "For others: `fgrpo-bench export` and `fgrpo-bench bundle` (each has a --help).\n",

@@ -1,7 +1,8 @@
 """Build a report: what it holds, in order, and the one place that writes the report's folder.
 
-In: the results of a sweep, or of evaluations. Out: report.md, report.html, table.tex, CSV files (a
-row per cell and k, unrounded but for digits that depend on the machine), figures and
+In: the results of a sweep, or of evaluations. Out: report.md, report.html and report.tex, which
+have the answer, three tables and the figures, an appendix to each with every other table, CSV files
+(a row per cell and k, unrounded but for digits that depend on the machine), figures and
 provenance.json. Below every table stands which checkpoints it is about. Next: report.words,
 report.tables, report.figures.
 """
@@ -19,12 +20,13 @@ from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import CellRow, schema
 from fgrpo_bench.documents.html import html
-from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
+from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_figure, latex_table
 from fgrpo_bench.documents.markdown import markdown
 from fgrpo_bench.documents.table import (
     Block,
     Figure,
     Heading,
+    Link,
     Paragraph,
     Report,
     Table,
@@ -33,6 +35,7 @@ from fgrpo_bench.documents.table import (
 from fgrpo_bench.documents.terminal import plain, terminal
 from fgrpo_bench.files.whole import write_json, write_text
 from fgrpo_bench.report import provenance
+from fgrpo_bench.report.captions import spaced, title
 from fgrpo_bench.report.comparison_tables import (
     comparison_table,
     comparison_tables,
@@ -46,6 +49,7 @@ from fgrpo_bench.report.comparison_tables import (
     selection_table,
     task_tables,
 )
+from fgrpo_bench.report.narrative import answered, equal, explained, notes, over_all_k
 from fgrpo_bench.report.tables import (
     against_paper,
     all_ks,
@@ -56,7 +60,7 @@ from fgrpo_bench.report.tables import (
     main_tables,
     training_table,
 )
-from fgrpo_bench.report.words import answer, answered, explained, front_in_words, heading, notes
+from fgrpo_bench.report.words import answer, front_in_words
 from fgrpo_bench.specs.cell import COLUMNS
 
 if TYPE_CHECKING:
@@ -65,6 +69,10 @@ if TYPE_CHECKING:
 
 FIRST = ("differences-", "paths-", "plane-", "curves-")
 """Beginnings of the names of figures that stand with the answer, in their order."""
+MOST = 3
+"""Tables of the main file; all others stand in its appendix."""
+CLEARED, FLOATS = r"\clearpage", 12
+"""What sets waiting tables, and after how many of them: LaTeX holds 18."""
 ROWS = 12
 """Most rows of a table on a screen."""
 CORRECTED = "Robust: holds after Holm's correction over the question's comparisons. "
@@ -77,49 +85,63 @@ VERDICTS = (
 def content(
     analysis: Analysis, figures: Sequence[Figure] = (), *, compare_paper: bool = False
 ) -> list[Block]:
-    """The whole report below its title, which is `narrative.heading`.
+    """The main file below its title, which is `captions.title`.
 
     compare_paper: with the published figures beside ours (raises as `against_paper`).
     """
-    first = [figure for kind in FIRST for figure in figures if figure.name.startswith(kind)]
+    first = [figure for figure in figures if figure.name.startswith(FIRST)]
     further = [figure for figure in figures if figure not in first]
     return [
         *answered(analysis),
         *first,
+        *tables(analysis, compare_paper=compare_paper)[:MOST],
         *explained(analysis),
-        *effect_tables(analysis),
-        *main_tables(analysis),
-        *(table for column in analysis.columns for table in _details(analysis, column)),
-        *_further(analysis, compare_paper=compare_paper),
-        *([Heading(text="Figures")] if further else []),
+        *([Heading(text="Further figures")] if further else []),
         *further,
-        training_table(analysis),
-        compute_table(analysis),
         Heading(text="Notes"),
         notes(analysis),
     ]
+
+
+def appendix(analysis: Analysis, *, compare_paper: bool = False) -> list[Block]:
+    """What the main file has no room for: every other table, and the words on all k at once."""
+    return [*over_all_k(analysis), *tables(analysis, compare_paper=compare_paper)[MOST:]]
+
+
+def tables(analysis: Analysis, *, compare_paper: bool = False) -> list[Table]:
+    """Every table once, what the question is about first. Of one benchmark the intervals say all
+    that the table of methods says, so that they stand before it."""
+    columns, several = analysis.headline, len(analysis.columns) > 1
+    methods = main_tables(analysis)
+    first = [
+        *(methods[:1] if several else ()),
+        *(interval_table(analysis, column) for column in columns if not several),
+        *(against_paper(analysis) if compare_paper else ()),
+        *effect_tables(analysis),
+        *(equal_pass_at_1_tables(analysis) if analysis.at_equal_pass_at_1 else ()),
+        *filter(None, (question_table(analysis, column) for column in columns)),
+        *selection_table(analysis),
+        *(all_ks(analysis, column) for column in columns),
+    ]
+    further = [
+        *methods,
+        *(table for column in analysis.columns for table in _details(analysis, column)),
+        *grader_tables(analysis),
+        *equal_budget_tables(analysis),
+        *equal_pass_at_1_tables(analysis),
+        *task_tables(analysis),
+        training_table(analysis),
+        compute_table(analysis),
+    ]
+    return [*first, *(table for table in further if table not in first)]
 
 
 def _details(analysis: Analysis, column: str) -> Iterator[Table]:
     yield interval_table(analysis, column)
     yield all_ks(analysis, column)
     yield comparison_table(analysis, column)
-    further = (front_table, first_loss_table, coverage_table)
+    further = (question_table, front_table, first_loss_table, coverage_table)
     yield from filter(None, (table(analysis, column) for table in further))
-
-
-def _further(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
-    return [*_beside(analysis, compare_paper=compare_paper), *task_tables(analysis)]
-
-
-def _beside(analysis: Analysis, *, compare_paper: bool) -> list[Table]:
-    return [
-        *grader_tables(analysis),
-        *selection_table(analysis),
-        *equal_budget_tables(analysis),
-        *equal_pass_at_1_tables(analysis),
-        *(against_paper(analysis) if compare_paper else ()),
-    ]
 
 
 def terminal_text(analysis: Analysis, *, compare_paper: bool = False) -> str:
@@ -134,7 +156,8 @@ def terminal_text(analysis: Analysis, *, compare_paper: bool = False) -> str:
         plane = front_in_words(analysis, column)
         blocks += [Paragraph(text=plane)] if plane else []
     blocks.append(Paragraph(text=(CORRECTED if analysis.has_family else "") + VERDICTS))
-    return terminal(heading(analysis), [*blocks, *asked_for])
+    blocks += [] if analysis.results.sweep is None else [Paragraph(text=equal(analysis))]
+    return terminal(title(analysis), [*blocks, *asked_for])
 
 
 def _short(analysis: Analysis, column: str) -> Table:
@@ -157,40 +180,43 @@ def _short(analysis: Analysis, column: str) -> Table:
     return replace(table, rows=rows, notes=(left_out, *table.notes))
 
 
-def latex(analysis: Analysis, *, compare_paper: bool = False) -> str:
-    r"""The tables for a paper, to be read with \input: the main ones, the differences of the
-    question, intervals and every k, what is lost over all k, what was retained, lost and gained
-    where benchmarks stand for all, and further ones; every difference last, for an appendix. No
-    seconds, so that the same results give the same file."""
-    answer_line, budget = " ".join(answer(analysis)), escape_latex(heading(analysis))
-    tables = [
-        *effect_tables(analysis),
-        *main_tables(analysis),
-        *filter(None, (question_table(analysis, column) for column in analysis.columns)),
+def latex(
+    analysis: Analysis, figures: Sequence[Picture] = (), *, compare_paper: bool = False
+) -> str:
+    r"""The main file for a paper, to be read with \input: the answer as a comment, the tables and
+    the figures, each as wide as it can be read. No seconds, so that the same results give the same
+    file."""
+    lines = [
+        f"{PREAMBLE} Made from stored results; do not edit.",
+        r"% Elsewhere \graphicspath{{folder of this file/}} says where the figures are.",
+        f"% {plain(' '.join(answer(analysis)))}",
+        *map(_floating, tables(analysis, compare_paper=compare_paper)[:MOST]),
         *(
-            table
-            for column in analysis.columns
-            for table in (interval_table(analysis, column), all_ks(analysis, column))
+            latex_figure(picture.name, picture.caption, is_narrow=picture.fits_column)
+            for picture in figures
         ),
-        *(
-            table
-            for column in analysis.headline
-            for table in (first_loss_table(analysis, column), coverage_table(analysis, column))
-            if table is not None
-        ),
-        *_further(analysis, compare_paper=compare_paper),
     ]
-
-    def floating(table: Table) -> str:
-        return latex_table(without_zeros(table), caption=f"{escape_latex(table.title)}. {budget}.")
-
-    lines = [f"{PREAMBLE} Made from stored results; do not edit.", f"% {plain(answer_line)}"]
-    lines += map(floating, tables)
-    lines.append("% For an appendix: every difference.")
-    for column in analysis.columns:
-        lines.append(r"\clearpage")  # LaTeX holds so many floats only
-        lines += map(floating, comparison_tables(analysis, column))
     return "\n".join(lines)
+
+
+def latex_appendix(analysis: Analysis, *, compare_paper: bool = False) -> str:
+    r"""The other tables for a paper; every difference last, with those of each question apart. None
+    of seconds, so that the same results give the same file."""
+    columns = analysis.columns
+    others = [*(comparison_table(analysis, column) for column in columns), compute_table(analysis)]
+    rest = tables(analysis, compare_paper=compare_paper)[MOST:]
+    lines = [f"{PREAMBLE} Made from stored results; do not edit."]
+    for i, table in enumerate(table for table in rest if table not in others):
+        lines += [CLEARED] if i and i % FLOATS == 0 else []
+        lines.append(_floating(table))
+    for column in columns:
+        lines += [CLEARED, *map(_floating, comparison_tables(analysis, column))]
+    return "\n".join(lines)
+
+
+def _floating(table: Table) -> str:
+    caption = table.caption or f"{spaced(table.title)}."
+    return latex_table(without_zeros(table), caption=escape_latex(caption))
 
 
 _OF_CELL: dict[str, Any] = {name: schema(CellRow)[name] for name in ("method", *COLUMNS[:3])}
@@ -280,12 +306,17 @@ def _csv_text(analysis: Analysis, rows: pl.DataFrame, columns: pl.Schema) -> str
     )
 
 
+APPENDIX = "-appendix"
+"""Ends the name of a format whose file has what the main one has no room for."""
 FILES = {
     "md": "report.md",
-    "latex": "table.tex",
+    "latex": "report.tex",
     "csv": "results.csv",
     "html": "report.html",
     "by-task": "by-task.csv",
+    f"md{APPENDIX}": "appendix.md",
+    f"latex{APPENDIX}": "appendix.tex",
+    f"html{APPENDIX}": "appendix.html",
 }
 """The file of each format; by-task only where a benchmark is made of tasks."""
 
@@ -299,20 +330,21 @@ def write_report(
 ) -> Report:
     """Write the report and its figures into the report folder of what is reported, each file whole.
 
-    Its files: those of FILES that were asked for, provenance.json, then the figures. Works on a
-    sweep in progress too. The same stored files give the same bytes. rule: which checkpoint stands
-    for every run. formats: those of FILES that are wanted. compare_paper: as for `render`.
+    Its files: those of FILES that were asked for, each with its appendix, provenance.json, then the
+    figures. Works on a sweep in progress too. The same stored files give the same bytes. rule:
+    which checkpoint stands for every run. formats: those of FILES that are wanted. compare_paper:
+    as for `render`.
     """
     from fgrpo_bench.documents.style import write
 
     analysis = analysed(results, rule)
     folder, pictures = results.address.report, _pictures(analysis)
     drawn = _drawn(pictures)
-    wanted = [kind for kind in formats if kind != "by-task" or len(analysis.tasks)]
     texts = {
         FILES[kind]: _text(analysis, kind, pictures, drawn, compare_paper=compare_paper)
         for kind in FILES
-        if kind in wanted
+        if not {kind, kind.removesuffix(APPENDIX)}.isdisjoint(formats)
+        and (kind != "by-task" or len(analysis.tasks))
     }
     for name, text in texts.items():
         write_text(folder / name, text)
@@ -331,7 +363,7 @@ def render(analysis: Analysis, kind: str, *, compare_paper: bool = False) -> str
 
     compare_paper: with the published figures beside ours (raises as `against_paper`).
     """
-    pictures = _pictures(analysis) if kind in ("md", "html") else []
+    pictures = _pictures(analysis) if kind in ("md", "latex", "html") else []
     drawn = _drawn(pictures, ["svg"]) if kind == "html" else {}
     return _text(analysis, kind, pictures, drawn, compare_paper=compare_paper)
 
@@ -357,7 +389,12 @@ Drawn = Mapping[str, Mapping[str, bytes]]
 def _pictures(analysis: Analysis) -> list[Picture]:
     from fgrpo_bench.report.figures import pictures  # matplotlib is slow to import
 
-    return list(pictures(analysis))
+    def place(picture: Picture) -> int:
+        return next(
+            (i for i, kind in enumerate(FIRST) if picture.name.startswith(kind)), len(FIRST)
+        )
+
+    return sorted(pictures(analysis), key=place)
 
 
 def _drawn(
@@ -386,15 +423,25 @@ def _text(
     *,
     compare_paper: bool,
 ) -> str:
-    """One of FILES. pictures: for md and html; drawn: for html."""
+    """One of FILES. pictures: for md, latex and html; drawn: for html."""
     if kind == "csv":
         return results_csv(analysis, compare_paper=compare_paper)
     if kind == "by-task":
         return by_task_csv(analysis)
     if kind == "latex":
-        return latex(analysis, compare_paper=compare_paper)
-    figures = [Figure(name=picture.name, caption=picture.caption) for picture in pictures]
-    blocks, title = content(analysis, figures, compare_paper=compare_paper), heading(analysis)
-    if kind == "md":
-        return markdown(title, blocks)
-    return html(title, blocks, {name: kinds["svg"].decode() for name, kinds in drawn.items()})
+        return latex(analysis, pictures, compare_paper=compare_paper)
+    if kind == f"latex{APPENDIX}":
+        return latex_appendix(analysis, compare_paper=compare_paper)
+    markup, is_appendix = kind.removesuffix(APPENDIX), kind.endswith(APPENDIX)
+    shown = [Figure(name=picture.name, caption=picture.caption) for picture in pictures]
+    if is_appendix:
+        head = f"Appendix: {title(analysis)}"
+        blocks = appendix(analysis, compare_paper=compare_paper)
+        link = Link(text="The report", file=FILES[markup])
+    else:
+        head, blocks = title(analysis), content(analysis, shown, compare_paper=compare_paper)
+        link = Link(text="Appendix: every other table", file=FILES[f"{markup}{APPENDIX}"])
+    if markup == "md":
+        return markdown(head, [*blocks, link])
+    svgs = {name: kinds["svg"].decode() for name, kinds in drawn.items()}
+    return html(head, [*blocks, link], svgs)

@@ -6,12 +6,12 @@ graders, chosen checkpoints, equal rollouts and the tasks of a benchmark where t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import polars as pl
 
-from fgrpo_bench.analysis import INCONCLUSIVE, Analysis
+from fgrpo_bench.analysis import INCONCLUSIVE, LEVEL, Analysis
 from fgrpo_bench.analysis.checkpoints import HELD_OUT, PAPER
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import (
@@ -22,10 +22,21 @@ from fgrpo_bench.analysis.rows import (
     PathRange,
     from_frame,
 )
-from fgrpo_bench.documents.table import NONE, Table, difference, number, p_value, percent, points
+from fgrpo_bench.documents.table import (
+    NONE,
+    Table,
+    conjoined,
+    difference,
+    number,
+    p_value,
+    percent,
+    points,
+    raised,
+)
+from fgrpo_bench.report.captions import caption, ends_in_words, ks_in_words, means
 from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, rule_note
+from fgrpo_bench.report.narrative import band_legend
 from fgrpo_bench.report.tables import NAMES, names
-from fgrpo_bench.report.words import band_legend
 from fgrpo_bench.specs import method_name
 
 DOUBLED = {"group_size": "N", "prompts_per_step": "prompts", "product": "both (product)"}
@@ -47,6 +58,7 @@ def comparison_table(analysis: Analysis, column: str) -> Table:
     seeds and the verdict."""
     return Table(
         title=f"{column}: differences in percentage points",
+        caption=_of_differences(analysis, column),
         header=(
             *("comparison", "", "k", "difference", "95% interval"),
             *("by seed", "same sign", "p", "p Holm", "p BH", "p draws", "verdict"),
@@ -92,15 +104,27 @@ def comparison_tables(analysis: Analysis, column: str) -> Iterator[Table]:
         yield replace(
             full,
             title=f"{column}: differences{of} in percentage points, {group}",
+            caption=_of_differences(analysis, column, f" ({group})"),
             header=tuple(full.header[i] for i in kept),
             rows=tuple(tuple(row[i] for i in kept) for row in rows),
             n_words=1,
         )
 
 
+def _of_differences(
+    analysis: Analysis, column: str, which: str = "", *, ks: Sequence[int] = ()
+) -> str:
+    """The caption of a table of differences. ks: that it has; none are both ends."""
+    at = ks_in_words(ks or analysis.ends)
+    shown = f"Differences on {column}{which}, in percentage points at {at}"
+    return caption(analysis, shown, column, intervals=True)
+
+
 def question_table(analysis: Analysis, column: str) -> Table | None:
     """The differences that the question is about, for a paper; None where it has none on this
-    column."""
+    column, and where it asks at equal pass@1, which has a table of its own."""
+    in_question = () if analysis.at_equal_pass_at_1 else analysis.in_question
+    asked = [row for row in in_question if row.column == column]
     rows = tuple(
         (
             f"{row.group}: {row.name}",
@@ -110,13 +134,18 @@ def question_table(analysis: Analysis, column: str) -> Table | None:
             p_value(row.p_holm),
             row.verdict,
         )
-        for row in analysis.in_question
-        if row.column == column
+        for row in asked
     )
     if not rows:
         return None
     return Table(
         title=f"{column}: differences that the question is about, in percentage points",
+        caption=_of_differences(
+            analysis,
+            column,
+            " that the question asks about",
+            ks=sorted({row.k for row in asked}),
+        ),
         header=("comparison", "k", "difference [95% interval]", "p Holm", "verdict"),
         rows=rows,
         notes=(
@@ -144,6 +173,8 @@ def first_loss_table(analysis: Analysis, column: str) -> Table | None:
         return None
     return Table(
         title=f"{column}: over all k at once",
+        caption=f"From which k on a setting loses to another on {column}, by the {LEVEL:.0%} band "
+        f"of the whole curve of their difference. {raised(means(analysis, column))}.",
         header=("comparison", "", "by the band", "first loss from", "to"),
         rows=rows,
         n_words=3,
@@ -177,6 +208,8 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
     return Table(
         title=f"{column}: the front of {ends}",
+        caption=f"Which compared settings another dominates in {ends} on {column}. "
+        f"{raised(means(analysis, column))}.",
         header=(*NAMES, "in the plane", "dominated by"),
         rows=rows,
         n_words=5,
@@ -202,9 +235,17 @@ def effect_tables(analysis: Analysis) -> Iterator[Table]:
                 level = () if row.pass_at_1 is None else (percent(row.pass_at_1),)
                 by_effect.setdefault((*of_effect, *level), {})[row.k] = row
         ks = [k for k in analysis.ends if any(k in by_k for by_k in by_effect.values())]
+        ends = [f"pass@{k}" for k in ks]
         yield Table(
             title=f"{column}: effects of N and of prompts per step"
             f"{' at equal pass@1' if is_equal else ''}, in percentage points",
+            caption=caption(
+                analysis,
+                f"Effects of doubling N or the prompts per step on {conjoined(ends)} on {column}"
+                f"{' at equal pass@1' if is_equal else ''}, in percentage points",
+                column,
+                intervals=True,
+            ),
             header=(
                 *("method", "gamma", "a doubling of"),
                 *(("pass@1 of all",) if is_equal else ()),
@@ -245,6 +286,11 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
         versions = {version for item in rows["versions"].to_list() for version in item}
         yield Table(
             title=f"{benchmark}: pass@k in percent by each grader",
+            caption=caption(
+                analysis,
+                f"{ends_in_words(analysis)} on {benchmark} in percent by each grader",
+                benchmark,
+            ),
             header=(*NAMES, *(f"pass@{k} by {name}" for k in analysis.ends
                               for name in (main_grader, *graders))),
             rows=tuple(
@@ -308,6 +354,7 @@ def equal_budget_tables(analysis: Analysis) -> Iterator[Table]:
                 pairs.setdefault(str(row.name), {})[row.k] = row
         yield Table(
             title=f"{column}: at equal rollouts, differences in percentage points",
+            caption=_of_differences(analysis, column, " of checkpoints at equal rollouts"),
             header=(
                 *("comparison", "rollouts", "of the other", "step", "of the other"),
                 *(words for k in analysis.ends for words in (f"pass@{k}", "p Holm")),
@@ -340,6 +387,7 @@ def equal_pass_at_1_tables(analysis: Analysis) -> Iterator[Table]:
     compared = from_frame(EqualPassAt1, analysis.equal_pass_at_1)
     ranges = from_frame(PathRange, analysis.path_ranges)
     for column in dict.fromkeys(row.column for row in ranges):
+        ks = sorted({row.k for row in compared if row.column == column})
         rows: list[tuple[str, ...]] = []
         apart: dict[str, list[str]] = {}
         for reach in (row for row in ranges if row.column == column):
@@ -364,6 +412,9 @@ def equal_pass_at_1_tables(analysis: Analysis) -> Iterator[Table]:
             ]
         yield Table(
             title=f"{column}: at equal pass@1, in percentage points",
+            caption=_of_differences(
+                analysis, column, " at the pass@1 that both settings reach", ks=ks
+            ),
             header=(
                 *("comparison", "", "k", "pass@1 of both", "pass@k", "at its end"),
                 *("mean over it", "p", "p Holm", "verdict"),

@@ -36,9 +36,11 @@ from fgrpo_bench.documents.table import (
     percent,
     percent_value,
     points,
+    raised,
     with_best,
     with_interval,
 )
+from fgrpo_bench.report.captions import caption, ends_in_words, means
 from fgrpo_bench.report.footnotes import BOLD, footnotes, redeclared, rule_note
 from fgrpo_bench.stages.watch import METRICS
 
@@ -71,6 +73,9 @@ def interval_table(analysis: Analysis, column: str) -> Table:
         rows.append((*names(cell), *((value,) for value in values), str(ends[0].n_seeds)))
     return Table(
         title=f"{column}: pass@k in percent with 95% intervals",
+        caption=caption(
+            analysis, f"{ends_in_words(analysis)} on {column} in percent", column, intervals=True
+        ),
         header=(*NAMES, *(f"pass@{k}" for k in analysis.ends), "seeds"),
         rows=tuple(rows),
         notes=footnotes(analysis, cells, column),
@@ -96,6 +101,11 @@ def all_ks(analysis: Analysis, column: str) -> Table:
     contents = [content for values in marked.values() for content in values.values()]
     return grid(
         title=f"{column}: pass@k in percent at every k",
+        caption=caption(
+            analysis,
+            f"pass@k on {column} in percent, for k from {analysis.ks[0]} to {analysis.ks[-1]}",
+            column,
+        ),
         names=NAMES,
         columns=columns,
         rows=marked,
@@ -121,6 +131,8 @@ def coverage_table(analysis: Analysis, column: str) -> Table | None:
         return None
     return Table(
         title=f"{column}: problems within reach at k = {k}, against the base model",
+        caption=f"Problems of {column} within reach at k = {k}, expected numbers: retained, lost "
+        f"and gained against the base models. {raised(means(analysis, column))}.",
         header=(*NAMES, *(name.replace("_", " ") for name in FATES), "seeds"),
         rows=rows,
         notes=(
@@ -305,8 +317,14 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
         notes = (*notes, *redeclared(analysis))
     averages = ", averages" if asked.columns != analysis.columns else ""
     ks = " / ".join(f"pass@{k}" for k in analysis.ends)
+    where = f" on {asked.columns[0]}" if len(asked.columns) == 1 else ""
     return grid(
         title=f"{asked.title}{averages}: {ks} in percent",
+        caption=caption(
+            analysis,
+            f"{asked.title}: {ends_in_words(analysis)}{where} in percent",
+            *asked.columns,
+        ),
         names=NAMES,
         columns=[*asked.columns, *([OURS, THEIRS] if with_nll else [])],
         rows=marked,
@@ -463,6 +481,11 @@ def _paper_table(
     model = MODELS[analysis.results.of_sweep().model]
     return Table(
         title=f"{column}: ours beside arXiv 2602.06717, {model}{called}, in percent",
+        caption=caption(
+            analysis,
+            f"pass@k on {column} beside the figures of arXiv 2602.06717 for {model}, in percent",
+            column,
+        ),
         header=(*NAMES, *(f"{name} @{k}" for k in ks for name in ("ours", "paper", "difference"))),
         rows=tuple(rows),
         legend=explained(content for row in rows for content in row[len(NAMES) :]),

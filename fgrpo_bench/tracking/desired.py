@@ -30,8 +30,8 @@ from fgrpo_bench.documents.markdown import escape_markdown, markdown_blocks
 from fgrpo_bench.documents.table import Block, Line, Outline, Paragraph, Table, with_interval
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.files.spec import read_spec, read_spec_of
+from fgrpo_bench.report.narrative import answered, effect, explained, over_all_k
 from fgrpo_bench.report.tables import interval_table
-from fgrpo_bench.report.words import answered, effect, explained, heading
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import TrainStageSpec, seedless_fingerprint, trained_with
 from fgrpo_bench.stages.attempts import logs, tail
@@ -211,8 +211,8 @@ def _words(analysis: Analysis, about: str) -> str:
         *(interval_table(analysis, column) for column in analysis.headline),
         Paragraph(text=f"Checkpoints: {checkpoints}."),
         Paragraph(text=about),
-        Paragraph(text=heading(analysis)),
         *explained(analysis),
+        *over_all_k(analysis),
     ]
     return markdown_blocks(blocks)
 
@@ -664,7 +664,7 @@ def _report_run(source: Source, begun: Sequence[str]) -> RunState:
     is_whole = len(ends) == len(spans) and not source.analysis.missing
     mark = fingerprint([REPORT, paths.sweep, paths.experiment, paths.version])
     about = (
-        "The report's files: report.md in words, table.tex for a paper, results.csv for your own "
+        "The report's files: report.md in words, report.tex for a paper, results.csv for your own "
         "plots, and the figures, under Artifacts."
     )
     return RunState(

@@ -14,7 +14,7 @@ from fgrpo_bench.analysis.results import SweepResults, load_results
 from fgrpo_bench.analysis.scoring import count_stored, score
 from fgrpo_bench.analysis.stored import digest_of
 from fgrpo_bench.files.whole import read_json, write_json
-from fgrpo_bench.report.build import content, write_report
+from fgrpo_bench.report.build import appendix, write_report
 from fgrpo_bench.report.comparison_tables import grader_tables
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.specs import Cell
@@ -75,7 +75,7 @@ def test_every_cell_has_its_mean_over_problems_and_seeds(sweep):
 def test_the_report_has_both_and_says_by_which_its_other_tables_are(sweep):
     analysis = analyse(sweep)
     (table,) = grader_tables(analysis)
-    assert table in content(analysis)
+    assert table in appendix(analysis)
     assert table.title == "countdown: pass@k in percent by each grader"
     first, last = analysis.ends
     assert table.header[3:] == tuple(

@@ -13,7 +13,7 @@ import yaml
 from fgrpo_bench.analysis import analyse, analysed
 from fgrpo_bench.analysis.question import KINDS, NONE_DECLARED, NOTHING_CORRECTED
 from fgrpo_bench.report.footnotes import family_note
-from fgrpo_bench.report.words import counted, legend, notes
+from fgrpo_bench.report.narrative import counted, legend, notes
 from fgrpo_bench.specs import config
 from fgrpo_bench.stats.significance import holm
 from sweeps.cli import main

@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.report.build import render
-from fgrpo_bench.report.words import effect
+from fgrpo_bench.report.captions import spaced
+from fgrpo_bench.report.narrative import effect
 from tests.analysis.test_same_digits import COLUMNS, KS, p_value
 from tests.report.conftest import drawing_plainly
 from tests.support.html import Cells
@@ -21,7 +22,8 @@ Rows = list[list[str]]
 @pytest.fixture(scope="module")
 def tables(mixed) -> dict[str, Rows]:
     """The body of every table of the Markdown, without marks, by title."""
-    parts = re.split(r"^## ", render(mixed, "md"), flags=re.M)
+    text = "".join(render(mixed, kind) for kind in ("md", "md-appendix"))
+    parts = re.split(r"^## ", text, flags=re.M)
     return {title: rows for title, rows in map(read, parts) if rows}
 
 
@@ -166,32 +168,39 @@ def test_compute_is_that_of_the_chosen_checkpoints(mixed, tables):
 
 def test_html_and_latex_say_what_the_markdown_says(mixed, tables):
     with drawing_plainly():
-        page = Cells(render(mixed, "html")).tables
+        texts = [render(mixed, kind) for kind in ("html", "html-appendix")]
+    page = [body for text in texts for body in Cells(text).tables]
     shown = [[[bare(cell.replace("†", "")) for cell in row] for row in body] for body in page]
     assert shown == list(tables.values())
-    latex = render(mixed, "latex")
+    latex = render(mixed, "latex") + render(mixed, "latex-appendix")
     bodies = re.findall(r"\\midrule\n(.*?)\\bottomrule", latex, flags=re.S)
-    titles = [of_latex(t) for t in re.findall(r"\\caption\{(.*?)\. groupsize on ", latex)]
-    assert len(titles) == len(bodies) > 8
+    heads = re.findall(r"\\caption\{(.*?)\}\\label\{tab:(.*?)\}", latex)
+    assert len(heads) == len(bodies) > 8
+    titles = {slug(title): title for title in tables}
     n_differences = 0
-    for title, body in zip(titles, bodies, strict=True):
+    for (caption, label), body in zip(heads, bodies, strict=True):
         rows = [line.removesuffix(r" \\").split(" & ") for line in body.splitlines() if line]
         told = [[of_latex(cell) for cell in row] for row in rows]
-        column, _, about = title.partition(": ")
-        if about.startswith("differences that the question is about"):
-            assert told == of_question(mixed, column)
-        elif about.startswith("differences"):
-            every = tables[f"{column}: differences in percentage points"]
-            own = [row[1:] for row in every if row[0] == title.partition("points, ")[2]]
+        if parts := re.fullmatch(r"(.*-differences)(-\d+-of-\d+)?(-in-percentage-points)", label):
+            every = tables[titles[parts[1] + parts[3]]]
+            group = re.search(r" \((.*)\), in percentage points", of_latex(caption))[1]
+            own = [row[1:] for row in every if spaced(row[0]) == group]
             said = [i for i in range(len(own[0])) if any(row[i] != "-" for row in own)]
             assert told == [[row[i] for i in said] for row in own]
             n_differences += len(told)
-        else:
-            assert told == without_zeros(tables[title], len(told[0])), title
+            continue
+        title = titles[label]
+        assert told == without_zeros(tables[title], len(told[0])), title
+        if "differences that the question is about" in title:
+            assert told == of_question(mixed, title.partition(": ")[0])
     whole = [
         rows for title, rows in tables.items() if title.endswith("differences in percentage points")
     ]
     assert n_differences == sum(map(len, whole)) > 0
+
+
+def slug(title: str) -> str:
+    return "-".join(re.findall(r"[a-z0-9]+", title.partition(",")[0].lower()))
 
 
 def of_question(mixed, column: str) -> Rows:

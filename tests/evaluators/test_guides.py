@@ -72,7 +72,7 @@ def test_two_models_are_compared(followed, root):
     assert "tuned minus my-model" in compared and "+0.0 [" in compared
     assert files.split() == ["compare.html", "compare.csv", "compare.json"]
     assert gate == compared
-    assert "(Base: my-model-" in reported and "report/table.tex" in reported
+    assert "(Base: my-model-" in reported and "report/report.tex" in reported
     assert exported.count("/results_") == 2
     assert "3 seeds, paired in order" in seeds and "base: one model" in seeds
     assert "grpo-n8-g0.5 minus grpo-n8-g0" in cells

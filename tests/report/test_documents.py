@@ -13,9 +13,22 @@ from fgrpo_bench.documents.latex import escape_latex
 from fgrpo_bench.documents.markdown import markdown
 from fgrpo_bench.documents.table import Table, Value, text_of, without_zeros
 from fgrpo_bench.documents.terminal import COLUMNS, plain
-from fgrpo_bench.report.build import RESULTS, content, latex, render, terminal_text
+from fgrpo_bench.report.build import (
+    APPENDIX,
+    FILES,
+    RESULTS,
+    appendix,
+    content,
+    latex,
+    latex_appendix,
+    render,
+    terminal_text,
+)
+from fgrpo_bench.report.captions import title
+from fgrpo_bench.report.figures import pictures
 from fgrpo_bench.report.tables import all_ks, interval_table, main_tables
 from tests.support.report import (
+    ONE_SEED,
     constant,
     copy,
     forget,
@@ -31,8 +44,9 @@ def rounded(csv: str) -> str:
 
 
 def test_the_reports_of_a_finished_sweep_are_the_golden_ones(analysis, golden):
-    golden("report/report.md", render(analysis, "md"))
-    golden("report/table.tex", render(analysis, "latex"))
+    for kind in ("md", "latex"):
+        for name in (kind, f"{kind}{APPENDIX}"):
+            golden(f"report/{FILES[name]}", render(analysis, name))
     golden("report/results.csv", rounded(render(analysis, "csv")))
     golden("report/terminal.txt", terminal_text(analysis))
 
@@ -83,13 +97,39 @@ def test_what_is_incomplete_at_some_k_alone_names_them(finished, tmp_path):
 
 
 def test_every_table_says_which_checkpoints_it_is_about(analysis):
-    tables = [block for block in content(analysis) if isinstance(block, Table)]
-    for table in tables:
+    main, further = (
+        [block for block in blocks if isinstance(block, Table)]
+        for blocks in (content(analysis), appendix(analysis))
+    )
+    for table in (*main, *further):
         rules = [note for note in table.notes if note.startswith("Checkpoints: ")]
         assert len(rules) == 1 and "the last one of every run" in rules[0]
-    in_latex = latex(analysis)
-    assert in_latex.count("Checkpoints: ") == in_latex.count(r"\begin{table")
-    assert in_latex.partition("% For an appendix")[0].count(r"\begin{table") < len(tables)
+    for text, n in ((latex(analysis), 3), (latex_appendix(analysis), len(further) - 2 + 4)):
+        assert text.count("Checkpoints: ") == text.count(r"\begin{table") == n
+    assert len(main) == 3 and not [table for table in further if table in main]
+
+
+def test_a_caption_is_a_sentence_or_two_that_a_paper_can_print(analysis, nine, every_step):
+    for each in (analysis, nine, analyse(every_step)):
+        tables = [block for block in (*content(each), *appendix(each)) if isinstance(block, Table)]
+        captions = [table.caption for table in tables] + [p.caption for p in pictures(each)]
+        for caption in filter(None, captions):
+            assert not re.search(r"\w=\w|_", caption) and caption.endswith("."), caption
+            assert caption.count(". ") <= 1, caption
+
+
+TITLES = {
+    ("groupsize",): "Focal weight at N = 8 on countdown, three seeds",
+    ("gamma", ONE_SEED): "Focal weight at N = 8 under GRPO, DAPO and CISPO on countdown, one seed",
+    ("groupsize", ONE_SEED, "sweep.family.pairs=[]"):
+        "Group size and focal weight on countdown, one seed",
+    ("methods-declared", ONE_SEED): "Methods against GRPO on countdown, one seed",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "said"), TITLES.items())
+def test_the_title_says_what_is_compared_on_what_and_of_how_many_seeds(tmp_path, words, said):
+    assert title(analyse(small_sweep(tmp_path, *words))) == said
 
 
 def test_what_is_not_done_is_a_dash_and_an_empty_field(finished, tmp_path):
@@ -176,6 +216,7 @@ def test_group_size_and_exponent_are_symbols_in_latex(text, set_as):
 
 
 def test_every_table_of_a_paper_has_a_label_of_its_own(analysis):
-    labels = re.findall(r"\\label\{(.*?)\}", latex(analysis))
-    assert len(labels) == len(set(labels)) > 5
-    assert all(re.fullmatch(r"tab:[a-z0-9-]+", label) for label in labels)
+    text = latex(analysis, list(pictures(analysis))) + latex_appendix(analysis)
+    labels = re.findall(r"\\label\{(.*?)\}", text)
+    assert len(labels) == len(set(labels)) > 12
+    assert all(re.fullmatch(r"(tab|fig):[a-z0-9-]+", label) for label in labels)

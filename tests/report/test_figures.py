@@ -6,13 +6,16 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import matplotlib
 import numpy as np
 import polars as pl
 import pytest
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
+import fgrpo_bench.report
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.rows import CellRow, FirstLoss, to_frame
 from fgrpo_bench.documents.style import (
@@ -158,7 +161,7 @@ def test_with_one_k_there_are_neither_curves_nor_a_plane(tmp_path):
         *(f"{n}-countdown" for n in ("by-group-size", "differences", "coverage")),
         "training-grpo",
     }
-    assert made["by-group-size-countdown"].caption.startswith("pass@1 on countdown against")
+    assert made["by-group-size-countdown"].caption.startswith("Pass@1 on countdown against")
     assert len(made["by-group-size-countdown"].draw().axes) == 1
 
 
@@ -217,18 +220,42 @@ INCH = 72
 
 
 @pytest.mark.parametrize("width", [PAGE, COLUMN])
-def test_files_are_as_wide_as_the_paper_wants_and_their_letters_have_seven_or_eight_points(
-    analysis, width
-):
+def test_files_are_as_wide_as_the_paper_wants(analysis, width):
     name = "differences-countdown" if width == PAGE else in_column("differences-countdown")
     (draw,) = [p.versions[name] for p in pictures(analysis) if name in p.versions]
     drawn = drawings(draw)
     svg, pdf = drawn["svg"].decode(), drawn["pdf"].decode("latin-1")
     assert re.search(r'<svg [^>]*?\bwidth="([\d.]+)pt"', svg)[1] == f"{INCH * width:g}"
     assert re.search(r"/MediaBox \[ 0 0 ([\d.]+) ", pdf)[1] == f"{INCH * width:g}"
-    letters = {round(100 * float(scale), 3) for scale in re.findall(r"scale\(([\d.]+) -", svg)}
-    assert letters == {SIZE, SMALL}
     assert r"$\gamma$" in svg and "gamma=" not in svg
+
+
+PRINTED = {True: 3.25, False: 6.75}
+"""Inches that a figure has in an article of two columns: of one column, and of the text."""
+EXAMPLES = Path(fgrpo_bench.report.__file__).parent / "examples"
+
+
+def smallest(svg: str, *, is_narrow: bool) -> float:
+    """Points of the smallest letters of a drawing when it is printed; of text as glyphs."""
+    width = float(re.search(r'<svg [^>]*?\bwidth="([\d.]+)pt"', svg)[1]) / INCH
+    letters = [100 * float(scale) for scale in re.findall(r"scale\(([\d.]+) -", svg)]
+    assert letters and "<text" not in svg
+    return min(letters) * PRINTED[is_narrow] / width
+
+
+def test_no_letter_of_a_figure_is_below_seven_points_in_print(analysis, every_step):
+    paths = [each for each in pictures(analyse(every_step)) if each.name.startswith("paths-")]
+    drawn = {
+        name: drawings(draw, ["svg"])["svg"].decode()
+        for picture in (*pictures(analysis), *paths)
+        for name, draw in picture.versions.items()
+    }
+    for name, svg in drawn.items():
+        assert smallest(svg, is_narrow=name.endswith("-column")) >= SMALL - 0.01, name
+    kept = list(EXAMPLES.rglob("*.svg"))
+    assert len(drawn) == 14 and len(kept) > 10
+    for file in kept:
+        assert smallest(file.read_text(), is_narrow=False) >= SMALL - 0.01, file
 
 
 def test_every_figure_keeps_its_words_apart_on_the_page_and_in_a_column(analysis):
@@ -242,12 +269,22 @@ def test_every_figure_keeps_its_words_apart_on_the_page_and_in_a_column(analysis
             assert figure.get_figwidth() == (COLUMN if name == in_column(picture.name) else PAGE)
             words = shown(figure)
             assert {text.get_fontsize() for text in words} <= {SIZE, SMALL}
-            boxes = [(text.get_text(), text.get_window_extent()) for text in words]
+            boxes = [(text.get_text(), Text.get_window_extent(text)) for text in words]
             page = figure.bbox.padded(1)
             assert not [text for text, box in boxes if not page.containsx(box.x1)], name
             assert not [text for text, box in boxes if not page.contains(box.x0, box.y0)], name
             for (text, box), (other, beside) in combinations(boxes, 2):
                 assert not box.padded(-1).overlaps(beside.padded(-1)), (name, text, other)
+            if picture.name.startswith("plane-"):
+                (axes,) = figure.axes
+                assert {text.get_text() for text in axes.texts} == {
+                    in_math(cell.label) for cell in analysis.by_cell.values()
+                }
+                bars = [bar for c in axes.containers for each in c.lines[2] for bar in
+                        each.get_segments()]  # fmt: skip
+                ends = [Bbox(axes.transData.transform(bar)) for bar in bars]
+                inside = [Text.get_window_extent(text) for text in axes.texts]
+                assert len(ends) == 16 and not [b for b in inside if b.count_overlaps(ends)]
     assert len(names) == 12
 
 

@@ -85,7 +85,7 @@ def test_several_formats_are_written_and_no_others(tmp_path, capsys):
     results = small_sweep(tmp_path, "smoke")
     assert main(["smoke", "--root", str(tmp_path), "--format", "csv,latex"]) == 0
     texts = {file.name for file in results.paths.report.iterdir() if not file.stem.count("-")}
-    assert texts == {"results.csv", "table.tex", "provenance.json"}
+    assert texts == {"results.csv", "report.tex", "appendix.tex", "provenance.json"}
     with pytest.raises(SystemExit):
         main(["smoke", "--format", "csv,word"])
     assert "'word' is no format: take some of md, latex, csv, html" in capsys.readouterr().err
@@ -96,7 +96,7 @@ def test_the_build_prints_the_table_and_the_files(tmp_path, capsys):
     results = small_sweep(tmp_path, "smoke")
     assert main(["smoke", "--root", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("smoke on countdown-tiny v1, constant_rollouts")
+    assert out.startswith("Focal weight at N = 4 on countdown, one seed\n")
     for file in results.paths.report.iterdir():
         assert str(file) in out
 

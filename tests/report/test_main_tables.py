@@ -13,8 +13,8 @@ from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.documents.table import Value, text_of
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.footnotes import footnotes
+from fgrpo_bench.report.narrative import effects
 from fgrpo_bench.report.tables import OURS, THEIRS, main_tables
-from fgrpo_bench.report.words import effects
 from tests.support.report import (
     constant,
     copy,

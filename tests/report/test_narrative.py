@@ -9,11 +9,11 @@ import polars as pl
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.report.footnotes import engines
-from fgrpo_bench.report.words import (
+from fgrpo_bench.report.narrative import (
     budget,
     counted,
     effects,
-    heading,
+    equal,
     incomplete,
     legend,
     notes,
@@ -35,8 +35,8 @@ FOCAL = "GRPO N=8, focal weight against none"
 def test_the_papers_budget_is_named_as_the_papers(tmp_path):
     results = small_sweep(tmp_path, "groupsize", "experiment=countdown-prompts", ONE_SEED)
     analysis = analyse(results)
-    assert "constant_prompts: every cell gets 32 prompts per step" in heading(analysis)
-    assert "larger N costs more (the paper's convention)" in heading(analysis)
+    assert "v1: every cell gets 32 prompts per step" in equal(analysis)
+    assert "larger N costs more (the paper's convention)" in equal(analysis)
     assert "64 at N=2, 128 at N=4" in budget(analysis) and "reward" not in budget(analysis)
 
 

@@ -62,7 +62,7 @@ def test_a_report_says_its_rule_and_is_verified_under_it(every_step, tmp_path, c
     text = (folder / "report.md").read_text()
     assert rule_in_words(sweep, "paper").partition(";")[0] in text.replace("\\", "")
     assert "which flatters every row" in text
-    assert "at equal rollouts" in text
+    assert "at equal rollouts" in (folder / "appendix.md").read_text()
     verified = verify(folder / "results.csv", root=sweep.paths.root, regrade=False)
     assert [line for line in verified.differences if "no grades" not in line] == []
     paths = sweep.paths
@@ -75,7 +75,7 @@ def test_a_report_says_its_rule_and_is_verified_under_it(every_step, tmp_path, c
 def test_the_report_has_a_row_a_task_in_markdown_latex_and_csv(of_tasks, tmp_path):
     tasks = copy(of_tasks, tmp_path)
     report = write_report(tasks)
-    texts = {file.name: file.read_text() for file in report.files[:5]}
+    texts = {file.name: file.read_text() for file in report.files[:8]}
     assert texts["by-task.csv"] == render(analyse(tasks), "by-task")
     tables = list(task_tables(analyse(tasks)))
     assert [table.title for table in tables] == [
@@ -85,11 +85,11 @@ def test_the_report_has_a_row_a_task_in_markdown_latex_and_csv(of_tasks, tmp_pat
         assert [row[0] for row in table.rows] == sorted(TASKS)
         assert [row[-1] for row in table.rows] == ["0.00%", "0.00%", "100.00%"]
         assert set(table.rows[2][2:-1]) == {"-"}
-        for kind in ("report.md", "table.tex"):
+        for kind in ("appendix.md", "appendix.tex"):
             assert texts[kind].count(table.title) == 1
-    assert "<b>" not in texts["report.md"].replace("\\<", "")
-    assert "\\textless{}b" in texts["table.tex"]
-    assert "no \\| verifier" in texts["report.md"]
+    assert "<b>" not in texts["appendix.md"].replace("\\<", "")
+    assert "\\textless{}b" in texts["appendix.tex"]
+    assert "no \\| verifier" in texts["appendix.md"]
     differences = verify(report.files[3], root=tasks.paths.root, regrade=False).differences
     assert not [line for line in differences if "by-task" in line]
 

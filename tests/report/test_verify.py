@@ -160,7 +160,7 @@ def with_a_first_cr(content):
 REASON = pl.lit("for another reason")
 SEALED = "was changed after it was frozen, or lost its seal"
 BUILT_OF = "sweep.json and plan.json do not say what the report was built of"
-CSV, TEX, MD = "results.csv", "table.tex", "report.md"
+CSV, TEX, MD = "results.csv", "report.tex", "report.md"
 EDITS = [
     (edit_text("coverage-countdown.svg", bytes.lower), TEX, "countdown.svg: was changed"),
     (remove(svg), TEX, "coverage-countdown.svg: is missing"),
@@ -413,7 +413,7 @@ def test_a_named_file_outside_the_folder_is_refused_and_printed_escaped(results,
 def test_what_is_no_provenance_or_cannot_be_verified_is_refused_in_words(results, capsys):
     digests = results.paths.report / "provenance.json"
     assert main(["--verify", str(digests)]) == 1
-    assert "is none of report.md, table.tex, results.csv, report.html" in capsys.readouterr().err
+    assert "is none of report.md, report.tex, results.csv, report.html" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["smoke", "--verify", str(digests)])
     capsys.readouterr()

@@ -12,7 +12,7 @@ import pytest
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report import verify as module
-from fgrpo_bench.report.build import write_report
+from fgrpo_bench.report.build import FILES, write_report
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.stages.digests import with_checksum
 from tests.report.conftest import drawing_plainly
@@ -58,6 +58,7 @@ def found(results, name):
 
 
 METHODS = "Group size: pass@1 / pass@32 in percent"
+INTERVALS = "countdown: pass@k in percent with 95% intervals"
 FOCAL, INCOMPLETE = "row method F-GRPO, gamma 0.5", "row method GRPO, N 4"
 CAPTION = r"\1; all of it exact"
 ALL_OF_IT = "'## Group size: pass@1 / pass@32 in percent; all"
@@ -71,20 +72,20 @@ EDITS = [
         "report.md",
         r"(\| GRPO \| 8 \| 0 \| )5\.1",
         r"\g<1>5.4",
-        f"{METHODS!r}, row method GRPO, N 8, ",
+        f"{INTERVALS!r}, row method GRPO, N 8, ",
     ),
     ("report.md", r"(gamma=0\.5 \| 1 .*\| )robust", r"\1open", "column verdict: has 'open'"),
-    ("report.md", r"\*\*(<ins>10\.1</ins>)\*\*", r"\1", f"{FOCAL}, column countdown: has"),
-    ("report.md", r"(4\.9)†", r"\1", f"{INCOMPLETE}, column countdown: has"),
-    ("report.md", r"(## Group size.*)", CAPTION, ALL_OF_IT),
-    ("report.md", r"\n(Training of GRPO.*)", "\nTraining.", "'Figures': has 'Training.'"),
+    ("appendix.md", r"\*\*(<ins>10\.1</ins>)\*\*", r"\1", f"{FOCAL}, column countdown: has"),
+    ("appendix.md", r"(4\.9)†", r"\1", f"{INCOMPLETE}, column countdown: has"),
+    ("appendix.md", r"(## Group size.*)", CAPTION, ALL_OF_IT),
+    ("report.md", r"\n(Training of GRPO.*)", "\nTraining.", "'Further figures': has 'Training.'"),
     ("report.md", r"(\*\*pass@1: robust rise in )2", r"\g<1>1", f"{COUNTED}  - **pass@1: robust"),
     ("report.md", r"\| GRPO \| 8 \| 0 \|.*\n", "", NO_ROW),
     ("report.md", r"(\| method .*\| )pass@32", r"\1all", "has '| method | N | gamma | pass@1"),
     # number, dagger, caption
-    ("table.tex", r"(GRPO & 8 & 0 & )5\.1", r"\g<1>5.4", PLAIN_8),
-    ("table.tex", r"(4\.9)\$\^\\dagger\$", r"\1", PLAIN_4),
-    ("table.tex", r"(\\caption\{Group size)", r"\1s", "'\\\\caption{Group sizes: pass@1"),
+    ("appendix.tex", r"(GRPO & 8 & 0 & )5\.1", r"\g<1>5.4", PLAIN_8),
+    ("appendix.tex", r"(4\.9)\$\^\\dagger\$", r"\1", PLAIN_4),
+    ("appendix.tex", r"(\\caption\{Group size)", r"\1s", "'\\\\caption{Group sizes: pass@1"),
     # number, header
     ("results.csv", r"(,GRPO,grpo,8,0.0,20,countdown,1,)0", r"\g<1>1", "k 1, column pass_at_k"),
     ("results.csv", r"ci_high", "ci_low", "results.csv, line 1: has 'sweep,experiment,"),
@@ -93,10 +94,10 @@ EDITS = [
         "report.html",
         r"(<td>8</td><td>0</td><td>)5\.1",
         r"\g<1>5.4",
-        f"{METHODS!r}, row method GRPO, ",
+        f"{INTERVALS!r}, row method GRPO, ",
     ),
-    ("report.html", r"<strong>(<u>10\.1</u>)</strong>", r"\1", f"{FOCAL}, column countdown: has"),
-    ("report.html", r"(<h2[^>]*>Group size[^<]*)", CAPTION, f"{METHODS!r}: has '<h2 id="),
+    ("appendix.html", r"<strong>(<u>10\.1</u>)</strong>", r"\1", f"{FOCAL}, column countdown: has"),
+    ("appendix.html", r"(<h2[^>]*>Group size[^<]*)", CAPTION, f"{METHODS!r}: has '<h2 id="),
     ("report.html", r"(<strong>pass@1: robust rise in )2", r"\g<1>1", f"{COUNTED}<ul><li>GRPO N=8"),
     ("report.html", r'd="M 10 20"', 'd="M 10 21"', "pass@32?': has '"),
 ]
@@ -104,7 +105,7 @@ EDITS = [
 
 
 def test_what_nobody_edited_does_not_differ(planted):
-    for name in ("report.md", "table.tex", "results.csv", "report.html"):
+    for name in set(FILES.values()) - {"by-task.csv"}:
         assert found(planted, name) == []
 
 

@@ -55,6 +55,7 @@ def results(paths: RunPaths) -> dict[str, bytes]:
         if path.is_file() and path.name not in TIMES and "damaged/" not in name
         if "logs/" not in name and path.suffix not in (".jsonl", ".lock")
         if path.name not in ("provenance.json", "report.md", "report.html")  # hold times, too
+        if path.name not in ("appendix.md", "appendix.html")
         if path.name not in ("analysis.json", "cost.parquet")
     }
 
@@ -156,7 +157,7 @@ def test_a_report_and_a_spec_are_written_again_by_the_command_and_no_stage_is_ru
 ) -> None:
     no_mlflow(monkeypatch)
     before = results(paths)
-    (paths.report / "table.tex").write_text("edited")
+    (paths.report / "report.tex").write_text("edited")
     (paths.report / "report.md").unlink()
     (paths.report / "report.md").symlink_to("report.md")
     paths.point(TRAIN).spec.write_text("{}")
@@ -164,7 +165,7 @@ def test_a_report_and_a_spec_are_written_again_by_the_command_and_no_stage_is_ru
     assert main(["check", "smoke", "--repair", f"run_root={paths.root}"]) == 0
     assert results(paths) == before and look(paths).damage == ()
     assert sorted(paths.folder.rglob("attempt-*")) == notes
-    assert (paths.damaged / "report" / "table.tex").read_text() == "edited"
+    assert (paths.damaged / "report" / "report.tex").read_text() == "edited"
     assert (paths.damaged / "report" / "report.md").is_symlink()
     assert (paths.point(TRAIN).damaged / "spec.json").read_text() == "{}"
 

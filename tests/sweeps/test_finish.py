@@ -36,7 +36,7 @@ def test_a_finished_sweep_is_reported_and_then_synced_with_table_paths_and_the_n
     assert said == ["syncing to MLflow", "synced smoke"]
     assert "F-GRPO" in printed
     assert "Does a focal weight at N = 4 " in printed
-    assert f"Report: {paths.report / 'report.html'}, with table.tex, results.csv" in printed
+    assert f"Report: {paths.report / 'report.html'}, with report.tex, results.csv" in printed
     assert f"\nDashboard: make dashboard ARGS='--root {paths.root}'\n" in printed
     assert printed.endswith(f"MLflow: make mlflow-ui ARGS='--root {paths.root}'\n")
     assert len(printed.splitlines()) <= 30

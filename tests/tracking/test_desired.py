@@ -18,7 +18,7 @@ from fgrpo_bench.documents.markdown import markdown_blocks
 from fgrpo_bench.files.whole import read_json, write_json, write_text
 from fgrpo_bench.report import build, provenance
 from fgrpo_bench.report.cell_styles import cell_styles
-from fgrpo_bench.report.words import answered, effect
+from fgrpo_bench.report.narrative import answered, effect
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import METRICS, read_table, write_table
 from fgrpo_bench.tracking import source

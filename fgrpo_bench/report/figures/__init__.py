@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.documents.style import COLUMN, PAGE
-from fgrpo_bench.documents.table import in_column
+from fgrpo_bench.documents.table import in_column, raised
+from fgrpo_bench.report.captions import caption, ends_in_words, ks_in_words, means
 from fgrpo_bench.report.cell_styles import algorithms
 from fgrpo_bench.report.figures.curves import (
     ABREAST,
@@ -18,12 +19,13 @@ from fgrpo_bench.report.figures.curves import (
     against_base,
     bars,
     by_axis,
-    caption,
     curves,
     has_metrics,
     losses,
     training,
+    training_words,
     varied_axis,
+    with_bands,
 )
 from fgrpo_bench.report.figures.paths import paths, shown_pairs
 from fgrpo_bench.report.figures.plane import forest, in_question, plane, plane_words
@@ -60,7 +62,7 @@ def pictures(analysis: Analysis) -> Iterator[Picture]:
         if has_metrics(analysis, algorithm):
             yield Picture(
                 name=f"training-{algorithm}",
-                caption=f"Training of {caption(analysis, algorithm)}.",
+                caption=f"Training of {training_words(analysis, algorithm)}.",
                 draw=partial(training, analysis, algorithm),
                 fits_column=False,
             )
@@ -69,64 +71,79 @@ def pictures(analysis: Analysis) -> Iterator[Picture]:
 def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
     cells, ks = list(analysis.by_cell.values()), analysis.ks
     axis, name = varied_axis(cells), column.replace(" ", "-")
-    ends = " and ".join(f"pass@{k}" for k in analysis.ends)
+    over = means(analysis, column)
     has_results = any(analysis.estimate(column, cell, ks[-1]).n_seeds for cell in cells)
     if has_results and algorithms(cells):  # these are drawn by algorithm, which a sweep alone tells
         if len(ks) > 1:
             yield Picture(
                 name=f"curves-{name}",
-                caption=f"pass@k on {column}: mean over seeds and problems, 95% intervals.",
+                caption=caption(
+                    analysis,
+                    f"pass@k on {column} for k from {ks[0]} to {ks[-1]}",
+                    column,
+                    intervals=bool(with_bands(analysis, column)),
+                    more=" (bands, of the settings that the question compares)"
+                    if with_bands(analysis, column)
+                    else "",
+                ),
                 draw=partial(curves, analysis, column),
                 fits_column=len(algorithms(cells)) <= ABREAST,
             )
         yield Picture(
             name=f"by-{axis.replace('_', '-')}-{name}",
-            caption=f"{ends} on {column} against {AXES[axis]}, 95% intervals; dashed: the base "
-            "models.",
+            caption=caption(
+                analysis,
+                f"{ends_in_words(analysis)} on {column} against {AXES[axis]}",
+                column,
+                intervals=True,
+                more="; dashed: the base models",
+            ),
             draw=partial(by_axis, analysis, column, axis),
         )
         if len(ks) > 1:
             yield Picture(
                 name=f"plane-{name}",
-                caption=f"pass@{ks[0]} against pass@{ks[-1]} on {column}, 95% intervals; "
-                f"{plane_words(analysis, column)}.",
+                caption=caption(
+                    analysis,
+                    f"pass@{ks[0]} against pass@{ks[-1]} on {column}",
+                    column,
+                    intervals=True,
+                    more=f"; {plane_words(analysis, column)}",
+                ),
                 draw=partial(plane, analysis, column),
             )
     if shown_pairs(analysis, column):
         yield Picture(
             name=f"paths-{name}",
-            caption=f"Paths of training in the plane of pass@1 and pass@{ks[-1]} on {column}, mean "
-            "over seeds: a point an evaluated checkpoint with its step, from the base models on; "
-            "shaded: the difference at equal pass@1 over the range that all seeds reach; in "
-            "numbers: at the highest that both reach, with its 95% interval.",
+            caption=f"Paths of training in the plane of pass@1 and pass@{ks[-1]} on {column}, a "
+            f"point per evaluated checkpoint with its step: {over}. Shaded: the difference at "
+            "equal pass@1; in numbers: at the highest pass@1 that both reach, with its 95% "
+            "interval.",
             draw=partial(paths, analysis, column),
         )
-    if in_question(analysis, column):
+    if asked := in_question(analysis, column):
+        at = ks_in_words(sorted({row.k for row in asked}))
+        lead = f"Differences on {column} that the question asks about, in percentage points at {at}"
+        marks = "; filled: robust, hollow: not, grey: inconclusive, dots: single seeds"
+        words = caption(analysis, lead, column, intervals=True, more=marks)
         yield Picture(
             name=f"differences-{name}",
-            caption=" ".join(
-                (
-                    f"Differences on {column} that the question is about, in percentage points: "
-                    "mean over problems and seeds with its 95% interval, filled where it is "
-                    "robust, hollow otherwise, grey where it is inconclusive; dots: single seeds.",
-                    *redeclared(analysis),
-                )
-            ),
+            caption=" ".join((words, *redeclared(analysis))),
             draw=partial(forest, analysis, column),
         )
     if len(ks) > 1 and against_base(analysis, column):
         yield Picture(
             name=f"losses-{name}",
-            caption=f"pass@k on {column} less that of the base models, with a 95% band over all k "
-            "at once; the bar on the zero line: where the first loss is, with an arrow where "
-            "there may be none.",
+            caption=f"pass@k on {column} minus that of the base models, in percentage points: "
+            f"{over}, with 95% bands over all k at once. The bar on the zero line is where the "
+            "first loss is, an arrow where there may be none.",
             draw=partial(losses, analysis, column),
             fits_column=False,
         )
     if any(analysis.covered(column, cell, ks[-1]) for cell in cells):
         yield Picture(
             name=f"coverage-{name}",
-            caption=f"Problems of {column} within reach at k = {ks[-1]}: retained, lost and "
-            "gained against the base model; expected numbers, mean over seeds.",
+            caption=f"Problems of {column} within reach at k = {ks[-1]}, expected numbers: "
+            f"retained, lost and gained against the base models. {raised(over)}.",
             draw=partial(bars, analysis, column),
         )

@@ -28,10 +28,17 @@ ABREAST = 4
 AXES = {"group_size": "group size N", "focal_gamma": "focal exponent gamma"}
 
 
+def with_bands(analysis: Analysis, column: str) -> set[str]:
+    """The cells whose intervals the curves show: those that a declared comparison compares."""
+    rows = analysis.in_question if analysis.has_family else ()
+    return {cell for row in rows if row.column == column for cell in (row.new, row.old)}
+
+
 def curves(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
-    """pass@k against k, a panel an algorithm; labels at the lines where there is one panel."""
+    """pass@k against k, a panel an algorithm, with bands `with_bands`; labels at the lines where
+    there is one panel."""
     cells, ks = list(analysis.by_cell.values()), analysis.ks
-    names, styles = algorithms(cells), cell_styles(cells)
+    names, styles, bands = algorithms(cells), cell_styles(cells), with_bands(analysis, column)
     n_rows, n_columns = rows_and_columns(len(names), width)
     height = 0.4 + 0.5 * width if len(names) == 1 else 0.8 + 1.5 * n_rows
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -46,7 +53,8 @@ def curves(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
             if np.isnan(mean).all():
                 continue
             style, short = styles[cell], cell.label if several_lines else cell.short
-            axes.fill_between(ks, low, high, color=style.color, alpha=0.11, lw=0)
+            if cell.cell in bands:
+                axes.fill_between(ks, low, high, color=style.color, alpha=0.16, lw=0)
             axes.plot(
                 ks,
                 mean,
@@ -329,12 +337,12 @@ DRAWN = 120
 """Points of a training curve at most: more are no finer on paper and make large files."""
 
 
-def caption(analysis: Analysis, algorithm: str) -> str:
-    """What the figure shows."""
+def training_words(analysis: Analysis, algorithm: str) -> str:
+    """What the figure of training shows."""
     window = _window(analysis)
     smoothed = f", moving average over {window} steps" if window > 1 else ""
     name = method_name(algorithm)
-    return f"{name}: mean over seeds, band from the lowest to the highest seed{smoothed}"
+    return f"{name} by step: mean over seeds, band from the lowest to the highest seed{smoothed}"
 
 
 def has_metrics(analysis: Analysis, algorithm: str) -> bool:

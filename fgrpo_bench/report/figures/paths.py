@@ -44,7 +44,7 @@ def paths(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     panels = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
     for axes in panels.flat[len(rows) :]:
         axes.set_axis_off()
-    for axes, row in zip(panels.flat, rows, strict=False):
+    for i, (axes, row) in enumerate(zip(panels.flat, rows, strict=False)):
         new, old = (analysis.by_cell[name] for name in (row.new, row.old))
         _gap(axes, analysis, row, styles[new])
         for cell in (old, new):
@@ -52,6 +52,7 @@ def paths(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
         title = f"{new.label} against {old.label}"
         axes.set_title(wrapped(title, width / n_columns - 0.6))
         axes.set_xlabel("pass@1 (%)")
+        axes.tick_params(labelbottom=i + n_columns >= len(rows))
         axes.margins(0.09, 0.14)
     for axes in panels[:, 0]:
         axes.set_ylabel(wrapped(f"pass@{analysis.ks[-1]} on {column} (%)", height / n_rows - 0.7))
@@ -73,7 +74,7 @@ def _path(
         else:
             axes.annotate(
                 str(step), (at[0], at[1]), (0, 5 if is_above else -5), textcoords="offset points",
-                ha="center", va="bottom" if is_above else "top", fontsize=SMALL - 1,
+                ha="center", va="bottom" if is_above else "top", fontsize=SMALL,
                 color=style.color, zorder=4,
             )  # fmt: skip
 

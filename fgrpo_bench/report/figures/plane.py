@@ -25,11 +25,12 @@ from fgrpo_bench.report.figures.curves import (
     names_abreast,
     rows_and_columns,
 )
+from fgrpo_bench.report.figures.labels import POINTS, Corners, Name, name_points
 from fgrpo_bench.specs import method_name
 
 Floats = NDArray[np.float64]
-POINTS = 72
-"""An inch."""
+JOINED = "#9ab6d3"
+"""Of the line through group sizes."""
 CIRCLE = 10.0
 """Points across, of a circle with a number."""
 AROUND = np.array(
@@ -44,21 +45,37 @@ AROUND = np.array(
 
 
 def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
-    """A point a cell with both 95% intervals, a panel an algorithm; cells that differ in N alone
-    are joined in its order. More algorithms than ABREAST share a panel, where points are numbered.
-    A cell that another dominates is drawn hollow."""
-    every, ks = list(analysis.by_cell.values()), analysis.ks
-    names, styles = algorithms(every), cell_styles(every)
+    """A point a cell with both 95% intervals and its name beside it, a panel an algorithm; cells
+    that differ in N alone are joined in its order. Names that do not fit stand in a legend. More
+    algorithms than ABREAST share a panel, where points are numbered. A cell that another dominates
+    is drawn hollow."""
+    names = algorithms(list(analysis.by_cell.values()))
     if len(names) > ABREAST:
         return _numbered(analysis, column, width)
-    n_rows, n_columns = rows_and_columns(len(names), width)
-    below = 0.14 * (2 + len(every) // names_abreast(width))
-    height = 3.0 if width > COLUMN and len(names) == 1 else 0.5 + 1.9 * n_rows + below
-    figure = Figure(figsize=(width, height), layout="constrained")
+    n_rows, _ = rows_and_columns(len(names), width)
+    height = (2.9 if width > COLUMN else 2.4) if len(names) == 1 else 0.5 + 1.9 * n_rows
+    figure, panels = _panels(analysis, column, (width, height))
+    drawn = [axes for axes in panels.flat if axes.axison]
+    if all(name_points(figure, axes, *_named(axes)) for axes in drawn):
+        return figure
+    below = 0.14 * (2 + len(analysis.by_cell) // names_abreast(width))
+    figure, panels = _panels(analysis, column, (width, height + below))
+    legend_below(figure, panels.flat, width)
+    return figure
+
+
+def _panels(
+    analysis: Analysis, column: str, size: tuple[float, float]
+) -> tuple[Figure, NDArray[Any]]:
+    """Points and error bars, without names. size: of the figure, inches."""
+    every, ks = list(analysis.by_cell.values()), analysis.ks
+    names, styles = algorithms(every), cell_styles(every)
+    n_rows, n_columns = rows_and_columns(len(names), size[0])
+    figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
     for axes in panels.flat[len(names) :]:
         axes.set_axis_off()
-    for axes, algorithm in zip(panels.flat, names, strict=False):
+    for i, (axes, algorithm) in enumerate(zip(panels.flat, names, strict=False)):
         cells = [cell for cell in every if cell.is_base or cell.algorithm == algorithm]
         ends = {cell: analysis.over_k(column, cell) for cell in cells}
         known = [c for c in cells if ends[c][0].mean is not None and ends[c][-1].mean is not None]
@@ -70,7 +87,7 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
             )
             at = np.array([[_percent(ends[c][0]), _percent(ends[c][-1])] for c in joined])
             if len(joined) > 1:
-                axes.plot(at[:, 0], at[:, 1], color="#9ab6d3", lw=1.1, zorder=1,
+                axes.plot(at[:, 0], at[:, 1], color=JOINED, lw=1.1, zorder=1,
                           ls=linestyle(every, line))  # fmt: skip
         is_short = len(names) > 1 and len(of_algorithm) == 1
         for cell in known:
@@ -88,16 +105,29 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
                 label=in_math(cell.short if is_short else cell.label),
             )
         axes.set_xlabel(f"pass@{ks[0]} (%)")
+        axes.tick_params(labelbottom=i + n_columns >= len(names))
+        axes.margins(0.07, 0.09)
         if len(names) > 1:
             axes.set_title(method_name(algorithm))
     for axes in panels[:, 0]:
-        axes.set_ylabel(wrapped(f"pass@{ks[-1]} on {column} (%)", height / n_rows - below - 0.2))
-    if width > COLUMN and len(names) == 1:
-        handles, words = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, words, loc="outside right center", handletextpad=0.2)
-    else:
-        legend_below(figure, panels.flat, width)
-    return figure
+        axes.set_ylabel(wrapped(f"pass@{ks[-1]} on {column} (%)", size[1] / n_rows - 0.6))
+    return figure, panels
+
+
+def _named(axes: Axes) -> tuple[list[Name], list[Corners]]:
+    """The points of a panel with their names, and the lines that no name may cover."""
+    names, covered = list[Name](), list[Corners]()
+    container: Any  # matplotlib has no type for that of error bars
+    for container in axes.containers:
+        mark, _, bars = container.lines
+        (at,) = mark.get_xydata().tolist()
+        names.append(Name(at=at, text=container.get_label(), color=mark.get_color()))
+        covered += [bar.tolist() for of_axis in bars for bar in of_axis.get_segments()]
+    line: Any
+    for line in axes.lines:
+        if line.get_color() == JOINED:
+            covered.append(line.get_xydata().tolist())
+    return names, covered
 
 
 def is_dominated(analysis: Analysis, column: str, cell: CellRow | str) -> bool:
