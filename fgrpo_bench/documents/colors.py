@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 PLAIN = ("#6baed6", "#4292c6", "#2171b5", "#0d5299", "#08306b")
 """Light to dark blue: gamma = 0, by rank of N."""
+METHODS = ("#2171b5", "#009e73", "#7b4fa3", "#cc79a7", "#8a8a2b", "#33a0c8")
+"""Blue, green, purple, pink, olive and cyan: gamma = 0, by rank of the algorithm where a sweep of
+one N compares several."""
 FOCAL = ("#e6891e", "#c6480a", "#7f2704")
 """Orange to brown: gamma > 0, by rank of gamma."""
 ALGORITHMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fgrpo_bench.analysis.rows import CellRow
-from fgrpo_bench.documents.colors import BASE, FOCAL, MARKERS, PLAIN, shade
+from fgrpo_bench.documents.colors import BASE, FOCAL, MARKERS, METHODS, PLAIN, shade
 from fgrpo_bench.specs.cell import Line
 
 LINESTYLES = ("-", ":", "-.")
@@ -23,13 +23,15 @@ class CellStyle:
 
 
 def cell_styles(cells: Sequence[CellRow]) -> dict[CellRow, CellStyle]:
-    """Colour by gamma (and by N where gamma is 0), marker by N or, where a sweep varies these, by
-    prompts per step, line by learning rate and prompts, base models grey and dashed; colour and
-    marker of what no sweep trained by its place."""
+    """Colour by gamma (where it is 0 by N, or at a single N by algorithm), marker by N or, where a
+    sweep varies these, by prompts per step, line by learning rate and prompts, base models grey and
+    dashed; colour and marker of what no sweep trained by its place."""
     brought = [cell for cell in cells if cell.setting is None and not cell.is_base]
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
     prompts = sorted({cell.prompts_per_step or 0 for cell in cells if not cell.is_base})
     gammas = sorted({cell.focal_gamma for cell in cells if cell.focal_gamma})
+    plain = algorithms(cell for cell in cells if cell.setting is not None and not cell.focal_gamma)
+    by_algorithm = len(sizes) == 1 and 1 < len(plain) <= len(METHODS)
     style_by_cell = {}
     for cell in cells:
         if cell in brought:
@@ -46,6 +48,8 @@ def cell_styles(cells: Sequence[CellRow]) -> dict[CellRow, CellStyle]:
         rank = sizes.index(cell.group_size)
         if cell.focal_gamma:
             color = shade(FOCAL, gammas.index(cell.focal_gamma), len(gammas))
+        elif by_algorithm and cell.algorithm is not None:
+            color = METHODS[plain.index(cell.algorithm)]
         else:
             color = shade(PLAIN, rank, len(sizes))
         style_by_cell[cell] = CellStyle(

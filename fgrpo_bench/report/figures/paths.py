@@ -14,7 +14,10 @@ from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
 from fgrpo_bench.documents.table import difference
 from fgrpo_bench.report.cell_styles import CellStyle, cell_styles
 from fgrpo_bench.report.figures.curves import legend_below, names_abreast
+from fgrpo_bench.report.figures.labels import POINTS
 
+APART = 17.0
+"""Points between two checkpoints, from which on both steps are written."""
 MOST = 4
 """Pairs that are drawn: of more those of the question, and of these the largest differences."""
 
@@ -48,7 +51,7 @@ def paths(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
         new, old = (analysis.by_cell[name] for name in (row.new, row.old))
         _gap(axes, analysis, row, styles[new])
         for cell in (old, new):
-            _path(axes, analysis, column, cell, styles[cell], is_above=cell is new)
+            _path(axes, analysis, column, cell, styles[cell])
         title = f"{new.label} against {old.label}"
         axes.set_title(wrapped(title, width / n_columns - 0.6))
         axes.set_xlabel("pass@1 (%)")
@@ -57,25 +60,49 @@ def paths(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     for axes in panels[:, 0]:
         axes.set_ylabel(wrapped(f"pass@{analysis.ks[-1]} on {column} (%)", height / n_rows - 0.7))
     legend_below(figure, panels.flat, width)
+    layout = figure.get_layout_engine()
+    assert layout is not None
+    layout.execute(figure)  # which steps there is room for depends on how large the panels are
+    for axes, row in zip(panels.flat, rows, strict=False):
+        for name in (row.old, row.new):
+            cell = analysis.by_cell[name]
+            _steps(figure, axes, analysis, column, cell, styles[cell], is_above=name == row.new)
     return figure
 
 
-def _path(
-    axes: Axes, analysis: Analysis, column: str, cell: CellRow, style: CellStyle, *, is_above: bool
-) -> None:
-    """Means over seeds of all evaluated checkpoints, the base models first, each with its step."""
+def _path(axes: Axes, analysis: Analysis, column: str, cell: CellRow, style: CellStyle) -> None:
+    """Means over seeds of all evaluated checkpoints, the base models first."""
     steps, x, y = analysis.checkpoints_of(column, cell.cell, analysis.ks[-1])
     axes.plot(x, y, color=style.color, lw=1.3, ls=style.linestyle, marker=style.marker, ms=4,
               mec="white", mew=0.5, label=in_math(cell.label), zorder=3)  # fmt: skip
-    for step, *at in zip(steps, x, y, strict=True):
-        if step == 0:
-            axes.plot(at[:1], at[1:], "X", color="#555555", ms=6, mec="white", mew=0.6,
-                      zorder=4, label="Base")  # fmt: skip
-        else:
+    if steps[0] == 0:
+        axes.plot(x[:1], y[:1], "X", color="#555555", ms=6, mec="white", mew=0.6,
+                  zorder=4, label="Base")  # fmt: skip
+
+
+def _steps(
+    figure: Figure,
+    axes: Axes,
+    analysis: Analysis,
+    column: str,
+    cell: CellRow,
+    style: CellStyle,
+    *,
+    is_above: bool,
+) -> None:
+    """Beside the checkpoints of a path, the last one first; one that would stand on another is left
+    out. The panel has its size."""
+    steps, x, y = analysis.checkpoints_of(column, cell.cell, analysis.ks[-1])
+    at = np.column_stack([x, y])
+    places = axes.transData.transform(at) * POINTS / figure.dpi
+    written: list[int] = []
+    for i in reversed(range(len(steps))):
+        if steps[i] and all(np.linalg.norm(places[i] - places[j]) > APART for j in written):
+            written.append(i)
             axes.annotate(
-                str(step), (at[0], at[1]), (0, 5 if is_above else -5), textcoords="offset points",
-                ha="center", va="bottom" if is_above else "top", fontsize=SMALL,
-                color=style.color, zorder=4,
+                str(steps[i]), tuple(at[i]), (0, 5 if is_above else -5),
+                textcoords="offset points", ha="center", va="bottom" if is_above else "top",
+                fontsize=SMALL, color=style.color, zorder=4, in_layout=False,
             )  # fmt: skip
 
 
