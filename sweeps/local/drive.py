@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from fgrpo_bench import engines
 from fgrpo_bench.data import DatasetMarker
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import noop
-from fgrpo_bench.kinds import KINDS, Environment, Stage, rerun_hint, train
+from fgrpo_bench.kinds import KINDS, Environment, Stage, rerun_hint
 from fgrpo_bench.kinds.kind import dataset_name
 from fgrpo_bench.specs import DatasetSpec, Declaration, Profile
 from fgrpo_bench.stages.attempts import Ending, tail
@@ -214,8 +213,6 @@ class Running:
 class Overview:
     """The whole sweep at a moment."""
 
-    points_done: int
-    points_total: int
     stages_done: int
     stages_total: int
     failed: int
@@ -232,13 +229,7 @@ def title(stage: Stage) -> str:
 def overview(pool: Pool) -> Overview:
     """Counts, the workers' own words and the time left."""
     running = tuple(_running(pool, name) for name in pool.running)
-    by_point: dict[str, list[str]] = defaultdict(list)
-    for stage in pool.stages:
-        by_point[stage.point_id].append(stage.name)
-    trained = {stage.point_id for stage in pool.stages if stage.kind == train.NAME}
     return Overview(
-        points_done=sum(pool.done.issuperset(by_point[point_id]) for point_id in trained),
-        points_total=len(trained),
         stages_done=len(pool.done),
         stages_total=len(pool.stages),
         failed=len(pool.failures),
@@ -287,8 +278,7 @@ def end_words(attempt: Attempt, outcome: Ending, seconds: float) -> str:
 def summary_words(seen: Overview) -> str:
     """One line about everything."""
     words = [
-        f"{seen.points_done} of {counted(seen.points_total, 'point')} done, "
-        f"{seen.stages_done} of {counted(seen.stages_total, 'stage')}"
+        f"{seen.stages_done} of {counted(seen.stages_total, 'stage')} done"
         + (f", {seen.failed} failed" if seen.failed else ""),
         *(worker_words(worker) for worker in seen.running),
         f"about {duration(seen.eta_seconds)} left",

@@ -23,8 +23,6 @@ from sweeps.local.pool import Pool, stop_requests
 from sweeps.text import counted, duration
 
 SEEN = Overview(
-    points_done=5,
-    points_total=21,
     stages_done=17,
     stages_total=48,
     failed=1,
@@ -50,9 +48,9 @@ SEEN = Overview(
 )
 
 
-def test_a_summary_line_says_points_workers_and_time_left() -> None:
+def test_a_summary_line_says_stages_workers_and_time_left() -> None:
     assert summary_words(SEEN) == (
-        "5 of 21 points done, 17 of 48 stages, 1 failed; "
+        "17 of 48 stages done, 1 failed; "
         "train grpo-n8-g0.5-s11 180/300 reward 0.312; evaluate base-s12; about 5 min 10 s left"
     )
 
