@@ -16,12 +16,11 @@ from statistics import median
 
 from fgrpo_bench.kinds import KINDS, Stage
 
-LATEST = 6
-"""Stages of a kind that say how fast it goes: what else this machine does changes meanwhile."""
 TOLD_SECONDS = 10.0
 """After so long a worker knows how fast it is."""
-FINISH_SECONDS = 15.0
-"""Of the report and the sync behind the last stage."""
+FINISH_SECONDS, FINISHED_STAGE_SECONDS = 10.0, 0.1
+"""Of the report and the sync behind the last stage, and how much longer they take for each stage of
+the sweep."""
 START_SECONDS = 2.5
 """Start of a stage: interpreter, imports, loading a checkpoint."""
 PLACED_START_SECONDS = 120.0
@@ -39,30 +38,31 @@ Measured = tuple[str, float, float]
 """Kind, estimated seconds and measured seconds of a stage."""
 
 
-def calibration(measured: Iterable[Measured], latest: int | None = None) -> dict[str, float]:
+def calibration(measured: Iterable[Measured]) -> dict[str, float]:
     """By kind, the factor that the constants are off by here.
 
-    measured: of stages that are done, in the order of their ends. latest: how many of a kind count;
-    None is all. The median is taken, because a stage that was interrupted measured only its last
-    attempt.
+    measured: of stages that are done. The median is taken, because a stage that was interrupted
+    measured only its last attempt. All count: stages of one method follow each other, and a method
+    may be slow.
     """
     ratios: dict[str, list[float]] = defaultdict(list)
     for kind, estimated, seconds in measured:
         ratios[kind].append(seconds / estimated)
-    return {kind: median(values[-(latest or 0) :]) for kind, values in ratios.items()}
+    return {kind: median(values) for kind, values in ratios.items()}
 
 
-def at_present_load(walls: Mapping[str, float], loads: Mapping[str, float]) -> dict[str, float]:
-    """Wall seconds that stages would take now, by name: a kind's only one may have run while the
-    machine did something else too.
+def at_mean_load(walls: Mapping[str, float], loads: Mapping[str, float]) -> dict[str, float]:
+    """Wall seconds that stages would take under the mean load so far, by name: a kind's only one
+    may have run while the machine did much else, or nothing. What it will do is not known, and the
+    load of the last stages alone says less of hours than the mean does.
 
-    walls: of stages that are done, in the order of their ends. loads: wall over processor seconds
-    of those whose worker knows both; the others stay as they are.
+    walls: of stages that are done. loads: wall over processor seconds of those whose worker knows
+    both; the others stay as they are.
     """
     if not loads:
         return dict(walls)
-    now = median(list(loads.values())[-LATEST:])
-    return {name: wall * now / loads.get(name, now) for name, wall in walls.items()}
+    mean = sum(walls[name] for name in loads) / sum(walls[name] / loads[name] for name in loads)
+    return {name: wall * mean / loads.get(name, mean) for name, wall in walls.items()}
 
 
 def scaled(seconds: float, kind: str, factors: dict[str, float]) -> float:
@@ -92,9 +92,9 @@ def seconds_left(
 ) -> float:
     """Until all of `stages` are done and reported, at the speed of what was measured here.
 
-    stages: those at work and those that can still begin. estimated: seconds of each by the
-    constants. measured: as for `calibration`; what a worker at work says of itself is measured too,
-    once it has run for a while.
+    stages: those at work and those that can still begin. estimated: seconds by the constants, of
+    every stage of the sweep. measured: as for `calibration`; what a worker at work says of itself
+    is measured too, once it has run for a while.
     """
     kinds = {stage.name: stage.kind for stage in stages}
     projected = [
@@ -102,12 +102,17 @@ def seconds_left(
         for name, worker_status in at_work.items()
         if worker_status.left is not None and worker_status.elapsed >= TOLD_SECONDS
     ]
-    factors = calibration([*measured, *projected], latest=LATEST)
+    factors = calibration([*measured, *projected])
     seconds = {stage.name: scaled(estimated[stage.name], stage.kind, factors) for stage in stages}
     for name, worker_status in at_work.items():
         expected = max(seconds[name] - worker_status.elapsed, 1.0)
         seconds[name] = expected if worker_status.left is None else worker_status.left
-    return wall_seconds(stages, seconds, workers) + FINISH_SECONDS
+    return wall_seconds(stages, seconds, workers) + finish_seconds(len(estimated))
+
+
+def finish_seconds(n_stages: int) -> float:
+    """Of the report and the sync behind the last of so many stages."""
+    return FINISH_SECONDS + FINISHED_STAGE_SECONDS * n_stages
 
 
 def in_order(stages: Iterable[Stage], seconds: Mapping[str, float]) -> dict[str, Stage]:

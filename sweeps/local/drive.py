@@ -256,7 +256,7 @@ def _running(pool: Pool, name: str) -> Running:
 def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
     """Of everything that can still be done."""
     kinds = {stage.name: stage.kind for stage in pool.stages}
-    walls = schedule.at_present_load(pool.walls, pool.loads)
+    walls = schedule.at_mean_load(pool.walls, pool.loads)
     measured = [(kinds[name], pool.seconds[name], wall) for name, wall in walls.items()]
     blocked = {failure.stage.name for failure in pool.failures}
     left = [item.stage for item in pool.running.values()]

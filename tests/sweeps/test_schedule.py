@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,9 +24,13 @@ from tests.support.plans import loaded
 
 RECORDED = json.loads(Path(__file__).with_name("stage-seconds.json").read_text())
 """Processor seconds of every stage of sweeps that were run, by kind and point."""
+FRONTIER = json.loads(Path(__file__).with_name("frontier-stages.json").read_text())
+"""Of every stage of the sweep frontier as it ran on two processors beside other work: begin, end,
+and the wall and processor seconds that its worker counted, by kind, point and step."""
 COUNTDOWN = loaded("groupsize").experiment.train
-PARTS = (0.2, 0.4, 0.6, 0.8)
-"""Parts of a sweep's time at which its estimates are looked at."""
+FIRST, EVERY, LAST = 60.0, 30.0, 0.85
+"""Seconds until the estimate is looked at, and between looks; the part of a sweep's time after
+which it is not: then a single stage is a large share of what is left."""
 Spans = Mapping[str, tuple[float, float]]
 """When each stage began and ended, in seconds, by name."""
 
@@ -59,7 +64,7 @@ def errors(
     workers: int,
     loads: Mapping[str, float] = MappingProxyType({}),
 ) -> list[float]:
-    """How far the estimate was off at each of PARTS: 0.1 is 10% too long.
+    """How far the estimate was off at each look: 0.1 is 10% too long.
 
     A worker is taken to know its own end once it may tell (schedule.TOLD_SECONDS); the report and
     the sync behind the last stage take the seconds that the estimate says. loads: wall over
@@ -69,11 +74,10 @@ def errors(
     estimated = {stage.name: schedule.cpu_seconds(stage) for stage in stages}
     kinds = {stage.name: stage.kind for stage in stages}
     off = []
-    for part in PARTS:
-        now = begun + part * (end - begun)
+    for now in np.arange(begun + FIRST, begun + LAST * (end - begun), EVERY).tolist():
         done = sorted((e, name) for name, (_, e) in spans.items() if e <= now)
         names = {name for _, name in done}
-        walls = schedule.at_present_load(
+        walls = schedule.at_mean_load(
             {n: spans[n][1] - spans[n][0] for _, n in done},
             {n: loads[n] for _, n in done if n in loads},
         )
@@ -87,7 +91,7 @@ def errors(
         }
         left = [stage for stage in stages if stage.name not in names]
         told = schedule.seconds_left(left, estimated, measured, at_work, workers)
-        off.append(told / (end - now + schedule.FINISH_SECONDS) - 1)
+        off.append(told / (end - now + schedule.finish_seconds(len(stages))) - 1)
     return off
 
 
@@ -183,7 +187,7 @@ def test_wall_time_is_that_of_asking_at_every_end_what_is_ready(
 
 @pytest.mark.parametrize("chosen", RECORDED)
 @pytest.mark.parametrize(("workers", "slower"), [(2, 3.0), (4, 1.0)])
-def test_the_time_left_is_within_a_quarter_from_the_first_fifth_on(
+def test_the_time_left_is_within_a_quarter_from_the_first_minute_on(
     chosen: str, workers: int, slower: float
 ) -> None:
     sweep, *overrides = chosen.split()
@@ -193,22 +197,31 @@ def test_the_time_left_is_within_a_quarter_from_the_first_fifth_on(
     assert max(map(abs, off)) <= 0.25, off
 
 
+def test_the_time_left_holds_on_a_long_sweep_quiet_or_beside_other_work() -> None:
+    stages = make_plan(loaded("frontier")).stages
+    rows = {s.name: FRONTIER[f"{s.kind} {s.point_id} {s.step}"] for s in stages}
+    assert len(rows) == len(FRONTIER)
+    processor = {name: seconds for name, (*_, seconds) in rows.items()}
+    off = errors(stages, played(stages, processor, 2), 2)
+    assert max(map(abs, off)) <= 0.25, off
+    spans = {name: (begun, end) for name, (begun, end, *_) in rows.items()}
+    loads = {name: wall / seconds for name, (_, _, wall, seconds) in rows.items()}
+    assert max(loads.values()) > 1.8 * min(loads.values()), "what else the machine did varied"
+    # At first only warm-ups tell of the load, which then doubled.
+    _, _, _, *off = errors(stages, spans, 2, loads)
+    assert max(map(abs, off)) <= 0.27, off
+
+
 def test_what_a_worker_says_of_itself_counts_before_any_stage_is_done() -> None:
     stages = [stage("a"), stage("b"), stage("c")]
     estimated = dict.fromkeys("abc", 10.0)
     quiet = {"a": schedule.AtWork(elapsed=20.0, left=None)}
     told = {"a": schedule.AtWork(elapsed=20.0, left=80.0)}
-    after = schedule.FINISH_SECONDS
+    after = schedule.finish_seconds(3)
     assert schedule.seconds_left(stages, estimated, [], quiet, 1) == 1 + 10 + 10 + after
     assert schedule.seconds_left(stages, estimated, [], told, 1) == 80 + 100 + 100 + after
     early = {"a": schedule.AtWork(elapsed=1.0, left=80.0)}
     assert schedule.seconds_left(stages, estimated, [], early, 1) == 80 + 10 + 10 + after
-
-
-def test_the_latest_stages_of_a_kind_say_how_fast_it_goes() -> None:
-    measured = [("train", 10.0, 10.0)] * 10 + [("train", 10.0, 30.0)] * schedule.LATEST
-    assert schedule.calibration(measured, latest=schedule.LATEST) == {"train": 3.0}
-    assert schedule.calibration(measured) == {"train": 1.0}
 
 
 @pytest.mark.parametrize("chosen", RECORDED)
@@ -223,8 +236,12 @@ def test_a_first_evaluation_beside_other_work_does_not_spoil_the_time_left(chose
     assert max(map(abs, off)) <= 0.25, off
 
 
-def test_walls_are_those_of_the_present_load() -> None:
+def test_walls_are_those_of_the_mean_load() -> None:
     walls = {"first": 40.0, "other": 7.0} | {str(i): 10.0 for i in range(6)}
-    assert schedule.at_present_load(walls, {}) == walls
+    assert schedule.at_mean_load(walls, {}) == walls
     loads = {"first": 2.0} | {str(i): 1.0 for i in range(6)}
-    assert schedule.at_present_load(walls, loads) == walls | {"first": 20.0}
+    assert schedule.at_mean_load(walls, loads) == {
+        "first": 25.0,
+        "other": 7.0,
+        **{str(i): 12.5 for i in range(6)},
+    }
