@@ -1,8 +1,8 @@
 """Words of ours on the pages, each with its meaning: marked once a page where it first stands, for
 the pointer, the keyboard and screen readers.
 
-In: text of ours. Out: markup with a button around such a word, and at the end of the page the
-meanings of those that stand there. Next: docs/start/glossary.md, which has more words; app.js,
+In: text of ours. Out: markup in which such a word can have the focus, and at the end of the page
+their meanings. Next: docs/start/glossary.md, which has more words; app.js,
 which shows a meaning beside its word.
 """
 
@@ -109,7 +109,7 @@ class Glossary:
         """Meanings by the part of the page that holds them."""
 
     def mark(self, text: str) -> Markup:
-        """The text, escaped, with a button around each word that was not marked before."""
+        """The text, escaped, with the words marked that were not marked before."""
         text, parts, end = visible(text), Markup(""), 0
         for match in _ANY.finditer(text):
             place = int(str(match.lastgroup)[1:])
@@ -117,9 +117,7 @@ class Glossary:
             if name in self.used:
                 continue
             self.used[name] = list(TERMS.values())[place].meaning
-            button = Markup(
-                '<button type="button" class="term" aria-describedby="{}">{}</button>'
-            ).format(name, match[0])
-            parts += escape(text[end : match.start()]) + button
+            word = Markup('<dfn class="term" tabindex="0" aria-describedby="{}">{}</dfn>')
+            parts += escape(text[end : match.start()]) + word.format(name, match[0])
             end = match.end()
         return parts + escape(text[end:])

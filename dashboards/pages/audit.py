@@ -120,7 +120,9 @@ def _checks(
     keys = sorted({key for engine, _ in by_engine for key in engine})
 
     def row(check: str, looked_at: str, is_clean: bool, outcome: str) -> TableRow:
-        return check, looked_at, Shade(text=outcome, kind="done" if is_clean else "failed")
+        kind = "done" if is_clean else "failed"
+        words = (Shade(text=text, kind="words") for text in (check, looked_at))
+        return *words, Shade(text=outcome, kind=f"words {kind}")
 
     return PageTable(
         title="What was checked",

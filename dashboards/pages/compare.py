@@ -137,9 +137,8 @@ def results_table(
             with_interval(estimate.mean, estimate.low, estimate.high) for estimate in estimates
         ]
         counts = (str(estimates[0].n_seeds), str(estimates[0].n_problems))
-        rows.append(
-            (analysis.by_cell[name].label, *values, *counts, _front(analysis, column, name))
-        )
+        place = Shade(text=_front(analysis, column, name), kind="words")
+        rows.append((analysis.by_cell[name].label, *values, *counts, place))
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
     return PageTable(
         title="pass@k in percent with 95% intervals",

@@ -237,7 +237,9 @@ class CompareCharts:
             Chart(
                 name="paths",
                 title=f"{label}, at equal pass@1",
-                figure=charts.figure(traces, x="pass@1, %", y=f"pass@{k}, %"),
+                figure=charts.figure(
+                    traces, x="pass@1, %", y=f"pass@{k}, %", yaxis={"range": _roomy(traces)}
+                ),
                 data=data,
                 call=call,
                 note=f"{kept} points of pass@{k} at pass@1 = {percent(row.pass_at_1)}%, the "
@@ -309,6 +311,13 @@ def _words(rows: pl.DataFrame) -> list[tuple[int, str]]:
     """k and its estimate with the interval, as the table has it."""
     columns = rows.select("k", "mean", "low", "high")
     return [(k, f"{with_interval(*values)}%") for k, *values in columns.iter_rows()]
+
+
+def _roomy(traces: Sequence[dict[str, Any]]) -> list[float]:
+    """The range of an axis with room for words above and below the points."""
+    values = [value for trace in traces for value in trace["y"]]
+    room = 0.1 * (max(values) - min(values))
+    return [min(values) - room, max(values) + room]
 
 
 def _ks(ks: Sequence[int]) -> dict[str, Any]:

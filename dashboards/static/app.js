@@ -63,6 +63,9 @@ function draw(div) {
     if (layout.yaxis.ticktext) {
       const ticktext = layout.yaxis.ticktext.map(wrapped);
       layout.yaxis = { ...layout.yaxis, ticktext, tickfont: { size: 11 } };
+      const lines = Math.max(...ticktext.map((text) => text.split("<br>").length));
+      layout.height = Math.max(div.clientHeight, 70 + ticktext.length * (14 * lines + 8));
+      div.style.height = `${layout.height}px`;
     }
   }
   if (isHeat && (narrow || crowded(layout.xaxis.ticktext, div.clientWidth))) {
