@@ -223,7 +223,7 @@ class CompareCharts:
             traces.append(
                 charts.line(
                     x, y, name=cell, style=self.styles[name], mode="lines+markers+text",
-                    text=[str(step) if step else "base" for step in steps], cliponaxis=False,
+                    text=_apart(steps, x, y), cliponaxis=False,
                     textposition="top center" if name == new else "bottom center",
                     **charts.hover([f"{charts.label(cell)}<br>{word}" for word in words]),
                 )
@@ -311,6 +311,23 @@ def _words(rows: pl.DataFrame) -> list[tuple[int, str]]:
     """k and its estimate with the interval, as the table has it."""
     columns = rows.select("k", "mean", "low", "high")
     return [(k, f"{with_interval(*values)}%") for k, *values in columns.iter_rows()]
+
+
+def _apart(steps: Sequence[int], x: Sequence[float], y: Sequence[float]) -> list[str]:
+    """Names of checkpoints on a path, without those that would stand in the one before or in the
+    last, which has its name in any case."""
+    wide, high = (max(values) - min(values) or 1.0 for values in (x, y))
+
+    def is_near(one: int, other: int) -> bool:
+        return abs(x[one] - x[other]) < 0.07 * wide and abs(y[one] - y[other]) < 0.12 * high
+
+    last = len(steps) - 1
+    kept: list[int] = []
+    for i in range(last):
+        if not is_near(i, last) and not (kept and is_near(i, kept[-1])):
+            kept.append(i)
+    names = {i: str(steps[i]) if steps[i] else "base" for i in (*kept, last)}
+    return [names.get(i, "") for i in range(len(steps))]
 
 
 def _roomy(traces: Sequence[dict[str, Any]]) -> list[float]:

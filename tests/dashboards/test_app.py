@@ -18,6 +18,7 @@ import pytest
 
 from dashboards.__main__ import main
 from dashboards.app import HEADERS, ServerLinks
+from dashboards.glossary import TERMS
 from dashboards.page import VIEWS
 from dashboards.pages import BUILDERS
 from dashboards.pages.draws import answers, draws, word
@@ -29,6 +30,7 @@ from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.report.words import answer
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.tables import GRADES, METRICS, read_table, write_table
+from sweeps import REPOSITORY
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws
 from tests.support.report import copy, forget
@@ -139,6 +141,16 @@ def test_a_parameter_that_is_in_no_listing_is_refused(client, value):
             assert_inert(answer.text)
             assert "root:" not in answer.text
     assert client.get(f"/_static/{value}").status_code in (404, 400)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_word_of_ours_is_explained_once_a_page_and_stands_in_the_glossary(client, view):
+    elements = Reader(client.get(f"{BASE}/{view}").text).elements
+    words = [a["aria-describedby"] for _, a in elements if a.get("class") == "term"]
+    meanings = [a["id"] for _, a in elements if a.get("role") == "tooltip"]
+    assert words == meanings and len(set(words)) == len(words) > 2
+    glossary = (REPOSITORY / "docs" / "start" / "glossary.md").read_text(encoding="utf-8")
+    assert not [word for word in TERMS if word not in glossary]
 
 
 def test_an_error_names_the_value_and_the_valid_ones(client):
