@@ -118,7 +118,7 @@ def tables(analysis: Analysis, *, compare_paper: bool = False) -> list[Table]:
         *(interval_table(analysis, column) for column in columns if not several),
         *(against_paper(analysis) if compare_paper else ()),
         *effect_tables(analysis),
-        *(equal_pass_at_1_tables(analysis) if analysis.at_equal_pass_at_1 else ()),
+        *equal_pass_at_1_tables(analysis, asked=True),
         *filter(None, (question_table(analysis, column) for column in columns)),
         *selection_table(analysis),
         *(all_ks(analysis, column) for column in columns),

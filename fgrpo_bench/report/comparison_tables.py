@@ -381,11 +381,21 @@ def equal_budget_tables(analysis: Analysis) -> Iterator[Table]:
         )
 
 
-def equal_pass_at_1_tables(analysis: Analysis) -> Iterator[Table]:
+def equal_pass_at_1_tables(analysis: Analysis, *, asked: bool = False) -> Iterator[Table]:
     """A table an average and a benchmark with a row a pair and k; none where runs have one
-    evaluated checkpoint."""
-    compared = from_frame(EqualPassAt1, analysis.equal_pass_at_1)
+    evaluated checkpoint.
+
+    asked: the comparisons of the question alone, where it is declared at equal pass@1.
+    """
+    compared: Sequence[EqualPassAt1] = from_frame(EqualPassAt1, analysis.equal_pass_at_1)
     ranges = from_frame(PathRange, analysis.path_ranges)
+    if asked:
+        is_declared = analysis.at_equal_pass_at_1
+        compared = analysis.on_paths if is_declared else ()
+        pairs = {(row.column, row.new, row.old) for row in compared}
+        if is_declared:
+            pairs |= {(row.column, row.new, row.old) for row in analysis.off_paths}
+        ranges = [row for row in ranges if (row.column, row.new, row.old) in pairs]
     for column in dict.fromkeys(row.column for row in ranges):
         ks = sorted({row.k for row in compared if row.column == column})
         rows: list[tuple[str, ...]] = []
@@ -411,7 +421,7 @@ def equal_pass_at_1_tables(analysis: Analysis) -> Iterator[Table]:
                 if (row.column, row.new, row.old) == (column, reach.new, reach.old)
             ]
         yield Table(
-            title=f"{column}: at equal pass@1, in percentage points",
+            title=f"{column}: {'the question ' * asked}at equal pass@1, in percentage points",
             caption=_of_differences(
                 analysis, column, " at the pass@1 that both settings reach", ks=ks
             ),
