@@ -167,7 +167,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 async function refresh() {
-  if (document.hidden || document.activeElement?.closest("main :is(select, input)")) return;
+  if (document.hidden || document.activeElement?.closest("main :is(select, input, .term)")) return;
   let text;
   try {
     text = await (await fetch(location.href)).text();
