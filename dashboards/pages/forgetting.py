@@ -25,8 +25,9 @@ from dashboards.page import (
     TableRow,
     choices,
 )
-from dashboards.pages.draws import draws_clicks, draws_link, is_gated, label_of, words_of
+from dashboards.pages.draws import draws_clicks, draws_link, label_of
 from dashboards.pages.pairs import in_front
+from dashboards.pages.problems import is_gated, words_of
 from dashboards.queries import Fates, analysis_of, fates_of
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis

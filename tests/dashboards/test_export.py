@@ -8,7 +8,7 @@ import pytest
 
 from dashboards.__main__ import main
 from dashboards.page import VIEWS
-from dashboards.pages.draws import is_gated
+from dashboards.pages.problems import is_gated
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.files.whole import read_json, write_json
 from tests.support.dashboard import Reader, snapshot, sweep_with_draws

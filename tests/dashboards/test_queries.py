@@ -12,7 +12,8 @@ import pytest
 
 from dashboards.app import ServerLinks
 from dashboards.pages import BUILDERS, audit, sweep
-from dashboards.pages.draws import answers, draws, is_gated, problem_text, words_of
+from dashboards.pages.draws import answers, draws
+from dashboards.pages.problems import is_gated, problem_text, words_of
 from dashboards.queries import (
     SORTED,
     RunRoot,
