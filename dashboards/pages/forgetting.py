@@ -92,7 +92,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
         address=form.address(),
         title=f"{benchmark}: which problems were forgotten",
         lead=lost_in_words(analysis_of(results), benchmark, k)
-        or f"No trained cell has results beside its base models on {benchmark} yet.",
+        or f"No cell has results beside those of its base models on {benchmark}.",
         controls=choices(
             form.control("benchmark", "Benchmark", forgotten=["page"]),
             form.control("order", "Order", ORDERS, forgotten=["page"]),
