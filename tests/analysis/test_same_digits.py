@@ -158,7 +158,7 @@ def test_the_grid_of_the_sweep_prints_the_estimates(mixed, column, k):
     grids = page(mixed, "sweep", benchmark=column, show=f"pass{k}").context["grids"]
     shades = [cell for grid in grids for row in grid.rows for cell in row[1:] if cell.title]
     rows = mixed.estimates.filter(column=column, is_chosen=True, k=k).to_dicts()
-    expected = {row["cell"]: percent(row["mean"]) + "%" for row in rows}
+    expected = {row["cell"]: interval(row, "mean") for row in rows}
     assert {s.title: s.text for s in shades if s.title != "not in the grid"} == expected
 
 
@@ -167,7 +167,9 @@ def test_forgetting_prints_the_counts_and_what_became_of_the_problems(mixed, ben
     shown = page(mixed, "forgetting", benchmark=benchmark, k=k)
     coverage = mixed.coverage.filter(column=benchmark, k=k)
     for trace in chart(shown, "fates")["data"]:
-        assert trace["x"] == pytest.approx(coverage[trace["name"]].to_list(), abs=0.005)
+        counts = coverage[trace["name"]].to_list()
+        assert np.abs(trace["x"]) == pytest.approx(counts, abs=0.005)
+        assert trace["text"] == [f"{number:.0f}" for number in np.abs(trace["x"])]
     named = {point.point_id: point for point in mixed.results.points}
     by_point = shown.context["counts"].rows
     assert len(by_point) == 11  # of 12 trained points one has no results
