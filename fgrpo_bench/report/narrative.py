@@ -64,11 +64,11 @@ def answered(analysis: Analysis) -> list[Block]:
 
 
 def _declared(analysis: Analysis) -> list[Block]:
-    """What a sweep holds equal, and what it asks."""
+    """What a sweep asks, and what it holds equal."""
     return [
-        Paragraph(text=f"{equal(analysis)} {budget(analysis)}"),
         Heading(text="Question"),
         Paragraph(text=analysis.results.of_sweep().question),
+        Paragraph(text=f"{equal(analysis)} {budget(analysis)}"),
     ]
 
 
