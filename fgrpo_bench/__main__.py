@@ -35,13 +35,16 @@ COMMANDS = {
 }
 """By name: the place of its application (fgrpo_bench.command.application.program), and what it
 does."""
-EXAMPLES = """\
-examples:
-  fgrpo-bench sweep plan groupsize             what would run, and what it would cost
-  fgrpo-bench sweep run groupsize              run it, or resume it
-  fgrpo-bench report groupsize/countdown/v1    a run is sweep[/experiment[/version]]
-  fgrpo-bench dashboard                        the results in a browser
-
+EXAMPLES = {
+    "sweep plan groupsize": "what would run, and what it would cost",
+    "sweep run groupsize": "run it, or resume it",
+    "evaluate out/my-model --data mine.jsonl": "pass@k of a checkpoint of your own",
+    "compare base tuned": "two evaluations, problem by problem",
+    "report groupsize/countdown/v1": "a run is sweep[/experiment[/version]]",
+    "dashboard": "the results in a browser",
+}
+"""Words of a command, and what it does."""
+TAB = """\
 The Tab key: `fgrpo-bench --install-completion` sets it up for your shell; or, for one session,
   source <(fgrpo-bench --show-completion)"""
 COMPLETION = "_FGRPO_BENCH_COMPLETE"
@@ -77,14 +80,19 @@ def located(place: str) -> str | None:
 
 
 def listing() -> str:
-    """A line a command, and examples."""
+    """A line a command, and examples of those that are there."""
     width = max(map(len, COMMANDS))
     lines = [
         f"  {name.ljust(width)}  {does}" + ("" if located(place) else " (in a checkout)")
         for name, (place, does) in COMMANDS.items()
     ]
     usage = "usage: fgrpo-bench <command> [arguments]   (<command> --help says which), or --version"
-    return "\n".join([usage, "", *lines, "", EXAMPLES])
+    examples = [
+        f"  fgrpo-bench {words.ljust(max(map(len, EXAMPLES)))}  {does}"
+        for words, does in EXAMPLES.items()
+        if located(COMMANDS[words.partition(" ")[0]][0])
+    ]
+    return "\n".join([usage, "", *lines, "", "examples:", *examples, "", TAB])
 
 
 if __name__ == "__main__":

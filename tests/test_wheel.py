@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import venv
 from pathlib import Path
@@ -68,6 +69,10 @@ def test_the_wheel_holds_library_evaluators_and_declarations_below_one_name(whee
         for path in (REPOSITORY / name).rglob("*")
         if path.suffix in (".py", ".yaml") or path.name == "published.csv"
     }
+    (sdist,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(sdist) as packed_source:
+        inside = {name.partition("/")[2] for name in packed_source.getnames()}
+    assert {"CITATION.cff", "CHANGELOG.md", "LICENSE"} <= inside
     with ZipFile(wheel) as packed:
         names = {name for name in packed.namelist() if ".dist-info/" not in name}
         assert names == set(sources)
@@ -92,6 +97,14 @@ def test_the_installed_package_evaluates_and_compares_without_a_checkout(
     for name, (place, _) in COMMANDS.items():
         if place.startswith(("sweeps.", "dashboards.")):
             assert told(bare, name, tmp_path, code=2) == refusal.format(name)
+
+    help_ = told(bare, "--help", tmp_path)
+    examples = help_.partition("examples:")[2]
+    assert "fgrpo-bench evaluate out/my-model" in examples
+    assert "fgrpo-bench sweep" not in examples and "fgrpo-bench dashboard" not in examples
+    refused = told(bare, "report groupsize", tmp_path, code=1)
+    assert "the folder of runs of a checkout of fgrpo-bench" in refused
+    assert "sweep run" not in refused
 
     strangers_model(tmp_path / "my-model")
     write_source(tmp_path / "mine.jsonl")

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from fgrpo_bench.core.commandline import INSTALLED
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths
 
@@ -113,10 +114,16 @@ def choose_run(
     start = sweep if sweep in _declared() else "<sweep>"
     known = f"; there are\n{_listed(others)}" if others else "; there is no run at all"
     asked = "/".join([sweep, *filter(None, [experiment or (version and "*"), version])])
-    raise FileNotFoundError(
-        f"no run of {asked}{near} under {root}: run `fgrpo-bench sweep run {start}` first, or name "
-        f"another run or folder of runs (run_root=<folder> of `sweep`, --root of others){known}"
+    remedy = (
+        f"run `fgrpo-bench sweep run {start}` first, or name another run or folder of runs "
+        "(run_root=<folder> of `sweep`, --root of others)"
     )
+    if INSTALLED:
+        remedy = (
+            "name another run, or with --root the folder of runs of a checkout of fgrpo-bench, "
+            "where sweeps run"
+        )
+    raise FileNotFoundError(f"no run of {asked}{near} under {root}: {remedy}{known}")
 
 
 def complete_run(incomplete: str) -> list[str]:

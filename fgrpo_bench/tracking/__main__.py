@@ -13,6 +13,7 @@ import typer
 from fgrpo_bench.command.application import Application, Root
 from fgrpo_bench.command.application import run as run_program
 from fgrpo_bench.command.runs import default_root, tracked
+from fgrpo_bench.core.commandline import WHERE_SWEEPS_RUN
 from fgrpo_bench.files.paths import RunPaths
 
 SYNC = """
@@ -131,7 +132,7 @@ def _over(
         print(
             f"{root} holds no sweep {name} (it holds: "
             f"{', '.join(dict.fromkeys(run.sweep for run in known)) or 'none'}); run "
-            "`fgrpo-bench sweep run <sweep>` first, or name another --root",
+            f"`fgrpo-bench sweep run <sweep>`{WHERE_SWEEPS_RUN} first, or name another --root",
             file=sys.stderr,
         )
     done = len(work(runs)) if runs else 0

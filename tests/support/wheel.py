@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
+FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+FILES += ("CITATION.cff", "CHANGELOG.md")
 FOLDERS = ("fgrpo_bench", "evaluators", "conf")
 PIP = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
 
