@@ -6,13 +6,16 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
 
 from fgrpo_bench.command.runs import tracked
-from fgrpo_bench.tracking.desired import CELLS, POINTS
-from fgrpo_bench.tracking.sync import Store, SyncResult, embedded_uri, find_store, sync_all
+from fgrpo_bench.tracking.desired import ANSWER, CELLS, POINTS, REPORT, TABLE, VIEW
+from fgrpo_bench.tracking.evaluations import EVALUATION
+from fgrpo_bench.tracking.sync import Store, embedded_uri, find_store, opened, sync_all
 
 SERVER_ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -25,20 +28,36 @@ PAGES = {
     "charts": (CELLS, "CHART"),
     "points": (POINTS, "TABLE"),
     "training": (POINTS, "CHART"),
+    "evaluations": (EVALUATION, "TABLE"),
+    "curves": (EVALUATION, "CHART"),
 }
-"""What the addresses of an experiment are called, which runs they show, and how."""
-FRONT = (
-    "MLflow opens on a page that this project does not use; use these addresses,\nwhere there is "
-    "something to see:"
-)
-UNSYNCED = (
-    "MLflow's home page lists experiments: choose one, then Runs. Without --no-sync its pages' own "
-    "addresses stand here."
-)
+"""What the addresses of an experiment are called, which runs they show, and how. Only those are
+printed that have such runs."""
+
+
+WORKFLOW = "workflowType=machine_learning"
+"""Has MLflow show runs with their metrics, and not traces of prompts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What there is to see of an MLflow experiment of ours."""
+
+    name: str
+    experiment_id: str
+    kinds: tuple[str, ...]
+    """Values of the tag `kind` that some run has."""
+    report: str | None
+    """The id of the newest run with a report, which begins with the answer; None without one."""
+    views: tuple[str, ...]
+    """Kinds of which a view is stored, which has pass@k at the largest k on the first screen."""
+    changed: int
+    """When a run began last, milliseconds since 1970."""
 
 
 def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
-    """Sync everything under the root, print where to look, and become MLflow's own server.
+    """Sync everything under the root, print where to look, first the answer of the newest sweep,
+    and become MLflow's own server.
 
     Raises FileNotFoundError where the root holds no sweep and OSError where the port is taken.
     """
@@ -54,11 +73,12 @@ def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
             f"{runs[0].mlflow_db} is missing: nothing was synced yet; leave out --no-sync"
         )
     check_port(host, port)
-    results = sync_all(runs, tracking_uri=store.uri) if sync else []
+    if sync:
+        with redirect_stdout(sys.stderr):  # what was synced is no address
+            sync_all(runs, tracking_uri=store.uri)
+    base = f"http://{in_url(host)}:{port}"
     print(
-        f"\n{FRONT if results else UNSYNCED}\n{pages(f'http://{in_url(host)}:{port}', results)}\n"
-        "Ready in a few seconds; Ctrl-C stops it.\n",
-        flush=True,
+        f"{pages(base, experiments(store))}\nReady in a few seconds; Ctrl-C stops it.\n", flush=True
     )
     command = server_command(store, host=host, port=port)
     os.execve(command[0], command, os.environ | SERVER_ENVIRONMENT)
@@ -98,21 +118,53 @@ def in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def pages(base: str, results: Sequence[SyncResult]) -> str:
-    """The addresses to open: of each experiment its cells and its points, as a table and drawn."""
-    if not results:
-        return f"MLflow: {base}/#/experiments"
-    of_kind = {kind: quote(f"tags.kind = '{kind}'") for kind in (CELLS, POINTS)}
-    lines = []
-    for name, result in sorted({result.experiment: result for result in results}.items()):
-        runs = f"{base}/#/experiments/{result.experiment_id}/runs?workflowType=machine_learning"
-        lines += [
-            f"MLflow {name}",
-            *(
-                f"  {label:<11}  {runs}&searchFilter={of_kind[kind]}&compareRunsMode={mode}"
-                for label, (kind, mode) in PAGES.items()
-            ),
-        ]
+def experiments(store: Store) -> list[Shown]:
+    """Those with runs of ours, the one that began last first."""
+    shown = []
+    with opened(store) as client:
+        for experiment in client.search_experiments():
+            of = [experiment.experiment_id]
+            by_kind = {
+                kind: client.search_runs(of, f"tags.kind = '{kind}'", max_results=1)
+                for kind in (REPORT, CELLS, POINTS, EVALUATION)
+            }
+            newest = [run for runs in by_kind.values() for run in runs]
+            if not newest:
+                continue
+            shown.append(
+                Shown(
+                    name=experiment.name,
+                    experiment_id=experiment.experiment_id,
+                    kinds=tuple(kind for kind, runs in by_kind.items() if runs),
+                    report=next((run.info.run_id for run in by_kind[REPORT]), None),
+                    views=tuple(kind for kind in by_kind if f"{VIEW}{kind}" in experiment.tags),
+                    changed=max(run.info.start_time for run in newest),
+                )
+            )
+    return sorted(shown, key=lambda experiment: -experiment.changed)
+
+
+def pages(base: str, shown: Sequence[Shown]) -> str:
+    """The addresses to open, the best first: of each experiment its answer with the table beside
+    it, its cells and its points, as a table and drawn."""
+    lines = list[str]()
+    for experiment in shown:
+        at, workflow = f"{base}/#/experiments/{experiment.experiment_id}/runs", f"?{WORKFLOW}"
+        addresses = {}
+        if experiment.report is not None:
+            artifacts = f"{at}/{experiment.report}/artifacts"
+            addresses["answer"] = f"{artifacts}/{ANSWER}{workflow}"
+            addresses["table"] = f"{artifacts}/{TABLE}{workflow}"
+        for label, (kind, mode) in PAGES.items():
+            if kind in experiment.kinds:
+                search = f"searchFilter={quote(f'tags.kind = {kind!r}')}"
+                if mode == "TABLE" and kind in experiment.views:
+                    search = f"viewStateShareKey={kind}"
+                addresses[label] = f"{at}{workflow}&{search}&compareRunsMode={mode}"
+        first = next(iter(addresses.values()))
+        lines += [] if lines else [f"Open {first}", ""]
+        lines += [f"MLflow {experiment.name}"]
+        lines += [f"  {label:<11}  {address}" for label, address in addresses.items()]
     return "\n".join(lines)
 
 

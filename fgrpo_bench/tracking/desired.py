@@ -11,10 +11,12 @@ MLflow renders descriptions as Markdown, so every name and sentence in them is e
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial
+from itertools import product
 from typing import Any
 from urllib.parse import quote
 
@@ -26,10 +28,12 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.command.runs import find_runs
+from fgrpo_bench.documents.html import html
 from fgrpo_bench.documents.markdown import escape_markdown, markdown_blocks
 from fgrpo_bench.documents.table import Block, Line, Outline, Paragraph, Table, with_interval
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.files.spec import read_spec, read_spec_of
+from fgrpo_bench.report.captions import title
 from fgrpo_bench.report.narrative import answered, effect, explained, over_all_k
 from fgrpo_bench.report.tables import interval_table
 from fgrpo_bench.specs.fingerprint import fingerprint
@@ -45,17 +49,25 @@ NOTE = "mlflow.note.content"
 """Tag: the description of a run or experiment, as Markdown."""
 COLOR = "mlflow.runColor"
 """Tag: the colour of a run in MLflow's charts."""
+VIEW = "mlflow.sharedViewState."
+"""Before the name of a view in an experiment's tag: which runs and columns a page of them shows."""
 LONGEST = 5000
 """Characters of an experiment's tag that MLflow takes; a run's may be longer."""
 UNCERTAINTY = "uncertainty/"
 """Before the names of the ends of intervals. It sorts behind benchmarks, `eval/` and `train/`, so
 that a list in alphabetical order begins with the estimates."""
+ENDS = ("low", "high")
+"""Of an interval, as the names of metrics end."""
 OPEN = "open"
 """Tag in place of the metric where a first loss has no such end."""
 LOG_LINES = 40
 """Of every log, in an artifact."""
 LARGEST = 1.7976931348623157e308
 """MLflow's stand-in for infinity."""
+ANSWER = "answer.html"
+"""The report's page that MLflow opens on: the answer and the main table."""
+TABLE = "pass_at_k.json"
+"""The table of a cell, and of the report that of every cell."""
 POINTS, CELLS, REPORT = "point", "cell", "report"
 """Values of the tag `kind`."""
 
@@ -150,6 +162,7 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
         digest=digest if paths == _latest(paths) else None,
         tags=lambda: {
             NOTE: experiment_note(source.analysis),
+            **{f"{VIEW}{kind}": _view(source.analysis, kind) for kind in (CELLS, POINTS)},
             "mlflow.experimentKind": "custom_model_development",
         },
         runs=runs if report is None else (*runs, report),
@@ -182,6 +195,26 @@ def _latest(paths: RunPaths) -> RunPaths:
     runs = find_runs(paths.root, paths.sweep, experiment=paths.experiment)
     versions = [run for run in runs if run.sweep_json.exists()]
     return max(versions, key=lambda run: (read_sweep(run).created, run == paths))
+
+
+def _view(analysis: Analysis, kind: str) -> str:
+    """The runs of a kind by pass@k at the largest k, with the columns of both ends and no others,
+    so that they stand on a screen; in the form of MLflow's page of runs."""
+    first, last = analysis.ends[0], analysis.ends[-1]
+    columns = analysis.headline
+    names = [f"{column}/pass_at_{k}" for column in columns for k in dict.fromkeys((last, first))]
+    if kind == CELLS:
+        names += [f"{UNCERTAINTY}{c}/pass_at_{last}_{end}" for c in columns for end in ENDS]
+    selected = [f"metrics.`{name}`" for name in names]
+    view = {
+        "searchFilter": f"tags.kind = '{kind}'",
+        "orderByKey": selected[0],
+        "orderByAsc": False,
+        "startTime": "ALL",
+        "lifecycleFilter": "Active",
+        "selectedColumns": selected,
+    }
+    return json.dumps(view)
 
 
 def experiment_note(analysis: Analysis) -> str:
@@ -545,7 +578,7 @@ def _cell_run(
         },
         points=tuple(sorted(points)),
         artifacts={},
-        tables={"pass_at_k.json": _table_of_cell(source, key)} if ends else {},
+        tables={TABLE: _table_of_cell(source, key)} if ends else {},
     )
 
 
@@ -664,9 +697,15 @@ def _report_run(source: Source, begun: Sequence[str]) -> RunState:
     is_whole = len(ends) == len(spans) and not source.analysis.missing
     mark = fingerprint([REPORT, paths.sweep, paths.experiment, paths.version])
     about = (
-        "The report's files: report.md in words, report.tex for a paper, results.csv for your own "
-        "plots, and the figures, under Artifacts."
+        f"Under Artifacts: {TABLE}, every cell at every k; report.md in words, report.tex for a "
+        "paper, results.csv for your own plots, and the figures."
     )
+    analysis = source.analysis
+    first = [
+        *answered(analysis),
+        *(interval_table(analysis, column) for column in analysis.headline),
+        Paragraph(text=about),
+    ]
     return RunState(
         name=REPORT,
         title=REPORT,
@@ -676,12 +715,37 @@ def _report_run(source: Source, begun: Sequence[str]) -> RunState:
         tags={
             **_identity(source.results, REPORT, mark),
             "kind": REPORT,
-            NOTE: _shortened(_words(source.analysis, about), LONGEST),
+            NOTE: _shortened(_words(analysis, about), LONGEST),
             **_source_tags(source.results),
         },
         points=(),
         artifacts={
-            path.relative_to(paths.report).as_posix(): path.read_bytes()
-            for path in report_files(paths)
+            ANSWER: html(title(analysis), first, {}).encode(),
+            **{
+                path.relative_to(paths.report).as_posix(): path.read_bytes()
+                for path in report_files(paths)
+            },
         },
+        tables={TABLE: _table_of_report(analysis)},
     )
+
+
+def _table_of_report(analysis: Analysis) -> pl.DataFrame:
+    """A row a benchmark or average and cell: pass@k at the largest k first and at the smallest,
+    each with its interval, then at the k between. Fractions with the digits that a person reads."""
+    ends, ks = tuple(reversed(analysis.ends)), analysis.ks
+    rows = []
+    for column, cell in product(analysis.columns, analysis.by_cell.values()):
+        row: dict[str, str | float | None] = {"cell": cell.label, "benchmark": column}
+        for k in dict.fromkeys((*ends, *ks)):
+            estimate, name = analysis.estimate(column, cell, k), f"pass_at_{k}"
+            row[name] = _rounded(estimate.mean)
+            if k in ends:
+                row |= {f"{name}_low": _rounded(estimate.low)}
+                row |= {f"{name}_high": _rounded(estimate.high)}
+        rows.append(row)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else readable(value)

@@ -18,10 +18,17 @@ WAIT = 60_000
 
 
 @pytest.fixture(scope="module")
-def address(run: RunPaths) -> Iterator[str]:
-    """The page of the experiment's runs, as `make mlflow-ui` prints it."""
+def addresses(run: RunPaths) -> Iterator[dict[str, str]]:
+    """What `make mlflow-ui` prints, by name; `Open` is the page to begin with."""
     with served("mlflow", run, "/health") as (base, said):
-        yield next(word for word in said.split() if word.startswith(f"{base}/#/experiments/"))
+        lines = [line.split() for line in said.splitlines() if f" {base}/#/experiments/" in line]
+        yield dict(lines)
+
+
+@pytest.fixture(scope="module")
+def address(addresses: dict[str, str]) -> str:
+    """The page of the cells."""
+    return addresses["cells"]
 
 
 @pytest.fixture
@@ -47,9 +54,27 @@ def run_page(address: str, point_id: str = POINT) -> str:
     return f"{base}/#/experiments/{experiment}/runs/{found['info']['run_id']}"
 
 
-def test_the_runs_of_the_sweep_are_listed(page: Page, address: str):
-    page.goto(address)
+def test_the_first_page_has_the_answer_and_the_table_and_the_stored_one_is_a_click_away(
+    page: Page, addresses: dict[str, str]
+):
+    page.goto(addresses["Open"])
+    written = page.frame_locator("iframe")
+    for words in ("Does a focal weight at N = 4", "pass@16", "F-GRPO"):
+        last = written.get_by_text(words).last
+        last.wait_for()
+        box = last.bounding_box()
+        assert box is not None and box["y"] + box["height"] < WIDE["height"], words
+    page.get_by_text("pass_at_k.json", exact=True).first.click()
+    page.get_by_text("pass_at_16", exact=True).first.wait_for()
+
+
+@pytest.mark.parametrize("name", ["cells", "points"])
+def test_the_runs_of_the_sweep_are_listed_with_pass_at_the_largest_k(
+    page: Page, addresses: dict[str, str], name: str
+):
+    page.goto(addresses[name])
     page.get_by_text("GRPO N=4").first.wait_for()
+    page.locator(".ag-header-cell", has_text="countdown/pass_at_16").first.wait_for()
 
 
 def test_the_curve_of_pass_at_k_is_drawn_over_k(page: Page, address: str):

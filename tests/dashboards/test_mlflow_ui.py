@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from dashboards.__main__ import main
-from dashboards.mlflow_ui import pages, server_command
-from fgrpo_bench.tracking.sync import SyncResult, find_store
+from dashboards.mlflow_ui import Shown, pages, server_command
+from fgrpo_bench.tracking.sync import find_store
 from tests.support.servers import free_port, stop, wait_for
 from tests.support.synthetic import SMALL, write_sweep
 
@@ -54,7 +54,7 @@ def test_the_ui_shows_runs_and_artifacts_on_loopback_alone_and_ends_with_ctrl_c(
         assert listening(port) == {"0100007F"}
         assert b"<title>MLflow</title>" in get(base)
         said = (tmp_path / "output").read_text()
-        assert len(said.splitlines()) == 12, f"more than summary, addresses, MLflow's word: {said}"
+        assert len(said.splitlines()) == 11, f"more than summary, addresses, MLflow's word: {said}"
         address = next(word for word in said.split() if word.startswith(f"{base}/#/experiments/"))
         experiment = address.split("/")[5]
         search = urllib.request.Request(
@@ -93,24 +93,30 @@ def test_the_server_is_told_absolute_paths_and_takes_no_uploads(tmp_path, monkey
     assert "--no-serve-artifacts" in command
 
 
-@pytest.mark.parametrize("versions", [1, 2])
-def test_an_experiment_is_linked_once_however_many_versions_it_has(versions):
-    result = SyncResult(
-        experiment="groupsize/countdown",
-        experiment_id="7",
-        where="sqlite:////runs/mlflow.db",
-        seconds=1.0,
-        created=1,
-        updated=0,
-        replaced=0,
-        unchanged=0,
+def shown(name, **changed):
+    of = {"experiment_id": "7", "kinds": (), "report": None, "views": (), "changed": 1}
+    return Shown(name=name, **of | changed)
+
+
+def test_the_first_line_is_the_answer_and_no_address_is_of_a_page_without_runs():
+    whole = shown("groupsize/countdown", kinds=("report", *KINDS), report="ab", views=KINDS)
+    alone = shown("evaluations", kinds=("evaluation",), experiment_id="8")
+    at, other = (f"http://127.0.0.1:5000/#/experiments/{n}/runs" for n in (7, 8))
+    workflow = "?workflowType=machine_learning"
+    cells, points, evaluations = (
+        f"{workflow}&searchFilter=tags.kind%20%3D%20%27{kind}%27" for kind in (*KINDS, "evaluation")
     )
-    runs = "http://127.0.0.1:5000/#/experiments/7/runs?workflowType=machine_learning"
-    cells, points = (f"{runs}&searchFilter=tags.kind%20%3D%20%27{kind}%27" for kind in KINDS)
-    assert pages("http://127.0.0.1:5000", [result] * versions).splitlines() == [
+    assert pages("http://127.0.0.1:5000", [whole, alone]).splitlines() == [
+        f"Open {at}/ab/artifacts/answer.html{workflow}",
+        "",
         "MLflow groupsize/countdown",
-        f"  cells        {cells}&compareRunsMode=TABLE",
-        f"  charts       {cells}&compareRunsMode=CHART",
-        f"  points       {points}&compareRunsMode=TABLE",
-        f"  training     {points}&compareRunsMode=CHART",
+        f"  answer       {at}/ab/artifacts/answer.html{workflow}",
+        f"  table        {at}/ab/artifacts/pass_at_k.json{workflow}",
+        f"  cells        {at}{workflow}&viewStateShareKey=cell&compareRunsMode=TABLE",
+        f"  charts       {at}{cells}&compareRunsMode=CHART",
+        f"  points       {at}{workflow}&viewStateShareKey=point&compareRunsMode=TABLE",
+        f"  training     {at}{points}&compareRunsMode=CHART",
+        "MLflow evaluations",
+        f"  evaluations  {other}{evaluations}&compareRunsMode=TABLE",
+        f"  curves       {other}{evaluations}&compareRunsMode=CHART",
     ]

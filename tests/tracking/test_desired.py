@@ -23,8 +23,10 @@ from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import METRICS, read_table, write_table
 from fgrpo_bench.tracking import source
 from fgrpo_bench.tracking.desired import (
+    ANSWER,
     LARGEST,
     LONGEST,
+    TABLE,
     RunState,
     _shortened,
     desired_experiment,
@@ -387,7 +389,12 @@ def test_the_report_is_a_run_of_its_files_and_its_checkpoints_are_those_of_cells
     write_text(results.paths.report / "former.md", "of a report with other formats")
     runs = states(results)
     report, rule = runs["report"], "step 10 of every run"
-    assert report.artifacts == {path.name: path.read_bytes() for path in written.files}
+    page = report.artifacts[ANSWER].decode()
+    files = {path.name: path.read_bytes() for path in written.files}
+    assert report.artifacts == files | {ANSWER: page.encode()}
+    assert page.index("Does a focal weight at N = ") < page.index("<th>pass@32</th>")
+    table = report.tables[TABLE]
+    assert table.columns[:3] == ["cell", "benchmark", "pass_at_32"] and len(table) == 3
     assert provenance.NAME in report.artifacts
     assert rule in report.artifacts["report.md"].decode()
     assert report.tags["kind"] == "report"
