@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fgrpo_bench.analysis import analyse
+from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.table import Table
 from fgrpo_bench.report.build import draw, latex, render
@@ -25,16 +25,14 @@ TWO_COLUMNS = r"""\documentclass[twocolumn]{article}
 \usepackage[letterpaper,textwidth=6.75in,textheight=9in,columnsep=.25in]{geometry}"""
 
 
-def set_by_latex(
-    folder: Path, tables: str, begins: str = r"\documentclass{article}", figures: str = ""
-) -> str:
+def set_by_latex(folder: Path, tables: str, begins: str = r"\documentclass{article}") -> str:
     """The words of the PDF; raises where LaTeX complains or something is larger than its place.
 
-    begins: the first lines; figures: what stands before the tables.
+    begins: the first lines.
     """
     LATEX.require()
     needed = re.findall(r"\\usepackage\{[^}]*\}", tables.splitlines()[0])
-    document = [begins, *needed, r"\begin{document}", figures, tables, r"\end{document}"]
+    document = [begins, *needed, r"\begin{document}", tables, r"\end{document}"]
     (folder / "paper.tex").write_text("\n".join(document), encoding="utf-8")
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"],
@@ -50,33 +48,33 @@ def set_by_latex(
     ).stdout
 
 
-def test_the_tables_of_a_sweep_compile_as_they_are(tmp_path):
-    analysis = analyse(small_sweep(tmp_path))
-    words = set_by_latex(tmp_path, render(analysis, "latex"))
+def both(analysis: Analysis, folder: Path) -> str:
+    """The main file and its appendix; the figures that it shows are written into the folder."""
+    for name, data in draw(analysis).items():
+        if name.endswith(".pdf"):
+            (folder / name).write_bytes(data)
+    return "\n".join(render(analysis, kind) for kind in ("latex", "latex-appendix"))
+
+
+def test_the_tables_and_figures_of_a_sweep_compile_as_they_are(tmp_path):
+    words = set_by_latex(tmp_path, both(analyse(small_sweep(tmp_path)), tmp_path))
     assert "GRPO" in words and "Checkpoints: the last one of every run." in words
+    assert re.search(r"Figure \d+: Pass@1 against pass@32 on countdown", words)
 
 
 def test_tables_and_figures_fit_an_article_of_two_columns(tmp_path):
     results = small_sweep(tmp_path, "groupsize", ONE_SEED)
-    analysis = analyse(results)
-    drawn = draw(analysis)
-    pdfs = {name: data for name, data in drawn.items() if name.endswith(".pdf")}
-    figures = []
-    for name, data in pdfs.items():
-        (tmp_path / name).write_bytes(data)
-        star = "" if name.endswith("-column.pdf") else "*"
-        drawing = rf"\includegraphics{{{name}}}\caption{{A figure}}"
-        figures.append(rf"\begin{{figure{star}}}{drawing}\end{{figure{star}}}")
-    tables = render(analysis, "latex")
-    words = set_by_latex(tmp_path, tables, TWO_COLUMNS, "\n".join(figures) + r"\clearpage")
-    assert "Figure 12: A figure" in words and len(pdfs) == 12
-    assert {r"\begin{table}", r"\begin{table*}"} == set(re.findall(r"\\begin\{table\*?\}", tables))
+    text = both(analyse(results), tmp_path)
+    words = set_by_latex(tmp_path, text, TWO_COLUMNS)
+    assert "Figure 7:" in words and text.count(r"\includegraphics{") == 5
+    kinds = set(re.findall(r"\\begin\{((?:table|figure)\*?)\}", text))
+    assert kinds == {"table", "table*", "figure", "figure*"}
 
 
 def test_nine_benchmarks_with_averages_and_gaps_fit_the_page(tmp_path):
     results = nine_benchmarks(tmp_path, "gamma")
     ids = [point.point_id for point in results.points if "-g2-" in point.point_id]
-    words = set_by_latex(tmp_path, render(analyse(forget(results, *ids[:4])), "latex"))
+    words = set_by_latex(tmp_path, both(analyse(forget(results, *ids[:4])), tmp_path))
     assert "average in-domain" in words and "Incomplete, 2 of 3 seeds" in words
     assert "†" in words
 
