@@ -13,8 +13,9 @@ from typing import NoReturn
 from urllib.parse import quote
 
 from fgrpo_bench.command.runs import tracked
-from fgrpo_bench.tracking.desired import ANSWER, CELLS, POINTS, REPORT, TABLE, VIEW
+from fgrpo_bench.tracking.desired import ANSWER, VIEW
 from fgrpo_bench.tracking.evaluations import EVALUATION
+from fgrpo_bench.tracking.states import CELLS, POINTS, REPORT, TABLE
 from fgrpo_bench.tracking.sync import Store, embedded_uri, find_store, opened, sync_all
 
 SERVER_ENVIRONMENT = {

@@ -16,17 +16,17 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation
 from fgrpo_bench.analysis.results import evaluations
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.tracking.desired import (
+from fgrpo_bench.tracking.desired import experiment_name
+from fgrpo_bench.tracking.points import unscored
+from fgrpo_bench.tracking.source import digest_of
+from fgrpo_bench.tracking.states import (
     NOTE,
     DesiredRun,
     ExperimentState,
     MetricPoint,
     RunState,
-    experiment_name,
     readable,
-    unscored,
 )
-from fgrpo_bench.tracking.source import digest_of
 
 EVALUATION = "evaluation"
 """Value of the tag `kind`."""

@@ -31,18 +31,17 @@ from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.files.whole import write_whole
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.tracking.desired import (
+from fgrpo_bench.tracking.desired import desired_experiment, experiment_name
+from fgrpo_bench.tracking.evaluations import desired_evaluations
+from fgrpo_bench.tracking.points import desired_points
+from fgrpo_bench.tracking.source import Source
+from fgrpo_bench.tracking.states import (
     IDENTITY,
     DesiredRun,
     ExperimentState,
     MetricPoint,
     RunState,
-    desired_experiment,
-    desired_points,
-    experiment_name,
 )
-from fgrpo_bench.tracking.evaluations import desired_evaluations
-from fgrpo_bench.tracking.source import Source
 
 DIGEST = "digest"
 """Tag: of what a run or experiment that MLflow holds whole was computed from; empty while it is

@@ -19,7 +19,8 @@ from dashboards.charts import rate_steps
 from dashboards.page import Page, PageTable, Shade
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.tracking.desired import RunState, desired_experiment
+from fgrpo_bench.tracking.desired import desired_experiment
+from fgrpo_bench.tracking.states import RunState
 
 COLUMNS = ("average in-domain", "countdown", "other")
 KS = (1, 8, 32)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.files.paths import RunPaths
-from fgrpo_bench.tracking.desired import CELLS, POINTS
+from fgrpo_bench.tracking.states import CELLS, POINTS
 from fgrpo_bench.tracking.sync import embedded_uri, find_store, sync_run
 from tests.support.synthetic import write_sweep
 

@@ -13,7 +13,8 @@ from urllib.parse import unquote, urlparse
 
 from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.files.paths import RunPaths
-from fgrpo_bench.tracking.desired import IDENTITY, RunState, desired_experiment
+from fgrpo_bench.tracking.desired import desired_experiment
+from fgrpo_bench.tracking.states import IDENTITY, RunState
 from fgrpo_bench.tracking.sync import PARENT, embedded_uri, sync_run
 from tests.support.servers import free_port, stop, wait_for
 

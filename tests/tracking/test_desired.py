@@ -22,15 +22,9 @@ from fgrpo_bench.report.narrative import answered, effect
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import METRICS, read_table, write_table
 from fgrpo_bench.tracking import source
-from fgrpo_bench.tracking.desired import (
-    ANSWER,
-    LARGEST,
-    LONGEST,
-    TABLE,
-    RunState,
-    _shortened,
-    desired_experiment,
-)
+from fgrpo_bench.tracking.desired import ANSWER, LONGEST, _shortened, desired_experiment
+from fgrpo_bench.tracking.points import LARGEST
+from fgrpo_bench.tracking.states import TABLE, RunState
 from tests.support import mlflow_store
 from tests.support.report import rewrite_passk
 from tests.support.synthetic import write_sweep

@@ -21,7 +21,7 @@ import pytest
 from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import METRICS, PASSK, read_table, write_table
-from fgrpo_bench.tracking import desired
+from fgrpo_bench.tracking import cells, desired, points
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.sync import DIGEST, embedded_uri, sync_run
 from tests.support.mlflow_store import background_sync, contents, counts, held, runs
@@ -154,8 +154,8 @@ def test_tables_of_several_runs_open_as_one(synced, monkeypatch):
 
 
 def test_of_unchanged_runs_nothing_is_computed(synced, monkeypatch):
-    for name in ("_point_run", "_cell_run", "_words"):
-        monkeypatch.setattr(desired, name, lambda *_, **__: pytest.fail("computed"))
+    for module, name in ((points, "_point_run"), (cells, "_cell_run"), (desired, "_words")):
+        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("computed"))
     assert counts(synced) == (0, 0, 0, 6)
 
 
