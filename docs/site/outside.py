@@ -1,7 +1,7 @@
 """Files outside docs/ that pages link to become part of the site, so that links which work in the
 checkout work there too: README as the first page, others below `repository/`.
 
-MkDocs calls `on_files` and `on_page_markdown`. A link to nothing, or to a folder, is left as it is,
+MkDocs calls what begins with `on_`. A link to nothing, or to a folder, is left as it is,
 and the strict build refuses it.
 """
 
@@ -61,3 +61,8 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
     parts = CODE.split(markdown)
     return "".join(part if i % 2 else LINK.sub(moved, part) for i, part in enumerate(parts))
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """The theme's search has no name for a screen reader."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
