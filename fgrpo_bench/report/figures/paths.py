@@ -14,7 +14,7 @@ from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
 from fgrpo_bench.documents.table import difference
 from fgrpo_bench.report.cell_styles import CellStyle, cell_styles
 from fgrpo_bench.report.figures.curves import legend_below, names_abreast
-from fgrpo_bench.report.figures.labels import POINTS
+from fgrpo_bench.report.figures.labels import POINTS, Floats
 
 APART = 17.0
 """Points between two checkpoints, from which on both steps are written."""
@@ -64,6 +64,7 @@ def paths(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     assert layout is not None
     layout.execute(figure)  # which steps there is room for depends on how large the panels are
     for axes, row in zip(panels.flat, rows, strict=False):
+        _numbers(axes, row)
         for name in (row.old, row.new):
             cell = analysis.by_cell[name]
             _steps(figure, axes, analysis, column, cell, styles[cell], is_above=name == row.new)
@@ -107,7 +108,7 @@ def _steps(
 
 
 def _gap(axes: Axes, analysis: Analysis, row: EqualPassAt1, style: CellStyle) -> None:
-    """Shaded, and the difference at the highest pass@1 that both reach in numbers."""
+    """Shaded, with a bar at the highest pass@1 that both reach."""
     curve = analysis.path_gap(row)
     if curve:
         x, new, gap = (
@@ -116,9 +117,35 @@ def _gap(axes: Axes, analysis: Analysis, row: EqualPassAt1, style: CellStyle) ->
         axes.fill_between(x, new - gap, new, color=style.color, alpha=0.22, lw=0, zorder=1)
     x_end, top = 100 * row.pass_at_1, 100 * row.pass_at_k
     bottom = top - 100 * row.difference
-    faint = row.verdict == INCONCLUSIVE
-    color = "#777777" if faint else "#222222"
-    axes.plot([x_end, x_end], [bottom, top], color=color, lw=1.6, zorder=2)
-    words = f"{difference(row.difference, row.low, row.high)}\nat pass@1 = {x_end:.1f}%"
-    axes.text(0.03, 0.04, words, transform=axes.transAxes, fontsize=SMALL, color=color,
-              ha="left", va="bottom", zorder=5)  # fmt: skip
+    axes.plot([x_end, x_end], [bottom, top], color=_ink(row), lw=1.6, zorder=2)
+
+
+def _ink(row: EqualPassAt1) -> str:
+    return "#777777" if row.verdict == INCONCLUSIVE else "#222222"
+
+
+def _numbers(axes: Axes, row: EqualPassAt1) -> None:
+    """The difference at equal pass@1 in the corner that lines leave free, or leave the most of."""
+    lines = [line.get_xydata() for line in axes.lines]
+    places = np.concatenate([_between(np.asarray(at)) for at in lines])
+    at = axes.transAxes.inverted().transform(axes.transData.transform(places))
+
+    def covered(corner: tuple[int, int]) -> int:
+        return int((np.abs(at - corner) < (0.45, 0.24)).all(axis=1).sum())
+
+    right, up = min(((0, 0), (1, 1), (1, 0), (0, 1)), key=covered)
+    words = (
+        f"{difference(row.difference, row.low, row.high)}\nat pass@1 = {100 * row.pass_at_1:.1f}%"
+    )
+    axes.text(
+        (0.03, 0.97)[right], (0.04, 0.96)[up], words, transform=axes.transAxes, fontsize=SMALL,
+        color=_ink(row),
+        ha=("left", "right")[right], va=("bottom", "top")[up], zorder=5, in_layout=False,
+    )  # fmt: skip
+
+
+def _between(corners: Floats) -> Floats:
+    """Places along a line through corners, a dozen from each to the next [places, 2]."""
+    parts = np.linspace(0, len(corners) - 1, 12 * len(corners))
+    of_axis = (np.interp(parts, range(len(corners)), axis) for axis in corners.T)
+    return np.column_stack(list(of_axis))
