@@ -122,6 +122,6 @@ def test_the_table_of_differences_is_what_the_installed_packages_do(tmp_path):
 
 @pytest.mark.parametrize("package", ["verl", "trl"])
 def test_the_pins_are_the_versions_that_the_page_names(package):
-    pins = (PAGE.parents[1] / "requirements" / "integrations.txt").read_text().splitlines()
+    pins = (PAGE.parents[2] / "requirements" / "integrations.txt").read_text().splitlines()
     assert f"{package}=={version(package)}" in pins
     assert f"pip install . {package}=={version(package)}" in PAGE.read_text()
