@@ -2,8 +2,8 @@
 the pointer, the keyboard and screen readers.
 
 In: text of ours. Out: markup in which such a word can have the focus, and at the end of the page
-their meanings. Next: docs/start/glossary.md, which has more words; app.js,
-which shows a meaning beside its word.
+their meanings. Next: docs/start/glossary.md, which has more words; app.js, which shows a meaning
+beside its word.
 """
 
 from __future__ import annotations

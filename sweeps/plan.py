@@ -129,8 +129,8 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
             "cells, or everything is excluded; give every axis of sweep.grid a value"
         )
     alike: dict[str, set[str]] = {}
+    of_the_ratio = {"name", "objective", "clip_low", "clip_high"}
     for algorithm in {point.algorithm.name: point.algorithm for point in points}.values():
-        of_the_ratio = {"name", "objective", "clip_low", "clip_high"}
         rest = {key: value for key, value in to_dict(algorithm).items() if key not in of_the_ratio}
         alike.setdefault(str(rest), set()).add(algorithm.name)
     names = next((sorted(names) for names in alike.values() if len(names) > 1), [])

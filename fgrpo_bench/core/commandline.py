@@ -26,8 +26,6 @@ NO_MULTIRUN = (
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSTALLED = CHECKOUT.joinpath("fgrpo_bench", "conf").is_dir()
 """Whether this is the code of a wheel (setup.py) and none of a checkout."""
-WHERE_SWEEPS_RUN = " in a checkout of fgrpo-bench" * INSTALLED
-"""Behind the command `fgrpo-bench sweep` in a remedy: a wheel has none."""
 IMPORTED_AS = {"hydra": "hydra-core", "yaml": "pyyaml"}
 """Packages whose distribution has another name than Python's."""
 

@@ -13,7 +13,7 @@ import typer
 from fgrpo_bench.command.application import Application, Root
 from fgrpo_bench.command.application import run as run_program
 from fgrpo_bench.command.runs import default_root, tracked
-from fgrpo_bench.core.commandline import WHERE_SWEEPS_RUN
+from fgrpo_bench.core.commandline import INSTALLED
 from fgrpo_bench.files.paths import RunPaths
 
 SYNC = """
@@ -128,11 +128,12 @@ def _over(
     known = tracked(root)
     runs = [run for run in known if not names or run.sweep in names]
     missing = [name for name in names if name not in {run.sweep for run in runs}]
+    where = " in a checkout of fgrpo-bench" * INSTALLED
     for name in missing or ([] if runs else ["at all"]):
         print(
             f"{root} holds no sweep {name} (it holds: "
             f"{', '.join(dict.fromkeys(run.sweep for run in known)) or 'none'}); run "
-            f"`fgrpo-bench sweep run <sweep>`{WHERE_SWEEPS_RUN} first, or name another --root",
+            f"`fgrpo-bench sweep run <sweep>`{where} first, or name another --root",
             file=sys.stderr,
         )
     done = len(work(runs)) if runs else 0

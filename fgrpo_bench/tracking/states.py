@@ -104,6 +104,7 @@ class ExperimentState:
 
 
 def identity_tags(results: SweepResults, name: str, mark: str) -> dict[str, str]:
+    """Those of IDENTITY. name: of the run; mark: the fingerprint of what it is of."""
     paths = results.paths
     return {
         "sweep": paths.sweep,

@@ -52,12 +52,9 @@ def name_points(
 
     lines: error bars and whatever else no name may cover, as corners in the panel's data.
     """
-    layout = figure.get_layout_engine()
-    assert layout is not None
-    layout.execute(figure)  # what follows depends on how large the axes are
+    scale = lay_out(figure)
     axes.set_xlim(axes.get_xlim())
     axes.set_ylim(axes.get_ylim())
-    scale = POINTS / figure.dpi
 
     def in_points(corners: Corners) -> Floats:
         return np.asarray(scale * axes.transData.transform(np.array(corners, dtype=np.float64)))
@@ -80,6 +77,15 @@ def name_points(
             arrowprops=line if gap > FAR else None,
         )  # fmt: skip
     return True
+
+
+def lay_out(figure: Figure) -> float:
+    """Give the panels their places and sizes, by which it is known what there is room for. Returns
+    the points of a pixel."""
+    layout = figure.get_layout_engine()
+    assert layout is not None
+    layout.execute(figure)
+    return POINTS / figure.dpi
 
 
 def _size(axes: Axes, text: str) -> Floats:
@@ -118,7 +124,7 @@ def _placed(
                 break
             first = int(ok.argmax())
             places[i], cost = free[i][first], cost + costs[i][first] ** 2
-            joined = _along(np.array([points[i], places[i]]))
+            joined = along(np.array([points[i], places[i]]))
             half = sizes[i] / 2 + APART / 2
             name = np.concatenate([places[i] - half, places[i] + half])[None]
             written = np.concatenate([written, name])
@@ -154,7 +160,7 @@ def _around(corners: Floats) -> Floats:
     low, high = corners.min(axis=0), corners.max(axis=0)
     if (high - low).min() < APART:
         return np.concatenate([low - APART, high + APART])[None]
-    return _boxes(_along(corners), APART)
+    return _boxes(along(corners), APART)
 
 
 def _boxes(points: Floats, reach: float) -> Floats:
@@ -162,7 +168,7 @@ def _boxes(points: Floats, reach: float) -> Floats:
     return np.concatenate([points - reach, points + reach], axis=1)
 
 
-def _along(corners: Floats) -> Floats:
+def along(corners: Floats) -> Floats:
     """Places on a line through corners, at most STEP apart [places, 2]."""
     parts = [np.linspace(a, b, 2 + int(np.linalg.norm(b - a) / STEP)) for a, b in pairwise(corners)]
     return np.concatenate(parts)

@@ -9,13 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fgrpo_bench.analysis import INCONCLUSIVE, Analysis
-from fgrpo_bench.analysis.rows import CellRow, EqualPassAt1
+from fgrpo_bench.analysis.rows import EqualPassAt1
 from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
 from fgrpo_bench.documents.table import difference
 from fgrpo_bench.report.cell_styles import CellStyle, cell_styles
 from fgrpo_bench.report.figures.curves import legend_below, names_abreast
-from fgrpo_bench.report.figures.labels import POINTS, Floats
+from fgrpo_bench.report.figures.labels import along, lay_out
 
+Checkpoints = tuple[list[int], list[float], list[float]]
+"""Steps, pass@1 and pass@k in percent."""
 APART = 17.0
 """Points between two checkpoints, from which on both steps are written."""
 MOST = 4
@@ -41,6 +43,7 @@ def paths(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     n_columns = min(len(rows), 2 if width > COLUMN else 1)
     n_rows = -(-len(rows) // n_columns)
     names = {cell for row in rows for cell in (row.new, row.old)}
+    checkpoints = {name: analysis.checkpoints_of(column, name, analysis.ks[-1]) for name in names}
     below = 0.16 * (1 + len(names) // names_abreast(width))
     height = (2.4 if width > COLUMN else 2.1) * n_rows + below
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -51,7 +54,7 @@ def paths(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
         new, old = (analysis.by_cell[name] for name in (row.new, row.old))
         _gap(axes, analysis, row, styles[new])
         for cell in (old, new):
-            _path(axes, analysis, column, cell, styles[cell])
+            _path(axes, checkpoints[cell.cell], cell.label, styles[cell])
         title = f"{new.label} against {old.label}"
         axes.set_title(wrapped(title, width / n_columns - 0.6))
         axes.set_xlabel("pass@1 (%)")
@@ -60,42 +63,31 @@ def paths(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     for axes in panels[:, 0]:
         axes.set_ylabel(wrapped(f"pass@{analysis.ks[-1]} on {column} (%)", height / n_rows - 0.7))
     legend_below(figure, panels.flat, width)
-    layout = figure.get_layout_engine()
-    assert layout is not None
-    layout.execute(figure)  # which steps there is room for depends on how large the panels are
+    scale = lay_out(figure)
     for axes, row in zip(panels.flat, rows, strict=False):
-        _numbers(axes, row)
+        _numbers(axes, row, scale)
         for name in (row.old, row.new):
-            cell = analysis.by_cell[name]
-            _steps(figure, axes, analysis, column, cell, styles[cell], is_above=name == row.new)
+            path, color = checkpoints[name], styles[analysis.by_cell[name]].color
+            _steps(axes, path, color, scale, is_above=name == row.new)
     return figure
 
 
-def _path(axes: Axes, analysis: Analysis, column: str, cell: CellRow, style: CellStyle) -> None:
+def _path(axes: Axes, path: Checkpoints, label: str, style: CellStyle) -> None:
     """Means over seeds of all evaluated checkpoints, the base models first."""
-    steps, x, y = analysis.checkpoints_of(column, cell.cell, analysis.ks[-1])
+    steps, x, y = path
     axes.plot(x, y, color=style.color, lw=1.3, ls=style.linestyle, marker=style.marker, ms=4,
-              mec="white", mew=0.5, label=in_math(cell.label), zorder=3)  # fmt: skip
+              mec="white", mew=0.5, label=in_math(label), zorder=3)  # fmt: skip
     if steps[0] == 0:
         axes.plot(x[:1], y[:1], "X", color="#555555", ms=6, mec="white", mew=0.6,
                   zorder=4, label="Base")  # fmt: skip
 
 
-def _steps(
-    figure: Figure,
-    axes: Axes,
-    analysis: Analysis,
-    column: str,
-    cell: CellRow,
-    style: CellStyle,
-    *,
-    is_above: bool,
-) -> None:
+def _steps(axes: Axes, path: Checkpoints, color: str, scale: float, *, is_above: bool) -> None:
     """Beside the checkpoints of a path, the last one first; one that would stand on another is left
-    out. The panel has its size."""
-    steps, x, y = analysis.checkpoints_of(column, cell.cell, analysis.ks[-1])
+    out. scale: points of a pixel."""
+    steps, x, y = path
     at = np.column_stack([x, y])
-    places = axes.transData.transform(at) * POINTS / figure.dpi
+    places = scale * axes.transData.transform(at)
     written: list[int] = []
     for i in reversed(range(len(steps))):
         if steps[i] and all(np.linalg.norm(places[i] - places[j]) > APART for j in written):
@@ -103,7 +95,7 @@ def _steps(
             axes.annotate(
                 str(steps[i]), tuple(at[i]), (0, 5 if is_above else -5),
                 textcoords="offset points", ha="center", va="bottom" if is_above else "top",
-                fontsize=SMALL, color=style.color, zorder=4, in_layout=False,
+                fontsize=SMALL, color=color, zorder=4, in_layout=False,
             )  # fmt: skip
 
 
@@ -124,11 +116,13 @@ def _ink(row: EqualPassAt1) -> str:
     return "#777777" if row.verdict == INCONCLUSIVE else "#222222"
 
 
-def _numbers(axes: Axes, row: EqualPassAt1) -> None:
-    """The difference at equal pass@1 in the corner that lines leave free, or leave the most of."""
-    lines = [line.get_xydata() for line in axes.lines]
-    places = np.concatenate([_between(np.asarray(at)) for at in lines])
-    at = axes.transAxes.inverted().transform(axes.transData.transform(places))
+def _numbers(axes: Axes, row: EqualPassAt1, scale: float) -> None:
+    """The difference at equal pass@1 in the corner that lines leave free, or leave the most of.
+    scale: points of a pixel."""
+    lines = [scale * axes.transData.transform(line.get_xydata()) for line in axes.lines]
+    places = np.concatenate([along(corners) for corners in lines if len(corners) > 1])
+    low, high = scale * axes.bbox.get_points()
+    at = (places - low) / (high - low)
 
     def covered(corner: tuple[int, int]) -> int:
         return int((np.abs(at - corner) < (0.45, 0.24)).all(axis=1).sum())
@@ -142,10 +136,3 @@ def _numbers(axes: Axes, row: EqualPassAt1) -> None:
         color=_ink(row),
         ha=("left", "right")[right], va=("bottom", "top")[up], zorder=5, in_layout=False,
     )  # fmt: skip
-
-
-def _between(corners: Floats) -> Floats:
-    """Places along a line through corners, a dozen from each to the next [places, 2]."""
-    parts = np.linspace(0, len(corners) - 1, 12 * len(corners))
-    of_axis = (np.interp(parts, range(len(corners)), axis) for axis in corners.T)
-    return np.column_stack(list(of_axis))

@@ -25,7 +25,7 @@ from fgrpo_bench.report.figures.curves import (
     names_abreast,
     rows_and_columns,
 )
-from fgrpo_bench.report.figures.labels import POINTS, Corners, Name, name_points
+from fgrpo_bench.report.figures.labels import POINTS, Corners, Name, lay_out, name_points
 from fgrpo_bench.specs import method_name
 
 Floats = NDArray[np.float64]
@@ -174,10 +174,7 @@ def _numbered(analysis: Analysis, column: str, width: float) -> Figure:
 def _offsets(figure: Figure, axes: Axes, points: Floats) -> Floats:
     """How far from its point each number stands, in points of letters [points, 2]: not at all, or
     where others are there already in the nearest place within the axes that covers nothing."""
-    layout = figure.get_layout_engine()
-    assert layout is not None
-    layout.execute(figure)  # what follows depends on how large the axes are
-    scale = POINTS / figure.dpi
+    scale = lay_out(figure)
     low, high = scale * axes.bbox.get_points() + [[CIRCLE / 2], [-CIRCLE / 2]]
     places = scale * axes.transData.transform(points)
     taken, offsets = np.empty((0, 2)), []
