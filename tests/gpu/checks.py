@@ -36,6 +36,8 @@ BUILT_IN = [
     *("sweep.grid.focal_gamma=[1.0]", "experiment.train.warmup.steps=40"),
     *(f"experiment.train.steps={STEPS}", "experiment.train.save_every=20"),
 ]
+WIDE = ["experiment.train.rollouts_per_step=2048", "experiment.train.task.n_digits=4"]
+"""Steps large enough to be worth a GPU, and a task with as many problems."""
 TWO_STEPS = [
     *("sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0.5]"),
     *(
@@ -79,9 +81,7 @@ def speed(machine: Machine, folder: Path) -> str:
     """Sampled tokens a second of training steps."""
     rates = {}
     for device in ("cpu", machine.device):
-        stage = _ready(
-            folder / f"speed-{device}", device, "experiment.train.rollouts_per_step=2048"
-        )
+        stage = _ready(folder / f"speed-{device}", device, *WIDE)
         _work("train", stage, device)
         steps = read_table(stage.metrics, METRICS).sort("step")
         late = steps.filter(pl.col("step") > STEPS // 2)

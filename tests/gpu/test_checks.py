@@ -20,6 +20,7 @@ from fgrpo_bench.specs import config
 from tests.gpu import checks, machine, model, shapes
 from tests.gpu.__main__ import Check, run
 from tests.gpu.machine import Machine
+from tests.support.stages import freeze
 
 H100 = "NVIDIA H100 80GB HBM3"
 
@@ -82,6 +83,11 @@ def test_the_shipped_placement_is_run_on_the_gpus_that_are_here(
     point = plan.points[0]
     assert point.n_prompts * point.group_size == 256 * used
     assert point.train.dataset.source == "file" and point.train.eval_every == 0
+
+
+def test_the_built_in_engines_sweeps_can_be_planned(tmp_path: Path) -> None:
+    for overrides in ([], checks.WIDE):
+        freeze(tmp_path, *checks.BUILT_IN, *overrides)
 
 
 def test_two_gpus_run_what_node_8gpu_ships(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
