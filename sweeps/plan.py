@@ -239,20 +239,25 @@ def _check_reward(train: TrainSpec, spec: TaskSpec | None) -> None:
         )
 
 
-def _check_binary(point: SweepPoint) -> None:
+def _check_binary(engine: Engine, point: SweepPoint) -> None:
     """ValueError for rewards that are not 0 and 1 under an advantage whose formula is for these."""
-    train = point.train
-    changed_by = {
-        "reward": train.reward is not None and is_partial(train.reward),
-        "overlong_buffer_tokens": train.overlong_buffer_tokens is not None,
-    }
-    for field, is_changed in changed_by.items():
-        if is_changed:
-            raise ValueError(
-                f"{point.point_id} has the advantage {point.algorithm.advantage}, which is defined "
-                f"for rewards of 0 and 1, and {field}={getattr(train, field)} gives others: set "
-                f"experiment.train.{field}=null, or exclude that algorithm"
-            )
+    train, inputs = point.train, engine.inputs(point.train)
+    judge, remedy = train.reward, "experiment.train.reward=null"
+    if judge is None:
+        remedy = "experiment.train.reward to a grader of 0 and 1"
+        judge = inputs.dataset.grader if inputs.dataset else None
+        judge = make_task(inputs.task).problem(0).grader if inputs.task else judge
+    given = None
+    if judge is not None and is_partial(judge):
+        given = f"reward={judge}"
+    elif train.overlong_buffer_tokens is not None:
+        given = f"overlong_buffer_tokens={train.overlong_buffer_tokens}"
+        remedy = "experiment.train.overlong_buffer_tokens=null"
+    if given is not None:
+        raise ValueError(
+            f"{point.point_id} has the advantage {point.algorithm.advantage}, which is defined for "
+            f"rewards of 0 and 1, and {given} gives others: set {remedy}, or exclude that algorithm"
+        )
 
 
 def _check_has(engine: Engine, point: SweepPoint) -> None:
@@ -271,7 +276,7 @@ def _check_has(engine: Engine, point: SweepPoint) -> None:
                 "engine"
             )
     if needs_binary(algorithm.advantage):
-        _check_binary(point)
+        _check_binary(engine, point)
     if reads_log_probs(algorithm.advantage) and not engine.gives_log_probs:
         raise ValueError(
             f"{point.point_id} has advantage={algorithm.advantage}, which reads the "

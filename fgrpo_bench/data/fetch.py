@@ -24,6 +24,8 @@ from fgrpo_bench.stages.digests import check_weights, sha256_file, weights_sha25
 from fgrpo_bench.stages.stage import StageRun
 
 PUBLISHER = "https://huggingface.co"
+COPY = "copy it again from where the model is from"
+"""For a damaged file of somebody's model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,6 +250,7 @@ def check_model(folder: Path, *, chat_template: bool) -> None:
                 f"{folder} has no {part} ({' or '.join(names)}): a model is a folder with config, "
                 "tokenizer and weights; add what is missing, or name another folder"
             )
+    read_json(folder / "config.json", COPY)
     if chat_template and not has_chat_template(folder):
         raise ValueError(
             f"the tokenizer in {folder} has no chat template (chat_template.jinja, or the key "

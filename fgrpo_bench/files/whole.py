@@ -160,7 +160,10 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def read_record(path: Path, kind: type[R]) -> R:
+ANEW = "delete it and run the sweep again, which makes only what is missing"
+
+
+def read_record(path: Path, kind: type[R], remedy: str = ANEW) -> R:
     """The parsed file; FileNotFoundError where it is not there, ValueError that names file, fault
     and remedy where it is no JSON or says something else."""
     try:
@@ -172,28 +175,25 @@ def read_record(path: Path, kind: type[R]) -> R:
             raise
         problem = f"is no file ({error.strerror})"
     else:
-        return record_of(path, value, kind)
-    raise _damaged(path, problem)
+        return record_of(path, value, kind, remedy)
+    raise _damaged(path, problem, remedy)
 
 
-def record_of(path: Path, value: Any, kind: type[R]) -> R:
+def record_of(path: Path, value: Any, kind: type[R], remedy: str = ANEW) -> R:
     """What a file was parsed into as a record; ValueError as of `read_record`."""
     try:
         return kind.parsed(value)
     except Misfit as fault:
-        raise damaged(path, fault) from None
+        raise damaged(path, fault, remedy) from None
 
 
-def damaged(path: Path, fault: Misfit) -> ValueError:
+def damaged(path: Path, fault: Misfit, remedy: str = ANEW) -> ValueError:
     """For a file that says something else than belongs there."""
-    return _damaged(path, f"does not hold what belongs there ({fault})")
+    return _damaged(path, f"does not hold what belongs there ({fault})", remedy)
 
 
-def _damaged(path: Path, problem: str) -> ValueError:
-    return ValueError(
-        f"{path} {problem}; it was changed by hand or by a faulty disk: delete it and run the "
-        "sweep again, which makes only what is missing"
-    )
+def _damaged(path: Path, problem: str, remedy: str) -> ValueError:
+    return ValueError(f"{path} {problem}; it was changed by hand or by a faulty disk: {remedy}")
 
 
 def readable_record(path: Path, kind: type[R]) -> R | None:
@@ -203,9 +203,9 @@ def readable_record(path: Path, kind: type[R]) -> R | None:
     return None
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, remedy: str = ANEW) -> dict[str, Any]:
     """The parsed file, an object of whatever keys; raises as `read_record`."""
-    return read_record(path, Record).further
+    return read_record(path, Record, remedy).further
 
 
 def readable_json(path: Path) -> dict[str, Any] | None:

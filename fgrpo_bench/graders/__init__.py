@@ -2,9 +2,9 @@
 
 A grader never raises for any text, never runs any of it, takes time linear in its length, and says
 `unscored` where it cannot tell. To add one: a module with a function
-`grade(problem, response) -> Grade` (with a reward where it is not 1 or 0, and a name in PARTIAL
-then), a line with its version in GRADERS, and the texts that would
-hurt it most in tests/graders/test_linear_time.py. A version is raised with any change of judgement.
+`grade(problem, response) -> Grade`, a line with its version in GRADERS (as PartialCredit where its
+grades have rewards), and the texts that would hurt it most in tests/graders/test_linear_time.py. A
+version is raised with any change of judgement.
 
 A file for each grader, and one for what several share: what may hang runs in a process of its own
 (worker, judge, judge_worker, ifeval_worker), and answers in mathematics are rewritten and read
@@ -14,6 +14,7 @@ before they are compared (math_notation, math_reading).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from fgrpo_bench.core import registry
@@ -31,10 +32,22 @@ from fgrpo_bench.graders import (
 
 Grader = Callable[[Problem, str], Grade]
 
+
+@dataclass(frozen=True)
+class PartialCredit:
+    """A grader whose rewards are not 0 and 1 alone, which some advantages refuse."""
+
+    grade: Grader
+
+    def __call__(self, problem: Problem, response: str) -> Grade:
+        """Its grade."""
+        return self.grade(problem, response)
+
+
 GRADERS: dict[str, tuple[int, Grader]] = {
     "choice": (3, choice.grade),
     "countdown": (1, countdown.grade),
-    "countdown-partial": (1, countdown.grade_partial),
+    "countdown-partial": (1, PartialCredit(countdown.grade_partial)),
     "ifeval": (2, ifeval.grade),
     "math": (3, math.grade),
     "math-tolerance": (3, math_tolerance.grade),
@@ -42,8 +55,6 @@ GRADERS: dict[str, tuple[int, Grader]] = {
     "maze-reached": (1, maze.grade_reached),
     "synlogic": (1, synlogic.grade),
 }
-PARTIAL = frozenset({"countdown-partial"})
-"""Graders whose rewards are not 0 and 1 alone."""
 BOXED = frozenset({"math", "math-tolerance"})
 """Graders that look for a box."""
 BOX_SUFFIX = "\n\nPut your final answer within \\boxed{}."
@@ -68,12 +79,12 @@ def get_grader(name: str) -> Grader:
 
 def get_reward(name: str) -> Grader:
     """The same as a reward of training: numbers of somebody's function may be any finite ones."""
-    return partial(function.grade, name, is_reward=True) if ":" in name else get_grader(name)
+    return partial(function.reward, name) if ":" in name else get_grader(name)
 
 
 def is_partial(name: str) -> bool:
-    """Whether rewards are not 0 and 1 alone: of PARTIAL, and of a function that gives numbers."""
-    return name in PARTIAL or "@" in name
+    """Whether rewards are not 0 and 1 alone: PartialCredit, and a function that gives numbers."""
+    return "@" in name or isinstance(get_grader(name), PartialCredit)
 
 
 def grader_version(name: str) -> str:

@@ -29,10 +29,20 @@ LIFETIME = 20_000
 SPELLED = re.compile(r"(?:(.+)::)?([A-Za-z_][\w.]*):([A-Za-z_]\w*)(?:@(-?\d*\.?\d+))?")
 DIGITS = 8
 """Of the digest in a version."""
-RULE = (
-    "a grader of your own takes (response, answer) and returns True or False, a number from 0 to 1 "
-    "(then write module:function@0.5, from which on it is correct), or a Grade"
-)
+MOST_SAID = 20
+"""Reasons why a reward did not judge, that a process prints."""
+_said: set[str] = set()
+
+
+def _rule(whose: str, numbers: str) -> str:
+    return (
+        f"{whose} of your own takes (response, answer) and returns True or False, {numbers} (then "
+        "write module:function@0.5, from which on it is correct), or a Grade"
+    )
+
+
+RULE = _rule("a grader", "a number from 0 to 1")
+REWARD_RULE = _rule("a reward", "any finite number")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +122,15 @@ def grade(name: str, problem: Problem, response: str, *, is_reward: bool = False
     )
 
 
+def reward(name: str, problem: Problem, response: str) -> Grade:
+    """The same as a reward; what it does not judge is printed the first times, for the log."""
+    judged = grade(name, problem, response, is_reward=True)
+    if judged.outcome == "unscored" and len(_said) < MOST_SAID and judged.reason not in _said:
+        _said.add(judged.reason)
+        print(f"{name} did not judge a response to {problem.problem_id}: {judged.reason}")
+    return judged
+
+
 def check(name: str, problem: Problem, *, is_reward: bool = False) -> None:
     """ValueError where the function says nothing of a problem's own answer as a response."""
     tried = grade(name, problem, problem.target, is_reward=is_reward)
@@ -119,7 +138,7 @@ def check(name: str, problem: Problem, *, is_reward: bool = False) -> None:
         asked = f"experiment.train.reward={name}" if is_reward else f"--grader {name}"
         raise ValueError(
             f"{asked}, called with the answer of {problem.problem_id} as the response: "
-            f"{tried.reason}; {RULE}"
+            f"{tried.reason}; {REWARD_RULE if is_reward else RULE}"
         )
 
 

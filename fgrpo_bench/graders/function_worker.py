@@ -22,11 +22,11 @@ def judge(asked: dict[str, Any]) -> dict[str, Any]:
     try:
         module = _module(asked["folder"], asked["module"], asked["changed"])
         value = getattr(module, asked["function"])(asked["response"], asked["answer"])
+        return _reply(value, asked["threshold"])
     except MemoryError:
         raise
     except BaseException as error:  # also SystemExit: what a function does ends no grading
         return _unscored(f"it raised {type(error).__name__}: {error}")
-    return _reply(value, asked["threshold"])
 
 
 @cache
@@ -39,10 +39,16 @@ def _module(folder: str, name: str, changed: int) -> Any:
 
 def _reply(value: Any, threshold: float | None) -> dict[str, Any]:
     if isinstance(value, Grade):
-        known = value.reward is None or _is_finite(value.reward)
-        if value.outcome not in get_args(Outcome) or not isinstance(value.reason, str) or not known:
+        is_whole = (
+            value.outcome in get_args(Outcome)
+            and isinstance(value.reason, str)
+            and isinstance(value.extracted, str | None)
+            and (value.reward is None or _is_finite(value.reward))
+        )
+        if not is_whole:
             return _unscored(f"it returned {value!r}")
-        return asdict(value) | {"reason": value.reason or "no reason given"}
+        reward = None if value.reward is None else float(value.reward)
+        return asdict(value) | {"reason": value.reason or "no reason given", "reward": reward}
     if hasattr(value, "item"):  # NumPy's and torch's numbers
         value = value.item()
     if isinstance(value, bool) or (threshold is None and value in (0, 1)):

@@ -17,6 +17,8 @@ from fgrpo_bench.files.records import NAMES, Misfit, Record
 
 TRUNCATED_BOUND = 0.5
 """Share of rollouts cut off at the longest response, above which somebody should look."""
+UNSCORED_BOUND = 0.1
+"""Share of rollouts that the grader could not judge, likewise."""
 ROLLOUT_GAP_BOUND = 0.01
 """Nats a token by which rollout engine and policy may differ. Usual are 1e-3 (Liu, Li et al. 2025,
 "When Speed Kills Stability", their vllm-kl), and NeMo RL's guide to GRPO (gen_kl_error, the same
@@ -100,7 +102,10 @@ METRICS = {
         form="{:.0%}",
     ),
     "unscored_fraction": Metric(
-        title="share of rollouts that the grader could not judge", better="less"
+        title="share of rollouts that the grader could not judge",
+        better="less",
+        column="unscored",
+        form="{:.0%}",
     ),
     "rollouts": Metric(title="rollouts sampled so far", whole=True),
     "tokens": Metric(title="tokens sampled so far", whole=True),
@@ -113,7 +118,7 @@ METRICS = {
 TOKENS_PER_SECOND = "tokens_per_second"
 _WATCHED = (
     *("reward", "active_fraction", "clip_fraction"),
-    *("entropy", "rollout_kl", "truncated_fraction"),
+    *("entropy", "rollout_kl", "truncated_fraction", "unscored_fraction"),
 )
 NUMBERS = {name: METRICS[name] for name in _WATCHED} | {
     TOKENS_PER_SECOND: Metric(
@@ -156,6 +161,7 @@ def step_numbers(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     last = rows[-1]
     before = rows[-2]["tokens"] if len(rows) > 1 else 0
     values = {name: last.get(name) for name in NUMBERS}
+    values["unscored_fraction"] = values["unscored_fraction"] or None  # a column where some are
     if last["seconds"] > 0:
         values[TOKENS_PER_SECOND] = (last["tokens"] - before) / last["seconds"]
     return {
@@ -181,6 +187,7 @@ def warnings(numbers: Mapping[str, float], *, step: int | None) -> list[str]:
     """
     at = "" if step is None else f" at step {step}"
     truncated = numbers.get("truncated_fraction", 0.0)
+    unscored = numbers.get("unscored_fraction", 0.0)
     gap = numbers.get("rollout_kl", 0.0)
     messages = []
     if truncated > TRUNCATED_BOUND:
@@ -188,6 +195,12 @@ def warnings(numbers: Mapping[str, float], *, step: int | None) -> list[str]:
             f"truncated_fraction is {truncated:.2f}{at} (over {TRUNCATED_BOUND}): most rollouts "
             "are cut off at the longest response and count as wrong; allow longer ones, or see "
             "whether the model ends its responses under this prompt"
+        )
+    if unscored > UNSCORED_BOUND:
+        messages.append(
+            f"unscored_fraction is {unscored:.2f}{at} (over {UNSCORED_BOUND}): the grader could "
+            "not judge these rollouts, which earn 0; a reward of your own raised, hung or returned "
+            "what is no judgement, and the run's log says why"
         )
     if numbers.get("active_fraction") == 0:
         messages.append(

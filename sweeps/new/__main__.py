@@ -8,10 +8,13 @@ own model and data.
 
 from __future__ import annotations
 
+import builtins
+import json
 import keyword
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -70,10 +73,11 @@ def check_name(table: str, name: str) -> None:
     from fgrpo_bench.core import registry
 
     kind = table[:-1]
-    if not MODULE_NAME.fullmatch(name) or keyword.iskeyword(name):
+    is_word = keyword.iskeyword(name) or hasattr(builtins, name) or quoted(name) != name
+    if not MODULE_NAME.fullmatch(name) or is_word:
         raise ValueError(
             f"{kind} {name!r}: a name becomes a module's, so it has small letters, digits and _, "
-            "begins with a letter, is no word of Python and has at most 19 of them; e.g. "
+            "begins with a letter, is no word of Python or YAML and has at most 19 of them; e.g. "
             f"{re.sub('[^a-z0-9_]', '_', name.lower()).lstrip('_0123456789')[:19] or 'mine'}"
         )
     if name in registry.table(table):
@@ -159,19 +163,14 @@ def advantage(name: Part, package: Package = None, is_dry: DryRun = False) -> in
 )
 def reward(name: Part, package: Package = None, is_dry: DryRun = False) -> int:
     check_name("graders", name)
-    text = filled("reward.py", name=name)
     if package is not None:
         words = [f"experiment.train.reward={name}"]
-        text += f"\n\nGRADERS = {{{_key(name)}: (1, grade)}}\n"
+        text = filled("reward.py", name=name, graders="PartialCredit, countdown")
+        text += f"\n\nGRADERS = {{{_key(name)}: (1, PartialCredit(grade))}}\n"
         return _package(package, "reward", name, text, words, is_dry=is_dry)
-    changes = Changes()
+    changes, text = Changes(), filled("reward.py", name=name, graders="countdown")
     changes.write(REPOSITORY / "fgrpo_bench" / "graders" / f"{name}.py", text)
-    _add_grader(changes, name, gold="3256-24", texts="EXPRESSIONS")
-    table = REPOSITORY / "fgrpo_bench" / "graders" / "__init__.py"
-    line = next(line for line in changes.text_of(table).splitlines() if line[:7] == "PARTIAL")
-    longer = line.replace("})", f", {_key(name)}}})")
-    changes.changed[table] = changes.text_of(table).replace(line, longer)
-    changes.lines[table].append(longer)
+    _add_grader(changes, name, gold="3256-24", entry=f"PartialCredit({name}_grade)")
     return _in_checkout(changes, "reward", name, "graders", is_dry=is_dry)
 
 
@@ -208,6 +207,9 @@ def benchmark(
         "answer": quoted(problems.answer_key),
         "positions": max(problems.longest + FOR_A_RESPONSE, LEAST_POSITIONS),
         "response": 'f"\\\\boxed{{{answer}}}"' if grader in BOXED else "answer",
+        # a function may want more around an answer
+        "judged": "judged" if ":" in grader else "graded_correct",
+        "outcome": '!= "unscored"' if ":" in grader else '== "correct"',
     }
     if package is None:
         changes = Changes()
@@ -234,6 +236,7 @@ def benchmark(
     ]
     copied = package / f"{name}{problems.path.suffix}"
     of_file = {"key": problems.prompt_key, "gold": problems.answer_key, "judge": grader}
+    of_file = {name: json.dumps(value) for name, value in of_file.items()}
     text = filled("benchmark.py", name=name, file=copied.name, rows=problems.rows, **of_file)
     copies = {copied: problems.path}
     return _package(package, "benchmark", name, text, words, is_dry=is_dry, copied=copies, **values)
@@ -276,22 +279,22 @@ def task(name: Part, package: Package = None, is_dry: DryRun = False) -> int:
     changes.write(conf / "experiment" / f"{name}.yaml", filled("task_experiment.yaml", name=name))
     changes.import_from(tasks / "__init__.py", f"fgrpo_bench.tasks.{name}", title)
     changes.add_entry(tasks / "__init__.py", "TASKS", f"{_key(name)}: {title}")
-    _add_grader(changes, name, gold="42", texts="EXPRESSIONS")
+    _add_grader(changes, name, gold="42", entry=f"{name}_grade")
     module = f"fgrpo_bench.graders.{name}"
     return _in_checkout(
         changes, "task", name, "tasks", is_dry=is_dry, title=title, grader_module=module
     )
 
 
-def _add_grader(changes: Changes, name: str, *, gold: str, texts: str) -> None:
+def _add_grader(changes: Changes, name: str, *, gold: str, entry: str) -> None:
     """A grader's line in its table, and in that of the texts that would hurt it most."""
     table = REPOSITORY / "fgrpo_bench" / "graders" / "__init__.py"
     changes.import_from(table, f"fgrpo_bench.graders.{name}", f"grade as {name}_grade")
-    changes.add_entry(table, "GRADERS", f"{_key(name)}: (1, {name}_grade)")
+    changes.add_entry(table, "GRADERS", f"{_key(name)}: (1, {entry})")
     changes.add_entry(
         REPOSITORY / "tests" / "graders" / "test_linear_time.py",
         "GRADED",
-        f"{_key(name)}: (({_key(gold)},), {texts})",
+        f"{_key(name)}: (({_key(gold)},), EXPRESSIONS)",
     )
 
 
@@ -336,6 +339,8 @@ def _package(
     if folder.exists():
         raise FileExistsError(f"--package {folder} exists: name a folder that is not there yet")
     module, changes = f"fgrpo_{name}", Changes(copied=dict(copied or {}))
+    if find_spec(module) is not None:
+        raise ValueError(f"{kind} {name!r}: there is a package {module}: choose another name")
     values |= {
         "name": name,
         "module": module,

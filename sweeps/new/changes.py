@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
+from textwrap import indent
 
 from sweeps.text import short_path
 
@@ -89,7 +90,14 @@ class Changes:
         self.lines.setdefault(path, []).append(longer)
 
     def conclude(self, next_steps: Sequence[str], *, is_dry: bool) -> int:
-        """Write them, or show them, and say what to do next."""
+        """Write them, or show them, and say what to do next; ValueError, before anything is
+        written, where a module would have two things of one name."""
+        for path, text in (self.written | self.changed).items():
+            if path.suffix == ".py" and (name := _name_of_two(text)):
+                raise ValueError(
+                    f"{short_path(path)} has something else that is named {name}: choose another "
+                    "name"
+                )
         for path, text in self.written.items():
             print(f"{'would write' if is_dry else 'wrote'} {short_path(path)}")
             if is_dry:
@@ -103,13 +111,29 @@ class Changes:
                 shutil.copyfile(source, path)
         for path, lines in self.lines.items():
             print(f"{'would add to' if is_dry else 'added to'} {short_path(path)}")
-            print("".join(f"  {line}\n" for line in lines), end="")
+            print(indent("\n".join(lines), "  "))
             if not is_dry:
                 path.write_text(self.changed[path], encoding="utf-8")
         if next_steps:
             print("next:")
             print("".join(f"  {step}\n" for step in next_steps), end="")
         return 0
+
+
+def _name_of_two(text: str) -> str | None:
+    """A name that a module gets twice, by imports and definitions; None where there is none."""
+    taken: set[str] = set()
+    for node in ast.parse(text).body:
+        names: list[str] = []
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names = [node.name]
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names = [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
+        for name in names:
+            if name in taken:
+                return name
+            taken.add(name)
+    return None
 
 
 def filled(template: str, **values: object) -> str:

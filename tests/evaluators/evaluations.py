@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,29 @@ def wanted(problems: list[Problem], draws: int = N, further: int = 0) -> list[Sa
 
 def strangers_model(folder: Path, *, context: int = 256) -> Path:
     """A Qwen2 of random weights with a byte-level tokenizer and no chat template."""
+    model = untrained_model(
+        folder,
+        ["What is 1 + 2? \\boxed{3}"],
+        special_tokens=["<eos>", "<pad>"],
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=context,
+    )
+    model.save_pretrained(folder)
+    return folder
+
+
+def untrained_model(
+    folder: Path, texts: Sequence[str], *, special_tokens: list[str], **config: Any
+) -> Any:
+    """A Qwen2 of random weights, whose tokens are bytes and what is frequent in these texts.
+
+    Config and tokenizer are saved, weights are not: without config.json AutoTokenizer splits
+    otherwise. special_tokens: the one that ends a response, and one for padding where it has one.
+    """
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
@@ -131,28 +155,18 @@ def strangers_model(folder: Path, *, context: int = 256) -> Path:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.train_from_iterator(
-        ["What is 1 + 2? \\boxed{3}"],
-        trainers.BpeTrainer(
-            special_tokens=["<eos>", "<pad>"],
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        ),
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=special_tokens,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<pad>")
-    torch.manual_seed(0)
-    model = Qwen2ForCausalLM(
-        Qwen2Config(
-            vocab_size=len(fast),
-            hidden_size=64,
-            intermediate_size=128,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=context,
-            eos_token_id=0,
-            pad_token_id=1,
-        )
-    )
-    model.save_pretrained(folder)
+    tokenizer.train_from_iterator(texts, trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=special_tokens[0])
+    ends = {"eos_token_id": 0}
+    if special_tokens[1:]:
+        fast.pad_token, ends["pad_token_id"] = special_tokens[1], 1
     fast.save_pretrained(folder)
-    return folder
+    qwen2 = Qwen2Config(**{"vocab_size": len(fast)} | ends | config)
+    qwen2.save_pretrained(folder)
+    torch.manual_seed(0)
+    return Qwen2ForCausalLM(qwen2)

@@ -52,6 +52,8 @@ def judged(name: str, response: str):
         ("'yes'", "unscored", "it returned 'yes'"),
         ("float('nan')", "unscored", "it returned nan"),
         ("Grade(outcome='fine', extracted=None, reason='')", "unscored", "it returned Grade("),
+        ("Grade(outcome='correct', extracted=7, reason='')", "unscored", "it returned Grade("),
+        ("np.ones(2)", "unscored", "it raised ValueError: can only convert an array of size 1"),
         ("1 / 0", "unscored", "it raised ZeroDivisionError: division by zero"),
         ("sys.exit(3)", "unscored", "it raised SystemExit: 3"),
         ("os._exit(3)", "unscored", "the judge's process ended with exit code 3 twice"),
@@ -75,7 +77,7 @@ def test_numbers_need_a_threshold_and_a_grade_stands_as_it_is():
     assert grade.reason == "as the answer is 7"
 
 
-def test_as_a_reward_it_gives_any_finite_number_and_a_grade_may_have_one():
+def test_as_a_reward_it_gives_any_finite_number_and_a_grade_may_have_one(capsys):
     def earned(name: str, response: str) -> tuple[str, float]:
         grade = get_reward(name)(PROBLEM, response)
         return grade.outcome, grade.earned
@@ -83,11 +85,14 @@ def test_as_a_reward_it_gives_any_finite_number_and_a_grade_may_have_one():
     assert earned("theirs.grade:given@1", "-3.5") == ("incorrect", -3.5)
     assert earned("theirs.grade:given@-4", "-3.5") == ("correct", -3.5)
     assert earned("theirs.grade:given@0.5", "float('inf')") == ("unscored", 0.0)
+    assert earned("theirs.grade:given@0.5", "10**400") == ("unscored", 0.0)
     assert earned("theirs.grade:given", "True") == ("correct", 1.0)
     partial = "Grade(outcome='incorrect', extracted=None, reason='nearly', reward={})"
     assert earned("theirs.grade:given", partial.format(0.4)) == ("incorrect", 0.4)
     assert earned("theirs.grade:given", partial.format("float('nan')")) == ("unscored", 0.0)
     assert earned("theirs.grade:given", "1 / 0") == ("unscored", 0.0)
+    said = "theirs.grade:given did not judge a response to mine-0: it raised ZeroDivisionError"
+    assert said in capsys.readouterr().out
 
 
 def test_a_located_function_is_that_of_its_folder_wherever_a_process_starts(tmp_path, monkeypatch):
@@ -125,4 +130,6 @@ def test_a_name_that_finds_nothing_is_refused(name, said):
 def test_a_function_that_says_nothing_of_the_answer_itself_is_refused_before_any_draw():
     with pytest.raises(ValueError, match="of mine-0 as the response: it returned 7; a grader of"):
         function.check("theirs.grade:given", PROBLEM)
+    with pytest.raises(ValueError, match=r"train.reward=theirs.grade:given, .* any finite number"):
+        function.check("theirs.grade:given", PROBLEM, is_reward=True)
     function.check("theirs.grade:told", PROBLEM)

@@ -62,10 +62,11 @@ def test_what_a_step_does_not_have_is_left_out(value):
 
 
 def test_numbers_are_shown_as_a_person_reads_them():
-    numbers = step_numbers([ROW | {"tokens": 54_321}])
+    numbers = step_numbers([ROW | {"tokens": 54_321, "unscored_fraction": 0.25}])
     assert [shown(name, numbers) for name in NUMBERS] == [
-        *("0.312", "75%", "0.12%", "0.410", "9.7e-04", "2%", "13,580")
+        *("0.312", "75%", "0.12%", "0.410", "9.7e-04", "2%", "25%", "13,580")
     ]
+    assert "unscored_fraction" not in step_numbers([ROW | {"unscored_fraction": 0.0}])
 
 
 def test_a_run_that_is_well_has_no_warning_and_others_have_one_for_each_number():
@@ -80,6 +81,7 @@ def test_a_run_that_is_well_has_no_warning_and_others_have_one_for_each_number()
     ("name", "value", "said"),
     [
         ("truncated_fraction", 0.51, "truncated_fraction is 0.51 at step 3 (over 0.5)"),
+        ("unscored_fraction", 0.11, "unscored_fraction is 0.11 at step 3 (over 0.1): the grader"),
         ("active_fraction", 0.0, "active_fraction is 0 at step 3: no group has an advantage"),
         ("rollout_kl", 0.011, "rollout_kl is 0.011 nats a token at step 3 (beyond 0.01)"),
         ("rollout_kl", -0.4, "rollout_kl is -0.4 nats a token at step 3 (beyond 0.01)"),

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench.engines.table import ENGINES
-from fgrpo_bench.graders import grader_version
+from fgrpo_bench.graders import GRADERS, PartialCredit, countdown, grader_version
 from fgrpo_bench.kinds import Stage, kind
 from fgrpo_bench.specs import Cell, Declaration, SweepPoint, config, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import differences, fingerprint
@@ -537,13 +537,26 @@ def test_an_advantage_that_reads_log_probabilities_needs_an_engine_that_gives_th
     assert str(refused.value).startswith("ds_grpo-n4-g0-s11 has advantage=ds_grpo")
 
 
-@pytest.mark.parametrize("field", ["reward=countdown-partial", "overlong_buffer_tokens=4"])
-def test_advantages_of_0_and_1_refuse_what_changes_rewards(field: str) -> None:
-    changed = f"experiment.train.{field}"
-    plan_of("gamma", "sweep.grid.algorithm=[grpo,rs_grpo]", changed)
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ("reward=countdown-partial", "reward=countdown-partial gives others: set .*reward=null"),
+        ("overlong_buffer_tokens=4", "overlong_buffer_tokens=4 gives others: set .*tokens=null"),
+        ("reward=null", "reward=countdown gives others: set .*reward to a grader of 0 and 1"),
+    ],
+)
+def test_advantages_of_0_and_1_refuse_what_changes_rewards(
+    changed: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if changed == "reward=null":
+        with_credit = (1, PartialCredit(countdown.grade_partial))
+        monkeypatch.setitem(GRADERS, "countdown", with_credit)
+    field = f"experiment.train.{changed}"
+    plan_of("gamma", "sweep.grid.algorithm=[grpo,rs_grpo]", field)
     for name in ("maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"):
-        with pytest.raises(ValueError, match=f"advantage {name}, which is defined for rewards of"):
-            plan_of("gamma", f"sweep.grid.algorithm=[{name}]", changed)
+        defined = f"advantage {name}, which is defined for rewards of 0 and 1, and {said}"
+        with pytest.raises(ValueError, match=defined):
+            plan_of("gamma", f"sweep.grid.algorithm=[{name}]", field)
 
 
 def test_a_function_as_a_reward_is_identity_by_its_digest_and_found_by_its_folder(

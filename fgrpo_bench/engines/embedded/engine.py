@@ -8,7 +8,12 @@ from typing import Any, Literal
 
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.engines.embedded.pretrained import digests, n_parameters, read_folder
+from fgrpo_bench.engines.embedded.pretrained import (
+    digests,
+    n_parameters,
+    read_folder,
+    tokenizer_of,
+)
 from fgrpo_bench.engines.engine import BASE, Engine, Inputs, inputs
 from fgrpo_bench.specs import (
     ModelSpec,
@@ -116,6 +121,7 @@ def _check(point: SweepPoint, _: Profile) -> list[str]:
 def _check_folder(model: PretrainedSpec, tokens: int) -> None:
     folder = Path(model.path)
     read, parameters = read_folder(folder), n_parameters(folder)
+    tokenizer_of(folder)  # what it refuses, no stage is to find out
     if model.parameters != parameters:
         raise ValueError(
             f"pretrained.parameters={model.parameters}, but the weights in {folder} have "

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fgrpo_bench.data.fetch import COPY, check_model
 from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_json, read_record, readable_json
@@ -76,20 +77,23 @@ def refused(folder: Path, why: str) -> ValueError:
     """The one sentence for what this engine does not do."""
     return ValueError(
         f"{folder} {why}: the built-in engine trains Qwen2 models of up to {MOST_PARAMETERS:,} "
-        "parameters; for this one take an experiment of OpenRLHF, as "
-        "conf/experiment/qwen2.5-7b.yaml is one"
+        "parameters; for this one take an experiment of OpenRLHF, as conf/experiment/"
+        "qwen2.5-7b.yaml is one and `fgrpo-bench new experiment` writes another"
     )
 
 
 def read_folder(folder: Path) -> Architecture:
     """The architecture of a model's folder; ValueError where this engine does not compute it."""
-    for name in ("config.json", "tokenizer.json", WEIGHTS):
+    if not folder.is_dir():
+        raise refused(folder, "is no folder here")
+    check_model(folder, chat_template=False)
+    for name in ("tokenizer.json", WEIGHTS):
         if not (folder / name).is_file():
-            raise refused(folder, f"is no folder with a {name}")
+            raise refused(folder, f"has no {name}")
     named = read_json(folder / "config.json").get("model_type")
     if named != "qwen2":
         raise refused(folder, f"is a {named}, no qwen2")
-    config = read_record(folder / "config.json", FolderConfig)
+    config = read_record(folder / "config.json", FolderConfig, COPY)
     drawing, tokenizer = (
         readable_json(folder / name) or {}
         for name in ("generation_config.json", "tokenizer_config.json")
@@ -144,7 +148,7 @@ def _shapes(weights: Path) -> Mapping[str, Sequence[int]]:
         with safe_open(weights, "np") as file:
             return {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
-        raise ValueError(f"{weights} is damaged ({error}): copy it again") from error
+        raise ValueError(f"{weights} is damaged ({error}): {COPY}") from error
 
 
 def n_parameters(folder: Path) -> int:
@@ -169,7 +173,7 @@ def _beside(folder: Path) -> list[Path]:
 class FolderTokenizer(Tokenizer):
     """The tokenizer of such a folder; padding is its end token, which ends a response as well."""
 
-    def __init__(self, folder: Path, eos: int) -> None:
+    def __init__(self, folder: Path, read: Architecture) -> None:
         from transformers import AutoTokenizer
 
         self._files = {path.name: path.read_bytes() for path in _beside(folder)}
@@ -180,7 +184,12 @@ class FolderTokenizer(Tokenizer):
         except (ValueError, OSError, KeyError) as error:
             words = str(error).splitlines()[0]
             raise refused(folder, f"has a tokenizer that cannot be loaded ({words})") from error
-        self.eos = self.pad = eos
+        self.eos = self.pad = read.eos
+        tokens, embedded = self._inner.vocab_size, read.vocabulary_size
+        if tokens > embedded:
+            raise refused(
+                folder, f"has a tokenizer of {tokens} tokens, more than vocab_size={embedded}"
+            )
         if self._inner("1")["input_ids"] != self._ids_of("1"):
             raise refused(folder, "has a tokenizer that adds tokens of its own to a text")
 
@@ -213,4 +222,4 @@ class FolderTokenizer(Tokenizer):
 @lru_cache(maxsize=4)
 def tokenizer_of(folder: Path) -> FolderTokenizer:
     """That of a folder, loaded once; ValueError as `read_folder`."""
-    return FolderTokenizer(folder, read_folder(folder).eos)
+    return FolderTokenizer(folder, read_folder(folder))

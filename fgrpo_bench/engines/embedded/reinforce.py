@@ -385,11 +385,11 @@ class Learner:
         [groups, group_size]."""
         prompts = used.prompts[:, : int(used.prompt_lengths[0])]
         tokens, mask = used.tokens.flatten(0, 1), used.mask.flatten(0, 1)
-        with precision(self.train.model, self.device):
-            logits = self.policy.completion_logits(prompts, tokens, mask=mask)
-            at_base = self._log_probs_of_base(prompts, tokens, mask)
-        all_log_probs = torch.log_softmax(logits / self.train.temperature, -1)
-        log_probs = all_log_probs.gather(2, tokens[..., None]).squeeze(-1)
+        all_log_probs, log_probs = self._log_probs(self.policy, prompts, tokens, mask)
+        at_base = None
+        if self.reference is not None:
+            with torch.no_grad():
+                _, at_base = self._log_probs(self.reference, prompts, tokens, mask)
         algorithm, old = self.point.algorithm, used.log_probs.flatten(0, 1)
         losses, clipped = registry.entry("objectives", algorithm.objective)(
             log_probs, old, advantages.view(-1, 1), algorithm.clip_low, algorithm.clip_high
@@ -425,15 +425,15 @@ class Learner:
             batch_sequences=whole.rewards.numel(),
         )
 
-    @torch.no_grad()
-    def _log_probs_of_base(self, prompts: Tensor, tokens: Tensor, mask: Tensor) -> Tensor | None:
-        """Of the sampled tokens under the base model, [sequences, length]; None without a KL
-        term."""
-        if self.reference is None:
-            return None
-        logits = self.reference.completion_logits(prompts, tokens, mask=mask)
-        all_log_probs = torch.log_softmax(logits / self.train.temperature, -1)
-        return all_log_probs.gather(2, tokens[..., None]).squeeze(-1)
+    def _log_probs(
+        self, policy: Policy, prompts: Tensor, tokens: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Of every token there is, [sequences, length, vocabulary], and of those sampled,
+        [sequences, length]."""
+        with precision(self.train.model, self.device):
+            logits = policy.completion_logits(prompts, tokens, mask=mask)
+        of_all = torch.log_softmax(logits / self.train.temperature, -1)
+        return of_all, of_all.gather(2, tokens[..., None]).squeeze(-1)
 
     def _check_finite(self, values: Tensor, rollouts: Rollouts, what: str) -> None:
         """FloatingPointError, with the groups, where one of their values [groups, any number] is

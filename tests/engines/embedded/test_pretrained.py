@@ -23,7 +23,7 @@ from fgrpo_bench.stages.tables import METRICS, read_table
 from fgrpo_bench.tasks import make_task
 from sweeps.cli import main
 from sweeps.plan import make_plan
-from tests.evaluators.evaluations import strangers_model
+from tests.evaluators.evaluations import strangers_model, untrained_model
 
 TEXTS = ["12=3:", "3256=24:", "What is 1 + 2? \\boxed{3}", "é"]
 TASK = "experiment.train.task.n_digits=2"
@@ -99,7 +99,8 @@ def test_a_response_ends_at_the_end_token_of_the_folder_alone(folder):
         ("config.json", {"auto_map": {"AutoModel": "x.y"}}, "brings code of its own"),
         ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["x.y"]}}, "brings code of"),
         ("generation_config.json", {"eos_token_id": [0, 3]}, r"has the end tokens \[0, 3\], not"),
-        ("model.safetensors", None, "is no folder with a model.safetensors"),
+        ("config.json", {"vocab_size": 200}, r"tokenizer of \d+ tokens, more than vocab_size=200"),
+        ("model.safetensors", None, "has no model.safetensors"),
         (None, {}, "has 108,992 parameters"),
     ],
 )
@@ -110,12 +111,31 @@ def test_what_it_cannot_train_is_refused_in_a_sentence_that_names_openrlhf(
     if file is None:
         monkeypatch.setattr(pretrained, "MOST_PARAMETERS", 100_000)
     elif changes is None:
-        (copy / file).unlink()
+        (copy / file).rename(copy / f"part-of-{file}")
     else:
         (copy / file).write_text(json.dumps(read_json(copy / file) | changes))
     declared = config.load("smoke", overrides(copy, parameters=108_992))
     with pytest.raises(ValueError, match=rf"{said}.*take an experiment of OpenRLHF, as conf/exp"):
         make_plan(declared)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("tokenizer.json", None, r"has no tokenizer \(tokenizer.json or .*; add what is missing"),
+        ("config.json", "{", "holds no valid JSON .*: copy it again from where the model is from"),
+        ("model.safetensors", "", "is damaged .*: copy it again from where the model is from"),
+    ],
+)
+def test_a_folder_that_no_engine_can_read_says_what_is_wrong_with_it(
+    folder, tmp_path, file, text, said
+):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / file).unlink()
+    if text is not None:
+        (copy / file).write_text(text)
+    with pytest.raises(ValueError, match=said):
+        make_plan(config.load("smoke", overrides(copy, parameters=108_992)))
 
 
 @pytest.mark.parametrize(
@@ -151,25 +171,13 @@ def test_a_run_is_known_by_its_models_weights_and_not_by_where_they_are(folder, 
 def trained(folder: Path) -> Path:
     """A Qwen2 of four million parameters with tokens of several characters, trained from nothing on
     demonstrations of countdown for some seconds."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
     task = make_task(config.load("smoke", [TASK]).experiment.train.task)
-    chosen = range(task.n_train)
-    prompts = [problem.prompt for problem in task.problems(chosen)]
-    inner = Tokenizer(models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300,
+    prompts = [problem.prompt for problem in task.problems(range(task.n_train))]
+    model = untrained_model(
+        folder,
+        prompts,
         special_tokens=["<eos>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )
-    inner.train_from_iterator(prompts, trainer)
-    transformers.PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<eos>").save_pretrained(
-        folder
-    )
-    config_of_model = transformers.Qwen2Config(
-        vocab_size=320,
+        vocab_size=320,  # more than there are tokens, as many published ones have
         hidden_size=256,
         intermediate_size=960,
         num_hidden_layers=4,
@@ -177,12 +185,8 @@ def trained(folder: Path) -> Path:
         num_key_value_heads=4,
         max_position_embeddings=64,
         tie_word_embeddings=True,
-        eos_token_id=0,
     )
-    config_of_model.save_pretrained(folder)  # without it AutoTokenizer splits otherwise
     words = transformers.AutoTokenizer.from_pretrained(folder)
-    torch.manual_seed(0)
-    model = transformers.Qwen2ForCausalLM(config_of_model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     rng = np.random.default_rng(0)
     for _ in range(60):
