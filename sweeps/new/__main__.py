@@ -199,6 +199,7 @@ def benchmark(
     check_name("benchmarks", name)
     problems = read_problems(data, prompt, answer)
     check_grader(grader, problems, is_reward=False)
+    is_exact = grader in BOXED | {"choice"}  # others may want more than an answer alone
     values = {
         "rows": problems.rows,
         "grader": quoted(grader),
@@ -207,9 +208,8 @@ def benchmark(
         "answer": quoted(problems.answer_key),
         "positions": max(problems.longest + FOR_A_RESPONSE, LEAST_POSITIONS),
         "response": 'f"\\\\boxed{{{answer}}}"' if grader in BOXED else "answer",
-        # a function may want more around an answer
-        "judged": "judged" if ":" in grader else "graded_correct",
-        "outcome": '!= "unscored"' if ":" in grader else '== "correct"',
+        "judged": "graded_correct" if is_exact else "judged",
+        "outcome": '== "correct"' if is_exact else '!= "unscored"',
     }
     if package is None:
         changes = Changes()

@@ -17,9 +17,16 @@ from typing import Any
 
 from fgrpo_bench.core import registry
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.data.prepare import ANSWERS, PROMPTS, column_names, column_of, read_rows
+from fgrpo_bench.data.prepare import (
+    ANSWERS,
+    GOLDS,
+    PROMPTS,
+    column_names,
+    column_of,
+    read_rows,
+)
 from fgrpo_bench.data.published import Published, read_published
-from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, function
+from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, function, get_grader
 from fgrpo_bench.specs import PretrainedSpec, config, from_dict, to_dict
 from sweeps import cost, preview
 from sweeps.freeze import run_paths
@@ -92,18 +99,23 @@ def _slug(text: str) -> str:
 
 
 def check_grader(name: str, problems: Problems, *, is_reward: bool) -> None:
-    """ValueError for a name of no grader, and for a function that says nothing of an answer."""
+    """ValueError for a name of no grader, and for one that says nothing of an answer."""
     registry.entry("graders", name)
+    prompt, answer = problems.first
+    first = Problem(
+        benchmark=problems.name,
+        problem_id=f"the first row of {problems.path.name}",
+        prompt=prompt,
+        target=GOLDS.get(name, str)(answer),
+        grader=name,
+    )
     if ":" in name:
-        prompt, answer = problems.first
-        first = Problem(
-            benchmark=problems.name,
-            problem_id=f"the first row of {problems.path.name}",
-            prompt=prompt,
-            target=answer,
-            grader=name,
-        )
         function.check(name, first, is_reward=is_reward)
+    elif (judged := get_grader(name)(first, answer)).outcome == "unscored":
+        raise ValueError(
+            f"the grader {name} cannot judge {answer!r}, the answer of {first.problem_id} "
+            f"({judged.reason}): name another (docs/reference/grading.md), or mend the answers"
+        )
 
 
 def _known() -> list[PretrainedSpec]:

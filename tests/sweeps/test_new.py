@@ -90,11 +90,9 @@ def test_an_experiment_is_written_and_planned_with_memory_hours_and_disk(
     checkout = copied(tmp_path / "checkout", "conf", "fgrpo_bench", "sweeps")
     heldout = data.with_name("test.csv")
     heldout.write_text("question,answer\nWhat is 5 + 5?,10\n")
-    words = [*words_of("experiment", "mine", data), "--heldout", str(heldout), "--reward", "choice"]
+    words = [*words_of("experiment", "mine", data), "--heldout", str(heldout), "--reward", "math"]
     said = run(checkout, "sweeps.new", *words)
-    assert (
-        "problems: 16 of " in said and "columns 'question' and 'answer', judged by choice" in said
-    )
+    assert "problems: 16 of " in said and "columns 'question' and 'answer', judged by math" in said
     assert "model: Qwen/Qwen2.5-7B, 7,615,616,512 parameters, as conf/experiment has it" in said
     for line in ("as transfer with profile=slurm-8gpu, 6 points:", " GPU-hours (", " disk: ",
                  "GiB of a GPU's 80 by grpo: ", "make rehearse EXPERIMENT=mine"):  # fmt: skip
@@ -102,7 +100,7 @@ def test_an_experiment_is_written_and_planned_with_memory_hours_and_disk(
     declared = config.load("transfer", ["experiment=mine"], conf=checkout / "conf").experiment
     train, (benchmark,) = declared.train, declared.evaluation.benchmarks.values()
     assert (train.reward, train.dataset.path, benchmark.dataset.path) == (
-        *("choice", str(data), str(heldout)),
+        *("math", str(data), str(heldout)),
     )
     assert (train.prompts_per_step, train.epochs, train.steps, benchmark.n_problems) == (
         16,
@@ -226,6 +224,10 @@ def test_the_guide_to_an_advantage_is_followed(tmp_path: Path) -> None:
             "--prompt text: sums.jsonl has the columns",
         ),
         ("benchmark x --data sums.jsonl --grader mth", "unknown grader 'mth' (did you mean math?)"),
+        (
+            "benchmark x --data sums.jsonl --grader choice",
+            "cannot judge '0', the answer of the first",
+        ),
         ("advantage x --package .", "--package . exists: name a folder that is not there yet"),
         (f"experiment rehearsal --model {QWEN} --data sums.jsonl", "rehearsal.yaml exists"),
         (f"experiment x --model {QWEN} --data sums.jsonl --reward a:b", "there is no a.py here"),
