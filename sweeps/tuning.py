@@ -137,7 +137,7 @@ def _text(
         [
             "# @package _global_",
             f"# Every method of {declared.name} at the learning rate of those tried that had the",
-            f"# {score} on another seed ({', '.join(map(str, seeds))}). Printed by",
+            f"# {score} on other seeds ({', '.join(map(str, seeds))}). Printed by",
             f"# `fgrpo-bench sweep tune {paths.sweep} {made_by}`.",
             *("defaults:", f"  - override /experiment: {paths.experiment}", "  - _self_", ""),
             *((f"experiment: {json.dumps(altered)}", "") if altered else ()),
