@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from math import ceil
+from pathlib import Path
 from typing import Any, Literal
 
 from fgrpo_bench import engines
@@ -299,10 +300,16 @@ def _on_processors(plan: Plan, stages: list[Stage]) -> int:
 
 
 def _downloads(stages: list[Stage]) -> dict[str, Any]:
-    """Models in GB (10^9 bytes) at 2 bytes a parameter, and how many datasets."""
+    """What comes from publishers and not from this disk: models in GB (10^9 bytes) at 2 bytes a
+    parameter, and how many datasets."""
     fetched = [stage.spec for stage in stages if isinstance(stage.spec, FetchSpec)]
-    models = [spec.model_spec.parameters for spec in fetched if spec.model is not None]
-    return {"models_gb": 2 * sum(models) / 1e9, "datasets": len(fetched) - len(models)}
+    models = [spec.model_spec for spec in fetched if spec.model is not None]
+    parameters = sum(model.parameters for model in models if not Path(model.path).is_dir())
+    datasets = [spec.dataset_spec for spec in fetched if spec.dataset is not None]
+    return {
+        "models_gb": 2 * parameters / 1e9,
+        "datasets": sum(dataset.source == "huggingface" for dataset in datasets),
+    }
 
 
 def _on_gpus(plan: Plan, paths: RunPaths, stages: list[Stage], done: list[Stage]) -> dict[str, Any]:
