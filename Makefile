@@ -183,7 +183,7 @@ test-postgres: setup-dev ## Run the tests on a private PostgreSQL; as root on De
 	@$(PY) -m tests.tracking.install_postgres
 	@$(PY) -m pytest tests/tracking -m postgres $(ARGS)
 
-test-browser: setup-dev ## Run the browser tests over a smoke sweep; as root on Debian, install Chromium first
+test-browser: setup-dev docs ## Run the browser tests over a smoke sweep and the site; as root on Debian, install Chromium first
 	@$(PY) -m tests.browser.install
 	@$(PY) -m pytest tests/browser $(ARGS)
 

@@ -66,3 +66,8 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 def on_post_page(output: str, **_: Any) -> str:
     """The theme's search has no name for a screen reader."""
     return output.replace('role="dialog"', 'role="dialog" aria-label="Search"', 1)
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """The page of addresses that lead nowhere is no page to MkDocs."""
+    return on_post_page(output_content)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,19 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 def drawn(page: Page) -> None:
     """Wait until every chart of a page is drawn."""
     page.locator("[data-chart]:not([data-drawn])").first.wait_for(state="detached")
+
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+"""The rules of axe-core, and what runs them."""
+
+
+def findings(page: Page) -> list[str]:
+    """Serious and critical ones, with everything on the page unfolded."""
+    page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
+    page.evaluate(AXE)
+    return [
+        f"{found['id']} at {node['target']}: {node['failureSummary']}"
+        for found in page.evaluate("axe.run()")["violations"]
+        if found["impact"] in ("serious", "critical")
+        for node in found["nodes"]
+    ]

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from playwright.sync_api import Page, expect
 from dashboards.page import VIEWS
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stages.locks import locked
-from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn
+from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn, findings
 from tests.support.dashboard import snapshot
 
 CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "audit": 0}
@@ -165,22 +164,6 @@ def test_a_dark_system_has_dark_pages_and_every_name_is_told_apart_from_them(bro
 
 def channels(color: str) -> list[int]:
     return [int(float(part)) for part in re.findall(r"[\d.]+", color)[:3]]
-
-
-AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
-"""The rules of axe-core, and what runs them."""
-
-
-def findings(page: Page) -> list[str]:
-    """Serious and critical ones, with everything on the page unfolded."""
-    page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
-    page.evaluate(AXE)
-    return [
-        f"{found['id']} at {node['target']}: {node['failureSummary']}"
-        for found in page.evaluate("axe.run()")["violations"]
-        if found["impact"] in ("serious", "critical")
-        for node in found["nodes"]
-    ]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
