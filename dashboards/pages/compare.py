@@ -186,8 +186,8 @@ def _differences(
             "of the draws alone, for these models and problems, and is too large rather than too "
             "small where cells share random numbers. "
             + (
-                f"p Holm is corrected over the sweep's question ({analysis.family}) and is there "
-                "for its comparisons alone."
+                f"p Holm is corrected over the sweep's question ({analysis.family}) and "
+                "covers declared comparisons only."
                 if analysis.has_family
                 else NOTHING_CORRECTED
             ),

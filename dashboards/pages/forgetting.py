@@ -105,9 +105,9 @@ def build(results: Results, given: Given, links: Links) -> Page:
             "pages": choices(form.control("page", "Page of the table", long=n_pages > 12)),
             "counts": drawing.counts(),
             "reach": (
-                f"A problem is within reach at k = {k} where one of {k} draws is more likely right "
-                f"than none (a success rate of {least_rate(k):.2g} and more). Numbers are expected "
-                "ones, mean over seeds."
+                f"A problem is within reach at k = {k} if {k} draws more likely than not "
+                f"contain a correct one (a success rate of {least_rate(k):.2g} or more). Numbers "
+                "are expected values, means over seeds."
             ),
         },
     )
@@ -278,14 +278,14 @@ class ForgettingCharts:
         room = ROOM * (most_lost + most_kept)
         traces = []
         for fate, (color, sign, place) in COLORS.items():
-            numbers = [round(value, 2) for value in data[fate].to_list()]
+            numbers = data[fate].to_list()
             traces.append(
                 {
                     "type": "bar",
                     "orientation": "h",
                     "name": fate,
                     "y": names,
-                    "x": [sign * number for number in numbers],
+                    "x": [sign * round(number, 2) for number in numbers],
                     "text": [f"{number:.0f}" for number in numbers],
                     "textposition": place,
                     "insidetextanchor": "middle",

@@ -34,7 +34,6 @@ from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
 from fgrpo_bench.stages.tables import METRICS
-from fgrpo_bench.stages.watch import METRICS as TRAINING_NUMBERS
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND
 
 REFRESH_SECONDS = 5
@@ -381,7 +380,7 @@ def steps_chart(results: SweepResults, name: str) -> tuple[Chart, ...]:
     return (
         Chart(
             name="steps",
-            title=f"Training so far: {number.column}",
+            title=f"Training: {number.column}",
             direct="end",
             height=330,
             figure=charts.figure(
@@ -415,7 +414,7 @@ def learning_chart(results: SweepResults) -> tuple[Chart, ...]:
             figure=charts.figure(
                 _lines(results, data, "eval_pass_at_1", charts.percent),
                 x="training step",
-                y=f"{TRAINING_NUMBERS['eval_pass_at_1'].title}, %",
+                y="held-out pass@1, %",
             ),
             data=data,
             call=charts.library_call(

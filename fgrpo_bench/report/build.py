@@ -188,7 +188,8 @@ def latex(
     file."""
     lines = [
         f"{PREAMBLE} Made from stored results; do not edit.",
-        r"% Elsewhere \graphicspath{{folder of this file/}} says where the figures are.",
+        r"% The figures are the PDF files that `fgrpo-bench report` writes beside this file;",
+        r"% elsewhere, \graphicspath{{folder of these/}} names their folder.",
         f"% {plain(' '.join(answer(analysis)))}",
         *map(_floating, tables(analysis, compare_paper=compare_paper)[:MOST]),
         *(

@@ -239,8 +239,13 @@ def _by_verdict(analysis: Analysis, rows: Sequence[Comparison]) -> str:
                 parts.append(f"{direction}, {verdict}: {conjoined([*listed, *_more(matching)])}")
             elif matching:
                 parts.append(f"{direction}, {verdict}: {len(matching)}")
-    n = _count(rows, INCONCLUSIVE)
-    return raised("; ".join([*parts, *([f"{INCONCLUSIVE}: {n}"] if n else [])])) + "."
+    undecided = [row for row in rows if row.verdict == INCONCLUSIVE]
+    if undecided and len(rows) <= NAMED:
+        listed = [f"{_name(analysis, row, rows)} {points(row.difference)}" for row in undecided]
+        parts.append(f"{INCONCLUSIVE}: {conjoined(listed)}")
+    elif undecided:
+        parts.append(f"{INCONCLUSIVE}: {len(undecided)}")
+    return raised("; ".join(parts)) + "."
 
 
 def _name(analysis: Analysis, row: Comparison, among: Sequence[Comparison]) -> str:

@@ -324,7 +324,7 @@ def test_a_run_that_trains_shows_what_to_look_into_and_then_its_curves(tmp_path)
     page = Reader(client.get(f"{BASE}/sweep").text)
     text = " ".join(page.text.split())
     assert f"warning {point.point_id}: truncated_fraction is 0.80 at step 5 (over 0.5)" in text
-    assert text.index("warning") < text.index("Training so far: reward") < text.index("Points")
+    assert text.index("warning") < text.index("Training: reward") < text.index("Points")
     curve = client.get(f"{BASE}/sweep", params={"curve": "tokens_per_second", "csv": "steps"})
     assert curve.text.splitlines()[0] == "cell,step,tokens_per_second,seeds,steps"
     point.train.done.write_bytes(run.aside[point.train.done])

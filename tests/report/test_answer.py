@@ -57,7 +57,7 @@ VERDICTS = [
          (G1, 1): (-0.07, "robust"), (G05, 1): (0.01, "inconclusive")},
         "Yes at gamma = 1: 20.0 more than the 10.0 points that training lost (robust after "
         "correction); no at gamma = 0.5: 5.0 points less (robust after correction).",
-        "In pass@1: worse, robust: gamma = 1 -7.0; inconclusive: 1.",
+        "In pass@1: worse, robust: gamma = 1 -7.0; inconclusive: gamma = 0.5 +1.0.",
     ),
 ]  # fmt: skip
 """What training lost, what came of the question's comparisons, and both sentences of the answer."""

@@ -134,7 +134,7 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
     if len(ks) > 1 and against_base(analysis, column):
         yield Picture(
             name=f"losses-{name}",
-            caption=f"pass@k on {column} minus that of the base models, in percentage points: "
+            caption=f"Pass@k on {column} minus that of the base models, in percentage points: "
             f"{over}, with 95% bands over all k at once. The bar on the zero line is where the "
             "first loss is, an arrow where there may be none.",
             draw=partial(losses, analysis, column),
