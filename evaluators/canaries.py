@@ -158,7 +158,7 @@ class CanarySession:
             print(
                 f"{self._paths.folder.name}: the same seeds gave other canaries after these draws "
                 "than before them, so the engine has changed meanwhile or does not compute alike "
-                f"twice; mean log-probability of the same texts, nats a token: {start.log_prob} "
+                f"twice; mean log-probability of the same texts, nats per token: {start.log_prob} "
                 f"before, {end.log_prob} after ({self._paths.manifest})",
                 flush=True,
             )

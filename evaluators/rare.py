@@ -216,7 +216,7 @@ class StoredResponse:
 
 
 Scorer = Callable[[Sequence[StoredResponse]], Iterator[list[tuple[int, float]]]]
-"""StoredResponses -> (number of the answer, nats a token), in lists as they are made, each once."""
+"""StoredResponses -> lists of (number of the answer, nats per token), each answer once."""
 
 
 def make_scorer(asked: SamplingTarget) -> Scorer:

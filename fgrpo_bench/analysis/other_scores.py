@@ -325,8 +325,8 @@ def _between(benchmark: str, engine: str, other: str, seen: list[_CanaryRun]) ->
 def may_move(rms: float, response_tokens: float) -> float:
     """About how far pass@1 can at most move between two engines, in [0, 1].
 
-    rms: root mean square difference of their log-probabilities, nats a token. response_tokens: mean
-    tokens of a response.
+    rms: root mean square difference of their log-probabilities, nats per token. response_tokens:
+    mean tokens of a response.
 
     For small differences the Kullback-Leibler divergence of one token is rms^2 / 2 where the tokens
     are drawn from the model; that of a response is the sum over its tokens, and no event's

@@ -375,7 +375,7 @@ class Cost:
     active_fraction: float | None
     """Share of the groups of a step that have an advantage that is not 0, mean over the steps."""
     entropy: float | None
-    """Of the policy as it samples, nats a token, mean over the last tenth of the steps."""
+    """Of the policy as it samples, nats per token, mean over the last tenth of the steps."""
     train_gpu_seconds: float | None
     """Seconds of all steps times the GPUs that they held; 0 on processors."""
     train_cpu_seconds: float | None
@@ -403,7 +403,8 @@ class CheckpointRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Likelihood:
-    """Delta NLL: mean rise of the negative log-likelihood of rare correct answers, nats a token."""
+    """Delta NLL: mean rise of the negative log-likelihood of rare correct answers, in nats per
+    token."""
 
     cell: str
     seeds: tuple[int, ...]
@@ -465,9 +466,9 @@ class Drift:
     n_tokens: int
     """Tokens that are compared, over these."""
     mean: float
-    """Mean difference of log-probability, other minus engine, nats a token."""
+    """Mean difference of log-probability, other minus engine, nats per token."""
     rms: float
-    """Root mean square of these differences, nats a token."""
+    """Root mean square of these differences, nats per token."""
     response_tokens: float | None
     """Mean tokens of a response of both; null where neither ended its draws."""
     may_move: float | None

@@ -70,7 +70,7 @@ class LikelihoodFacts(Record):
     n_rare: int
     """Answers in it."""
     delta_nll: float | None
-    """Mean rise of the negative log-likelihood, nats a token; None for a set without an answer."""
+    """Mean rise of the negative log-likelihood, nats per token; None for an empty set."""
 
 
 @dataclass(frozen=True, kw_only=True)

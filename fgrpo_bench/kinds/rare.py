@@ -129,7 +129,7 @@ class RareFacts(Record):
     n_rare: int
     """Answers in the set."""
     nll_correct: float | None
-    """Mean negative log-likelihood of the correct draws, nats a token; None without any."""
+    """Mean negative log-likelihood of the correct draws, nats per token; None without any."""
     nll_rare: float | None
     """The same of the set."""
 

@@ -121,7 +121,7 @@ def _apart(row: Drift) -> str:
     return (
         f"{row.engine} and {row.other} on {row.benchmark}: over the same {row.n_weights} "
         f"checkpoint{'s' * (row.n_weights > 1)} they give {row.n_tokens} tokens of problems "
-        f"log-probabilities that differ by {row.rms:.2g} nats a token (root mean square; mean "
+        f"log-probabilities that differ by {row.rms:.2g} nats per token (root mean square; mean "
         f"{row.mean:+.2g}){most}."
     )
 

@@ -371,7 +371,7 @@ def _nll_note(analysis: Analysis) -> str:
     size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     seeds = max(len(row.seeds) for row in rows)
     return (
-        f"{OURS}: mean rise of the negative log-likelihood, nats a token, of {size} rare correct "
+        f"{OURS}: mean rise of the negative log-likelihood, nats per token, of {size} rare correct "
         "answers of the base model to training prompts, a fixed set: those of its correct draws "
         f"that were least likely. Mean over {seeds} seeds and [lowest, highest]. The paper's "
         f"is its figure of the same algorithm, N and gamma, on {PAPERS_MODEL} and mathematics."

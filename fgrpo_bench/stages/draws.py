@@ -44,7 +44,7 @@ class CanarySummary(Record):
     batch: str
     """The same of those inside a full batch."""
     log_prob: float | None
-    """Mean of the texts' tokens, nats a token; None where no text has two tokens."""
+    """Mean of the texts' tokens, nats per token; None where no text has two tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)

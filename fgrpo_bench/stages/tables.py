@@ -65,7 +65,7 @@ TRAJECTORIES = pl.Schema(
         "prompt": pl.String,  # of the problem, before any chat template
         "response": pl.String,
         "ended": pl.Boolean,  # by the model itself, so that the end token counts
-        "nll": pl.Float64,  # nats a token under the base model, the end token included
+        "nll": pl.Float64,  # nats per token under the base model, the end token included
         "end_token": pl.Int32,  # as in DRAWS
     }
 )
@@ -73,7 +73,7 @@ LIKELIHOODS = pl.Schema(
     {
         "problem_id": pl.String,
         "draw": pl.Int64,
-        "nll": pl.Float64,  # nats a token under the checkpoint
+        "nll": pl.Float64,  # nats per token under the checkpoint
         "delta_nll": pl.Float64,  # the same less that under the base model
     }
 )

@@ -45,7 +45,7 @@ class Metric:
 
     @property
     def label(self) -> str:
-        """The title with the unit, e.g. `entropy, nats a token`."""
+        """The title with the unit, e.g. `entropy, nats per token`."""
         return f"{self.title}, {self.unit}" if self.unit else self.title
 
 
@@ -74,7 +74,7 @@ METRICS = {
     # null where no group is active
     "focal_weight": Metric(title="focal weight, mean over active groups"),
     # Mean over sampled tokens
-    "entropy": Metric(title="entropy", unit="nats a token", column="entropy", form="{:.3f}"),
+    "entropy": Metric(title="entropy", unit="nats per token", column="entropy", form="{:.3f}"),
     # Of the tokens of active groups
     "clip_fraction": Metric(
         title="share of active tokens whose ratio is clipped", column="clipped", form="{:.2%}"
@@ -82,13 +82,13 @@ METRICS = {
     # Before the updates
     "rollout_kl": Metric(
         title="KL(rollout engine || policy)",
-        unit="nats a token",
+        unit="nats per token",
         better="less",
         column="gap",
         form="{:.1e}",
     ),
     # Of the sampled tokens, k3; null where no loss has a KL term
-    "reference_kl": Metric(title="KL(policy || base model)", unit="nats a token", better="less"),
+    "reference_kl": Metric(title="KL(policy || base model)", unit="nats per token", better="less"),
     # Without an entropy bonus and a KL term
     "loss": Metric(title="loss, mean over the updates"),
     "grad_norm": Metric(title="gradient norm before clipping, mean over the updates"),
@@ -210,7 +210,7 @@ def warnings(numbers: Mapping[str, float], *, step: int | None) -> list[str]:
         )
     if abs(gap) > ROLLOUT_GAP_BOUND:
         messages.append(
-            f"rollout_kl is {gap:.2g} nats a token{at} (beyond {ROLLOUT_GAP_BOUND}): the rollout "
+            f"rollout_kl is {gap:.2g} nats per token{at} (beyond {ROLLOUT_GAP_BOUND}): the rollout "
             "engine samples from another policy than the one that is trained; compare precision, "
             "temperature and weights of the two before the run goes on"
         )

@@ -75,7 +75,7 @@ def test_engines_over_the_same_weights_are_compared_token_by_token(sweep):
     named, apart = engines(analyse(results))
     assert "not known" not in named
     assert "over the same 1 checkpoint they give 4 tokens" in apart
-    assert "differ by 0.017 nats a token (root mean square; mean +0.015)" in apart
+    assert "differ by 0.017 nats per token (root mean square; mean +0.015)" in apart
     assert "over 400 tokens of a response can move pass@1 by at most about 17.3 points." in apart
 
 

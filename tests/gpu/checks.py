@@ -215,7 +215,7 @@ def _two_steps(stage: StagePaths) -> str:
     assert steps == [1, 2], f"steps {steps} and not 1 and 2"
     gap = rows["rollout_kl"].abs().max()
     assert gap < GAP, f"rollout_kl {gap:.1e}: the engine has other weights than the policy"
-    return f"largest rollout_kl {gap:.1e} nats a token"
+    return f"largest rollout_kl {gap:.1e} nats per token"
 
 
 def _wait(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:

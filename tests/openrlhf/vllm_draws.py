@@ -1,7 +1,7 @@
 """`python -m tests.openrlhf.vllm_draws <checkpoint> <out.json>`: draws of a checkpoint by the real
 vLLM on the processor as an evaluation makes them, in one process, without stand-ins.
 With `two` behind it: by two engines as an evaluation starts them. With `likelihoods` behind it:
-nats a token of three answers by vLLM and by transformers.
+nats per token of three answers by vLLM and by transformers.
 
 Other tests take the settings, and the stage of such an evaluation, from here."""
 

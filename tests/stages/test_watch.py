@@ -83,8 +83,8 @@ def test_a_run_that_is_well_has_no_warning_and_others_have_one_for_each_number()
         ("truncated_fraction", 0.51, "truncated_fraction is 0.51 at step 3 (over 0.5)"),
         ("unscored_fraction", 0.11, "unscored_fraction is 0.11 at step 3 (over 0.1): the grader"),
         ("active_fraction", 0.0, "active_fraction is 0 at step 3: no group has an advantage"),
-        ("rollout_kl", 0.011, "rollout_kl is 0.011 nats a token at step 3 (beyond 0.01)"),
-        ("rollout_kl", -0.4, "rollout_kl is -0.4 nats a token at step 3 (beyond 0.01)"),
+        ("rollout_kl", 0.011, "rollout_kl is 0.011 nats per token at step 3 (beyond 0.01)"),
+        ("rollout_kl", -0.4, "rollout_kl is -0.4 nats per token at step 3 (beyond 0.01)"),
     ],
 )
 def test_what_a_person_would_want_to_know_is_said_with_value_bound_and_remedy(name, value, said):

@@ -59,7 +59,7 @@ def training_problems(point: SweepPoint, data: Path | None, length: Length) -> l
         f"an epoch of {point.point_id} has {wanted} prompts (prompts per step x steps / epochs), "
         f"but of {n_problems} there are only {len(chosen)} with at most prompt_tokens="
         f"{train.prompt_tokens} ({too_long} are longer): raise epochs, lower steps or the prompts "
-        "a step"
+        "per step"
     )
 
 
