@@ -22,7 +22,7 @@ from tests.pages.blocks import blocks
 
 PAGE = (REPOSITORY / "docs" / "reference" / "extending.md").read_text(encoding="utf-8")
 TASK = (REPOSITORY / "docs" / "guides" / "task.md").read_text(encoding="utf-8")
-EXAMPLE = TASK.partition("## A whole one")[2]
+EXAMPLE = TASK.partition("## A whole task in one file")[2]
 SMALL = ["experiment.train.steps=2", "experiment.train.save_every=2", "profile.max_parallel=2"]
 
 

@@ -92,22 +92,23 @@ def rows_and_columns(n_panels: int, width: float) -> tuple[int, int]:
 
 
 def legend_below(figure: Figure, panels: Iterable[Axes], width: float) -> None:
-    """What stands in any of the panels, each name once."""
+    """What stands in any of the panels, each name once, as many abreast as fit."""
     handles = {
         name: handle
         for axes in panels
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(
-        list(handles.values()),
-        list(handles),
-        loc="outside lower center",
-        ncols=min(names_abreast(width), len(handles)),
-    )
+    for abreast in range(min(names_abreast(width), len(handles)), 0, -1):
+        legend = figure.legend(
+            list(handles.values()), list(handles), loc="outside lower center", ncols=abreast
+        )
+        if abreast == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def names_abreast(width: float) -> int:
-    """Names beside each other in a legend below; width: of the figure in inches."""
+    """The most names beside each other in a legend below; width: of the figure in inches."""
     return 4 if width > COLUMN else 2
 
 
@@ -377,8 +378,7 @@ def training(analysis: Analysis, algorithm: str, width: float = PAGE) -> Figure:
         axes.set_title(wrapped(METRICS[column].label, width / 2 - 0.4))
     for axes in panels[1]:
         axes.set_xlabel("step")
-    handles, names = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)))
+    legend_below(figure, panels[:1, 0], width)
     return figure
 
 
