@@ -43,6 +43,8 @@ CellValue = tuple[float | None, str]
 """Between 0 and 1 for the colour, and the words."""
 CURVES = tuple(NUMBERS)
 """What can be drawn by step."""
+QUIET: tuple[State, ...] = ("done", "waiting")
+"""States of stages that are no point's and are counted, not listed."""
 SHOWN_STATES: tuple[State, ...] = ("done", "running", "waiting", "stopped", "failed", "damaged")
 LAST_LINES = 12
 """Lines of a failed stage's log that are shown."""
@@ -219,14 +221,20 @@ def _points(results: SweepResults, status: SweepProgress) -> PageTable:
             )
         )
     for stage in status.others:
-        words = (stage.name, Shade(text=stage.state, kind=stage.state), NONE, NONE, NONE)
-        rows.append((*words, str(stage.attempts), NONE))
+        if stage.state not in QUIET:
+            words = (stage.name, Shade(text=stage.state, kind=stage.state), NONE, NONE, NONE)
+            rows.append((*words, str(stage.attempts), NONE))
+    quiet = Counter(stage.state for stage in status.others if stage.state in QUIET)
+    further = ", ".join(f"{n} {state}" for state, n in quiet.items())
     return PageTable(
         title="Points",
         header=("point", "training", "evaluation", "step", "left", "attempts", "CPU time"),
         rows=tuple(rows),
         n_words=3,
-        notes=("attempts: of training + of evaluation; left: time until the running stage ends.",),
+        notes=(
+            "attempts: of training + of evaluation; left: time until the running stage ends.",
+            *((f"Other stages, e.g. of earlier checkpoints: {further}.",) if further else ()),
+        ),
     )
 
 
