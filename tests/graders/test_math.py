@@ -31,13 +31,21 @@ def grade(judge: Judge, gold: str, response: str) -> Grade:
     return grade_with(judge, problem(gold), response)
 
 
+PATIENCE = 120
+"""Seconds that math-verify may take for a text: its own 5 can pass on a busy machine."""
+
+
 @pytest.mark.slow
 def test_plain_math_verify_differs_just_where_the_case_table_gives_a_reason_and_can_be_told(judge):
     judge_worker.mend_parser()  # and nothing of what makes ours faster
     from math_verify import parse, verify
 
     for case in CASES:
-        plain = verify(parse(f"\\boxed{{{case['gold']}}}"), parse(case["response"]))
+        gold, response = (
+            parse(text, parsing_timeout=PATIENCE)
+            for text in (f"\\boxed{{{case['gold']}}}", case["response"])
+        )
+        plain = verify(gold, response, timeout_seconds=PATIENCE)
         differs = ("correct" if plain else "incorrect") != case["outcome"]
         assert differs == (case["deviation"] is not None), case
         ours = judge.verdict(case["gold"], case["response"], boxed=False)
