@@ -164,8 +164,8 @@ def rarest(table: pl.DataFrame, share: float) -> pl.DataFrame:
 def score(
     table: pl.DataFrame, benchmark: BenchmarkSpec, asked: SamplingTarget, run: StageRun
 ) -> np.ndarray:
-    """Nats a token of each row (tables.TRAJECTORIES without nll), [rows]; without rows no back end
-    is started."""
+    """Nats per token of each row (tables.TRAJECTORIES without nll), [rows]; without rows no back
+    end is started."""
     answers = [
         StoredResponse(
             problem=Problem(

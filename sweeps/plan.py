@@ -241,23 +241,30 @@ def _check_reward(train: TrainSpec, spec: TaskSpec | None) -> None:
 
 def _check_binary(engine: Engine, point: SweepPoint) -> None:
     """ValueError for rewards that are not 0 and 1 under an advantage whose formula is for these."""
-    train, inputs = point.train, engine.inputs(point.train)
-    judge, remedy = train.reward, "experiment.train.reward=null"
-    if judge is None:
-        remedy = "experiment.train.reward to a grader of 0 and 1"
-        judge = inputs.dataset.grader if inputs.dataset else None
-        judge = make_task(inputs.task).problem(0).grader if inputs.task else judge
-    given = None
+    train, judge = point.train, _judge(engine, point.train)
     if judge is not None and is_partial(judge):
         given = f"reward={judge}"
+        remedy = "reward to a grader of 0 and 1" if train.reward is None else "reward=null"
     elif train.overlong_buffer_tokens is not None:
         given = f"overlong_buffer_tokens={train.overlong_buffer_tokens}"
-        remedy = "experiment.train.overlong_buffer_tokens=null"
-    if given is not None:
-        raise ValueError(
-            f"{point.point_id} has the advantage {point.algorithm.advantage}, which is defined for "
-            f"rewards of 0 and 1, and {given} gives others: set {remedy}, or exclude that algorithm"
-        )
+        remedy = "overlong_buffer_tokens=null"
+    else:
+        return
+    raise ValueError(
+        f"{point.point_id} has the advantage {point.algorithm.advantage}, which is defined for "
+        f"rewards of 0 and 1, and {given} gives others: set experiment.train.{remedy}, or exclude "
+        "that algorithm"
+    )
+
+
+def _judge(engine: Engine, train: TrainSpec) -> str | None:
+    """The grader that a run's rewards are from; None where only its problems will tell."""
+    if train.reward is not None:
+        return train.reward
+    inputs = engine.inputs(train)
+    if inputs.task is not None:
+        return make_task(inputs.task).problem(0).grader
+    return None if inputs.dataset is None else inputs.dataset.grader
 
 
 def _check_has(engine: Engine, point: SweepPoint) -> None:

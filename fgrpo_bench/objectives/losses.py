@@ -52,7 +52,7 @@ def entropies(all_log_probs: Tensor) -> Tensor:
 
 
 FARTHEST = 10.0
-"""Nats a token beyond which an estimate of the divergence teaches no more, in both engines."""
+"""Nats per token beyond which an estimate of the divergence teaches no more, in both engines."""
 
 
 def kl_estimates(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:

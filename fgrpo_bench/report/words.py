@@ -227,22 +227,22 @@ def _by_verdict(analysis: Analysis, rows: Sequence[Comparison]) -> str:
     """The robust ones by name, the others where they are few; the rest counted."""
     if _count(rows, INCONCLUSIVE) == len(rows):
         return f"Inconclusive{_sizes(rows)}."
+
+    def named(chosen: Sequence[Comparison]) -> list[str]:
+        return [f"{_name(analysis, row, rows)} {points(row.difference)}" for row in chosen]
+
     parts = []
     for verdict in (ROBUST, SUGGESTIVE):
         for sign, direction in ((1, "better"), (-1, "worse")):
             matching = [row for row in rows if row.verdict == verdict and row.difference * sign > 0]
             if matching and (verdict == ROBUST or len(rows) <= NAMED):
-                listed = [
-                    f"{_name(analysis, row, rows)} {points(row.difference)}"
-                    for row in _largest(matching)
-                ]
-                parts.append(f"{direction}, {verdict}: {conjoined([*listed, *_more(matching)])}")
+                listed = [*named(_largest(matching)), *_more(matching)]
+                parts.append(f"{direction}, {verdict}: {conjoined(listed)}")
             elif matching:
                 parts.append(f"{direction}, {verdict}: {len(matching)}")
     undecided = [row for row in rows if row.verdict == INCONCLUSIVE]
     if undecided and len(rows) <= NAMED:
-        listed = [f"{_name(analysis, row, rows)} {points(row.difference)}" for row in undecided]
-        parts.append(f"{INCONCLUSIVE}: {conjoined(listed)}")
+        parts.append(f"{INCONCLUSIVE}: {conjoined(named(undecided))}")
     elif undecided:
         parts.append(f"{INCONCLUSIVE}: {len(undecided)}")
     return raised("; ".join(parts)) + "."

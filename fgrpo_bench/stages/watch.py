@@ -20,10 +20,10 @@ TRUNCATED_BOUND = 0.5
 UNSCORED_BOUND = 0.1
 """Share of rollouts that the grader could not judge, likewise."""
 ROLLOUT_GAP_BOUND = 0.01
-"""Nats a token by which rollout engine and policy may differ. Usual are 1e-3 (Liu, Li et al. 2025,
-"When Speed Kills Stability", their vllm-kl), and NeMo RL's guide to GRPO (gen_kl_error, the same
-KL(rollout engine || policy)) wants less than 1e-3 and has anything above looked into; ten times
-that is no noise."""
+"""Nats per token by which rollout engine and policy may differ. Usual are 1e-3 (Liu, Li et al.
+2025, "When Speed Kills Stability", their vllm-kl), and NeMo RL's guide to GRPO (gen_kl_error, the
+same KL(rollout engine || policy)) wants less than 1e-3 and has anything above looked into; ten
+times that is no noise."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

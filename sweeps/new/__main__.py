@@ -236,8 +236,8 @@ def benchmark(
     ]
     copied = package / f"{name}{problems.path.suffix}"
     of_file = {"key": problems.prompt_key, "gold": problems.answer_key, "judge": grader}
-    of_file = {name: json.dumps(value) for name, value in of_file.items()}
-    text = filled("benchmark.py", name=name, file=copied.name, rows=problems.rows, **of_file)
+    literals = {key: json.dumps(value) for key, value in of_file.items()}
+    text = filled("benchmark.py", name=name, file=copied.name, rows=problems.rows, **literals)
     copies = {copied: problems.path}
     return _package(package, "benchmark", name, text, words, is_dry=is_dry, copied=copies, **values)
 

@@ -303,6 +303,7 @@ def test_a_sweep_in_progress_or_without_any_result_shows_what_there_is_and_is_fe
         assert client.get(f"{BASE}/{view}").status_code == 200, view
     text = Reader(client.get(f"{BASE}/sweep").text).text
     assert "waiting" in text and "2 of 2 done" in text and "pass@k in percent" not in text
+    assert "projected" in text and "projected" not in finished
     assert "No results yet: F-GRPO N=8 gamma=1." in Reader(client.get(f"{BASE}/compare").text).text
     assert 'data-refresh="5"' not in client.get(f"{BASE}/sweep").text
     with locked(results.paths.driver_lock, wait=False, what="the sweep"):

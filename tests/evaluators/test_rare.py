@@ -132,7 +132,7 @@ def with_two_ends(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
 
 
 def nats(checkpoint: Path, sampler: str, answers: list[StoredResponse]) -> list[float]:
-    """Nats a token of each answer."""
+    """Nats per token of each answer."""
     scorer = make_scorer(asked(checkpoint, sampler=sampler))
     return [nll for _, nll in sorted(pair for batch in scorer(answers) for pair in batch)]
 

@@ -48,7 +48,7 @@ TWO_STEPS = [
     *("profile.max_parallel=1", "profile.placement.state_every=1"),
 ]
 GAP = 0.02
-"""Nats a token by which vLLM and the policy may differ where both have the same weights in bf16."""
+"""Nats per token by which vLLM and the policy may differ with the same weights in bf16."""
 
 
 def computes(machine: Machine, folder: Path) -> str:

@@ -178,7 +178,8 @@ def test_the_guide_to_training_is_followed_up_to_a_rehearsals_plan(
     shown = next(text for text in blocks(page, "") if text.startswith("problems: "))
     for line in shown.splitlines():
         assert line.partition("...")[0] in said, line
-    assert "to run" in run(checkout, "fgrpo_bench", *plan[1:])
+    planned = run(checkout, "fgrpo_bench", *plan[1:])
+    assert "to run" in planned and "plus downloads" not in planned
     assert rehearse == ["make", "rehearse", "EXPERIMENT=mine"] and sweep[2] == "EXPERIMENT=mine"
     said = run(checkout, "sweeps", "rehearse", "mine", "--dry-run")
     assert (

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fgrpo_bench.data.fetch import COPY, check_model
 from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
 from fgrpo_bench.files.records import Record
-from fgrpo_bench.files.whole import read_json, read_record, readable_json
+from fgrpo_bench.files.whole import read_json, readable_json, record_of
 from fgrpo_bench.specs import ModelSpec
 from fgrpo_bench.stages.digests import combined_sha256, sha256_file
 
@@ -90,10 +90,10 @@ def read_folder(folder: Path) -> Architecture:
     for name in ("tokenizer.json", WEIGHTS):
         if not (folder / name).is_file():
             raise refused(folder, f"has no {name}")
-    named = read_json(folder / "config.json").get("model_type")
-    if named != "qwen2":
+    content = read_json(folder / "config.json", COPY)
+    if (named := content.get("model_type")) != "qwen2":
         raise refused(folder, f"is a {named}, no qwen2")
-    config = read_record(folder / "config.json", FolderConfig, COPY)
+    config = record_of(folder / "config.json", content, FolderConfig, COPY)
     drawing, tokenizer = (
         readable_json(folder / name) or {}
         for name in ("generation_config.json", "tokenizer_config.json")
