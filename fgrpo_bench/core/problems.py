@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 Outcome = Literal["correct", "incorrect", "unscored"]
+BY_PLACE = ", by its place alone"
+"""How the reason of a grade ends whose answer was found by nothing but its place in the text: it
+stands in no box and no tag, and nothing there calls it the answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

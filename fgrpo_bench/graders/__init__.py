@@ -55,6 +55,9 @@ GRADERS: dict[str, tuple[int, Grader]] = {
     "maze-reached": (1, maze.grade_reached),
     "synlogic": (1, synlogic.grade),
 }
+STRICT: dict[str, str] = {}
+"""By grader: the one that takes a stated answer alone (a box, a tag, "the answer is"), and calls a
+response that was cut off before it incorrect."""
 BOXED = frozenset({"math", "math-tolerance"})
 """Graders that look for a box."""
 BOX_SUFFIX = "\n\nPut your final answer within \\boxed{}."
