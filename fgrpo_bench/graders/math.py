@@ -22,7 +22,7 @@ from fgrpo_bench.core.problems import BY_PLACE, Grade, Problem
 from fgrpo_bench.graders.judge import Judge, default_judge
 from fgrpo_bench.graders.judge_worker import TO_SIX_DECIMALS
 from fgrpo_bench.graders.math_notation import normalise
-from fgrpo_bench.graders.math_reading import joins, parts
+from fgrpo_bench.graders.math_reading import joins, lacks, parts
 from fgrpo_bench.graders.math_statement import stated, whole
 
 LONGEST = 500
@@ -132,7 +132,7 @@ def final_answer(text: str, gold: str) -> str | None:
     """
     last = last_box(text)
     wanted = parts(gold)
-    if last is None or wanted == 1 or parts(last) >= wanted:
+    if last is None or wanted == 1 or not lacks(last, gold):
         return last
     joined = _joined_boxes(text)
     repeated = len(set(joined)) == 1 and len(joined) != wanted

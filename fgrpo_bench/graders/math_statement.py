@@ -110,7 +110,7 @@ _IS = (
 )
 _ANSWER = re.compile(
     r"(?P<before>[^\n.!?]{0,40})"
-    rf"(?<![A-Za-z])(?P<word>(?i:answers?|ans|solution|result)\b)(?P<marks>[*_`\")\]]{{0,4}}+)"
+    r"(?<![A-Za-z])(?P<word>(?i:answers?|ans|solution|result)\b)(?P<marks>[*_`\")\]]{0,4}+)"
     r"|^[ \t*]*+(?P<hashes>\#{4})(?!\#)|^[ \t*]*+(?P<short>A)(?=:)",
     re.MULTILINE,
 )
@@ -210,12 +210,64 @@ _PIECE = re.compile(
 _CLOSED_BY = {"$$": "$$", "\\[": "\\]", "\\(": "\\)", "$": "$"}
 _SENTENCE = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{2,}+[ ,]++[A-Za-z]{2,}+(?![A-Za-z{(])")
 _NAMES = frozenset(
-    "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp sqrt pi max min mod "
-    "abs inf infinity".split()
+    [
+        "sin",
+        "cos",
+        "tan",
+        "cot",
+        "sec",
+        "csc",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "ln",
+        "log",
+        "exp",
+        "sqrt",
+        "pi",
+        "max",
+        "min",
+        "mod",
+        "abs",
+        "inf",
+        "infinity",
+    ]
 )
 """Words of mathematics."""
 _UNITS = frozenset(
-    "cm mm km kg mg ml in ft lb oz hr th st nd rd am pm m g s h l L J N W V C".split()
+    [
+        "cm",
+        "mm",
+        "km",
+        "kg",
+        "mg",
+        "ml",
+        "in",
+        "ft",
+        "lb",
+        "oz",
+        "hr",
+        "th",
+        "st",
+        "nd",
+        "rd",
+        "am",
+        "pm",
+        "m",
+        "g",
+        "s",
+        "h",
+        "l",
+        "L",
+        "J",
+        "N",
+        "W",
+        "V",
+        "C",
+    ]
 )
 """What stands right behind a number and is no factor."""
 _POWERS = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
