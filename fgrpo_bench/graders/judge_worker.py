@@ -12,6 +12,7 @@ parser, mended and faster. What is rewritten or refused by its text alone is in 
 from __future__ import annotations
 
 import json
+import re
 import resource
 import signal
 import socket
@@ -20,9 +21,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import product
 from typing import Any
 
 from fgrpo_bench.graders.math_reading import as_read, chosen, parts, refusal
+from fgrpo_bench.graders.math_retold import retold
 
 TESTED = {"math-verify": "0.9.0", "latex2sympy2_extended": "1.11.0"}
 """Packages whose version is part of the grader's: another one may judge otherwise."""
@@ -136,6 +139,10 @@ def judge(asked: dict[str, Any]) -> dict[str, Any]:
         return {"outcome": "unscored", "extracted": None, "reason": reason}
 
 
+_ROMAN = re.compile(r"\\(?:text|math)rm\s*+\{\s*+([ie])\s*+\}|\\(?:text|operatorname)\{([ie])\}")
+"""Euler's number and the imaginary unit in an upright font, which the gold has in none."""
+
+
 def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
     from math_verify import parse, verify
 
@@ -148,7 +155,7 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
         answer = chosen(answer, gold)
         parsed = _read_box(as_read(answer, several=several))
     else:
-        parsed = parse(answer, parsing_timeout=None)
+        parsed = parse(_ROMAN.sub(r"\1", answer), parsing_timeout=None)
         extracted = str(parsed[-1]) if parsed else None
     if not parsed:
         reason = "the answer cannot be read" if boxed else "no answer found"
@@ -166,6 +173,9 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
         why = FORM if same else why
     if same and boxed and (objection := refusal(gold, answer, several=several)):
         same, why = False, objection
+    elif not same and boxed:
+        otherwise = _equal_otherwise(gold, answer)
+        same, why = otherwise is not None, otherwise or why
     reason = "equal by math-verify" if same else "not equal by math-verify"
     if same != plainly:
         reason = f"{ACCEPTED if same else REFUSED}{why}"
@@ -173,6 +183,41 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
         reason = AS_PERCENT if ("%" in gold) != ("%" in answer) else TO_SIX_DECIMALS
     outcome = "correct" if same else "incorrect"
     return {"outcome": outcome, "extracted": extracted, "reason": reason}
+
+
+def _equal_otherwise(gold: str, answer: str) -> str | None:
+    """By which other way of writing or reading both an answer is equal to the gold; None by
+    none."""
+    from math_verify import verify
+
+    if _squeezed(gold) == _squeezed(answer):
+        return SPACES
+    for told, retold_answer, what in [(gold, answer, REAL), *retold(gold, answer)]:
+        several = parts(told) > 1
+        wanted, parsed = (
+            _read_box(as_read(told)),
+            _read_box(as_read(retold_answer, several=several)),
+        )
+        if not wanted or not parsed:
+            continue
+        same = what != REAL and (
+            _squeezed(told) == _squeezed(retold_answer)
+            or bool(verify(wanted, parsed, timeout_seconds=None))
+        )
+        if not same and (alike := in_one_form(wanted[0], parsed[0])):
+            same = bool(verify(*alike, timeout_seconds=None))
+        same = same or equal_where_real(wanted[0], parsed[0])
+        if same and not refusal(told, retold_answer, several=several):
+            return what
+    return None
+
+
+_SPACES = re.compile(r"\s++(?![0-9A-Za-z])|(?<![0-9A-Za-z])\s++")
+
+
+def _squeezed(text: str) -> str:
+    """Without spaces that part nothing."""
+    return _SPACES.sub("", text)
 
 
 @lru_cache(maxsize=1024)
@@ -214,6 +259,11 @@ ROUNDED = "different numbers that are both tiny"
 UNSOLVED = "equations without a solution that are not multiples of each other"
 ORDER = "the written order of a pair"
 FORM = "an interval and an inequality, or a pair and a vector"
+REAL = "equal wherever both are real"
+SPACES = "the same but for spaces"
+UNLIKE = "different numbers of more than 15 digits"
+LARGE = 10**15
+"""From which on the numerator or denominator of a number is compared exactly."""
 
 _mended: list[str] = []
 _rounded: list[str] = []
@@ -272,6 +322,9 @@ def _mends(grader: Any) -> dict[str, Compare]:
     def numeric_eq(gold: Any, answer: Any, rounding: int, precision: int) -> bool:
         if not numeric(gold, answer, rounding, precision):
             return False
+        if _differ_exactly(gold, answer):
+            _mended.append(UNLIKE)
+            return False
         off = _largest_error(gold, answer)
         if off > SAME_TO:
             _mended.append(ROUNDED)
@@ -299,6 +352,61 @@ def _mends(grader: Any) -> dict[str, Compare]:
         return True
 
     return dict(zip(_originals, (numeric_eq, deep_compare, solve_and_compare), strict=True))
+
+
+def _differ_exactly(gold: Any, answer: Any) -> bool:
+    """Whether two numbers that math-verify takes for equal are different fractions of large
+    numbers, of which it drops what is small beside another."""
+    if not all(getattr(side, "is_number", False) for side in (gold, answer)):
+        return False
+    left, right = gold.doit(), answer.doit()
+    if not (left.is_Rational and right.is_Rational):
+        return False
+    largest = max(abs(number) for side in (left, right) for number in (side.p, side.q))
+    return largest > LARGE and left != right
+
+
+POINTS = (("7/5", "11/3"), ("13/7", "2/9"), ("17/11", "19/4"), ("23/6", "5/13"))
+"""Values of up to four variables at two points, by which expressions are compared."""
+DIGITS = 40
+"""Of their values there."""
+
+
+def equal_where_real(gold: Any, answer: Any) -> bool:
+    """Whether two expressions with roots or logarithms of variables are equal wherever both are
+    real: at every point, with every choice of the variables' signs at which they are, and at those
+    where all are positive. sqrt(a b) = sqrt(a) sqrt(b) is, sqrt(x^2) = x is not."""
+    from sympy import Eq, Expr, Pow, Rational, log
+
+    if isinstance(gold, Eq) and isinstance(answer, Eq) and gold.lhs == answer.lhs:
+        gold, answer = gold.rhs, answer.rhs
+    if not all(isinstance(side, Expr) for side in (gold, answer)):
+        return False
+    variables = sorted(gold.free_symbols | answer.free_symbols, key=str)
+    if not 0 < len(variables) <= len(POINTS):
+        return False
+    powers = [*gold.atoms(Pow), *answer.atoms(Pow)]
+    has_root = any(not power.exp.is_integer and power.base.free_symbols for power in powers)
+    logs = [logarithm.args[0] for side in (gold, answer) for logarithm in side.atoms(log)]
+    if not has_root and not logs:
+        return False
+    for signs in product((1, -1), repeat=len(variables)):
+        for point in range(len(POINTS[0])):
+            values = {
+                variable: sign * Rational(of_variable[point])
+                for variable, sign, of_variable in zip(variables, signs, POINTS, strict=False)
+            }
+            roots = [power.base for power in powers if not power.exp.is_integer]
+            within = [part.subs(values) for part in (*roots, *logs)]
+            left, right = (side.doit().subs(values).evalf(DIGITS) for side in (gold, answer))
+            are_real = all(part.is_nonnegative for part in within) and all(
+                side.is_real and side.is_finite for side in (left, right)
+            )
+            if are_real and abs(left - right) > abs(left) * Rational(1, 10**20):
+                return False
+            if not are_real and min(signs) > 0:
+                return False
+    return True
 
 
 def _largest_error(gold: Any, answer: Any) -> float:
