@@ -20,18 +20,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+import string
+from collections.abc import Iterator, Mapping
 from itertools import chain, permutations
 from typing import NamedTuple
 
 from fgrpo_bench.core.problems import Grade, Problem
 from fgrpo_bench.graders.math import after_thoughts, boxes
 
-LETTERS = "ABCD"
+LETTERS = string.ascii_uppercase
+"""What options may be called."""
 PERMUTATION_SEED = 0
 """Changes the order of choices of every problem, and with it every prompt."""
 
-_ORDERS = list(permutations(range(len(LETTERS))))
+_ORDERS = list(permutations(range(4)))
 
 
 def permutation(record_id: str, seed: int = PERMUTATION_SEED) -> tuple[int, ...]:
@@ -51,7 +53,7 @@ def grade(problem: Problem, response: str) -> Grade:
     """Correct where the response settles on the letter problem.target."""
     statement = read(response)
     letter = None if statement is None else statement.letter
-    if problem.target not in tuple(LETTERS):
+    if problem.target not in tuple("ABCD"):
         return Grade(outcome="unscored", extracted=letter, reason="the gold is no letter")
     if statement is None:
         return Grade(outcome="incorrect", extracted=None, reason="no letter found")
@@ -65,7 +67,7 @@ def grade(problem: Problem, response: str) -> Grade:
     )
 
 
-def guessing_floor(k: int, n_choices: int = len(LETTERS)) -> float:
+def guessing_floor(k: int, n_choices: int = 4) -> float:
     """pass@k of somebody who guesses: 1 - (1 - 1 / n_choices) ** k, a fraction.
 
     >>> guessing_floor(1), round(guessing_floor(16), 4)
@@ -74,6 +76,128 @@ def guessing_floor(k: int, n_choices: int = len(LETTERS)) -> float:
     if k < 1 or n_choices < 1:
         raise ValueError(f"k={k}, n_choices={n_choices}: both must be at least 1")
     return float(1.0 - (1.0 - 1.0 / n_choices) ** k)
+
+
+_STYLED = r"(?:\\(?:text(?:bf|rm|sf)?|math(?:rm|bf)|bf)\s?\{|[*_`]{1,3})?+[ \t]?+"
+_LABELS = (
+    # on a line of its own: "A. 4", "(A) 4", "- **A)** 4", "A: 4", "A - 4"
+    rf"^[ \t]*+(?:[-+*>\u2022][ \t]++)?+\$?{_STYLED}"
+    r"(?:[(\[](@)[)\]][.:]?+|(@)(?:[*_`}]{0,3}+[.):](?!\w\.)|\t|[ \t]++[-\u2013\u2014](?=\s)))",
+    # in the run of a line: "(A) 4 (B) 5", "A) 4 B) 5", "A. 4 B. 5"
+    rf"{_STYLED}[(\[](@)[)\]]",
+    rf"(?<![\w(]){_STYLED}(@)\)",
+    rf"(?<!\S){_STYLED}(@)\.(?=\s)",
+)
+"""How a prompt calls its options; @ stands for one of the labels."""
+_OPENS = re.compile(r"(?:^|[:?])\s*+\Z", re.MULTILINE)
+"""What stands before the first of two labels in the run of a line."""
+_TRIMMED = re.compile(r"\A(?:\s|\\[ ,;:]|[~}*_`])++|(?:\s|\\[ ,;:\\]|\\q?quad(?![a-z])|~)++\Z")
+_REST_OF_LINE = re.compile(r"\s*+[^\n]*+")
+_MENTIONED = re.compile(r"(?:[\s,;/&]|or\b|and\b)*+", re.IGNORECASE)
+"""What stands between labels that name no options: "(A), (B) or (C)"."""
+LONGEST_OPTION = 2_000
+"""Characters of the last option that are read."""
+
+
+def options_in(prompt: str) -> dict[str, str]:
+    """Letter and text of the options that a prompt lists last; empty where it lists none.
+
+    On lines of their own or in the run of a line, behind capitals or else small letters. The last
+    option ends with its line.
+
+    >>> options_in("Which is prime? (A) 4 (B) 5 (C) 6")
+    {'A': '4', 'B': '5', 'C': '6'}
+    >>> options_in("Answer with (A), (B) or (C).")
+    {}
+    """
+    options = _listed(prompt, LETTERS) or _listed(prompt, LETTERS.lower())
+    return {letter.upper(): text for letter, text in options.items()}
+
+
+def _listed(prompt: str, labels: str) -> dict[str, str]:
+    """The last list of lines, or one in the run of a line that is longer and not before it."""
+    chosen, start = dict[str, str](), 0
+    for pattern in _LABELS:
+        lists = list[list[re.Match[str]]]()
+        for label in re.finditer(pattern.replace("@", f"[{labels}]"), prompt, re.MULTILINE):
+            name = label[label.lastindex or 0]
+            if name == labels[0]:
+                lists.append([label])
+            elif lists and labels.find(name) == len(lists[-1]):
+                lists[-1].append(label)
+        for marks in reversed(lists):
+            inline, begin = pattern is not _LABELS[0], marks[0].start()
+            if len(marks) <= len(chosen) or (inline and marks[-1].start() < start):
+                continue
+            opens = not inline or _OPENS.search(prompt[max(0, begin - 9) : begin])
+            if len(marks) < (2 if opens else 3):
+                continue
+            if options := _texts(prompt, marks):
+                chosen, start = options, begin
+            if chosen and not inline:
+                break
+    return chosen
+
+
+def _texts(prompt: str, marks: list[re.Match[str]]) -> dict[str, str]:
+    """What stands behind each label; empty where the labels are only mentioned."""
+    begin = marks[-1].end()
+    last = _REST_OF_LINE.match(prompt, begin, begin + LONGEST_OPTION)
+    ends = [*(label.start() for label in marks[1:]), last.end() if last else begin]
+    texts = [prompt[label.end() : end] for label, end in zip(marks, ends, strict=True)]
+    if all(_MENTIONED.fullmatch(text) for text in texts[:-1]):
+        return {}
+    names = [label[label.lastindex or 0] for label in marks]
+    return {name: _TRIMMED.sub("", text) for name, text in zip(names, texts, strict=True)}
+
+
+_PRINT = r"\\(?:text(?:bf|rm|sf)?|math(?:rm|bf|sf)|boxed|bf|rm|q?quad)(?![a-z])|\\[ ,;:!()\[\]]"
+_PRINT = rf"(?:{_PRINT}|[\s*_`$~{{}}])"
+"""What shows only in print."""
+_GOLD = re.compile(
+    rf"{_PRINT}*+(?:(?:option|choice|answer)\b[\s:]*+)?+{_PRINT}*+[(\[]?+([A-Z]){_PRINT}*+"
+    rf"(?:[)\].:]++{_PRINT}*+(.*+))?+",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Groups: a letter, the option's text behind it."""
+
+
+def letter_of(gold: str, options: Mapping[str, str]) -> str | None:
+    """The letter that a gold means, None where it means none, or one thing or another.
+
+    gold: a letter in either case and with decoration, the text of an option, or the place of an
+    option from 0 on, as MMLU publishes it; a number that is an option's text is that option.
+    options: letter and text, as from `options_in`; empty: unknown, and any letter is one.
+
+    >>> [letter_of(gold, {"A": "4", "B": "2"}) for gold in ("b", "(B) 2", "2", "0", "C", "5")]
+    ['B', 'B', 'B', 'A', None, None]
+    """
+    gold, letters = gold.strip(), tuple(options) or tuple(LETTERS)
+    if gold in letters:
+        return gold
+    meant = {by_text} if (by_text := letter_of_text(gold, options)) else set[str]()
+    if (named := _GOLD.fullmatch(gold)) and (letter := named[1].upper()) in letters:
+        text = letter_of_text(named[2] or "", options)
+        if text not in (None, letter):
+            return None
+        meant.add(letter)
+    if not meant and re.fullmatch(r"[0-9]{1,2}", gold) and int(gold) < len(letters):
+        meant.add(letters[int(gold)])
+    return meant.pop() if len(meant) == 1 else None
+
+
+def letter_of_text(text: str, options: Mapping[str, str]) -> str | None:
+    """The letter of the one option whose text this is, whatever shows only in print, and the case
+    unless two options differ by it; None where none is, or several are."""
+    for fold in (_folded, lambda text: _folded(text).casefold()):
+        letters = [letter for letter, option in options.items() if fold(option) == fold(text)]
+        if letters and fold(text):
+            return letters[0] if len(letters) == 1 else None
+    return None
+
+
+def _folded(text: str) -> str:
+    return re.sub(_PRINT, "", text).rstrip(".,;")
 
 
 BOX, TAG, PHRASE, CONCLUSION = "in a box", "in a tag", "as the answer", "in a conclusion"
