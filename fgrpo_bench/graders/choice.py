@@ -346,7 +346,7 @@ _IS = words(
 _PHRASE = (
     rf"({_DENIAL}\s{{1,3}}+)?+{_ANSWER}"
     rf"(?:\s{words('that', 'which', 'to', 'for', 'of')}[^.,;:()\n]{{1,60}}?)?"
-    rf"[\s*_]*+(?:{_IS}|[:=]|[-\u2014](?=\s)|(?<=\n)|\.?\s(?=\(@\)[*_]*+(?:[.,;]|\s*+$))){_ADVERBS}"
+    rf"[\s*_]*+(?:{_IS}|[:=]|[-\u2014](?=\s)|(?<=\n)|(?:\.\s|(?<=\s))(?=\(@\)[*_]*+(?:[.,;]|\s*+$))){_ADVERBS}"
     rf"(?:{words('not')}\s\(?@\)?,?\s{words('but')}\s)?+{_LETTER}"
 )
 """Groups: what denies the phrase, and those of _LETTER."""
@@ -411,9 +411,11 @@ _LINE = (
     rf"^[ \t*_`$\"'#>]*+(?:{words('answer')}\s)?+{_NAMED}(?:{_STYLE}|[ \t$*_`\"'{{])*+"
     r"(?:\((@)\)|(?!I\.\s*\w)(@)(?:[.)](?!\w)|(?<!A):(?=\s)|\s[-\u2014]\s(?!@\b|[^\n]*=)"
     r"|(?=[*_`$\"'}!]*+\s*?$)))"
-    rf"(?!\s{_SENTENCE})(?![^\n]*[ ({{]@[.)])[^\n]*+"
+    rf"(?!\s{_SENTENCE})[^\n]*+"
 )
 """A line that begins with a choice, or is a letter alone."""
+_LISTS = r"[ ({](?:@|[b-e])[.)]"
+"""What shows that a line lists several."""
 
 _NEXT = (
     rf"((?:{_STYLE}|\\(?:boxed|fbox)|\\[ ,;]|[\s$*_~(){{}}\[\],/&|'\"`]"
@@ -500,7 +502,8 @@ def conclusions(text: str, labels: str) -> Iterator[Statement]:
     if len({line[1] or line[2] for line in lines}) == 1:  # else the choices are listed
         for line in (lines[0], lines[-1]):
             first, last = not text[: line.start()].strip(), not text[line.end() :].strip()
-            if first or last:
+            listed = _with(_LISTS, labels).search(text, line.end(line.lastindex or 0), line.end())
+            if (first or last) and not listed:
                 kind = CONCLUSION if first and last else PLACE
                 yield Statement(kind, line[1] or line[2], line.start(), line.end())
 
@@ -546,6 +549,11 @@ _PHRASE_OF_TEXT = re.compile(
 )
 """Groups: what denies the phrase, the rest of its line."""
 _SENTENCE_END = re.compile(r"[.;!](?=\s)|,?\s(?:because|since|as)\s")
+_IS_OPTION = rf"{words('is', 'are', 'be')}[\s:*_]*+(?:\((@)\)|(@)[.):])[*_]*+\s++([^\n]{{1,300}}+)"
+"""Groups: a letter in brackets, a bare one, the rest of its line."""
+_AMONG_OTHERS = re.compile(
+    words("another", "one", "others?", "first", "second", "third", "example", "possib(?:le|ility)")
+)
 _LETTER_BEHIND = re.compile(
     r",?\s(?:\(|(?:which is )?(?i:option|choice)\s\(?)([A-Z])\)?[*_.\s]*+\Z"
 )
@@ -655,7 +663,7 @@ def read(
         last = max((statement.start for statement in statements), default=-1)
         statements += [
             statement
-            for statement in by_text(text, others, options)
+            for statement in by_text(text, labels, options, others)
             if statement.start > last and not _is_void(text, statement)
         ]
     if not statements:
@@ -696,9 +704,11 @@ def _with_capital(small: re.Match[str]) -> str:
     )
 
 
-def by_text(text: str, others: list[Other], options: Mapping[str, str]) -> Iterator[Statement]:
-    """Options whose text a response states: in a box or tag, behind "the answer is", alone on the
-    first or last line."""
+def by_text(
+    text: str, labels: str, options: Mapping[str, str], others: list[Other]
+) -> Iterator[Statement]:
+    """Options whose text a response states: in a box or tag, behind "the answer is" or "is (B)",
+    alone on the first or last line."""
     for other in others:
         if letter := letter_of_text(other.content, options):
             yield Statement(other.kind, letter, other.start, other.end)
@@ -710,6 +720,13 @@ def by_text(text: str, others: list[Other], options: Mapping[str, str]) -> Itera
             if letter is not None and phrase[1] is None:
                 yield Statement(PHRASE, letter, phrase.start(), stop)
                 break
+    for option in _with(_IS_OPTION, labels).finditer(text) if options else ():
+        begin, end = option.span(3)
+        sentence = _SENTENCE_END.search(text, begin, end)
+        letter = letter_of_text(text[begin : sentence.start() if sentence else end], options)
+        clause = _BREAK.split(text[max(0, option.start() - WINDOW) : option.start()])[-1]
+        if letter in (option[1], option[2]) and letter and not _AMONG_OTHERS.search(clause):
+            yield Statement(CONCLUSION, letter, option.start(), end)
     lines = text.strip().splitlines() if options else []
     for line in {lines[0], lines[-1]} if lines else ():
         if letter := _text_and_letter(line, options):
