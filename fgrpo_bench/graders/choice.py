@@ -576,12 +576,10 @@ _SUPPOSED = re.compile(
 )
 _WOULD_BE = re.compile(words("would be"))
 _UNREAL = re.compile(
-    r"(?:.{0,160}?[\s,])??"
-    + words(
+    words(
         *("if", "suppose", "supposing", "assum(?:e|ing)", "imagine", "were", "had", "without"),
-        *("then", "in (?:that|this|which) case", "otherwise", "with(?:out)?", "under", "unless"),
-    ),
-    re.DOTALL,
+        *("then", "in (?:that|this|which) case", "otherwise", "unless"),
+    )
 )
 """What makes an answer that "would be" one under a condition, in the sentences around it."""
 _UNDER = re.compile(words("if", "whether", "unless", "suppose", "supposing", "assume", "were"))
@@ -754,7 +752,7 @@ def _is_void(text: str, statement: Statement) -> bool:
         or _SUPPOSED.search(clause) is not None
         or (statement.kind in (PHRASE, *WEAK) and _REPORTED.search(clause) is not None)
         or (statement.kind in WEAK and _UNDER.search(clause) is not None)
-        or (would_be and (_UNREAL.search(before) or _UNREAL.match(behind)) is not None)
+        or (would_be and _UNREAL.search(before + _BREAK.split(behind, 1)[0]) is not None)
         or _TAKEN_BACK.match(behind) is not None
         or _IF.match(behind) is not None
     )
