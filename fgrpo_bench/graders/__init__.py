@@ -45,7 +45,8 @@ class PartialCredit:
 
 
 GRADERS: dict[str, tuple[int, Grader]] = {
-    "choice": (3, choice.grade),
+    "choice": (4, choice.grade),
+    "choice-strict": (1, choice.grade_strict),
     "countdown": (1, countdown.grade),
     "countdown-partial": (1, PartialCredit(countdown.grade_partial)),
     "ifeval": (2, ifeval.grade),
@@ -55,7 +56,7 @@ GRADERS: dict[str, tuple[int, Grader]] = {
     "maze-reached": (1, maze.grade_reached),
     "synlogic": (1, synlogic.grade),
 }
-STRICT: dict[str, str] = {}
+STRICT: dict[str, str] = {"choice": "choice-strict"}
 """By grader: the one that takes a stated answer alone (a box, a tag, "the answer is"), and calls a
 response that was cut off before it incorrect."""
 BOXED = frozenset({"math", "math-tolerance"})
@@ -64,6 +65,8 @@ BOX_SUFFIX = "\n\nPut your final answer within \\boxed{}."
 """What a model without a chat template is asked for, by which they find the answer."""
 BOX_SYSTEM = "Please reason step by step, and put your final answer within \\boxed{}."
 """The same as a system message, as conf/prompt/boxed.yaml has it."""
+CHOICE = frozenset({"choice", "choice-strict"})
+"""Graders of problems with options, of which one can be guessed."""
 WAITING = frozenset({"ifeval", "math", "math-tolerance"})
 """Graders that wait for a process of their own: an event loop asks them in a thread. The others
 answer within milliseconds."""
