@@ -128,7 +128,7 @@ _IS = words(
 _PHRASE = (
     rf"({_DENIAL}\s{{1,3}}+)?+{_ANSWER}"
     rf"(?:\s{words('that', 'which', 'to', 'for', 'of')}[^.,;:()\n]{{1,60}}?)?"
-    rf"[\s*_]*+(?:{_IS}|[:=]|[-\u2014](?=\s)|(?<=\n)|(?:\.\s|(?<=\s))(?=\(@\)[*_]*+(?:[.,;]|\s*+$))){_ADVERBS}"
+    rf"[\s*_]*+(?:{_IS}|'s(?=\s)|[:=]|[-\u2014](?=\s)|(?<=\n)|(?:\.\s|(?<=\s))(?=\(@\)[*_]*+(?:[.,;]|\s*+$))){_ADVERBS}"
     rf"(?:{words('not')}\s\(?@\)?,?\s{words('but')}\s)?+{_LETTER}"
 )
 """Groups: what denies the phrase, and those of _LETTER."""
@@ -152,10 +152,13 @@ _LEADS = words(
     "(?:it|this|that) (?:must|has to|should|can only) be",
     "leav(?:es|ing)(?: only| us with| me with)?",
     "left with",
-    "(?:I|we)(?: would| will|'d|'ll)? (?:go with|choose|pick|select)",
     "I(?: would|'d)? (?:say|guess)",
     "guess is",
     "by elimination",
+)
+_PICK = words(
+    "(?:I|we)(?: would| will|'d|'ll)? (?:go with|choose|pick|select|chose|picked|selected)",
+    "(?:I'm|I am|we're|we are) going with",
 )
 _OTHERWISE = words("wait", "no", "actually", "correction", "sorry") + "[,:]"
 _HENCE = rf"(?:(?<!\bis )(?<!\bare ){words('therefore', 'thus', 'hence', 'so')}"
@@ -170,19 +173,22 @@ _EQUALS = words(
 )
 _IT = words("(?:it|that) is", "(?:it|that)'s")
 _IT_IS = (
-    r"(?:(?<![\s\w])|(?<=[.!?;:,]\s)|(?<=so\s)|(?<=hence\s)|(?<=thus\s)|(?<=think\s))"
+    r"(?:(?<![\s\w])|(?<=[.!?;:,]\s)|(?<=so\s)|(?<=hence\s)|(?<=thus\s)|(?<=think\s)|(?<=believe\s)|(?<=guess\s))"
     rf"{_IT}{_ADVERBS}{_BEFORE}{_BARE}"
-    r"(?=[)*_$}'\"`]*+(?:[.!](?!\w)|\s*+\Z|,?\s(?:because|since|not)\b))"
+    r"(?=[)*_$}'\"`]*+(?:[.!](?!\w)|\s*+\Z|,?\s(?:because|since|not|but)\b))"
 )
-_FITS = words("fits", "works", "remains", "matches", "holds", "is (?:correct|right|left|possible)")
-_WHAT_FITS = words("all", "both", "these", "the (?:data|description|criteria|conditions)")
+_FITS = words(
+    "fits", "works", "remains", "matches", "holds", "is (?:correct|right|left|possible|consistent)"
+)
+_WHAT_FITS = words("all", "both", "these", "with", "the (?:data|description|criteria|conditions)")
 _ONLY = (
     rf"{words('only')}\s{_NAMED}{_BEFORE}(?!I\b)\(?(@)\)?[*_$'\"`]*+\s{_FITS}"
     rf"(?=\s?(?:[.,;!]|$)|\s{_GOES_ON}|\s{_WHAT_FITS}[^.,;\n]{{0,40}}\.)"
 )
 _CONCLUSION = (
     r"\b(?=[a-zA-Z])(?:"  # most positions fail here, which is three times as fast
-    rf"(?:{_LEADS}|{_OTHERWISE}){_ADVERBS}{_LETTER_LAST}|{_IT_IS}|{_ONLY}"
+    rf"(?:{_LEADS}|{_OTHERWISE}){_ADVERBS}{_LETTER_LAST}|{_PICK}{_ADVERBS}{_LETTER}"
+    rf"|{_IT_IS}|{_ONLY}"
     # not "so B, the field, is"
     rf"|{_HENCE}{_ADVERBS}{_LETTER_LAST}(?!,\s(?!{_GOES_ON}|[(*$]*+@(?:\W|$)))"
     rf"|{_EQUALS}{_ADVERBS}{_LETTER_IN_PARENTHESES}"
@@ -191,7 +197,7 @@ _CONCLUSION = (
 _SENTENCE = words("is", "was", "are", "has", "does", "can", "cannot", "would", "and", "or")
 _LINE = (
     rf"^[ \t*_`$\"'#>]*+(?:{words('answer')}\s)?+{_NAMED}(?:{_STYLE}|[ \t$*_`\"'{{])*+"
-    r"(?:\((@)\)|(?!I\.\s*\w)(@)(?:[.)](?!\w)|(?<!A):(?=\s)|\s[-\u2014]\s(?!@\b|[^\n]*=)"
+    r"(?:[(\[](@)[)\]]|(?!I\.\s*\w)(@)(?:[.)](?!\w)|(?<!A):(?=\s|\Z)|,\sI\s(?:think|guess)\b|\s[-\u2014]\s(?!@\b|[^\n]*=)"
     r"|(?=[*_`$\"'}!]*+\s*?$)))"
     rf"(?!\s{_SENTENCE})[^\n]*+"
 )
@@ -322,7 +328,7 @@ _SMALL = (
     rf"|(?i:<answer>){_BEFORE}\(?(@)(?=\)?[\s.]*+<|[).:]\s)|[\"']:\s{{0,3}}[\"'](@)[\"']"
     # "the answer is a" may go on
     rf"|{_ANSWER}[\s*_]*+(?:{_IS}{_ADVERBS}{_BEFORE}{_NAMED}{_BEFORE}(?!a\s*+(?:$|[,:]))(?:the\s)?+(@){_SMALL_ENDS}"
-    rf"|[:=]{_ADVERBS}{_BEFORE}{_NAMED}{_BEFORE}(@){_SMALL_ENDS})|{_CHOICE}(@){_SMALL_ENDS}"
+    rf"|[:=]{_ADVERBS}{_BEFORE}{_NAMED}{_BEFORE}(@){_SMALL_ENDS})|(?:{_CHOICE}|{_PICK}\s)(@){_SMALL_ENDS}"
     r"|^[ \t*_`\"'>#]*+(@)(?:[.)](?=\s)|(?=[*_`\"'.!)]*+[ \t]*+$))"
 )
 """Where a small letter names a choice."""
