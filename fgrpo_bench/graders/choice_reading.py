@@ -197,7 +197,7 @@ _CONCLUSION = (
 _SENTENCE = words("is", "was", "are", "has", "does", "can", "cannot", "would", "and", "or")
 _LINE = (
     rf"^[ \t*_`$\"'#>]*+(?:{words('answer')}\s)?+{_NAMED}(?:{_STYLE}|[ \t$*_`\"'{{])*+"
-    r"(?:[(\[](@)[)\]]|(?!I\.\s*\w)(@)(?:[.)](?!\w)|(?<!A):(?=\s|\Z)|,\sI\s(?:think|guess)\b|\s[-\u2014]\s(?!@\b|[^\n]*=)"
+    r"(?![(\[]?\d[.):\]]{1,2}\s+\S)(?:[(\[](@)[)\]]|(?!I\.\s*\w)(@)(?:[.)](?!\w)|(?<!A):(?=\s|\Z)|,\sI\s(?:think|guess)\b|\s[-\u2014]\s(?!@\b|[^\n]*=)"
     r"|(?=[*_`$\"'}!]*+\s*?$)))"
     rf"(?!\s{_SENTENCE})[^\n]*+"
 )
@@ -323,19 +323,27 @@ def _run(
 _TYPED = str.maketrans("\u2018\u2019\u201c\u201d\u00a0\u2013", "''\"\" -")
 """Quotes, spaces and dashes as they are typed."""
 _SMALL_ENDS = r"(?=[)*_`\"'$}]*+(?:[.;:!](?!\w)|\s*+\Z|[ \t]*+\n|,?\s(?:because|since)\b))"
+_SMALL_STATED = rf"{_ADVERBS}{_BEFORE}{_NAMED}{_BEFORE}"
 _SMALL = (
-    rf"(?<!\w)\((@)\)|\\(?:boxed|fbox)\s?\{{{_BEFORE}\(?(@)(?=\)?\s?\.?\}}|[).:][\s~}}])"
+    # "(a)", but no part of an argument that begins a line
+    r"(?:\w[ \t]{1,3}|[^\w\s][ \t]{0,3}|(?:[:=]|\bis)\s{1,3})\((@)(?=\))"
+    r"|^[ \t*_]{0,9}+\((@)(?=\)[*_]*+(?:[.,;:]|\s(?:is|are|because|since|and|or)\b|[ \t]*+$))"
+    rf"|\\(?:boxed|fbox)\s?\{{{_BEFORE}\(?(@)(?=\)?\s?\.?\}}|[).:][\s~}}])"
     rf"|(?i:<answer>){_BEFORE}\(?(@)(?=\)?[\s.]*+<|[).:]\s)|[\"']:\s{{0,3}}[\"'](@)[\"']"
     # "the answer is a" may go on
-    rf"|{_ANSWER}[\s*_]*+(?:{_IS}{_ADVERBS}{_BEFORE}{_NAMED}{_BEFORE}(?!a\s*+(?:$|[,:]))(?:the\s)?+(@){_SMALL_ENDS}"
-    rf"|[:=]{_ADVERBS}{_BEFORE}{_NAMED}{_BEFORE}(@){_SMALL_ENDS})|(?:{_CHOICE}|{_PICK}\s)(@){_SMALL_ENDS}"
-    r"|^[ \t*_`\"'>#]*+(@)(?:[.)](?=\s)|(?=[*_`\"'.!)]*+[ \t]*+$))"
+    rf"|{_ANSWER}[\s*_]*+(?:{_IS}{_SMALL_STATED}(?!a\s*+(?:$|[,:]))(@){_SMALL_ENDS}"
+    rf"|[:=]{_SMALL_STATED}(@){_SMALL_ENDS})"
+    rf"|(?:{_CHOICE}|{_PICK}\s)(@){_SMALL_ENDS}"
+    r"|^[ \t*_`\"'>#]*+(@)(?=[*_`\"'.!)]*+[ \t]*+$)"
 )
 """Where a small letter names a choice."""
 _PHRASE_OF_TEXT = re.compile(
     rf"({_DENIAL}\s{{1,3}}+)?+{_ANSWER}[\s*_]*+(?:{_IS}|[:=]){_ADVERBS}([^\n]{{1,300}}+)"
 )
 """Groups: what denies the phrase, the rest of its line."""
+_LABELLED = r"[\s*_]*+\(?(@)[.):]{1,2}+[*_]*+\s++(\S.*+)"
+"""A line that begins with a small letter or a number. Groups: this, the rest."""
+_WORD = re.compile(r"[A-Za-z]{2}")
 _SENTENCE_END = re.compile(r"[.;!](?=\s)|,?\s(?:because|since|as)\s")
 _IS_OPTION = rf"{words('is', 'are', 'be')}[\s:*_]*+(?:\((@)\)|(@)[.):])[*_]*+\s++([^\n]{{1,300}}+)"
 """Groups: a letter in brackets, a bare one, the rest of its line."""
@@ -472,6 +480,8 @@ def _prepared(text: str, labels: str, options: Mapping[str, str]) -> str:
     names that stand in an option ("E. coli")."""
     text = text.translate(_TYPED)
     small = "".join(label for label in labels.lower() if label not in options.values())
+    if "(ii)" in text:
+        small = small.replace("i", "")
     if small:
         text = _with(_SMALL, small).sub(_with_capital, text)
     for name in {name for option in options.values() for name in _SPECIES.findall(option)}:
@@ -532,12 +542,17 @@ def by_text(
         clause = _BREAK.split(text[max(0, option.start() - WINDOW) : option.start()])[-1]
         if letter in (option[1], option[2]) and letter and not _AMONG_OTHERS.search(clause):
             yield Statement(CONCLUSION, letter, option.start(), end)
-    lines = text.strip().splitlines() if options else []
-    for line in {lines[0], lines[-1]} if lines else ():
-        if letter := _text_and_letter(line, options):
+    lines = text.strip().splitlines()
+    for line in dict.fromkeys((*lines[:1], *lines[-1:])):
+        is_all = len(lines) == 1
+        letter = _text_and_letter(line, options)
+        if labelled := _with(_LABELLED, labels.lower()).fullmatch(line):
+            named, own = labelled[1].upper(), letter_of_text(labelled[2], options)
+            is_short = not options and is_all and len(line) <= LONGEST_BOX
+            letter = named if own == named or is_short else None
+        if letter and (is_all or _WORD.search(line)):  # a number may be the last of a calculation
             start = text.find(line) if line == lines[0] else text.rfind(line)
-            kind = CONCLUSION if len(lines) == 1 else PLACE
-            yield Statement(kind, letter, start, start + len(line))
+            yield Statement(CONCLUSION if is_all else PLACE, letter, start, start + len(line))
 
 
 def _text_and_letter(text: str, options: Mapping[str, str]) -> str | None:
