@@ -345,7 +345,10 @@ _LABELLED = r"[\s*_]*+\(?(@)[.):]{1,2}+[*_]*+\s++(\S.*+)"
 """A line that begins with a small letter or a number. Groups: this, the rest."""
 _WORD = re.compile(r"[A-Za-z]{2}")
 _SENTENCE_END = re.compile(r"[.;!](?=\s)|,?\s(?:because|since|as)\s")
-_IS_OPTION = rf"{words('is', 'are', 'be')}[\s:*_]*+(?:\((@)\)|(@)[.):])[*_]*+\s++([^\n]{{1,300}}+)"
+_IS_OPTION = (
+    rf"{words('is', 'be')}[\s:*_]*+(?:\((@)\)|(@)[.):])[*_]*+\s++([^\n]{{1,300}}+)"
+    r"(?!\s{1,3}[*_]{0,2}\(?@[.)])"  # else all are listed
+)
 """Groups: a letter in brackets, a bare one, the rest of its line."""
 _AMONG_OTHERS = re.compile(
     words("another", "one", "others?", "first", "second", "third", "example", "possib(?:le|ility)")
