@@ -84,7 +84,7 @@ _GOES_ON = rf"(?:{_GOES_ON}|{words('but', 'if', 'unless', 'only')})"
 _JOINED = rf"{words('or', 'and')}[\s(*$'\"`]*+@(?:[)*$'\"`]*+(?:[.,;:!]|$)|\s(?:or|and))"
 _BEHIND = (
     r"(?:(?<=['\"`]@)['\"`]|(?<=\*@)\*|(?=(?:[ \t$*_}\]'\"`]|\\[)\]])*+"
-    rf"(?:[.,;:!)](?!\w)|$|[\u2014/&|]|-\s|\((?:I\s|(?!\w\b|\d))|{_GOES_ON}|{_JOINED})))"
+    rf"(?:[.,;:!)](?!\w)|$|[\u2014&|]|/\W{{0,3}}@(?!\w)|-\s|\((?:I\s|(?!\w\b|\d))|{_GOES_ON}|{_JOINED})))"
 )
 """What shows that a bare letter is no article, quantity or beginning of a word."""
 _BARE = r"(?!I(?![*_$}\]'\"`]*+(?:[.!:)](?!\w)|\s*+$(?!\n[a-z])|,?\sbecause\b)))(@)"
@@ -182,7 +182,7 @@ _FITS = words(
 )
 _WHAT_FITS = words("all", "both", "these", "with", "the (?:data|description|criteria|conditions)")
 _ONLY = (
-    rf"{words('only')}\s{_NAMED}{_BEFORE}(?!I\b)\(?(@)\)?[*_$'\"`]*+\s{_FITS}"
+    rf"(?<!not\s)(?<!Not\s){words('only')}\s{_NAMED}{_BEFORE}(?!I\b)\(?(@)\)?[*_$'\"`]*+\s{_FITS}"
     rf"(?=\s?(?:[.,;!]|$)|\s{_GOES_ON}|\s{_WHAT_FITS}[^.,;\n]{{0,40}}\.)"
 )
 _CONCLUSION = (
