@@ -9,8 +9,8 @@ that ends in a statement, those before it no longer count. Of what is left the s
 decides, and of that kind the last. Where that one names several letters, or a later box or tag
 another letter or none, nothing is settled. Where no letter is stated, the text of an option is one.
 
-In an expression @ stands for the labels of the problem (`with_labels`). Every expression is possessive or
-bounded, so that the time is linear in the text.
+In an expression @ stands for the labels of the problem (`with_labels`). Every expression is
+possessive or bounded, so that the time is linear in the text.
 """
 
 from __future__ import annotations
