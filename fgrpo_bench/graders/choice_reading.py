@@ -121,7 +121,7 @@ _DENIAL = words("wrong", "incorrect", "false", "(?:not|never) (?:the|an?)(?: [a-
 _QUALITY = "(?:correct|right|best|only|final|remaining|closest)"
 _ANSWER = words(
     *("answer", "ans", f"{_QUALITY} (?:option|choice|one|letter|statement|response|conclusion)"),
-    "(?:my|our|selected|chosen) (?:option|choice)",
+    *("(?:my|our|selected|chosen) (?:option|choice)", "the choice"),
 )
 _IS = words(
     "is", "would be", "must be", "should be", "has to be", "can only be", "(?:seems|appears) to be"
@@ -136,7 +136,7 @@ _PHRASE = (
 )
 """Groups: what denies the phrase, and those of _LETTER."""
 _CALLED = (
-    r"(?:[(\[](@)[)\]]|(?<![\w-])(?!I\s)(@))[*_$}'\"`]*+\s"
+    r"(?:[(\[](@)[)\]]|(?<![\w-])(?:(?<=ption\s)|(?<=hoice\s)|(?!I\s))(@))[*_$}'\"`]*+\s"
     rf"{words('is', 'are', 'must be', 'has to be')}(?:\s{_ADVERB})?\s"
     rf"(?:({words('the', 'our', 'my')}\s(?:{words(_QUALITY)}\s)?"
     rf"{words('answer', 'option', 'choice', 'one')})|{words('correct', 'right')}"
@@ -155,17 +155,17 @@ _LEADS = words(
     "(?:it|this|that) (?:must|has to|should|can only) be",
     "leav(?:es|ing)(?: only| us with| me with)?",
     "left with",
-    "I(?: would|'d)? (?:say|guess)",
+    "I(?: would|'d)? (?:say|guess|think|believe)",
     "guess is",
     "by elimination",
 )
 _PICK = words(
-    "(?:I|we)(?: would| will|'d|'ll)? (?:go with|choose|pick|select|chose|picked|selected)",
-    "(?:I'm|I am|we're|we are) going with",
+    "(?:I|we)(?: would| will|'d|'ll)? (?:go (?:with|for)|choose|pick|select|answer)",
+    *("(?:I|we) (?:chose|picked|selected)", "going with"),
 )
 _OTHERWISE = words("wait", "no", "actually", "correction", "sorry") + "[,:]"
 _HENCE = rf"(?:(?<!\bis )(?<!\bare ){words('therefore', 'thus', 'hence', 'so')}"
-_HENCE += rf"|{words('probably', 'most likely')})"
+_HENCE += rf"|{words('probably', 'most likely', 'definitely', 'certainly')})"
 _EQUALS = words(
     "(?:it|this|that|which) is",
     "(?:it|that)'s",
@@ -201,10 +201,12 @@ _CONCLUSION = (
 )
 _SENTENCE = words("is", "was", "are", "has", "does", "can", "cannot", "would", "and", "or")
 _LINE = (
-    rf"^[ \t*_`$\"'#>]*+(?:{words('answer')}\s)?+{_NAMED}(?:{_STYLE}|[ \t$*_`\"'{{])*+"
+    rf"^[ \t*_`$\"'#>]*+(?:-\s)?+(?:{words('answer')}\s)?+{_NAMED}"
+    rf"(?:{_STYLE}|\\[(\[]|[ \t$*_`\"'{{])*+"
     r"(?![(\[]?\d[.):\]]{1,2}\s+\S)"  # a step of an argument
     r"(?:[(\[](@)[)\]]|(?!I\.\s*\w)(@)(?:[.)](?!\w)|(?<!A):(?=\s|\Z)|,\sI\s(?:think|guess)\b"
-    r"|\s[-\u2014]\s(?!@\b|[^\n]*=)|(?=[*_`$\"'}!]*+\s*?$)))"
+    r"|\s[-\u2014]\s(?!@\b|[^\n]*=)|(?<!I),?\s(?:because|since)\b"
+    r"|(?=(?:[*_`$\"'}!]|\\[)\]])*+\s*?$)))"
     rf"(?!\s{_SENTENCE})[^\n]*+"
 )
 """A line that begins with a choice, or is a letter alone."""
