@@ -201,10 +201,10 @@ _CONCLUSION = (
 )
 _SENTENCE = words("is", "was", "are", "has", "does", "can", "cannot", "would", "and", "or")
 _LINE = (
-    rf"^[ \t*_`$\"'#>]*+(?:-\s)?+(?:{words('answer')}\s)?+{_NAMED}"
+    rf"^[ \t*_`$\"'#>]*+(?:-\s(?=\W{{0,9}}@[\s*_.)]{{0,9}}$))?+(?:{words('answer')}\s)?+{_NAMED}"
     rf"(?:{_STYLE}|\\[(\[]|[ \t$*_`\"'{{])*+"
     r"(?![(\[]?\d[.):\]]{1,2}\s+\S)"  # a step of an argument
-    r"(?:[(\[](@)[)\]]|(?!I\.\s*\w)(@)(?:[.)](?!\w)|(?<!A):(?=\s|\Z)|,\sI\s(?:think|guess)\b"
+    r"(?:[(\[](@)[)\]]|(?!I\.\s*\w)(@)(?:[.)](?!\w)|:(?=\s|\Z)|,\sI\s(?:think|guess)\b"
     r"|\s[-\u2014]\s(?!@\b|[^\n]*=)|(?<!I),?\s(?:because|since)\b"
     r"|(?=(?:[*_`$\"'}!]|\\[)\]])*+\s*?$)))"
     rf"(?!\s{_SENTENCE})[^\n]*+"
@@ -300,10 +300,9 @@ def conclusions(text: str, labels: str) -> Iterator[Statement]:
     if len({line[1] or line[2] for line in lines}) == 1:  # else the choices are listed
         for line in (lines[0], lines[-1]):
             first, last = not text[: line.start()].strip(), not text[line.end() :].strip()
-            listed = with_labels(_LISTS, labels).search(
-                text, line.end(line.lastindex or 0), line.end()
-            )
-            if (first or last) and not listed:
+            begin, end = line.span(line.lastindex or 0)
+            several = with_labels(_LISTS, labels).search(text, end, line.end())
+            if (first or last) and not several and not text.startswith("A:", begin):  # "A: Let us"
                 kind = CONCLUSION if first and last else PLACE
                 yield Statement(kind, line[1] or line[2], line.start(), line.end())
 
