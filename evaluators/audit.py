@@ -16,8 +16,8 @@ import polars as pl
 from fgrpo_bench.analysis.other_scores import TASKS_LAYOUT, task_names
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain, plain_table
-from fgrpo_bench.graders import BOXED
-from fgrpo_bench.graders.choice import CONCLUSION
+from fgrpo_bench.graders import BOXED, CHOICE
+from fgrpo_bench.graders.choice_reading import WEAK
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.judge_worker import by_math_verify
 from fgrpo_bench.graders.math import (
@@ -114,10 +114,11 @@ def _audit(
         part = part.with_columns(pl.Series("plain", list(_plain(part, golds)), dtype=pl.String))
         otherwise = pl.col("plain") != pl.col("outcome")
         kinds.append(("judged otherwise by plain math-verify", part, otherwise))
-    if grader == "choice":
-        weakest = (pl.col("outcome") == "correct") & pl.col("reason").str.ends_with(CONCLUSION)
+    if grader in CHOICE:
         kinds.append(("without a letter", table, pl.col("extracted").is_null()))
-        kinds.append((f"correct, but only {CONCLUSION}", table, weakest))
+        for kind in WEAK:
+            rule = (pl.col("outcome") == "correct") & pl.col("reason").str.ends_with(kind)
+            kinds.append((f"correct, but only {kind}", table, rule))
     distinct = table.filter(pl.col("extracted").is_not_null())
     return Audit(
         benchmark=stored.benchmark.name,

@@ -23,10 +23,10 @@ from fgrpo_bench.documents.table import NONE, Table, percent, with_interval
 from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.files.paths import BenchmarkPaths, DataPaths, StagePaths
 from fgrpo_bench.files.spec import read_spec_of
-from fgrpo_bench.graders import grader_version
+from fgrpo_bench.graders import CHOICE, grader_version
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.graders.ifeval import COUNTS
-from fgrpo_bench.kinds.benchmarks import graders_of, load_problems
+from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, n_choices
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.specs.config import load_benchmark
@@ -205,6 +205,8 @@ def _of(table: pl.DataFrame, stored: StoredDraws, grader: str) -> Iterator[tuple
     problems = table["problem_id"].n_unique()
     scored = int(table.unique("problem_id")["n_scored"].sum())
     unscored = 1 - scored / n if n else 0.0
+    data = stored.spec.data_folder(stored.benchmark.name)
+    options = n_choices(stored.benchmark, data) if grader in CHOICE else ()
     for k in table["k"].unique().sort():
         part = table.filter(pl.col("k") == k)
         values = part["pass_at_k"].fill_null(float("nan")).to_numpy()
@@ -220,7 +222,7 @@ def _of(table: pl.DataFrame, stored: StoredDraws, grader: str) -> Iterator[tuple
             with_interval(interval.mean, interval.low, interval.high),
             NONE if tight else f"[{percent(low)}, {percent(high)}]",  # type: ignore[arg-type]
             f"{unscored:.2%}",
-            percent(guessing_floor(k)) if grader == "choice" else NONE,
+            NONE if (floor := guessing_floor(k, options)) is None else percent(floor),
         )
 
 

@@ -22,6 +22,7 @@ from types import FunctionType
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import (
     choice,
+    choice_reading,
     countdown,
     ifeval_worker,
     math,
@@ -55,9 +56,9 @@ def normalise(text: str) -> None:
 
 def letters(text: str) -> None:
     """A letter is one of four, and a box at the end counts."""
-    statement = choice.read(text)
-    assert statement is None or statement.letter in (None, *choice.LETTERS)
-    boxed = choice.read(f"{text}\n\nSo \\boxed{{B}}")
+    statement = choice_reading.read(text)
+    assert statement is None or statement.letter in (None, *"ABCD")
+    boxed = choice_reading.read(f"{text}\n\nSo \\boxed{{B}}")
     assert boxed is not None and boxed.letter == "B"
 
 
@@ -103,8 +104,8 @@ def parsers(text: str) -> None:
 MAZE = MazeTask(MazeSpec(name="maze", seed=1, size=9, n_train=1, n_heldout=1)).problem(0)
 PUZZLES = [(task, synlogic_problem(task, game), text) for task, (game, text) in GAMES.items()]
 MODULES = (
-    *(choice, countdown, ifeval_worker, math, math_notation, math_reading, math_tolerance),
-    *(maze, mazes, answers, extract, grids),
+    *(choice, choice_reading, countdown, ifeval_worker, math, math_notation, math_reading),
+    *(math_tolerance, maze, mazes, answers, extract, grids),
 )
 TARGETS: dict[str, Callable[[str], None]] = {
     "last_box": last_box,

@@ -47,7 +47,7 @@ def gpqa(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
     if not all(isinstance(text, str) and text.strip() for text in [row[prompt_key], *choices]):
         raise ValueError("the question or a choice is empty")
     order = permutation(row[GPQA_ID])
-    lines = [f"{letter}. {choices[i].strip()}" for letter, i in zip(LETTERS, order, strict=True)]
+    lines = [f"{letter}. {choices[i].strip()}" for letter, i in zip(LETTERS, order, strict=False)]
     question = row[prompt_key].strip()
     asked = "Answer with the letter of the right choice: A, B, C or D."
     return "\n".join([question, "", *lines, "", asked]), LETTERS[order.index(0)]

@@ -7,8 +7,8 @@ grades have rewards), and the texts that would hurt it most in tests/graders/tes
 version is raised with any change of judgement.
 
 A file for each grader, and one for what several share: what may hang runs in a process of its own
-(worker, judge, judge_worker, ifeval_worker), and answers in mathematics are rewritten and read
-before they are compared (math_notation, math_reading).
+(worker, judge, judge_worker, ifeval_worker), answers in mathematics are rewritten and read before
+they are compared (math_notation, math_reading), and letters are read (choice_reading).
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class PartialCredit:
 
 
 GRADERS: dict[str, tuple[int, Grader]] = {
-    "choice": (3, choice.grade),
+    "choice": (4, choice.grade),
+    "choice-strict": (1, choice.grade_strict),
     "countdown": (1, countdown.grade),
     "countdown-partial": (1, PartialCredit(countdown.grade_partial)),
     "ifeval": (2, ifeval.grade),
@@ -57,15 +58,21 @@ GRADERS: dict[str, tuple[int, Grader]] = {
     "maze-reached": (1, maze.grade_reached),
     "synlogic": (1, synlogic.grade),
 }
-STRICT = {"math": "math-strict", "math-tolerance": "math-tolerance-strict"}
+STRICT = {
+    "choice": "choice-strict",
+    "math": "math-strict",
+    "math-tolerance": "math-tolerance-strict",
+}
 """By grader: the one that takes a stated answer alone (a box, a tag, "the answer is"), and calls a
 response that was cut off before it incorrect."""
-BOXED = frozenset({"math", "math-tolerance", *STRICT.values()})
+BOXED = frozenset({"math", "math-strict", "math-tolerance", "math-tolerance-strict"})
 """Graders that look for a box."""
 BOX_SUFFIX = "\n\nPut your final answer within \\boxed{}."
 """What a model without a chat template is asked for, by which they find the answer."""
 BOX_SYSTEM = "Please reason step by step, and put your final answer within \\boxed{}."
 """The same as a system message, as conf/prompt/boxed.yaml has it."""
+CHOICE = frozenset({"choice", "choice-strict"})
+"""Graders of problems with options, of which one can be guessed."""
 WAITING = frozenset({"ifeval", *BOXED})
 """Graders that wait for a process of their own: an event loop asks them in a thread. The others
 answer within milliseconds."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data import dataset_problems
+from fgrpo_bench.files.paths import DataPaths
+from fgrpo_bench.graders.choice import n_options
 from fgrpo_bench.specs import BenchmarkSpec, TaskSpec, from_dict
+from fgrpo_bench.stages.tables import PROBLEMS, read_table
 from fgrpo_bench.tasks import make_task
 
 
@@ -40,3 +44,21 @@ def load_problems(
             "out more"
         )
     return generator.heldout_problems(wanted)
+
+
+def n_choices(benchmark: BenchmarkSpec, data: Path | None) -> tuple[int, ...]:
+    """How many options the prompt of each problem lists, 0 for none; empty for problems of a task,
+    and where the stage that fetched them, data, is gone."""
+    if data is None:
+        return ()
+    try:
+        return _n_choices(DataPaths(data).problems, benchmark.n_problems)
+    except (OSError, ValueError):
+        return ()
+
+
+@lru_cache(maxsize=32)
+def _n_choices(path: Path, n_problems: int | None) -> tuple[int, ...]:
+    table = read_table(path, PROBLEMS)
+    rows = table.head(n_problems or len(table)).select("prompt", "gold_used").iter_rows()
+    return tuple(n_options(prompt, gold) for prompt, gold in rows)

@@ -10,7 +10,9 @@ from fgrpo_bench.analysis.checkpoints import THEN, rule_in_words
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import CellRow, Drift, Estimate
 from fgrpo_bench.documents.table import Value, percent
+from fgrpo_bench.graders import CHOICE
 from fgrpo_bench.graders.choice import guessing_floor
+from fgrpo_bench.kinds.benchmarks import n_choices
 from fgrpo_bench.stages.plan import DeclaredFamily
 
 RULE = "Checkpoints: "
@@ -146,10 +148,17 @@ def listed(names: Sequence[object], most: int, separator: str = ", ") -> str:
 
 
 def _guessed(analysis: Analysis, benchmarks: Sequence[str]) -> list[str]:
-    """What guessing alone gives on benchmarks whose problems have choices."""
-    graders = {name: of["grader"] for name, of in analysis.results.evaluation["benchmarks"].items()}
-    floors = ", ".join(f"pass@{k} {percent(guessing_floor(k))}" for k in analysis.ks)
-    return [f"{b} by guessing alone: {floors}." for b in benchmarks if graders[b] == "choice"]
+    """What guessing alone gives on benchmarks whose problems list their options."""
+    notes, declared = [], analysis.results.evaluation["benchmarks"]
+    for benchmark in (name for name in benchmarks if declared[name]["grader"] in CHOICE):
+        told = [each for each in analysis.results.checkpoints if each.evaluate.spec.exists()]
+        spec = told[0].evaluation_spec() if told else None
+        options = spec and n_choices(spec.benchmark(benchmark), spec.data_folder(benchmark))
+        floors = {k: guessing_floor(k, options or ()) for k in analysis.ks}
+        shown = [f"pass@{k} {percent(floor)}" for k, floor in floors.items() if floor is not None]
+        if shown:
+            notes.append(f"{benchmark} by guessing alone: {', '.join(shown)}.")
+    return notes
 
 
 def _unfinished(

@@ -60,7 +60,7 @@ def test_gpqas_choices_stand_in_the_order_of_the_record_and_the_gold_is_a_letter
         lines = dict(line.split(". ") for line in prompt.splitlines() if line[1:3] == ". ")
         assert lines[answer] == "right" and used == answer
         order = [["right", "wrong 0", "wrong 1", "wrong 2"][j] for j in permutation(f"rec{i}")]
-        assert list(lines) == list(LETTERS) and list(lines.values()) == order
+        assert list(lines) == list(LETTERS[:4]) and list(lines.values()) == order
         assert prompt.startswith(GPQA_ROW["Question"])
         assert prompt.endswith("\nAnswer with the letter of the right choice: A, B, C or D.")
     assert len(set(table["answer"])) > 1

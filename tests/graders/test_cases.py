@@ -22,7 +22,11 @@ Case = dict[str, Any]
 
 def of_gold(grader: str) -> Callable[[Case], Problem]:
     return lambda case: Problem(
-        benchmark="any", problem_id="1", prompt="", target=case["gold"], grader=grader
+        benchmark="any",
+        problem_id="1",
+        prompt=case.get("prompt", ""),
+        target=case["gold"],
+        grader=grader,
     )
 
 

@@ -19,6 +19,7 @@ from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import GRADERS, get_grader, ifeval, math_reading, worker
 from fgrpo_bench.graders import ifeval_worker as checkers
 from fgrpo_bench.graders import judge as judge_module
+from fgrpo_bench.graders.choice import letter_of, options_in
 from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.math import after_thoughts, final_answer, last_box, leniencies, scan_boxes
 from fgrpo_bench.graders.math_notation import normalise, rewritten, stored_gold
@@ -173,6 +174,12 @@ CHOICES = (
     Text("A, ", after=" are correct."),
     Text("\n", before="the answer"),
     Text("*", before="B"),
+    *(Text(part) for part in ("the answer would be B. ", "would be B. If ", "is (B) x. ", "it's ")),
+    *(Text(part) for part in ('"answer": "', "only B fits ", "1 \\text{", "\\boxed{b} ", "b) x\n")),
+)
+OPTIONS = (
+    *(Text(part) for part in ("(A)", "A. ", "A) 1 B) 2\n", "(A) 1 (B) 2 ", "A. x\nB. y\n", "A\t")),
+    *(Text(part) for part in ("**", "\\text{", "- ", "\n", "(A) (B) or (C) ", "A. E. coli\n")),
 )
 PUZZLES = (
     *BOXES[:3],
@@ -219,6 +226,7 @@ STATEMENTS = (
 INSTRUCTED = json.dumps({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})
 GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "choice": (("B",), CHOICES),
+    "choice-strict": (("B",), CHOICES[:1]),
     "countdown": (("3256-24",), EXPRESSIONS),
     "countdown-partial": (("3256-24",), EXPRESSIONS),
     "ifeval": ((INSTRUCTED,), (Text("</think>"), Text("["), Text("word "))),
@@ -236,6 +244,8 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "placeholders": (lambda text: checkers.placeholders(text, 3), MARKS),
     "postscript": (lambda text: checkers.postscript(text, "P.P.S"), MARKS),
     "title": (checkers.title, MARKS),
+    "options_in": (options_in, OPTIONS),
+    "letter_of": (lambda text: letter_of(text, {"A": "4", "B": text}), OPTIONS),
     "after_thoughts": (after_thoughts, BOXES),
     "last_box": (last_box, BOXES),
     "scan_boxes": (scan_boxes, BOXES),
