@@ -66,6 +66,6 @@ def test_no_text_raises(response):
 
 def test_an_unknown_grader_is_refused_with_the_valid_ones():
     with pytest.raises(
-        ValueError, match="unknown grader 'nope': valid ones are choice, countdown, "
+        ValueError, match="unknown grader 'nope': valid ones are choice, choice-strict, "
     ):
         grader_version("nope")
