@@ -22,6 +22,7 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation,
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.results import compared, load_results
 from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.command.application import is_there
 from fgrpo_bench.command.runs import find_runs, named
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.documents.html import html as html_page
@@ -117,10 +118,22 @@ def _side(
 ) -> tuple[str, list[EvaluatedCheckpoint]]:
     """The label of a word, and the checkpoints that it names."""
     label, equals, listed = word.partition("=")
-    if not equals or Path(word).exists():
+    if not equals or is_there(_separate(word)[0]):
         label, listed = "", word
-    checkpoints = [place for name in listed.split(",") for place in _at(name, root, spec)]
-    return label or Path(listed.split(",")[0]).name, _by_run(checkpoints)
+    names = _separate(listed)
+    checkpoints = [place for name in names for place in _at(name, root, spec)]
+    return label or Path(names[0]).name, _by_run(checkpoints)
+
+
+def _separate(listed: str) -> list[str]:
+    """Places with commas between, where a path that is there may hold a comma itself."""
+    parts, names = listed.split(","), list[str]()
+    while parts:
+        lengths = range(len(parts), 1, -1)
+        size = next((n for n in lengths if is_there(",".join(parts[:n]))), 1)
+        names.append(",".join(parts[:size]))
+        parts = parts[size:]
+    return names
 
 
 STEPPED = re.compile(r"(?P<run>.*?)(?<![a-z])step[-_]?(?P<step>\d+)(?!\d)")
