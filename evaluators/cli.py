@@ -511,13 +511,22 @@ def import_(
     prompt: OfPrompt = None,
     answer: OfAnswer = None,
     grader: OfGrader = None,
+    strict: Strict = False,
     subset: Annotated[bool, typer.Option("--subset", help="the file may lack problems")] = False,
 ) -> int:
     from .interchange import take_in
     from .stored import closing_table
 
     root = default_root()
+    if others := [word for word in overrides or () if not is_override(word)]:
+        context.fail(
+            f"{others[0]!r} after {str(file)!r}: import one file at a time, each by a --name"
+        )
     spec = _drawn_on(context, root, benchmark, overrides or [], data, prompt, answer, grader)
+    if strict:
+        from .asked import with_strict
+
+        spec = with_strict(spec)
     _share_verdicts(root)
     stored, said = take_in(file, spec, name=name, root=root, subset=subset)
     print(said, closing_table([stored]), sep="\n")
@@ -537,6 +546,16 @@ def _drawn_on(
     """What a file of draws is of: a benchmark, or problems of one's own."""
     if (benchmark is None) == (data is None):
         context.fail("name what a file's problems are of: --benchmark, or --data with your own")
+    of_data = {"--prompt": prompt, "--answer": answer, "--grader": grader}
+    if data is None and (given := [option for option in of_data if of_data[option] is not None]):
+        context.fail(
+            f"{given[0]} {of_data[given[0]]} is of --data: --benchmark {benchmark} has its own "
+            "columns and grader; `fgrpo-bench evaluate grade NAME --grader ...` grades by another"
+        )
+    if data is not None and keys:
+        context.fail(
+            f"{keys[0]} is of --benchmark: of --data {data} say it with --prompt, --answer"
+        )
     if data is None:
         from .stored import benchmark_spec
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -197,7 +198,8 @@ def _taken_in(file: Path, root: Path, spec: BenchmarkSpec | None) -> Path:
         )
     name = f"{slug(file.stem, 36) or 'draws'}-{fingerprint([sha256_file(file), to_dict(spec)])[:8]}"
     if not any((root / "evals" / name).glob("eval/*/*/DONE.json")):
-        take_in(file, spec, name=name, root=root, subset=True)  # what both have is compared anyway
+        # what both have is compared anyway
+        print(take_in(file, spec, name=name, root=root, subset=True)[1], file=sys.stderr)
     return root / "evals" / name
 
 
