@@ -46,7 +46,7 @@ class Options:
 
     model: str | None
     """A folder or an id of the Hub; None where checkpoint=... names it."""
-    data: Sequence[str]
+    data: tuple[str, ...] = ()
     overrides: Sequence[str] = ()
     """Of conf/evaluate.yaml."""
     prompt: str | None = None
@@ -73,9 +73,8 @@ class Options:
         return [
             option_of(field.name)
             for field in fields(self)
-            if field.name not in ("model", "data", "overrides", *but)
-            and getattr(self, field.name) is not None
-            and getattr(self, field.name) is not False
+            if field.name not in ("model", "overrides", *but)
+            and getattr(self, field.name) != field.default
         ]
 
 

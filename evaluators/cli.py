@@ -191,7 +191,7 @@ def run(
     dry_run = dry_run or context.info_name == "plan"
     options = Options(
         model=places[0] if places else None,
-        data=[word for word in data or () if not is_override(word)],
+        data=tuple(word for word in data or () if not is_override(word)),
         overrides=overrides,
         prompt=prompt,
         answer=answer,
@@ -220,7 +220,7 @@ def run(
         )
     if places[1:]:
         context.fail(f"{places[1]!r} after {places[0]!r}: name one model, or one stage, at a time")
-    if places and not options.data and not _is_model(Path(places[0])):
+    if places and not _is_model(Path(places[0]), options.data):
         return _run_stage(context, options, placement, bar=bar, dry_run=dry_run)
     if placement is not None:
         context.fail(
@@ -239,9 +239,10 @@ def is_override(word: str) -> bool:
     return "=" in word and not is_there(word)
 
 
-def _is_model(path: Path) -> bool:
+def _is_model(path: Path, data: Sequence[str]) -> bool:
     """Whether a place is a model's, or the Hub's, rather than the folder of a stage."""
-    return not path.is_dir() or (path / "config.json").exists()
+    is_either = data and not (path / "spec.json").exists()
+    return not path.is_dir() or bool(is_either) or (path / "config.json").exists()
 
 
 def _run_stage(
@@ -277,7 +278,12 @@ def _run_stage(
 def _placement(text: str) -> Placement:
     from fgrpo_bench.specs import Placement, from_dict
 
-    return from_dict(Placement, json.loads(text))
+    try:
+        return from_dict(Placement, json.loads(text))
+    except ValueError as error:
+        raise ValueError(
+            f"--placement {text[:80]}: give a JSON object with every key of conf/placement/cpu.yaml"
+        ) from error
 
 
 def _run(

@@ -158,6 +158,15 @@ def check_choice(option: str, value: str, valid: Iterable[str]) -> None:
         )
 
 
+def refuse(context: typer.Context, reason: str, *names: str) -> None:
+    """A usage error where one of these parameters was typed, though it would change nothing."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = next(param.opts[0] for param in context.command.params if param.name == name)
+            context.fail(f"{option} {reason}: leave it out")
+
+
 @contextmanager
 def refusals() -> Iterator[None]:
     """Refusals of what reads stored files: a line on standard error and exit code 1."""
