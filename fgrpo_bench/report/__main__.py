@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -104,6 +105,8 @@ def report(
         return _verify(verify, root=root, regrade=regrade)
     results = results_of(root, str(sweep))
     if len(chosen) == 1:
+        if chosen == ("md",) and find_spec("matplotlib") is None:
+            print("no figures are linked, as matplotlib is not installed", file=sys.stderr)
         analysis = analysed(results, select)
         sys.stdout.write(render(analysis, *chosen, compare_paper=compare_paper))
         return 0
