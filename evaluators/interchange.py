@@ -172,8 +172,8 @@ def check_numbers(
 
 ENDS = {"stop": "stop", "max_tokens": "length", "model_length": "length"}
 """Of a response, by inspect's name of it."""
-UNREADABLE = (OSError, BadZipFile, ValueError, RecursionError, LookupError, TypeError)
-UNREADABLE += (AttributeError,)
+UNREADABLE: tuple[type[Exception], ...] = (OSError, BadZipFile, ValueError, RecursionError)
+UNREADABLE += (LookupError, TypeError, AttributeError)
 """What a file raises that is no log of inspect."""
 PARQUET = b"PAR1"
 """The first bytes of such a file."""
@@ -251,8 +251,8 @@ def _inspect_rows(path: Path, said: list[str], *, subset: bool) -> list[dict[str
         ) from error
     if failed:
         first = failed[0]
-        error = first.get("error")
-        message = error.get("message") if isinstance(error, dict) else error
+        failure = first.get("error")
+        message = failure.get("message") if isinstance(failure, dict) else failure
         what = (
             f"{len(failed)} of {len(samples)} samples have no response, e.g. {_short(first['id'])} "
             f"in epoch {first.get('epoch')} with the error {_short(message)}"

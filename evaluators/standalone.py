@@ -383,8 +383,8 @@ def locate_checkpoint(checkpoint: str, revision: str | None) -> Path:
                 "leave it out"
             )
         return folder.absolute()
-    beside = sorted(str(config.parent) for config in folder.parent.glob("*/config.json"))
-    near = suggestion(checkpoint, beside)
+    models = sorted(str(config.parent) for config in folder.parent.glob("*/config.json"))
+    near = suggestion(checkpoint, models)
     if not HUB_ID.fullmatch(checkpoint):
         raise FileNotFoundError(
             f"checkpoint {checkpoint} is no folder and no id of the Hub (organisation/model)"
