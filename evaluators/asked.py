@@ -125,7 +125,7 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
                     f"--{field} {value} says something about --data, and no --data is given: give "
                     "it, or write evaluation.benchmarks.<name>.<key>=<value> (conf/benchmark/)"
                 )
-        composed, keys = standalone.composed(overrides, settings)
+        composed, keys = standalone.configuration(overrides, settings)
     evaluation = composed["evaluation"]
     if options.staged:
         if twice := [key for key in keys if key.startswith(("evaluation.design", "design@"))]:
@@ -196,7 +196,7 @@ def _looked_up(
     if "device" not in keys:
         defaults["device"] = "cuda" if _has_gpu() else "cpu"
     defaults = {key: value for key, value in defaults.items() if key not in keys} | settings
-    composed, _ = standalone.composed(overrides, defaults)
+    composed, _ = standalone.configuration(overrides, defaults)
     given = frozenset([*keys, *settings])
     folder = locate_checkpoint(composed["checkpoint"], composed["revision"])
     check_model(folder, chat_template=False)
@@ -282,13 +282,13 @@ def _prompt(
             prompt["system"] = None
     templated, system, suffix = prompt["chat_template"], prompt["system"], prompt["suffix"]
     if system is not None and not templated:
+        why, remedy = "the chat template is off", "leave the word out that turns it off"
+        if not has_chat_template(folder):
+            why = f"the tokenizer in {folder} has no chat template"
+            remedy = "add a chat_template.jinja to the model"
         raise ValueError(
-            "--system is given, but the chat template is off, which alone has a place for it: put "
-            "the words after each problem with --suffix, or leave the other word out"
-            if has_chat_template(folder)
-            else f"--system is given, but the tokenizer in {folder} has no chat template, which "
-            "alone has a place for it: put the words after each problem with --suffix, or add a "
-            "chat_template.jinja to the model"
+            f"a system message (--system) is given, but {why}, which alone has a place for it: put "
+            f"the words after each problem with --suffix, or {remedy}"
         )
     words = [f"system message {system!r}"] if system is not None else []
     words += [f"after each problem {suffix!r}"] if suffix is not None else []

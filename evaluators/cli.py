@@ -185,8 +185,7 @@ def run(
     from .asked import Options
     from .standalone import key_of
 
-    words = [*(what or ()), *(data or ())]
-    overrides = [word for word in words if is_override(word)]
+    overrides = [word for word in (*(what or ()), *(data or ())) if is_override(word)]
     places = [word for word in what or () if not is_override(word)]
     dry_run = dry_run or context.info_name == "plan"
     options = Options(
@@ -213,14 +212,14 @@ def run(
         seed=seed,
     )
     keys = {key_of(word) for word in overrides}
-    if not words or (options.data and not places and "checkpoint" not in keys):
+    if not places and "checkpoint" not in keys and (options.data or not keys):
         context.fail(
             "no model is named: write its folder or id first, e.g. `fgrpo-bench evaluate "
             "out/my-model --data mine.jsonl`"
         )
     if places[1:]:
         context.fail(f"{places[1]!r} after {places[0]!r}: name one model, or one stage, at a time")
-    if places and not _is_model(Path(places[0]), options.data):
+    if places and _is_stage(Path(places[0]), options.data):
         return _run_stage(context, options, placement, bar=bar, dry_run=dry_run)
     if placement is not None:
         context.fail(
@@ -239,10 +238,12 @@ def is_override(word: str) -> bool:
     return "=" in word and not is_there(word)
 
 
-def _is_model(path: Path, data: Sequence[str]) -> bool:
-    """Whether a place is a model's, or the Hub's, rather than the folder of a stage."""
-    is_either = data and not (path / "spec.json").exists()
-    return not path.is_dir() or bool(is_either) or (path / "config.json").exists()
+def _is_stage(path: Path, data: Sequence[str]) -> bool:
+    """Whether a place is the folder of a stage, rather than a model's or the Hub's. data: beside
+    it a folder without a spec.json is meant as a model."""
+    if not path.is_dir() or (path / "config.json").exists():
+        return False
+    return not data or (path / "spec.json").exists()
 
 
 def _run_stage(

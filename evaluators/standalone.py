@@ -266,10 +266,10 @@ class Request:
 
 def load_request(overrides: Sequence[str]) -> Request:
     """The request that overrides make; ValueError names value, rule and remedy."""
-    return config.validated(Request, composed(overrides, {})[0])
+    return config.validated(Request, configuration(overrides, {})[0])
 
 
-def composed(
+def configuration(
     overrides: Sequence[str], settings: Mapping[str, Any]
 ) -> tuple[dict[str, Any], frozenset[str]]:
     """conf/evaluate.yaml under overrides and settings by their whole key, and every key given.
@@ -277,10 +277,10 @@ def composed(
     ValueError where the overrides cannot be applied or name no checkpoint.
     """
     given = [_full(word) for word in overrides]
-    words = {key_of(word): word for word in overrides}
-    if twice := [word for word in overrides if words[key_of(word)] != word]:
-        raise ValueError(f"{twice[0]} beside {words[key_of(twice[0])]}: give one of the two")
-    keys = frozenset([*words, *settings])
+    last = {key_of(word): word for word in overrides}
+    if twice := [word for word in overrides if last[key_of(word)] != word]:
+        raise ValueError(f"{twice[0]} beside {last[key_of(twice[0])]}: give one of the two")
+    keys = frozenset([*last, *settings])
     if "checkpoint" not in keys:
         raise ValueError(
             "no checkpoint=<folder or id of the Hub> is given: say what is to be evaluated, e.g. "
@@ -298,14 +298,14 @@ def composed(
     given = [word for word in given if not word.startswith("evaluation.benchmarks=")]
     more = [f"+benchmark@evaluation.benchmarks.{name}={name}" for name in named]
     added = [word for word, name in zip(more, named, strict=True) if name not in shipped]
-    made = config.compose([*added, *given], root=CONFIG)
+    composed = config.compose([*added, *given], root=CONFIG)
     for key, value in settings.items():
-        *groups, last = key.split(".")
-        node = made
+        *groups, name = key.split(".")
+        node = composed
         for group in groups:
             node = node[group]
-        node[last] = value
-    evaluation: dict[str, Any] = made["evaluation"]
+        node[name] = value
+    evaluation: dict[str, Any] = composed["evaluation"]
     evaluation["name"] = "alone"
     evaluation["benchmarks"] = {name: evaluation["benchmarks"][name] for name in named or shipped}
     if any(key.partition(".")[0] == "prompt" for key in keys):  # then it is that of all
@@ -313,7 +313,7 @@ def composed(
             benchmark["prompt"] = None
     if "evaluation.ks" not in keys and isinstance(evaluation["n_samples"], int):
         evaluation["ks"] = [k for k in evaluation["ks"] if k <= evaluation["n_samples"]]
-    return made, keys
+    return composed, keys
 
 
 def key_of(override: str) -> str:
