@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from importlib import import_module
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from evaluators import cli
+from evaluators import cli, compare
 from evaluators.__main__ import main
 from fgrpo_bench.__main__ import COMMANDS
 from fgrpo_bench.__main__ import main as program
@@ -154,6 +155,23 @@ def test_the_same_setting_as_an_option_and_as_an_override_is_one_request(
     named = done(here, capsys, "plan", "checkpoint=out/my-model", *OF_MODEL[1:])
     assert named == done(here, capsys, "plan", *OF_MODEL) and named[0]
     assert named == done(here, capsys, "run", *OF_MODEL, "--dry-run")
+
+
+@pytest.mark.parametrize("place", ["out/lr=1e-6,seed=1", "./epoch=3", "n_samples=4", "a'b[0]"])
+def test_a_word_that_is_a_path_here_is_one_whatever_it_holds(
+    place: str, here: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree("out/my-model", place)
+    shutil.copy("mine.jsonl", Path(place, "mine.jsonl"))
+    data = ("--data", f"{place}/mine.jsonl")
+    planned, _ = done(here, capsys, "plan", place, *data, f"run_root={place}")
+    assert f"checkpoint={place!r}," in planned and f"run_root={place!r}," in planned
+    assert f"problems: {Path(place, 'mine.jsonl')}, " in planned
+    assert (
+        planned == done(here, capsys, "plan", f"checkpoint={place}", *data, f"run_root={place}")[0]
+    )
+    for listed in (place, f"{place},out/my-model", f"out/my-model,{place},other"):
+        assert ",".join(compare._separate(listed)) == listed and place in compare._separate(listed)
 
 
 EXTRA: dict[tuple[str, str], tuple[str, str]] = {
