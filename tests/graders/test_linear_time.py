@@ -214,6 +214,8 @@ GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "countdown-partial": (("3256-24",), EXPRESSIONS),
     "ifeval": ((INSTRUCTED,), (Text("</think>"), Text("["), Text("word "))),
     "math": (("7", "1, 2, 3", "(1, 2)"), (*BOXES, *BOXED)),
+    "math-strict": (("7", "1, 2, 3"), BOXES),
+    "math-tolerance-strict": (("7.5",), BOXES),
     "math-tolerance": (("7.5", "2.88e-19", "E = 5 \\text{ J}"), (*BOXES, *BOXED)),
     "maze": ((MAZE.target,), MOVES),
     "maze-reached": ((MAZE.target,), MOVES),
