@@ -17,11 +17,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from fgrpo_bench.core.problems import BY_PLACE, Grade, Problem
 from fgrpo_bench.graders.judge import Judge, default_judge
 from fgrpo_bench.graders.judge_worker import TO_SIX_DECIMALS
+from fgrpo_bench.graders.math_answer import sentence, stated, tagged
 from fgrpo_bench.graders.math_notation import normalise
 from fgrpo_bench.graders.math_reading import joins, parts
 
@@ -60,7 +61,12 @@ def grade_with(judge: Judge, problem: Problem, response: str, *, strict: bool = 
     if stated is None:
         return _UNSTATED if strict else _kept(judge.verdict(gold, text, boxed=False), BY_PLACE)
     answer = normalise(stated.answer)
-    return _kept(shortcut(gold, answer) or judge.verdict(gold, answer), stated.where)
+    if stated.form == "text":
+        return _kept(judge.verdict(gold, stated.answer, boxed=False), stated.where)
+    verdict = shortcut(gold, answer)
+    if verdict is None and stated.form == "whole":
+        verdict = Grade(outcome="incorrect", extracted=answer, reason=MORE)
+    return _kept(verdict or judge.verdict(gold, answer), stated.where)
 
 
 def shortcut(gold: str, answer: str) -> Grade | None:
@@ -101,8 +107,12 @@ class Stated(NamedTuple):
     answer: str
     where: str
     """IN_TAG or IN_SENTENCE; empty for a box."""
+    form: Literal["expression", "whole", "text"] = "expression"
+    """Whether it is compared as an expression, or to the letter, or has yet to be found in what
+    is stated."""
 
 
+MORE = "words make another value of its numbers"
 _UNSTATED = Grade(
     outcome="incorrect", extracted=None, reason="no box, no tag and no answer sentence"
 )
@@ -115,22 +125,14 @@ def stated_answer(text: str, gold: str) -> Stated | None:
     gold: normalised.
     """
     if (box := final_answer(text, gold)) is not None:
-        return Stated(box, "")
-    if (tag := _tag(text)) is not None:
-        return Stated(tag, IN_TAG)
-    return None
-
-
-_TAGS = re.compile(r"<(/?)answer>", re.IGNORECASE)
-
-
-def _tag(text: str) -> str | None:
-    """What stands in the last tag that is not empty; one that is not closed reaches to the end."""
-    end, content = len(text), None
-    for mark in reversed(list(_TAGS.finditer(text))):
-        if not mark[1] and (content := text[mark.end() : end].strip()):
-            return content
-        end = mark.start()
+        return Stated(box, where="")
+    if (tag := tagged(text)) is not None:
+        statement = sentence(tag, gold) or stated(tag, gold)
+        if statement is None or re.search(r"\d", statement.rest):  # more than a statement
+            return Stated(tag, IN_TAG, "text")
+        return Stated(statement.answer, IN_TAG, "whole" if statement.whole else "expression")
+    if (statement := sentence(text, gold)) is not None:
+        return Stated(statement.answer, IN_SENTENCE, "whole" if statement.whole else "expression")
     return None
 
 
