@@ -24,7 +24,7 @@ from fgrpo_bench.graders.judge import Judge, default_judge
 from fgrpo_bench.graders.judge_worker import TO_SIX_DECIMALS
 from fgrpo_bench.graders.math_answer import sentence, stated, tagged
 from fgrpo_bench.graders.math_notation import normalise
-from fgrpo_bench.graders.math_reading import joins, parts
+from fgrpo_bench.graders.math_reading import joins, of_lists, parts, without_units
 
 LONGEST = 500
 """Characters of an answer that a grade keeps."""
@@ -61,6 +61,8 @@ def grade_with(judge: Judge, problem: Problem, response: str, *, strict: bool = 
     if stated is None:
         return _UNSTATED if strict else _kept(judge.verdict(gold, text, boxed=False), BY_PLACE)
     answer = normalise(stated.answer)
+    if parts(gold) > 1:
+        answer = without_units(answer, gold)
     if stated.form == "text":
         return _kept(judge.verdict(gold, stated.answer, boxed=False), stated.where)
     verdict = shortcut(gold, answer)
@@ -148,7 +150,9 @@ def final_answer(text: str, gold: str) -> str | None:
     """
     last = last_box(text)
     wanted = parts(gold)
-    if last is None or wanted == 1 or parts(last) >= wanted:
+    if last is None or wanted == 1 or (parts(last) >= wanted and not of_lists(gold)):
+        return last
+    if of_lists(gold) and (of_lists(last) or parts(last) == 1):
         return last
     joined = _joined_boxes(text)
     repeated = len(set(joined)) == 1 and len(joined) != wanted

@@ -47,7 +47,9 @@ def sentence(text: str, gold: str) -> Statement | None:
         if _SUPPOSED.search(text, max(cue.start() - 60, 0), cue.start()):
             continue
         said = text[cue.end() : cue.end() + WINDOW]
-        for begin in _begins(said, heading=cue["line"] is not None, hashes=cue["hashes"] is not None):
+        for begin in _begins(
+            said, heading=cue["line"] is not None, hashes=cue["hashes"] is not None
+        ):
             if (statement := stated(said, gold, begin)) is not None:
                 return statement
     return None
@@ -67,8 +69,8 @@ _SUPPOSED = re.compile(
 )
 """What stands before the word "answer" where no answer is stated."""
 _IS = (
-    r"(?:(?:is|are|was)(?=n't)|(?:is|are|was|equals|becomes|(?:should|must|would|will|has to|have to|can only) be"
-    r"|comes? out to(?: be)?)(?![A-Za-z])|[:=])"
+    r"(?:(?:is|are|was)(?=n't)|(?:is|are|was|equals|becomes|comes? out to(?: be)?"
+    r"|(?:should|must|would|will|has to|have to|can only) be)(?![A-Za-z])|[:=])"
 )
 _NEXT = re.compile(
     r"(?:[*_`\"')\]]|</?[a-z]{1,6}>)*+(?:\s?\([^()\n]{1,80}\))?+(?:, [^,.\n]{1,60},)?+"
@@ -97,7 +99,8 @@ def _begins(said: str, *, heading: bool, hashes: bool) -> Iterator[int]:
 _SENTENCE_END = re.compile(r"\n|[.!](?=\s|$)")
 
 
-# What is stated. Tokens of a formula follow each other until a word, a remark or the sentence's end.
+# What is stated. Tokens of a formula follow each other until a word, a remark or the end of the
+# sentence.
 
 _FUNCTIONS = "sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|max|min|mod|gcd|lcm"
 _TOKEN = re.compile(
@@ -107,7 +110,7 @@ _TOKEN = re.compile(
     r"|\\\((?P<parenthesised>(?:[^\\]|\\(?!\)))++)\\\)"
     r"|\$(?![\s$])(?P<inline>(?:[^$\\\n]|\\.)++)(?<![\s\\])\$(?!\d)"
     r"|(?P<currency>\\?\$(?=\s?[-+]?[\d.])|[€£¥₹](?=\s?[-+]?[\d.]))"
-    r"|(?P<number>(?:\d{1,3}(?:,\d{3})++(?!\d)(?:\.\d++)?+|\d++(?:\.\d++)?+|\.\d++)"
+    r"|(?P<number>(?:\d{1,3}(?:(?:,(?:\\!\s?)?|\{,\})\d{3})++(?!\d)(?:\.\d++)?+|\d++(?:\.\d++)?+|\.\d++)"
     r"(?:[eE][-+]?\d{1,3}(?![\w.]))?+)"
     r"|(?P<text>\\(?:text|textbf|textrm|mathrm|mbox)\s*+\{[^{}\n]*+\})"
     r"|(?P<command>\\(?:[A-Za-z]++|[%,;:! {}\\|]))"
@@ -119,7 +122,9 @@ _TOKEN = re.compile(
     r")",
     re.DOTALL,
 )
-_MARKUP = re.compile(r"(?<![\w)}\]$*])\*{1,3}(?=\S)|(?<=[^\s*])\*{1,3}(?![\w({\\*$])|__|[`\"“”]")
+_MARKUP = re.compile(
+    r"(?<![\w)}\]$*])\*{1,3}(?=\S)|(?<=[^\s*])\*{1,3}(?![\w({\\*$])|_{2,3}|[`\"“”]|(?<=[A-Za-z]{2})\$\^\{?[23]\}?\$"
+)
 """Bold, italics, code and quotation marks."""
 _FILLERS = re.compile(
     r"(?:[\s:>~*_'‘]|(?:approximately|about|around|roughly|simply|just|exactly|only|therefore|thus"
@@ -135,7 +140,7 @@ _SEPARATOR = re.compile(
 _ARTICLE = re.compile(r"\s*+(?:[aAI]\s[A-Za-z])")
 _SCALE = re.compile(r"\s?(hundred|thousand|[mbtr]+illion)(?![A-Za-z])")
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_REMARK = re.compile(r"\s++\((?=[^()]*[A-Za-z]{2})(?!\s*+mod\b)")
+_REMARK = re.compile(r"\s++\((?=[^()]*(?<![\\A-Za-z])[A-Za-z]{2})(?!\s*+mod\b)")
 _UNIT = re.compile(r"\s?([mgshLJNVWKCF])(?:\^?[23]|²|³)?+(?:/[a-z]{1,3}(?:\^?2)?)?(?![\w^/*=(])")
 """A unit of one letter, which a formula has only where the gold has that letter too."""
 _CLAUSE = re.compile(
@@ -145,8 +150,9 @@ _CLAUSE = re.compile(
 """What stands behind an expression: up to a mark or to a word that begins a remark."""
 _CHANGES = re.compile(
     r"\d(?<!\^\d)(?<!m\d)|\$|\\(?!%)|[+*=^](?![23])"
-    r"|(?<![A-Za-z])(?:hundred|thousand|[mbtr]+illion|dozen|plus|minus|divided|if|unless|not|never|isn't"
-    r"|(?:more|less|fewer|greater|larger|smaller) than|or (?:more|less|so|fewer)|times\s[A-Za-z](?![A-Za-z]))"
+    r"|(?<![A-Za-z])(?:hundred|thousand|[mbtr]+illion|dozen|plus|minus|divided|if|unless|not|never"
+    r"|isn't|(?:more|less|fewer|greater|larger|smaller) than|or (?:more|less|so|fewer)"
+    r"|times\s[A-Za-z](?![A-Za-z]))"
     r"(?![A-Za-z])",
     re.IGNORECASE,
 )
@@ -158,8 +164,8 @@ _CHANGES_NEXT = re.compile(
 )
 _POWER = re.compile(r"\s?(?:squared|cubed|factorial|choose)(?![A-Za-z])")
 _CHANGES_BEFORE = re.compile(
-    r"(?<![A-Za-z])(?:not|never|n't|neither|between|at least|at most|up to|over|under|unlikely|unclear"
-    r"|(?:more|less|fewer|greater|larger|smaller) than)(?![A-Za-z])",
+    r"(?<![A-Za-z])(?:not|never|n't|neither|between|at least|at most|up to|over|under|unlikely"
+    r"|unclear|(?:more|less|fewer|greater|larger|smaller) than)(?![A-Za-z])",
     re.IGNORECASE,
 )
 
@@ -200,7 +206,9 @@ def is_words(gold: str) -> bool:
 
 
 _IN_TEXT = re.compile(r"\\(?:text|textbf|textrm|mathrm|mbox)\s*+\{([^{}]*+)\}")
-_WORDS = re.compile(r"\s*+(?:[A-Za-z]++[\s,'-]*+)*?(?:[A-Za-z]{3,}|[Nn]o)(?:[\s,.'-]++[A-Za-z]++)*+\s*+")
+_WORDS = re.compile(
+    r"\s*+(?:[A-Za-z]++[\s,'-]*+)*?(?:[A-Za-z]{3,}|[Nn]o)(?:[\s,.'-]++[A-Za-z]++)*+\s*+"
+)
 _PHRASE = re.compile(
     r"(?:(?:the|an?)\s)?([A-Za-z][A-Za-z' -]{0,80}?)"
     r"(?=[\n.,;:()!?—–<]|\s-\s|$|\s(?:because|since|as|which|where)\s)",
@@ -315,10 +323,39 @@ class _Reader:
         return "".join(kept).strip().removeprefix("+").strip()
 
 
+# A number that stands alone in a text. math-verify finds the last by its place, also where it is
+# only the beginning or the end of an expression.
+
+_CUT_BEFORE = re.compile(
+    r"(?:(?:[\w)\]}π√²³]|(?<=\$))\s*+[+*/^×÷·±<>≤≥]|[\d)\]}]\s*+-|(?<![A-Za-z])[A-Za-z]\s*+-"
+    r"|\d\s++or|[(\[{](?:[-+\d.,/\\\s]|\b[A-Za-z]\b){1,40},|[<>≤≥])[\s$]*+\Z"
+)
+"""What ends before a number that is the end of an expression."""
+_CUT_BEHIND = re.compile(
+    r"[\^_(√π\\]|[:/]\d|[eE][-+]?\d|![=]?(?=\s*[-+*/^)=\d])|[A-Za-z](?![A-Za-z/])"
+    r"|\s*+[-+*/^×÷·⋅±<>≤≥]\s*+(?:[A-Za-z](?![A-Za-z])|[\\(√π])|\s++or\s++[-$]*+\d"
+    r"|\s(?:hundred|thousand|[mbtr]+illion|and an? (?:half|third|quarter))(?![A-Za-z])"
+)
+"""What begins behind a number that is the beginning of one."""
+
+
+def cuts(text: str, start: int, end: int) -> bool:
+    """Whether the number at a place of a text is a part of an expression.
+
+    >>> cuts("so 2x + 3", 8, 9), cuts("at 12:30", 3, 5), cuts("5 + 3 = 8 apples", 8, 9)
+    (True, True, False)
+    """
+    before, behind = text[max(start - 60, 0) : start], text[end : end + 40]
+    unit = _UNIT.match(behind)
+    return bool(_CUT_BEFORE.search(before) or (_CUT_BEHIND.match(behind) and not unit))
+
+
 # A tag.
 
 _TAGS = re.compile(r"<(/?)answer>", re.IGNORECASE)
-_JSON = re.compile(r"\s*+\{\s*+\"(?:final_?)?answer\"\s*+:\s*+(?:\"((?:[^\"\\]|\\.)*+)\"|([^\"{},]++))")
+_JSON = re.compile(
+    r"\s*+\{\s*+\"(?:final_?)?answer\"\s*+:\s*+(?:\"((?:[^\"\\]|\\.)*+)\"|([^\"{},]++))"
+)
 
 
 def tagged(text: str) -> str | None:
