@@ -155,6 +155,7 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
         parsed = parse(answer, parsing_timeout=None)
         extracted = str(parsed[-1]) if parsed else None
         cut = bool(_places) and cuts(answer, *_places[-1])
+        extracted = None if cut else extracted
     if not parsed:
         reason = "the answer cannot be read" if boxed else "no answer found"
         return {"outcome": "incorrect", "extracted": extracted, "reason": reason}

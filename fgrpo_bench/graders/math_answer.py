@@ -79,6 +79,8 @@ _NEXT = re.compile(
 """`answer` and at once what it is."""
 _BELOW = re.compile(r"[*_:# \t]*+\n\s*+")
 """The end of a heading."""
+_LINKS = 3
+"""Verbs of a sentence behind which an answer is looked for, the last first."""
 _FAR = re.compile(rf"(?<![A-Za-z])(?!=){_IS}")
 
 
@@ -93,7 +95,7 @@ def _begins(said: str, *, heading: bool, hashes: bool) -> Iterator[int]:
     elif said[:1] == " ":
         end = _SENTENCE_END.search(said)
         clause = said[: end.start() if end else None]
-        yield from [link.end() for link in _FAR.finditer(clause)][::-1]
+        yield from [link.end() for link in _FAR.finditer(clause)][: -_LINKS - 1 : -1]
 
 
 _SENTENCE_END = re.compile(r"\n|[.!](?=\s|$)")

@@ -20,7 +20,7 @@ from fgrpo_bench.graders import GRADERS, get_grader, ifeval, math_answer, math_r
 from fgrpo_bench.graders import ifeval_worker as checkers
 from fgrpo_bench.graders import judge as judge_module
 from fgrpo_bench.graders.judge import Judge
-from fgrpo_bench.graders.math import after_thoughts, final_answer, last_box, leniencies, scan_boxes
+from fgrpo_bench.graders.math import after_thoughts, last_box, leniencies, scan_boxes, stated_answer
 from fgrpo_bench.graders.math_notation import normalise, rewritten, stored_gold
 from fgrpo_bench.graders.math_reading import joins, parts
 from fgrpo_bench.graders.math_tolerance import number
@@ -240,8 +240,8 @@ GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "countdown": (("3256-24",), EXPRESSIONS),
     "countdown-partial": (("3256-24",), EXPRESSIONS),
     "ifeval": ((INSTRUCTED,), (Text("</think>"), Text("["), Text("word "))),
-    "math": (("7", "1, 2, 3", "(1, 2), (3, 4)", "yes"), (*BOXES, *BOXED, *STATEMENTS)),
-    "math-strict": (("7",), STATEMENTS[:20]),
+    "math": (("7", "1, 2, 3", "(1, 2)"), (*BOXES, *BOXED)),
+    "math-strict": (("7",), STATEMENTS[:5]),
     "math-tolerance-strict": (("7.5",), BOXES[:1]),
     "math-tolerance": (("7.5", "2.88e-19", "E = 5 \\text{ J}"), (*BOXES, *BOXED)),
     "maze": ((MAZE.target,), MOVES),
@@ -259,7 +259,8 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "scan_boxes": (scan_boxes, BOXES),
     "normalise": (normalise, ANSWERS),
     "stored_gold": (stored_gold, ANSWERS),
-    "final_answer": (lambda text: final_answer(text, "1, 2"), BOXES),
+    "stated_answer": (lambda text: stated_answer(text, "(1, 2), (3, 4)"), (*BOXES, *STATEMENTS)),
+    "a word": (lambda text: stated_answer(text, "yes"), STATEMENTS[::8]),
     "cuts": (lambda text: math_answer.cuts(text, len(text) // 2, len(text) // 2 + 1), STATEMENTS),
     "of_lists": (
         math_reading.of_lists,
