@@ -24,8 +24,10 @@ from fgrpo_bench.graders.judge import Judge, default_judge
 from fgrpo_bench.graders.judge_worker import TO_SIX_DECIMALS
 from fgrpo_bench.graders.math_answer import sentence, stated, tagged
 from fgrpo_bench.graders.math_notation import normalise
-from fgrpo_bench.graders.math_reading import joins, of_lists, parts, without_units
+from fgrpo_bench.graders.math_reading import is_list, joins, of_lists, parts, without_units
 
+LONGEST_ALONE = 60
+"""Characters of a text that is nothing but an answer."""
 LONGEST = 500
 """Characters of an answer that a grade keeps."""
 
@@ -54,21 +56,29 @@ def grade_with(judge: Judge, problem: Problem, response: str, *, strict: bool = 
     """As `grade` or `grade_strict`, by a given judge."""
     text = spoken(response)
     gold = normalise(problem.target)
-    stated = stated_answer(text, gold)
+    final = stated_answer(text, gold)
     if not gold:
-        answer = None if stated is None else stated.answer
+        answer = None if final is None else final.answer
         return _kept(Grade(outcome="unscored", extracted=answer, reason="the gold answer is empty"))
-    if stated is None:
-        return _UNSTATED if strict else _kept(judge.verdict(gold, text, boxed=False), BY_PLACE)
-    answer = normalise(stated.answer)
+    if final is None and strict:
+        return _UNSTATED
+    alone = _alone(text, gold) if final is None else None
+    if alone is not None and (verdict := _compared(judge, gold, alone)).outcome == "correct":
+        return verdict
+    return _compared(judge, gold, final or Stated(text, BY_PLACE, "text"))
+
+
+def _compared(judge: Judge, gold: str, final: Stated) -> Grade:
+    """The grade of an answer that was found."""
+    if final.form == "text":
+        return _kept(judge.verdict(gold, final.answer, boxed=False), final.where)
+    answer = normalise(final.answer)
     if parts(gold) > 1:
         answer = without_units(answer, gold)
-    if stated.form == "text":
-        return _kept(judge.verdict(gold, stated.answer, boxed=False), stated.where)
     verdict = shortcut(gold, answer)
-    if verdict is None and stated.form == "whole":
+    if verdict is None and final.form == "whole":
         verdict = Grade(outcome="incorrect", extracted=answer, reason=MORE)
-    return _kept(verdict or judge.verdict(gold, answer), stated.where)
+    return _kept(verdict or judge.verdict(gold, answer), final.where)
 
 
 def shortcut(gold: str, answer: str) -> Grade | None:
@@ -138,6 +148,17 @@ def stated_answer(text: str, gold: str) -> Stated | None:
     return None
 
 
+def _alone(text: str, gold: str) -> Stated | None:
+    """An answer that is all of a text; None where there is more."""
+    text = text.strip()
+    if len(text) > LONGEST_ALONE or "\n" in text:
+        return None
+    statement = stated(text, gold)
+    if statement is None or statement.whole or statement.rest.strip(" .!$*"):
+        return None
+    return Stated(statement.answer, BY_PLACE)
+
+
 def final_answer(text: str, gold: str) -> str | None:
     """The answer in the boxes of a text; None without a box. Linear in the length of the text.
 
@@ -152,14 +173,16 @@ def final_answer(text: str, gold: str) -> str | None:
     wanted = parts(gold)
     if last is None or wanted == 1 or (parts(last) >= wanted and not of_lists(gold)):
         return last
-    if of_lists(gold) and (of_lists(last) or parts(last) == 1):
+    if of_lists(gold) and not is_list(last):
         return last
-    joined = _joined_boxes(text)
+    joined = _joined_boxes(text, loosely=False)
+    if len(joined) < (2 if of_lists(gold) else wanted):
+        joined = _joined_boxes(text, loosely=True)
     repeated = len(set(joined)) == 1 and len(joined) != wanted
     return last if repeated else ", ".join(joined)
 
 
-def _joined_boxes(text: str) -> list[str]:
+def _joined_boxes(text: str, *, loosely: bool) -> list[str]:
     """Contents of the last box and of those before it that are joined to it, in their order."""
     together: list[str] = []
     following = len(text)
@@ -167,7 +190,7 @@ def _joined_boxes(text: str) -> list[str]:
         content = text[begin:end].strip()
         if not content:
             continue
-        if together and not (end < following and joins(text[end + 1 : following])):
+        if together and not (end < following and joins(text[end + 1 : following], loosely=loosely)):
             break
         together.append(content)
         following = start

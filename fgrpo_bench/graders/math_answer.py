@@ -19,6 +19,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from fgrpo_bench.graders.math_reading import parts
+
 WINDOW = 600
 """Characters behind the word "answer" in which a statement is looked for."""
 
@@ -69,7 +71,8 @@ _SUPPOSED = re.compile(
 )
 """What stands before the word "answer" where no answer is stated."""
 _IS = (
-    r"(?:(?:is|are|was)(?=n't)|(?:is|are|was|equals|becomes|comes? out to(?: be)?"
+    r"(?:(?:is|are|was|would|should|will)(?=n't| not\b)|(?=can(?:not|'t| not)\b)"
+    r"|(?:is|are|was|equals|becomes|comes? out to(?: be)?"
     r"|(?:should|must|would|will|has to|have to|can only) be)(?![A-Za-z])|[:=])"
 )
 _NEXT = re.compile(
@@ -112,19 +115,20 @@ _TOKEN = re.compile(
     r"|\\\((?P<parenthesised>(?:[^\\]|\\(?!\)))++)\\\)"
     r"|\$(?![\s$])(?P<inline>(?:[^$\\\n]|\\.)++)(?<![\s\\])\$(?!\d)"
     r"|(?P<currency>\\?\$(?=\s?[-+]?[\d.])|[€£¥₹](?=\s?[-+]?[\d.]))"
-    r"|(?P<number>(?:\d{1,3}(?:(?:,(?:\\!\s?)?|\{,\})\d{3})++(?!\d)(?:\.\d++)?+|\d++(?:\.\d++)?+|\.\d++)"
+    r"|(?P<number>(?:\d{1,3}(?:(?:,(?:\\!\s?)?|\{,\})\d{3})++(?!\d)(?:\.\d++)?+|\d++(?:\.\d++|,\d{1,2}(?![\d,]))?+|\.\d++)"
     r"(?:[eE][-+]?\d{1,3}(?![\w.]))?+)"
     r"|(?P<text>\\(?:text|textbf|textrm|mathrm|mbox)\s*+\{[^{}\n]*+\})"
     r"|(?P<command>\\(?:[A-Za-z]++|[%,;:! {}\\|]))"
     rf"|(?P<function>(?<![A-Za-z])(?:{_FUNCTIONS})(?![A-Za-z]))"
-    r"|(?P<letter>(?<![A-Za-z'’])[A-Za-z](?![A-Za-z'’]))"
+    r"|(?P<letter>(?<![A-Za-z'’])[A-Za-z](?![A-Za-z'’])|[π∞θ∅½¼¾⅓⅔])"
     r"|(?P<open>[(\[{])|(?P<close>[)\]}])"
     r"|(?P<mark>(?<=\d):(?=\d)|![=]?(?=\s*[-+*/^)\]=\d])|<(?![/|A-Za-z])"
-    r"|[-+*/^=>|_~&%×÷·⋅±−≤≥≠≈∈∪∩∞√π°θ²³¹⁰-⁹½¼¾⅓⅔′])"
+    r"|[-+*/^=>|_~&%×÷·⋅±−≤≥≠≈∈∪∩√°²³¹⁰-⁹′])"
     r")",
     re.DOTALL,
 )
 _MARKUP = re.compile(
+    r"\\(?:begin|end)\{(?:equation|align|gather)\*?\}|"
     r"(?<![\w)}\]$*])\*{1,3}(?=\S)|(?<=[^\s*])\*{1,3}(?![\w({\\*$])|_{2,3}|[`\"“”]|(?<=[A-Za-z]{2})\$\^\{?[23]\}?\$"
 )
 """Bold, italics, code and quotation marks."""
@@ -139,6 +143,9 @@ _FILLERS = re.compile(
 _SEPARATOR = re.compile(
     r"\s*+(?:[,;](?:\s*+(?:and|or)(?![A-Za-z]))?+|(?:and|or)(?![A-Za-z])|&)\s*+", re.IGNORECASE
 )
+_TIMES = re.compile(r"(?<=\d)\s?[x×]\s?(?=10\^)")
+_ITEM = re.compile(r"(?:[-*•]\s|\d{1,2}[.)]\s|\(?[a-h]\)\s)\s*+")
+"""What stands before an item of a list."""
 _ARTICLE = re.compile(r"\s*+(?:[aAI]\s[A-Za-z])")
 _SCALE = re.compile(r"\s?(hundred|thousand|[mbtr]+illion)(?![A-Za-z])")
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
@@ -152,7 +159,7 @@ _CLAUSE = re.compile(
 """What stands behind an expression: up to a mark or to a word that begins a remark."""
 _CHANGES = re.compile(
     r"\d(?<!\^\d)(?<!m\d)|\$|\\(?!%)|[+*=^](?![23])"
-    r"|(?<![A-Za-z])(?:hundred|thousand|[mbtr]+illion|dozen|plus|minus|divided|if|unless|not|never"
+    r"|(?<![A-Za-z])(?:hundred|thousand|[mbtr]+illion|dozen|halves|thirds|(?:fif|six|eigh|ten)ths|plus|minus|divided|if|unless|not|never"
     r"|isn't|(?:more|less|fewer|greater|larger|smaller) than|or (?:more|less|so|fewer)"
     r"|times\s[A-Za-z](?![A-Za-z]))"
     r"(?![A-Za-z])",
@@ -160,14 +167,15 @@ _CHANGES = re.compile(
 )
 """Words behind a number by which it is another value."""
 _CHANGES_NEXT = re.compile(
-    r"\s*+,?\s*+(?:or (?:more|less|so|fewer)|and an? (?:half|third|quarter)|if|unless|of\s\d)"
-    r"(?![A-Za-z])",
+    r"\s?[–—]\s?\d|\s*+,?\s*+(?:or (?:more|less|so|fewer)|and an? (?:half|third|quarter)"
+    r"|if|unless|of\s\d)(?![A-Za-z])",
     re.IGNORECASE,
 )
 _POWER = re.compile(r"\s?(?:squared|cubed|factorial|choose)(?![A-Za-z])")
 _CHANGES_BEFORE = re.compile(
-    r"(?<![A-Za-z])(?:not|never|n't|neither|between|at least|at most|up to|over|under|unlikely"
-    r"|unclear|(?:more|less|fewer|greater|larger|smaller) than)(?![A-Za-z])",
+    r"(?<![A-Za-z])(?:not|never|n't|can(?:not|'t| not)|neither|from|between|at least|at most|up to"
+    r"|over|under|unlikely|unclear|(?:no )?(?:more|less|fewer|greater|larger|smaller) than)"
+    r"(?![A-Za-z])",
     re.IGNORECASE,
 )
 
@@ -179,13 +187,17 @@ def stated(said: str, gold: str, begin: int = 0) -> Statement | None:
     >>> stated("3 cm and 5 cm.", "3, 5").answer, stated("Tuesday, I think.", "Monday").answer
     ('3, 5', '\\\\text{Tuesday}')
     """
-    said = _MARKUP.sub("", said[begin:])
+    said = _TIMES.sub(r"\\times ", _MARKUP.sub("", said[begin:]))
     at = (_FILLERS.match(said) or re.match("", said)).end()
     if said.startswith("n't") or _CHANGES_BEFORE.match(said, at):
         return _clause(said, at)
     if is_words(gold) and (words := _PHRASE.match(said, at)) and words[1].strip():
-        return Statement(f"\\text{{{words[1].strip()}}}", whole=False, rest=said[words.end() :])
+        phrase = _VERB.split(words[1])[-1].strip()
+        same = phrase.lower() == _IN_TEXT.sub(r"\1", gold).strip().lower()
+        answer = gold if same else f"\\text{{{phrase}}}"
+        return Statement(answer, whole=False, rest=said[words.end() :])
     reader = _Reader(said, gold)
+    at = reader.item(at)
     if reader.end(at) == at:
         at = reader.only_expression(at)
     return None if at < 0 else reader.listed(at)
@@ -211,6 +223,7 @@ _IN_TEXT = re.compile(r"\\(?:text|textbf|textrm|mathrm|mbox)\s*+\{([^{}]*+)\}")
 _WORDS = re.compile(
     r"\s*+(?:[A-Za-z]++[\s,'-]*+)*?(?:[A-Za-z]{3,}|[Nn]o)(?:[\s,.'-]++[A-Za-z]++)*+\s*+"
 )
+_VERB = re.compile(r"\b(?:is|are)\b(?: an?\b)?")
 _PHRASE = re.compile(
     r"(?:(?:the|an?)\s)?([A-Za-z][A-Za-z' -]{0,80}?)"
     r"(?=[\n.,;:()!?—–<]|\s-\s|$|\s(?:because|since|as|which|where)\s)",
@@ -223,6 +236,9 @@ _PLAIN_NUMBER = re.compile(r"-?[\d,.]++")
 _REMARK_NEXT = re.compile(r"\s(?:of|more|less|times|is|are)\b")
 _BEFORE_EXPRESSION = re.compile(r"[^\d$\\\n]*?(?<![\w.,:/*^()\[\]-])(?=-?[\d$\\(]|[€£¥₹])")
 _DIGIT = re.compile(r"\d")
+_SPACED_PERCENT = re.compile(r"(?<=[\d}])\s*+\\?%")
+_DECIMAL_COMMA = re.compile(r"\A(-?\d++),(\d{1,2})\Z")
+_BLANK = re.compile(r"\s*+")
 _NEW_LINE = re.compile(r"\s*+(?<=\n)")
 
 
@@ -231,6 +247,7 @@ class _Reader:
 
     def __init__(self, said: str, gold: str) -> None:
         self.said = said
+        self.several = parts(gold) > 1
         self.letters = set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", gold))
 
     def only_expression(self, at: int) -> int:
@@ -269,11 +286,17 @@ class _Reader:
             ):
                 return _clause(said, begin)
             following = _SEPARATOR.match(said, behind)
-            if following is None or not self._goes_on(following.end()):
+            at = self.item(following.end() if following else behind)
+            if (following is None and at == behind) or not self._goes_on(at):
                 return Statement(listed, whole=False, rest=said[behind:])
-            at = following.end()
-            joint = " \\text{ or } " if "or" in following[0].lower() else ", "
+            joint = " \\text{ or } " if following and "or" in following[0].lower() else ", "
         return None
+
+    def item(self, at: int) -> int:
+        """Behind the bullet, number or letter of an item, where the gold has several parts."""
+        begin = _BLANK.match(self.said, at)
+        item = _ITEM.match(self.said, begin.end()) if begin and self.several else None
+        return item.end() if item else at
 
     def _goes_on(self, at: int) -> bool:
         """Whether a list has another expression at a place, rather than a remark."""
@@ -322,7 +345,8 @@ class _Reader:
             if token["currency"] is None:
                 kept.append(f" {inside[0]} " if inside else token[0])
             at = token.end()
-        return "".join(kept).strip().removeprefix("+").strip()
+        answer = _SPACED_PERCENT.sub(r"\\%", "".join(kept).strip().removeprefix("+").strip())
+        return answer if self.several else _DECIMAL_COMMA.sub(r"\1.\2", answer)
 
 
 # A number that stands alone in a text. math-verify finds the last by its place, also where it is

@@ -36,25 +36,39 @@ _UNITS = re.compile(
 )
 _BARE_SET = re.compile(r"\{[^{}]++\}")
 _LIST = r"\s*+(?:\\left)?(?:\((?:[^()])++\)|\[[^][]++\]|\\\{[^{}]++\})\s*+"
+_ONE_LIST = re.compile(_LIST)
 _LISTS = re.compile(rf"{_LIST}(?:(?:[,;]|and|\\text\s*+\{{\s*+and\s*+\}}){_LIST})++")
 _NAME = r"\\?[A-Za-z]++(?:_(?:\w|\{[^{}=]*+\}))?+\s*+&?\s*+="
 _NUMERAL_OF_PART = r"(?:[a-z]|[ivx]{1,4}|[0-9]{1,2})"
-_LABEL = rf"(?:\(\s*+{_NUMERAL_OF_PART}\s*+\)|[Pp]art\s{_NUMERAL_OF_PART}(?![\w.]))"
+_LABEL = (
+    rf"(?:\(\s*+{_NUMERAL_OF_PART}\s*+\)|[Pp]art\s(?:[A-H]|{_NUMERAL_OF_PART})(?![\w.])"
+    rf"|(?<=\*){_NUMERAL_OF_PART}\))"
+)
 _WORD = (
     r"(?i:and|or|for|is|the|part|question|other|first|second|third|root|solution|value|number"
     r"|larger|smaller|answer(?=\s(?:to|for)))(?![A-Za-z])"
 )
 _NO_UNIT = r"(?:so|then|thus|hence|therefore|is|are|was|not|but|which|gives?|from|wrong|where)\b"
-_UNIT_BEHIND = rf"\s++(?:(?!{_NO_UNIT})[a-z]{{2,20}}\s?){{1,3}}(?<![\s])(?=\s*+(?:,|;|and\b|or\b))"
+_UNIT_BEHIND = (
+    rf"\$?\s++(?:(?!{_NO_UNIT})[a-z]{{2,20}}\s?){{1,3}}(?<![\s])(?=\s*+(?:,|;|and\b|or\b))"
+)
 _LINE = (
     rf"\n\s*+(?:(?:[-*+•]|[0-9]{{1,2}}[.)])\s++|{_NUMERAL_OF_PART}\))"
     r"(?:\**+(?![A-Za-z ]*+(?i:answer|total|final|sum))[A-Za-z][A-Za-z ]{0,30}:)?+"
 )
 """The beginning of a line with a bullet, its number or its letter, and a name with a colon."""
 _JOINT = re.compile(
+    rf"(?:[\s$,;:~&]|{_NAME}|{_LABEL}|{_WORD}|\\[()\[\],;:! \\]|\\q?quad(?![A-Za-z])"
+    rf"|\\text\s*+\{{(?:[\s,]|{_WORD})*+\}})*+"
+)
+_NAMED_QUANTITY = (
+    r"(?i:the|its)\s(?!answer|final|total|sum|result|correct)[a-z]{2,20}\sis(?![A-Za-z])"
+)
+_ROW = r"\|\s*+(?:\w{1,12}\s*+\|)?+"
+_LOOSE_JOINT = re.compile(
     rf"(?:{_UNIT_BEHIND})?(?:{_LINE}|[\s$,;:~&]|\*{{2,3}}|\*(?=[\s$*:.])"
     rf"|\.(?=[\s$*]*+(?:\n|The\s(?:first|second|third|other)\b|For\b|Part\b|\())"
-    rf"|{_NAME}|{_LABEL}|{_WORD}|to(?=\s\()"
+    rf"|{_NAME}|{_LABEL}|{_NAMED_QUANTITY}|{_WORD}|{_ROW}|to(?=\s\()"
     rf"|\\[()\[\],;:! \\]|\\q?quad(?![A-Za-z])|\\text\s*+\{{(?:[\s,]|{_WORD})*+\}})*+"
 )
 
@@ -88,6 +102,15 @@ def parts(answer: str) -> int:
     return counts[0] if counts[0] > 1 or answer[end:].strip(" .$") else inside
 
 
+def is_list(answer: str) -> bool:
+    """Whether an answer is one pair, tuple or set. Linear in its length.
+
+    >>> is_list("(1, 2)"), is_list("(1, 2), (3, 4)"), is_list("2")
+    (True, False, False)
+    """
+    return _ONE_LIST.fullmatch(answer) is not None
+
+
 def of_lists(answer: str) -> bool:
     """Whether an answer is several pairs, tuples or sets. Linear in its length.
 
@@ -113,13 +136,17 @@ def _unless_denied(unit: re.Match[str]) -> str:
     return ", " if unit[2] else ""
 
 
-def joins(between: str) -> bool:
+def joins(between: str, *, loosely: bool = False) -> bool:
     """Whether the text between two boxes makes them one answer.
+
+    loosely: whether bullets, labels, rows, units and names of quantities do too, which also stand
+    between results on the way to an answer.
 
     >>> joins("$, $"), joins(" and $y_2 = "), joins(" for part (a) and "), joins(" or maybe ")
     (True, True, True, False)
     """
-    return len(between) <= LONGEST_JOINT and _JOINT.fullmatch(between) is not None
+    joint = _LOOSE_JOINT if loosely else _JOINT
+    return len(between) <= LONGEST_JOINT and joint.fullmatch(between) is not None
 
 
 # How a boxed answer or a gold is written before math-verify reads it. math-verify passes over what
