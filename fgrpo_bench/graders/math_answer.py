@@ -120,7 +120,7 @@ _TOKEN = re.compile(
     r"|(?P<text>\\(?:text|textbf|textrm|mathrm|mbox)\s*+\{[^{}\n]*+\})"
     r"|(?P<command>\\(?:[A-Za-z]++|[%,;:! {}\\|]))"
     rf"|(?P<function>(?<![A-Za-z])(?:{_FUNCTIONS})(?![A-Za-z]))"
-    r"|(?P<letter>(?<![A-Za-z'’])[A-Za-z](?![A-Za-z'’])|[π∞θ∅½¼¾⅓⅔])"
+    r"|(?P<letter>(?<![A-Za-z'’])[A-Za-z](?![A-Za-z'’]|&[A-Z])|[π∞θ∅½¼¾⅓⅔])"
     r"|(?P<open>[(\[{])|(?P<close>[)\]}])"
     r"|(?P<mark>(?<=\d):(?=\d)|![=]?(?=\s*[-+*/^)\]=\d])|<(?![/|A-Za-z])"
     r"|[-+*/^=>|_~&%×÷·⋅±−≤≥≠≈∈∪∩√°²³¹⁰-⁹′])"
@@ -150,25 +150,34 @@ _ARTICLE = re.compile(r"\s*+(?:[aAI]\s[A-Za-z])")
 _SCALE = re.compile(r"\s?(hundred|thousand|[mbtr]+illion)(?![A-Za-z])")
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _REMARK = re.compile(r"\s++\((?=[^()]*(?<![\\A-Za-z])[A-Za-z]{2})(?!\s*+mod\b)")
-_UNIT = re.compile(r"\s?([mgshLJNVWKCF])(?:\^?[23]|²|³)?+(?:/[a-z]{1,3}(?:\^?2)?)?(?![\w^/*=(])")
-"""A unit of one letter, which a formula has only where the gold has that letter too."""
+_UNIT = re.compile(
+    r"\s?([mgshLJNVWKCF])(?:\^?[23]|²|³)?+(?:/[a-z]{1,3}(?:\^?2)?)?(?![\w^/*=(])"
+    r"|\s?/\s?(?=[A-Za-z]{2})|\s?\\?\$(?![\w\\$(])|(:)00(?!\d)"
+)
+"""A unit of one letter, which a formula has only where the gold has that letter too, or what stands
+before or for a unit: `/day`, `$`, and `:00` of a time, where the gold is none."""
+_REMARKS = (
+    "because|since|which|where|when|as|so|for|with|that|who|after|given|using|from|at|on|in|into"
+    "|and|or|is|are|was|were|did|do|will|would|can|have|has"
+)
 _CLAUSE = re.compile(
-    r"(?:[^\n.,;:()!?—–<\"“]|[.](?=\w)|,(?=\d))*?(?=[\n.,;:()!?—–<\"“]|$|(?<![A-Za-z])(?:because|since|which"
-    r"|where|when|as|so|for|with|that|who|after|given|using|from|at|on|in|into|and|or|of(?!\s\d))(?![A-Za-z]))"
+    r"(?:[^\n.,;:()!?—–<\"“]|[.](?=\w)|,(?=\d))*?"
+    rf"(?=[\n.,;:()!?—–<\"“]|$|(?<![A-Za-z])(?:{_REMARKS}|of(?!\s\d))(?![A-Za-z]))"
 )
 """What stands behind an expression: up to a mark or to a word that begins a remark."""
+_VARIABLE = r"\s++(?:[b-zB-HJ-Z](?![A-Za-z'’])|[$\\\d])"
+_IF = rf"(?:if|unless){_VARIABLE}|(?:otherwise|else)(?![A-Za-z])"
 _CHANGES = re.compile(
     r"\d(?<!\^\d)(?<!m\d)|\$|\\(?!%)|[+*=^](?![23])"
-    r"|(?<![A-Za-z])(?:hundred|thousand|[mbtr]+illion|dozen|halves|thirds|(?:fif|six|eigh|ten)ths|plus|minus|divided|if|unless|not|never"
-    r"|isn't|(?:more|less|fewer|greater|larger|smaller) than|or (?:more|less|so|fewer)"
-    r"|times\s[A-Za-z](?![A-Za-z]))"
-    r"(?![A-Za-z])",
+    r"|(?<![A-Za-z])(?:(?:hundred|thousand|[mbtr]+illion|halves|thirds|(?:fif|six|eigh|ten)ths"
+    r"|plus|minus|divided|not|never|or (?:more|less|so|fewer))(?![A-Za-z])"
+    rf"|(?:(?:more|less|fewer|greater|larger|smaller) than|times){_VARIABLE}|{_IF})",
     re.IGNORECASE,
 )
 """Words behind a number by which it is another value."""
 _CHANGES_NEXT = re.compile(
-    r"\s?[–—]\s?\d|\s*+,?\s*+(?:or (?:more|less|so|fewer)|and an? (?:half|third|quarter)"
-    r"|if|unless|of\s\d)(?![A-Za-z])",
+    r"\s?[–—]\s?\d|\s*+,?\s*+(?:(?:or (?:more|less|so|fewer)|and an? (?:half|third|quarter)"
+    rf"|of\s\d)(?![A-Za-z])|{_IF})",
     re.IGNORECASE,
 )
 _POWER = re.compile(r"\s?(?:squared|cubed|factorial|choose)(?![A-Za-z])")
@@ -187,6 +196,7 @@ def stated(said: str, gold: str, begin: int = 0) -> Statement | None:
     >>> stated("3 cm and 5 cm.", "3, 5").answer, stated("Tuesday, I think.", "Monday").answer
     ('3, 5', '\\\\text{Tuesday}')
     """
+    is_label = begin == 0 or said[begin - 1] in ":\n-–—"
     said = _TIMES.sub(r"\\times ", _MARKUP.sub("", said[begin:]))
     at = (_FILLERS.match(said) or re.match("", said)).end()
     if said.startswith("n't") or _CHANGES_BEFORE.match(said, at):
@@ -197,7 +207,7 @@ def stated(said: str, gold: str, begin: int = 0) -> Statement | None:
         answer = gold if same else f"\\text{{{phrase}}}"
         return Statement(answer, whole=False, rest=said[words.end() :])
     reader = _Reader(said, gold)
-    at = reader.item(at)
+    at = reader.item(at) if reader.several or not is_label else reader.result(at)
     if reader.end(at) == at:
         at = reader.only_expression(at)
     return None if at < 0 else reader.listed(at)
@@ -235,9 +245,12 @@ _SPANS = ("display", "bracketed", "parenthesised", "inline")
 _PLAIN_NUMBER = re.compile(r"-?[\d,.]++")
 _REMARK_NEXT = re.compile(r"\s(?:of|more|less|times|is|are)\b")
 _BEFORE_EXPRESSION = re.compile(r"[^\d$\\\n]*?(?<![\w.,:/*^()\[\]-])(?=-?[\d$\\(]|[€£¥₹])")
+_WORDS_BETWEEN = re.compile(r"(?<!\\)\b[A-Za-z]{2,}")
+_LIST_BETWEEN = re.compile(r"\$[^$\d]*+\$|\b(?:and|or|where|with|when)\s+\\?\$?[A-Za-z]\b")
 _DIGIT = re.compile(r"\d")
 _SPACED_PERCENT = re.compile(r"(?<=[\d}])\s*+\\?%")
 _DECIMAL_COMMA = re.compile(r"\A(-?\d++),(\d{1,2})\Z")
+_GROUPED = re.compile(r"\A\s*+\d{1,3}(?:,\d{3})++(?!\d)")
 _BLANK = re.compile(r"\s*+")
 _NEW_LINE = re.compile(r"\s*+(?<=\n)")
 
@@ -248,7 +261,7 @@ class _Reader:
     def __init__(self, said: str, gold: str) -> None:
         self.said = said
         self.several = parts(gold) > 1
-        self.letters = set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", gold))
+        self.letters = set(re.findall(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|:", gold))
 
     def only_expression(self, at: int) -> int:
         """Where the one expression with digits of a sentence of words begins; -1 where it has none
@@ -266,6 +279,16 @@ class _Reader:
         if len(starts) != 1 or _CHANGES_BEFORE.search(self.said, 0, starts[0]):
             return -1
         return starts[0]
+
+    def result(self, at: int) -> int:
+        """Behind the last equals sign of a sentence where words stand between it and the beginning:
+        a label such as `Answer:` may be followed by a sentence rather than by an answer."""
+        end = _SENTENCE_END.search(self.said, at)
+        equals = self.said.rfind("=", at, end.start() if end else len(self.said))
+        first = self.end(at)
+        if equals < first or not _WORDS_BETWEEN.search(self.said, first, equals):
+            return at
+        return at if _LIST_BETWEEN.search(self.said, first, equals) else equals + 1
 
     def listed(self, at: int) -> Statement | None:
         """The expressions of a list, each without its unit."""
@@ -304,7 +327,7 @@ class _Reader:
 
     def _unit(self, at: int) -> re.Match[str] | None:
         unit = _UNIT.match(self.said, at)
-        return unit if unit and unit[1] not in self.letters else None
+        return unit if unit and not self.letters & {unit[1], unit[2]} else None
 
     def end(self, at: int) -> int:
         """Where the expression that begins at a place ends; that place where none does."""
@@ -342,7 +365,9 @@ class _Reader:
                 at += 1
                 continue
             inside = [token[name] for name in _SPANS if token[name] is not None]
-            if token["currency"] is None:
+            if not self.several and token["number"]:
+                kept.append(token[0].replace(",", "") if _GROUPED.search(token[0]) else token[0])
+            elif token["currency"] is None:
                 kept.append(f" {inside[0]} " if inside else token[0])
             at = token.end()
         answer = _SPACED_PERCENT.sub(r"\\%", "".join(kept).strip().removeprefix("+").strip())
@@ -358,7 +383,7 @@ _CUT_BEFORE = re.compile(
 )
 """What ends before a number that is the end of an expression."""
 _CUT_BEHIND = re.compile(
-    r"[\^_(√π\\]|[:/]\d|[eE][-+]?\d|![=]?(?=\s*[-+*/^)=\d])|[A-Za-z](?![A-Za-z/])"
+    r"[\^_(√π\\]|:(?!00(?!\d))\d|/\d|[eE][-+]?\d|![=]?(?=\s*[-+*/^)=\d])|[A-Za-z](?![A-Za-z/])"
     r"|\s*+[-+*/^×÷·⋅±<>≤≥]\s*+(?:[A-Za-z](?![A-Za-z])|[\\(√π])|\s++or\s++[-$]*+\d"
     r"|\s(?:hundred|thousand|[mbtr]+illion|and an? (?:half|third|quarter))(?![A-Za-z])"
 )
