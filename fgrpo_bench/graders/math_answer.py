@@ -158,17 +158,17 @@ _UNIT = re.compile(
 before or for a unit: `/day`, `$`, and `:00` of a time, where the gold is none."""
 _REMARKS = (
     "because|since|which|where|when|as|so|for|with|that|who|after|given|using|from|at|on|in|into"
-    "|and|or|is|are|was|were|did|do|will|would|can|have|has"
+    "|and|or|per|before|is|are|was|were|did|do|will|would|can|have|has"
 )
 _CLAUSE = re.compile(
     r"(?:[^\n.,;:()!?—–<\"“]|[.](?=\w)|,(?=\d))*?"
-    rf"(?=[\n.,;:()!?—–<\"“]|$|(?<![A-Za-z])(?:{_REMARKS}|of(?!\s\d))(?![A-Za-z]))"
+    rf"(?=[\n.,;:()!?—–<\"“]|$|(?<![A-Za-z])(?:{_REMARKS}|(?<!out )of)(?![A-Za-z]))"
 )
 """What stands behind an expression: up to a mark or to a word that begins a remark."""
 _VARIABLE = r"\s++(?:[b-zB-HJ-Z](?![A-Za-z'’])|[$\\\d])"
 _IF = rf"(?:if|unless){_VARIABLE}|(?:otherwise|else)(?![A-Za-z])"
 _CHANGES = re.compile(
-    r"\d(?<!\^\d)(?<!m\d)|\$|\\(?!%)|[+*=^](?![23])"
+    r"\\(?!%)|[+*=^](?![23])"
     r"|(?<![A-Za-z])(?:(?:hundred|thousand|[mbtr]+illion|halves|thirds|(?:fif|six|eigh|ten)ths"
     r"|plus|minus|divided|not|never|or (?:more|less|so|fewer))(?![A-Za-z])"
     rf"|(?:(?:more|less|fewer|greater|larger|smaller) than|times){_VARIABLE}|{_IF})",
@@ -177,10 +177,15 @@ _CHANGES = re.compile(
 """Words behind a number by which it is another value."""
 _CHANGES_NEXT = re.compile(
     r"\s?[–—]\s?\d|\s*+,?\s*+(?:(?:or (?:more|less|so|fewer)|and an? (?:half|third|quarter)"
-    rf"|of\s\d)(?![A-Za-z])|{_IF})",
+    rf")(?![A-Za-z])|{_IF})",
     re.IGNORECASE,
 )
-_POWER = re.compile(r"\s?(?:squared|cubed|factorial|choose)(?![A-Za-z])")
+_CHANGES_AT_ONCE = re.compile(
+    r"\s?(?:squared|cubed|factorial|choose)(?![A-Za-z])|\s(?:out )?of\s\d"
+    r"|[^\S\n]*+(?:(?!(?:because|since|for|in|per|so|from|on|at|with|using|of|and|or|not|rather)\s)"
+    r"[^\s\d.,;:()?!&]++[^\S\n]++){0,2}\\?\$?\d"
+)
+"""The same at once, or a further number behind at most two words: `6 feet 2 inches`."""
 _CHANGES_BEFORE = re.compile(
     r"(?<![A-Za-z])(?:not|never|n't|can(?:not|'t| not)|neither|from|between|at least|at most|up to"
     r"|over|under|unlikely|unclear|(?:no )?(?:more|less|fewer|greater|larger|smaller) than)"
@@ -198,19 +203,25 @@ def stated(said: str, gold: str, begin: int = 0) -> Statement | None:
     """
     is_label = begin == 0 or said[begin - 1] in ":\n-–—"
     said = _TIMES.sub(r"\\times ", _MARKUP.sub("", said[begin:]))
-    at = (_FILLERS.match(said) or re.match("", said)).end()
-    if said.startswith("n't") or _CHANGES_BEFORE.match(said, at):
-        return _clause(said, at)
-    if is_words(gold) and (words := _PHRASE.match(said, at)) and words[1].strip():
-        phrase = _VERB.split(words[1])[-1].strip()
-        same = phrase.lower() == _IN_TEXT.sub(r"\1", gold).strip().lower()
-        answer = gold if same else f"\\text{{{phrase}}}"
-        return Statement(answer, whole=False, rest=said[words.end() :])
+    start = at = (_FILLERS.match(said) or re.match("", said)).end()
+    words = _PHRASE.match(said, at) if is_words(gold) else None
+    if words and words[1].strip() and not _CHANGES_BEFORE.match(said, at):
+        return _phrase(words, gold)
     reader = _Reader(said, gold)
     at = reader.item(at) if reader.several or not is_label else reader.result(at)
+    if at == start and (said.startswith("n't") or _CHANGES_BEFORE.match(said, at)):
+        return _clause(said, at)
     if reader.end(at) == at:
         at = reader.only_expression(at)
     return None if at < 0 else reader.listed(at)
+
+
+def _phrase(words: re.Match[str], gold: str) -> Statement:
+    """Words behind the last verb, as the gold has them where only their case differs."""
+    phrase = _VERB.split(words[1])[-1].strip()
+    same = phrase.lower() == _IN_TEXT.sub(r"\1", gold).strip().lower()
+    answer = gold if same else f"\\text{{{phrase}}}"
+    return Statement(answer, whole=False, rest=words.string[words.end() :])
 
 
 def _clause(said: str, at: int) -> Statement | None:
@@ -303,7 +314,7 @@ class _Reader:
             clause = _CLAUSE.match(said, end)
             behind = clause.end() if clause else end
             if (
-                _POWER.match(said, end)
+                _CHANGES_AT_ONCE.match(said, end)
                 or _CHANGES.search(said, end, behind)
                 or _CHANGES_NEXT.match(said, behind)
             ):
