@@ -1,10 +1,11 @@
 """Mathematics: is the final answer of a response equal to the gold answer?
 
-In: a problem whose target is the gold, and a response. Out: a grade. The final answer is the last
-balanced, non-empty `\\boxed{...}` after the last `</think>`, for a gold of several parts with those
-that are joined to it (`math_reading.parts`); without a box it is whatever math-verify finds in the
-whole text after that tag. Gold and answer are normalised alike (`math_notation`). Whether they are
-equal is math-verify's to say, with its mistakes mended (`judge_worker`), in a process that can be
+In: a problem whose target is the gold, and a response. Out: a grade. The final answer stands, in a
+text without its thoughts, in the last balanced, non-empty `\\boxed{...}`, for a gold of several
+parts with those that are joined to it (`math_reading.parts`); else in the last `<answer>`; else
+behind the last "answer is" (`math_answer`); else it is whatever math-verify finds by its place,
+which the strict grader does not take. Gold and answer are normalised alike (`math_notation`).
+Whether they are equal is math-verify's to say, with its mistakes mended (`judge_worker`), in a process that can be
 killed (`judge`): a judgement that runs out of time or memory is unscored, never wrong.
 
 Where verdicts differ from plain math-verify's on purpose, tests/cases/math*.json say so, with the
@@ -262,11 +263,10 @@ def _kept(verdict: Grade, where: str = "") -> Grade:
     """
     if verdict.extracted is None:
         return verdict
-    if verdict.outcome != "unscored":
-        verdict = replace(verdict, reason=verdict.reason + where)
+    reason = verdict.reason + ("" if verdict.outcome == "unscored" else where)
     extracted = verdict.extracted.encode("utf-8", "replace").decode()
     extracted = extracted if len(extracted) <= LONGEST else extracted[: LONGEST - 1] + "…"
-    return replace(verdict, extracted=extracted)
+    return replace(verdict, extracted=extracted, reason=reason)
 
 
 # What math-verify passes over and this grader with it, to be counted. A kind is a mark that stands

@@ -8,8 +8,8 @@ is left out. Of an expression nothing is left out: `2x+1` is not 2, `12:30` not 
 make another value of a number (`3 and a half`, `at least 7`, `5 more than x`, `not 5`), all of the
 clause is the answer, and no number in it. Where the gold is words, the words are.
 
-A sentence is looked at in a window of fixed size, and each expression is possessive or bounded, so
-that the time is linear in the text.
+The last sentences are looked at, each in a window of fixed size, so that the time is linear in the
+text.
 """
 # ruff: noqa: RUF001 (signs that look like others are what is read here)
 
@@ -23,6 +23,9 @@ from fgrpo_bench.graders.math_reading import parts
 
 WINDOW = 600
 """Characters behind the word "answer" in which a statement is looked for."""
+
+MOST = 50
+"""Mentions of an answer that are looked at, the last ones."""
 
 
 class Statement(NamedTuple):
@@ -45,7 +48,7 @@ def sentence(text: str, gold: str) -> Statement | None:
     >>> sentence('The answer to "What is 7 times 6?" is 42.', "7").answer
     '42'
     """
-    for cue in reversed(list(_CUE.finditer(text))):
+    for cue in list(_CUE.finditer(text))[: -MOST - 1 : -1]:
         if _SUPPOSED.search(text, max(cue.start() - 60, 0), cue.start()):
             continue
         said = text[cue.end() : cue.end() + WINDOW]
@@ -203,7 +206,7 @@ def stated(said: str, gold: str, begin: int = 0) -> Statement | None:
     """
     is_label = begin == 0 or said[begin - 1] in ":\n-–—"
     said = _TIMES.sub(r"\\times ", _MARKUP.sub("", said[begin:]))
-    start = at = (_FILLERS.match(said) or re.match("", said)).end()
+    start = at = len((_FILLERS.match(said) or [""])[0])
     words = _PHRASE.match(said, at) if is_words(gold) else None
     if words and words[1].strip() and not _CHANGES_BEFORE.match(said, at):
         return _phrase(words, gold)
