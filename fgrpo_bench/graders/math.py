@@ -5,8 +5,9 @@ text without its thoughts, in the last balanced, non-empty `\\boxed{...}`, for a
 parts with those that are joined to it (`math_reading.parts`); else in the last `<answer>`; else
 behind the last "answer is" (`math_answer`); else it is whatever math-verify finds by its place,
 which the strict grader does not take. Gold and answer are normalised alike (`math_notation`).
-Whether they are equal is math-verify's to say, with its mistakes mended (`judge_worker`), in a process that can be
-killed (`judge`): a judgement that runs out of time or memory is unscored, never wrong.
+Whether they are equal is math-verify's to say, with its mistakes mended (`judge_worker`), in a
+process that can be killed (`judge`): a judgement that runs out of time or memory is unscored, never
+wrong.
 
 Where verdicts differ from plain math-verify's on purpose, tests/cases/math*.json say so, with the
 reason; what stays as math-verify has it stands in docs/reference/grading.md and is counted by
