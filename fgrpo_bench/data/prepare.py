@@ -49,7 +49,7 @@ from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import PROBLEMS, write_table
 
 GOLDS: dict[str, Callable[[str], str]] = {
-    **dict.fromkeys(BOXED, stored_gold),
+    **dict.fromkeys(sorted(BOXED), stored_gold),
     **dict.fromkeys(("maze", "maze-reached"), checked_maze),
 }
 """What makes of a published gold the one that a grader gets, or refuses it by a ValueError; other

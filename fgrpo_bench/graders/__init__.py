@@ -58,7 +58,7 @@ GRADERS: dict[str, tuple[int, Grader]] = {
     "maze-reached": (1, maze.grade_reached),
     "synlogic": (1, synlogic.grade),
 }
-STRICT = {
+STRICT: dict[str, str] = {
     "choice": "choice-strict",
     "math": "math-strict",
     "math-tolerance": "math-tolerance-strict",
@@ -73,7 +73,7 @@ BOX_SYSTEM = "Please reason step by step, and put your final answer within \\box
 """The same as a system message, as conf/prompt/boxed.yaml has it."""
 CHOICE = frozenset({"choice", "choice-strict"})
 """Graders of problems with options, of which one can be guessed."""
-WAITING = frozenset({"ifeval", *BOXED})
+WAITING = BOXED | {"ifeval"}
 """Graders that wait for a process of their own: an event loop asks them in a thread. The others
 answer within milliseconds."""
 

@@ -1,11 +1,13 @@
 """Mathematics: is the final answer of a response equal to the gold answer?
 
-In: a problem whose target is the gold, and a response. Out: a grade. The final answer is the last
-balanced, non-empty `\\boxed{...}` after the last `</think>`, for a gold of several parts with those
-that are joined to it (`math_reading.parts`); without a box it is whatever math-verify finds in the
-whole text after that tag. Gold and answer are normalised alike (`math_notation`). Whether they are
-equal is math-verify's to say, with its mistakes mended (`judge_worker`), in a process that can be
-killed (`judge`): a judgement that runs out of time or memory is unscored, never wrong.
+In: a problem whose target is the gold, and a response. Out: a grade. The final answer stands, in a
+text without its thoughts, in the last balanced, non-empty `\\boxed{...}`, for a gold of several
+parts with those that are joined to it (`math_reading.parts`); else in the last `<answer>`; else
+behind the last "answer is" (`math_answer`); else it is whatever math-verify finds by its place,
+which the strict grader does not take. Gold and answer are normalised alike (`math_notation`).
+Whether they are equal is math-verify's to say, with its mistakes mended (`judge_worker`), in a
+process that can be killed (`judge`): a judgement that runs out of time or memory is unscored, never
+wrong.
 
 Where verdicts differ from plain math-verify's on purpose, tests/cases/math*.json say so, with the
 reason; what stays as math-verify has it stands in docs/reference/grading.md and is counted by
@@ -17,14 +19,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from fgrpo_bench.core.problems import BY_PLACE, Grade, Problem
 from fgrpo_bench.graders.judge import Judge, default_judge
 from fgrpo_bench.graders.judge_worker import TO_SIX_DECIMALS
+from fgrpo_bench.graders.math_answer import sentence, stated, tagged
 from fgrpo_bench.graders.math_notation import normalise
-from fgrpo_bench.graders.math_reading import joins, lacks, parts
-from fgrpo_bench.graders.math_statement import stated, whole
+from fgrpo_bench.graders.math_reading import is_list, joins, of_lists, parts
 
+LONGEST_ALONE = 60
+"""Characters of a text that is nothing but an answer."""
 LONGEST = 500
 """Characters of an answer that a grade keeps."""
 
@@ -44,57 +49,37 @@ def grade(problem: Problem, response: str) -> Grade:
     return grade_with(default_judge(), problem, response)
 
 
-def grade_with(judge: Judge, problem: Problem, response: str) -> Grade:
-    """As `grade`, by a given judge."""
-    text = after_thoughts(response)
-    gold = normalise(problem.target)
-    box = final_answer(text, gold)
-    if not gold:
-        return _kept(Grade(outcome="unscored", extracted=box, reason="the gold answer is empty"))
-    if box is not None:
-        return _kept(_compared(judge, gold, box))
-    said = stated(text, gold)
-    if said is None:
-        return _kept(_by_place(judge, gold, text, BY_PLACE))
-    if said.answer is None:
-        return _kept(_by_place(judge, gold, said.text, said.how))
-    return _kept(_with_end(_compared(judge, gold, said.answer), said.how))
-
-
-def _compared(judge: Judge, gold: str, answer: str) -> Grade:
-    answer = normalise(answer)
-    return shortcut(gold, answer) or judge.verdict(gold, answer)
-
-
-def _by_place(judge: Judge, gold: str, text: str, how: str) -> Grade:
-    """Of what math-verify finds in a text, unless that is a part of an expression."""
-    verdict = judge.verdict(gold, text, boxed=False)
-    if verdict.extracted is not None:
-        answer = whole(text, verdict.extracted, gold)
-        if answer != verdict.extracted:
-            verdict = _compared(judge, gold, answer)
-    return verdict if verdict.extracted is None else _with_end(verdict, how)
-
-
-def _with_end(verdict: Grade, how: str) -> Grade:
-    return replace(verdict, reason=f"{verdict.reason}{how}")
-
-
 def grade_strict(problem: Problem, response: str) -> Grade:
-    """As `grade`, and incorrect where no box, no tag and no sentence states the answer, or where
-    that stands in a thought that never ends; so is a response that was cut off before it."""
-    return strict(grade(problem, response), response)
+    """As `grade`, but an answer counts only where a box, a tag or an answer sentence states it, and
+    in no thought that never ends."""
+    return grade_with(default_judge(), problem, response, strict=True)
 
 
-def strict(judged: Grade, response: str) -> Grade:
-    """What a strict grader makes of a judgement."""
-    if judged.outcome == "correct" and judged.reason.endswith(BY_PLACE):
-        reason = "no box, no tag and no answer sentence"
-    elif judged.outcome == "correct" and "<think>" in after_thoughts(response):
-        reason = "the answer stands in a thought that never ends"
-    else:
-        return judged
-    return Grade(outcome="incorrect", extracted=judged.extracted, reason=reason)
+def grade_with(judge: Judge, problem: Problem, response: str, *, strict: bool = False) -> Grade:
+    """As `grade` or `grade_strict`, by a given judge."""
+    text = spoken(response) if strict else after_thoughts(response)
+    gold = normalise(problem.target)
+    final = stated_answer(text, gold)
+    if not gold:
+        answer = None if final is None else final.answer
+        return _kept(Grade(outcome="unscored", extracted=answer, reason="the gold answer is empty"))
+    if final is None and strict:
+        return _UNSTATED
+    alone = _alone(text, gold) if final is None else None
+    if alone is not None and (verdict := _compared(judge, gold, alone)).outcome == "correct":
+        return verdict
+    return _compared(judge, gold, final or Stated(text, BY_PLACE, "text"))
+
+
+def _compared(judge: Judge, gold: str, final: Stated) -> Grade:
+    """The grade of an answer that was found."""
+    if final.form == "text":
+        return _kept(judge.verdict(gold, final.answer, boxed=False), final.where)
+    answer = normalise(final.answer)
+    verdict = shortcut(gold, answer)
+    if verdict is None and final.form == "whole":
+        verdict = Grade(outcome="incorrect", extracted=answer, reason=MORE)
+    return _kept(verdict or judge.verdict(gold, answer), final.where)
 
 
 def shortcut(gold: str, answer: str) -> Grade | None:
@@ -120,6 +105,61 @@ def after_thoughts(response: str) -> str:
     return response.rpartition("</think>")[2]
 
 
+def spoken(response: str) -> str:
+    """What follows the last thought, and of one that was cut off what is before it."""
+    return after_thoughts(response).partition("<think>")[0]
+
+
+IN_TAG, IN_SENTENCE = ", in a tag", ", as the answer"
+"""How the reason of a grade ends whose answer stands in no box."""
+
+
+class Stated(NamedTuple):
+    """An answer that a response states."""
+
+    answer: str
+    where: str
+    """IN_TAG or IN_SENTENCE; empty for a box."""
+    form: Literal["expression", "whole", "text"] = "expression"
+    """Whether it is compared as an expression, or to the letter, or has yet to be found in what
+    is stated."""
+
+
+MORE = "words make another value of its numbers"
+_UNSTATED = Grade(
+    outcome="incorrect", extracted=None, reason="no box, no tag and no answer sentence"
+)
+
+
+def stated_answer(text: str, gold: str) -> Stated | None:
+    """The answer in the boxes of a text, else in its last tag, else in its last answer sentence;
+    None where there is none of them. Linear in the length of the text.
+
+    gold: normalised.
+    """
+    if (box := final_answer(text, gold)) is not None:
+        return Stated(box, where="")
+    if (tag := tagged(text)) is not None:
+        statement = sentence(tag, gold) or stated(tag, gold)
+        if statement is None or re.search(r"\d", statement.rest):  # more than a statement
+            return Stated(tag, IN_TAG, "text")
+        return Stated(statement.answer, IN_TAG, "whole" if statement.whole else "expression")
+    if (statement := sentence(text, gold)) is not None:
+        return Stated(statement.answer, IN_SENTENCE, "whole" if statement.whole else "expression")
+    return None
+
+
+def _alone(text: str, gold: str) -> Stated | None:
+    """An answer that is all of a text; None where there is more."""
+    text = text.strip()
+    if len(text) > LONGEST_ALONE or "\n" in text:
+        return None
+    statement = stated(text, gold)
+    if statement is None or statement.whole or statement.rest.strip(" .!$*"):
+        return None
+    return Stated(statement.answer, BY_PLACE)
+
+
 def final_answer(text: str, gold: str) -> str | None:
     """The answer in the boxes of a text; None without a box. Linear in the length of the text.
 
@@ -132,14 +172,18 @@ def final_answer(text: str, gold: str) -> str | None:
     """
     last = last_box(text)
     wanted = parts(gold)
-    if last is None or wanted == 1 or not lacks(last, gold):
+    if last is None or wanted == 1 or (parts(last) >= wanted and not of_lists(gold)):
         return last
-    joined = _joined_boxes(text)
+    if of_lists(gold) and not is_list(last):
+        return last
+    joined = _joined_boxes(text, loosely=False)
+    if len(joined) < (2 if of_lists(gold) else wanted):
+        joined = _joined_boxes(text, loosely=True)
     repeated = len(set(joined)) == 1 and len(joined) != wanted
     return last if repeated else ", ".join(joined)
 
 
-def _joined_boxes(text: str) -> list[str]:
+def _joined_boxes(text: str, *, loosely: bool) -> list[str]:
     """Contents of the last box and of those before it that are joined to it, in their order."""
     together: list[str] = []
     following = len(text)
@@ -147,7 +191,7 @@ def _joined_boxes(text: str) -> list[str]:
         content = text[begin:end].strip()
         if not content:
             continue
-        if together and not (end < following and joins(text[end + 1 : following])):
+        if together and not (end < following and joins(text[end + 1 : following], loosely=loosely)):
             break
         together.append(content)
         following = start
@@ -212,13 +256,17 @@ def boxes(text: str) -> Iterator[tuple[int, int, int]]:
             opened.append((token.start(), token.end()))
 
 
-def _kept(verdict: Grade) -> Grade:
-    """With the answer as a grade keeps it: text that a file can hold, and not too much of it."""
+def _kept(verdict: Grade, where: str = "") -> Grade:
+    """With the answer as a grade keeps it: text that a file can hold, and not too much of it.
+
+    where: how a reason ends that says of an answer whether it is the gold.
+    """
     if verdict.extracted is None:
         return verdict
+    reason = verdict.reason + ("" if verdict.outcome == "unscored" else where)
     extracted = verdict.extracted.encode("utf-8", "replace").decode()
     extracted = extracted if len(extracted) <= LONGEST else extracted[: LONGEST - 1] + "…"
-    return replace(verdict, extracted=extracted)
+    return replace(verdict, extracted=extracted, reason=reason)
 
 
 # What math-verify passes over and this grader with it, to be counted. A kind is a mark that stands
@@ -253,7 +301,7 @@ def leniencies(gold: str, answer: str, reason: str) -> list[str]:
     """
     gold = normalise(gold)  # as the answer of a grade is
     kinds = [kind for kind, marks in LENIENCIES.items() if _of(marks, gold) != _of(marks, answer)]
-    return [*kinds, DECIMALS_LENIENCY] if reason == TO_SIX_DECIMALS else kinds
+    return [*kinds, DECIMALS_LENIENCY] if reason.startswith(TO_SIX_DECIMALS) else kinds
 
 
 def _of(marks: re.Pattern[str], text: str) -> list[str]:

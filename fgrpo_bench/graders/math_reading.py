@@ -14,10 +14,11 @@ from collections.abc import Iterator
 
 # Parts. An answer has several where it is a list, a pair or longer tuple, or a set. Where the gold
 # has several and the last box has fewer, the boxes before it belong to it that are joined to it by
-# nothing but commas, space, names (`y_2 =`, `part (b):`) and words such as `and`
-# (`math.final_answer`). A gold of one part takes the last box alone.
+# nothing but commas, space, a unit, bullets and numbers of lines, rows of a formula, names
+# (`y_2 =`, `**Part (b):**`) and words such as `and` (`math.final_answer`). A gold of one part takes
+# the last box alone.
 
-LONGEST_JOINT = 60
+LONGEST_JOINT = 80
 """Most characters between two boxes of one answer."""
 
 _SEPARATOR_OR_BRACKET = re.compile(
@@ -29,27 +30,43 @@ _SEPARATOR_OR_BRACKET = re.compile(
     re.DOTALL,
 )
 _GROUPED_NUMBER = re.compile(r"\s*+[-+]?[0-9]{1,3}(?:,[0-9]{3})++(?:\.[0-9]*+)?\s*+")
+_BARE_SET = re.compile(r"\{[^{}]++\}")
+_LIST = r"\s*+(?:\\left)?(?:\((?:[^()])++\)|\[[^][]++\]|\\\{[^{}]++\})\s*+"
+_ONE_LIST = re.compile(_LIST)
+_LISTS = re.compile(rf"{_LIST}(?:(?:[,;]|and|\\text\s*+\{{\s*+and\s*+\}}){_LIST})++")
 _NAME = r"\\?[A-Za-z]++(?:_(?:\w|\{[^{}=]*+\}))?+\s*+&?\s*+="
-_LETTER_OR_NUMBER = r"(?:[a-z]|[ivx]{1,4}|[0-9]{1,2})"
-_LABEL = rf"\(\s*+{_LETTER_OR_NUMBER}\s*+\)|(?<![^\s*]){_LETTER_OR_NUMBER}[.)](?=[\s*])"
+_NUMERAL_OF_PART = r"(?:[a-z]|[ivx]{1,4}|[0-9]{1,2})"
+_LABEL = (
+    rf"(?:\(\s*+{_NUMERAL_OF_PART}\s*+\)|[Pp]art\s(?:[A-H]|{_NUMERAL_OF_PART})(?![\w.])"
+    rf"|(?<=\*){_NUMERAL_OF_PART}\))"
+)
 _WORD = (
-    r"(?i:and|or|for|is|the|part|question|other|first|second|third|root|solution|value|number)"
-    r"(?![A-Za-z])"
+    r"(?i:and|or|for|is|the|part|question|other|first|second|third|root|solution|value|number"
+    r"|larger|smaller|answer(?=\s(?:to|for)))(?![A-Za-z])"
 )
-_ITEM = (
-    r"(?<=\n)[ \t]*+[-*\u2022][ \t]++[*_]*+[A-Za-z][A-Za-z ]{0,30}:"
-    r"|(?i:(?:part|question|case|problem) [a-z0-9]{1,3}(?![A-Za-z0-9]))|\#{1,6}(?=[ \t])"
+_NO_UNIT = r"(?:so|then|thus|hence|therefore|is|are|was|not|but|which|gives?|from|wrong|where)\b"
+_UNIT_BEHIND = (
+    rf"\$?\s++(?:(?!{_NO_UNIT})[a-z]{{2,20}}\s?){{1,3}}(?<![\s])(?=\s*+(?:,|;|and\b|or\b))"
 )
-"""What stands before a part in a list: `- Smaller root:`, `### Part 2`."""
+_LINE = (
+    rf"\n\s*+(?:(?:[-*+•]|[0-9]{{1,2}}[.)])\s++|{_NUMERAL_OF_PART}\))"
+    r"(?:\**+(?![A-Za-z ]*+(?i:answer|total|final|sum))[A-Za-z][A-Za-z ]{0,30}:)?+"
+)
+"""The beginning of a line with a bullet, its number or its letter, and a name with a colon."""
 _JOINT = re.compile(
-    rf"(?:{_ITEM}|[\s$,;:~&*_\u2022+-]|{_NAME}|{_LABEL}|{_WORD}"
+    rf"(?:[\s$,;:~&]|{_NAME}|{_LABEL}|{_WORD}|\\[()\[\],;:! \\]|\\q?quad(?![A-Za-z])"
+    rf"|\\text\s*+\{{(?:[\s,]|{_WORD})*+\}})*+"
+)
+_NAMED_QUANTITY = (
+    r"(?i:the|its)\s(?!answer|final|total|sum|result|correct)[a-z]{2,20}\sis(?![A-Za-z])"
+)
+_ROW = r"\|\s*+(?:\w{1,12}\s*+\|)?+"
+_LOOSE_JOINT = re.compile(
+    rf"(?:{_UNIT_BEHIND})?(?:{_LINE}|[\s$,;:~&]|\*{{2,3}}|\*(?=[\s$*:.])"
+    rf"|\.(?=[\s$*]*+(?:\n|The\s(?:first|second|third|other)\b|For\b|Part\b|\())"
+    rf"|{_NAME}|{_LABEL}|{_NAMED_QUANTITY}|{_WORD}|{_ROW}|to(?=\s\()"
     rf"|\\[()\[\],;:! \\]|\\q?quad(?![A-Za-z])|\\text\s*+\{{(?:[\s,]|{_WORD})*+\}})*+"
 )
-_SENTENCE_JOINT = re.compile(
-    r"[\s$\\)*_]*+(?:(?:[a-z-]{1,20}[\s,]++){1,3}(?:and|or)\s|[a-z-]{1,20},\s)[\s$\\(*_]*+",
-    re.IGNORECASE,
-)
-"""Of what was counted or measured: `9} chickens and \\boxed{10`."""
 
 
 def parts(answer: str) -> int:
@@ -60,21 +77,11 @@ def parts(answer: str) -> int:
     >>> parts("(1, 2), (3, 4), (5, 6)"), parts("(1, 2)"), parts("f(x, y)")
     (3, 2, 1)
     """
-    at_top, within = counted(answer)
-    return at_top if at_top > 1 else within
-
-
-def counted(answer: str) -> tuple[int, int]:
-    """Parts outside all brackets, and those within the brackets around the whole, else 1.
-
-    >>> counted("(1, 2), (3, 4)"), counted("(1, 2)"), counted("{1, 2, 3}")
-    ((2, 1), (1, 2), (1, 3))
-    """
     answer = answer.replace("{,}", "").replace(",\\!", "")
+    if _BARE_SET.fullmatch(answer):
+        answer = f"\\{answer[:-1]}\\}}"
     if _GROUPED_NUMBER.fullmatch(answer):
-        return 1, 1
-    if answer.startswith("{") and answer.endswith("}"):
-        answer = f"\\{answer[:-1]}\\}}"  # of a set without its backslashes
+        return 1
     counts, is_list = [1], False  # of the groups that are open, outermost first
     inside, end = 1, 0  # parts of the last group that was closed, and where that was
     for token in _SEPARATOR_OR_BRACKET.finditer(answer):
@@ -88,34 +95,38 @@ def counted(answer: str) -> tuple[int, int]:
             if len(counts) == 1:
                 is_list = bool(token["list"])
             counts.append(1)
-    is_whole = counts[0] == 1 and not answer[end:].strip(" .$")
-    return counts[0], inside if is_whole else 1
+    return counts[0] if counts[0] > 1 or answer[end:].strip(" .$") else inside
 
 
-def joins(between: str) -> bool:
+def is_list(answer: str) -> bool:
+    """Whether an answer is one pair, tuple or set. Linear in its length.
+
+    >>> is_list("(1, 2)"), is_list("(1, 2), (3, 4)"), is_list("2")
+    (True, False, False)
+    """
+    return _ONE_LIST.fullmatch(answer) is not None
+
+
+def of_lists(answer: str) -> bool:
+    """Whether an answer is several pairs, tuples or sets. Linear in its length.
+
+    >>> of_lists("(1, 2), (3, 4)"), of_lists("(1, 2)"), of_lists("1, 2")
+    (True, False, False)
+    """
+    return _LISTS.fullmatch(answer) is not None
+
+
+def joins(between: str, *, loosely: bool = False) -> bool:
     """Whether the text between two boxes makes them one answer.
+
+    loosely: whether bullets, labels, rows, units and names of quantities do too, which also stand
+    between results on the way to an answer.
 
     >>> joins("$, $"), joins(" and $y_2 = "), joins(" for part (a) and "), joins(" or maybe ")
     (True, True, True, False)
     """
-    if len(between) > LONGEST_JOINT:
-        return False
-    return bool(_JOINT.fullmatch(between) or _SENTENCE_JOINT.fullmatch(between))
-
-
-_NESTED = re.compile(r"\s*+(?:\\left\s*+)?\\?[({\[]\s*+(?:\\left\s*+)?\\?[({\[]")
-
-
-def lacks(answer: str, gold: str) -> bool:
-    """Whether the gold has several parts and an answer fewer, e.g. one pair where it has two.
-
-    >>> lacks("3", "1, 2, 3"), lacks("(2, 2)", "(2, 2), (6, 2)"), lacks("(1, 2)", "1, 2")
-    (True, True, False)
-    """
-    at_top, _ = counted(gold)
-    if at_top > 1 and gold.lstrip("\\left ")[:1] in ("(", "[", "{"):
-        return counted(answer)[0] < at_top and not _NESTED.match(answer)
-    return parts(answer) < parts(gold)
+    joint = _LOOSE_JOINT if loosely else _JOINT
+    return len(between) <= LONGEST_JOINT and joint.fullmatch(between) is not None
 
 
 # How a boxed answer or a gold is written before math-verify reads it. math-verify passes over what

@@ -11,11 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench.core.problems import Grade, Problem
+from fgrpo_bench.core.problems import BY_PLACE, Grade, Problem
 from fgrpo_bench.graders import judge_worker
 from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.judge_worker import by_math_verify
-from fgrpo_bench.graders.math import LONGEST, grade_with, last_box, leniencies, scan_boxes
+from fgrpo_bench.graders.math import (
+    LONGEST,
+    grade_with,
+    last_box,
+    leniencies,
+    scan_boxes,
+    stated_answer,
+)
 from fgrpo_bench.graders.math_notation import CHARACTERS, normalise, stored_gold
 from fgrpo_bench.graders.math_tolerance import number
 from tests.support import benchmarks
@@ -82,6 +89,32 @@ def test_the_reason_says_what_a_reader_sees_and_math_verify_does_not(judge):
     assert leniencies("25", percent.extracted or "", percent.reason) == ["a percent sign"]
 
 
+STATED = [
+    ("\\boxed{18}", "the gold answer to the letter"),
+    ("<answer>18", "the gold answer to the letter, in a tag"),
+    ("The answer is 18.", "the gold answer to the letter, as the answer"),
+    ("#### 18", "the gold answer to the letter, as the answer"),
+    ("There are 18.", "equal by math-verify, by its place alone"),
+    ("So \\boxed{18", None),
+    ("The answer is (18", None),
+    ("<think>The answer is 18.", None),
+]
+"""Responses to a gold of 18, and the reason of its grade; None where it is incorrect."""
+
+
+def test_the_reason_says_where_the_answer_stands_and_the_strict_grader_takes_a_stated_one(judge):
+    for response, reason in STATED:
+        plain = grade(judge, "18", response)
+        strict = grade_with(judge, problem("18"), response, strict=True)
+        if reason is not None:
+            assert plain.reason == reason, response
+        if reason is not None and not reason.endswith(BY_PLACE):
+            assert strict == plain, response
+        else:
+            assert strict.outcome == "incorrect", response
+            assert strict.reason == "no box, no tag and no answer sentence", response
+
+
 HOSTILE = {
     "open brackets": "[" * 2**20,
     "open braces": "{" * 2**20,
@@ -145,6 +178,9 @@ SIGNS = st.sampled_from(
 @given(st.text(max_size=60) | st.lists(SIGNS, max_size=20).map("".join))
 def test_extracting_and_reading_never_raise_and_normalising_twice_changes_nothing(text):
     last_box(text)
+    for gold in ("(1, 2), (3, 4)", "yes"):
+        for response in (text, f"The answer is {text}", f"<answer>{text}"):
+            stated_answer(response, gold)
     found = number(text)
     assert found is None or isinstance(found, Decimal)
     assert normalise(normalise(text)) == normalise(text)
