@@ -50,7 +50,7 @@ _UNIT_BEHIND = (
 )
 _LINE = (
     rf"\n\s*+(?:(?:[-*+•]|[0-9]{{1,2}}[.)])\s++|{_NUMERAL_OF_PART}\))"
-    r"(?:\**+(?![A-Za-z ]*+(?i:answer|total|final|sum))[A-Za-z][A-Za-z ]{0,30}:)?+"
+    r"(?:\**+(?![A-Za-z ]{0,30}?(?i:answer|total|final|sum)\b)[A-Za-z][A-Za-z ]{0,30}:)?+"
 )
 """The beginning of a line with a bullet, its number or its letter, and a name with a colon."""
 _JOINT = re.compile(

@@ -94,7 +94,7 @@ STATED = [
     ("<answer>18", "the gold answer to the letter, in a tag"),
     ("The answer is 18.", "the gold answer to the letter, as the answer"),
     ("#### 18", "the gold answer to the letter, as the answer"),
-    ("There are 18.", "equal by math-verify, by its place alone"),
+    ("We count.\nThere are 18.", "equal by math-verify, by its place alone"),
     ("So \\boxed{18", None),
     ("The answer is (18", None),
     ("<think>The answer is 18.", None),

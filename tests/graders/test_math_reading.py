@@ -58,6 +58,31 @@ def test_commas_names_and_a_few_words_join_boxes_and_sentences_do_not():
     assert not any(map(joins, other))
 
 
+def test_lines_labels_and_units_join_boxes_loosely_and_results_on_the_way_do_not():
+    loose = [
+        "\n- ",
+        "$\n2. $x = ",
+        "$.\n\n**Part (b):** $",
+        " chickens and ",
+        "$ boys, $",
+        " \\\\ y &= ",
+        " |\n| b | ",
+        " cm and the width is ",
+        "$\n* **Girls:** $",
+    ]
+    assert all(joins(between, loosely=True) for between in loose)
+    assert not any(joins(between) for between in loose if between[0] != " " or "and" in between)
+    other = [
+        ". So ",
+        " chickens, so ",
+        "\n- Final answer: ",
+        " and the sum is ",
+        "\nStep 2: ",
+        " is not ",
+    ]
+    assert not any(joins(between, loosely=True) for between in other)
+
+
 @pytest.mark.parametrize(
     ("written", "read"),
     [
