@@ -108,7 +108,7 @@ def checkpoints_of(
         for i, place in enumerate(places * n_seeds if is_single else places):
             its_seed = several[0][i] if is_single else place.seed
             seed = None if n_seeds == 1 else its_seed if has_seeds else i
-            out.append(replace(place, label=label, seed=seed))
+            out.append(replace(place, label=label, title=label, seed=seed))
     return out
 
 
@@ -265,7 +265,10 @@ def compare(
                 "its evaluation first, by the command that began it"
             )
     # In the order of the words, though one of them be called `base`: the later minus the earlier.
-    results = replace(compared(checkpoints), checkpoints=tuple(checkpoints))
+    place = {checkpoint.name: i for i, checkpoint in enumerate(checkpoints)}
+    results = compared(checkpoints)
+    ordered = sorted(results.checkpoints, key=lambda checkpoint: place[checkpoint.name])
+    results = replace(results, checkpoints=tuple(ordered))
     return ComparedCheckpoints(checkpoints=checkpoints, analysis=analyse(results))
 
 
@@ -284,14 +287,13 @@ def remarks(of: ComparedCheckpoints) -> Iterator[str]:
             listed = ", ".join(f"{label} {_shown(value)}" for label, value in values.items())
             yield f"They differ in {words}: {listed}."
     for benchmark in of.analysis.results.benchmarks:
-        sets = of.analysis.problems.filter(benchmark=benchmark)
-        by_label = {
-            label: set(sets.filter(cell=label)["problem_id"].to_list()) for label in of.labels
+        shared = of.analysis.problems.filter(benchmark=benchmark)["problem_id"].n_unique()
+        sizes = {
+            label: firsts[label].passk(benchmark)["problem_id"].n_unique() for label in of.labels
         }
-        shared = set.intersection(*by_label.values())
-        if any(problems != shared for problems in by_label.values()):
-            listed = ", ".join(f"{label} {len(problems)}" for label, problems in by_label.items())
-            yield (f"{benchmark}: {len(shared)} problems are shared and compared; it has {listed}.")
+        if any(size != shared for size in sizes.values()):
+            listed = ", ".join(f"{label} {size}" for label, size in sizes.items())
+            yield f"{benchmark}: {shared} problems are shared and compared; it has {listed}."
     seeds = {checkpoint.seed for checkpoint in of.checkpoints}
     if seeds == {None}:
         yield (

@@ -27,6 +27,7 @@ from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Comparison, PathRange, from_frame
 from fgrpo_bench.documents.table import NONE, difference, p_value, percent, points, with_interval
+from fgrpo_bench.report.captions import subject
 from fgrpo_bench.report.comparison_tables import FRONT, PATHS
 from fgrpo_bench.report.footnotes import redeclared
 from fgrpo_bench.report.words import answer
@@ -39,7 +40,7 @@ VERDICTS_IN_WORDS = "suggestive: the interval excludes 0; inconclusive: neither.
 
 
 def question_words(results: Results) -> str:
-    """What QUESTION is, for a person."""
+    """What QUESTION is, for a person; evaluations without a sweep declare none."""
     return "every pair" if results.sweep is None else "the sweep's question"
 
 
@@ -71,11 +72,13 @@ def build(results: Results, given: Given, links: Links) -> Page:
     words = {QUESTION: question_words(results)} | {
         n: f"all with {text}" for n, text in labels.items()
     }
+    by_question = "the question" if results.sweep is not None else subject(analysis)
+    heading = words | {QUESTION: by_question}
     fronts = {key: _label(pair, labels, against) for key, pair in offered.items()}
     drawing = CompareCharts(analysis, column, picked, over)
     return Page(
         address=form.address(),
-        title=f"{column}: {'the question' if against == QUESTION else words[against]}",
+        title=f"{column}: {heading[against]}",
         lead=" ".join(answer(analysis)),
         controls=choices(
             form.control("benchmark", "Benchmark", forgotten=["over"]),

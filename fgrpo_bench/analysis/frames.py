@@ -168,7 +168,11 @@ def cells_of(results: Results) -> dict[str, CellRow]:
         by_label.setdefault(checkpoint.label, []).append(checkpoint)
     return {
         label: make_cell(
-            checkpoints[0].cell, label=label, step=checkpoints[0].step, n_planned=len(checkpoints)
+            checkpoints[0].cell,
+            label=label,
+            title=checkpoints[0].title,
+            step=checkpoints[0].step,
+            n_planned=len(checkpoints),
         )
         for label, checkpoints in by_label.items()
     }

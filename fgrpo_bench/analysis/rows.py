@@ -31,7 +31,8 @@ class CellRow:
     cell: str
     """Its name, e.g. `grpo-n8-g0.5`; `base` for the base models; else the label."""
     method: str
-    """GRPO, F-GRPO, ...; Base for the base models; without a setting the label."""
+    """GRPO, F-GRPO, ...; Base for the base models of a sweep; without a setting what it was called
+    by."""
     algorithm: str | None
     """Null for the base models and without a setting, likewise group_size and focal_gamma."""
     group_size: int | None
@@ -66,13 +67,20 @@ class CellRow:
         return self.method if self.setting is None else self.setting.short
 
 
-def make_cell(cell: Cell | None, *, label: str | None = None, step: int, n_planned: int) -> CellRow:
+def make_cell(
+    cell: Cell | None,
+    *,
+    label: str | None = None,
+    title: str | None = None,
+    step: int,
+    n_planned: int,
+) -> CellRow:
     """The row of a cell. None: the base models, or whatever `label` says. label: None is the cell's
-    own name."""
+    own name. title: what tables call it; None is by the cell and the label."""
     label = key_of_cell(cell) if label is None else label
     return CellRow(
         cell=label,
-        method=method_of(cell, label),
+        method=title or method_of(cell, label),
         **to_columns(cell),
         step=step,
         n_planned=n_planned,

@@ -136,17 +136,34 @@ def test_what_was_won_and_lost_and_changed_most_is_told_problem_by_problem(mine,
     assert "12.5    0.0" in shown
 
 
-def test_only_the_problems_k_and_draws_that_both_have_are_compared_and_that_is_said(
+def test_all_that_is_shown_is_of_the_problems_and_k_that_both_have_so_that_columns_subtract(
     mine, root, capsys
 ):
-    imported("old", [4] * 12)
-    imported("new", [4] * 7, "--subset")
+    imported("old", [8] * 4 + [0] * 8)
+    imported("new", [2, 8, 0, 1, 8], "--subset")
+    passk = next(root.glob("evals/new/**/passk.parquet"))  # as were a draw there not to be judged
+    is_short = pl.col("problem_id") == pl.col("problem_id").sort().first()
+    lacking = pl.when(~(is_short & (pl.col("k") == DRAWS))).then("pass_at_k").alias("pass_at_k")
+    pl.read_parquet(passk).with_columns(lacking).write_parquet(passk)
     shown = said(capsys, "old", "new")
     words = " ".join(shown.split())
-    assert ": 7 problems are shared and compared; it has old 12, new 7." in words
+    assert ": 5 problems are shared and compared; it has old 12, new 5." in words
     assert "What old, new read, and how many tokens were allowed, is not known." in words
-    of = compare(["old", "new"], root)
-    assert {row.n_problems for row in of.differences(*of.analysis.columns, "new", "old")} == {7}
+    said(capsys, "old", "new", "--csv", "c.csv", "--json", "c.json", "--md", "c.md", "--html",
+         "c.html")  # fmt: skip
+    table = pl.read_csv("c.csv")
+    assert table["n_problems"].to_list() == [5, 5, 5, 4]  # at k = 8 one lacks a judged draw
+    apart = table["pass_at_k_new"] - table["pass_at_k_old"]
+    assert apart.to_list() == pytest.approx(table["difference"].to_list(), abs=1e-12)
+    assert table["pass_at_k_old"][0] == 0.8
+    assert pl.DataFrame(read_json(Path("c.json"))["rows"])["pass_at_k_old"].equals(
+        table["pass_at_k_old"]
+    )
+    for text in (shown, Path("c.md").read_text(), Path("c.html").read_text()):
+        assert "80.0 [" in text and "33.3 [" not in text
+    assert together(root, ["old", "new"]).checkpoints[0].passk(
+        *together(root, ["old", "new"]).benchmarks
+    )["problem_id"].n_unique() == 5  # fmt: skip
 
 
 def test_files_hold_every_number_and_a_page_stands_alone(mine, capsys):
@@ -189,7 +206,10 @@ def test_they_have_a_report_that_can_be_verified_and_exports(mine, root, capsys)
         assert report(["evals/old+new"]) == 0
         shown = capsys.readouterr().out
         folder = root / "evals" / "old+new" / "together" / "report"
-        assert "Base, new (Base: old) on mine-" in (folder / "report.md").read_text()
+        for name in ("report.md", "report.tex", "report.html", "results.csv", "appendix.md"):
+            text = (folder / name).read_text()
+            assert "Base" not in text and "question" not in text.replace("question_", ""), name
+        assert "# new against old on mine-" in (folder / "report.md").read_text()
         assert "engines that differ" not in shown
         assert report(["--verify", str(folder), "--regrade"]) == 0
         page = folder / "results.csv"
