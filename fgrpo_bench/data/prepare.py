@@ -38,7 +38,7 @@ from fgrpo_bench.data import (
 from fgrpo_bench.data.fetch import fetch_file
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_record, write_json
-from fgrpo_bench.graders import grader_version
+from fgrpo_bench.graders import BOXED, grader_version
 from fgrpo_bench.graders.math_notation import stored_gold
 from fgrpo_bench.graders.maze import checked_maze
 from fgrpo_bench.specs import DatasetSpec
@@ -49,7 +49,7 @@ from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import PROBLEMS, write_table
 
 GOLDS: dict[str, Callable[[str], str]] = {
-    **dict.fromkeys(("math", "math-tolerance"), stored_gold),
+    **dict.fromkeys(sorted(BOXED), stored_gold),
     **dict.fromkeys(("maze", "maze-reached"), checked_maze),
 }
 """What makes of a published gold the one that a grader gets, or refuses it by a ValueError; other

@@ -22,6 +22,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from fgrpo_bench.graders.math_answer import cuts
 from fgrpo_bench.graders.math_reading import as_read, chosen, parts, refusal
 
 TESTED = {"math-verify": "0.9.0", "latex2sympy2_extended": "1.11.0"}
@@ -116,6 +117,7 @@ def load() -> dict[str, Any]:
     mend_parser()
     speed_up_parser()
     mend_comparisons()
+    note_places()
     _judge("\\frac12", "0.25", boxed=True)  # loads what SymPy and ANTLR import when first used
     packages = [*TESTED, "sympy", "antlr4-python3-runtime"]
     return {"versions": {package: version(package) for package in packages}}
@@ -144,12 +146,16 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
     if not wanted:
         return {"outcome": "unscored", "extracted": None, "reason": "the gold cannot be read"}
     extracted: str | None = answer
+    cut = False
     if boxed:
         answer = chosen(answer, gold)
         parsed = _read_box(as_read(answer, several=several))
     else:
+        _places.clear()
         parsed = parse(answer, parsing_timeout=None)
         extracted = str(parsed[-1]) if parsed else None
+        cut = bool(_places) and cuts(answer, *_places[-1])
+        extracted = None if cut else extracted
     if not parsed:
         reason = "the answer cannot be read" if boxed else "no answer found"
         return {"outcome": "incorrect", "extracted": extracted, "reason": reason}
@@ -166,6 +172,8 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
         why = FORM if same else why
     if same and boxed and (objection := refusal(gold, answer, several=several)):
         same, why = False, objection
+    if same and not boxed and cut:
+        same, why = False, CUT
     reason = "equal by math-verify" if same else "not equal by math-verify"
     if same != plainly:
         reason = f"{ACCEPTED if same else REFUSED}{why}"
@@ -227,6 +235,30 @@ def forget_notes() -> tuple[list[str], list[str]]:
     _mended.clear()
     _rounded.clear()
     return _mended, _rounded
+
+
+CUT = "a part of an expression"
+_places: list[tuple[int, int]] = []
+"""Where math-verify found numbers in the text that it was given last."""
+
+
+def note_places() -> None:
+    """Keep where the numbers stand that math-verify finds in a text, once a process."""
+    from math_verify import parser
+
+    extract = parser.extract_match
+    if extract.__module__ == __name__:
+        return
+
+    def extract_match(match: Any, target: Any) -> Any:
+        spans = [match.span(name) for name, value in match.groupdict().items() if value]
+        if isinstance(target, parser.ExprExtractionConfig) and spans:
+            _places.append((min(span[0] for span in spans), max(span[1] for span in spans)))
+        else:
+            _places.clear()
+        return extract(match, target)
+
+    parser.extract_match = extract_match
 
 
 def mend_comparisons() -> None:

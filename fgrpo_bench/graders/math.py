@@ -17,12 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal, NamedTuple
 
-from fgrpo_bench.core.problems import Grade, Problem
+from fgrpo_bench.core.problems import BY_PLACE, Grade, Problem
 from fgrpo_bench.graders.judge import Judge, default_judge
 from fgrpo_bench.graders.judge_worker import TO_SIX_DECIMALS
+from fgrpo_bench.graders.math_answer import sentence, stated, tagged
 from fgrpo_bench.graders.math_notation import normalise
-from fgrpo_bench.graders.math_reading import joins, parts
+from fgrpo_bench.graders.math_reading import joins, of_lists, parts, without_units
 
 LONGEST = 500
 """Characters of an answer that a grade keeps."""
@@ -43,17 +45,30 @@ def grade(problem: Problem, response: str) -> Grade:
     return grade_with(default_judge(), problem, response)
 
 
-def grade_with(judge: Judge, problem: Problem, response: str) -> Grade:
-    """As `grade`, by a given judge."""
-    text = after_thoughts(response)
+def grade_strict(problem: Problem, response: str) -> Grade:
+    """As `grade`, but an answer counts only where a box, a tag or an answer sentence states it."""
+    return grade_with(default_judge(), problem, response, strict=True)
+
+
+def grade_with(judge: Judge, problem: Problem, response: str, *, strict: bool = False) -> Grade:
+    """As `grade` or `grade_strict`, by a given judge."""
+    text = spoken(response)
     gold = normalise(problem.target)
-    box = final_answer(text, gold)
+    stated = stated_answer(text, gold)
     if not gold:
-        return _kept(Grade(outcome="unscored", extracted=box, reason="the gold answer is empty"))
-    if box is None:
-        return _kept(judge.verdict(gold, text, boxed=False))
-    answer = normalise(box)
-    return _kept(shortcut(gold, answer) or judge.verdict(gold, answer))
+        answer = None if stated is None else stated.answer
+        return _kept(Grade(outcome="unscored", extracted=answer, reason="the gold answer is empty"))
+    if stated is None:
+        return _UNSTATED if strict else _kept(judge.verdict(gold, text, boxed=False), BY_PLACE)
+    answer = normalise(stated.answer)
+    if parts(gold) > 1:
+        answer = without_units(answer, gold)
+    if stated.form == "text":
+        return _kept(judge.verdict(gold, stated.answer, boxed=False), stated.where)
+    verdict = shortcut(gold, answer)
+    if verdict is None and stated.form == "whole":
+        verdict = Grade(outcome="incorrect", extracted=answer, reason=MORE)
+    return _kept(verdict or judge.verdict(gold, answer), stated.where)
 
 
 def shortcut(gold: str, answer: str) -> Grade | None:
@@ -79,6 +94,50 @@ def after_thoughts(response: str) -> str:
     return response.rpartition("</think>")[2]
 
 
+def spoken(response: str) -> str:
+    """What follows the last thought, and of one that was cut off what is before it."""
+    return after_thoughts(response).partition("<think>")[0]
+
+
+IN_TAG, IN_SENTENCE = ", in a tag", ", as the answer"
+"""How the reason of a grade ends whose answer stands in no box."""
+
+
+class Stated(NamedTuple):
+    """An answer that a response states."""
+
+    answer: str
+    where: str
+    """IN_TAG or IN_SENTENCE; empty for a box."""
+    form: Literal["expression", "whole", "text"] = "expression"
+    """Whether it is compared as an expression, or to the letter, or has yet to be found in what
+    is stated."""
+
+
+MORE = "words make another value of its numbers"
+_UNSTATED = Grade(
+    outcome="incorrect", extracted=None, reason="no box, no tag and no answer sentence"
+)
+
+
+def stated_answer(text: str, gold: str) -> Stated | None:
+    """The answer in the boxes of a text, else in its last tag, else in its last answer sentence;
+    None where there is none of them. Linear in the length of the text.
+
+    gold: normalised.
+    """
+    if (box := final_answer(text, gold)) is not None:
+        return Stated(box, where="")
+    if (tag := tagged(text)) is not None:
+        statement = sentence(tag, gold) or stated(tag, gold)
+        if statement is None or re.search(r"\d", statement.rest):  # more than a statement
+            return Stated(tag, IN_TAG, "text")
+        return Stated(statement.answer, IN_TAG, "whole" if statement.whole else "expression")
+    if (statement := sentence(text, gold)) is not None:
+        return Stated(statement.answer, IN_SENTENCE, "whole" if statement.whole else "expression")
+    return None
+
+
 def final_answer(text: str, gold: str) -> str | None:
     """The answer in the boxes of a text; None without a box. Linear in the length of the text.
 
@@ -91,7 +150,9 @@ def final_answer(text: str, gold: str) -> str | None:
     """
     last = last_box(text)
     wanted = parts(gold)
-    if last is None or wanted == 1 or parts(last) >= wanted:
+    if last is None or wanted == 1 or (parts(last) >= wanted and not of_lists(gold)):
+        return last
+    if of_lists(gold) and (of_lists(last) or parts(last) == 1):
         return last
     joined = _joined_boxes(text)
     repeated = len(set(joined)) == 1 and len(joined) != wanted
@@ -171,10 +232,15 @@ def boxes(text: str) -> Iterator[tuple[int, int, int]]:
             opened.append((token.start(), token.end()))
 
 
-def _kept(verdict: Grade) -> Grade:
-    """With the answer as a grade keeps it: text that a file can hold, and not too much of it."""
+def _kept(verdict: Grade, where: str = "") -> Grade:
+    """With the answer as a grade keeps it: text that a file can hold, and not too much of it.
+
+    where: how a reason ends that says of an answer whether it is the gold.
+    """
     if verdict.extracted is None:
         return verdict
+    if verdict.outcome != "unscored":
+        verdict = replace(verdict, reason=verdict.reason + where)
     extracted = verdict.extracted.encode("utf-8", "replace").decode()
     extracted = extracted if len(extracted) <= LONGEST else extracted[: LONGEST - 1] + "…"
     return replace(verdict, extracted=extracted)
@@ -212,7 +278,7 @@ def leniencies(gold: str, answer: str, reason: str) -> list[str]:
     """
     gold = normalise(gold)  # as the answer of a grade is
     kinds = [kind for kind, marks in LENIENCIES.items() if _of(marks, gold) != _of(marks, answer)]
-    return [*kinds, DECIMALS_LENIENCY] if reason == TO_SIX_DECIMALS else kinds
+    return [*kinds, DECIMALS_LENIENCY] if reason.startswith(TO_SIX_DECIMALS) else kinds
 
 
 def _of(marks: re.Pattern[str], text: str) -> list[str]:

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 
 # Parts. An answer has several where it is a list, a pair or longer tuple, or a set. Where the gold
 # has several and the last box has fewer, the boxes before it belong to it that are joined to it by
-# nothing but commas, space, names (`y_2 =`, `part (b):`) and words such as `and`
-# (`math.final_answer`). A gold of one part takes the last box alone.
+# nothing but commas, space, a unit, bullets and numbers of lines, rows of a formula, names
+# (`y_2 =`, `**Part (b):**`) and words such as `and` (`math.final_answer`). A gold of one part takes
+# the last box alone.
 
-LONGEST_JOINT = 60
+LONGEST_JOINT = 80
 """Most characters between two boxes of one answer."""
 
 _SEPARATOR_OR_BRACKET = re.compile(
@@ -29,15 +30,32 @@ _SEPARATOR_OR_BRACKET = re.compile(
     re.DOTALL,
 )
 _GROUPED_NUMBER = re.compile(r"\s*+[-+]?[0-9]{1,3}(?:,[0-9]{3})++(?:\.[0-9]*+)?\s*+")
-_NAME = r"\\?[A-Za-z]++(?:_(?:\w|\{[^{}=]*+\}))?+\s*+="
-_LABEL = r"\(\s*+(?:[a-z]|[ivx]{1,4}|[0-9]{1,2})\s*+\)"
-_WORD = (
-    r"(?:and|or|for|is|the|part|question|other|first|second|third|root|solution|value|number)"
-    r"(?![A-Za-z])"
+_UNITS = re.compile(
+    r"(?<=[0-9}])\s*+\\(?:text|mathrm)\s*+\{\s*+([A-Za-z][A-Za-z ./]{0,30}?)( and| or)?\s*+\}\s*+"
+    r"(?:\^(?:[23]|\{[23]\}))?"
 )
+_BARE_SET = re.compile(r"\{[^{}]++\}")
+_LIST = r"\s*+(?:\\left)?(?:\((?:[^()])++\)|\[[^][]++\]|\\\{[^{}]++\})\s*+"
+_LISTS = re.compile(rf"{_LIST}(?:(?:[,;]|and|\\text\s*+\{{\s*+and\s*+\}}){_LIST})++")
+_NAME = r"\\?[A-Za-z]++(?:_(?:\w|\{[^{}=]*+\}))?+\s*+&?\s*+="
+_NUMERAL_OF_PART = r"(?:[a-z]|[ivx]{1,4}|[0-9]{1,2})"
+_LABEL = rf"(?:\(\s*+{_NUMERAL_OF_PART}\s*+\)|[Pp]art\s{_NUMERAL_OF_PART}(?![\w.]))"
+_WORD = (
+    r"(?i:and|or|for|is|the|part|question|other|first|second|third|root|solution|value|number"
+    r"|larger|smaller|answer(?=\s(?:to|for)))(?![A-Za-z])"
+)
+_NO_UNIT = r"(?:so|then|thus|hence|therefore|is|are|was|not|but|which|gives?|from|wrong|where)\b"
+_UNIT_BEHIND = rf"\s++(?:(?!{_NO_UNIT})[a-z]{{2,20}}\s?){{1,3}}(?<![\s])(?=\s*+(?:,|;|and\b|or\b))"
+_LINE = (
+    rf"\n\s*+(?:(?:[-*+•]|[0-9]{{1,2}}[.)])\s++|{_NUMERAL_OF_PART}\))"
+    r"(?:\**+(?![A-Za-z ]*+(?i:answer|total|final|sum))[A-Za-z][A-Za-z ]{0,30}:)?+"
+)
+"""The beginning of a line with a bullet, its number or its letter, and a name with a colon."""
 _JOINT = re.compile(
-    rf"(?:[\s$,;:~&]|{_NAME}|{_LABEL}|{_WORD}|\\[()\[\],;:! \\]|\\q?quad(?![A-Za-z])"
-    rf"|\\text\s*+\{{(?:[\s,]|{_WORD})*+\}})*+"
+    rf"(?:{_UNIT_BEHIND})?(?:{_LINE}|[\s$,;:~&]|\*{{2,3}}|\*(?=[\s$*:.])"
+    rf"|\.(?=[\s$*]*+(?:\n|The\s(?:first|second|third|other)\b|For\b|Part\b|\())"
+    rf"|{_NAME}|{_LABEL}|{_WORD}|to(?=\s\()"
+    rf"|\\[()\[\],;:! \\]|\\q?quad(?![A-Za-z])|\\text\s*+\{{(?:[\s,]|{_WORD})*+\}})*+"
 )
 
 
@@ -50,6 +68,8 @@ def parts(answer: str) -> int:
     (3, 2, 1)
     """
     answer = answer.replace("{,}", "").replace(",\\!", "")
+    if _BARE_SET.fullmatch(answer):
+        answer = f"\\{answer[:-1]}\\}}"
     if _GROUPED_NUMBER.fullmatch(answer):
         return 1
     counts, is_list = [1], False  # of the groups that are open, outermost first
@@ -66,6 +86,31 @@ def parts(answer: str) -> int:
                 is_list = bool(token["list"])
             counts.append(1)
     return counts[0] if counts[0] > 1 or answer[end:].strip(" .$") else inside
+
+
+def of_lists(answer: str) -> bool:
+    """Whether an answer is several pairs, tuples or sets. Linear in its length.
+
+    >>> of_lists("(1, 2), (3, 4)"), of_lists("(1, 2)"), of_lists("1, 2")
+    (True, False, False)
+    """
+    return _LISTS.fullmatch(answer) is not None
+
+
+def without_units(answer: str, gold: str) -> str:
+    """A normalised answer of several parts without the units of its numbers, unless its gold has
+    any. Linear in its length.
+
+    >>> without_units(r"3 \\text{ cm and } 5 \\text{ cm}", "3, 5")
+    '3, 5'
+    """
+    return answer if "\\text" in gold else _UNITS.sub(_unless_denied, answer)
+
+
+def _unless_denied(unit: re.Match[str]) -> str:
+    if denies(unit[1].removesuffix(" or")):
+        return unit[0]
+    return ", " if unit[2] else ""
 
 
 def joins(between: str) -> bool:

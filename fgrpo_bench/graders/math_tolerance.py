@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from fgrpo_bench.core.problems import Grade, Problem
+from fgrpo_bench.core.problems import BY_PLACE, Grade, Problem
 from fgrpo_bench.graders import math
 from fgrpo_bench.graders.judge import Judge, default_judge
 from fgrpo_bench.graders.math_notation import normalise
@@ -46,19 +46,26 @@ def grade(problem: Problem, response: str) -> Grade:
     return grade_with(default_judge(), problem, response)
 
 
-def grade_with(judge: Judge, problem: Problem, response: str) -> Grade:
-    """As `grade`, by a given judge."""
+def grade_strict(problem: Problem, response: str) -> Grade:
+    """As `grade`, but an answer counts only where a box, a tag or an answer sentence states it."""
+    return grade_with(default_judge(), problem, response, strict=True)
+
+
+def grade_with(judge: Judge, problem: Problem, response: str, *, strict: bool = False) -> Grade:
+    """As `grade` or `grade_strict`, by a given judge."""
     gold = number(normalise(problem.target))
     if gold is None:
-        return math.grade_with(judge, problem, response)
-    box = math.last_box(math.after_thoughts(response))
-    if box is not None:
-        return _close(gold, box) or math.grade_with(judge, problem, response)
-    otherwise = math.grade_with(judge, problem, response)
-    return _close(gold, otherwise.extracted or "") or otherwise
+        return math.grade_with(judge, problem, response, strict=strict)
+    stated = math.stated_answer(math.spoken(response), problem.target)
+    if stated is not None and (near := _close(gold, stated.answer, stated.where)):
+        return near
+    otherwise = math.grade_with(judge, problem, response, strict=strict)
+    if stated is not None:
+        return otherwise
+    return _close(gold, otherwise.extracted or "", BY_PLACE) or otherwise
 
 
-def _close(gold: Decimal, answer: str) -> Grade | None:
+def _close(gold: Decimal, answer: str, where: str) -> Grade | None:
     """The grade where the answer is a number, else None."""
     given = number(_bare(normalise(answer))) if len(answer) <= math.LONGEST else None
     if given is None:
@@ -67,7 +74,7 @@ def _close(gold: Decimal, answer: str) -> Grade | None:
     return Grade(
         outcome="correct" if near else "incorrect",
         extracted=answer,
-        reason="within 1e-4 of the gold" if near else "not within 1e-4 of the gold",
+        reason=("within" if near else "not within") + f" 1e-4 of the gold{where}",
     )
 
 

@@ -32,7 +32,7 @@ from tests.support.report import (
 )
 
 ALSO = "experiment.evaluation.benchmarks.countdown.extra_graders=[math]"
-SECOND = "math-3"
+SECOND = "math-4"
 
 
 @pytest.fixture(scope="module")

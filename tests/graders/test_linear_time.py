@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.graders import GRADERS, get_grader, ifeval, math_reading, worker
+from fgrpo_bench.graders import GRADERS, get_grader, ifeval, math_answer, math_reading, worker
 from fgrpo_bench.graders import ifeval_worker as checkers
 from fgrpo_bench.graders import judge as judge_module
 from fgrpo_bench.graders.judge import Judge
-from fgrpo_bench.graders.math import after_thoughts, final_answer, last_box, leniencies, scan_boxes
+from fgrpo_bench.graders.math import after_thoughts, last_box, leniencies, scan_boxes, stated_answer
 from fgrpo_bench.graders.math_notation import normalise, rewritten, stored_gold
 from fgrpo_bench.graders.math_reading import joins, parts
 from fgrpo_bench.graders.math_tolerance import number
@@ -142,6 +142,33 @@ WORDS = (
 BOXED = tuple(
     replace(text, before=f"\\boxed{{{text.before}", after=f"{text.after}}}") for text in ANSWERS
 )
+STATEMENTS = (
+    *(Text(f"the answer is {part}") for part in ("", "$", "\\[", "\\(", "(", "1, ", "x ", "1 or ")),
+    *(Text(f"the answer is {part}. ") for part in ("(1, 2", "a b c", "$x$ and", "3 cm and ")),
+    *(Text(f"the answer {part}") for part in ("", "(", "to is ", ", ", "\n", ": there ")),
+    *(
+        Text(part, before="the answer is ")
+        for part in ("$", "(", "\\(", " ", "*", "1,", "1 cm, ", "a")
+    ),
+    *(
+        Text(part, before="the answer is 1")
+        for part in ("x", ",000", " cm", "\\text{", "^", " or 1")
+    ),
+    *(
+        Text(part)
+        for part in ("#### ", "if the answer is 1. ", "answer\n", "<answer>", "</answer>")
+    ),
+    *(Text(part, before="<answer>") for part in ("$x", "1 ", "a ", '{"answer": "', "\\", "\n1")),
+    *(
+        Text(f"\\boxed{{1}}{part}")
+        for part in ("\n- ", "\n1. ", " cm and ", ".\nPart (b): ", " a ")
+    ),
+    *(
+        Text(part, before="\\boxed{1}", after="\\boxed{2}")
+        for part in ("\n- ", " a", "\n- a", "**")
+    ),
+)
+"""What an answer sentence, a tag or a list of boxes may be taken for."""
 CHOICES = (
     *BOXES,
     Text("\\boxed{" + "\\rm   " * 8 + "E}"),
@@ -214,6 +241,8 @@ GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "countdown-partial": (("3256-24",), EXPRESSIONS),
     "ifeval": ((INSTRUCTED,), (Text("</think>"), Text("["), Text("word "))),
     "math": (("7", "1, 2, 3", "(1, 2)"), (*BOXES, *BOXED)),
+    "math-strict": (("7",), STATEMENTS[:5]),
+    "math-tolerance-strict": (("7.5",), BOXES[:1]),
     "math-tolerance": (("7.5", "2.88e-19", "E = 5 \\text{ J}"), (*BOXES, *BOXED)),
     "maze": ((MAZE.target,), MOVES),
     "maze-reached": ((MAZE.target,), MOVES),
@@ -230,7 +259,14 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "scan_boxes": (scan_boxes, BOXES),
     "normalise": (normalise, ANSWERS),
     "stored_gold": (stored_gold, ANSWERS),
-    "final_answer": (lambda text: final_answer(text, "1, 2"), BOXES),
+    "stated_answer": (lambda text: stated_answer(text, "(1, 2), (3, 4)"), (*BOXES, *STATEMENTS)),
+    "a word": (lambda text: stated_answer(text, "yes"), STATEMENTS[::8]),
+    "cuts": (lambda text: math_answer.cuts(text, len(text) // 2, len(text) // 2 + 1), STATEMENTS),
+    "of_lists": (
+        math_reading.of_lists,
+        (*WORDS, Text("(1, 2), "), Text("{1, "), Text("(1, 2)and ")),
+    ),
+    "without_units": (lambda text: math_reading.without_units(text, "1, 2"), WORDS),
     "parts": (parts, WORDS),
     "joins": (joins, WORDS),
     "as_read": (math_reading.as_read, WORDS),
