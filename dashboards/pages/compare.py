@@ -26,10 +26,19 @@ from fgrpo_bench.analysis import INCONCLUSIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Comparison, PathRange, from_frame
-from fgrpo_bench.documents.table import NONE, difference, p_value, percent, points, with_interval
+from fgrpo_bench.documents.table import (
+    NONE,
+    difference,
+    p_value,
+    percent,
+    points,
+    unscored_beside,
+    with_interval,
+)
 from fgrpo_bench.report.captions import subject
 from fgrpo_bench.report.comparison_tables import FRONT, PATHS
 from fgrpo_bench.report.footnotes import redeclared
+from fgrpo_bench.report.tables import unfinished_table
 from fgrpo_bench.report.words import answer
 
 FEW = 6
@@ -99,6 +108,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
             "cells": [(name, label, name in (picked or cells)) for name, label in labels.items()],
             "kept": [pair for pair in form.address().parameters if pair[0] != "cell"],
             "table": results_table(analysis, column, shown, dict.fromkeys((analysis.ks[0], k))),
+            "unfinished": _unfinished(analysis),
             "differences": _differences(analysis, at_ends, against, labels),
             "is_on_paths": on_paths,
             "apart": _apart(len(rows), len(pairs), k) if on_paths else "",
@@ -137,7 +147,9 @@ def results_table(
     for name in shown:
         estimates = [analysis.estimate(column, name, k) for k in ks]
         values = [
-            with_interval(estimate.mean, estimate.low, estimate.high) for estimate in estimates
+            with_interval(estimate.mean, estimate.low, estimate.high)
+            + unscored_beside(*estimate.open_part)
+            for estimate in estimates
         ]
         counts = (str(estimates[0].n_seeds), str(estimates[0].n_problems))
         place = Shade(text=_front(analysis, column, name), kind="words")
@@ -148,6 +160,17 @@ def results_table(
         header=("cell", *(f"pass@{k}" for k in ks), "seeds", "problems", "in the plane"),
         rows=tuple(rows),
         notes=(f"In the plane of {ends}: {FRONT}.",),
+    )
+
+
+def _unfinished(analysis: Analysis) -> PageTable | None:
+    """As in the report."""
+    table = unfinished_table(analysis)
+    return table and PageTable(
+        title=table.title,
+        header=table.header,
+        rows=tuple(tuple(map(str, row)) for row in table.rows),
+        notes=table.notes,
     )
 
 

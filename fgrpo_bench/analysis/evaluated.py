@@ -72,6 +72,9 @@ class EvaluatedCheckpoint:
     """What the draws on a benchmark are known by where that is not `evaluate_fingerprint`."""
     title: str | None = None
     """What tables call it, where it stands for a base model (`base`) and is somebody's own."""
+    judged_by: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """By benchmark, the version of the grader whose pass@k is read in place of the benchmark's
+    own."""
     in_common: Mapping[str, pl.DataFrame] = field(default_factory=dict, repr=False, compare=False)
     """By benchmark, what it is restricted to where it is compared: problem_id, k and has_value,
     whether all that are compared have pass@k there. A benchmark that is not named has all."""
@@ -121,7 +124,13 @@ class EvaluatedCheckpoint:
         paths = self.results_on(benchmark)
         if paths is None:
             return PASSK.to_frame()
-        return self._restricted(read_table(paths.passk, PASSK), benchmark)
+        version = self.judged_by.get(benchmark)
+        at = paths.passk if version is None else paths.extra_passk(version)
+        return self._restricted(read_table(at, PASSK), benchmark)
+
+    def judge_on(self, benchmark: str) -> str | None:
+        """Version of the grader whose judgements are read; None where it was not recorded."""
+        return self.judged_by.get(benchmark) or self.evaluated().asked.graders.get(benchmark)
 
     def _restricted(self, table: pl.DataFrame, benchmark: str) -> pl.DataFrame:
         if benchmark not in self.in_common:
@@ -194,7 +203,13 @@ class LastOfRun(EvaluatedCheckpoint):
     def of_run(self) -> tuple[EvaluatedCheckpoint, ...]:
         """All of them, under its own label and seed."""
         named = (
-            replace(item, label=self.label, seed=self.seed, in_common=self.in_common)
+            replace(
+                item,
+                label=self.label,
+                title=self.title,
+                seed=self.seed,
+                in_common=self.in_common,
+            )
             for item in self.earlier
         )
         return (*named, self)

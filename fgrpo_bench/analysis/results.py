@@ -378,7 +378,8 @@ def evaluations_at(root: Path, names: Sequence[str]) -> RunPaths:
 
 def together(root: Path, names: Sequence[str]) -> Results:
     """Evaluations by their names, each under its own; of several the first is what the others are
-    looked at against, as a base model is, and is still called by its name. FileNotFoundError for a name that there is not."""
+    looked at against, as a base model is, and is still called by its name. FileNotFoundError for a
+    name that there is not."""
     known = evaluations(root)
     for name in names:
         if name not in known:
@@ -445,7 +446,7 @@ def _check_labels(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:
 def _check_graders(checkpoints: Sequence[EvaluatedCheckpoint], benchmarks: Sequence[str]) -> None:
     for benchmark in benchmarks:
         versions = {
-            checkpoint.name: checkpoint.evaluated().asked.graders[benchmark]
+            checkpoint.name: checkpoint.judge_on(benchmark)
             for checkpoint in checkpoints
             if checkpoint.is_evaluated
         }

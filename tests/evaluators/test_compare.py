@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -259,3 +260,32 @@ def test_what_cannot_be_compared_is_refused_with_its_remedy(mine, sweep, capsys)
     assert "old is not evaluated (" in said(capsys, "old", "again", code=1)
     write_json(marker, kept)
     assert "new minus old" not in said(capsys, "old", "again")
+
+
+def test_they_are_compared_by_another_layer_of_grades_once_each_has_it(mine, root, capsys):
+    imported("new", [2] * 12)
+    unboxed = re.sub(r"\\\\boxed\{(-?\d+)\}", r"It makes \1", Path("new.jsonl").read_text())
+    Path("old.jsonl").write_text(unboxed, encoding="utf-8")
+    assert main(["import", "old.jsonl", "--data", "mine.jsonl", "--name", "old"]) == 0
+    refused = said(capsys, "old", "new", "--strict", code=1)
+    assert "old has no grades of math-strict-" in refused and " --strict` first" in refused
+    for name, share in (("old", "0.0"), ("new", "25.0")):
+        capsys.readouterr()
+        assert main(["grade", name, "--strict"]) == 0
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+        ends = {line[1]: line[5] for line in lines if len(line) > 5 and line[4] == "1"}
+        assert ends == {"math": "25.0", "math-strict": share}, name
+    assert main(["grade", "old", "--strict", "--grader", "math"]) == 1
+    assert {row["difference"] for row in rows_of("old", "new")} == {0.0}
+    (first, *_) = rows_of("old", "new", "--strict")
+    assert (first["pass_at_k_old"], first["pass_at_k_new"]) == (0.0, 0.25)
+    assert "Judged by math-strict-" in said(capsys, "old", "new", "--strict")
+    assert "old has no grades of math-tolerance-" in said(
+        capsys, "old", "new", "--grader", "math-tolerance", code=1
+    )
+
+
+def rows_of(*words: str) -> list[dict]:
+    """The rows of a comparison."""
+    assert main(["compare", *words, "--json", "rows.json"]) == 0
+    return read_json(Path("rows.json"))["rows"]
