@@ -3,9 +3,10 @@ and how far apart engines are that made draws.
 
 In: results and the checkpoint that stands for each cell. Out: the rows of `other_graders`,
 `unfinished` (responses that were cut off), `tasks` (of a benchmark that is made of tasks,
-SynLogic), `likelihood` (Delta NLL) and `drift`: canaries take the log-probabilities of the same tokens with every engine (evaluators.canaries). Where two
-engines have done so under the same weights, among what is compared or, of a sweep, in an evaluation
-without one under its run root, they can be compared: training is in both alike. Next: frames.py.
+SynLogic), `likelihood` (Delta NLL) and `drift`: canaries take the log-probabilities of the same
+tokens with every engine (evaluators.canaries). Where two engines have done so under the same
+weights, among what is compared or, of a sweep, in an evaluation without one under its run root,
+they can be compared: training is in both alike. Next: frames.py.
 """
 
 from __future__ import annotations

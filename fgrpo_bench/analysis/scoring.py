@@ -92,9 +92,13 @@ class UnfinishedCounts:
 
     def __add__(self, other: UnfinishedCounts) -> UnfinishedCounts:
         """Of both."""
-        pairs = {name: (value, getattr(other, name)) for name, value in vars(self).items()}
-        return UnfinishedCounts(**{n: None if None in pair else sum(pair)
-                                   for n, pair in pairs.items()})  # fmt: skip
+        return UnfinishedCounts(
+            n_draws=self.n_draws + other.n_draws,
+            n_correct=self.n_correct + other.n_correct,
+            n_by_place=self.n_by_place + other.n_by_place,
+            n_cut_off=_sum(self.n_cut_off, other.n_cut_off),
+            n_correct_cut_off=_sum(self.n_correct_cut_off, other.n_correct_cut_off),
+        )
 
     @property
     def shares(self) -> dict[str, float | None]:
@@ -104,6 +108,10 @@ class UnfinishedCounts:
             "correct_cut_off": _share(self.n_correct_cut_off, self.n_correct),
             "correct_by_place": _share(self.n_by_place, self.n_correct),
         }
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
 
 
 def _share(n: int | None, of: int) -> float | None:

@@ -14,6 +14,7 @@ from evaluators.compare import changed_most, compare
 from fgrpo_bench.analysis.results import SweepResults, together
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.analysis.stored import analysed
+from fgrpo_bench.core.problems import BY_PLACE
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.exports.command import FORMATS
@@ -289,3 +290,30 @@ def rows_of(*words: str) -> list[dict]:
     """The rows of a comparison."""
     assert main(["compare", *words, "--json", "rows.json"]) == 0
     return read_json(Path("rows.json"))["rows"]
+
+
+def test_shares_cut_off_by_place_and_unscored_stand_beside_pass_at_k_and_unlike_ones_come_first(
+    mine, root, capsys
+):
+    for name in ("old", "new"):
+        imported(name, [4] * 12)
+    assert "not known" in said(capsys, "old", "new")  # what was imported says no finish_reason
+    for name, ending in (("old", "stop"), ("new", "length")):
+        draws = next(root.glob(f"evals/{name}/**/draws.parquet"))
+        by_draw = pl.when(pl.col("draw") == 0).then(pl.lit(ending)).otherwise(pl.lit("stop"))
+        pl.read_parquet(draws).with_columns(finish_reason=by_draw).write_parquet(draws)
+    grades = next(root.glob("evals/new/**/grades.*.parquet"))
+    reason = pl.when(pl.col("draw") < 3).then(pl.lit("equal" + BY_PLACE)).otherwise("reason")
+    pl.read_parquet(grades).with_columns(reason=reason).write_parquet(grades)
+    passk = next(root.glob("evals/new/**/passk.parquet"))
+    pl.read_parquet(passk).with_columns(n_scored=pl.lit(6, pl.Int64)).write_parquet(passk)
+    words = " ".join(said(capsys, "old", "new", "--json", "c.json", "--md", "c.md").split())
+    kept = read_json(Path("c.json"))
+    assert kept["remarks"][0].startswith("Of old 0.0% of the draws on mine-")
+    assert "of new 12.5%" in kept["remarks"][0] and words == "c.md c.json"
+    old, new = kept["unfinished"]
+    assert (old["cut_off"], old["correct_cut_off"], old["correct_by_place"]) == (0.0, 0.0, 0.0)
+    assert (new["cut_off"], new["correct_cut_off"], new["correct_by_place"]) == (0.125, 0.25, 0.75)
+    assert {(row["unscored_old"], row["unscored_new"]) for row in kept["rows"]} == {(0.0, 0.25)}
+    page = Path("c.md").read_text()
+    assert "12.5% | 25.0% | 75.0%" in page and " (25.0% unscored: 50.0 to 50.0)" in page
