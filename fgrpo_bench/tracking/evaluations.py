@@ -75,14 +75,16 @@ def _run(checkpoint: EvaluatedCheckpoint, paths: RunPaths) -> RunState:
                 key = f"{benchmark}/pass_at_{row.k}_{name}"
                 points.append(MetricPoint(key, 0, end, readable(bound)))
         tables[f"{benchmark}/pass_at_k.json"] = pl.DataFrame(
-            [
-                (row.k, row.mean, row.low, row.high, row.n_problems, shares.get(benchmark))
-                + (row.all_wrong, row.all_right)
-                for row in rows
-            ],
-            schema=["k", "pass_at_k", "ci_low", "ci_high", "n_problems", "unscored_fraction"]
-            + ["all_wrong", "all_right"],
-            orient="row",
+            {
+                "k": [row.k for row in rows],
+                "pass_at_k": [row.mean for row in rows],
+                "ci_low": [row.low for row in rows],
+                "ci_high": [row.high for row in rows],
+                "n_problems": [row.n_problems for row in rows],
+                "unscored_fraction": [shares.get(benchmark)] * len(rows),
+                "all_wrong": [row.all_wrong for row in rows],
+                "all_right": [row.all_right for row in rows],
+            }
         )
         files[f"{benchmark}/passk.parquet"] = checkpoint.evaluate.benchmark(
             benchmark
