@@ -166,7 +166,9 @@ def results_table(
 def _unfinished(analysis: Analysis) -> PageTable | None:
     """As in the report."""
     table = unfinished_table(analysis)
-    return table and PageTable(
+    if table is None:
+        return None
+    return PageTable(
         title=table.title,
         header=table.header,
         rows=tuple(tuple(map(str, row)) for row in table.rows),
