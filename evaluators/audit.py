@@ -102,10 +102,12 @@ def _audit(
     right = table.filter(pl.col("outcome") == "correct")
     kinds = [
         ("unscored", table, pl.col("outcome") == "unscored"),
-        ("cut off at the longest response", table, pl.col("finish_reason") == "length"),
-        ("correct, of which cut off", right, pl.col("finish_reason") == "length"),
         ("correct, of which by its place alone", right, pl.col("reason").str.ends_with(BY_PLACE)),
     ]
+    if not table["finish_reason"].null_count():  # else it is not known, which is not 0
+        is_cut = pl.col("finish_reason") == "length"
+        kinds.append(("cut off at the longest response", table, is_cut))
+        kinds.append(("correct, of which cut off", right, is_cut))
     if grader in BOXED:
         boxed = [last_box(after_thoughts(text)) is not None for text in table["response"]]
         table = table.with_columns(pl.Series("boxed", boxed, dtype=pl.Boolean))
