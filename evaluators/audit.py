@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.analysis.other_scores import TASKS_LAYOUT, task_names
+from fgrpo_bench.core.problems import BY_PLACE
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.graders import BOXED, CHOICE
@@ -98,10 +99,15 @@ def _audit(
     table = draws.join(grades, on=["problem_id", "draw"], maintain_order="left")
     version = str(grades["grader_version"][0]) if len(grades) else "none"
     grader = re.sub(r"-\d+$", "", version)
+    right = table.filter(pl.col("outcome") == "correct")
     kinds = [
         ("unscored", table, pl.col("outcome") == "unscored"),
-        ("cut off at the longest response", table, pl.col("finish_reason") == "length"),
+        ("correct, of which by its place alone", right, pl.col("reason").str.ends_with(BY_PLACE)),
     ]
+    if not table["finish_reason"].null_count():  # else it is not known, which is not 0
+        is_cut = pl.col("finish_reason") == "length"
+        kinds.append(("cut off at the longest response", table, is_cut))
+        kinds.append(("correct, of which cut off", right, is_cut))
     if grader in BOXED:
         boxed = [last_box(after_thoughts(text)) is not None for text in table["response"]]
         table = table.with_columns(pl.Series("boxed", boxed, dtype=pl.Boolean))
@@ -109,7 +115,7 @@ def _audit(
         table = table.with_columns(_passed_over(table, golds))
         for kind in (*LENIENCIES, DECIMALS_LENIENCY):
             rule = pl.col("passed_over").list.contains(kind)
-            kinds.append((f"correct, but for {kind}", table, rule))
+            kinds.append((f"correct, passing over {kind}", table, rule))
         part = table.gather_every(max(-(-len(table) // compared), 1)) if compared else table.clear()
         part = part.with_columns(pl.Series("plain", list(_plain(part, golds)), dtype=pl.String))
         otherwise = pl.col("plain") != pl.col("outcome")

@@ -111,7 +111,10 @@ OfPrompt = Annotated[str | None, typer.Option("--prompt", metavar="COLUMN", help
 OfAnswer = Annotated[str | None, typer.Option("--answer", metavar="COLUMN", help="of --data")]
 OfGrader = Annotated[str | None, typer.Option("--grader", help="of --data (now: math)")]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="grade by the strict form of each grader, too")
+    bool,
+    typer.Option(
+        "--strict", help="by the strict form of each grader: a stated, finished answer alone"
+    ),
 ]
 
 
@@ -395,7 +398,8 @@ app.add(
     "grade",
     "grade stored draws again with the present grader; draws nothing",
     "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3",
-    "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3 --grader math",
+    "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3 --grader mypkg.mine:grade",
+    "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3 --strict",
     more="Grades of other versions stay beside; pass@k is computed anew.\n",
 )
 def grade(
@@ -403,14 +407,16 @@ def grade(
     grader: Annotated[
         str | None, typer.Option(help="another grader than the benchmark's, e.g. math")
     ] = None,
+    strict: Strict = False,
 ) -> int:
-    from .stored import closing_table, find, regrade
+    from .stored import closing_table, find, layer, regrade
 
     _share_verdicts(default_root())
     evaluations = find(evaluation)
-    for stored in evaluations:
-        print(regrade(stored, grader), flush=True)
-    print(closing_table(evaluations))
+    others = [layer(of.benchmark, grader, strict=strict) for of in evaluations]
+    for stored, other in zip(evaluations, others, strict=True):
+        print(regrade(stored, other if strict else grader), flush=True)
+    print(closing_table(evaluations, others))
     return EXIT_DONE
 
 
@@ -466,7 +472,11 @@ def compare_(
     data: OfData = None,
     prompt: OfPrompt = None,
     answer: OfAnswer = None,
-    grader: OfGrader = None,
+    grader: Annotated[
+        str | None,
+        typer.Option("--grader", help="of --data; without: of `evaluate grade --grader`"),
+    ] = None,
+    strict: Strict = False,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write a page with figures")
     ] = None,
@@ -486,7 +496,8 @@ def compare_(
     if benchmark is not None or data is not None:
         spec = _drawn_on(context, root, benchmark, [], data, prompt, answer, grader)
         _share_verdicts(root)
-    compared = compare.compare(what, root, spec)
+        grader = None
+    compared = compare.compare(what, root, spec, grader=grader, strict=strict)
     worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
     written = compare.write(compared, html=html, md=md, csv=csv, as_json=json_)
     print(written or compare.text(compared))

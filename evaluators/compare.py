@@ -22,7 +22,7 @@ import polars as pl
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation, last_of_run
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.results import compared, load_results
-from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.analysis.rows import Comparison, Unfinished, from_frame
 from fgrpo_bench.command.application import is_there
 from fgrpo_bench.command.runs import find_runs, named
 from fgrpo_bench.core.registry import suggestion
@@ -37,11 +37,13 @@ from fgrpo_bench.documents.table import (
     difference,
     p_value,
     percent,
+    unscored_beside,
     with_interval,
 )
 from fgrpo_bench.documents.terminal import plain, terminal
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_text
+from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.specs import BenchmarkSpec, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
@@ -50,8 +52,10 @@ from fgrpo_bench.stats.coverage import coverage
 
 from .interchange import take_in
 from .standalone import slug
-from .stored import folders
+from .stored import folders, layer
 
+APART = 0.05
+"""Difference in the share of draws cut off that is said first."""
 CHANGED = 20
 """Problems that are shown, those whose success rate changed most."""
 SHOWN_CHARACTERS = 60
@@ -110,7 +114,7 @@ def checkpoints_of(
         for i, place in enumerate(places * n_seeds if is_single else places):
             its_seed = several[0][i] if is_single else place.seed
             seed = None if n_seeds == 1 else its_seed if has_seeds else i
-            out.append(replace(place, label=label, seed=seed))
+            out.append(replace(place, label=label, title=label, seed=seed))
     return out
 
 
@@ -268,10 +272,16 @@ class ComparedCheckpoints:
 
 
 def compare(
-    words: Sequence[str], root: Path, spec: BenchmarkSpec | None = None
+    words: Sequence[str],
+    root: Path,
+    spec: BenchmarkSpec | None = None,
+    *,
+    grader: str | None = None,
+    strict: bool = False,
 ) -> ComparedCheckpoints:
     """The numbers of what the words name; spec and errors as of `checkpoints_of`, and as
-    `compared`."""
+    `compared`. grader, strict: by which stored grades, as of `stored.layer`; ValueError with the
+    command that makes them where one lacks them."""
     checkpoints = checkpoints_of(words, root, spec)
     for checkpoint in (item for last in checkpoints for item in last.of_run):
         if not checkpoint.is_evaluated:
@@ -280,8 +290,39 @@ def compare(
                 "its evaluation first, by the command that began it"
             )
     # In the order of the words, though one of them be called `base`: the later minus the earlier.
-    results = replace(compared(checkpoints), checkpoints=tuple(checkpoints))
+    if grader is not None or strict:
+        checkpoints = _judged_by(checkpoints, grader, strict=strict)
+    place = {checkpoint.name: i for i, checkpoint in enumerate(checkpoints)}
+    results = compared(checkpoints)
+    ordered = sorted(results.checkpoints, key=lambda checkpoint: place[checkpoint.name])
+    results = replace(results, checkpoints=tuple(ordered))
     return ComparedCheckpoints(checkpoints=checkpoints, analysis=analyse(results))
+
+
+def _judged_by(
+    checkpoints: Sequence[EvaluatedCheckpoint], grader: str | None, *, strict: bool
+) -> list[EvaluatedCheckpoint]:
+    """The same, read by another layer of grades on the benchmarks that all have."""
+    every = [item for checkpoint in checkpoints for item in checkpoint.of_run]
+    benchmarks = set.intersection(*(set(item.evaluation_spec().known) for item in every))
+
+    def judged(item: EvaluatedCheckpoint) -> EvaluatedCheckpoint:
+        versions = {}
+        for name in sorted(benchmarks):
+            benchmark = item.evaluation_spec().benchmark(name)
+            named = layer(benchmark, grader, strict=strict)
+            if named == benchmark.grader:
+                continue
+            versions[name] = grader_version(named)
+            if not item.evaluate.benchmark(name).extra_passk(versions[name]).exists():
+                option = "--strict" if strict else f"--grader {named}"
+                raise ValueError(
+                    f"{item.name} has no grades of {versions[name]} on {name}: run `fgrpo-bench "
+                    f"evaluate grade {item.evaluate.folder} {option}` first, which draws nothing"
+                )
+        return replace(item, judged_by=versions)
+
+    return [last_of_run([judged(item) for item in each.of_run]) for each in checkpoints]
 
 
 def remarks(of: ComparedCheckpoints) -> Iterator[str]:
@@ -298,15 +339,16 @@ def remarks(of: ComparedCheckpoints) -> Iterator[str]:
         if len({json.dumps(value, sort_keys=True) for value in values.values()}) > 1:
             listed = ", ".join(f"{label} {_shown(value)}" for label, value in values.items())
             yield f"They differ in {words}: {listed}."
+    for benchmark, version in firsts[of.labels[0]].judged_by.items():
+        yield f"Judged by {version} in place of the grader of {benchmark}."
     for benchmark in of.analysis.results.benchmarks:
-        sets = of.analysis.problems.filter(benchmark=benchmark)
-        by_label = {
-            label: set(sets.filter(cell=label)["problem_id"].to_list()) for label in of.labels
+        shared = of.analysis.problems.filter(benchmark=benchmark)["problem_id"].n_unique()
+        sizes = {
+            label: firsts[label].passk(benchmark)["problem_id"].n_unique() for label in of.labels
         }
-        shared = set.intersection(*by_label.values())
-        if any(problems != shared for problems in by_label.values()):
-            listed = ", ".join(f"{label} {len(problems)}" for label, problems in by_label.items())
-            yield (f"{benchmark}: {len(shared)} problems are shared and compared; it has {listed}.")
+        if any(size != shared for size in sizes.values()):
+            listed = ", ".join(f"{label} {size}" for label, size in sizes.items())
+            yield f"{benchmark}: {shared} problems are shared and compared; it has {listed}."
     seeds = {checkpoint.seed for checkpoint in of.checkpoints}
     if seeds == {None}:
         yield (
@@ -335,6 +377,22 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value is None else str(value)
+
+
+def unlike_ends(of: ComparedCheckpoints) -> Iterator[str]:
+    """That two sides differ in the share of draws that were cut off by more than APART."""
+    shares = {
+        (row.benchmark, row.cell): row.cut_off
+        for row in from_frame(Unfinished, of.analysis.unfinished)
+    }
+    for benchmark in of.analysis.results.benchmarks:
+        for new, old in of.pairs():
+            ends = shares.get((benchmark, old)), shares.get((benchmark, new))
+            if ends[0] is not None and ends[1] is not None and abs(ends[1] - ends[0]) > APART:
+                yield (
+                    f"Of {old} {ends[0]:.1%} of the draws on {benchmark} were cut off, of {new} "
+                    f"{ends[1]:.1%}: the difference is of the longest response too."
+                )
 
 
 # Problems: which were won and lost, and which changed most.
@@ -422,7 +480,11 @@ def heading(of: ComparedCheckpoints) -> str:
 
 def blocks(of: ComparedCheckpoints) -> list[Block]:
     """What is to be known first, then a table a column and pair, and what became of problems."""
-    out: list[Block] = [Paragraph(text=" ".join(remarks(of)))]
+    from fgrpo_bench.report.tables import unfinished_table
+
+    first = [*unlike_ends(of), *remarks(of)]
+    out: list[Block] = [Paragraph(text=" ".join(first))]
+    out += filter(None, (unfinished_table(of.analysis),))
     for new, old in of.pairs():
         for column in of.analysis.columns:
             out += _of_column(of, column, new, old)
@@ -472,7 +534,10 @@ def _row(of: ComparedCheckpoints, row: Comparison) -> tuple[str, ...]:
     means = (of.analysis.estimate(row.column, label, row.k) for label in (row.old, row.new))
     return (
         str(row.k),
-        *(with_interval(item.mean, item.low, item.high) for item in means),
+        *(
+            with_interval(item.mean, item.low, item.high) + unscored_beside(*item.open_part)
+            for item in means
+        ),
         difference(row.difference, row.low, row.high) if row.low is not None else NONE,
         p_value(row.p),
         p_value(row.p_draws),
@@ -512,6 +577,8 @@ def table(of: ComparedCheckpoints) -> pl.DataFrame:
             "ci_high": row.high,
             "p": row.p,
             "p_draws": row.p_draws,
+            "unscored_old": of.analysis.estimate(column, old, row.k).unscored,
+            "unscored_new": of.analysis.estimate(column, new, row.k).unscored,
             "n_problems": row.n_problems,
             "n_seeds": len(row.seeds),
         }
@@ -527,7 +594,8 @@ def everything(of: ComparedCheckpoints) -> dict[str, Any]:
     results = of.analysis.results
     return {
         "labels": of.labels,
-        "remarks": list(remarks(of)),
+        "remarks": [*unlike_ends(of), *remarks(of)],
+        "unfinished": of.analysis.unfinished.to_dicts(),
         "rows": table(of).to_dicts(),
         "first_loss": [
             {"column": row.column, "new": new, "old": old, "from": row.low, "to": row.high}

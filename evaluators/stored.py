@@ -16,14 +16,14 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.analysis.results import with_digest
-from fgrpo_bench.analysis.scoring import count, score
+from fgrpo_bench.analysis.scoring import count, count_unfinished, score
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.documents.table import NONE, Table, percent, with_interval
+from fgrpo_bench.documents.table import NONE, Table, percent, unfinished_shares, with_interval
 from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.files.paths import BenchmarkPaths, DataPaths, StagePaths
 from fgrpo_bench.files.spec import read_spec_of
-from fgrpo_bench.graders import CHOICE, grader_version
+from fgrpo_bench.graders import CHOICE, STRICT, grader_version
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.graders.ifeval import COUNTS
 from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, n_choices
@@ -132,14 +132,16 @@ def _stored(manifest: Path) -> list[StoredDraws]:
 # scores, strict and loose, by prompt and by instruction, over stored grades.
 
 
-def closing_table(stored: Sequence[StoredDraws]) -> str:
-    """Lines for a terminal: a row a benchmark, grader and k, then where the files are."""
-    rows = [row for evaluation in stored for row in _rows(evaluation)]
+def closing_table(stored: Sequence[StoredDraws], more: Sequence[str] = ()) -> str:
+    """Lines for a terminal: a row a benchmark, grader and k, then where the files are. more:
+    graders whose stored grades are shown beside those of each benchmark."""
+    rows = [row for evaluation in stored for row in _rows(evaluation, more)]
     table = Table(
         title="pass@k in percent [95% interval over problems]",
         header=(
             *("benchmark", "grader", "problems", "n", "k", "pass@k"),
             *("bounds", "unscored", "by guessing"),
+            *("cut off", "correct, cut off", "correct, by place"),
         ),
         rows=tuple(rows),
         n_words=2,
@@ -189,18 +191,21 @@ def _example(kind: str, row: dict[str, Any]) -> str:
     return f"  {kind}: {row['problem_id']}, draw {row['draw']}{answer}: {end}"
 
 
-def _rows(stored: StoredDraws) -> Iterator[tuple[str, ...]]:
-    for grader in graders_of(stored.benchmark):
+def _rows(stored: StoredDraws, more: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for grader in dict.fromkeys((*graders_of(stored.benchmark), *more)):
         is_main = grader == stored.benchmark.grader
         version = grader_version(grader)
         path = stored.paths.passk if is_main else stored.paths.extra_passk(version)
         if not path.exists():
             continue
         table = read_table(path, PASSK)
-        yield from _of(table, stored, grader)
+        yield from _of(table, stored, grader, version)
 
 
-def _of(table: pl.DataFrame, stored: StoredDraws, grader: str) -> Iterator[tuple[str, ...]]:
+def _of(
+    table: pl.DataFrame, stored: StoredDraws, grader: str, version: str
+) -> Iterator[tuple[str, ...]]:
+    ends = _unfinished(stored, version)
     n = drawn(stored.paths.draws)
     problems = table["problem_id"].n_unique()
     scored = int(table.unique("problem_id")["n_scored"].sum())
@@ -223,7 +228,17 @@ def _of(table: pl.DataFrame, stored: StoredDraws, grader: str) -> Iterator[tuple
             NONE if tight else f"[{percent(low)}, {percent(high)}]",  # type: ignore[arg-type]
             f"{unscored:.2%}",
             NONE if (floor := guessing_floor(k, options)) is None else percent(floor),
+            *ends,
         )
+
+
+def _unfinished(stored: StoredDraws, version: str) -> tuple[str, ...]:
+    """Shares cut off, and of the correct ones those cut off and those by their place alone."""
+    grades = stored.paths.grades(version)
+    if not grades.exists():
+        return (NONE,) * 3
+    shares = count_unfinished(stored.paths.draws, grades).shares
+    return unfinished_shares(*shares.values())
 
 
 def drawn(path: Path) -> int:
@@ -272,6 +287,22 @@ def level_line(name: str, scores: dict[str, float]) -> str:
 
 
 # Grading stored draws again.
+
+
+def layer(benchmark: BenchmarkSpec, grader: str | None, *, strict: bool) -> str:
+    """The grader of a layer that somebody asks for: the named one, the strict form of the
+    benchmark's, or the benchmark's own. ValueError where it has no strict form, or both are named.
+    """
+    if not strict:
+        return grader or benchmark.grader
+    if grader is not None:
+        raise ValueError(f"--strict and --grader {grader} name two graders: leave out one")
+    if benchmark.grader not in STRICT:
+        raise ValueError(
+            f"{benchmark.grader}, the grader of {benchmark.name}, has no strict form; "
+            f"{', '.join(STRICT)} have: leave out --strict"
+        )
+    return STRICT[benchmark.grader]
 
 
 def regrade(stored: StoredDraws, grader: str | None) -> str:

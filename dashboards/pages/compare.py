@@ -26,9 +26,19 @@ from fgrpo_bench.analysis import INCONCLUSIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Comparison, PathRange, from_frame
-from fgrpo_bench.documents.table import NONE, difference, p_value, percent, points, with_interval
+from fgrpo_bench.documents.table import (
+    NONE,
+    difference,
+    p_value,
+    percent,
+    points,
+    unscored_beside,
+    with_interval,
+)
+from fgrpo_bench.report.captions import subject
 from fgrpo_bench.report.comparison_tables import FRONT, PATHS
 from fgrpo_bench.report.footnotes import redeclared
+from fgrpo_bench.report.tables import unfinished_table
 from fgrpo_bench.report.words import answer
 
 FEW = 6
@@ -39,7 +49,7 @@ VERDICTS_IN_WORDS = "suggestive: the interval excludes 0; inconclusive: neither.
 
 
 def question_words(results: Results) -> str:
-    """What QUESTION is, for a person."""
+    """What QUESTION is, for a person; evaluations without a sweep declare none."""
     return "every pair" if results.sweep is None else "the sweep's question"
 
 
@@ -71,11 +81,13 @@ def build(results: Results, given: Given, links: Links) -> Page:
     words = {QUESTION: question_words(results)} | {
         n: f"all with {text}" for n, text in labels.items()
     }
+    by_question = "the question" if results.sweep is not None else subject(analysis)
+    heading = words | {QUESTION: by_question}
     fronts = {key: _label(pair, labels, against) for key, pair in offered.items()}
     drawing = CompareCharts(analysis, column, picked, over)
     return Page(
         address=form.address(),
-        title=f"{column}: {'the question' if against == QUESTION else words[against]}",
+        title=f"{column}: {heading[against]}",
         lead=" ".join(answer(analysis)),
         controls=choices(
             form.control("benchmark", "Benchmark", forgotten=["over"]),
@@ -96,6 +108,7 @@ def build(results: Results, given: Given, links: Links) -> Page:
             "cells": [(name, label, name in (picked or cells)) for name, label in labels.items()],
             "kept": [pair for pair in form.address().parameters if pair[0] != "cell"],
             "table": results_table(analysis, column, shown, dict.fromkeys((analysis.ks[0], k))),
+            "unfinished": _unfinished(analysis),
             "differences": _differences(analysis, at_ends, against, labels),
             "is_on_paths": on_paths,
             "apart": _apart(len(rows), len(pairs), k) if on_paths else "",
@@ -134,7 +147,9 @@ def results_table(
     for name in shown:
         estimates = [analysis.estimate(column, name, k) for k in ks]
         values = [
-            with_interval(estimate.mean, estimate.low, estimate.high) for estimate in estimates
+            with_interval(estimate.mean, estimate.low, estimate.high)
+            + unscored_beside(*estimate.open_part)
+            for estimate in estimates
         ]
         counts = (str(estimates[0].n_seeds), str(estimates[0].n_problems))
         place = Shade(text=_front(analysis, column, name), kind="words")
@@ -145,6 +160,19 @@ def results_table(
         header=("cell", *(f"pass@{k}" for k in ks), "seeds", "problems", "in the plane"),
         rows=tuple(rows),
         notes=(f"In the plane of {ends}: {FRONT}.",),
+    )
+
+
+def _unfinished(analysis: Analysis) -> PageTable | None:
+    """As in the report."""
+    table = unfinished_table(analysis)
+    if table is None:
+        return None
+    return PageTable(
+        title=table.title,
+        header=table.header,
+        rows=tuple(tuple(map(str, row)) for row in table.rows),
+        notes=table.notes,
     )
 
 

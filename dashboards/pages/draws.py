@@ -394,7 +394,13 @@ def compared_checkpoints(results: Results, fates: Fates | None) -> tuple[str, st
 
 def label_of(checkpoint: EvaluatedCheckpoint) -> str:
     """e.g. `GRPO N=8, seed 11`; without a seed the label alone."""
-    row = make_cell(checkpoint.cell, label=checkpoint.label, step=checkpoint.step, n_planned=1)
+    row = make_cell(
+        checkpoint.cell,
+        label=checkpoint.label,
+        title=checkpoint.title,
+        step=checkpoint.step,
+        n_planned=1,
+    )
     return row.label if checkpoint.seed is None else f"{row.label}, seed {checkpoint.seed}"
 
 

@@ -119,7 +119,7 @@ def name_of(run: RunPaths) -> str:
     """A run in words."""
     if run.sweep == EVALUATIONS:
         first, *others = run.experiment.split("+")
-        return " and ".join([f"{first} (base)", *others]) if others else first
+        return f"{', '.join(others)} against {first}" if others else first
     return f"{run.sweep} / {run.experiment} / {run.version}"
 
 

@@ -70,16 +70,25 @@ class EvaluatedCheckpoint:
     """Of the evaluation, by what names it; None takes any."""
     marks: Mapping[str, str] = field(default_factory=dict, hash=False)
     """What the draws on a benchmark are known by where that is not `evaluate_fingerprint`."""
+    title: str | None = None
+    """What tables call it, where it stands for a base model (`base`) and is somebody's own."""
+    judged_by: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """By benchmark, the version of the grader whose pass@k is read in place of the benchmark's
+    own."""
+    in_common: Mapping[str, pl.DataFrame] = field(default_factory=dict, repr=False, compare=False)
+    """By benchmark, what it is restricted to where it is compared: problem_id, k and has_value,
+    whether all that are compared have pass@k there. A benchmark that is not named has all."""
 
     @property
     def name(self) -> str:
         """Which of those that are compared, for a person."""
-        return self.label if self.seed is None else f"{self.label}, seed {self.seed}"
+        called = self.title or self.label
+        return called if self.seed is None else f"{called}, seed {self.seed}"
 
     @property
     def method(self) -> str:
-        """GRPO, F-GRPO, ...; Base for a base model; without a setting the label."""
-        return method_of(self.cell, self.label)
+        """GRPO, F-GRPO, ...; Base for a base model; without a setting the title or label."""
+        return self.title or method_of(self.cell, self.label)
 
     @property
     def of_run(self) -> tuple[EvaluatedCheckpoint, ...]:
@@ -115,7 +124,22 @@ class EvaluatedCheckpoint:
         paths = self.results_on(benchmark)
         if paths is None:
             return PASSK.to_frame()
-        return read_table(paths.passk, PASSK)
+        version = self.judged_by.get(benchmark)
+        at = paths.passk if version is None else paths.extra_passk(version)
+        return self._restricted(read_table(at, PASSK), benchmark)
+
+    def judge_on(self, benchmark: str) -> str | None:
+        """Version of the grader whose judgements are read; None where it was not recorded."""
+        return self.judged_by.get(benchmark) or self.evaluated().asked.graders.get(benchmark)
+
+    def _restricted(self, table: pl.DataFrame, benchmark: str) -> pl.DataFrame:
+        if benchmark not in self.in_common:
+            return table
+        shared = self.in_common[benchmark]
+        rows = table.join(shared, on=["problem_id", "k"], maintain_order="left")
+        return rows.with_columns(pl.when("has_value").then("pass_at_k").alias("pass_at_k")).select(
+            table.columns
+        )
 
     def beside(self, benchmark: str) -> dict[str, str]:
         """Versions of the graders that stand beside the benchmark's own, by their names; none where
@@ -134,7 +158,8 @@ class EvaluatedCheckpoint:
     def passk_beside(self, benchmark: str, grader: str) -> pl.DataFrame:
         """pass@k by problem (tables.PASSK) as judged by a grader of `beside`."""
         version = self.beside(benchmark)[grader]
-        return read_table(self.evaluate.benchmark(benchmark).extra_passk(version), PASSK)
+        table = read_table(self.evaluate.benchmark(benchmark).extra_passk(version), PASSK)
+        return self._restricted(table, benchmark)
 
     def evaluated(self) -> EvaluationMarker:
         """The marker of the evaluation."""
@@ -177,7 +202,16 @@ class LastOfRun(EvaluatedCheckpoint):
     @property
     def of_run(self) -> tuple[EvaluatedCheckpoint, ...]:
         """All of them, under its own label and seed."""
-        named = (replace(item, label=self.label, seed=self.seed) for item in self.earlier)
+        named = (
+            replace(
+                item,
+                label=self.label,
+                title=self.title,
+                seed=self.seed,
+                in_common=self.in_common,
+            )
+            for item in self.earlier
+        )
         return (*named, self)
 
 
@@ -191,7 +225,7 @@ def last_of_run(checkpoints: Sequence[EvaluatedCheckpoint]) -> EvaluatedCheckpoi
 
 
 def from_evaluation(
-    folder: Path, label: str, *, seed: int | None = None, step: int = 0
+    folder: Path, label: str, *, seed: int | None = None, step: int = 0, title: str | None = None
 ) -> EvaluatedCheckpoint:
     """A checkpoint that was evaluated without a sweep (`fgrpo-bench evaluate MODEL --data ...`), or
     what was imported.
@@ -212,6 +246,7 @@ def from_evaluation(
         seed=seed,
         step=step,
         cell=None,
+        title=title,
         evaluate=stage,
         evaluate_fingerprint=spec.fingerprint,
         marks={name: spec.mark(name) for name in spec.asked.benchmarks},

@@ -47,6 +47,7 @@ from fgrpo_bench.analysis.other_scores import (
     likelihoods,
     other_graders,
     tasks,
+    unfinished,
 )
 from fgrpo_bench.analysis.paths import along_paths
 from fgrpo_bench.analysis.question import (
@@ -146,6 +147,7 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
         "other_graders": other_graders(results, chosen, _problems_of(scores)),
         "drift": drifts(results),
         "tasks": tasks(results, chosen),
+        "unfinished": unfinished(results, chosen),
     }
     frames = {name: to_frame(FRAMES[name], rows_of_frame) for name, rows_of_frame in rows.items()}
     frames["problems"] = _problems(scores, chosen)  # by columns: there are many rows
@@ -168,7 +170,11 @@ def cells_of(results: Results) -> dict[str, CellRow]:
         by_label.setdefault(checkpoint.label, []).append(checkpoint)
     return {
         label: make_cell(
-            checkpoints[0].cell, label=label, step=checkpoints[0].step, n_planned=len(checkpoints)
+            checkpoints[0].cell,
+            label=label,
+            title=checkpoints[0].title,
+            step=checkpoints[0].step,
+            n_planned=len(checkpoints),
         )
         for label, checkpoints in by_label.items()
     }
@@ -190,7 +196,7 @@ def _completeness(
                 has_results=has_results,
                 lacks=None if has_results else checkpoint.lacks,
                 engine=engines_of(canaries, checkpoint.engine(benchmark)),
-                grader=None if marker is None else marker.asked.graders.get(benchmark),
+                grader=None if marker is None else checkpoint.judge_on(benchmark),
             )
 
 
@@ -264,6 +270,7 @@ class Analysis:
     other_graders: pl.DataFrame
     drift: pl.DataFrame
     tasks: pl.DataFrame
+    unfinished: pl.DataFrame
     problems: pl.DataFrame
 
     @property

@@ -1,11 +1,12 @@
 """What is scored beside a benchmark's pass@k: other graders, each task alone, rare correct answers,
 and how far apart engines are that made draws.
 
-In: results and the checkpoint that stands for each cell. Out: the rows of `other_graders`, `tasks`
-(of a benchmark that is made of tasks, SynLogic), `likelihood` (Delta NLL) and `drift`: canaries
-take the log-probabilities of the same tokens with every engine (evaluators.canaries). Where two
-engines have done so under the same weights, among what is compared or, of a sweep, in an evaluation
-without one under its run root, they can be compared: training is in both alike. Next: frames.py.
+In: results and the checkpoint that stands for each cell. Out: the rows of `other_graders`,
+`unfinished` (responses that were cut off), `tasks` (of a benchmark that is made of tasks,
+SynLogic), `likelihood` (Delta NLL) and `drift`: canaries take the log-probabilities of the same
+tokens with every engine (evaluators.canaries). Where two engines have done so under the same
+weights, among what is compared or, of a sweep, in an evaluation without one under its run root,
+they can be compared: training is in both alike. Next: frames.py.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from fgrpo_bench.analysis.checkpoints import At, engine_words, key_of
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.published import published_delta_nll
 from fgrpo_bench.analysis.results import Results, SweepResults
-from fgrpo_bench.analysis.rows import CellRow, Drift, Likelihood, OtherGrader, TaskRow
+from fgrpo_bench.analysis.rows import CellRow, Drift, Likelihood, OtherGrader, TaskRow, Unfinished
+from fgrpo_bench.analysis.scoring import UnfinishedCounts, count_unfinished
 from fgrpo_bench.files.paths import DataPaths, StagePaths
 from fgrpo_bench.files.spec import read_spec_of
 from fgrpo_bench.kinds.evaluate import EvaluationMarker, EvaluationSpec
@@ -176,6 +178,32 @@ def _task_scores(rows: pl.DataFrame) -> pl.DataFrame:
             n_unscored=(pl.col("drawn") - pl.col("scored")).sum(),
         )
     )
+
+
+def unfinished(results: Results, chosen: Collection[At]) -> Iterator[Unfinished]:
+    """A row a benchmark and cell with stored draws, of the checkpoints that stand for runs."""
+    for name in results.benchmarks:
+        by_cell: dict[str, UnfinishedCounts] = {}
+        for checkpoint in results.checkpoints:
+            paths = checkpoint.results_on(name)
+            if paths is None or (checkpoint.label, checkpoint.step) not in chosen:
+                continue
+            grades = paths.grades(checkpoint.judge_on(name) or "")
+            if not (paths.draws.exists() and grades.exists()):
+                continue
+            asked = checkpoint.passk(name).unique("problem_id")
+            n_drawn = asked.select("problem_id", n_drawn=checkpoint.asked().n_drawn)
+            counts = count_unfinished(paths.draws, grades, n_drawn)
+            known = by_cell.get(checkpoint.label)
+            by_cell[checkpoint.label] = counts if known is None else known + counts
+        for cell, counts in by_cell.items():
+            yield Unfinished(
+                benchmark=name,
+                cell=cell,
+                n_draws=counts.n_draws,
+                n_correct=counts.n_correct,
+                **counts.shares,
+            )
 
 
 def likelihood_stages(sweep: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:

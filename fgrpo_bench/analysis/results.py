@@ -33,7 +33,7 @@ from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell
 from fgrpo_bench.stages.draws import Design
 from fgrpo_bench.stages.markers import stands
 from fgrpo_bench.stages.plan import PointRecord, SweepRecord, read_plan, read_sweep
-from fgrpo_bench.stages.tables import METRICS, metrics_table, read_table
+from fgrpo_bench.stages.tables import METRICS, PASSK, metrics_table, read_table
 from fgrpo_bench.stats.staged import StagedDesign
 
 
@@ -291,7 +291,8 @@ def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
     ValueError with the remedy for none at all, for two of one label and seed, for a label of
     several steps, where some have a seed and others none, where no benchmark or k is
     common, where a benchmark is of another dataset in one of them, and where its draws were judged
-    by another grader. Of one dataset the problems that all have are compared.
+    by another grader. Of one dataset the problems and k that all have are compared, and nothing
+    else is read of any (EvaluatedCheckpoint.in_common), so that pass@k of two subtracts.
     """
     _check_labels(checkpoints)
     every = [item for checkpoint in checkpoints for item in checkpoint.of_run]
@@ -332,10 +333,21 @@ def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
                 )
     _check_graders(every, list(benchmarks))
     alike = {k: v for k, v in first.items() if all(k in o and o[k] == v for o in others)}
+    in_common = {name: _in_common([item.passk(name) for item in every]) for name in benchmarks}
+    restricted = [replace(checkpoint, in_common=in_common) for checkpoint in checkpoints]
     return Results(
-        checkpoints=tuple(sorted(checkpoints, key=lambda item: item.label != BASE)),
+        checkpoints=tuple(sorted(restricted, key=lambda item: item.label != BASE)),
         evaluation=alike | {"benchmarks": benchmarks, "ks": ks},
     )
+
+
+def _in_common(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Problems and k of which all with results have rows, as of EvaluatedCheckpoint.in_common.
+    tables: pass@k of each (tables.PASSK), without rows where one is not evaluated."""
+    done = [table for table in tables if len(table)]
+    rows = pl.concat(done or [PASSK.to_frame()]).group_by("problem_id", "k")
+    every = rows.agg(pl.len(), has_value=pl.col("pass_at_k").is_not_null().all())
+    return every.filter(pl.col("len") == len(done)).drop("len")
 
 
 def evaluations(root: Path) -> dict[str, Path]:
@@ -365,8 +377,9 @@ def evaluations_at(root: Path, names: Sequence[str]) -> RunPaths:
 
 
 def together(root: Path, names: Sequence[str]) -> Results:
-    """Evaluations by their names, each under its own; of several the first is the base model that
-    the others are looked at against. FileNotFoundError for a name that there is not."""
+    """Evaluations by their names, each under its own; of several the first is what the others are
+    looked at against, as a base model is, and is still called by its name. FileNotFoundError for a
+    name that there is not."""
     known = evaluations(root)
     for name in names:
         if name not in known:
@@ -374,9 +387,12 @@ def together(root: Path, names: Sequence[str]) -> Results:
                 f"there is no finished evaluation {name!r}{suggestion(name, known)} under "
                 f"{root / EVALUATIONS}; there are {', '.join(known) or 'none'}"
             )
-    labels = [BASE if i == 0 and len(names) > 1 else name for i, name in enumerate(names)]
+    first = BASE if len(names) > 1 else names[0]
     results = compared(
-        [from_evaluation(known[name], label) for name, label in zip(names, labels, strict=True)]
+        [
+            from_evaluation(known[name], first if i == 0 else name, title=name)
+            for i, name in enumerate(names)
+        ]
     )
     return replace(results, place=evaluations_at(root, names))
 
@@ -430,7 +446,7 @@ def _check_labels(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:
 def _check_graders(checkpoints: Sequence[EvaluatedCheckpoint], benchmarks: Sequence[str]) -> None:
     for benchmark in benchmarks:
         versions = {
-            checkpoint.name: checkpoint.evaluated().asked.graders[benchmark]
+            checkpoint.name: checkpoint.judge_on(benchmark)
             for checkpoint in checkpoints
             if checkpoint.is_evaluated
         }

@@ -31,7 +31,8 @@ class CellRow:
     cell: str
     """Its name, e.g. `grpo-n8-g0.5`; `base` for the base models; else the label."""
     method: str
-    """GRPO, F-GRPO, ...; Base for the base models; without a setting the label."""
+    """GRPO, F-GRPO, ...; Base for the base models of a sweep; without a setting what it was called
+    by."""
     algorithm: str | None
     """Null for the base models and without a setting, likewise group_size and focal_gamma."""
     group_size: int | None
@@ -66,13 +67,20 @@ class CellRow:
         return self.method if self.setting is None else self.setting.short
 
 
-def make_cell(cell: Cell | None, *, label: str | None = None, step: int, n_planned: int) -> CellRow:
+def make_cell(
+    cell: Cell | None,
+    *,
+    label: str | None = None,
+    title: str | None = None,
+    step: int,
+    n_planned: int,
+) -> CellRow:
     """The row of a cell. None: the base models, or whatever `label` says. label: None is the cell's
-    own name."""
+    own name. title: what tables call it; None is by the cell and the label."""
     label = key_of_cell(cell) if label is None else label
     return CellRow(
         cell=label,
-        method=method_of(cell, label),
+        method=title or method_of(cell, label),
         **to_columns(cell),
         step=step,
         n_planned=n_planned,
@@ -130,6 +138,11 @@ class Estimate:
     def n_seeds(self) -> int:
         """Seeds behind the value."""
         return len(self.seeds)
+
+    @property
+    def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
+        """As the function `open_part`."""
+        return open_part(self.unscored, self.all_wrong, self.all_right)
 
     @property
     def is_incomplete(self) -> bool:
@@ -517,6 +530,42 @@ class ProblemRow:
     correct draws stop a problem. Null where there is no estimate."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Unfinished:
+    """Draws of a cell on a benchmark that were cut off, or are correct by their place alone."""
+
+    benchmark: str
+    cell: str
+    n_draws: int
+    """Over problems and seeds, up to where each problem stopped."""
+    n_correct: int
+    cut_off: float | None
+    """Share of the draws that ended at the longest response (finish_reason `length`). Null: not
+    known, as of imported draws without one."""
+    correct_cut_off: float | None
+    """Share of the correct draws that were cut off; null likewise, and without a correct one."""
+    correct_by_place: float | None
+    """Share of the correct draws whose answer was found by nothing but its place in the text, by no
+    box, tag or sentence (the grade's reason ends so); null without a correct one."""
+
+
+UNSCORED, BOUNDED = 0.01, 0.05
+"""Shares of draws that the grader could not judge above which no pass@k stands without that share,
+and without what it were had they all been wrong or all right."""
+
+
+def open_part(
+    unscored: float, all_wrong: float | None, all_right: float | None
+) -> tuple[float | None, tuple[float, float] | None]:
+    """What stands beside a pass@k: the share unscored above UNSCORED, and the two bounds above
+    BOUNDED; None of what does not."""
+    if unscored <= UNSCORED:
+        return None, None
+    if unscored <= BOUNDED or all_wrong is None or all_right is None:
+        return unscored, None
+    return unscored, (all_wrong, all_right)
+
+
 FRAMES: dict[str, type] = {
     "cells": CellRow,
     "estimates": Estimate,
@@ -537,6 +586,7 @@ FRAMES: dict[str, type] = {
     "other_graders": OtherGrader,
     "drift": Drift,
     "tasks": TaskRow,
+    "unfinished": Unfinished,
     "problems": ProblemRow,
 }
 """Row class of every frame, by name."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.stages.tables import GRADES, PASSK, reading, scan_table
+from fgrpo_bench.core.problems import BY_PLACE, Problem
+from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, reading, scan_table
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.staged import StagedDesign
 
@@ -75,6 +76,70 @@ def _followed(rows: pl.LazyFrame, design: StagedDesign) -> pl.LazyFrame:
         )
         .drop("last", "is_whole")
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnfinishedCounts:
+    """Of some draws, how many were cut off or are correct by their place alone; these add up."""
+
+    n_draws: int
+    n_correct: int
+    n_by_place: int
+    """Correct draws whose grade's reason ends with core.problems.BY_PLACE."""
+    n_cut_off: int | None
+    """Draws of finish_reason `length`; None where it is not known of each, likewise the next."""
+    n_correct_cut_off: int | None
+
+    def __add__(self, other: UnfinishedCounts) -> UnfinishedCounts:
+        """Of both."""
+        return UnfinishedCounts(
+            n_draws=self.n_draws + other.n_draws,
+            n_correct=self.n_correct + other.n_correct,
+            n_by_place=self.n_by_place + other.n_by_place,
+            n_cut_off=_sum(self.n_cut_off, other.n_cut_off),
+            n_correct_cut_off=_sum(self.n_correct_cut_off, other.n_correct_cut_off),
+        )
+
+    @property
+    def shares(self) -> dict[str, float | None]:
+        """cut_off, correct_cut_off and correct_by_place, as of analysis.rows.Unfinished."""
+        return {
+            "cut_off": _share(self.n_cut_off, self.n_draws),
+            "correct_cut_off": _share(self.n_correct_cut_off, self.n_correct),
+            "correct_by_place": _share(self.n_by_place, self.n_correct),
+        }
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+def _share(n: int | None, of: int) -> float | None:
+    return None if n is None or not of else n / of
+
+
+def count_unfinished(
+    draws: Path, grades: Path, n_drawn: pl.DataFrame | None = None
+) -> UnfinishedCounts:
+    """Of stored draws and grades of them. n_drawn: problem_id and n_drawn, the problems that count
+    and how many draws of each; None: all."""
+    with reading(draws), reading(grades):
+        ends = scan_table(draws, DRAWS).select("problem_id", "draw", "finish_reason")
+        judged = scan_table(grades, GRADES).select("problem_id", "draw", "outcome", "reason")
+        rows = ends.join(judged, on=["problem_id", "draw"])
+        if n_drawn is not None:
+            rows = rows.join(n_drawn.lazy(), on="problem_id")
+            rows = rows.filter(pl.col("draw") < pl.col("n_drawn"))
+        is_cut, known = pl.col("finish_reason") == "length", pl.col("finish_reason").is_not_null()
+        by_place = pl.col("reason").str.ends_with(BY_PLACE)
+        (row,) = rows.select(
+            n_draws=pl.len(),
+            n_correct=_CORRECT.sum(),
+            n_by_place=(_CORRECT & by_place).sum(),
+            n_cut_off=pl.when(known.all()).then(is_cut.sum()),
+            n_correct_cut_off=pl.when(known.all()).then((_CORRECT & is_cut).sum()),
+        ).collect().to_dicts()  # fmt: skip
+    return UnfinishedCounts(**row)
 
 
 def score(

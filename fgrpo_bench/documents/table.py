@@ -265,11 +265,12 @@ def percent_value(
     significant: bool = False,
     incomplete: bool = False,
     redesigned: bool = False,
+    more: str = "",
 ) -> Value:
-    """The same for a table whose best numbers are marked."""
+    """The same for a table whose best numbers are marked. more: behind the number."""
     number = None if value is None else round(100 * value, 1)
     return Value(
-        text=percent(value),
+        text=percent(value) + more,
         number=number,
         significant=significant,
         incomplete=incomplete,
@@ -280,6 +281,22 @@ def percent_value(
 def with_interval(mean: float | None, low: float | None, high: float | None) -> str:
     """e.g. `25.8 [21.3, 30.8]`, in percent; without brackets where there is no interval."""
     return percent(mean) if low is None else f"{percent(mean)} [{percent(low)}, {percent(high)}]"
+
+
+def unscored_beside(unscored: float | None, bounds: tuple[float, float] | None) -> str:
+    """What stands behind a value some of whose draws could not be judged, e.g. ` (66.7% unscored:
+    5.0 to 71.7)` with the value were they all wrong or all right; empty for None."""
+    if unscored is None:
+        return ""
+    ends = "" if bounds is None else f": {percent(bounds[0])} to {percent(bounds[1])}"
+    return f" ({unscored:.1%} unscored{ends})"
+
+
+def unfinished_shares(cut_off: float | None, *of_correct: float | None) -> tuple[str, ...]:
+    """The share of draws that were cut off, and shares of the correct ones, in percent. None: not
+    known, and of the others also without a correct draw."""
+    known = "not known" if cut_off is None else f"{cut_off:.1%}"
+    return known, *(NONE if share is None else f"{share:.1%}" for share in of_correct)
 
 
 def points(value: float | None) -> str:

@@ -396,7 +396,7 @@ def _differ_exactly(gold: Any, answer: Any) -> bool:
     if not (left.is_Rational and right.is_Rational):
         return False
     largest = max(abs(number) for side in (left, right) for number in (side.p, side.q))
-    return largest > LARGE and left != right
+    return bool(largest > LARGE and left != right)
 
 
 POINTS = (("7/5", "11/3"), ("13/7", "2/9"), ("17/11", "19/4"), ("23/6", "5/13"))

@@ -60,6 +60,7 @@ from fgrpo_bench.report.tables import (
     interval_table,
     main_tables,
     training_table,
+    unfinished_table,
 )
 from fgrpo_bench.report.words import answer, front_in_words
 from fgrpo_bench.specs.cell import COLUMNS
@@ -131,6 +132,7 @@ def tables(analysis: Analysis, *, compare_paper: bool = False) -> list[Table]:
         *equal_budget_tables(analysis),
         *equal_pass_at_1_tables(analysis),
         *task_tables(analysis),
+        *filter(None, (unfinished_table(analysis),)),
         training_table(analysis),
         compute_table(analysis),
     ]

@@ -40,20 +40,21 @@ def spaced(text: str) -> str:
 
 def title(analysis: Analysis) -> str:
     """e.g. `Focal weight at N = 8 on countdown, three seeds`: what the question compares, on what,
-    and of how many training runs; without a sweep the labels."""
-    columns = conjoined(analysis.headline[:LISTED])
+    and of how many training runs; without a sweep e.g. `new against old on mine`."""
+    on = f"{subject(analysis)} on {conjoined(analysis.headline[:LISTED])}"
     if analysis.results.sweep is None:
-        labels = listed([cell.label for cell in analysis.by_cell.values()], LISTED)
-        place, several = analysis.results.place, len(analysis.by_cell) > 1
-        base = f" (Base: {place.experiment.partition('+')[0]})" if place and several else ""
-        return f"{labels}{base} on {columns}"
+        return on
     n = analysis.n_seeds
     seeds = f", {in_words(n)} seed{'s' * (n > 1)}" if n else ""
-    return f"{raised(_subject(analysis))} on {columns}{seeds}"
+    return f"{raised(on)}{seeds}"
 
 
-def _subject(analysis: Analysis) -> str:
+def subject(analysis: Analysis) -> str:
+    """What is compared: by a sweep's question; without one every label against the first."""
     cells = tuple(analysis.by_cell.values())
+    if analysis.results.sweep is None:
+        old, *others = [cell.label for cell in cells]
+        return f"{listed(others, LISTED)} against {old}" if others else old
     _, family = question_of(analysis.results, cells)
     if not family.pairs:
         settings = [cell.setting for cell in cells if cell.setting is not None]

@@ -138,12 +138,14 @@ def question_table(analysis: Analysis, column: str) -> Table | None:
     )
     if not rows:
         return None
+    is_question = analysis.results.sweep is not None
     return Table(
-        title=f"{column}: differences that the question is about, in percentage points",
+        title=f"{column}: differences{' that the question is about' * is_question}, in percentage "
+        "points",
         caption=_of_differences(
             analysis,
             column,
-            " that the question asks about",
+            " that the question asks about" * is_question,
             ks=sorted({row.k for row in asked}),
         ),
         header=("comparison", "k", "difference [95% interval]", "p Holm", "verdict"),
@@ -214,8 +216,7 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
         rows=rows,
         n_words=5,
         notes=(
-            f"{FRONT.capitalize()}. No cell dominates another that the question does not compare "
-            "with it.",
+            f"{FRONT.capitalize()}. No cell dominates another that it is not compared with.",
             family_note(analysis),
             *footnotes(analysis, cells, column),
         ),

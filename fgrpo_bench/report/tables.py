@@ -23,7 +23,7 @@ from fgrpo_bench.analysis.published import (
     same_columns,
 )
 from fgrpo_bench.analysis.question import base_method
-from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate
+from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, Unfinished, from_frame
 from fgrpo_bench.documents.table import (
     NONE,
     Content,
@@ -37,6 +37,8 @@ from fgrpo_bench.documents.table import (
     percent_value,
     points,
     raised,
+    unfinished_shares,
+    unscored_beside,
     with_best,
     with_interval,
 )
@@ -64,7 +66,7 @@ def interval_table(analysis: Analysis, column: str) -> Table:
         ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
         values = [
             Value(
-                text=with_interval(row.mean, row.low, row.high),
+                text=with_interval(row.mean, row.low, row.high) + unscored_beside(*row.open_part),
                 incomplete=row.is_incomplete,
                 redesigned=row.is_redesigned,
             )
@@ -83,13 +85,55 @@ def interval_table(analysis: Analysis, column: str) -> Table:
     )
 
 
+def unfinished_table(analysis: Analysis) -> Table | None:
+    """How many draws of each cell were cut off, and are correct all the same or by their place
+    alone; None where none is, so that there is nothing to say."""
+    rows = from_frame(Unfinished, analysis.unfinished)
+    is_known = all(row.cut_off is not None for row in rows)
+    if is_known and not any(row.cut_off or row.correct_by_place for row in rows):
+        return None
+    return Table(
+        title="Unfinished text: shares of the draws",
+        header=(*UNFINISHED[:1], "benchmark", *UNFINISHED[1:]),
+        rows=tuple(
+            (
+                analysis.by_cell[row.cell].label,
+                row.benchmark,
+                f"{row.n_draws:,}",
+                *unfinished_shares(row.cut_off, row.correct_cut_off, row.correct_by_place),
+            )
+            for row in rows
+        ),
+        n_words=2,
+        notes=(UNFINISHED_NOTE,),
+    )
+
+
+UNFINISHED = (
+    "model",
+    "draws",
+    "cut off",
+    "correct, of which cut off",
+    "correct, of which by place",
+)
+UNFINISHED_NOTE = (
+    "Cut off: ended by the longest response. By place: the answer was found by nothing but its "
+    "place in the text, by no box, tag or sentence that states it."
+)
+
+
 def all_ks(analysis: Analysis, column: str) -> Table:
     """pass@k on a benchmark or average at every k, without intervals."""
     cells = list(analysis.by_cell.values())
     rows: Rows = {
         names(cell): {
             f"k={row.k}": (
-                percent_value(row.mean, incomplete=row.is_incomplete, redesigned=row.is_redesigned),
+                percent_value(
+                    row.mean,
+                    incomplete=row.is_incomplete,
+                    redesigned=row.is_redesigned,
+                    more=unscored_beside(*row.open_part),
+                ),
             )
             for row in analysis.over_k(column, cell)
         }
@@ -295,6 +339,7 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
             significant=compared is not None and compared.verdict == ROBUST,
             incomplete=row.is_incomplete,
             redesigned=row.is_redesigned,
+            more=unscored_beside(*row.open_part),
         )
 
     rows: dict[tuple[str, ...], dict[str, tuple[Value, ...]]] = {}

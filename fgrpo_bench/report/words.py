@@ -29,7 +29,8 @@ def answer(analysis: Analysis) -> list[str]:
         return [*_asked_on_paths(analysis), *kept(analysis), *_reservations(analysis)]
     rows = analysis.in_question
     if not rows:
-        return ["No two cells that the question compares have results yet."]
+        which = "that the question compares " * (analysis.results.sweep is not None)
+        return [f"No two {analysis.noun if not which else 'cells'} {which}have results yet."]
     columns = list(dict.fromkeys(row.column for row in rows))
     first_columns = columns[:COLUMNS]
     sentences = []
@@ -128,8 +129,9 @@ def _of_column(analysis: Analysis, rows: Sequence[Comparison], where: str) -> It
     first = [row for row in rows if row.k == ks[0]]
     focal = all(_is_focal(analysis, row) for row in rows)
     yield (_focal_question if focal else _question)(analysis, first, where)
-    yield (_focal_answer if focal else _by_verdict)(analysis, first)
-    for k in ks[1:]:
+    if focal:
+        yield _focal_answer(analysis, first)
+    for k in ks[1:] if focal else ks:
         at_k = [row for row in rows if row.k == k]
         if all(row.verdict == INCONCLUSIVE for row in at_k):
             subject = "The effect on" if focal else "Every difference in"

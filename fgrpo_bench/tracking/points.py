@@ -16,6 +16,7 @@ import polars as pl
 from fgrpo_bench.analysis.checkpoints import key_of
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import PointResult, SweepResults
+from fgrpo_bench.analysis.rows import UNSCORED
 from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.files.spec import read_spec, read_spec_of
 from fgrpo_bench.specs.stored import TrainStageSpec, trained_with
@@ -65,11 +66,13 @@ def _point_run(source: Source, point: PointResult) -> RunState:
         if checkpoint.is_evaluated:
             points += _scores(source, checkpoint)
     files, tables = {"spec.json": point.train.spec.read_bytes()}, {}
+    shares: dict[str, float] = {}
     if end is not None:
         chosen = source.chosen(point)
         means = source.means_of(chosen)
         points += [MetricPoint(f"{m.column}/pass_at_k", m.k, end, readable(m.value)) for m in means]
-        tables = _tables(chosen, means, unscored(chosen, results.benchmarks))
+        shares = unscored(chosen, results.benchmarks)
+        tables = _tables(chosen, means, shares)
         files |= _files(results, chosen)
     return RunState(
         name=point.point_id,
@@ -86,6 +89,7 @@ def _point_run(source: Source, point: PointResult) -> RunState:
             NOTE: _point_note(results, point),
             COLOR: source.colors[cell],
             **source_tags(results),
+            **unscored_tag(shares),
         },
         points=tuple(sorted(points)),
         artifacts=files,
@@ -134,6 +138,13 @@ def unscored(point: EvaluatedCheckpoint, benchmarks: Sequence[str]) -> dict[str,
         if len(table):
             shares[name] = 1 - judged / drawn if drawn else 0.0
     return shares
+
+
+def unscored_tag(shares: Mapping[str, float]) -> dict[str, str]:
+    """A tag that the list of runs shows, where more than UNSCORED of a benchmark's draws could not
+    be judged."""
+    told = {name: f"{name} {share:.1%}" for name, share in shares.items() if share > UNSCORED}
+    return {"unscored": ", ".join(told.values())} if told else {}
 
 
 def _tables(

@@ -53,7 +53,8 @@ def test_every_view_but_the_training_shows_them_and_nothing_of_theirs_runs(root,
     assert_inert(answer.text)
     page = Reader(answer.text)
     assert {f"/evals/before%2Bafter/together/{name}" for name in SHOWN} <= set(page.hrefs())
-    assert "before (base) and after" in page.text and "Sweep" not in page.text.split("Compare")[0]
+    assert "after against before" in page.text and "Sweep" not in page.text.split("Compare")[0]
+    assert "Base" not in page.text and "the question" not in page.text
     assert snapshot(root) == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +14,7 @@ from evaluators.compare import changed_most, compare
 from fgrpo_bench.analysis.results import SweepResults, together
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.analysis.stored import analysed
+from fgrpo_bench.core.problems import BY_PLACE
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.exports.command import FORMATS
@@ -136,17 +138,34 @@ def test_what_was_won_and_lost_and_changed_most_is_told_problem_by_problem(mine,
     assert "12.5    0.0" in shown
 
 
-def test_only_the_problems_k_and_draws_that_both_have_are_compared_and_that_is_said(
+def test_all_that_is_shown_is_of_the_problems_and_k_that_both_have_so_that_columns_subtract(
     mine, root, capsys
 ):
-    imported("old", [4] * 12)
-    imported("new", [4] * 7, "--subset")
+    imported("old", [8] * 4 + [0] * 8)
+    imported("new", [2, 8, 0, 1, 8], "--subset")
+    passk = next(root.glob("evals/new/**/passk.parquet"))  # as were a draw there not to be judged
+    is_short = pl.col("problem_id") == pl.col("problem_id").sort().first()
+    lacking = pl.when(~(is_short & (pl.col("k") == DRAWS))).then("pass_at_k").alias("pass_at_k")
+    pl.read_parquet(passk).with_columns(lacking).write_parquet(passk)
     shown = said(capsys, "old", "new")
     words = " ".join(shown.split())
-    assert ": 7 problems are shared and compared; it has old 12, new 7." in words
+    assert ": 5 problems are shared and compared; it has old 12, new 5." in words
     assert "What old, new read, and how many tokens were allowed, is not known." in words
-    of = compare(["old", "new"], root)
-    assert {row.n_problems for row in of.differences(*of.analysis.columns, "new", "old")} == {7}
+    said(capsys, "old", "new", "--csv", "c.csv", "--json", "c.json", "--md", "c.md", "--html",
+         "c.html")  # fmt: skip
+    table = pl.read_csv("c.csv")
+    assert table["n_problems"].to_list() == [5, 5, 5, 4]  # at k = 8 one lacks a judged draw
+    apart = table["pass_at_k_new"] - table["pass_at_k_old"]
+    assert apart.to_list() == pytest.approx(table["difference"].to_list(), abs=1e-12)
+    assert table["pass_at_k_old"][0] == 0.8
+    assert pl.DataFrame(read_json(Path("c.json"))["rows"])["pass_at_k_old"].equals(
+        table["pass_at_k_old"]
+    )
+    for text in (shown, Path("c.md").read_text(), Path("c.html").read_text()):
+        assert "80.0 [" in text and "33.3 [" not in text
+    assert together(root, ["old", "new"]).checkpoints[0].passk(
+        *together(root, ["old", "new"]).benchmarks
+    )["problem_id"].n_unique() == 5  # fmt: skip
 
 
 def test_files_hold_every_number_and_a_page_stands_alone(mine, capsys):
@@ -189,7 +208,10 @@ def test_they_have_a_report_that_can_be_verified_and_exports(mine, root, capsys)
         assert report(["evals/old+new"]) == 0
         shown = capsys.readouterr().out
         folder = root / "evals" / "old+new" / "together" / "report"
-        assert "Base, new (Base: old) on mine-" in (folder / "report.md").read_text()
+        for name in ("report.md", "report.tex", "report.html", "results.csv", "appendix.md"):
+            text = (folder / name).read_text()
+            assert "Base" not in text and "question" not in text.replace("question_", ""), name
+        assert "# new against old on mine-" in (folder / "report.md").read_text()
         assert "engines that differ" not in shown
         assert report(["--verify", str(folder), "--regrade"]) == 0
         page = folder / "results.csv"
@@ -239,3 +261,59 @@ def test_what_cannot_be_compared_is_refused_with_its_remedy(mine, sweep, capsys)
     assert "old is not evaluated (" in said(capsys, "old", "again", code=1)
     write_json(marker, kept)
     assert "new minus old" not in said(capsys, "old", "again")
+
+
+def test_they_are_compared_by_another_layer_of_grades_once_each_has_it(mine, root, capsys):
+    imported("new", [2] * 12)
+    unboxed = re.sub(r"\\\\boxed\{(-?\d+)\}", r"It makes \1", Path("new.jsonl").read_text())
+    Path("old.jsonl").write_text(unboxed, encoding="utf-8")
+    assert main(["import", "old.jsonl", "--data", "mine.jsonl", "--name", "old"]) == 0
+    refused = said(capsys, "old", "new", "--strict", code=1)
+    assert "old has no grades of math-strict-" in refused and " --strict` first" in refused
+    for name, share in (("old", "0.0"), ("new", "25.0")):
+        capsys.readouterr()
+        assert main(["grade", name, "--strict"]) == 0
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+        ends = {line[1]: line[5] for line in lines if len(line) > 5 and line[4] == "1"}
+        assert ends == {"math": "25.0", "math-strict": share}, name
+    assert main(["grade", "old", "--strict", "--grader", "math"]) == 1
+    assert {row["difference"] for row in rows_of("old", "new")} == {0.0}
+    (first, *_) = rows_of("old", "new", "--strict")
+    assert (first["pass_at_k_old"], first["pass_at_k_new"]) == (0.0, 0.25)
+    assert "Judged by math-strict-" in said(capsys, "old", "new", "--strict")
+    assert "old has no grades of math-tolerance-" in said(
+        capsys, "old", "new", "--grader", "math-tolerance", code=1
+    )
+
+
+def rows_of(*words: str) -> list[dict]:
+    """The rows of a comparison."""
+    assert main(["compare", *words, "--json", "rows.json"]) == 0
+    return read_json(Path("rows.json"))["rows"]
+
+
+def test_shares_cut_off_by_place_and_unscored_stand_beside_pass_at_k_and_unlike_ones_come_first(
+    mine, root, capsys
+):
+    for name in ("old", "new"):
+        imported(name, [4] * 12)
+    assert "not known" in said(capsys, "old", "new")  # what was imported says no finish_reason
+    for name, ending in (("old", "stop"), ("new", "length")):
+        draws = next(root.glob(f"evals/{name}/**/draws.parquet"))
+        by_draw = pl.when(pl.col("draw") == 0).then(pl.lit(ending)).otherwise(pl.lit("stop"))
+        pl.read_parquet(draws).with_columns(finish_reason=by_draw).write_parquet(draws)
+    grades = next(root.glob("evals/new/**/grades.*.parquet"))
+    reason = pl.when(pl.col("draw") < 3).then(pl.lit("equal" + BY_PLACE)).otherwise("reason")
+    pl.read_parquet(grades).with_columns(reason=reason).write_parquet(grades)
+    passk = next(root.glob("evals/new/**/passk.parquet"))
+    pl.read_parquet(passk).with_columns(n_scored=pl.lit(6, pl.Int64)).write_parquet(passk)
+    words = " ".join(said(capsys, "old", "new", "--json", "c.json", "--md", "c.md").split())
+    kept = read_json(Path("c.json"))
+    assert kept["remarks"][0].startswith("Of old 0.0% of the draws on mine-")
+    assert "of new 12.5%" in kept["remarks"][0] and words == "c.md c.json"
+    old, new = kept["unfinished"]
+    assert (old["cut_off"], old["correct_cut_off"], old["correct_by_place"]) == (0.0, 0.0, 0.0)
+    assert (new["cut_off"], new["correct_cut_off"], new["correct_by_place"]) == (0.125, 0.25, 0.75)
+    assert {(row["unscored_old"], row["unscored_new"]) for row in kept["rows"]} == {(0.0, 0.25)}
+    page = Path("c.md").read_text()
+    assert "12.5% | 25.0% | 75.0%" in page and " (25.0% unscored: 50.0 to 50.0)" in page

@@ -120,8 +120,8 @@ def test_of_many_pairs_the_robust_ones_are_named_and_the_rest_is_counted(tmp_pat
     question, first, second, _ = answer(judged(methods, rows))
     assert question == "Which of 7 cells differ from GRPO N=8 in pass@32?"
     assert first == (
-        "Better, robust: PKPO +14.0, MaxRL +13.0, Pass@k training +12.0 and 1 more; "
-        "worse, suggestive: 1; inconclusive: 2."
+        "In pass@32: better, robust: PKPO +14.0, MaxRL +13.0, Pass@k training +12.0 and 1 "
+        "more; worse, suggestive: 1; inconclusive: 2."
     )
     assert second.startswith("Every difference in pass@1 is inconclusive (")
 

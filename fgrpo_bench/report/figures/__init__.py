@@ -123,7 +123,8 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
         )
     if asked := in_question(analysis, column):
         at = ks_in_words(sorted({row.k for row in asked}))
-        lead = f"Differences on {column} that the question asks about, in percentage points at {at}"
+        which = " that the question asks about" * (analysis.results.sweep is not None)
+        lead = f"Differences on {column}{which}, in percentage points at {at}"
         marks = "; filled: robust, hollow: not, grey: inconclusive, dots: single seeds"
         words = caption(analysis, lead, column, intervals=True, more=marks)
         yield Picture(
