@@ -30,7 +30,9 @@ former, as `solution` is often the way to `answer`."""
 CONTEXTS = ("context", "passage", "body", "story", "premise", "paragraph", "article", "background")
 """Names of columns that look like part of the question."""
 OPTIONS = ("options", "choices", "option", "choice_list", "answer_choices", "endings")
-_ONE_OPTION = re.compile(r"(|(?:option|choice|opt?|answer)[ _-]?)([A-Ha-h1-8])")
+MARKS = 0.9
+"""Share of answers that are letters or places of options, from which on all are meant so."""
+_ONE_OPTION = re.compile(r"(|(?:option|choice|opt?|answer)[ _-]?)([A-H1-8])", re.IGNORECASE)
 """Groups: what the columns of one option each have in common, and which option it is."""
 
 
@@ -136,14 +138,11 @@ def _options(filled: Mapping[str, bool], rows: Sequence[layouts.Row]) -> str | N
     for name in filled:
         if one := _ONE_OPTION.fullmatch(name):
             families.setdefault(one[1], []).append(name)
-        elif one := re.fullmatch(_ONE_OPTION.pattern, name, re.IGNORECASE):
-            families.setdefault(one[1].lower(), []).append(name)
     for common, names in families.items():
-        marks = "".join(name[-1] for name in sorted(names)).lower()
+        marks = "".join(name[-1].upper() for name in sorted(names))
         least = 2 if common else 3
-        if len(marks) >= least and ("abcdefgh".startswith(marks) or (
-            common and "12345678".startswith(marks)
-        )):  # fmt: skip
+        orders = ("ABCDEFGH", "12345678") if common else ("ABCDEFGH",)
+        if len(marks) >= least and any(order.startswith(marks) for order in orders):
             return ",".join(sorted(names))
     return None
 
@@ -161,12 +160,12 @@ def _use_of_options(
         if known and listed == len(known):
             return False, f"options: the problems list them already, {name} left out"
         return True, f"options: {name} behind each problem"
-    given = [layouts.answer_of(row, answer) for row in rows]
-    letters = golds.are_letters(str(gold) for gold in given if _is_filled(gold))
-    if grader in BOXED and letters:
+    given = [(layouts.answer_of(row, answer), _lettered(row, options)) for row in rows]
+    marks = [golds.is_mark(str(gold), texts) for gold, texts in given if _is_filled(gold)]
+    if grader in BOXED and marks and sum(marks) >= MARKS * len(marks):
         raise ValueError(
-            f"--grader {grader}: the answers in {answer!r} are letters of the options in "
-            f"{options!r}: choose --grader choice, which puts the options into the problems"
+            f"--grader {grader}: the answers in {answer!r} name the options in {options!r} by "
+            "letters or places: choose --grader choice, which puts the options into the problems"
         )
     return False, f"left out: {name}, which --grader choice puts behind each problem"
 

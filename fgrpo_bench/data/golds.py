@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fgrpo_bench.graders import BOXED, CHOICE
@@ -50,11 +50,10 @@ def understood(rows: Sequence[tuple[str, str]], grader: str) -> list[Gold]:
     if grader in CHOICE:
         return _choices([(prompt, _taken(gold, _CHOICE_FORMS)) for prompt, gold in rows])
     if grader in BOXED:
-        golds = [_mathematics(_taken(gold, FORMS)) for _, gold in rows]
-        if golds and all(_LETTER.fullmatch(gold.text) for gold in golds):
-            listed = sum(bool(options_in(prompt)) for prompt, _ in rows)
-            if listed == len(rows):
-                return [replace(gold, refused=LETTERS_ALONE) for gold in golds]
+        golds = [_mathematics(_taken(gold, FORMS), prompt) for prompt, gold in rows]
+        letters = all(_LETTER.fullmatch(gold.text) for gold in golds)
+        if letters and all(options_in(prompt) for prompt, _ in rows):
+            return [replace(gold, refused=NO_ANSWER) for gold in golds]
         return golds
     if ":" in grader:
         # what is no answer by itself may be what the function expects
@@ -66,16 +65,19 @@ def understood(rows: Sequence[tuple[str, str]], grader: str) -> list[Gold]:
     return [Gold(text=gold) for _, gold in rows]
 
 
-LETTERS_ALONE = (
-    "the answers are letters of options, which grader math does not know: choose --grader choice "
-    "(grader: choice in a benchmark's file)"
+NO_ANSWER = (
+    "the answer names an option by its letter, which grader math does not know: choose --grader "
+    "choice (grader: choice in a benchmark's file), or write the option's text"
 )
 
 
-def are_letters(golds: Iterable[str]) -> bool:
-    """Whether every answer is the letter of an option."""
-    letters = [bool(_LETTER.fullmatch(gold.strip())) for gold in golds]
-    return bool(letters) and all(letters)
+def is_mark(gold: str, options: Mapping[str, str]) -> bool:
+    """Whether an answer to a problem with these options names some of them, by letters or a place,
+    and is not the text of one."""
+    gold = gold.strip()
+    is_place = re.fullmatch("[0-9]{1,2}", gold) and int(gold) <= len(options)
+    is_text = letter_of_text(gold, options) is not None
+    return bool(_LETTERS.fullmatch(gold) or is_place) and not is_text
 
 
 def summary(forms: Iterable[str]) -> str | None:
@@ -99,6 +101,7 @@ def _maze(gold: str) -> Gold:
 # Forms: each takes an answer and gives a shorter one, or None where it is not of that form.
 
 _LETTER = re.compile(r"[(\[]?[A-Z][)\].]?")
+_LETTERS = re.compile(r"[(\[]?[A-Z](?:[ ,]{0,2}[A-Z]){0,9}[)\].]?")
 _QUOTED = r"(?:'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\")"
 _LIST = re.compile(rf"\[\s*+({_QUOTED}(?:\s*+,?\s*+{_QUOTED})*+|[-+]?[0-9.]++)\s*+\]", re.DOTALL)
 _ITEM = re.compile(_QUOTED, re.DOTALL)
@@ -255,15 +258,18 @@ def _taken(answer: str, forms: Sequence[Form]) -> Gold:
 # Mathematics.
 
 _PROSE = re.compile(r"\\[A-Za-z]++|(?<![A-Za-z])[A-Za-z]{2,}+(?![A-Za-z])")
+_NAMED = re.compile(r"[(\[]?([A-Z])[)\].:]\s++\S")
 MOST_WORDS = 25
 """Of an answer: one that has more is a solution, and so is one of several lines with FEW words."""
 FEW = 5
 
 
-def _mathematics(gold: Gold) -> Gold:
+def _mathematics(gold: Gold, prompt: str) -> Gold:
     if gold.refused:
         return gold
     text = gold.text
+    if (named := _NAMED.match(text)) and named[1] in options_in(prompt):
+        return replace(gold, refused=NO_ANSWER)
     words = sum(not word.startswith("\\") for word in _PROSE.findall(text[:LONGEST]))
     lines = "\n" in text.strip() and "\\begin{" not in text
     if words > MOST_WORDS or (lines and words >= FEW) or len(text) > LONGEST:
@@ -323,13 +329,12 @@ def _place(
     known. numbered: a number, the options of its problem, which of these has it as its text."""
     if not numbered:
         return None, None
-    most = [len(options) or 26 for _, options, _ in numbered]
+    if not all(options for _, options, _ in numbered):
+        return None, "a number, but the problem lists no options"
     fit = [
         first
         for first in (0, 1)
-        if all(
-            first <= number < first + n for (number, _, _), n in zip(numbered, most, strict=True)
-        )
+        if all(first <= number < first + len(options) for number, options, _ in numbered)
     ]
     if all(letter for *_, letter in numbered):
         differs = [
@@ -339,11 +344,11 @@ def _place(
         ]
         if not differs:
             return _BY_TEXT, None
-        return None, "numbers that may be an option's text or its place"
+        return None, "a number that may be an option's text or its place"
     if len(fit) == 1:
         return fit[0], None
     if fit:
-        return None, "numbers that may count the options from 0 or from 1"
+        return None, "a number that may count the options from 0 or from 1"
     return None, "a number that is neither the place of an option nor its text"
 
 
@@ -358,7 +363,7 @@ def _choice(
     if why is not None:
         return replace(
             gold,
-            refused=f"the answers are {why}: write letters in that column, A for the first option",
+            refused=f"the answer is {why}: write letters in that column, A for the first option",
         )
     letters = "".join(options)
     if place is not None and place != _BY_TEXT:

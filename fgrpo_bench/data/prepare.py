@@ -144,10 +144,12 @@ def select(
         kept = apply("one copy of a problem", first)
     if dataset.limit is not None:
         kept = apply(f"the first {dataset.limit}", kept.head(dataset.limit))
-    for number, why in kept.filter(pl.col("_refused") != "").select("row", "_refused").iter_rows():
+    refused = kept.filter(pl.col("_refused") != "").select("row", "_refused").rows()
+    for number, why in refused[:1]:
+        others = f" ({len(refused):,} rows are refused)" if len(refused) > 1 else ""
         raise ValueError(
             f"row {number} of dataset {dataset.name}, column {dataset.answer_key}: {why}; mend "
-            "that row, or leave it out"
+            f"that row, or leave it out{others}"
         )
     number = pl.col("row").cast(pl.String).str.zfill(6)
     table = kept.select(

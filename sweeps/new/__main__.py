@@ -202,7 +202,7 @@ def benchmark(
     problems = read_problems(data, prompt, answer, grader)
     check_grader(problems, is_reward=False)
     dataset = problems.dataset
-    print(f"problems: {problems.rows:,} of {data}, judged by {grader}, {problems.said}")
+    print(f"problems: {problems.rows:,} of {data}, {problems.said}")
     is_exact = grader in BOXED | {"choice"}  # others may want more than an answer alone
     values = {
         "rows": problems.rows,

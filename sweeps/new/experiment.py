@@ -66,7 +66,7 @@ def read_problems(path: Path, prompt: str | None, answer: str | None, grader: st
         raise ValueError(
             f"{path}: no row has both {columns.prompt} and {columns.answer}: fill some"
         )
-    facts = [f"columns {columns.prompt!r} and {columns.answer!r}", answers, *columns.said]
+    used = f"columns {columns.prompt!r} and {columns.answer!r}, judged by {grader}"
     row = table.row(0, named=True)
     return Problems(
         dataset=dataset,
@@ -79,7 +79,7 @@ def read_problems(path: Path, prompt: str | None, answer: str | None, grader: st
             grader=grader,
         ),
         longest=max(map(len, table["prompt"])),
-        said="; ".join(filter(None, facts)),
+        said="; ".join(filter(None, [used, answers, *columns.said])),
     )
 
 
@@ -135,7 +135,7 @@ def begin(
     changes = Changes()
     changes.write(path, text_of(name, of, problems, held, reward))
     print(
-        f"problems: {problems.rows:,} of {data}, judged by {grader}, {problems.said}\n"
+        f"problems: {problems.rows:,} of {data}, {problems.said}\n"
         f"model: {model}, {of.spec.parameters:,} parameters, {of.source}; "
         f"{'its chat template' if of.chat_template else 'no chat template'}"
     )

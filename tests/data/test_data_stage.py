@@ -242,7 +242,7 @@ BROKEN = {
     "empty.jsonl": ("", "holds no rows"),
     "cut.jsonl": ('{"problem": "p", "answer": "1"}\n{"prob', "line 2, is no JSON"),
     "list.json": ("[1, 2]", "row 0 is int"),
-    "chat.json": ('[{"problem": [{"role": "user"}], "answer": "1"}]', "holds list"),
+    "chat.json": ('[{"problem": [{"role": "user"}], "answer": "1"}]', "is no chat"),
     "blank.json": ('[{"problem": "", "answer": "1"}]', "none of the 1 rows"),
     "x.txt": ("problem,answer\n", "ends in '.txt'"),
     "x.csv": ("problem,answer\n", "holds no rows"),
