@@ -18,7 +18,7 @@ from fgrpo_bench.data.rows import WINDOWS, encoding_of, first_rows
 from fgrpo_bench.graders import BOXED, CHOICE
 from fgrpo_bench.specs import DatasetSpec
 
-PROMPTS = ("prompt", "question", "problem"), ("instruction", "query", "input")
+PROMPTS = ("prompt", "question", "problem"), ("instruction", "query"), ("input",)
 ANSWERS = (
     (*("answer", "gold", "target", "expected_answer", "final_answer", "ground_truth"),
      *("gt", "gold_answer", "correct_answer", "answerkey")),

@@ -103,7 +103,7 @@ def prompt_of(row: Row, key: str) -> Any:
     texts = [_of_messages(value) for value in values]
     if len(texts) == 1:
         return texts[0]
-    return "\n\n".join(str(text).strip() for text in texts if text is not None) or None
+    return "\n\n".join(str(text).strip() for text in texts if text not in _MISSING) or None
 
 
 def _of_messages(value: Any) -> Any:
