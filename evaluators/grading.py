@@ -31,7 +31,7 @@ from fgrpo_bench.core.problems import Grade, Outcome, Problem
 from fgrpo_bench.engines.processes import spawn
 from fgrpo_bench.files.journal import append_lines, read_lines
 from fgrpo_bench.files.paths import BenchmarkPaths
-from fgrpo_bench.graders import get_grader, grader_version, waits
+from fgrpo_bench.graders import BOXED, get_grader, grader_version, waits
 from fgrpo_bench.graders.judge import default_judge
 from fgrpo_bench.graders.worker import interrupted
 from fgrpo_bench.stages.tables import GRADES, read_table, write_table
@@ -266,7 +266,7 @@ def _is_judgement(line: object) -> bool:
 # the process that samples does, however it ends. A problem's gold answer decides which process
 # grades it, so that no question is put to two judges.
 
-BY_JUDGE = frozenset({"math", "math-tolerance"})
+BY_JUDGE = BOXED
 """Graders that put questions to the judge of their process, which knows what was asked before."""
 BATCH, WAITING_MOST = 64, 4_096
 """Responses sent at once, and that may wait for a process while sampling goes on."""

@@ -50,16 +50,22 @@ GRADERS: dict[str, tuple[int, Grader]] = {
     "countdown": (1, countdown.grade),
     "countdown-partial": (1, PartialCredit(countdown.grade_partial)),
     "ifeval": (2, ifeval.grade),
-    "math": (3, math.grade),
-    "math-tolerance": (3, math_tolerance.grade),
+    "math": (4, math.grade),
+    "math-strict": (1, math.grade_strict),
+    "math-tolerance": (4, math_tolerance.grade),
+    "math-tolerance-strict": (1, math_tolerance.grade_strict),
     "maze": (1, maze.grade),
     "maze-reached": (1, maze.grade_reached),
     "synlogic": (1, synlogic.grade),
 }
-STRICT: dict[str, str] = {"choice": "choice-strict"}
+STRICT = {
+    "choice": "choice-strict",
+    "math": "math-strict",
+    "math-tolerance": "math-tolerance-strict",
+}
 """By grader: the one that takes a stated answer alone (a box, a tag, "the answer is"), and calls a
 response that was cut off before it incorrect."""
-BOXED = frozenset({"math", "math-tolerance"})
+BOXED = frozenset({"math", "math-strict", "math-tolerance", "math-tolerance-strict"})
 """Graders that look for a box."""
 BOX_SUFFIX = "\n\nPut your final answer within \\boxed{}."
 """What a model without a chat template is asked for, by which they find the answer."""
@@ -67,7 +73,7 @@ BOX_SYSTEM = "Please reason step by step, and put your final answer within \\box
 """The same as a system message, as conf/prompt/boxed.yaml has it."""
 CHOICE = frozenset({"choice", "choice-strict"})
 """Graders of problems with options, of which one can be guessed."""
-WAITING = frozenset({"ifeval", "math", "math-tolerance"})
+WAITING = frozenset({"ifeval", *BOXED})
 """Graders that wait for a process of their own: an event loop asks them in a thread. The others
 answer within milliseconds."""
 

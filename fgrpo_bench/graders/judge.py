@@ -29,7 +29,7 @@ from fgrpo_bench.files.journal import append_lines, read_lines
 from fgrpo_bench.graders.judge_worker import TESTED
 from fgrpo_bench.graders.worker import OfProcess, Workers, interrupted, judges
 
-VERSION = 3
+VERSION = 4
 """Raised with any change of judgement here or in the worker; stored verdicts belong to one."""
 SECONDS = 5.0
 """Processor seconds of a judgement."""

@@ -18,11 +18,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fgrpo_bench.core.problems import Grade, Problem
+from fgrpo_bench.core.problems import BY_PLACE, Grade, Problem
 from fgrpo_bench.graders.judge import Judge, default_judge
 from fgrpo_bench.graders.judge_worker import TO_SIX_DECIMALS
 from fgrpo_bench.graders.math_notation import normalise
-from fgrpo_bench.graders.math_reading import joins, parts
+from fgrpo_bench.graders.math_reading import joins, lacks, parts
+from fgrpo_bench.graders.math_statement import stated, whole
 
 LONGEST = 500
 """Characters of an answer that a grade keeps."""
@@ -50,10 +51,50 @@ def grade_with(judge: Judge, problem: Problem, response: str) -> Grade:
     box = final_answer(text, gold)
     if not gold:
         return _kept(Grade(outcome="unscored", extracted=box, reason="the gold answer is empty"))
-    if box is None:
-        return _kept(judge.verdict(gold, text, boxed=False))
-    answer = normalise(box)
-    return _kept(shortcut(gold, answer) or judge.verdict(gold, answer))
+    if box is not None:
+        return _kept(_compared(judge, gold, box))
+    said = stated(text, gold)
+    if said is None:
+        return _kept(_by_place(judge, gold, text, BY_PLACE))
+    if said.answer is None:
+        return _kept(_by_place(judge, gold, said.text, said.how))
+    return _kept(_with_end(_compared(judge, gold, said.answer), said.how))
+
+
+def _compared(judge: Judge, gold: str, answer: str) -> Grade:
+    answer = normalise(answer)
+    return shortcut(gold, answer) or judge.verdict(gold, answer)
+
+
+def _by_place(judge: Judge, gold: str, text: str, how: str) -> Grade:
+    """Of what math-verify finds in a text, unless that is a part of an expression."""
+    verdict = judge.verdict(gold, text, boxed=False)
+    if verdict.extracted is not None:
+        answer = whole(text, verdict.extracted, gold)
+        if answer != verdict.extracted:
+            verdict = _compared(judge, gold, answer)
+    return verdict if verdict.extracted is None else _with_end(verdict, how)
+
+
+def _with_end(verdict: Grade, how: str) -> Grade:
+    return replace(verdict, reason=f"{verdict.reason}{how}")
+
+
+def grade_strict(problem: Problem, response: str) -> Grade:
+    """As `grade`, and incorrect where no box, no tag and no sentence states the answer, or where
+    that stands in a thought that never ends; so is a response that was cut off before it."""
+    return strict(grade(problem, response), response)
+
+
+def strict(judged: Grade, response: str) -> Grade:
+    """What a strict grader makes of a judgement."""
+    if judged.outcome == "correct" and judged.reason.endswith(BY_PLACE):
+        reason = "no box, no tag and no answer sentence"
+    elif judged.outcome == "correct" and "<think>" in after_thoughts(response):
+        reason = "the answer stands in a thought that never ends"
+    else:
+        return judged
+    return Grade(outcome="incorrect", extracted=judged.extracted, reason=reason)
 
 
 def shortcut(gold: str, answer: str) -> Grade | None:
@@ -91,7 +132,7 @@ def final_answer(text: str, gold: str) -> str | None:
     """
     last = last_box(text)
     wanted = parts(gold)
-    if last is None or wanted == 1 or parts(last) >= wanted:
+    if last is None or wanted == 1 or not lacks(last, gold):
         return last
     joined = _joined_boxes(text)
     repeated = len(set(joined)) == 1 and len(joined) != wanted

@@ -29,16 +29,27 @@ _SEPARATOR_OR_BRACKET = re.compile(
     re.DOTALL,
 )
 _GROUPED_NUMBER = re.compile(r"\s*+[-+]?[0-9]{1,3}(?:,[0-9]{3})++(?:\.[0-9]*+)?\s*+")
-_NAME = r"\\?[A-Za-z]++(?:_(?:\w|\{[^{}=]*+\}))?+\s*+="
-_LABEL = r"\(\s*+(?:[a-z]|[ivx]{1,4}|[0-9]{1,2})\s*+\)"
+_NAME = r"\\?[A-Za-z]++(?:_(?:\w|\{[^{}=]*+\}))?+\s*+&?\s*+="
+_LETTER_OR_NUMBER = r"(?:[a-z]|[ivx]{1,4}|[0-9]{1,2})"
+_LABEL = rf"\(\s*+{_LETTER_OR_NUMBER}\s*+\)|(?<![^\s*]){_LETTER_OR_NUMBER}[.)](?=[\s*])"
 _WORD = (
-    r"(?:and|or|for|is|the|part|question|other|first|second|third|root|solution|value|number)"
+    r"(?i:and|or|for|is|the|part|question|other|first|second|third|root|solution|value|number)"
     r"(?![A-Za-z])"
 )
-_JOINT = re.compile(
-    rf"(?:[\s$,;:~&]|{_NAME}|{_LABEL}|{_WORD}|\\[()\[\],;:! \\]|\\q?quad(?![A-Za-z])"
-    rf"|\\text\s*+\{{(?:[\s,]|{_WORD})*+\}})*+"
+_ITEM = (
+    r"(?<=\n)[ \t]*+[-*\u2022][ \t]++[*_]*+[A-Za-z][A-Za-z ]{0,30}:"
+    r"|(?i:(?:part|question|case|problem) [a-z0-9]{1,3}(?![A-Za-z0-9]))|\#{1,6}(?=[ \t])"
 )
+"""What stands before a part in a list: `- Smaller root:`, `### Part 2`."""
+_JOINT = re.compile(
+    rf"(?:{_ITEM}|[\s$,;:~&*_\u2022+-]|{_NAME}|{_LABEL}|{_WORD}"
+    rf"|\\[()\[\],;:! \\]|\\q?quad(?![A-Za-z])|\\text\s*+\{{(?:[\s,]|{_WORD})*+\}})*+"
+)
+_SENTENCE_JOINT = re.compile(
+    r"[\s$\\)*_]*+(?:(?:[a-z-]{1,20}[\s,]++){1,3}(?:and|or)\s|[a-z-]{1,20},\s)[\s$\\(*_]*+",
+    re.IGNORECASE,
+)
+"""Of what was counted or measured: `9} chickens and \\boxed{10`."""
 
 
 def parts(answer: str) -> int:
@@ -49,9 +60,21 @@ def parts(answer: str) -> int:
     >>> parts("(1, 2), (3, 4), (5, 6)"), parts("(1, 2)"), parts("f(x, y)")
     (3, 2, 1)
     """
+    at_top, within = counted(answer)
+    return at_top if at_top > 1 else within
+
+
+def counted(answer: str) -> tuple[int, int]:
+    """Parts outside all brackets, and those within the brackets around the whole, else 1.
+
+    >>> counted("(1, 2), (3, 4)"), counted("(1, 2)"), counted("{1, 2, 3}")
+    ((2, 1), (1, 2), (1, 3))
+    """
     answer = answer.replace("{,}", "").replace(",\\!", "")
     if _GROUPED_NUMBER.fullmatch(answer):
-        return 1
+        return 1, 1
+    if answer.startswith("{") and answer.endswith("}"):
+        answer = f"\\{answer[:-1]}\\}}"  # of a set without its backslashes
     counts, is_list = [1], False  # of the groups that are open, outermost first
     inside, end = 1, 0  # parts of the last group that was closed, and where that was
     for token in _SEPARATOR_OR_BRACKET.finditer(answer):
@@ -65,7 +88,8 @@ def parts(answer: str) -> int:
             if len(counts) == 1:
                 is_list = bool(token["list"])
             counts.append(1)
-    return counts[0] if counts[0] > 1 or answer[end:].strip(" .$") else inside
+    is_whole = counts[0] == 1 and not answer[end:].strip(" .$")
+    return counts[0], inside if is_whole else 1
 
 
 def joins(between: str) -> bool:
@@ -74,7 +98,24 @@ def joins(between: str) -> bool:
     >>> joins("$, $"), joins(" and $y_2 = "), joins(" for part (a) and "), joins(" or maybe ")
     (True, True, True, False)
     """
-    return len(between) <= LONGEST_JOINT and _JOINT.fullmatch(between) is not None
+    if len(between) > LONGEST_JOINT:
+        return False
+    return bool(_JOINT.fullmatch(between) or _SENTENCE_JOINT.fullmatch(between))
+
+
+_NESTED = re.compile(r"\s*+(?:\\left\s*+)?\\?[({\[]\s*+(?:\\left\s*+)?\\?[({\[]")
+
+
+def lacks(answer: str, gold: str) -> bool:
+    """Whether the gold has several parts and an answer fewer, e.g. one pair where it has two.
+
+    >>> lacks("3", "1, 2, 3"), lacks("(2, 2)", "(2, 2), (6, 2)"), lacks("(1, 2)", "1, 2")
+    (True, True, False)
+    """
+    at_top, _ = counted(gold)
+    if at_top > 1 and gold.lstrip("\\left ")[:1] in ("(", "[", "{"):
+        return counted(answer)[0] < at_top and not _NESTED.match(answer)
+    return parts(answer) < parts(gold)
 
 
 # How a boxed answer or a gold is written before math-verify reads it. math-verify passes over what

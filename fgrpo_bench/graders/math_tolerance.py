@@ -46,6 +46,11 @@ def grade(problem: Problem, response: str) -> Grade:
     return grade_with(default_judge(), problem, response)
 
 
+def grade_strict(problem: Problem, response: str) -> Grade:
+    """As `grade`, and incorrect where no box, no tag and no sentence states the answer."""
+    return math.strict(grade(problem, response), response)
+
+
 def grade_with(judge: Judge, problem: Problem, response: str) -> Grade:
     """As `grade`, by a given judge."""
     gold = number(normalise(problem.target))

@@ -214,6 +214,15 @@ MARKS = (
     *(Text(part, before="word", after="end") for part in ("\n", " ", "\t\n", "*\n", "-\n", "p.")),
 )
 """What would hurt checkers that look for titles, placeholders, bullets and postscripts."""
+STATEMENTS = (
+    *(Text(part) for part in ("answer ", "the answer is ", "Answer: 5\n", "<answer>", "$", "\\(")),
+    *(
+        Text(part, before="the answer is ")
+        for part in ("(", "x", "5,", "5 and ", "* ", "so, ", "is ")
+    ),
+    *(Text(part, before="the answer is 12:30 ") for part in ("12:30 ", '"', "= ")),
+)
+"""What would hurt the search for sentences and tags that state an answer."""
 INSTRUCTED = json.dumps({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})
 GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "choice": (("B",), CHOICES),
@@ -222,7 +231,9 @@ GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "countdown-partial": (("3256-24",), EXPRESSIONS),
     "ifeval": ((INSTRUCTED,), (Text("</think>"), Text("["), Text("word "))),
     "math": (("7", "1, 2, 3", "(1, 2)"), (*BOXES, *BOXED)),
+    "math-strict": (("7", "2x+1", "Tuesday"), STATEMENTS),
     "math-tolerance": (("7.5", "2.88e-19", "E = 5 \\text{ J}"), (*BOXES, *BOXED)),
+    "math-tolerance-strict": (("7.5",), STATEMENTS),
     "maze": ((MAZE.target,), MOVES),
     "maze-reached": ((MAZE.target,), MOVES),
     "synlogic": (tuple(puzzle(task, game).target for task, (game, _) in GAMES.items()), PUZZLES),
