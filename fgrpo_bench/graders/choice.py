@@ -21,7 +21,13 @@ from itertools import permutations
 from typing import NamedTuple
 
 from fgrpo_bench.core.problems import Grade, Problem
-from fgrpo_bench.graders.choice_reading import PRINT, WEAK, letter_of_text, read
+from fgrpo_bench.graders.choice_reading import (
+    PRINT,
+    WEAK,
+    letter_of_text,
+    read,
+    with_labels,
+)
 
 LETTERS = string.ascii_uppercase
 """What options may be called."""
@@ -159,7 +165,7 @@ def _listed(prompt: str, labels: str) -> dict[str, str]:
     chosen, start = dict[str, str](), 0
     for pattern in _LABELS:
         lists = list[list[re.Match[str]]]()
-        for label in re.finditer(pattern.replace("@", f"[{labels}]"), prompt, re.MULTILINE):
+        for label in with_labels(pattern, labels).finditer(prompt):
             name = label[label.lastindex or 0]
             if name == labels[0]:
                 lists.append([label])

@@ -9,8 +9,8 @@ that ends in a statement, those before it no longer count. Of what is left the s
 decides, and of that kind the last. Where that one names several letters, or a later box or tag
 another letter or none, nothing is settled. Where no letter is stated, the text of an option is one.
 
-In an expression @ stands for the labels of the problem (`_with`). Every expression is possessive or
-bounded, so that the time is linear in the text.
+In an expression @ stands for the labels of the problem (`with_labels`). Every expression is
+possessive or bounded, so that the time is linear in the text.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Other(NamedTuple):
 
 
 @lru_cache(maxsize=1_024)
-def _with(pattern: str, labels: str) -> re.Pattern[str]:
+def with_labels(pattern: str, labels: str) -> re.Pattern[str]:
     """An expression in which @ stands for one of some labels."""
     return re.compile(pattern.replace("@", f"[{labels}]"), re.MULTILINE)
 
@@ -84,7 +84,8 @@ _GOES_ON = rf"(?:{_GOES_ON}|{words('but', 'if', 'unless', 'only')})"
 _JOINED = rf"{words('or', 'and')}[\s(*$'\"`]*+@(?:[)*$'\"`]*+(?:[.,;:!]|$)|\s(?:or|and))"
 _BEHIND = (
     r"(?:(?<=['\"`]@)['\"`]|(?<=\*@)\*|(?=(?:[ \t$*_}\]'\"`]|\\[)\]])*+"
-    rf"(?:[.,;:!)](?!\w)|$|[\u2014/&|]|-\s|\((?:I\s|(?!\w\b|\d))|{_GOES_ON}|{_JOINED})))"
+    r"(?:[.,;:!)](?!\w)|$|[\u2014&|]|/\W{0,3}@(?!\w)|-\s|\((?:I\s|(?!\w\b|\d))"
+    rf"|{_GOES_ON}|{_JOINED})))"
 )
 """What shows that a bare letter is no article, quantity or beginning of a word."""
 _BARE = r"(?!I(?![*_$}\]'\"`]*+(?:[.!:)](?!\w)|\s*+$(?!\n[a-z])|,?\sbecause\b)))(@)"
@@ -120,7 +121,7 @@ _DENIAL = words("wrong", "incorrect", "false", "(?:not|never) (?:the|an?)(?: [a-
 _QUALITY = "(?:correct|right|best|only|final|remaining|closest)"
 _ANSWER = words(
     *("answer", "ans", f"{_QUALITY} (?:option|choice|one|letter|statement|response|conclusion)"),
-    "(?:my|our|selected|chosen) (?:option|choice)",
+    *("(?:my|our|selected|chosen) (?:option|choice)", "the choice"),
 )
 _IS = words(
     "is", "would be", "must be", "should be", "has to be", "can only be", "(?:seems|appears) to be"
@@ -128,12 +129,14 @@ _IS = words(
 _PHRASE = (
     rf"({_DENIAL}\s{{1,3}}+)?+{_ANSWER}"
     rf"(?:\s{words('that', 'which', 'to', 'for', 'of')}[^.,;:()\n]{{1,60}}?)?"
-    rf"[\s*_]*+(?:{_IS}|'s(?=\s)|[:=]|[-\u2014](?=\s)|(?<=\n)|(?:\.\s|(?<=\s))(?=\(@\)[*_]*+(?:[.,;]|\s*+$))){_ADVERBS}"
+    rf"[\s*_]*+(?:{_IS}|'s(?=\s)|[:=]|[-\u2014](?=\s)|(?<=\n)"
+    r"|(?:\.\s|(?<=\s))(?=\(@\)[*_]*+(?:[.,;]|\s*+$)))"  # "Answer (D)."
+    rf"{_ADVERBS}"
     rf"(?:{words('not')}\s\(?@\)?,?\s{words('but')}\s)?+{_LETTER}"
 )
 """Groups: what denies the phrase, and those of _LETTER."""
 _CALLED = (
-    r"(?:[(\[](@)[)\]]|(?<![\w-])(?!I\s)(@))[*_$}'\"`]*+\s"
+    r"(?:[(\[](@)[)\]]|(?<![\w-])(?:(?<=ption\s)|(?<=hoice\s)|(?!I\s))(@))[*_$}'\"`]*+\s"
     rf"{words('is', 'are', 'must be', 'has to be')}(?:\s{_ADVERB})?\s"
     rf"(?:({words('the', 'our', 'my')}\s(?:{words(_QUALITY)}\s)?"
     rf"{words('answer', 'option', 'choice', 'one')})|{words('correct', 'right')}"
@@ -152,17 +155,17 @@ _LEADS = words(
     "(?:it|this|that) (?:must|has to|should|can only) be",
     "leav(?:es|ing)(?: only| us with| me with)?",
     "left with",
-    "I(?: would|'d)? (?:say|guess)",
+    "I(?: would|'d)? (?:say|guess|think|believe)",
     "guess is",
     "by elimination",
 )
 _PICK = words(
-    "(?:I|we)(?: would| will|'d|'ll)? (?:go with|choose|pick|select|chose|picked|selected)",
-    "(?:I'm|I am|we're|we are) going with",
+    "(?:I|we)(?: would| will|'d|'ll)? (?:go (?:with|for)|choose|pick|select|answer)",
+    *("(?:I|we) (?:chose|picked|selected)", "going with"),
 )
 _OTHERWISE = words("wait", "no", "actually", "correction", "sorry") + "[,:]"
 _HENCE = rf"(?:(?<!\bis )(?<!\bare ){words('therefore', 'thus', 'hence', 'so')}"
-_HENCE += rf"|{words('probably', 'most likely')})"
+_HENCE += rf"|{words('probably', 'most likely', 'definitely', 'certainly')})"
 _EQUALS = words(
     "(?:it|this|that|which) is",
     "(?:it|that)'s",
@@ -171,9 +174,11 @@ _EQUALS = words(
     "agrees with",
     "closest to",
 )
+# "it's B." where a clause begins, and ends
 _IT = words("(?:it|that) is", "(?:it|that)'s")
 _IT_IS = (
-    r"(?:(?<![\s\w])|(?<=[.!?;:,]\s)|(?<=so\s)|(?<=hence\s)|(?<=thus\s)|(?<=think\s)|(?<=believe\s)|(?<=guess\s))"
+    r"(?:(?<![\s\w])|(?<=[.!?;:,]\s)|(?<=so\s)|(?<=hence\s)|(?<=thus\s)"
+    r"|(?<=think\s)|(?<=believe\s)|(?<=guess\s))"
     rf"{_IT}{_ADVERBS}{_BEFORE}{_BARE}"
     r"(?=[)*_$}'\"`]*+(?:[.!](?!\w)|\s*+\Z|,?\s(?:because|since|not|but)\b))"
 )
@@ -182,7 +187,7 @@ _FITS = words(
 )
 _WHAT_FITS = words("all", "both", "these", "with", "the (?:data|description|criteria|conditions)")
 _ONLY = (
-    rf"{words('only')}\s{_NAMED}{_BEFORE}(?!I\b)\(?(@)\)?[*_$'\"`]*+\s{_FITS}"
+    rf"(?<!not\s)(?<!Not\s){words('only')}\s{_NAMED}{_BEFORE}(?!I\b)\(?(@)\)?[*_$'\"`]*+\s{_FITS}"
     rf"(?=\s?(?:[.,;!]|$)|\s{_GOES_ON}|\s{_WHAT_FITS}[^.,;\n]{{0,40}}\.)"
 )
 _CONCLUSION = (
@@ -196,9 +201,12 @@ _CONCLUSION = (
 )
 _SENTENCE = words("is", "was", "are", "has", "does", "can", "cannot", "would", "and", "or")
 _LINE = (
-    rf"^[ \t*_`$\"'#>]*+(?:{words('answer')}\s)?+{_NAMED}(?:{_STYLE}|[ \t$*_`\"'{{])*+"
-    r"(?:[(\[](@)[)\]]|(?!I\.\s*\w)(@)(?:[.)](?!\w)|(?<!A):(?=\s|\Z)|,\sI\s(?:think|guess)\b|\s[-\u2014]\s(?!@\b|[^\n]*=)"
-    r"|(?=[*_`$\"'}!]*+\s*?$)))"
+    rf"^[ \t*_`$\"'#>]*+(?:-\s(?=\W{{0,9}}@[\s*_.)]{{0,9}}$))?+(?:{words('answer')}\s)?+{_NAMED}"
+    rf"(?:{_STYLE}|\\[(\[]|[ \t$*_`\"'{{])*+"
+    r"(?![(\[]?\d[.):\]]{1,2}\s+\S)"  # a step of an argument
+    r"(?:[(\[](@)[)\]]|(?!I\.\s*\w)(@)(?:[.)](?!\w)|:(?=\s|\Z)|,\sI\s(?:think|guess)\b"
+    r"|\s[-\u2014]\s(?!@\b|[^\n]*=)|(?<!I),?\s(?:because|since)\b"
+    r"|(?=(?:[*_`$\"'}!]|\\[)\]])*+\s*?$)))"
     rf"(?!\s{_SENTENCE})[^\n]*+"
 )
 """A line that begins with a choice, or is a letter alone."""
@@ -240,9 +248,9 @@ def enclosed(text: str, labels: str) -> tuple[list[Statement], list[Other]]:
 
 def _content(content: str, labels: str, *, whole: bool) -> tuple[str, int] | None:
     """The letter in a box or tag and where it ends; None where that holds something else."""
-    if whole and (alone := _with(_ALONE, labels).fullmatch(content)):
+    if whole and (alone := with_labels(_ALONE, labels).fullmatch(content)):
         return alone[1], alone.end()
-    if named := _with(_CONTENT, labels).match(content):
+    if named := with_labels(_CONTENT, labels).match(content):
         return named[1] or named[2], named.end()
     return None
 
@@ -264,7 +272,7 @@ def _tags(text: str) -> Iterator[tuple[int, int, int]]:
 
 def phrases(text: str, labels: str) -> Iterator[Statement]:
     """Letters behind "the answer is" and its like."""
-    for phrase in _with(_PHRASE, labels).finditer(text):
+    for phrase in with_labels(_PHRASE, labels).finditer(text):
         if phrase[1] is None:
             letter, end = _run(text, phrase[2] or phrase[3], phrase.end(), labels)
             yield Statement(PHRASE, letter, phrase.start(), end)
@@ -272,26 +280,29 @@ def phrases(text: str, labels: str) -> Iterator[Statement]:
 
 def called(text: str, labels: str) -> Iterator[Statement]:
     """Letters before "is the answer" or "is correct"; the latter is a conclusion."""
-    for match in _with(_CALLED, labels).finditer(text):
+    for match in with_labels(_CALLED, labels).finditer(text):
         before = text[max(0, match.start() - WINDOW) : match.start()]
         if match[1] or _NAMED_BEFORE.search(before):
-            letter = None if _with(_OTHER_BEFORE, labels).search(before) else match[1] or match[2]
+            letter = (
+                None if with_labels(_OTHER_BEFORE, labels).search(before) else match[1] or match[2]
+            )
             kind = PHRASE if match[3] or letter is None else CONCLUSION
             yield Statement(kind, letter, match.start(), match.end())
 
 
 def conclusions(text: str, labels: str) -> Iterator[Statement]:
     """Letters in which an argument ends, and those alone on the first or last line."""
-    for conclusion in _with(_CONCLUSION, labels).finditer(text):
+    for conclusion in with_labels(_CONCLUSION, labels).finditer(text):
         group = conclusion.lastindex or 0
         letter, end = _run(text, conclusion[group], conclusion.end(), labels)
         yield Statement(CONCLUSION, letter, conclusion.start(group), end)
-    lines = list(_with(_LINE, labels).finditer(text))
+    lines = list(with_labels(_LINE, labels).finditer(text))
     if len({line[1] or line[2] for line in lines}) == 1:  # else the choices are listed
         for line in (lines[0], lines[-1]):
             first, last = not text[: line.start()].strip(), not text[line.end() :].strip()
-            listed = _with(_LISTS, labels).search(text, line.end(line.lastindex or 0), line.end())
-            if (first or last) and not listed:
+            begin, end = line.span(line.lastindex or 0)
+            several = with_labels(_LISTS, labels).search(text, end, line.end())
+            if (first or last) and not several and not text.startswith("A:", begin):  # "A: Let us"
                 kind = CONCLUSION if first and last else PLACE
                 yield Statement(kind, line[1] or line[2], line.start(), line.end())
 
@@ -304,7 +315,7 @@ def _run(
     most: where the text ends that is read.
     """
     letters, most = {letter}, len(text) if most is None else most
-    while following := _with(_NEXT, labels).match(text, end, most):
+    while following := with_labels(_NEXT, labels).match(text, end, most):
         between, after = following[1], following.end()
         ends = _ENDS.match(text, after, most) is not None
         either = _EITHER.search(between) is not None and (ends or following[2] != "I")
@@ -323,21 +334,33 @@ def _run(
 _TYPED = str.maketrans("\u2018\u2019\u201c\u201d\u00a0\u2013", "''\"\" -")
 """Quotes, spaces and dashes as they are typed."""
 _SMALL_ENDS = r"(?=[)*_`\"'$}]*+(?:[.;:!](?!\w)|\s*+\Z|[ \t]*+\n|,?\s(?:because|since)\b))"
+_SMALL_STATED = rf"{_ADVERBS}{_BEFORE}{_NAMED}{_BEFORE}"
 _SMALL = (
-    rf"(?<!\w)\((@)\)|\\(?:boxed|fbox)\s?\{{{_BEFORE}\(?(@)(?=\)?\s?\.?\}}|[).:][\s~}}])"
+    # "(a)", but no part of an argument that begins a line
+    r"(?:\w[ \t]{1,3}|[^\w\s][ \t]{0,3}|(?:[:=]|\bis)\s{1,3})\((@)(?=\))"
+    r"|^[ \t*_]{0,9}+\((@)(?=\)[*_]*+(?:[.,;:]|\s(?:is|are|because|since|and|or)\b|[ \t]*+$))"
+    rf"|\\(?:boxed|fbox)\s?\{{{_BEFORE}\(?(@)(?=\)?\s?\.?\}}|[).:][\s~}}])"
     rf"|(?i:<answer>){_BEFORE}\(?(@)(?=\)?[\s.]*+<|[).:]\s)|[\"']:\s{{0,3}}[\"'](@)[\"']"
     # "the answer is a" may go on
-    rf"|{_ANSWER}[\s*_]*+(?:{_IS}{_ADVERBS}{_BEFORE}{_NAMED}{_BEFORE}(?!a\s*+(?:$|[,:]))(?:the\s)?+(@){_SMALL_ENDS}"
-    rf"|[:=]{_ADVERBS}{_BEFORE}{_NAMED}{_BEFORE}(@){_SMALL_ENDS})|(?:{_CHOICE}|{_PICK}\s)(@){_SMALL_ENDS}"
-    r"|^[ \t*_`\"'>#]*+(@)(?:[.)](?=\s)|(?=[*_`\"'.!)]*+[ \t]*+$))"
+    rf"|{_ANSWER}[\s*_]*+(?:{_IS}{_SMALL_STATED}(?!a\s*+(?:$|[,:]))(@){_SMALL_ENDS}"
+    rf"|[:=]{_SMALL_STATED}(@){_SMALL_ENDS})"
+    rf"|(?:{_CHOICE}|{_PICK}\s)(@){_SMALL_ENDS}"
+    r"|^[ \t*_`\"'>#]*+(@)(?=[*_`\"'.!)]*+[ \t]*+$)"
 )
 """Where a small letter names a choice."""
 _PHRASE_OF_TEXT = re.compile(
     rf"({_DENIAL}\s{{1,3}}+)?+{_ANSWER}[\s*_]*+(?:{_IS}|[:=]){_ADVERBS}([^\n]{{1,300}}+)"
 )
 """Groups: what denies the phrase, the rest of its line."""
+_LABELLED = r"[\s*_]*+\(?(@)[.):]{1,2}+[*_]*+\s++(\S.*+)"
+"""A line that begins with a small letter or a number. Groups: this, the rest."""
+_WORD = re.compile(r"[A-Za-z]{2}")
+_SPECIES = re.compile(r"\b[A-Z]\. [a-z]{3,30}+")
 _SENTENCE_END = re.compile(r"[.;!](?=\s)|,?\s(?:because|since|as)\s")
-_IS_OPTION = rf"{words('is', 'are', 'be')}[\s:*_]*+(?:\((@)\)|(@)[.):])[*_]*+\s++([^\n]{{1,300}}+)"
+_IS_OPTION = (
+    rf"{words('is', 'be')}[\s:*_]*+(?:\((@)\)|(@)[.):])[*_]*+\s++([^\n]{{1,300}}+)"
+    r"(?!\s{1,3}[*_]{0,2}\(?@[.)])"  # else all are listed
+)
 """Groups: a letter in brackets, a bare one, the rest of its line."""
 _AMONG_OTHERS = re.compile(
     words("another", "one", "others?", "first", "second", "third", "example", "possib(?:le|ility)")
@@ -414,7 +437,10 @@ _CORRECTION = re.compile(
     + rf"|{words('no')}(?=[,:.!]))",
     re.MULTILINE,
 )
-_NAMED_IN_BOX = r"(?<![\w\\^])(@{1,4})(?=[\s$]*+(?:[).,:;/&|{}\]]|\\text|$|(?:or|and|nor)\b))"
+_NAMED_IN_BOX = (
+    r"(?<![\w\\^])((?!\d)@{1,4}|@)(?=[\s$]*+(?:[).,:;/&|{}\]]|\\text|$|(?:or|and|nor)\b))"
+)
+"""Letters in a box that holds something else, several where they are joined."""
 _UNIT = re.compile(r"(?<=\d)(?:[\s~]|\\[ ,;]|\\(?:text|mathrm|rm)(?![a-z])|\{)*+[A-Z]{1,2}\b")
 _DENIES = re.compile(
     words(
@@ -472,14 +498,13 @@ def _prepared(text: str, labels: str, options: Mapping[str, str]) -> str:
     names that stand in an option ("E. coli")."""
     text = text.translate(_TYPED)
     small = "".join(label for label in labels.lower() if label not in options.values())
+    if "(ii)" in text:
+        small = small.replace("i", "")
     if small:
-        text = _with(_SMALL, small).sub(_with_capital, text)
+        text = with_labels(_SMALL, small).sub(_with_capital, text)
     for name in {name for option in options.values() for name in _SPECIES.findall(option)}:
         text = text.replace(name, name.replace(".", "\u2024"))
     return text
-
-
-_SPECIES = re.compile(r"\b[A-Z]\. [a-z]{3,30}+")
 
 
 def _with_capital(small: re.Match[str]) -> str:
@@ -525,19 +550,24 @@ def by_text(
             if letter is not None and phrase[1] is None:
                 yield Statement(PHRASE, letter, phrase.start(), stop)
                 break
-    for option in _with(_IS_OPTION, labels).finditer(text) if options else ():
+    for option in with_labels(_IS_OPTION, labels).finditer(text) if options else ():
         begin, end = option.span(3)
         sentence = _SENTENCE_END.search(text, begin, end)
         letter = letter_of_text(text[begin : sentence.start() if sentence else end], options)
         clause = _BREAK.split(text[max(0, option.start() - WINDOW) : option.start()])[-1]
         if letter in (option[1], option[2]) and letter and not _AMONG_OTHERS.search(clause):
             yield Statement(CONCLUSION, letter, option.start(), end)
-    lines = text.strip().splitlines() if options else []
-    for line in {lines[0], lines[-1]} if lines else ():
-        if letter := _text_and_letter(line, options):
+    lines = text.strip().splitlines()
+    for line in dict.fromkeys((*lines[:1], *lines[-1:])):
+        is_all = len(lines) == 1
+        letter = _text_and_letter(line, options)
+        if labelled := with_labels(_LABELLED, labels.lower()).fullmatch(line):
+            named, own = labelled[1].upper(), letter_of_text(labelled[2], options)
+            is_short = not options and is_all and len(line) <= LONGEST_BOX
+            letter = named if own == named or is_short else None
+        if letter and (is_all or _WORD.search(line)):  # a number may be the last of a calculation
             start = text.find(line) if line == lines[0] else text.rfind(line)
-            kind = CONCLUSION if len(lines) == 1 else PLACE
-            yield Statement(kind, letter, start, start + len(line))
+            yield Statement(CONCLUSION if is_all else PLACE, letter, start, start + len(line))
 
 
 def _text_and_letter(text: str, options: Mapping[str, str]) -> str | None:
@@ -567,5 +597,5 @@ def _is_void(text: str, statement: Statement) -> bool:
 
 def _takes_back(box: str, letter: str | None, labels: str) -> bool:
     """Whether a box or tag with something else says that it is another letter, or none."""
-    names = _with(_NAMED_IN_BOX, labels).findall(_UNIT.sub("", box))
+    names = with_labels(_NAMED_IN_BOX, labels).findall(_UNIT.sub("", box))
     return bool(set("".join(names)) - {letter}) or _DENIES.search(box) is not None

@@ -6,7 +6,7 @@ import pytest
 
 from evaluators.__main__ import main
 from evaluators.audit import audit, render
-from evaluators.stored import find
+from evaluators.stored import closing_table, find
 from fgrpo_bench.graders.choice import LETTERS, permutation
 
 RESPONSES = {
@@ -77,7 +77,10 @@ def test_a_gated_multiple_choice_is_counted_by_how_it_was_read_and_no_text_is_sh
     right = LETTERS[permutation("rec1").index(0)]
     texts = [f"It must be {right}.", f"The answer is {right}.", "The answer is secret.", "secret"]
     lines = [{"problem_id": "gpqa-000000", "responses": texts}]
-    (made,) = audit(imported("gpqa", words, lines, tmp_path))
+    stored = imported("gpqa", words, lines, tmp_path)
+    table = closing_table([stored])
+    assert "by guessing" in table and " 25.0" in table  # of four options
+    (made,) = audit(stored)
     counts = {each.kind: each.count for each in made.findings}
     assert counts["without a letter"] == 2 and counts["correct, but only in a conclusion"] == 1
     shown = render([made])
