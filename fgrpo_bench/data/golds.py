@@ -38,7 +38,7 @@ class Gold:
     """What a row's answer is taken for."""
 
     text: str
-    """What a grader gets; as published where it is refused."""
+    """What a grader gets, or would get if it were not refused."""
     form: str = AS_IT_IS
     """Where it stood, as a line for a person says it."""
     refused: str | None = None
@@ -268,18 +268,19 @@ def _mathematics(gold: Gold, prompt: str) -> Gold:
     if gold.refused:
         return gold
     text = gold.text
+    short = replace(gold, text=stored_gold(text))
     if (named := _NAMED.match(text)) and named[1] in options_in(prompt):
-        return replace(gold, refused=NO_ANSWER)
+        return replace(short, refused=NO_ANSWER)
     words = sum(not word.startswith("\\") for word in _PROSE.findall(text[:LONGEST]))
     lines = "\n" in text.strip() and "\\begin{" not in text
     if words > MOST_WORDS or (lines and words >= FEW) or len(text) > LONGEST:
         return replace(
-            gold,
+            short,
             refused=f"it is a text of {words} words in which no short answer stands behind ####, "
             "in a box or behind 'answer:'; name a column of short answers with --answer "
             "(answer_key in a benchmark's file)",
         )
-    return Gold(text=stored_gold(text), form=gold.form)
+    return short
 
 
 _NUMBER = re.compile(
@@ -400,5 +401,6 @@ def trials(gold: str, grader: str) -> Iterator[str]:
 
 
 def bare(gold: str) -> str:
-    """A response that gives a gold without a box."""
-    return f"The answer is {gold}."
+    """A response that gives a gold without a box; LaTeX stands in dollars, as models write it."""
+    is_latex = "\\" in gold and "$" not in gold
+    return f"The answer is ${gold}$." if is_latex else f"The answer is {gold}."

@@ -6,13 +6,13 @@ was fetched before is used again only if it has the digest that stands there. `f
 `rows` reads files, `layouts` knows how publishers lay out a row, `golds` what a short answer is,
 and `dataset_problems` (`fgrpo_bench.data`) reads the table back.
 
-Every gold is graded against itself: a file with one that fails is refused. No error tells anything
-of a row of a gated dataset.
+Every gold is graded against itself: a file of one's own with one that fails is refused, of what a
+publisher has it is said. No error tells anything of a row of a gated dataset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -72,7 +72,7 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
         lock = replace(lock, tokenizer=pinned_tokenizer)
         write_json(paths.lock, lock.as_json())
         count = _counter(tokenizer, run)
-    table, rules, forms = select(rows, dataset, count)
+    table, rules, taken = select(rows, dataset, count)
     if table.is_empty():
         raise ValueError(
             f"none of the {len(rows)} rows of {source} is left ("
@@ -85,10 +85,12 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
             f"{remark}: {source} is not the benchmark that was meant; fetch the revision that has "
             "them (dataset.revision), or set dataset.expected_rows where this one is meant"
         )
-    refuse_golds(table, dataset, partial(_tried, run))
+    fault = fault_of(table, dataset, taken["_refused"], partial(_tried, run))
+    if fault is not None and not _is_kept(dataset):
+        raise ValueError(fault)
     write_table(paths.problems, table, PROBLEMS)
     result = Prepared(rows=len(table), sha256=sha256_file(paths.problems))
-    answers = golds.summary(forms)
+    answers = "; ".join(filter(None, (golds.summary(taken["_form"]), fault))) or None
     lock = replace(lock, rules=tuple(rules), result=result, remark=remark, answers=answers)
     write_json(paths.lock, lock.as_json())
     run.leave(paths.problems, paths.lock)
@@ -103,19 +105,26 @@ def table_of_file(dataset: DatasetSpec) -> tuple[pl.DataFrame, str | None]:
     (`golds.summary`); nothing is written. Raises as `prepare`."""
     keys = [dataset.prompt_key, dataset.answer_key, *filter(None, [dataset.cluster])]
     rows = read_rows(Path(dataset.path), keys, layout=dataset.layout, options=dataset.options)
-    table, _, forms = select(rows, dataset, None)
-    refuse_golds(table, dataset, lambda done, of: None)
-    return table, golds.summary(forms)
+    table, _, taken = select(rows, dataset, None)
+    if fault := fault_of(table, dataset, taken["_refused"], lambda done, of: None):
+        raise ValueError(fault)
+    return table, golds.summary(taken["_form"])
+
+
+def _is_kept(dataset: DatasetSpec) -> bool:
+    """Whether a gold that fails is said alone: nobody mends a row of a publisher's, and training
+    on the others goes on."""
+    return dataset.repository is not None and dataset.grader in BOXED
 
 
 def select(
     rows: pl.DataFrame, dataset: DatasetSpec, count: Callable[[list[str]], list[int]] | None
-) -> tuple[pl.DataFrame, list[Rule], list[str]]:
+) -> tuple[pl.DataFrame, list[Rule], pl.DataFrame]:
     """The table (tables.PROBLEMS), rule by rule the rows before and after, and of each row of the
-    table where its gold stood (`golds.Gold.form`).
+    table where its gold stood (_form) and why it is none of its grader (_refused, empty where it is
+    one), as `golds.Gold` has them.
 
-    rows: as from read_rows. count: tokens of texts; None without a length limit. Raises ValueError
-    that names a row whose answer is no gold of the grader.
+    rows: as from read_rows. count: tokens of texts; None without a length limit.
     """
     rules: list[Rule] = []
 
@@ -144,13 +153,6 @@ def select(
         kept = apply("one copy of a problem", first)
     if dataset.limit is not None:
         kept = apply(f"the first {dataset.limit}", kept.head(dataset.limit))
-    refused = kept.filter(pl.col("_refused") != "").select("row", "_refused").rows()
-    for number, why in refused[:1]:
-        others = f" ({len(refused):,} rows are refused)" if len(refused) > 1 else ""
-        raise ValueError(
-            f"row {number} of dataset {dataset.name}, column {dataset.answer_key}: {why}; mend "
-            f"that row, or leave it out{others}"
-        )
     number = pl.col("row").cast(pl.String).str.zfill(6)
     table = kept.select(
         problem_id=pl.concat_str(pl.lit(f"{dataset.name}-"), number),
@@ -159,7 +161,7 @@ def select(
         gold_used="_gold",
         cluster=pl.Series(_clusters(kept, dataset), dtype=pl.String),
     )
-    return table.cast(PROBLEMS), rules, kept["_form"].to_list()
+    return table.cast(PROBLEMS), rules, kept.select("_form", "_refused")
 
 
 def _with_golds(rows: pl.DataFrame, dataset: DatasetSpec) -> pl.DataFrame:
@@ -175,11 +177,36 @@ def _with_golds(rows: pl.DataFrame, dataset: DatasetSpec) -> pl.DataFrame:
     return rows.with_columns(pl.Series(n, texts, pl.String) for n, texts in columns.items())
 
 
-def refuse_golds(
+def fault_of(
+    table: pl.DataFrame,
+    dataset: DatasetSpec,
+    refused: Iterable[str],
+    tried: Callable[[int, int], None],
+) -> str | None:
+    """What is wrong with the first gold that is none, or that the grader does not call correct as
+    a response, and how many there are; None where all are right.
+
+    refused: of each row of the table, as from `select`. tried(golds so far, of): called as they
+    are; it may raise.
+    """
+    column, faults = f"column {dataset.answer_key}", list[tuple[str, str]]()
+    for problem_id, why in zip(table["problem_id"], refused, strict=True):
+        if why:
+            faults.append((problem_id, f"{why}; mend that row, or leave it out"))
+    if not faults:
+        faults = _failing(table, dataset, tried)
+    if not faults:
+        return None
+    problem_id, why = faults[0]
+    others = f" ({len(faults):,} rows fail)" if len(faults) > 1 else ""
+    number = int(problem_id.rpartition("-")[2])
+    return f"row {number} of dataset {dataset.name}, {column}: {why}{others}"
+
+
+def _failing(
     table: pl.DataFrame, dataset: DatasetSpec, tried: Callable[[int, int], None]
-) -> None:
-    """ValueError that names the first row whose gold, as a response, is not called correct by the
-    grader, and how many there are. tried(golds so far, of): called as they are; it may raise."""
+) -> list[tuple[str, str]]:
+    """Problem id and reason of each gold that its grader does not call correct."""
     grader, unlike = get_grader(dataset.grader), dict[tuple[str, str], Problem]()
     of_prompt = dataset.grader not in BOXED  # in mathematics equal golds are tried once
     for row in table.iter_rows(named=True):
@@ -192,29 +219,24 @@ def refuse_golds(
         )
         unlike.setdefault((problem.prompt if of_prompt else "", problem.target), problem)
 
-    def fault(problem: Problem) -> tuple[Problem, str] | None:
+    def fault(problem: Problem) -> tuple[str, str] | None:
         for response in golds.trials(problem.target, dataset.grader):
             if (verdict := grader(problem, response)).outcome != "correct":
                 given = "its answer" if dataset.gated else repr(response[:SHOWN])
-                return problem, f"{given} is graded {verdict.outcome} ({verdict.reason})"
+                shown = "" if dataset.gated else f" {problem.target[:SHOWN]!r}"
+                return problem.problem_id, (
+                    f"the gold{shown} fails against itself: {given} is graded {verdict.outcome} "
+                    f"({verdict.reason}); name another column with --answer, another grader with "
+                    "--grader (answer_key and grader in a benchmark's file), or leave the row out"
+                )
         return None
 
-    problems, faults = list(unlike.values()), list[tuple[Problem, str]]()
+    problems, faults = list(unlike.values()), list[tuple[str, str]]()
     with ThreadPoolExecutor(TRIED_AT_ONCE if waits(dataset.grader) else 1) as pool:
         for start in range(0, len(problems), CHUNK):
             faults += filter(None, pool.map(fault, problems[start : start + CHUNK]))
             tried(min(start + CHUNK, len(problems)), len(problems))
-    if not faults:
-        return
-    problem, why = faults[0]
-    number = int(problem.problem_id.rpartition("-")[2])
-    shown = "" if dataset.gated else f" {problem.target[:SHOWN]!r}"
-    others = f", and so do {len(faults) - 1:,} other golds" if len(faults) > 1 else ""
-    raise ValueError(
-        f"row {number} of dataset {dataset.name}, column {dataset.answer_key}: the gold{shown} "
-        f"fails against itself: {why}{others}; name another column with --answer, another grader "
-        "with --grader (answer_key and grader in a benchmark's file), or leave the row out"
-    )
+    return faults
 
 
 def _tried(run: StageRun, done: int, of: int) -> None:
