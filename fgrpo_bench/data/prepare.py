@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 import polars as pl
@@ -35,7 +36,7 @@ from fgrpo_bench.data.fetch import fetch_file
 from fgrpo_bench.data.rows import read_rows
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_record, write_json
-from fgrpo_bench.graders import BOXED, get_grader, grader_version, waits
+from fgrpo_bench.graders import BOXED, CHOICE, GRADERS, get_grader, grader_version, waits
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import FetchSpec
@@ -206,7 +207,8 @@ def fault_of(
 def _failing(
     table: pl.DataFrame, dataset: DatasetSpec, tried: Callable[[int, int], None]
 ) -> list[tuple[str, str]]:
-    """Problem id and reason of each gold that its grader does not call correct."""
+    """Problem id and reason of each gold that its grader does not call correct; of a grader of this
+    package that takes other things than answers, of the first where it can judge none."""
     grader, unlike = get_grader(dataset.grader), dict[tuple[str, str], Problem]()
     of_prompt = dataset.grader not in BOXED  # in mathematics equal golds are tried once
     for row in table.iter_rows(named=True):
@@ -232,6 +234,19 @@ def _failing(
         return None
 
     problems, faults = list(unlike.values()), list[tuple[str, str]]()
+    if dataset.repository is None and dataset.grader in GRADERS.keys() - BOXED - CHOICE:
+        verdicts = ((problem, grader(problem, problem.target)) for problem in problems)
+        unscored = list(takewhile(lambda tried: tried[1].outcome == "unscored", verdicts))
+        if len(unscored) < len(problems):
+            return []
+        return [
+            (
+                problem.problem_id,
+                f"the grader {dataset.grader} cannot judge it ({verdict.reason}), nor any other: "
+                "name another one with --grader (grader in a benchmark's file)",
+            )
+            for problem, verdict in unscored[:1]
+        ]
     with ThreadPoolExecutor(TRIED_AT_ONCE if waits(dataset.grader) else 1) as pool:
         for start in range(0, len(problems), CHUNK):
             faults += filter(None, pool.map(fault, problems[start : start + CHUNK]))

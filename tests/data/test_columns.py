@@ -181,6 +181,13 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], str]] = {
         *({"answer": "answer.c"}, "--answer answer.c (did you mean answer?)"),
     ),
     "keys.jsonl": (lines({"question": "?", "answer": {"a": "1", "b": "2"}}), {}, "with 2 keys"),
+    "instructions.jsonl": (
+        lines({"question": "?", "answer": "no maze"}, {"question": "?", "answer": "nor this"}),
+        *(
+            {"grader": "synlogic"},
+            "row 0 of dataset any, column answer: the grader synlogic cannot",
+        ),
+    ),
     "empty.jsonl": (
         lines(*({"question": "?", "options": options, "answer": "A"} for options in (TEXTS, []))),
         *({"grader": "choice"}, "row 1 has no two options"),

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.data.golds import understood
 from fgrpo_bench.graders import GRADERS, get_grader, ifeval, math_reading, worker
 from fgrpo_bench.graders import ifeval_worker as checkers
 from fgrpo_bench.graders import judge as judge_module
@@ -239,6 +240,11 @@ GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "synlogic": (tuple(puzzle(task, game).target for task, (game, _) in GAMES.items()), PUZZLES),
 }
 """Golds and texts of each grader."""
+GOLDS = (
+    *(Text(part) for part in ("#### ", "<answer>", "answer is ", "A:", "$", "\\boxed{")),
+    *(Text(part, before=before) for before, part in (("[", "'"), ("[", "'a' "), ("1 (", "a "))),
+)
+"""What would hurt the search for a short answer within a published one."""
 BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "bullets": (lambda text: checkers.bullets(text, 3), MARKS),
     "placeholders": (lambda text: checkers.placeholders(text, 3), MARKS),
@@ -251,6 +257,7 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "scan_boxes": (scan_boxes, BOXES),
     "normalise": (normalise, ANSWERS),
     "stored_gold": (stored_gold, ANSWERS),
+    "understood": (lambda text: understood([("?", text)], "math"), (*ANSWERS, *GOLDS)),
     "final_answer": (lambda text: final_answer(text, "1, 2"), BOXES),
     "parts": (parts, WORDS),
     "joins": (joins, WORDS),
