@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import DatasetLock, dataset_problems
 from fgrpo_bench.data.columns import columns_of, file_dataset
@@ -25,20 +24,18 @@ from fgrpo_bench.data.fetch import check_model, has_chat_template
 from fgrpo_bench.data.rows import SUFFIXES
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.files.whole import read_json, read_record
-from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, GRADERS, function
+from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, GRADERS, STRICT, function
 from fgrpo_bench.specs import BenchmarkSpec, config, to_dict
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.tables import PROBLEMS, read_table
 
-from . import fetch
-from .standalone import CONFIG, Request, is_embedded, locate_checkpoint, slug
+from . import fetch, standalone
+from .standalone import Request, is_embedded, locate_checkpoint, slug
 
 GRADER = "math"
 """What judges where nothing is said."""
 N_SAMPLES = 16
 """Draws of a problem where no number is given: enough for a first look at pass@8."""
-PROMPT_TOKENS, RESPONSE_TOKENS = 1024, 4096
-"""Longest prompt and response where the model's context has room for both."""
 PARTS, ENOUGH = 16, 8
 """Of --staged: the share of n that is drawn first, and the correct draws that stop a problem; as
 conf/design/staged.yaml."""
@@ -46,82 +43,196 @@ conf/design/staged.yaml."""
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The words of the command; None is what is looked up."""
+    """What was typed; None, or nothing, is what was not."""
 
-    model: str
-    data: Sequence[str]
+    model: str | None
+    """A folder or an id of the Hub; None where checkpoint=... names it."""
+    data: tuple[str, ...] = ()
+    overrides: Sequence[str] = ()
+    """Of conf/evaluate.yaml."""
     prompt: str | None = None
     answer: str | None = None
     grader: str | None = None
-    n_samples: int = N_SAMPLES
+    n_samples: int | None = None
     max_tokens: int | None = None
     max_prompt_tokens: int | None = None
-    temperature: float = 1.0
+    temperature: float | None = None
     system: str | None = None
     suffix: str | None = None
     staged: bool = False
+    strict: bool = False
     limit: int | None = None
     cluster: str | None = None
     sampler: str | None = None
     device: str | None = None
-    threads: int = 1
+    threads: int | None = None
     name: str | None = None
-    seed: int = 0
+    seed: int | None = None
+
+    def typed(self, but: Sequence[str] = ()) -> list[str]:
+        """The options that were given, as they are written, but for some fields."""
+        return [
+            option_of(field.name)
+            for field in fields(self)
+            if field.name not in ("model", "overrides", *but)
+            and getattr(self, field.name) != field.default
+        ]
+
+
+def option_of(field: str) -> str:
+    """How a field of the options is written."""
+    return "-n" if field == "n_samples" else f"--{field.replace('_', '-')}"
+
+
+KEYS = {
+    "n_samples": "evaluation.n_samples",
+    "max_tokens": "response_tokens",
+    "max_prompt_tokens": "prompt_tokens",
+    "temperature": "evaluation.temperature",
+    "system": "prompt.system",
+    "suffix": "prompt.suffix",
+    "sampler": "evaluation.sampler",
+    "device": "device",
+    "threads": "threads",
+    "name": "name",
+    "seed": "evaluation.seed",
+}
+"""Options that are keys of conf/evaluate.yaml, by their field."""
+OF_DATA = ("prompt", "answer", "grader", "limit", "cluster")
+"""Options that say something about --data."""
+OF_PROMPT = ("prompt", "prompt_tokens", "response_tokens")
+"""Keys that a model of the built-in engine does not ask for, as its task has them."""
 
 
 def request_of(options: Options) -> tuple[Request, list[str]]:
     """The request and what was chosen for it; ValueError, FileNotFoundError or OSError with value,
-    rule and remedy before anything is loaded."""
-    root = default_root()
+    rule and remedy before anything is loaded.
+
+    With --data what is not given is looked up, without it taken from conf/evaluate.yaml.
+    """
     said: list[str] = []
-    for option, number in {
-        "-n": options.n_samples,
-        "--limit": options.limit,
-        "--max-tokens": options.max_tokens,
-        "--max-prompt-tokens": options.max_prompt_tokens,
-    }.items():
+    settings = _settings(options)
+    overrides = list(options.overrides)
+    if options.model is not None:
+        if named := [word for word in overrides if standalone.key_of(word) == "checkpoint"]:
+            raise ValueError(f"{options.model} beside {named[0]}: name one model at a time")
+        overrides.insert(0, f"checkpoint={options.model}")
+    if options.data:
+        composed, keys = _looked_up(options, overrides, settings, said)
+    else:
+        for field in OF_DATA:
+            if (value := getattr(options, field)) is not None:
+                raise ValueError(
+                    f"--{field} {value} says something about --data, and no --data is given: give "
+                    "it, or write evaluation.benchmarks.<name>.<key>=<value> (conf/benchmark/)"
+                )
+        composed, keys = standalone.configuration(overrides, settings)
+    evaluation = composed["evaluation"]
+    if options.staged:
+        if twice := [key for key in keys if key.startswith(("evaluation.design", "design@"))]:
+            raise ValueError(f"--staged beside {twice[0]}: both say when a problem stops; give one")
+        if isinstance(evaluation["n_samples"], int):
+            evaluation["design"] = staged_design(evaluation["n_samples"])
+    unread = sorted(key for key in keys if key.partition(".")[0] in OF_PROMPT)
+    if evaluation["sampler"] == "embedded" and unread:
+        raise ValueError(
+            f"{_typed(options).get(unread[0], unread[0])}: a model of the built-in engine is asked "
+            "as its task asks, with prompts and responses of its lengths; leave it out"
+        )
+    try:
+        request = config.validated(Request, composed)
+        if options.strict:
+            strict = {
+                name: with_strict(spec) for name, spec in request.evaluation.benchmarks.items()
+            }
+            request = replace(request, evaluation=replace(request.evaluation, benchmarks=strict))
+        return request, said
+    except ValueError as error:
+        text = str(error)
+        for key, option in _typed(options).items():
+            text = text.replace(f"  {key} = ", f"  {option} ")
+            text = text.replace(f"set {key}=<value>", f"give {option} another value")
+        raise ValueError(text) from error
+
+
+def _typed(options: Options) -> dict[str, str]:
+    """The options that were given, by the keys that they are."""
+    return {
+        key: option_of(field) for field, key in KEYS.items() if getattr(options, field) is not None
+    }
+
+
+def _settings(options: Options) -> dict[str, Any]:
+    """The options that were given as values of keys; ValueError for a key that is given as an
+    override too, and for a number below 1."""
+    for field in ("n_samples", "limit", "max_tokens", "max_prompt_tokens", "threads"):
+        number = getattr(options, field)
         if number is not None and number < 1:
-            raise ValueError(f"{option} {number}: give a number of at least 1")
-    folder = locate_checkpoint(options.model, None)
+            raise ValueError(f"{option_of(field)} {number}: give a number of at least 1")
+    overridden = {standalone.key_of(word): word for word in options.overrides}
+    settings = {}
+    for field, key in KEYS.items():
+        if (value := getattr(options, field)) is None:
+            continue
+        if key in overridden:
+            raise ValueError(
+                f"{option_of(field)} {value} beside {overridden[key]}: give one of the two"
+            )
+        settings[key] = value
+    return settings
+
+
+def _looked_up(
+    options: Options, overrides: Sequence[str], settings: dict[str, Any], said: list[str]
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """The configuration for --data, and the keys that were given."""
+    keys = {standalone.key_of(word): word for word in overrides}
+    for key, word in keys.items():
+        if key == "evaluation" or key.startswith(("evaluation.benchmarks", "benchmark@")):
+            raise ValueError(
+                f"{word} beside --data, which names what is evaluated: leave one out; --data takes "
+                "several files and benchmarks, e.g. --data mine.jsonl math500"
+            )
+    defaults: dict[str, Any] = {"evaluation.n_samples": N_SAMPLES}
+    if "device" not in keys:
+        defaults["device"] = "cuda" if _has_gpu() else "cpu"
+    defaults = {key: value for key, value in defaults.items() if key not in keys} | settings
+    composed, _ = standalone.configuration(overrides, defaults)
+    given = frozenset([*keys, *settings])
+    folder = locate_checkpoint(composed["checkpoint"], composed["revision"])
     check_model(folder, chat_template=False)
+    root = Path(composed["run_root"])
+    evaluation, device = composed["evaluation"], composed["device"]
     benchmarks = {
         benchmark.name: benchmark
         for word in options.data
         for benchmark in (_benchmark(word, options, root, said),)
     }
-    device = options.device or ("cuda" if _has_gpu() else "cpu")
-    sampler = options.sampler or _sampler(folder, device, said)
-    composed = config.compose(
-        ["checkpoint=x", *(["placement=single-gpu"] if device == "cuda" else [])], root=CONFIG
-    )
-    evaluation = composed["evaluation"]
-    n = options.n_samples
-    evaluation |= {
-        "name": "alone",
-        "sampler": sampler,
-        "benchmarks": {name: to_dict(of) for name, of in benchmarks.items()},
-        "n_samples": n,
-        "design": staged_design(n) if options.staged else None,
-        "ks": [k for k in evaluation["ks"] if k <= n],
-        "temperature": options.temperature,
-        "dtype": "bfloat16" if device == "cuda" and sampler != "embedded" else "float32",
-        "seed": options.seed,
-    }
-    if options.system is not None or options.suffix is not None:
+    evaluation["benchmarks"] = {name: to_dict(spec) for name, spec in benchmarks.items()}
+    if any(key.partition(".")[0] == "prompt" for key in given):
         for benchmark in evaluation["benchmarks"].values():
             benchmark["prompt"] = None  # then it is that of all
-    graders = {benchmark.grader for benchmark in benchmarks.values()}
-    composed |= {
-        "checkpoint": options.model,
-        "run_root": str(root),
-        "name": options.name,
-        "device": device,
-        "threads": options.threads,
-    }
-    if sampler != "embedded":
-        composed["prompt"] = _prompt(folder, options, not graders.isdisjoint(BOXED), said)
-        composed |= _lengths(folder, options, said)
-    return config.validated(Request, composed), said
+    if "evaluation.sampler" not in given:
+        evaluation["sampler"] = _sampler(folder, device, said)
+    is_embedded = evaluation["sampler"] == "embedded"
+    if "evaluation.dtype" not in given:
+        evaluation["dtype"] = "bfloat16" if device == "cuda" and not is_embedded else "float32"
+    if not is_embedded:
+        boxed = any(spec.grader in BOXED for spec in benchmarks.values())
+        composed["prompt"] = _prompt(folder, composed["prompt"], given, boxed, said)
+        composed |= _lengths(folder, composed, given, said)
+    return composed, given
+
+
+def with_strict(spec: BenchmarkSpec) -> BenchmarkSpec:
+    """A benchmark with its grader's strict form beside it; ValueError where that has none."""
+    if spec.grader not in STRICT:
+        raise ValueError(
+            f"--strict: grader {spec.grader} of {spec.name} has no strict form: leave it out; "
+            f"graders with one: {', '.join(STRICT) or 'none'}"
+        )
+    extra = dict.fromkeys((*spec.extra_graders, STRICT[spec.grader]))
+    return replace(spec, extra_graders=tuple(extra))
 
 
 def staged_design(n_samples: int) -> dict[str, Any]:
@@ -155,34 +266,54 @@ def _sampler(folder: Path, device: str, said: list[str]) -> str:
     return "transformers"
 
 
-def _prompt(folder: Path, options: Options, boxed: bool, said: list[str]) -> dict[str, Any]:
-    """boxed: whether a grader looks for a box."""
-    templated = has_chat_template(folder)
-    if options.system is not None and not templated:
+def _prompt(
+    folder: Path, prompt: dict[str, Any], given: frozenset[str], boxed: bool, said: list[str]
+) -> dict[str, Any]:
+    """What is not given is looked up. prompt: as composed, which with a file of conf/prompt is all
+    given. boxed: whether a grader looks for a box."""
+    prompt = {"suffix": None} | prompt
+    if "prompt" not in given:
+        if "prompt.chat_template" not in given:
+            prompt["chat_template"] = has_chat_template(folder)
+        if not {"prompt.system", "prompt.suffix"} & given:
+            in_system = BOX_SYSTEM if boxed and prompt["chat_template"] else None
+            prompt["system"] = in_system
+            prompt["suffix"] = BOX_SUFFIX if boxed and not in_system else None
+        elif "prompt.system" not in given:
+            prompt["system"] = None
+    templated, system, suffix = prompt["chat_template"], prompt["system"], prompt["suffix"]
+    if system is not None and not templated:
+        why, remedy = "the chat template is off", "leave the word out that turns it off"
+        if not has_chat_template(folder):
+            why = f"the tokenizer in {folder} has no chat template"
+            remedy = "add a chat_template.jinja to the model"
         raise ValueError(
-            f"--system is given, but the tokenizer in {folder} has no chat template, which alone "
-            "has a place for it: put the words after each problem with --suffix, or add a "
-            "chat_template.jinja to the model"
+            f"a system message (--system) is given, but {why}, which alone has a place for it: put "
+            f"the words after each problem with --suffix, or {remedy}"
         )
-    system, suffix = options.system, options.suffix
-    if boxed and system is None and suffix is None:
-        system, suffix = (BOX_SYSTEM, None) if templated else (None, BOX_SUFFIX)
     words = [f"system message {system!r}"] if system is not None else []
     words += [f"after each problem {suffix!r}"] if suffix is not None else []
-    how = "the tokenizer's chat template" if templated else "the problem as it stands (no template)"
+    how = "the tokenizer's chat template"
+    if not templated:
+        why = "the chat template is off" if has_chat_template(folder) else "no template"
+        how = f"the problem as it stands ({why})"
     said.append(", ".join([f"prompt: {how}", *words]))
-    return {"chat_template": templated, "system": system, "suffix": suffix}
+    return prompt
 
 
-def _lengths(folder: Path, options: Options, said: list[str]) -> dict[str, int]:
+def _lengths(
+    folder: Path, composed: dict[str, Any], given: frozenset[str], said: list[str]
+) -> dict[str, int]:
     """The longest prompt and response that the model's context has room for."""
     context = read_json(folder / "config.json").get("max_position_embeddings")
-    response = options.max_tokens or RESPONSE_TOKENS
-    prompt = options.max_prompt_tokens or PROMPT_TOKENS
+    prompt, response = composed["prompt_tokens"], composed["response_tokens"]
+    if not isinstance(prompt, int) or not isinstance(response, int):
+        return {}  # the validation says so
     if isinstance(context, int) and prompt + response > context:
-        if options.max_tokens is None:
-            response = max(min(response, context - (options.max_prompt_tokens or context // 2)), 1)
-        if options.max_prompt_tokens is None:
+        if "response_tokens" not in given:
+            room = context - (prompt if "prompt_tokens" in given else context // 2)
+            response = max(min(response, room), 1)
+        if "prompt_tokens" not in given:
             prompt = context - response
         if prompt < 1 or prompt + response > context:
             raise ValueError(

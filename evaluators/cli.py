@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fgrpo_bench.command.application import Application, Root, refusals
+from fgrpo_bench.command.application import Application, Root, is_there, refusals
 from fgrpo_bench.command.application import run as run_program
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.commandline import INSTALLED, check_packages
-from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
@@ -38,16 +37,16 @@ EXIT = (
 RUN = (
     """\
 MODEL is a folder, a stored checkpoint or an id of the Hub; --data is a file of problems (.jsonl,
-.json, .csv, .parquet) or a benchmark. Columns, sampler and chat template are looked up where you
+.json, .csv, .parquet) or a benchmark. Columns, sampler, prompt and lengths are looked up where you
 name none, and said. Rerun the same command to resume; a larger -n draws only what is missing.
 
-With overrides (the first word holds a =) it works alone: checkpoint=<folder or id of the Hub>, then
-any of
-  benchmarks=[math500,aime24] n_samples=64 ks=[1,8,64] temperature=1.0 dtype=bfloat16|float32 seed=0
-  sampler=vllm|transformers|embedded device=cpu|cuda prompt=boxed|chat|plain stream=0
-  prompt_tokens=1024 response_tokens=4096 name=<folder under evals/>
-conf/evaluate.yaml has every key with its value. Rerun the same command to resume after a stop; a
-larger n_samples draws only what is missing.
+Any key of conf/evaluate.yaml can stand beside, in place of an option or where there is none:
+  prompt=boxed|chat|plain prompt.chat_template=false dtype=bfloat16|float32 ks=[1,8,64]
+  design=staged stream=0 revision=<of the Hub> placement=<file of conf/placement>
+
+Without --data nothing is looked up: benchmarks=[math500,aime24] names what is evaluated, and all
+that you do not name is as conf/evaluate.yaml has it. checkpoint=<MODEL> is the same as MODEL. A
+word with a = that is a file or folder here is a path.
 
 With a folder that holds a spec.json it runs that stage.
 
@@ -93,8 +92,8 @@ app = Application(
     otherwise="run",
 )
 What = Annotated[
-    list[str],
-    typer.Argument(metavar="MODEL|key=value", help="a model, a stage's folder, or overrides"),
+    list[str] | None,
+    typer.Argument(metavar="MODEL|key=value", help="a model, a stage's folder, and overrides"),
 ]
 Evaluation = Annotated[
     str, typer.Argument(metavar="EVALUATION", help="folder or name under evals/")
@@ -111,6 +110,9 @@ OfData = Annotated[
 OfPrompt = Annotated[str | None, typer.Option("--prompt", metavar="COLUMN", help="of --data")]
 OfAnswer = Annotated[str | None, typer.Option("--answer", metavar="COLUMN", help="of --data")]
 OfGrader = Annotated[str | None, typer.Option("--grader", help="of --data (now: math)")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="grade by the strict form of each grader, too")
+]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -130,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 )
 def run(
     context: typer.Context,
-    what: What,
+    what: What = None,
     data: Annotated[
         list[str] | None, typer.Option(metavar="FILE|BENCHMARK", help="problems with answers")
     ] = None,
@@ -139,19 +141,22 @@ def run(
     grader: Annotated[
         str | None, typer.Option(help="what judges, also your own module:function (now: math)")
     ] = None,
-    n_samples: Annotated[int, typer.Option("-n", "--n-samples", help="draws a problem")] = 16,
+    n_samples: Annotated[
+        int | None, typer.Option("-n", "--n-samples", help="draws a problem (now: 16)")
+    ] = None,
     max_tokens: Annotated[
         int | None, typer.Option(help="longest response (now: 4096, or what the context holds)")
     ] = None,
     max_prompt_tokens: Annotated[
         int | None, typer.Option(help="longest prompt (now: 1024, or what the context holds)")
     ] = None,
-    temperature: Annotated[float, typer.Option(help="of sampling")] = 1.0,
+    temperature: Annotated[float | None, typer.Option(help="of sampling (now: 1.0)")] = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="system message")] = None,
     suffix: Annotated[str | None, typer.Option(metavar="TEXT", help="after each problem")] = None,
     staged: Annotated[
         bool, typer.Option("--staged", help="stop a problem early once enough draws are correct")
     ] = False,
+    strict: Strict = False,
     limit: Annotated[int | None, typer.Option(help="the first problems alone")] = None,
     cluster: Annotated[
         str | None,
@@ -161,85 +166,125 @@ def run(
         str | None, typer.Option(help="vllm, transformers or embedded (now: what is installed)")
     ] = None,
     name: Annotated[str | None, typer.Option(help="folder under evals/")] = None,
-    seed: Annotated[int, typer.Option(help="of the draws")] = 0,
+    seed: Annotated[int | None, typer.Option(help="of the draws (now: 0)")] = None,
     device: Annotated[
         Literal["cpu", "cuda"] | None, typer.Option(help="now: a GPU where there is one")
     ] = None,
-    threads: Annotated[int, typer.Option(help="threads of torch")] = 1,
+    threads: Annotated[int | None, typer.Option(help="threads of torch (now: 1)")] = None,
     placement: Annotated[
-        str | None, typer.Option(help="profile.placement as JSON; needed for sampler=vllm")
+        str | None, typer.Option(help="of a stage's folder: profile.placement as JSON")
     ] = None,
-    bar: Annotated[bool, typer.Option("--bar", help="show a progress bar on a terminal")] = False,
+    bar: Annotated[
+        bool, typer.Option("--bar", help="of a stage's folder: a progress bar, as a model has")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="the same as `plan`")] = False,
 ) -> int:
     # in a checkout an engine's own environment draws too, without what other commands need
     if INSTALLED:
         check_packages("evaluators")
-    if "=" not in what[0] and (data or _is_model(Path(what[0]))):
-        from .asked import Options
+    from .asked import Options
+    from .standalone import key_of
 
-        if len(what) > 1:
-            context.fail(f"{what[1]!r} after a model: name one model at a time")
-        if not data:
-            context.fail(
-                "--data is missing: name a file of problems with answers (.jsonl, .json, .csv, "
-                ".parquet), or a benchmark, e.g. --data mine.jsonl or --data math500"
-            )
-        return _run_model(
-            Options(
-                model=what[0],
-                data=data or (),
-                prompt=prompt,
-                answer=answer,
-                grader=grader,
-                n_samples=n_samples,
-                max_tokens=max_tokens,
-                max_prompt_tokens=max_prompt_tokens,
-                temperature=temperature,
-                system=system,
-                suffix=suffix,
-                staged=staged,
-                limit=limit,
-                cluster=cluster,
-                sampler=sampler,
-                device=device,
-                threads=threads,
-                name=name,
-                seed=seed,
-            ),
-            dry_run=dry_run,
+    overrides = [word for word in (*(what or ()), *(data or ())) if is_override(word)]
+    places = [word for word in what or () if not is_override(word)]
+    dry_run = dry_run or context.info_name == "plan"
+    options = Options(
+        model=places[0] if places else None,
+        data=tuple(word for word in data or () if not is_override(word)),
+        overrides=overrides,
+        prompt=prompt,
+        answer=answer,
+        grader=grader,
+        n_samples=n_samples,
+        max_tokens=max_tokens,
+        max_prompt_tokens=max_prompt_tokens,
+        temperature=temperature,
+        system=system,
+        suffix=suffix,
+        staged=staged,
+        strict=strict,
+        limit=limit,
+        cluster=cluster,
+        sampler=sampler,
+        device=device,
+        threads=threads,
+        name=name,
+        seed=seed,
+    )
+    keys = {key_of(word) for word in overrides}
+    if not places and "checkpoint" not in keys and (options.data or not keys):
+        context.fail(
+            "no model is named: write its folder or id first, e.g. `fgrpo-bench evaluate "
+            "out/my-model --data mine.jsonl`"
+        )
+    if places[1:]:
+        context.fail(f"{places[1]!r} after {places[0]!r}: name one model, or one stage, at a time")
+    if places and _is_stage(Path(places[0]), options.data):
+        return _run_stage(context, options, placement, bar=bar, dry_run=dry_run)
+    if placement is not None:
+        context.fail(
+            f"--placement {placement}: is for a stage's folder; write placement=single-gpu"
+        )
+    if places and not options.data and not {"evaluation.benchmarks", "evaluation"} & keys:
+        context.fail(
+            "--data is missing: name a file of problems with answers (.jsonl, .json, .csv, "
+            ".parquet), or a benchmark, e.g. --data mine.jsonl or --data math500"
+        )
+    return _run_model(options, dry_run=dry_run)
+
+
+def is_override(word: str) -> bool:
+    """Whether a word is key=value: a path that is there may hold a = too."""
+    return "=" in word and not is_there(word)
+
+
+def _is_stage(path: Path, data: Sequence[str]) -> bool:
+    """Whether a place is the folder of a stage, rather than a model's or the Hub's. data: beside
+    it a folder without a spec.json is meant as a model."""
+    if not path.is_dir() or (path / "config.json").exists():
+        return False
+    return not data or (path / "spec.json").exists()
+
+
+def _run_stage(
+    context: typer.Context, options: Options, placement: str | None, *, bar: bool, dry_run: bool
+) -> int:
+    """Run the stage of a folder, or say what it would draw."""
+    paths = named_stage(context.fail, Path(str(options.model)))
+    if others := [*options.overrides, *options.typed(but=("device", "threads"))]:
+        raise ValueError(
+            f"{', '.join(others)} beside a stage's folder: what it draws stands in {paths.spec}, "
+            "and is what it was planned with; leave it out"
         )
     if dry_run:
-        return plan(context, what)
-    if "=" in what[0]:
-        from .standalone import load_request
+        if (kind := read_spec(paths).kind) != "evaluate":
+            raise ValueError(
+                f"{paths.spec} is of kind {kind!r}: only an evaluation is planned alone; "
+                "`fgrpo-bench sweep plan` says what a sweep's other stages cost"
+            )
+        from . import standalone
 
-        return _run_alone(load_request(what))
+        print(standalone.expected_draws(paths))
+        return EXIT_DONE
+    device, threads = options.device or "cpu", options.threads or 1
     given = None if placement is None else _placement(placement)
     return run_stage(
-        _only_stage(context, what),
+        paths,
         lambda spec, stage: _run(
-            spec, stage, device=device or "cpu", threads=threads, placement=given, bar=bar
+            spec, stage, device=device, threads=threads, placement=given, bar=bar
         ),
     )
-
-
-def _is_model(path: Path) -> bool:
-    """Whether a place is a model's, or the Hub's, rather than the folder of a stage."""
-    return not path.is_dir() or (path / "config.json").exists()
 
 
 def _placement(text: str) -> Placement:
     from fgrpo_bench.specs import Placement, from_dict
 
-    return from_dict(Placement, json.loads(text))
-
-
-def _only_stage(context: typer.Context, what: Sequence[str]) -> StagePaths:
-    """The stage whose folder is given, alone."""
-    if len(what) > 1:
-        context.fail(f"{what[1]!r} after a folder: name one stage at a time")
-    return named_stage(context.fail, Path(what[0]))
+    try:
+        return from_dict(Placement, json.loads(text))
+    except ValueError as error:
+        raise ValueError(
+            f"--placement {text[:80]}: give a JSON object with every key of conf/placement/cpu.yaml"
+        ) from error
 
 
 def _run(
@@ -287,7 +332,8 @@ def _run_model(options: Options, *, dry_run: bool) -> int:
     from .asked import request_of
 
     request, said = request_of(options)
-    print("\n".join(said), flush=True)
+    for line in said:
+        print(line, flush=True)
     if dry_run:
         print(standalone.expected_draws(standalone.freeze(request)))
         return EXIT_DONE
@@ -335,27 +381,14 @@ def _share_verdicts(root: Path) -> None:
     os.environ.setdefault("FGRPO_VERDICTS", str((root / "verdicts").absolute()))
 
 
-@app.add(
+app.add(
     "plan",
     "say what `run` with the same words would draw, and what it would cost; draw nothing",
+    "fgrpo-bench evaluate plan out/my-model --data mine.jsonl -n 64 --staged",
     "fgrpo-bench evaluate plan checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500]' n_samples=1024 "
     "design=staged",
     more=PLAN,
-)
-def plan(context: typer.Context, what: What) -> int:
-    from . import standalone
-
-    if "=" in what[0]:
-        paths = standalone.freeze(standalone.load_request(what))
-    else:
-        paths = _only_stage(context, what)
-        if (kind := read_spec(paths).kind) != "evaluate":
-            raise ValueError(
-                f"{paths.spec} is of kind {kind!r}: only an evaluation is planned alone; "
-                "`fgrpo-bench sweep plan` says what a sweep's other stages cost"
-            )
-    print(standalone.expected_draws(paths))
-    return EXIT_DONE
+)(run)
 
 
 @app.add(
@@ -485,13 +518,22 @@ def import_(
     prompt: OfPrompt = None,
     answer: OfAnswer = None,
     grader: OfGrader = None,
+    strict: Strict = False,
     subset: Annotated[bool, typer.Option("--subset", help="the file may lack problems")] = False,
 ) -> int:
     from .interchange import take_in
     from .stored import closing_table
 
     root = default_root()
+    if others := [word for word in overrides or () if not is_override(word)]:
+        context.fail(
+            f"{others[0]!r} after {str(file)!r}: import one file at a time, each by a --name"
+        )
     spec = _drawn_on(context, root, benchmark, overrides or [], data, prompt, answer, grader)
+    if strict:
+        from .asked import with_strict
+
+        spec = with_strict(spec)
     _share_verdicts(root)
     stored, said = take_in(file, spec, name=name, root=root, subset=subset)
     print(said, closing_table([stored]), sep="\n")
@@ -511,6 +553,16 @@ def _drawn_on(
     """What a file of draws is of: a benchmark, or problems of one's own."""
     if (benchmark is None) == (data is None):
         context.fail("name what a file's problems are of: --benchmark, or --data with your own")
+    of_data = {"--prompt": prompt, "--answer": answer, "--grader": grader}
+    if data is None and (given := [option for option in of_data if of_data[option] is not None]):
+        context.fail(
+            f"{given[0]} {of_data[given[0]]} is of --data: --benchmark {benchmark} has its own "
+            "columns and grader; `fgrpo-bench evaluate grade NAME --grader ...` grades by another"
+        )
+    if data is not None and keys:
+        context.fail(
+            f"{keys[0]} is of --benchmark: of --data {data} say it with --prompt, --answer"
+        )
     if data is None:
         from .stored import benchmark_spec
 

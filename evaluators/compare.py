@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation,
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.results import compared, load_results
 from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.command.application import is_there
 from fgrpo_bench.command.runs import find_runs, named
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.documents.html import html as html_page
@@ -117,10 +119,22 @@ def _side(
 ) -> tuple[str, list[EvaluatedCheckpoint]]:
     """The label of a word, and the checkpoints that it names."""
     label, equals, listed = word.partition("=")
-    if not equals or Path(word).exists():
+    if not equals or is_there(_separate(word)[0]):
         label, listed = "", word
-    checkpoints = [place for name in listed.split(",") for place in _at(name, root, spec)]
-    return label or Path(listed.split(",")[0]).name, _by_run(checkpoints)
+    names = _separate(listed)
+    checkpoints = [place for name in names for place in _at(name, root, spec)]
+    return label or Path(names[0]).name, _by_run(checkpoints)
+
+
+def _separate(listed: str) -> list[str]:
+    """Places with commas between, where a path that is there may hold a comma itself."""
+    parts, names = listed.split(","), list[str]()
+    while parts:
+        lengths = range(len(parts), 1, -1)
+        size = next((n for n in lengths if is_there(",".join(parts[:n]))), 1)
+        names.append(",".join(parts[:size]))
+        parts = parts[size:]
+    return names
 
 
 STEPPED = re.compile(r"(?P<run>.*?)(?<![a-z])step[-_]?(?P<step>\d+)(?!\d)")
@@ -184,7 +198,8 @@ def _taken_in(file: Path, root: Path, spec: BenchmarkSpec | None) -> Path:
         )
     name = f"{slug(file.stem, 36) or 'draws'}-{fingerprint([sha256_file(file), to_dict(spec)])[:8]}"
     if not any((root / "evals" / name).glob("eval/*/*/DONE.json")):
-        take_in(file, spec, name=name, root=root, subset=True)  # what both have is compared anyway
+        # what both have is compared anyway
+        print(take_in(file, spec, name=name, root=root, subset=True)[1], file=sys.stderr)
     return root / "evals" / name
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -51,23 +52,28 @@ from .stored import StoredDraws, benchmark_spec, regrade
 
 def import_file(
     path: Path, spec: BenchmarkSpec, *, name: str, root: Path, subset: bool
-) -> StoredDraws:
-    """Store the draws of a file under evals/<name>, to be graded and then marked as done.
+) -> tuple[StoredDraws, list[str]]:
+    """Store the draws of a file under evals/<name>, to be graded and then marked as done; and lines
+    on what of the file was passed over.
 
     spec: a benchmark with a dataset. subset: whether the file may leave problems out. Raises
     ValueError for a name that is none, ids that are unknown, draws that are doubled and problems of
     unequal n.
     """
+    said: list[str] = []
     check_name("--name", name)
     benchmark = spec.name
     if spec.dataset is None:
         raise ValueError(f"{benchmark} has no dataset, whose problems a file could be of")
     data = data_folder(root, benchmark, spec.dataset)
     problems = load_problems(spec, None, data)
-    draws = table(list(responses(path, read_rows(path), problems)))
+    rows = read_rows(path, said, subset=subset)
+    draws = table(list(responses(path, rows, problems, said)))
     n_samples = check_numbers(path, draws, problems, subset=subset)
     sha256 = sha256_file(path)
-    identity = {"import": sha256, "benchmark": to_dict(spec)}
+    # without the graders, so that another import of the same file by more of them is the same
+    drawn_on = replace(spec, extra_graders=())
+    identity = {"import": sha256, "benchmark": to_dict(drawn_on)}
     mark = fingerprint(identity)
     stage = StagePaths(root / "evals" / name / "eval" / f"imported-{mark[:8]}" / "step-00000")
     target = {
@@ -103,18 +109,18 @@ def import_file(
         fingerprint=mark, weights_sha256=None, prompts_sha256=prompts, engine=engine
     )
     write_json(stored.paths.manifest, manifest.as_json())
-    return stored
+    return stored, said
 
 
 def take_in(
     path: Path, spec: BenchmarkSpec, *, name: str, root: Path, subset: bool
 ) -> tuple[StoredDraws, str]:
-    """Import a file, grade and score it, and mark it as done; what was stored, and what grading
-    says. Raises as `import_file`."""
-    stored = import_file(path, spec, name=name, root=root, subset=subset)
-    said = regrade(stored, None)
+    """Import a file, grade and score it, and mark it as done; what was stored, and what there is to
+    say. Raises as `import_file`."""
+    stored, said = import_file(path, spec, name=name, root=root, subset=subset)
+    said.append(regrade(stored, None))
     _conclude(stored)
-    return stored, said
+    return stored, "\n".join(said)
 
 
 def _conclude(stored: StoredDraws) -> None:
@@ -166,20 +172,34 @@ def check_numbers(
 
 ENDS = {"stop": "stop", "max_tokens": "length", "model_length": "length"}
 """Of a response, by inspect's name of it."""
+UNREADABLE: tuple[type[Exception], ...] = (OSError, BadZipFile, ValueError, RecursionError)
+UNREADABLE += (LookupError, TypeError, AttributeError)
+"""What a file raises that is no log of inspect."""
+PARQUET = b"PAR1"
+"""The first bytes of such a file."""
 MOST_DRAWS = 10_000_000
 """Of a problem, and of what else is counted in a line."""
 NumberedRow = tuple[int, dict[str, Any]]
 """A line's number in its file, from 1, and its object."""
 
 
-def read_rows(path: Path) -> list[NumberedRow]:
-    """One JSON object a line, where empty ones are passed over; or the samples of inspect's log."""
+def read_rows(path: Path, said: list[str], *, subset: bool) -> list[NumberedRow]:
+    """One JSON object a line, where empty ones are passed over; or the samples of inspect's log, of
+    which those of problems with an error are left out where a subset is meant, and said."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file: give a JSON Lines file of responses")
     if path.suffix in (".json", ".eval"):
-        return list(enumerate(_inspect_rows(path), 1))
+        return list(enumerate(_inspect_rows(path, said, subset=subset), 1))
     rows: list[NumberedRow] = []
     with path.open("rb") as file:
+        if file.read(4) == PARQUET:
+            made = repr(str(path.with_suffix(".jsonl")))
+            raise ValueError(
+                f"{path} is Parquet: what was drawn is read from JSON Lines and from inspect's "
+                f'logs; convert it: `python -c "import polars; '
+                f'polars.read_parquet({str(path)!r}).write_ndjson({made})"`'
+            )
+        file.seek(0)
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
@@ -187,7 +207,8 @@ def read_rows(path: Path) -> list[NumberedRow]:
                 row = json.loads(line.decode("utf-8"))
             except (ValueError, RecursionError) as error:
                 raise ValueError(
-                    f"{path}, line {number} is no JSON ({error}): mend the file"
+                    f"{path}, line {number} is no JSON ({error}): mend the line; where the file is "
+                    "of another kind, give JSON Lines or a log of inspect (.json, .eval)"
                 ) from None
             if not isinstance(row, dict):
                 raise ValueError(f"{path}, line {number} is no JSON object: give one a line")
@@ -197,8 +218,10 @@ def read_rows(path: Path) -> list[NumberedRow]:
     return rows
 
 
-def _inspect_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The samples of a log of inspect as completions; ValueError where it is none."""
+def _inspect_rows(path: Path, said: list[str], *, subset: bool) -> list[dict[str, Any]]:
+    """The samples of a log of inspect as completions; ValueError where it is none, or where one
+    ended in an error and no subset is meant."""
+    rows: list[dict[str, Any]] = []
     try:
         if path.suffix == ".eval":
             with ZipFile(path) as archive:
@@ -206,20 +229,43 @@ def _inspect_rows(path: Path) -> Iterator[dict[str, Any]]:
                 samples = [json.loads(archive.read(name)) for name in names]
         else:
             samples = json.loads(path.read_text(encoding="utf-8"))["samples"]
+        failed = [s for s in samples if not s["output"]["choices"]]
+        left_out = {sample["id"] for sample in failed}
         for sample in samples:
+            if sample["id"] in left_out:
+                continue
             choice = sample["output"]["choices"][0]
-            yield {
-                "problem_id": sample["id"],
-                "problem": _content(sample["input"], role="user"),
-                "response": _content([choice["message"]], role="assistant"),
-                "draw": sample["epoch"] - 1,
-                "finish_reason": ENDS.get(choice.get("stop_reason")),
-            }
-    except (OSError, BadZipFile, ValueError, RecursionError, LookupError, TypeError) as error:
+            rows.append(
+                {
+                    "problem_id": sample["id"],
+                    "problem": _content(sample["input"], role="user"),
+                    "response": _content([choice["message"]], role="assistant"),
+                    "draw": sample["epoch"] - 1,
+                    "finish_reason": ENDS.get(choice.get("stop_reason")),
+                }
+            )
+    except UNREADABLE as error:
         raise ValueError(
             f"{path} is no log of inspect with samples ({type(error).__name__}: {error}): give the "
             ".eval or .json file of a run whose samples were logged, or JSON Lines of responses"
         ) from error
+    if failed:
+        first = failed[0]
+        failure = first.get("error")
+        message = failure.get("message") if isinstance(failure, dict) else failure
+        what = (
+            f"{len(failed)} of {len(samples)} samples have no response, e.g. {_short(first['id'])} "
+            f"in epoch {first.get('epoch')} with the error {_short(message)}"
+        )
+        if not subset:
+            raise ValueError(
+                f"{path}: {what}: draw them again (`inspect eval-retry {path}`), or leave their "
+                f"{len(left_out)} problems out with --subset"
+            )
+        said.append(f"left out: {len(left_out)} problems, as {what}")
+    if not rows:
+        raise ValueError(f"{path} has no sample with a response: give the log of another run")
+    return rows
 
 
 def _content(messages: Any, *, role: str) -> str:
@@ -233,11 +279,15 @@ def _content(messages: Any, *, role: str) -> str:
 
 
 def responses(
-    path: Path, rows: Sequence[NumberedRow], problems: Sequence[Problem]
+    path: Path, rows: Sequence[NumberedRow], problems: Sequence[Problem], said: list[str]
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows of tables.DRAWS, in the order of the file."""
+    """Rows of tables.DRAWS, in the order of the file. said: gets what of it is passed over."""
     ids = {problem.problem_id for problem in problems}
-    texts = {_folded(problem.prompt): problem.problem_id for problem in problems}
+    texts: dict[str, list[str]] = {}
+    for problem in problems:
+        texts.setdefault(_folded(problem.prompt), []).append(problem.problem_id)
+    logged: dict[tuple[str, str], Any] = {}  # by doc_id and problem, where no filter is named
+    others: dict[str, int] = {}  # lines of further filters
     complete: set[str] = set()  # problems that came with all their responses
     numbers: dict[str, int] = {}
     seen: dict[tuple[str, int], str] = {}
@@ -251,9 +301,20 @@ def responses(
                 )
             chosen = chosen or row["filter"]
             if row["filter"] != chosen:
+                others[row["filter"]] = others.get(row["filter"], 0) + 1
                 continue
         _check_fixed(row, where)
         problem_id = _problem(row, ids, texts, where)
+        if "resps" in row and "doc_id" in row and "filter" not in row:  # as of an older lm-eval
+            before = logged.setdefault((str(row["doc_id"]), problem_id), row["resps"])
+            if before != row["resps"]:
+                raise ValueError(
+                    f"{where}: doc_id {_short(row['doc_id'])} came before with other responses, as "
+                    "of another run: import a file of each run"
+                )
+            if before is not row["resps"]:
+                others["without a name"] = others.get("without a name", 0) + 1
+                continue
         own_texts = _texts(row, where)
         if problem_id in complete:
             raise ValueError(
@@ -274,6 +335,8 @@ def responses(
             numbers[problem_id] = number + 1
             yield (problem_id, number, None, text.encode("utf-8", "replace").decode(), *given, None)
     _check_gaps(seen)
+    for name, count in others.items():
+        said.append(f"passed over: {count} lines with the same draws for another filter, {name}")
 
 
 def _check_gaps(seen: dict[tuple[str, int], str]) -> None:
@@ -321,7 +384,7 @@ def _check_fixed(row: dict[str, Any], where: str) -> None:
         )
 
 
-def _problem(row: dict[str, Any], ids: set[str], texts: dict[str, str], where: str) -> str:
+def _problem(row: dict[str, Any], ids: set[str], texts: dict[str, list[str]], where: str) -> str:
     """The problem that a line is about."""
     doc = row["doc"] if isinstance(row.get("doc"), dict) else row
     if "problem_id" in doc and isinstance(doc["problem_id"], str) and doc["problem_id"] in ids:
@@ -341,7 +404,12 @@ def _problem(row: dict[str, Any], ids: set[str], texts: dict[str, str], where: s
             f"{where}: no problem_id, and no text that is a problem of this benchmark: give one of "
             f"the ids, e.g. {min(ids)!r}, or the problem's exact text as `problem`"
         )
-    return known[0]
+    if len(known[0]) > 1:
+        raise ValueError(
+            f"{where}: problems {' and '.join(known[0])} have this text: name the one meant as "
+            "`problem_id`, or drop the copies from the problems"
+        )
+    return known[0][0]
 
 
 def _texts(row: dict[str, Any], where: str) -> list[str]:
@@ -357,7 +425,16 @@ def _texts(row: dict[str, Any], where: str) -> list[str]:
         texts = row["responses"]
     elif "response" in row:
         texts = [row["response"]]
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+    for number, text in enumerate(texts if isinstance(texts, list) else ()):
+        if text is None:
+            raise ValueError(
+                f"{where}: response {number} is null, as of a draw that failed: draw it again, "
+                'give "" where the model answered nothing, or leave the problem out of the file, '
+                "with --subset"
+            )
+        if not isinstance(text, str):
+            raise ValueError(f"{where}: response {number} is {_short(text)}: give a text")
+    if not isinstance(texts, list) or not texts:
         raise ValueError(
             f"{where}: no responses: give `response` (a text), `responses` (a list of texts), or a "
             "line of lm-eval's sample log with `resps`"

@@ -21,7 +21,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +30,7 @@ from typing import Any, Literal
 from pydantic import dataclasses as checked
 
 from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED
+from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data.fetch import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.embedded.tokenizer import characters
@@ -118,6 +119,13 @@ def _task(request: Request, folder: Path) -> dict[str, Any] | None:
     """The task of the checkpoint's own run, where a benchmark is its held-out split."""
     heldout = [b.name for b in request.evaluation.benchmarks.values() if b.dataset is None]
     task = task_of(folder)
+    if request.evaluation.sampler == "embedded" and not heldout:
+        named = "" if task is None else f" (--data {task['name']})"
+        raise ValueError(
+            f"{folder} is a model of the built-in engine, which reads the characters of its own "
+            f"task alone, and not {', '.join(request.evaluation.benchmarks)}: evaluate it on the "
+            f"held-out problems of that task{named}, or name a model with a tokenizer for text"
+        )
     if heldout and task is None:
         raise ValueError(
             f"benchmark {heldout[0]} is the held-out split of a sweep's task, but {folder} is no "
@@ -258,14 +266,28 @@ class Request:
 
 def load_request(overrides: Sequence[str]) -> Request:
     """The request that overrides make; ValueError names value, rule and remedy."""
+    return config.validated(Request, configuration(overrides, {})[0])
+
+
+def configuration(
+    overrides: Sequence[str], settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """conf/evaluate.yaml under overrides and settings by their whole key, and every key given.
+
+    ValueError where the overrides cannot be applied or name no checkpoint.
+    """
     given = [_full(word) for word in overrides]
-    keys = {word.lstrip("+~").partition("=")[0] for word in given}
+    last = {key_of(word): word for word in overrides}
+    if twice := [word for word in overrides if last[key_of(word)] != word]:
+        raise ValueError(f"{twice[0]} beside {last[key_of(twice[0])]}: give one of the two")
+    keys = frozenset([*last, *settings])
     if "checkpoint" not in keys:
         raise ValueError(
             "no checkpoint=<folder or id of the Hub> is given: say what is to be evaluated, e.g. "
             "checkpoint=Qwen/Qwen2.5-7B"
         )
-    if "device=cuda" in given and "placement" not in keys:
+    on_gpu = settings.get("device") == "cuda" or "device=cuda" in given
+    if on_gpu and not any(key.partition(".")[0] == "placement" for key in keys):
         given.append("placement=single-gpu")
     chosen = [word for word in given if word.startswith("evaluation=")]
     chosen += [word for word in given if word.startswith("plugins=")]
@@ -277,16 +299,26 @@ def load_request(overrides: Sequence[str]) -> Request:
     more = [f"+benchmark@evaluation.benchmarks.{name}={name}" for name in named]
     added = [word for word, name in zip(more, named, strict=True) if name not in shipped]
     composed = config.compose([*added, *given], root=CONFIG)
+    for key, value in settings.items():
+        *groups, name = key.split(".")
+        node = composed
+        for group in groups:
+            node = node[group]
+        node[name] = value
     evaluation: dict[str, Any] = composed["evaluation"]
     evaluation["name"] = "alone"
-    kept = named or shipped
-    evaluation["benchmarks"] = {name: evaluation["benchmarks"][name] for name in kept}
+    evaluation["benchmarks"] = {name: evaluation["benchmarks"][name] for name in named or shipped}
     if any(key.partition(".")[0] == "prompt" for key in keys):  # then it is that of all
         for benchmark in evaluation["benchmarks"].values():
             benchmark["prompt"] = None
     if "evaluation.ks" not in keys and isinstance(evaluation["n_samples"], int):
         evaluation["ks"] = [k for k in evaluation["ks"] if k <= evaluation["n_samples"]]
-    return config.validated(Request, composed)
+    return composed, keys
+
+
+def key_of(override: str) -> str:
+    """The whole key that an override sets."""
+    return _full(override).lstrip("+~").partition("=")[0]
 
 
 def _full(override: str) -> str:
@@ -294,6 +326,8 @@ def _full(override: str) -> str:
     is the file of that name."""
     if "=" not in override:
         raise ValueError(f"{override!r} is no override: write key=value, e.g. n_samples=64")
+    if "/" in override.partition("=")[0] and "@" not in override and "hydra/" not in override:
+        raise ValueError(f"{override} is no file or folder here, and no override (key=value)")
     sign, assignment = re.fullmatch(r"([+~]*)(.*)", override, re.DOTALL).groups()  # type: ignore[union-attr]
     head = re.split(r"[.=]", assignment, maxsplit=1)[0]
     if head == "design" and assignment.partition("=")[2] in config.options("design"):
@@ -338,16 +372,24 @@ def locate_checkpoint(checkpoint: str, revision: str | None) -> Path:
     """The folder of a checkpoint; one of the Hub is fetched into the Hub's own cache, which all
     tools of a machine share, and is read there where the Hub is not reached.
 
-    FileNotFoundError where there is none, OSError where the Hub does not give it.
+    FileNotFoundError where there is none, OSError where the Hub does not give it, ValueError for a
+    revision of a folder.
     """
     folder = Path(checkpoint)
     if folder.is_dir():
+        if revision is not None:
+            raise ValueError(
+                f"revision={revision} is of a model on the Hub, but {checkpoint} is a folder here: "
+                "leave it out"
+            )
         return folder.absolute()
+    models = sorted(str(config.parent) for config in folder.parent.glob("*/config.json"))
+    near = suggestion(checkpoint, models)
     if not HUB_ID.fullmatch(checkpoint):
         raise FileNotFoundError(
-            f"checkpoint {checkpoint} is no folder and no id of the Hub (organisation/model): give "
-            "the folder that holds config.json and *.safetensors, e.g. "
-            "runs/groupsize/countdown/v1/grpo-n8-g0-s11/checkpoints/step-00300"
+            f"checkpoint {checkpoint} is no folder and no id of the Hub (organisation/model)"
+            f"{near}: give the folder that holds config.json and *.safetensors, e.g. out/my-model, "
+            "or an id, e.g. Qwen/Qwen2.5-7B"
         )
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
@@ -361,14 +403,14 @@ def locate_checkpoint(checkpoint: str, revision: str | None) -> Path:
         ) from error
     except RepositoryNotFoundError as error:
         raise FileNotFoundError(
-            f"checkpoint {checkpoint} is no folder here and no model of the Hub: check the name; a "
-            "private model needs HF_TOKEN"
+            f"checkpoint {checkpoint} is no folder here and no model of the Hub{near}: check "
+            "the name; a private model needs HF_TOKEN"
         ) from error
     except Exception as error:  # whatever the client and its transport may raise
         raise OSError(
-            f"checkpoint {checkpoint} is no folder here, not in the Hub's cache (HF_HOME) and "
-            f"cannot be fetched ({str(error).splitlines()[0]}): run this where the Hub is reached "
-            "(HF_ENDPOINT names a mirror), or give a folder"
+            f"checkpoint {checkpoint} is no folder here{near}, not in the Hub's cache (HF_HOME) "
+            f"and cannot be fetched ({str(error).splitlines()[0]}): run this where the Hub is "
+            "reached (HF_ENDPOINT names a mirror), or give a folder"
         ) from error
 
 
@@ -401,7 +443,7 @@ def check_checkpoint(
     if tokens is not None and context is not None and tokens > context:
         raise ValueError(
             f"prompt_tokens and response_tokens are {tokens} together, but the context of {folder} "
-            f"is {context} tokens (max_position_embeddings): lower response_tokens"
+            f"is {context} tokens (max_position_embeddings): lower response_tokens (--max-tokens)"
         )
 
 

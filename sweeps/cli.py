@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fgrpo_bench.command.application import Application, Run
+from fgrpo_bench.command.application import Application, Run, refuse
 from fgrpo_bench.command.application import run as run_program
 from fgrpo_bench.command.runs import choose_run, default_root, find_runs, named, split_name
 from fgrpo_bench.files.paths import RunPaths
@@ -191,6 +191,7 @@ def _declared(name: str, overrides: Sequence[str] | None) -> tuple[str, list[str
     more=OVERRIDES,
 )
 def plan(
+    context: typer.Context,
     sweep: Sweep,
     overrides: Overrides = None,
     as_json: Json = False,
@@ -203,6 +204,7 @@ def plan(
 
     name, others = _declared(sweep, overrides)
     if with_config:
+        refuse(context, "is not asked with --config", "as_json")
         composed = config.compose([f"sweep={name}", *others])
         print("\n".join(config.as_overrides(composed)))
         return 0

@@ -26,6 +26,7 @@ from fgrpo_bench.objectives.advantages import (
     check_parameters,
     has_signal_when_all_are_alike,
     needs_binary,
+    needs_positive_mean,
     reads_log_probs,
 )
 from fgrpo_bench.specs import (
@@ -239,10 +240,19 @@ def _check_reward(train: TrainSpec, spec: TaskSpec | None) -> None:
         )
 
 
-def _check_binary(engine: Engine, point: SweepPoint) -> None:
-    """ValueError for rewards that are not 0 and 1 under an advantage whose formula is for these."""
-    train, judge = point.train, _judge(engine, point.train)
-    if judge is not None and is_partial(judge):
+def _check_rewards(engine: Engine, point: SweepPoint) -> None:
+    """ValueError for rewards under which the formula of the point's advantage has no meaning: not 0
+    and 1, or with a mean below 0."""
+    train, advantage = point.train, point.algorithm.advantage
+    judge = _judge(engine, train)
+    if needs_binary(advantage):
+        rule, may_differ = "of 0 and 1", judge is not None and is_partial(judge)
+    elif needs_positive_mean(advantage):
+        rule = "whose mean is above 0"  # shipped graders give none below 0, functions may
+        may_differ = judge is not None and ":" in judge and is_partial(judge)
+    else:
+        return
+    if may_differ:
         given = f"reward={judge}"
         remedy = "reward to a grader of 0 and 1" if train.reward is None else "reward=null"
     elif train.overlong_buffer_tokens is not None:
@@ -251,9 +261,8 @@ def _check_binary(engine: Engine, point: SweepPoint) -> None:
     else:
         return
     raise ValueError(
-        f"{point.point_id} has the advantage {point.algorithm.advantage}, which is defined for "
-        f"rewards of 0 and 1, and {given} gives others: set experiment.train.{remedy}, or exclude "
-        "that algorithm"
+        f"{point.point_id} has the advantage {advantage}, which is defined for rewards {rule}, and "
+        f"{given} gives others: set experiment.train.{remedy}, or exclude that algorithm"
     )
 
 
@@ -282,8 +291,7 @@ def _check_has(engine: Engine, point: SweepPoint) -> None:
                 f"{', '.join(has)}: exclude that algorithm, or choose an experiment of another "
                 "engine"
             )
-    if needs_binary(algorithm.advantage):
-        _check_binary(engine, point)
+    _check_rewards(engine, point)
     if reads_log_probs(algorithm.advantage) and not engine.gives_log_probs:
         raise ValueError(
             f"{point.point_id} has advantage={algorithm.advantage}, which reads the "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -34,6 +36,21 @@ def environment(folder: Path) -> Path:
 
 def install(python: Path, *words: str) -> None:
     subprocess.run([*PIP, "--python", str(python), "install", *words], check=True)
+
+
+def of_page() -> list[str]:
+    """What install.md says to install into an environment of one's own, a wheel's path being the
+    dot: nothing or an extra behind it."""
+    page = (REPOSITORY / "docs/start/install.md").read_text(encoding="utf-8")
+    section = page.partition("## Into your own environment")[2].partition("\n## ")[0]
+    return re.findall(r"^pip install '?\.(\[\w+\])?'? ", section, re.MULTILINE)
+
+
+def remedy(refused: str, python: Path) -> list[str]:
+    """What a refusal says to install."""
+    command = shlex.split(refused.split("`")[1])
+    assert command[:4] == [str(python), "-m", "pip", "install"]
+    return command[4:]
 
 
 def started(python: Path, words: str, folder: Path) -> subprocess.Popen[str]:
@@ -83,16 +100,18 @@ def test_the_wheel_holds_library_evaluators_and_declarations_below_one_name(whee
 def test_the_installed_package_evaluates_and_compares_without_a_checkout(
     wheel: Path, tmp_path: Path
 ) -> None:
-    """compare runs where only what the wheel asks for is installed. evaluate runs, with the extra
-    that its refusal names, in an environment that reads this one's packages by a .pth file, so that
-    no second torch is installed: pip says that they are all that the extra asks for."""
+    """By the commands of install.md, in an empty folder. compare runs where only what the wheel
+    asks for is installed; figures are drawn once what their refusal names is. evaluate runs in an
+    environment that reads this one's packages by a .pth file, so that no second torch is installed:
+    pip says that they are all that its extra, and its refusal, ask for."""
     bare, full = environment(tmp_path / "bare"), environment(tmp_path / "full")
+    plain, with_figures, with_all = (f"{wheel}{extra}" for extra in of_page())
     install(bare, "--no-deps", str(wheel))
     assert told(bare, "--version", tmp_path) == f"fgrpo-bench {fgrpo_bench.__version__}\n"
     assert f"has no numpy, polars, pydantic, scipy, typer: run `{bare} -m pip install" in (
         told(bare, "compare a b", tmp_path, code=2)
     )
-    install(bare, str(wheel))
+    install(bare, plain)
     refusal = "Error: {} is not part of the installed package: run it in a checkout of fgrpo-bench"
     for name, (place, _) in COMMANDS.items():
         if place.startswith(("sweeps.", "dashboards.")):
@@ -109,14 +128,12 @@ def test_the_installed_package_evaluates_and_compares_without_a_checkout(
     strangers_model(tmp_path / "my-model")
     write_source(tmp_path / "mine.jsonl")
     words = "evaluate my-model --data mine.jsonl -n 4 --max-tokens 8 --seed {} --name {}"
-    assert told(bare, words.format(0, "a"), tmp_path, code=2) == (
-        f"{bare} has no hydra-core, math-verify, pyyaml, safetensors, torch, transformers: run "
-        f"`{bare} -m pip install 'fgrpo-bench[evaluators]'` first"
-    )
+    refused = told(bare, words.format(0, "a"), tmp_path, code=2)
+    assert "has no hydra-core, math-verify, matplotlib, pyyaml, safetensors, torch, tr" in refused
     install(full, "--no-deps", str(wheel))
     (packages,) = full.parents[1].glob("lib/python3*/site-packages")
     (packages / "of_tests.pth").write_text(sysconfig.get_path("purelib"))
-    install(full, "--no-index", "--dry-run", "fgrpo-bench[evaluators]")
+    install(full, "--no-index", "--dry-run", with_all, *remedy(refused, bare))
     both = [started(full, words.format(*each), tmp_path) for each in ((0, "a"), (1, "b"))]
     for process in both:
         out, err = process.communicate(timeout=600)
@@ -133,4 +150,12 @@ def test_the_installed_package_evaluates_and_compares_without_a_checkout(
     )
     compared = told(bare, "compare a b", tmp_path)
     assert compared == in_checkout.stdout and "b minus a, pass@k in percent" in compared
-    assert "has no matplotlib: run " in told(bare, "compare a b --html x.html", tmp_path, code=2)
+    assert "pass@k" in told(bare, "report evals/a+b --format md", tmp_path)
+    for drawn in ("compare a b --html x.html", "report evals/a+b"):
+        refused = told(bare, drawn, tmp_path, code=2)
+        assert "has no matplotlib: run " in refused
+    install(bare, *remedy(refused, bare))
+    install(bare, "--no-index", "--dry-run", with_figures)
+    for drawn in ("compare a b --html x.html", "report evals/a+b"):
+        assert told(bare, drawn, tmp_path)
+    assert (tmp_path / "x.html").stat().st_size > 10_000

@@ -442,6 +442,8 @@ def _check(context: typer.Context, options: PowerOptions) -> None:
         context.fail("what draws show depends on how many problems there are: add --problems")
     if tuple(options.beta) != PRIOR and not options.design:
         context.fail(f"--beta {' '.join(map(str, options.beta))} is for --design alone: add it")
+    if options.stored is not None and options.seed_sd is not None:
+        context.fail("--seed-sd beside --from: both say how far seeds are apart; give one")
     if options.stored is None and options.column:
         context.fail("--column is of a stored sweep: add --from")
     if of_seeds and options.problems == 1:

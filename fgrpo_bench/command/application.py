@@ -158,6 +158,15 @@ def check_choice(option: str, value: str, valid: Iterable[str]) -> None:
         )
 
 
+def refuse(context: typer.Context, reason: str, *names: str) -> None:
+    """A usage error where one of these parameters was typed, though it would change nothing."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = next(param.opts[0] for param in context.command.params if param.name == name)
+            context.fail(f"{option} {reason}: leave it out")
+
+
 @contextmanager
 def refusals() -> Iterator[None]:
     """Refusals of what reads stored files: a line on standard error and exit code 1."""
@@ -237,7 +246,7 @@ def _group(default_command: str | None, otherwise: str | None = None) -> type[Ty
             named = words & {"--help", *self.list_commands(ctx)}
             if default_command and not named and all(word.startswith("-") for word in words):
                 args = [default_command, *args]
-            elif otherwise and not named and any(_is_place(word) for word in words):
+            elif otherwise and not named and any(map(_is_no_command, words)):
                 args = [otherwise, *args]
             return super().parse_args(ctx, args)
 
@@ -249,12 +258,28 @@ def _group(default_command: str | None, otherwise: str | None = None) -> type[Ty
                 ctx.fail(f"unknown {what} {args[0]!r}{near}: there are {', '.join(names)}")
             return super().resolve_command(ctx, args)
 
+        def format_options(self, ctx: Any, formatter: Any) -> None:
+            if otherwise:  # what most people come for
+                command = cast(Any, self).get_command(ctx, otherwise)
+                records = [param.get_help_record(ctx) for param in command.params]
+                with formatter.section(f"Options of `{otherwise}`, a word that may be left out"):
+                    formatter.write_dl([record for record in records if record is not None])
+            super().format_options(ctx, formatter)
+
     return Group
 
 
-def _is_place(word: str) -> bool:
-    """Whether a word can be a folder, an id of the Hub or an override, and so no command."""
-    return not word.startswith("-") and ("/" in word or "=" in word or Path(word).exists())
+def _is_no_command(word: str) -> bool:
+    """Whether a word can be a folder, an id of the Hub, an override or an option."""
+    return word.startswith("-") or "/" in word or "=" in word or is_there(word)
+
+
+def is_there(word: str) -> bool:
+    """Whether a word is a path that is there; Python raises for one that is too long to be any."""
+    try:
+        return Path(word).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _epilog(examples: Sequence[str]) -> str:

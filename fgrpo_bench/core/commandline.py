@@ -1,5 +1,5 @@
 """What every command line has: refusals that name what was meant, and the way into the environment
-that `make setup` builds, or to the extras of an installed package. It needs Python alone, so that
+that `make setup` builds, or to what an installed package lacks. It needs Python alone, so that
 it can say which packages are missing."""
 
 from __future__ import annotations
@@ -76,39 +76,45 @@ def lacking(extra: str | None = None) -> list[str]:
     return absent
 
 
-def asked_for(extra: str | None) -> list[str]:
-    """Distributions that the wheel asks for, always (None) or with an extra, in lower case."""
+def asked_for(*extras: str | None) -> dict[str, str]:
+    """What the wheel asks for, always (None) or with an extra: a distribution's name in lower case,
+    and with its versions, e.g. matplotlib>=3.11."""
     from importlib.metadata import requires
 
     parts = [line.partition(";") for line in requires("fgrpo-bench") or ()]
-    return [
-        re.split(r"[^\w.-]", wanted)[0].lower()
+    return {
+        re.split(r"[^\w.-]", wanted)[0].lower(): wanted.strip()
         for wanted, _, marker in parts
-        if re.findall(r"extra == ['\"]([\w-]+)", marker) == ([extra] if extra else [])
-    ]
+        for extra in re.findall(r"extra == ['\"]([\w-]+)", marker) or [None]
+        if extra in extras
+    }
 
 
-def extra_of(module: str) -> str | None:
-    """The first extra of the wheel that brings what is imported by this name; None where none
-    does."""
+def distribution(module: str) -> str | None:
+    """The distribution, of those that the wheel asks for with any extra, that brings what is
+    imported by this name; None where none does."""
     from importlib.metadata import metadata
 
     top = module.partition(".")[0]
     package = IMPORTED_AS.get(top, top).replace("_", "-")
-    extras = metadata("fgrpo-bench").get_all("Provides-Extra") or ()
-    names = {extra: [name.replace("_", "-") for name in asked_for(extra)] for extra in extras}
-    return next((extra for extra, brought in names.items() if package in brought), None)
+    names = asked_for(*metadata("fgrpo-bench").get_all("Provides-Extra", []))
+    return next((name for name in names if name.replace("_", "-") == package), None)
 
 
-def outside(packages: Sequence[str], extra: str | None = None) -> str:
+def outside(packages: Sequence[str]) -> str:
     """How to enter the environment, or what to install into that of the wheel, in one line.
 
-    packages: those that this Python lacks. extra: that brings them.
+    packages: those that this Python lacks.
     """
     missing = f"{sys.executable} has no {', '.join(packages)}: run"
     if INSTALLED:
-        with_extra = f"'fgrpo-bench[{extra}]'" if extra else "fgrpo-bench"
-        return f"{missing} `{sys.executable} -m pip install {with_extra}` first"
+        from importlib.metadata import metadata
+
+        # by their own names, as no index need have a wheel that was built from a checkout
+        extras = metadata("fgrpo-bench").get_all("Provides-Extra", [])
+        wanted = asked_for(None, *extras)
+        listed = " ".join(f"'{wanted[package]}'" for package in packages)
+        return f"{missing} `{sys.executable} -m pip install {listed}` first"
     enter = "source .venv/bin/activate"
     if not CHECKOUT.joinpath(".venv", "bin", "python").exists():
         enter = f"make setup && {enter}"
@@ -119,7 +125,7 @@ def check_packages(extra: str | None = None) -> None:
     """Outside the environment, and without the wheel's extra, that line and exit code 2."""
     packages = lacking(extra)
     if packages:
-        print(outside(packages, extra), file=sys.stderr)
+        print(outside(packages), file=sys.stderr)
         sys.exit(2)
 
 
@@ -130,7 +136,7 @@ def entered() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         check_packages()
-        if INSTALLED and error.name and (extra := extra_of(error.name)):
-            print(outside([error.name], extra), file=sys.stderr)
+        if INSTALLED and error.name and (package := distribution(error.name)):
+            print(outside([package]), file=sys.stderr)
             sys.exit(2)
         raise

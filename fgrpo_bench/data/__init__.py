@@ -114,7 +114,8 @@ def dataset_problems(folder: Path, spec: DatasetSpec, *, n_problems: int | None)
     table = read_table(paths.problems, PROBLEMS)
     if n_problems is not None and len(table) < n_problems:
         raise ValueError(
-            f"n_problems={n_problems}, but dataset {spec.name} has {len(table)}: ask for fewer"
+            f"n_problems={n_problems}, but dataset {spec.name} has {len(table)}: ask for "
+            "fewer (--limit)"
         )
     return [
         Problem(

@@ -78,7 +78,8 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
         raise ValueError(
             f"none of the {len(rows)} rows of {source} is left ("
             + "; ".join(f"{rule.rule}: {rule.rows_after}" for rule in rules)
-            + "): check prompt_key, answer_key and max_tokens"
+            + "): check the columns (--prompt and --answer, or prompt_key and answer_key) and "
+            "max_tokens"
         )
     remark = describe(dataset, len(table))
     if dataset.exact_rows and _expected(dataset) not in (None, len(table)):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fgrpo_bench.engines.diverged import named_groups
-from fgrpo_bench.objectives.advantages import check_parameters, group_advantages, needs_binary
+from fgrpo_bench.objectives.advantages import check_parameters, group_advantages, restricted
 
 
 def check(
@@ -80,17 +80,18 @@ def _check_rewards(
     rewards: Tensor, names: Sequence[Hashable], advantage: str, focal_gamma: float
 ) -> None:
     """rewards: [groups, group_size], of the groups `names`."""
-    if needs_binary(advantage):
-        allowed = (rewards == 0) | (rewards == 1)
-        rule = f"{advantage} is defined for 0 and 1 alone: take another advantage or reward"
-    elif focal_gamma > 0:
-        allowed = (rewards >= 0) & (rewards <= 1)
+    rules = []
+    if (restriction := restricted(advantage)) is not None:
+        rule = f"rewards of {advantage} {restriction.rule}: take another advantage or reward"
+        rules.append((restriction.allowed(rewards), rule))
+    if focal_gamma > 0:
         rule = f"focal_gamma={focal_gamma} needs rewards from 0 to 1: scale them, or set it to 0"
-    else:
-        return
-    if not allowed.all():
-        bad = [n for n, ok in zip(names, allowed.all(1).tolist(), strict=True) if not ok]
-        raise ValueError(f"a reward of {rewards[~allowed][0]:g} in {_named(bad)}: {rule}")
+        rules.append((((rewards >= 0) & (rewards <= 1)).all(1), rule))
+    for allowed, rule in rules:
+        if not allowed.all():
+            bad = [name for name, ok in zip(names, allowed.tolist(), strict=True) if not ok]
+            shown = ", ".join(f"{reward:g}" for reward in rewards[~allowed][0].tolist())
+            raise ValueError(f"rewards {shown} in {_named(bad)}: {rule}")
 
 
 def _named(names: Sequence[Hashable]) -> str:

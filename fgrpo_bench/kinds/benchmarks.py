@@ -40,8 +40,8 @@ def load_problems(
     if wanted > generator.n_heldout:
         raise ValueError(
             f"benchmark {benchmark.name} asks for n_problems={wanted}, but the held-out split of "
-            f"task {spec.name} holds {generator.n_heldout}: ask for fewer, or let the task hold "
-            "out more"
+            f"task {spec.name} holds {generator.n_heldout}: ask for fewer (--limit), or let "
+            "the task hold out more"
         )
     return generator.heldout_problems(wanted)
 

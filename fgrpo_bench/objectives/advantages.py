@@ -2,9 +2,10 @@
 
 Both engines read ADVANTAGES; to add one: a function of rewards [groups, group_size] that gives
 advantages of that shape, and a line there, as OfBinary where only rewards of 0 and 1 have a
-meaning. Its keyword arguments with plain values are parameters of an algorithm; one that takes
-`log_probs` and `n_tokens` gets those of the rollouts under the policy that sampled them, [groups,
-group_size]: the sum over the response, and its tokens.
+meaning, as OfPositiveMean where the mean of a group must be above 0. Its keyword arguments with
+plain values are parameters of an algorithm; one that takes `log_probs` and `n_tokens` gets those of
+the rollouts under the policy that sampled them, [groups, group_size]: the sum over the response,
+and its tokens.
 Nothing is imported to load the table: the functions take tensors and NumPy arrays alike.
 """
 
@@ -23,6 +24,8 @@ from fgrpo_bench.objectives.by_rewards import (
     ByCount,
     Key,
     OfBinary,
+    OfPositiveMean,
+    Restricted,
     check_positive,
     is_number,
     key_of,
@@ -49,7 +52,7 @@ ADVANTAGES: dict[str, Advantage] = {
     "dr_grpo": by_rewards.dr_grpo,
     "rloo": by_rewards.rloo,
     "maxrl": ByCount(by_count.maxrl),
-    "maxrl_coded": by_rewards.maxrl_coded,
+    "maxrl_coded": OfPositiveMean(by_rewards.maxrl_coded),
     "pkpo": ByCount(by_count.pkpo),
     "passk": ByCount(by_count.passk),
     "psr": ByCount(by_count.psr),
@@ -80,6 +83,17 @@ def needs_binary(advantage: str) -> bool:
     return isinstance(registry.entry("advantages", advantage), OfBinary)
 
 
+def needs_positive_mean(advantage: str) -> bool:
+    """Whether its formula is for groups whose rewards have a mean above 0, or are all 0."""
+    return isinstance(registry.entry("advantages", advantage), OfPositiveMean)
+
+
+def restricted(advantage: str) -> Restricted | None:
+    """The rule for rewards of an advantage that has one."""
+    entry = registry.entry("advantages", advantage)
+    return entry if isinstance(entry, Restricted) else None
+
+
 def _keywords(advantage: str) -> dict[str, Parameter]:
     return {
         name: parameter
@@ -91,7 +105,7 @@ def _keywords(advantage: str) -> dict[str, Parameter]:
 def _function(advantage: str) -> Callable[..., Any]:
     """The formula of an entry of the table."""
     entry = registry.entry("advantages", advantage)
-    function: Callable[..., Any] = entry.function if isinstance(entry, OfBinary) else entry
+    function: Callable[..., Any] = entry.function if isinstance(entry, Restricted) else entry
     return function
 
 
@@ -144,7 +158,8 @@ def _right_wrong(entry: Advantage, group_size: int, key: Key) -> tuple[by_count.
         return tuple(function(c, group_size, **parameters) for c in range(group_size + 1))
     groups = np.tri(group_size + 1, group_size, -1)  # the first c of row c are right
     exact = np.vectorize(Fraction, otypes=[object])(groups)
-    values = entry(groups if "beta" in signature(entry).parameters else exact, **parameters)
+    function = entry.function if isinstance(entry, Restricted) else entry
+    values = function(groups if "beta" in signature(function).parameters else exact, **parameters)
     return tuple(
         (row[0] if c else 0, row[-1] if c < group_size else 0) for c, row in enumerate(values)
     )

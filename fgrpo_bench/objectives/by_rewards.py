@@ -34,7 +34,20 @@ def grpo(rewards: Any) -> Any:
 def dr_grpo(rewards: Any) -> Any:
     """R - mu (Dr. GRPO, arXiv 2503.20783); the method also sums tokens over a constant length,
     which is an aggregation of losses and no advantage."""
+    rewards = _exactly_equal_to_0(rewards)
     return rewards - rewards.mean(1)[:, None]
+
+
+def _exactly_equal_to_0(rewards: Any) -> Any:
+    """Rewards less that of their group where all of it earned the same; others bit for bit.
+
+    The mean of eight rewards of 0.95 is off by a rounding, and that divided by a deviation of its
+    size is no small advantage. Rewards that differ by a rounding of their own are different ones.
+    """
+    first = rewards[:, :1]
+    alike = (rewards == first).all(1)[:, None]
+    alike = alike.to(rewards.dtype) if hasattr(alike, "to") else alike.astype(rewards.dtype)
+    return rewards - first * alike
 
 
 def rloo(rewards: Any) -> Any:
@@ -45,8 +58,9 @@ def rloo(rewards: Any) -> Any:
 
 
 def maxrl_coded(rewards: Any) -> Any:
-    """(R - mu) / mu, 0 for a group without a right rollout: MaxRL as its authors' code has it,
-    which optimises order N - 1 where the published estimator (`maxrl`) has order N."""
+    """(R - mu) / mu, 0 for a group whose rewards are all 0: MaxRL as its authors' code has it,
+    which optimises order N - 1 where the published estimator (`maxrl`) has order N. mu must be
+    above 0 (OfPositiveMean)."""
     mean = rewards.mean(1)[:, None]
     return dr_grpo(rewards) / (mean + (mean == 0))
 
@@ -54,7 +68,7 @@ def maxrl_coded(rewards: Any) -> Any:
 def rs_grpo(rewards: Any, *, beta: float = 2.0) -> Any:
     """(e^(beta R) / mean(e^(beta R)) - 1) / beta: risk-sensitive (RS-GRPO, arXiv 2509.24261)."""
     check_positive("rs_grpo", beta)
-    raised = math.e ** (beta * rewards)
+    raised = math.e ** (beta * _exactly_equal_to_0(rewards))  # a shift divides out
     return (raised / raised.mean(1)[:, None] - 1) / beta
 
 
@@ -98,23 +112,59 @@ def _ranks(log_probs: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class OfBinary:
-    """An advantage whose formula is for rewards of 0 and 1 alone."""
+class Restricted:
+    """An advantage whose formula is not for all rewards."""
 
     function: Callable[..., Any]
 
     def __call__(self, rewards: Any, **keywords: Any) -> Any:
-        """ValueError for other rewards."""
-        if not ((rewards == 0) | (rewards == 1)).all():
+        """ValueError for rewards, [groups, group_size], that it is not defined for."""
+        allowed = self.allowed(rewards)
+        if not allowed.all():
+            group = next(i for i, is_allowed in enumerate(allowed.tolist()) if not is_allowed)
             raise ValueError(
-                f"rewards of {self.function.__name__} must be 0 and 1, and some are not: take "
+                f"rewards of {self.function.__name__} {self.rule}, and in group {group} of this "
+                f"batch they are {', '.join(f'{r:g}' for r in rewards[group].tolist())}: take "
                 "another advantage, or leave out what changes rewards (a reward of your own, a "
                 "length penalty)"
             )
         return self._values(rewards, **keywords)
 
+    @property
+    def rule(self) -> str:
+        """What the rewards must be, behind "rewards of maxrl"."""
+        raise NotImplementedError
+
+    def allowed(self, rewards: Any) -> Any:
+        """Which groups keep the rule; bool [groups]."""
+        raise NotImplementedError
+
     def _values(self, rewards: Any, **keywords: Any) -> Any:
         return self.function(rewards, **keywords)
+
+
+@dataclass(frozen=True)
+class OfBinary(Restricted):
+    """An advantage whose formula is for rewards of 0 and 1 alone."""
+
+    @property
+    def rule(self) -> str:
+        return "must be 0 and 1"
+
+    def allowed(self, rewards: Any) -> Any:
+        return ((rewards == 0) | (rewards == 1)).all(1)
+
+
+@dataclass(frozen=True)
+class OfPositiveMean(Restricted):
+    """An advantage that divides by the mean of a group: below 0 right and wrong change places."""
+
+    @property
+    def rule(self) -> str:
+        return "must have a mean above 0 or be all 0"
+
+    def allowed(self, rewards: Any) -> Any:
+        return (rewards.mean(1) > 0) | (rewards == 0).all(1)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,15 @@ import typer
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.results import results_of
-from fgrpo_bench.command.application import WHICH_RUN, Application, Root, Select, refusals, run
+from fgrpo_bench.command.application import (
+    WHICH_RUN,
+    Application,
+    Root,
+    Select,
+    refusals,
+    refuse,
+    run,
+)
 from fgrpo_bench.command.runs import RUN_HELP, complete_run, default_root
 from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.report.build import FILES, render, write_report
@@ -89,10 +98,15 @@ def report(
     if (sweep is None) == (verify is None):
         context.fail("name a sweep, or a report's folder or file with --verify")
     chosen, root = _formats(context, formats), root or default_root()
-    if verify is not None:
+    if verify is None:
+        refuse(context, "is of --verify", "regrade")
+    else:
+        refuse(context, "is not asked with --verify", "formats", "compare_paper", "select")
         return _verify(verify, root=root, regrade=regrade)
     results = results_of(root, str(sweep))
     if len(chosen) == 1:
+        if chosen == ("md",) and find_spec("matplotlib") is None:
+            print("no figures are linked, as matplotlib is not installed", file=sys.stderr)
         analysis = analysed(results, select)
         sys.stdout.write(render(analysis, *chosen, compare_paper=compare_paper))
         return 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -360,11 +361,13 @@ def write_report(
 
 
 def render(analysis: Analysis, kind: str, *, compare_paper: bool = False) -> str:
-    """One of FILES as text; nothing is written. The Markdown links figures it does not make.
+    """One of FILES as text; nothing is written. The Markdown links figures it does not make, or
+    none where nothing can make them.
 
     compare_paper: with the published figures beside ours (raises as `against_paper`).
     """
-    pictures = _pictures(analysis) if kind in ("md", "latex", "html") else []
+    has_links = kind == "md" and find_spec("matplotlib") is not None
+    pictures = _pictures(analysis) if has_links or kind in ("latex", "html") else []
     drawn = _drawn(pictures, ["svg"]) if kind == "html" else {}
     return _text(analysis, kind, pictures, drawn, compare_paper=compare_paper)
 

@@ -217,6 +217,7 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
     root: the file that it begins with. ValueError for overrides that cannot be applied, a file that
     cannot be read, and for an environment variable anywhere but in run_root.
     """
+    overrides = [_with_path(override) for override in overrides]
     _load_plugins(overrides, conf / f"{root}.yaml")
     for override in overrides:
         name, equals, value = override.partition("=")
@@ -275,6 +276,19 @@ def as_overrides(config: Mapping[str, Any], prefix: str = "") -> list[str]:
         else:
             lines.append(f"{prefix}{key}={_literal(value)}")
     return lines
+
+
+PATHS = ("checkpoint", "path", "python", "run_root")
+"""Last words of keys whose values are paths."""
+
+
+def _with_path(override: str) -> str:
+    """A path's value in quotes, as it may hold what means something to Hydra: out/lr=1e-6,seed=1"""
+    key, equals, value = override.partition("=")
+    is_path = key.lstrip("+").rpartition(".")[2] in PATHS and not key.startswith("sweep.")
+    if not (equals and is_path) or value in ("", "null") or value[0] in "'\"" or "${" in value:
+        return override
+    return f"{key}={_literal(value)}"
 
 
 def _literal(value: Any) -> str:

@@ -130,7 +130,7 @@ class EvalSpec:
     ks: tuple[Positive, ...]
     """The k of pass@k; none above n_samples. n = k is a coin flip per problem: prefer n > k."""
     temperature: Temperature
-    """Sampling temperature."""
+    """Sampling temperature; 0.01 is near-greedy, and 0 would make all draws of a problem one."""
     top_p: Annotated[float, Field(ge=1, le=1)]
     """Nucleus sampling; 1.0 is off (the paper's setting and the only one the engine has)."""
     dtype: Literal["float32", "bfloat16"]

@@ -16,7 +16,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fgrpo_bench.command.application import Application, Root, refusals, run
+from fgrpo_bench.command.application import Application, Root, refusals, refuse, run
 from fgrpo_bench.command.runs import complete_run, default_root
 from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.theory import most_dangerous_group_size, tail_miss_probability
@@ -167,7 +167,12 @@ def theory(
         context.fail("give one of --success-rate, --from-sweep and --weights")
     if methods and not with_weights:
         context.fail(f"{methods[0]!r}: methods are for --weights")
+    if not with_weights:
+        refuse(context, "is of --weights", "group_size", "figure", "over")
+    elif not figure:
+        refuse(context, "is of --figure", "over", "to")
     if with_weights:
+        refuse(context, "is not asked with --weights", "tail_share")
         return _weights(methods or (), group_size or [8], over, folder if figure else None)
     shares = sorted(set(tail_share or SHARES))
     if not all(0 < share < 1 for share in shares):

@@ -1,5 +1,6 @@
 """Evaluating a checkpoint without a sweep: planned, drawn once, extended, graded again."""
 
+import re
 import shutil
 
 import numpy as np
@@ -14,7 +15,7 @@ from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
-from tests.evaluators.evaluations import changed
+from tests.evaluators.evaluations import changed, write_source
 from tests.support.openrlhf import make_untrained
 
 
@@ -173,6 +174,16 @@ def test_a_checkpoint_of_a_sweep_is_evaluated_on_its_own_held_out_problems(root,
     ]
     assert main(["run", *words]) == 0
     assert "step-00003" in str(find(str(root / "evals"))[0].stage.folder)
+    mine = write_source(tmp_path / "mine.jsonl")
+    capsys.readouterr()
+    assert main(["run", str(stage.checkpoint(3)), "--data", str(mine), "--dry-run"]) == 1
+    refused = capsys.readouterr().err
+    assert "is a model of the built-in engine, which reads the characters of its own" in refused
+    recommended = re.search(r"\((--data \w+)\)", refused)[1].split()
+    assert main(["plan", str(stage.checkpoint(3)), *recommended, "--limit", "4", "-n", "8"]) == 0
+    assert "countdown: 4 problems x 8 draws; 32 are there" in capsys.readouterr().out
+    assert main(["plan", str(stage.checkpoint(3)), *recommended, "--max-tokens", "4"]) == 1
+    assert "--max-tokens: a model of the built-in engine is asked as its" in capsys.readouterr().err
     words[0] = f"checkpoint={make_untrained(tmp_path / 'elsewhere')}"
     capsys.readouterr()
     assert main(["run", *words]) == 1

@@ -109,10 +109,23 @@ REFUSED = {
     "--data mine.csv -n 0": "-n 0: give a number of at least 1",
     "--data mine.csv --limit 0": "--limit 0: give a number of at least 1",
     "--data mine.csv --max-tokens 256": "prompts and responses of 256 tokens: the context of",
-    "--data mine.csv --temperature 0": "evaluation.temperature = 0.0: input should be greater",
+    "--data mine.csv --temperature 0": "--temperature 0.0: input should be greater than or equal "
+    "to 0.01; give --temperature another value. It is: Sampling temperature; 0.01 is near-greedy",
+    "--data mine.csv temperature=0": "evaluation.temperature = 0: input should be greater",
+    "--data mine.csv n_samples=4 -n 4": "-n 4 beside n_samples=4: give one of the two",
+    "--data mine.csv n_samples=4 n_samples=8": "n_samples=4 beside n_samples=8: give one of the",
+    "--data mine.csv checkpoint=x": "out/my-model beside checkpoint=x: name one model at a time",
+    "--data mine.csv benchmarks=[math500]": "benchmarks=[math500] beside --data, which names what",
+    "--data mine.csv --staged design=staged": "--staged beside design@evaluation.design: both say",
+    "--data mine.csv top_p=0.9": "evaluation.top_p = 0.9: input should be greater than or equal",
+    "--data mine.csv revision=main": "revision=main is of a model on the Hub, but out/my-model",
+    "--data mine.csv out/seed=7": "out/seed=7 is no file or folder here, and no override",
+    "--data mine.csv --strict --grader choice": "--strict: grader choice of mine-",
+    "benchmarks=[math500] --answer gold": "--answer gold says something about --data, and no",
+    "benchmarks=[math500] --limit 4": "--limit 4 says something about --data, and no --data is",
     "--data mine.csv --system hello": "has no chat template, which alone has a place for it",
     "--data mine.csv --sampler vlm": "input should be 'embedded', 'transformers' or 'vllm'",
-    "--data mine.csv --name ../up": "name = '../up': string should match pattern",
+    "--data mine.csv --name ../up": "--name '../up': string should match pattern",
     "--data math500 --prompt question": "is for a file; math500 has its own columns",
     "--data math500 --grader choice": "--grader choice: math500 has math; grade its draws by",
 }
@@ -135,7 +148,10 @@ def test_what_cannot_be_meant_is_refused_in_a_line_before_a_model_is_loaded(mine
     [
         ("grde mine", "unknown command or folder 'grde' (did you mean grade?)"),
         ("out/my-model", "--data is missing: name a file of problems with answers"),
-        ("out/my-model out/my-model --data mine.csv", "name one model at a time"),
+        ("out/my-model temperature=0.5", "--data is missing: name a file of problems"),
+        ("out/my-model out/my-model --data mine.csv", "name one model, or one stage, at a time"),
+        ("out/my-model --data mine.csv --placement {}", "is for a stage's folder; write"),
+        ("--data mine.csv", "no model is named: write its folder or id first"),
     ],
 )
 def test_words_that_make_no_command_are_refused(mine, words, said, capsys):

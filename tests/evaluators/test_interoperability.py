@@ -2,8 +2,10 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -28,6 +30,12 @@ PROBLEMS = [
 def write(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
+
+
+def rows_of(file, said=None, *, subset=False):
+    """Rows of tables.DRAWS. said: gets the lines on what is passed over."""
+    said = [] if said is None else said
+    return list(responses(file, read_rows(file, said, subset=subset), PROBLEMS, said))
 
 
 @pytest.mark.slow
@@ -115,10 +123,19 @@ FILES = [
     ([ALL | {"metadata": {"design": "[64, 128]"}}], "line 1: design is '[64, 128]', by which"),
     ([ALL], "has 1 of the benchmark's 3 problems"),
     ([{"problem_id": IDS[0]}], "line 1: no responses"),
-    ([{"problem_id": IDS[0], "responses": [1]}], "line 1: no responses"),
+    ([{"problem_id": IDS[0], "responses": [1]}], "line 1: response 0 is 1: give a text"),
+    ([ALL | {"responses": ["1", None]}], "line 1: response 1 is null, as of a draw that failed"),
+    ([row(response=None)], "line 1: response 0 is null"),
+    ([log(resps=[["1"], [None]])], "line 1: response 1 is null"),
+    (
+        [log(doc_id=0), log(doc_id=0, resps=["2"])],
+        "line 2: doc_id 0 came before with other responses, as of another run",
+    ),
+    ([log(), log()], "line 2: problem math500-000000 came with its responses before"),
     ([log(resps=None)], "line 1: no responses"),
     ([log(resps=3)], "line 1: no responses"),
-    ([log(resps=[[["a"]]])], "line 1: no responses"),
+    ([log(resps=[[["a"]]])], "line 1: response 0 is a list: give a text"),
+    ([log(resps=[])], "line 1: no responses"),
     ([log(filter={"a": 1})], "line 1: filter is an object: give the name of lm-eval's filter"),
     (
         [log(), log(problem_id=IDS[1], filter="all"), log(problem_id=IDS[1], filter=["all"])],
@@ -147,25 +164,28 @@ FILES = [
 def test_a_file_that_cannot_be_scored_is_refused_by_its_line(rows, said, tmp_path):
     file = write(tmp_path / "theirs.jsonl", rows)
     with pytest.raises(ValueError) as found:
-        made = list(responses(file, read_rows(file), PROBLEMS))
-        interchange.check_numbers(file, interchange.table(made), PROBLEMS, subset=False)
+        interchange.check_numbers(file, interchange.table(rows_of(file)), PROBLEMS, subset=False)
     assert said in str(found.value)
 
 
 def test_a_subset_of_the_problems_is_scored_where_it_is_meant(tmp_path):
     file = write(tmp_path / "theirs.jsonl", [ALL])
-    made = interchange.table(list(responses(file, read_rows(file), PROBLEMS)))
+    made = interchange.table(rows_of(file))
     assert interchange.check_numbers(file, made, PROBLEMS, subset=True) == 2
 
 
-def test_each_draw_of_an_lm_eval_log_counts_once_whatever_filters_it_had(tmp_path):
+@pytest.mark.parametrize("names", [("strict", "flexible"), (None, None)])
+def test_each_draw_of_an_lm_eval_log_counts_once_whatever_filters_it_had(names, tmp_path):
     rows = [
-        {"doc_id": i, "doc": {"question": row[0]}, "resps": [["a", "b"]], "filter": name}
-        for name in ("strict", "flexible")
+        {"doc_id": i, "doc": {"question": row[0]}, "resps": [["a", "b"]]}
+        | ({} if name is None else {"filter": name})
+        for name in names
         for i, row in enumerate(ROWS)
     ]
-    file = write(tmp_path / "samples_x.jsonl", rows)
-    made = interchange.table(list(responses(file, read_rows(file), PROBLEMS)))
+    said = []
+    made = interchange.table(rows_of(write(tmp_path / "samples_x.jsonl", rows), said))
+    other = names[1] or "without a name"
+    assert said == [f"passed over: 3 lines with the same draws for another filter, {other}"]
     assert made.select("problem_id", "draw", "response").rows() == [
         (problem_id, draw, text) for problem_id in IDS for draw, text in ((0, "a"), (1, "b"))
     ]
@@ -213,7 +233,7 @@ def test_a_line_that_cannot_be_read_is_named_with_its_number_in_the_file(line, s
     file = tmp_path / "theirs.jsonl"
     file.write_bytes(json.dumps(ALL).encode() + b"\n\n" + line + b"\n")
     with pytest.raises(ValueError) as found:
-        read_rows(file)
+        rows_of(file)
     assert str(found.value).startswith(f"{file}, line 3 {said}")
 
 
@@ -226,14 +246,73 @@ def test_a_file_that_is_no_log_of_inspect_is_refused_by_name(name, content, tmp_
     file = tmp_path / name
     file.write_bytes(content)
     with pytest.raises(ValueError, match=rf"{name} is no log of inspect with samples \("):
-        read_rows(file)
+        rows_of(file)
 
 
 def test_lines_are_counted_with_the_empty_ones(tmp_path):
     file = tmp_path / "theirs.jsonl"
     file.write_text("\n\n" + json.dumps({"problem_id": "x", "response": "1"}) + "\n")
     with pytest.raises(ValueError, match="line 3: unknown problem_id 'x'"):
-        list(responses(file, read_rows(file), PROBLEMS))
+        rows_of(file)
+
+
+def test_two_problems_of_one_text_are_told_apart_by_their_ids_alone(tmp_path):
+    copies = [replace(problem, prompt="1 + 1?") for problem in PROBLEMS[:2]]
+    for given, refused in (({"problem": "1 + 1?"}, True), ({"problem_id": IDS[1]}, False)):
+        file = write(tmp_path / "theirs.jsonl", [given | {"response": "2"}])
+        rows = responses(file, read_rows(file, [], subset=False), copies, [])
+        if refused:
+            with pytest.raises(ValueError, match="000000 and math500-000001 have this text: name"):
+                list(rows)
+        else:
+            assert [row[0] for row in rows] == [IDS[1]]
+
+
+def test_samples_without_a_response_are_named_and_left_out_where_a_subset_is_meant(tmp_path):
+    def sample(number, epoch, choices, **fields):
+        output = {"choices": [{"message": {"role": "assistant", "content": c}} for c in choices]}
+        told = {"id": IDS[number], "epoch": epoch, "input": ROWS[number][0], "output": output}
+        return told | fields
+
+    file, said = tmp_path / "log.json", []
+    failed = sample(1, 2, [], error={"message": "Timeout", "traceback": "..."})
+    samples = [*(sample(i, epoch, ["1"]) for i, epoch in ((0, 1), (0, 2), (1, 1))), failed]
+    file.write_text(json.dumps({"samples": samples}))
+    what = r"1 of 4 samples have no response, e\.g\. 'math500-000001' in epoch 2 with the error 'T"
+    with pytest.raises(ValueError, match=rf"{what}.*eval-retry.*leave their 1 problems out with -"):
+        rows_of(file)
+    assert [row[:2] for row in rows_of(file, said, subset=True)] == [(IDS[0], 0), (IDS[0], 1)]
+    assert len(said) == 1 and said[0].startswith("left out: 1 problems, as 1 of 4 samples have no")
+    file.write_text(json.dumps({"samples": [failed]}))
+    with pytest.raises(ValueError, match="has no sample with a response"):
+        rows_of(file, subset=True)
+
+
+def test_parquet_is_named_with_a_command_that_converts_it(tmp_path):
+    file = tmp_path / "completions_10.parquet"
+    pl.DataFrame([{"problem_id": IDS[0], "response": "1"}]).write_parquet(file)
+    with pytest.raises(ValueError, match="is Parquet: what was drawn is read from JSON L") as found:
+        rows_of(file)
+    python, *words = shlex.split(str(found.value).split("`")[1])
+    assert python == "python"
+    subprocess.run([sys.executable, *words], check=True)
+    assert len(rows_of(file.with_suffix(".jsonl"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("a.jsonl b.jsonl --data mine.csv --name n", "'b.jsonl' after 'a.jsonl': import one file"),
+        ("a.jsonl path=x --data mine.csv --name n", "path=x is of --benchmark: of --data mine.csv"),
+        ("a.jsonl --benchmark math500 --answer x --name n", "--answer x is of --data: --benchmark"),
+        ("a.jsonl --benchmark math500 --grader choice --name n", "--grader choice is of --data: "),
+        ("a.jsonl --name n", "name what a file's problems are of"),
+    ],
+)
+def test_words_of_an_import_that_would_be_dropped_are_refused(words, said, root, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["import", *words.split()])
+    assert said in capsys.readouterr().err
 
 
 def tree(folder: Path) -> set[Path]:

@@ -128,8 +128,9 @@ def test_settings_that_are_not_defined_are_refused_before_training(settings, sai
     ("settings", "reward", "error", "said"),
     [
         ({"advantage": "rloo"}, inf, FloatingPointError, r"rloo of the group of 0 \(.*not finite"),
-        ({"advantage": "maxrl"}, 0.5, ValueError, r"a reward of 0.5 in the group of 0 \(.*0 and 1"),
-        ({"focal_gamma": 0.5}, 3.0, ValueError, r"a reward of 3 in the group of 0 \(.*from 0 to 1"),
+        ({"advantage": "maxrl"}, 0.5, ValueError, r"rewards 0.5, .* in the group of 0 \(.*0 and 1"),
+        ({"advantage": "maxrl_coded"}, -1.0, ValueError, r"-1, .*group of 0 \(.*a mean above 0"),
+        ({"focal_gamma": 0.5}, 3.0, ValueError, r"rewards 3, .* in the group of 0 \(.*from 0 to 1"),
     ],
 )
 def test_rewards_that_an_advantage_is_not_defined_for_stop_the_step(

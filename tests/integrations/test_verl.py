@@ -180,8 +180,9 @@ def test_rows_that_verl_adds_to_fill_a_batch_get_none_and_are_no_group():
         ("rs_grpo", {"beta": 0}, GROUPS, "beta=0 of rs_grpo: must be a number above 0"),
         ("grpo", {"focal_gamma": "x"}, GROUPS, "focal_gamma='x': must be a number"),
         ("grpo", {}, {"p": [1]}, "the group of p: group size 1: must be at least 2"),
-        ("maxrl", {}, {"p": [1, 0.25]}, "a reward of 0.25 in the group of p: maxrl"),
-        ("grpo", {"focal_gamma": 1}, {"p": [2, 0]}, "a reward of 2 in the group of p"),
+        ("maxrl", {}, {"p": [1, 0.25]}, "rewards 1, 0.25 in the group of p: rewards of maxrl"),
+        ("grpo", {"focal_gamma": 1}, {"p": [2, 0]}, "rewards 2, 0 in the group of p: focal"),
+        ("maxrl_coded", {}, {"p": [1, -1]}, "rewards 1, -1 in the group of p: .* a mean above 0"),
     ],
 )
 def test_what_is_not_defined_is_refused_with_value_rule_and_group(advantage, section, groups, said):

@@ -194,6 +194,37 @@ BINARY = {"maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"}
 """Advantages whose formula is for rewards of 0 and 1."""
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("reward", [0.95, 0.1, 1000000.1, -3.3])
+@pytest.mark.parametrize("advantage", ["grpo", "dr_grpo", "rloo", "rs_grpo"])
+def test_equal_rewards_give_exactly_0_whatever_the_rounding(advantage, reward, dtype):
+    for group_size in (7, 8, 9, 33):
+        rewards = torch.full((1, group_size), reward, dtype=dtype)
+        assert not group_advantages(rewards, 0.0, advantage).any()
+        assert group_advantages(
+            torch.cat([rewards[:, 1:], rewards[:, :1] + 1], 1), 0.0, advantage
+        ).all()
+
+
+def test_rewards_that_differ_have_the_bits_of_the_formula():
+    for group_size in (2, 5, 8, 16):
+        rewards = (torch.arange(group_size) < torch.arange(1, group_size)[:, None]).float() * 0.3
+        deviation = rewards - rewards.mean(1)[:, None]
+        by_formula = deviation / (rewards.std(1, correction=1)[:, None] + 1e-6)
+        assert torch.equal(group_advantages(rewards, 0.0), by_formula)
+
+
+@pytest.mark.parametrize("rewards", [[1.0, -1, -1, -1], [1.0, -1, 1, -1]])
+def test_dividing_by_a_mean_of_0_or_below_is_refused_by_name(rewards):
+    both = torch.tensor([[0.0, 0, 0, 0], rewards])
+    with pytest.raises(
+        ValueError, match=r"maxrl_coded must have a mean above 0 .* group 1 .* 1, -1"
+    ):
+        group_advantages(both, 0.0, "maxrl_coded")
+    assert not group_advantages(both[:1], 0.0, "maxrl_coded").any()
+    assert group_advantages(-both[1:] + 1, 0.0, "maxrl_coded").tolist()[0][1] > 0
+
+
 @pytest.mark.parametrize(("advantage", "parameters"), PARAMETERS.items())
 def test_rewards_other_than_0_and_1_are_refused_where_the_formula_is_for_these(
     advantage, parameters

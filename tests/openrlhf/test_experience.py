@@ -50,6 +50,19 @@ def test_gamma_0_is_stock_openrlhf_to_the_bit(order):
     )
 
 
+def test_equal_rewards_give_exactly_0_and_a_mean_below_0_is_refused_by_name():
+    scores = 8 * [0.95] + [1.0, 0, 0, 0] + 4 * [0.1]
+    got = advantages(FocalExperienceMaker, maker_arguments(0.0), micro_batches(scores, ORDERS[2]))
+    stock = advantages(
+        RemoteExperienceMaker, maker_arguments(0.0), micro_batches(scores, ORDERS[2])
+    )
+    assert torch.equal(got[8:12], stock[8:12]) and got[8] > 1
+    assert not got[:8].any() and not got[12:].any()
+    coded = maker_arguments(0.0, advantage="maxrl_coded")
+    with pytest.raises(ValueError, match=r"maxrl_coded must have a mean above 0 .* group 0 "):
+        advantages(FocalExperienceMaker, coded, micro_batches([1.0, -1, -1, -1] * 4, ORDERS[2]))
+
+
 @pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
 def test_success_is_counted_before_the_length_penalty(gamma):
     lengths = [5, 5, 1, 1] * 4  # half of every group is penalised

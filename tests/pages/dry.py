@@ -144,6 +144,7 @@ OTHERS: dict[tuple[str, ...], tuple[str, str]] = {
     ("fgrpo-bench", "--show-completion"): ("tests/sweeps/test_completion.py", "--show-completion"),
     ("sha256sum", "--check"): ("fgrpo_bench/report/exports/bundle.py", "sha256sum --check"),
     ("make", "setup"): ("Makefile", "setup:"),
+    ("pip", "install"): ("tests/test_wheel.py", 'partition("## Into your own environment")'),
     ("make", "setup-openrlhf"): ("Makefile", "setup-openrlhf:"),
     ("make", "rehearse"): ("Makefile", "rehearse:"),
 }

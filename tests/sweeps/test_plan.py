@@ -559,6 +559,18 @@ def test_advantages_of_0_and_1_refuse_what_changes_rewards(
             plan_of("gamma", f"sweep.grid.algorithm=[{name}]", field)
 
 
+@pytest.mark.parametrize("changed", ["reward=mine:score@0.5", "overlong_buffer_tokens=4"])
+def test_an_advantage_that_divides_by_the_mean_refuses_rewards_that_may_be_below_0(
+    changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("def score(response, answer):\n    return -1.0\n")
+    coded = "sweep.grid.algorithm=[maxrl_coded]"
+    plan_of("gamma", coded, "experiment.train.reward=countdown-partial")
+    with pytest.raises(ValueError, match=f"rewards whose mean is above 0, and {changed} gives"):
+        plan_of("gamma", coded, f"experiment.train.{changed}")
+
+
 def test_a_function_as_a_reward_is_identity_by_its_digest_and_found_by_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,7 +147,8 @@ class FocalExperienceMaker(RemoteExperienceMaker):  # type: ignore[misc]
         """Advantages [samples, actions] of the whole batch, in the micro-batches that come in.
 
         Success is read from `scores` before OpenRLHF adds length penalties to `rewards`. With the
-        advantage grpo and at focal_gamma = 0 they are OpenRLHF's own. FloatingPointError, with the
+        advantage grpo and at focal_gamma = 0 they are OpenRLHF's own, and 0 for a group whose
+        rewards are all equal, where those are a rounding over another. FloatingPointError, with the
         groups, where one is not finite.
         """
         options, group_size = self.args.fgrpo, self.args.rollout.n_samples_per_prompt
@@ -156,6 +157,8 @@ class FocalExperienceMaker(RemoteExperienceMaker):  # type: ignore[misc]
         experiences = super().compute_advantages_and_returns(experiences)
         if options.advantage != "grpo":
             set_advantages(experiences, group_size, options.advantage, options.advantage_parameters)
+        else:
+            clear_equal(experiences, group_size)
         for experience in experiences:
             if options.focal_gamma > 0:
                 weight = weights[torch.tensor(experience.index)].unsqueeze(-1)
@@ -166,6 +169,19 @@ class FocalExperienceMaker(RemoteExperienceMaker):  # type: ignore[misc]
         is_taught = in_order(experiences, taught).view(-1, group_size).any(1)
         self.taught_rates = rates[is_taught].tolist()
         return experiences
+
+
+def clear_equal(experiences: list[Experience], group_size: int) -> None:
+    """Advantages of 0 for the groups whose rewards are all equal."""
+    rewards = in_order(experiences, [experience.rewards for experience in experiences])
+    groups = rewards.view(-1, group_size)
+    differs = (groups != groups[:, :1]).any(1).repeat_interleave(group_size)
+    for experience in experiences:
+        kept = (
+            differs[torch.tensor(experience.index)].unsqueeze(-1).to(experience.advantages.device)
+        )
+        experience.advantages = experience.advantages.where(kept, 0)
+        experience.returns = experience.returns.where(kept, 0)
 
 
 def check_finite(step: int, experiences: list[Experience], group_size: int, advantage: str) -> None:
