@@ -172,9 +172,11 @@ def _tagged(gold: str) -> str | None:
 def _behind_hashes(gold: str) -> str | None:
     """Behind the last ####, unless it begins a further part of the text, as a heading does."""
     marks = list(_HASHES.finditer(gold))
-    if not marks or not marks[-1][1].strip():
+    if not marks:
         return None
     rest = gold[marks[-1].end() :]
+    if not (marks[-1][1] + rest).strip():
+        raise ValueError("nothing stands behind its ####")
     return marks[-1][1].strip() if not rest.strip() or _SAYS_SO.fullmatch(rest) else None
 
 
@@ -256,9 +258,16 @@ def _taken(answer: str, forms: Sequence[Form]) -> Gold:
 # Mathematics.
 
 _PROSE = re.compile(r"\\[A-Za-z]++|(?<![A-Za-z])[A-Za-z]{2,}+(?![A-Za-z])")
+_EMPTY = re.compile(r"(?:\\boxed|\\fbox|[\s${}])*+")
+_SENTENCE = re.compile(
+    r"(?:therefore|thus|so|hence|the|there|he|she|they|it|we|[A-Z][a-z]++)\b[^$\n]*?"
+    r"\b(?:is|are|was|were|has|have|had|makes?|equals?|gets?|costs?|needs?|left)\b[^$\n]*?[0-9]",
+    re.IGNORECASE,
+)
 _NAMED = re.compile(r"[(\[]?([A-Z])[)\].:]\s++\S")
 MOST_WORDS = 25
-"""Of an answer: one that has more is a solution, and so is one of several lines with FEW words."""
+"""Of an answer: one that has more is a solution, and so is one with FEW words that has several
+lines or is a sentence that comes to a number."""
 FEW = 5
 
 
@@ -269,9 +278,12 @@ def _mathematics(gold: Gold, prompt: str) -> Gold:
     short = replace(gold, text=stored_gold(text))
     if (named := _NAMED.match(text)) and named[1] in options_in(prompt):
         return replace(short, refused=NO_ANSWER)
+    if _EMPTY.fullmatch(text):
+        return replace(short, refused="it is empty")
     words = sum(not word.startswith("\\") for word in _PROSE.findall(text[:LONGEST]))
     lines = "\n" in text.strip() and "\\begin{" not in text
-    if words > MOST_WORDS or (lines and words >= FEW) or len(text) > LONGEST:
+    is_told = (lines or _SENTENCE.match(text[:LONGEST_SAID])) and words >= FEW
+    if words > MOST_WORDS or is_told or len(text) > LONGEST:
         return replace(
             short,
             refused=f"it is a text of {words} words in which no short answer stands behind ####, "

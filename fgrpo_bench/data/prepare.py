@@ -36,7 +36,7 @@ from fgrpo_bench.data.fetch import fetch_file
 from fgrpo_bench.data.rows import read_rows
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_record, write_json
-from fgrpo_bench.graders import BOXED, CHOICE, GRADERS, get_grader, grader_version, waits
+from fgrpo_bench.graders import BOXED, CHOICE, GRADERS, Grader, get_grader, grader_version, waits
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import FetchSpec
@@ -235,24 +235,32 @@ def _failing(
         return None
 
     problems, faults = list(unlike.values()), list[tuple[str, str]]()
-    if dataset.repository is None and dataset.grader in GRADERS.keys() - BOXED - CHOICE:
-        verdicts = ((problem, grader(problem, problem.target)) for problem in problems)
-        unscored = list(takewhile(lambda tried: tried[1].outcome == "unscored", verdicts))
-        if len(unscored) < len(problems):
+    if dataset.layout == "plain" and dataset.grader in GRADERS.keys() - BOXED - CHOICE:
+        unjudged = list(takewhile(bool, (_unjudged(grader, problem) for problem in problems)))
+        if len(unjudged) < len(problems):
             return []
         return [
             (
                 problem.problem_id,
-                f"the grader {dataset.grader} cannot judge it ({verdict.reason}), nor any other: "
+                f"the grader {dataset.grader} cannot judge it ({why}), nor any other: "
                 "name another one with --grader (grader in a benchmark's file)",
             )
-            for problem, verdict in unscored[:1]
+            for problem, why in zip(problems[:1], unjudged, strict=False)
         ]
     with ThreadPoolExecutor(TRIED_AT_ONCE if waits(dataset.grader) else 1) as pool:
         for start in range(0, len(problems), CHUNK):
             faults += filter(None, pool.map(fault, problems[start : start + CHUNK]))
             tried(min(start + CHUNK, len(problems)), len(problems))
     return faults
+
+
+def _unjudged(grader: Grader, problem: Problem) -> str | None:
+    """Why a grader says nothing of a problem's own gold as a response; None where it does."""
+    try:
+        verdict = grader(problem, problem.target)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return "it is of another form"
+    return verdict.reason if verdict.outcome == "unscored" else None
 
 
 def _tried(run: StageRun, done: int, of: int) -> None:

@@ -51,6 +51,10 @@ def test_the_short_answer_is_taken_for_mathematics_and_for_functions(published):
 
 NO_GOLD = {
     "First we add 2 and 3 to get 5.\nThen we double it, which gives ten.": "a text of 13 words",
+    "Therefore the total is 18 apples.": "a text of 5 words",
+    "$$": "it is empty",
+    "\\boxed{}": "it is empty",
+    "So we add.\n####": "nothing stands behind its ####",
     '["3", "5"]': "a list of 2 answers",
     '{"a": 3, "b": 5}': "an object with 2 keys",
     "B. 5": "names an option by its letter",
