@@ -19,12 +19,13 @@ from typing import Any
 
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import DatasetLock, dataset_problems
+from fgrpo_bench.data.columns import columns_of, file_dataset
 from fgrpo_bench.data.fetch import check_model, has_chat_template
-from fgrpo_bench.data.prepare import ANSWERS, PROMPTS, SUFFIXES, column_names, column_of
+from fgrpo_bench.data.rows import SUFFIXES
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.files.whole import read_json, read_record
 from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, GRADERS, STRICT, function
-from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, config, to_dict
+from fgrpo_bench.specs import BenchmarkSpec, config, to_dict
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.tables import PROBLEMS, read_table
 
@@ -362,15 +363,6 @@ def own_benchmark(path: Path, options: Options, root: Path, said: list[str]) -> 
     equal names are equal problems with equal golds, and an edited file is another benchmark, whose
     draws are not mixed with those of before.
     """
-    columns = column_names(path)
-    if not columns:
-        raise ValueError(f"{path} holds no rows: give a file with a problem a row")
-    prompt = column_of("--prompt", options.prompt, columns, PROMPTS, path)
-    answer = column_of("--answer", options.answer, columns, ANSWERS, path)
-    if prompt == answer:
-        raise ValueError(f"--prompt and --answer are both {prompt!r}: name two columns of {path}")
-    if options.cluster is not None:
-        column_of("--cluster", options.cluster, columns, (), path)
     grader = options.grader or GRADER
     if ":" in grader:
         function.named(grader)
@@ -379,32 +371,25 @@ def own_benchmark(path: Path, options: Options, root: Path, said: list[str]) -> 
             f"--grader {grader}{suggestion(grader, GRADERS)}: there are {', '.join(GRADERS)}, and "
             "module:function of your own"
         )
+    columns = columns_of(
+        path, prompt=options.prompt, answer=options.answer, cluster=options.cluster, grader=grader
+    )
     sha256 = sha256_file(path)
-    dataset = DatasetSpec(
+    dataset = file_dataset(
+        path,
+        columns,
         name=_name(path, sha256, grader),
-        source="file",
-        repository=None,
-        revision=None,
-        path=str(path.absolute()),
-        sha256=sha256,
-        layout="plain",
-        prompt_key=prompt,
-        answer_key=answer,
-        max_tokens=None,
-        tokenizer=None,
-        token_field=None,
-        deduplicate=False,
-        limit=options.limit,
-        expected_rows=None,
-        exact_rows=False,
         grader=grader,
+        sha256=sha256,
+        limit=options.limit,
         cluster=options.cluster,
     )
     prepared = fetch.prepare_file(root, dataset)
-    said.append(
-        f"problems: {path}, columns {prompt!r} and {answer!r}, grader {grader}, as {dataset.name}"
-    )
-    first, *_ = read_record(prepared.lock, DatasetLock).rules or ()
+    lock = read_record(prepared.lock, DatasetLock)
+    chosen = f"columns {columns.prompt!r} and {columns.answer!r}, grader {grader}"
+    facts = [f"problems: {path}, {chosen}, as {dataset.name}", lock.answers, *columns.said]
+    said.append("; ".join(filter(None, facts)))
+    first, *_ = lock.rules or ()
     if empty := first.rows_before - first.rows_after:
         said.append(
             f"left out: {empty:,} of {first.rows_before:,} rows lack a problem or an answer"

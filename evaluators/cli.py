@@ -581,7 +581,10 @@ def _drawn_on(
     from .asked import Options, own_benchmark
 
     options = Options(model="", data=(), prompt=prompt, answer=answer, grader=grader)
-    return own_benchmark(data, options, root, [])
+    said: list[str] = []
+    spec = own_benchmark(data, options, root, said)
+    print(*said, sep="\n")
+    return spec
 
 
 @app.add(

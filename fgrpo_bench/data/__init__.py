@@ -75,6 +75,9 @@ class DatasetLock(Record):
     result: Prepared | None = None
     remark: str | None = None
     """The count for a person, and by which rules where another one was expected."""
+    answers: str | None = None
+    """Where the golds stood in the column of answers, for a person; None: they are all as they
+    stand there."""
 
 
 @dataclass(frozen=True, kw_only=True)

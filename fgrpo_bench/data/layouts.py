@@ -7,10 +7,12 @@ in their place. A missing column is a KeyError; no error tells anything of a row
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from fgrpo_bench.graders.choice import LETTERS, permutation
+from fgrpo_bench.data.golds import quoted_items
+from fgrpo_bench.graders.choice import LETTERS, options_in, permutation
 
 Row = Mapping[str, Any]
 
@@ -19,8 +21,8 @@ GPQA_ID = "Record ID"
 
 
 def plain(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
-    """The two columns as they are."""
-    return row.get(prompt_key), row.get(answer_key)
+    """Two columns of text, one of which may join several, lie in an object or hold a chat."""
+    return prompt_of(row, prompt_key), answer_of(row, answer_key)
 
 
 def olympiadbench(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
@@ -47,10 +49,8 @@ def gpqa(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
     if not all(isinstance(text, str) and text.strip() for text in [row[prompt_key], *choices]):
         raise ValueError("the question or a choice is empty")
     order = permutation(row[GPQA_ID])
-    lines = [f"{letter}. {choices[i].strip()}" for letter, i in zip(LETTERS, order, strict=False)]
-    question = row[prompt_key].strip()
-    asked = "Answer with the letter of the right choice: A, B, C or D."
-    return "\n".join([question, "", *lines, "", asked]), LETTERS[order.index(0)]
+    options = {letter: choices[i].strip() for letter, i in zip(LETTERS, order, strict=False)}
+    return with_options(row[prompt_key], options), LETTERS[order.index(0)]
 
 
 def synlogic(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
@@ -72,3 +72,158 @@ LAYOUTS: dict[str, Callable[[Row, str, str], tuple[Any, Any]]] = {
     "gpqa": gpqa,
     "synlogic": synlogic,
 }
+
+
+# Columns of a stranger's file: joined, nested, a chat, and options beside the question.
+
+
+class Unfit(ValueError):
+    """A value that is no problem, answer or list of options; says nothing of its content."""
+
+
+def names_of(key: str, columns: Collection[str]) -> list[str]:
+    """The columns that a key means: one of that name, else those that it joins by commas. A dot
+    leads into a column that holds objects."""
+    return [key] if key in columns else [name.strip() for name in key.split(",")]
+
+
+def value_of(row: Row, name: str) -> Any:
+    """What a row has in a column, or at a dotted place in it; None where it has nothing."""
+    if name in row:
+        return row[name]
+    value: Any = row
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def prompt_of(row: Row, key: str) -> Any:
+    """Columns of a problem, joined by blank lines; None where there is nothing."""
+    values = [value_of(row, name) for name in names_of(key, row)]
+    texts = [_of_messages(value) for value in values]
+    if len(texts) == 1:
+        return texts[0]
+    return "\n\n".join(str(text).strip() for text in texts if text not in _MISSING) or None
+
+
+def _of_messages(value: Any) -> Any:
+    """The text of a chat with one turn of a user, behind its system message; others as they are."""
+    if isinstance(value, str) and value.startswith("[{"):
+        try:
+            parsed = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        is_chat = all(isinstance(turn, dict) and "role" in turn for turn in parsed)
+        return _of_messages(parsed) if is_chat else value
+    if not isinstance(value, list):
+        return value
+    if not all(
+        isinstance(turn, Mapping) and isinstance(turn.get("content"), str) for turn in value
+    ):
+        raise Unfit("holds a list that is no chat: name a column of text with --prompt")
+    roles = [turn.get("role") for turn in value]
+    if roles.count("user") != 1 or set(roles[:-1]) - {"system"} or roles[-1] != "user":
+        raise Unfit(
+            "holds a chat that is more than one turn of a user behind system messages: write each "
+            "problem as one text"
+        )
+    return "\n\n".join(turn["content"] for turn in value)
+
+
+def answer_of(row: Row, key: str) -> Any:
+    """A column of answers; a list of one and an object as JSON (`fgrpo_bench.data.golds`)."""
+    value = value_of(row, key)
+    if isinstance(value, list):
+        if len(value) > 1:
+            raise Unfit(
+                f"holds a list of {len(value)} answers: write one, with its parts joined by commas"
+            )
+        return json.dumps(value, ensure_ascii=False, default=str) if value else None
+    if isinstance(value, Mapping):
+        filled = {name: inner for name, inner in value.items() if inner is not None}
+        return json.dumps(filled, ensure_ascii=False, default=str) if filled else None
+    return value
+
+
+_OWN_LABEL = re.compile(r"\s*+[(\[]?([A-Z])[)\].:]\s*+(.*+)", re.DOTALL)
+_MISSING = (None, "")
+
+
+def options_of(row: Row, key: str) -> dict[str, str]:
+    """Letter and text of a row's options; empty where it has none.
+
+    key: a column with a list, an object or a text of them, or columns of one each, joined by
+    commas.
+    """
+    values = [value_of(row, name) for name in names_of(key, row)]
+    return _lettered([v for v in values if v not in _MISSING] if len(values) > 1 else values[0])
+
+
+def _lettered(value: Any) -> dict[str, str]:
+    if value in _MISSING:
+        return {}
+    if isinstance(value, str):
+        if (items := quoted_items(value)) is not None:
+            return _lettered(items)
+        if value.lstrip().startswith(("{", "[")):
+            try:
+                return _lettered(json.loads(value))
+            except (ValueError, RecursionError):
+                raise Unfit("holds options that are no JSON") from None
+        if options := options_in(value):
+            return options
+    if isinstance(value, Mapping):
+        texts, labels = value.get("text"), value.get("label")
+        if isinstance(texts, list) and isinstance(labels, list) and len(texts) == len(labels):
+            return _lettered(texts)
+        if value and all(re.fullmatch("[A-Za-z]", name) for name in value):
+            filled = {name.upper(): inner for name, inner in value.items() if inner not in _MISSING}
+            return dict(zip(sorted(filled), _texts(filled[n] for n in sorted(filled)), strict=True))
+    if isinstance(value, list):
+        if value and all(isinstance(item, Mapping) for item in value):
+            return _lettered([item.get("text", item.get("content")) for item in value])
+        texts = list(_texts(value))
+        own = [_OWN_LABEL.fullmatch(text) for text in texts]
+        if all(own) and [label[1] for label in own if label] == [*LETTERS[: len(own)]]:
+            texts = [label[2] for label in own if label]
+        return dict(zip(LETTERS, texts, strict=False))
+    raise Unfit("holds no list of options, nor one as JSON: write them into the problems")
+
+
+def _texts(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise Unfit("holds options that are no text")
+        yield str(value).strip()
+
+
+def labels_of(row: Row, key: str) -> dict[str, str]:
+    """The letter behind each label of a row's own that is another, e.g. 1 to 4."""
+    value = value_of(row, key)
+    labels = value.get("label") if isinstance(value, Mapping) else None
+    labels = labels if isinstance(labels, list) else []
+    return {str(own): letter for own, letter in zip(labels, LETTERS, strict=False) if own != letter}
+
+
+def asked(row: Row, key: str, question: str, gold: Any) -> tuple[str, Any]:
+    """A question with its options, behind it where it does not list them, and its gold, which is a
+    letter where the options have labels that it is one of. key: as of `options_of`."""
+    options = options_of(row, key)
+    if len(options) < 2:
+        raise Unfit("has no two options: leave it out")
+    label = labels_of(row, key).get(str(gold).strip())
+    listed = lists_options(question, options)
+    return question if listed else with_options(question, options), label or gold
+
+
+def with_options(question: str, options: Mapping[str, str]) -> str:
+    """A question with its options behind it in lines, and what is to be answered."""
+    lines = [f"{letter}. {text}" for letter, text in options.items()]
+    *others, last = options
+    asked = f"Answer with the letter of the right choice: {', '.join(others)} or {last}."
+    return "\n".join([question.strip(), "", *lines, "", asked])
+
+
+def lists_options(question: str, options: Mapping[str, str]) -> bool:
+    """Whether a question has as many options within it already."""
+    return len(options_in(question)) >= len(options)

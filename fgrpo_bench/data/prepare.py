@@ -3,29 +3,25 @@
 In: a dataset's declaration (`specs.DatasetSpec`). Out: problems.parquet (tables.PROBLEMS) and the
 record data.lock.json, which says where every byte came from and what each rule left; a source that
 was fetched before is used again only if it has the digest that stands there. `fetch` downloads,
-`layouts` knows how publishers lay out a row, `dataset_problems` (`fgrpo_bench.data`) reads the
-table back.
+`rows` reads files, `layouts` knows how publishers lay out a row, `golds` what a short answer is,
+and `dataset_problems` (`fgrpo_bench.data`) reads the table back.
 
-No error tells anything of a row's content: some datasets may not be shown in plain text.
+Every gold is graded against itself: a file of one's own with one that fails is refused, of what a
+publisher has it is said. No error tells anything of a row of a gated dataset.
 """
 
 from __future__ import annotations
 
-import csv
-import json
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, TextIO
 
 import polars as pl
 
-from fgrpo_bench.core import registry
-from fgrpo_bench.core.registry import suggestion
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data import (
     DatasetFacts,
     DatasetLock,
@@ -34,13 +30,13 @@ from fgrpo_bench.data import (
     Prepared,
     Rule,
     TokenizerSource,
+    golds,
 )
 from fgrpo_bench.data.fetch import fetch_file
+from fgrpo_bench.data.rows import read_rows
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_record, write_json
-from fgrpo_bench.graders import BOXED, grader_version
-from fgrpo_bench.graders.math_notation import stored_gold
-from fgrpo_bench.graders.maze import checked_maze
+from fgrpo_bench.graders import BOXED, CHOICE, GRADERS, Grader, get_grader, grader_version, waits
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import FetchSpec
@@ -48,18 +44,14 @@ from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import PROBLEMS, write_table
 
-GOLDS: dict[str, Callable[[str], str]] = {
-    **dict.fromkeys(sorted(BOXED), stored_gold),
-    **dict.fromkeys(("maze", "maze-reached"), checked_maze),
-}
-"""What makes of a published gold the one that a grader gets, or refuses it by a ValueError; other
-graders get it as it is."""
 DIGITS = 12
 """Of the digest that stands for a cluster of a gated dataset."""
 CHUNK = 1_000
-"""Rows whose tokens are counted at once."""
-READ_AT_ONCE = 2_000
-"""Rows that are held with all their columns."""
+"""Rows whose tokens are counted at once, and golds that are tried before progress is told."""
+TRIED_AT_ONCE = 8
+"""Golds, where each waits for a process."""
+SHOWN = 80
+"""Most characters of a refused gold that a message shows."""
 
 
 def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
@@ -74,14 +66,14 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
     write_json(paths.lock, lock.as_json())
     further = filter(None, (dataset.token_field, dataset.cluster))
     keys = [dataset.prompt_key, dataset.answer_key, *further]
-    rows = read_rows(source, keys, layout=dataset.layout)
+    rows = read_rows(source, keys, layout=dataset.layout, options=dataset.options)
     count = None
     if dataset.max_tokens is not None:
         tokenizer, pinned_tokenizer = _tokenizer(dataset, paths, lock, run)
         lock = replace(lock, tokenizer=pinned_tokenizer)
         write_json(paths.lock, lock.as_json())
         count = _counter(tokenizer, run)
-    table, rules = select(rows, dataset, count)
+    table, rules, taken = select(rows, dataset, count)
     if table.is_empty():
         raise ValueError(
             f"none of the {len(rows)} rows of {source} is left ("
@@ -95,21 +87,44 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
             f"{remark}: {source} is not the benchmark that was meant; fetch the revision that has "
             "them (dataset.revision), or set dataset.expected_rows where this one is meant"
         )
+    fault = fault_of(table, dataset, taken["_refused"], partial(_tried, run))
+    if fault is not None and not _is_kept(dataset):
+        raise ValueError(fault)
     write_table(paths.problems, table, PROBLEMS)
     result = Prepared(rows=len(table), sha256=sha256_file(paths.problems))
-    lock = replace(lock, rules=tuple(rules), result=result, remark=remark)
+    answers = "; ".join(filter(None, (golds.summary(taken["_form"]), fault))) or None
+    lock = replace(lock, rules=tuple(rules), result=result, remark=remark, answers=answers)
     write_json(paths.lock, lock.as_json())
     run.leave(paths.problems, paths.lock)
-    print(remark, flush=True)
+    print(*filter(None, (remark, answers)), sep="; ", flush=True)
     return DatasetFacts(
         rows=result.rows, sha256=result.sha256, source_sha256=pinned.sha256, remark=remark
     )
 
 
+def table_of_file(dataset: DatasetSpec) -> tuple[pl.DataFrame, str | None]:
+    """The table of a dataset of a file on this machine, its golds tried, and where they stood
+    (`golds.summary`); nothing is written. Raises as `prepare`."""
+    keys = [dataset.prompt_key, dataset.answer_key, *filter(None, [dataset.cluster])]
+    rows = read_rows(Path(dataset.path), keys, layout=dataset.layout, options=dataset.options)
+    table, _, taken = select(rows, dataset, None)
+    if fault := fault_of(table, dataset, taken["_refused"], lambda done, of: None):
+        raise ValueError(fault)
+    return table, golds.summary(taken["_form"])
+
+
+def _is_kept(dataset: DatasetSpec) -> bool:
+    """Whether a gold that fails is said alone: nobody mends a row of a publisher's, and training
+    on the others goes on."""
+    return dataset.repository is not None and dataset.grader in BOXED
+
+
 def select(
     rows: pl.DataFrame, dataset: DatasetSpec, count: Callable[[list[str]], list[int]] | None
-) -> tuple[pl.DataFrame, list[Rule]]:
-    """The table (tables.PROBLEMS) and, rule by rule, the rows before and after.
+) -> tuple[pl.DataFrame, list[Rule], pl.DataFrame]:
+    """The table (tables.PROBLEMS), rule by rule the rows before and after, and of each row of the
+    table where its gold stood (_form) and why it is none of its grader (_refused, empty where it is
+    one), as `golds.Gold` has them.
 
     rows: as from read_rows. count: tokens of texts; None without a length limit.
     """
@@ -129,14 +144,12 @@ def select(
             f"at most {dataset.max_tokens} tokens of {dataset.tokenizer} in {dataset.token_field}",
             kept.filter(tokens <= dataset.max_tokens),
         )
+    kept = _with_golds(kept, dataset)
     if dataset.deduplicate:
         problem = prompt.str.replace_all(r"\s+", " ").str.strip_chars()
-        kept = kept.with_columns(
-            problem.alias("_problem"),
-            pl.Series("_answer", _golds(kept, dataset, str.strip), dtype=pl.String),
-        )
+        kept = kept.with_columns(problem.alias("_problem"))
         # before copies are dropped: of two answers to one problem nobody knows which is right
-        agreed = pl.col("_answer").n_unique().over("_problem") == 1
+        agreed = pl.col("_gold").str.strip_chars().n_unique().over("_problem") == 1
         kept = apply("copies of a problem agree on the answer", kept.filter(agreed))
         first = kept.unique("_problem", keep="first", maintain_order=True)
         kept = apply("one copy of a problem", first)
@@ -147,28 +160,113 @@ def select(
         problem_id=pl.concat_str(pl.lit(f"{dataset.name}-"), number),
         prompt=prompt,
         answer=answer,
-        gold_used=pl.Series(_golds(kept, dataset, str), dtype=pl.String),
+        gold_used="_gold",
         cluster=pl.Series(_clusters(kept, dataset), dtype=pl.String),
     )
-    return table.cast(PROBLEMS), rules
+    return table.cast(PROBLEMS), rules, kept.select("_form", "_refused")
 
 
-def _golds(
-    rows: pl.DataFrame, dataset: DatasetSpec, otherwise: Callable[[str], str]
-) -> Iterator[str]:
-    """What the grader gets of each row; ValueError that names one whose gold it refuses.
+def _with_golds(rows: pl.DataFrame, dataset: DatasetSpec) -> pl.DataFrame:
+    """With the columns _gold (what a grader gets), _form (where it stood) and _refused (why it is
+    none, else empty)."""
+    answers = rows.select(dataset.prompt_key, dataset.answer_key).rows()
+    understood = golds.understood(answers, dataset.grader)
+    columns = {
+        "_gold": [gold.text for gold in understood],
+        "_form": [gold.form for gold in understood],
+        "_refused": [gold.refused or "" for gold in understood],
+    }
+    return rows.with_columns(pl.Series(n, texts, pl.String) for n, texts in columns.items())
 
-    otherwise: for a grader that has nothing in GOLDS.
+
+def fault_of(
+    table: pl.DataFrame,
+    dataset: DatasetSpec,
+    refused: Iterable[str],
+    tried: Callable[[int, int], None],
+) -> str | None:
+    """What is wrong with the first gold that is none, or that the grader does not call correct as
+    a response, and how many there are; None where all are right.
+
+    refused: of each row of the table, as from `select`. tried(golds so far, of): called as they
+    are; it may raise.
     """
-    says = GOLDS.get(dataset.grader, otherwise)
-    for number, gold in rows.select("row", dataset.answer_key).iter_rows():
-        try:
-            yield says(gold)
-        except ValueError as error:
-            raise ValueError(
-                f"row {number} of dataset {dataset.name}, column {dataset.answer_key}: {error}; "
-                "mend that row, or leave it out"
-            ) from error
+    column, faults = f"column {dataset.answer_key}", list[tuple[str, str]]()
+    for problem_id, why in zip(table["problem_id"], refused, strict=True):
+        if why:
+            faults.append((problem_id, f"{why}; mend that row, or leave it out"))
+    if not faults:
+        faults = _failing(table, dataset, tried)
+    if not faults:
+        return None
+    problem_id, why = faults[0]
+    others = f" ({len(faults):,} rows fail)" if len(faults) > 1 else ""
+    number = int(problem_id.rpartition("-")[2])
+    return f"row {number} of dataset {dataset.name}, {column}: {why}{others}"
+
+
+def _failing(
+    table: pl.DataFrame, dataset: DatasetSpec, tried: Callable[[int, int], None]
+) -> list[tuple[str, str]]:
+    """Problem id and reason of each gold that its grader does not call correct; of a grader of this
+    package that takes other things than answers, of the first where it can judge none."""
+    grader, unlike = get_grader(dataset.grader), dict[tuple[str, str], Problem]()
+    of_prompt = dataset.grader not in BOXED  # in mathematics equal golds are tried once
+    for row in table.iter_rows(named=True):
+        problem = Problem(
+            benchmark=dataset.name,
+            problem_id=row["problem_id"],
+            prompt=row["prompt"],
+            target=row["gold_used"],
+            grader=dataset.grader,
+        )
+        unlike.setdefault((problem.prompt if of_prompt else "", problem.target), problem)
+
+    def fault(problem: Problem) -> tuple[str, str] | None:
+        for response in golds.trials(problem.target, dataset.grader):
+            if (verdict := grader(problem, response)).outcome != "correct":
+                given = "its answer" if dataset.gated else repr(response[:SHOWN])
+                shown = "" if dataset.gated else f" {problem.target[:SHOWN]!r}"
+                return problem.problem_id, (
+                    f"the gold{shown} fails against itself: {given} is graded {verdict.outcome} "
+                    f"({verdict.reason}); name another column with --answer, another grader with "
+                    "--grader (answer_key and grader in a benchmark's file), or leave the row out"
+                )
+        return None
+
+    problems, faults = list(unlike.values()), list[tuple[str, str]]()
+    if dataset.layout == "plain" and dataset.grader in GRADERS.keys() - BOXED - CHOICE:
+        unjudged = list(takewhile(bool, (_unjudged(grader, problem) for problem in problems)))
+        if len(unjudged) < len(problems):
+            return []
+        return [
+            (
+                problem.problem_id,
+                f"the grader {dataset.grader} cannot judge it ({why}), nor any other: "
+                "name another one with --grader (grader in a benchmark's file)",
+            )
+            for problem, why in zip(problems[:1], unjudged, strict=False)
+        ]
+    with ThreadPoolExecutor(TRIED_AT_ONCE if waits(dataset.grader) else 1) as pool:
+        for start in range(0, len(problems), CHUNK):
+            faults += filter(None, pool.map(fault, problems[start : start + CHUNK]))
+            tried(min(start + CHUNK, len(problems)), len(problems))
+    return faults
+
+
+def _unjudged(grader: Grader, problem: Problem) -> str | None:
+    """Why a grader says nothing of a problem's own gold as a response; None where it does."""
+    try:
+        verdict = grader(problem, problem.target)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return "it is of another form"
+    return verdict.reason if verdict.outcome == "unscored" else None
+
+
+def _tried(run: StageRun, done: int, of: int) -> None:
+    if run.stopping and done < of:
+        raise Stopped("the source is fetched; its golds are tried anew")
+    run.progress(step=done, of=of)
 
 
 def _clusters(rows: pl.DataFrame, dataset: DatasetSpec) -> Iterator[str | None]:
@@ -313,202 +411,3 @@ def _counter(path: Path, run: StageRun) -> Callable[[list[str]], list[int]]:
 def _stop(run: StageRun, done: int, of: int) -> None:
     if run.stopping and done < of:
         raise Stopped(f"{done} of {of} bytes have arrived")
-
-
-# Rows of a JSON, JSON Lines, CSV or Parquet file as text columns.
-
-SUFFIXES = (".json", ".jsonl", ".csv", ".parquet")
-PROMPTS = ("prompt", "question", "problem"), ("instruction", "query", "input")
-ANSWERS = (
-    ("answer", "gold", "target", "expected_answer", "final_answer", "ground_truth"),
-    ("solution", "label", "output", "reference"),
-)
-"""Names of columns that are taken where none is given; the latter where there is none of the
-former, as `solution` is often the way to `answer`."""
-
-
-def column_names(path: Path) -> list[str]:
-    """The columns of a file's first row; raises as `read_rows`."""
-    return list(next(iter(_rows_of(path)), {}))
-
-
-def column_of(
-    option: str,
-    given: str | None,
-    columns: Sequence[str],
-    usual: Sequence[Sequence[str]],
-    path: Path,
-) -> str:
-    """The column that an option names, or the only one of a usual name; ValueError where neither
-    says which."""
-    there = f"{path} has the columns {', '.join(columns)}"
-    if given is not None:
-        if given not in columns:
-            raise ValueError(f"{option} {given}{suggestion(given, columns)}: {there}")
-        return given
-    by_tier = ([name for name in columns if name.lower() in names] for names in usual)
-    fitting = next(filter(None, by_tier), [])
-    if len(fitting) != 1:
-        why = f"{' and '.join(fitting)} may be meant" if fitting else "none has a usual name"
-        raise ValueError(f"{there}, of which {why}: name one with {option}")
-    return fitting[0]
-
-
-def read_rows(path: Path, keys: list[str], *, layout: str = "plain") -> pl.DataFrame:
-    """The named columns as text, in the order of the file, with the row number in `row`.
-
-    keys: first those of the prompt and of the gold, which the layout fills
-    (fgrpo_bench.data.layouts). Numbers become their shortest text and null stays null. Raises
-    ValueError that names the file where it is empty, of an unknown kind, damaged, without a column,
-    of another layout, or holds nested values.
-    """
-    names = tuple(dict.fromkeys(keys))
-    schema = {"row": pl.Int64} | dict.fromkeys(names, pl.String)
-    parts: list[pl.DataFrame] = []
-    with _counter_of_rows(path.name) as count_rows:
-        for start, rows in _chunks(_rows_of(path)):
-            columns = sorted({key for row in rows for key in row})
-            for key in () if parts else names:
-                if key not in columns:
-                    raise ValueError(
-                        f"{path} has no column {key!r}; it has {', '.join(columns)}: name one of "
-                        "these as prompt_key, answer_key, token_field or cluster"
-                    )
-            numbered = range(start, start + len(rows))
-            texts: dict[str, list[str | None]] = {name: [] for name in names}
-            for number, row in zip(numbered, rows, strict=True):
-                arranged = _arranged(row, keys, layout, f"{path}, row {number}")
-                for name in names:
-                    where = f"{path}, row {number}, column {name!r}"
-                    texts[name].append(_text(arranged.get(name), where))
-            parts.append(pl.DataFrame({"row": numbered} | texts, schema=schema))
-            count_rows(numbered.stop)
-    if not parts:
-        raise ValueError(f"{path} holds no rows: a dataset needs at least one; fetch it again")
-    return pl.concat(parts)
-
-
-def _chunks(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Rows by READ_AT_ONCE with the number of the first, so that columns that are not wanted are
-    never held for a whole file."""
-    rows = iter(rows)
-    start = 0
-    while chunk := list(islice(rows, READ_AT_ONCE)):
-        yield start, chunk
-        start += len(chunk)
-
-
-@contextmanager
-def _counter_of_rows(name: str) -> Iterator[Callable[[int], None]]:
-    """What shows a person on a terminal how many rows of a file are read."""
-    if not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done: bar.update(task, description=f"{name}: {done:,} rows read")
-
-
-def _rows_of(path: Path) -> Iterator[dict[str, Any]]:
-    readers = {".json": _json, ".jsonl": _json, ".csv": _csv, ".parquet": _parquet}
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is no file: give the path of a dataset")
-    if path.suffix not in readers:
-        raise ValueError(
-            f"{path} ends in {path.suffix!r}: a dataset is a {', '.join(readers)} file; convert it"
-        )
-    return readers[path.suffix](path)
-
-
-def _arranged(row: dict[str, Any], keys: list[str], layout: str, where: str) -> dict[str, Any]:
-    prompt, answer = keys[:2]
-    try:
-        values = registry.entry("layouts", layout)(row, prompt, answer)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        lacks = f": it lacks the column {error}" if isinstance(error, KeyError) else ""
-        raise ValueError(
-            f"{where} is not of layout={layout}{lacks}; fetch the file again, or name the layout "
-            "that it has"
-        ) from None
-    return row | {prompt: values[0], answer: values[1]}
-
-
-def _csv(path: Path) -> Iterator[dict[str, Any]]:
-    with _text_file(path, newline="") as file:
-        try:
-            for number, row in enumerate(csv.DictReader(file, strict=True)):
-                if None in row or None in row.values():
-                    raise csv.Error(f"row {number} has another number of fields than the heading")
-                yield row
-        except csv.Error as error:
-            raise ValueError(f"{path} is no readable CSV file ({error}): fetch it again") from None
-
-
-def _json(path: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a JSON array, or of one JSON object a line."""
-    with _text_file(path) as file:
-        first = next((line for line in file if line.strip()), "")
-        file.seek(0)
-        if first.lstrip().startswith("["):
-            rows = _parsed(file.read(), str(path))
-            yield from (_row(row, path, i) for i, row in enumerate(rows))
-            return
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                yield _row(_parsed(line, f"{path}, line {number},"), path, number - 1)
-
-
-@contextmanager
-def _text_file(path: Path, newline: str = "\n") -> Iterator[TextIO]:
-    """newline: as of `open`; in JSON Lines a line ends with a newline alone."""
-    try:
-        with path.open(encoding="utf-8-sig", newline=newline) as file:
-            yield file
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is no text in UTF-8 (byte {error.start}): it is damaged or of another kind "
-            "than its name says; convert it"
-        ) from error
-
-
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ValueError(
-            f"{where} is no JSON ({error}): the file is damaged or of another kind; fetch it again"
-        ) from error
-
-
-def _row(value: Any, path: Path, number: int) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(
-            f"{path}, row {number} is {type(value).__name__}: a row is an object with named "
-            "columns; convert the file"
-        )
-    return value
-
-
-def _parquet(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        frame = pl.read_parquet(path, glob=False)
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(
-            f"{path} is no readable Parquet file ({str(error).splitlines()[0]}): fetch it again"
-        ) from error
-    yield from frame.iter_rows(named=True)
-
-
-def _text(value: Any, where: str) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(int(value) if isinstance(value, float) and value.is_integer() else value)
-    raise ValueError(
-        f"{where} holds {type(value).__name__}: prompts, answers and clusters are text or numbers; "
-        "write them out as text first"
-    )

@@ -309,6 +309,7 @@ def note_places() -> None:
             _places.clear()
         return extract(match, target)
 
+    # math-verify calls it by this name: it tells where a number stands, and this parser alone knows
     parser.extract_match = extract_match
 
 

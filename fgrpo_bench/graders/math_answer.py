@@ -28,7 +28,7 @@ MOST = 50
 """Mentions of an answer that are looked at, the last ones."""
 
 
-class Statement(NamedTuple):
+class Reading(NamedTuple):
     """What is stated."""
 
     answer: str
@@ -38,7 +38,7 @@ class Statement(NamedTuple):
     """What follows it."""
 
 
-def sentence(text: str, gold: str) -> Statement | None:
+def sentence(text: str, gold: str) -> Reading | None:
     """What the last answer sentence of a text states; None without one.
 
     gold: normalised; where it is words, words are stated.
@@ -197,7 +197,7 @@ _CHANGES_BEFORE = re.compile(
 )
 
 
-def stated(said: str, gold: str, begin: int = 0) -> Statement | None:
+def stated(said: str, gold: str, begin: int = 0) -> Reading | None:
     """What a text states from a place on, up to the end of its sentence; None where it has neither
     an expression nor, for a gold of words, words.
 
@@ -219,19 +219,19 @@ def stated(said: str, gold: str, begin: int = 0) -> Statement | None:
     return None if at < 0 else reader.listed(at)
 
 
-def _phrase(words: re.Match[str], gold: str) -> Statement:
+def _phrase(words: re.Match[str], gold: str) -> Reading:
     """Words behind the last verb, as the gold has them where only their case differs."""
     phrase = _VERB.split(words[1])[-1].strip()
     same = phrase.lower() == _IN_TEXT.sub(r"\1", gold).strip().lower()
     answer = gold if same else f"\\text{{{phrase}}}"
-    return Statement(answer, whole=False, rest=words.string[words.end() :])
+    return Reading(answer, whole=False, rest=words.string[words.end() :])
 
 
-def _clause(said: str, at: int) -> Statement | None:
+def _clause(said: str, at: int) -> Reading | None:
     """All of a sentence."""
     end = _SENTENCE_END.search(said, at)
     clause = said[at : end.start() if end else None].strip()
-    return Statement(clause, whole=True, rest=said[at + len(clause) :]) if clause else None
+    return Reading(clause, whole=True, rest=said[at + len(clause) :]) if clause else None
 
 
 def is_words(gold: str) -> bool:
@@ -304,7 +304,7 @@ class _Reader:
             return at
         return at if _LIST_BETWEEN.search(self.said, first, equals) else equals + 1
 
-    def listed(self, at: int) -> Statement | None:
+    def listed(self, at: int) -> Reading | None:
         """The expressions of a list, each without its unit."""
         said, listed, joint, begin = self.said, "", "", at
         while (end := self.end(at)) > at:
@@ -324,10 +324,10 @@ class _Reader:
                 return _clause(said, begin)
             following = _SEPARATOR.match(said, behind)
             if following and "or" in following[0].lower() and not self.several:
-                return Statement(listed, whole=False, rest=said[behind:])  # the first of these
+                return Reading(listed, whole=False, rest=said[behind:])  # the first of these
             at = self.item(following.end() if following else behind)
             if (following is None and at == behind) or not self._goes_on(at):
-                return Statement(listed, whole=False, rest=said[behind:])
+                return Reading(listed, whole=False, rest=said[behind:])
             joint = " \\text{ or } " if following and "or" in following[0].lower() else ", "
         return None
 

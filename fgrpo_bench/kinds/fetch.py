@@ -25,7 +25,7 @@ from fgrpo_bench.specs.stored import FetchSpec
 NAME = "fetch"
 VERSION = 1
 """Raised when the same published model would be other files."""
-DATA_VERSION = 2
+DATA_VERSION = 3
 """Raised when a dataset's rules make another table of the same spec."""
 
 

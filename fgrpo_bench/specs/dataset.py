@@ -28,15 +28,15 @@ class DatasetSpec:
     revision: str | None
     """Branch, tag or commit; null is main at the first fetch, whose commit the lock file keeps."""
     path: str
-    """The file: its name in the repository, or its path; .json, .jsonl, .csv or .parquet."""
+    """The file: its name in the repository, or its path; .json, .jsonl, .csv, .tsv or .parquet."""
     sha256: Digest | None
     """Digest that the file must have; null is the one of the first fetch, from the lock file."""
     layout: Annotated[Name, registered("layouts")]
     """How the publisher's columns become a prompt and a gold; see fgrpo_bench.data.layouts."""
     prompt_key: str
-    """Column of the problems."""
+    """Column of the problems; several, joined by blank lines, with commas between."""
     answer_key: str
-    """Column of the gold answers."""
+    """Column of the gold answers; a dot leads into a column that holds objects."""
     max_tokens: Positive | None
     """Rows with more tokens in token_field are dropped; null drops none."""
     tokenizer: str | None
@@ -57,6 +57,9 @@ class DatasetSpec:
     cluster: str | None = None
     """Column whose equal values make a cluster of problems, e.g. of the passage that they are
     about; null makes none, and a row that has nothing there is a cluster of its own."""
+    options: str | None = None
+    """Column of the options of multiple choice, or several of one each with commas between, that
+    are put behind each problem that does not list them; null puts none."""
 
     @property
     def gated(self) -> bool:

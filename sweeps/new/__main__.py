@@ -56,7 +56,9 @@ Package = Annotated[
 ]
 Data = Annotated[
     Path,
-    typer.Option(metavar="FILE", help="problems with answers: .jsonl, .json, .csv or .parquet"),
+    typer.Option(
+        metavar="FILE", help="problems with answers: .jsonl, .json, .csv, .tsv or .parquet"
+    ),
 ]
 Prompt = Annotated[str | None, typer.Option(metavar="COLUMN", help="where its name is not usual")]
 Answer = Annotated[str | None, typer.Option(metavar="COLUMN", help="likewise")]
@@ -194,18 +196,21 @@ def benchmark(
     is_dry: DryRun = False,
 ) -> int:
     from fgrpo_bench.graders import BOXED
-    from sweeps.new.experiment import check_grader, read_problems
+    from sweeps.new.experiment import check_grader, options_line, read_problems
 
     check_name("benchmarks", name)
-    problems = read_problems(data, prompt, answer)
-    check_grader(grader, problems, is_reward=False)
+    problems = read_problems(data, prompt, answer, grader)
+    check_grader(problems, is_reward=False)
+    dataset = problems.dataset
+    print(f"problems: {problems.rows:,} of {data}, {problems.said}")
     is_exact = grader in BOXED | {"choice"}  # others may want more than an answer alone
     values = {
         "rows": problems.rows,
         "grader": quoted(grader),
-        "path": quoted(str(problems.path)),
-        "prompt": quoted(problems.prompt_key),
-        "answer": quoted(problems.answer_key),
+        "path": quoted(dataset.path),
+        "prompt": quoted(dataset.prompt_key),
+        "answer": quoted(dataset.answer_key),
+        "options": options_line(dataset, 2),
         "positions": max(problems.longest + FOR_A_RESPONSE, LEAST_POSITIONS),
         "response": 'f"\\\\boxed{{{answer}}}"' if grader in BOXED else "answer",
         "judged": "graded_correct" if is_exact else "judged",
@@ -234,11 +239,16 @@ def benchmark(
         f"{evaluation}.sampler=transformers",
         f"+experiment.train.model.n_positions={values['positions']}",
     ]
-    copied = package / f"{name}{problems.path.suffix}"
-    of_file = {"key": problems.prompt_key, "gold": problems.answer_key, "judge": grader}
-    literals = {key: json.dumps(value) for key, value in of_file.items()}
+    source = Path(dataset.path)
+    copied = package / f"{name}{source.suffix}"
+    literals = {
+        "key": json.dumps(dataset.prompt_key),
+        "gold": json.dumps(dataset.answer_key),
+        "judge": json.dumps(grader),
+        "options": repr(dataset.options),
+    }
     text = filled("benchmark.py", name=name, file=copied.name, rows=problems.rows, **literals)
-    copies = {copied: problems.path}
+    copies = {copied: source}
     return _package(package, "benchmark", name, text, words, is_dry=is_dry, copied=copies, **values)
 
 

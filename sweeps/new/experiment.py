@@ -17,17 +17,11 @@ from typing import Any
 
 from fgrpo_bench.core import registry
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.data.prepare import (
-    ANSWERS,
-    GOLDS,
-    PROMPTS,
-    column_names,
-    column_of,
-    read_rows,
-)
+from fgrpo_bench.data.columns import columns_of, file_dataset
+from fgrpo_bench.data.prepare import table_of_file
 from fgrpo_bench.data.published import Published, read_published
 from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, function, get_grader
-from fgrpo_bench.specs import PretrainedSpec, config, from_dict, to_dict
+from fgrpo_bench.specs import DatasetSpec, PretrainedSpec, config, from_dict, to_dict
 from sweeps import cost, preview
 from sweeps.freeze import run_paths
 from sweeps.new.changes import Changes, filled, quoted
@@ -51,44 +45,41 @@ WARMUP_STEPS, EVALUATED = 15, 30
 class Problems:
     """A file of problems with answers."""
 
-    path: Path
-    name: str
-    prompt_key: str
-    answer_key: str
+    dataset: DatasetSpec
     rows: int
     """Of those that have both."""
-    first: tuple[str, str]
-    """A problem with its answer."""
+    first: Problem
     longest: int
     """Characters of the longest problem."""
+    said: str
+    """What was looked up, for a person."""
 
 
-def read_problems(path: Path, prompt: str | None, answer: str | None) -> Problems:
-    """A file with the columns that are named, or have a usual name; FileNotFoundError or ValueError
-    where it is none."""
-    columns = column_names(path)
-    if not columns:
-        raise ValueError(f"{path} holds no rows: give a file with a problem a row")
-    prompt_key = column_of("--prompt", prompt, columns, PROMPTS, path)
-    answer_key = column_of("--answer", answer, columns, ANSWERS, path)
-    if prompt_key == answer_key:
-        raise ValueError(f"--prompt and --answer are both {prompt_key!r}: name two columns")
-    rows = read_rows(path, [prompt_key, answer_key])
-    whole = [
-        (text, gold)
-        for _, text, gold in rows.iter_rows()
-        if (text or "").strip() and (gold or "").strip()
-    ]
-    if not whole:
-        raise ValueError(f"{path}: no row has both {prompt_key} and {answer_key}: fill some")
+def read_problems(path: Path, prompt: str | None, answer: str | None, grader: str) -> Problems:
+    """A file with the columns that are named, or have a usual name, its golds tried with the
+    grader; FileNotFoundError or ValueError where it is none."""
+    registry.entry("graders", grader)
+    columns = columns_of(path, prompt=prompt, answer=answer, grader=grader)
+    dataset = file_dataset(path, columns, name=_slug(path.stem), grader=grader)
+    table, answers = table_of_file(dataset)
+    if table.is_empty():
+        raise ValueError(
+            f"{path}: no row has both {columns.prompt} and {columns.answer}: fill some"
+        )
+    used = f"columns {columns.prompt!r} and {columns.answer!r}, judged by {grader}"
+    row = table.row(0, named=True)
     return Problems(
-        path=path.absolute(),
-        name=_slug(path.stem),
-        prompt_key=prompt_key,
-        answer_key=answer_key,
-        rows=len(whole),
-        first=whole[0],
-        longest=max(len(text) for text, _ in whole),
+        dataset=dataset,
+        rows=len(table),
+        first=Problem(
+            benchmark=dataset.name,
+            problem_id=f"the first row of {path.name}",
+            prompt=row["prompt"],
+            target=row["gold_used"],
+            grader=grader,
+        ),
+        longest=max(map(len, table["prompt"])),
+        said="; ".join(filter(None, [used, answers, *columns.said])),
     )
 
 
@@ -98,22 +89,14 @@ def _slug(text: str) -> str:
     return slug if slug and quoted(slug) == slug else f"problems-{slug}".rstrip("-")
 
 
-def check_grader(name: str, problems: Problems, *, is_reward: bool) -> None:
-    """ValueError for a name of no grader, and for one that says nothing of an answer."""
-    registry.entry("graders", name)
-    prompt, answer = problems.first
-    first = Problem(
-        benchmark=problems.name,
-        problem_id=f"the first row of {problems.path.name}",
-        prompt=prompt,
-        target=GOLDS.get(name, str)(answer),
-        grader=name,
-    )
+def check_grader(problems: Problems, *, is_reward: bool) -> None:
+    """ValueError for a grader that says nothing of an answer."""
+    first, name = problems.first, problems.first.grader
     if ":" in name:
         function.check(name, first, is_reward=is_reward)
-    elif (judged := get_grader(name)(first, answer)).outcome == "unscored":
+    elif (judged := get_grader(name)(first, first.target)).outcome == "unscored":
         raise ValueError(
-            f"the grader {name} cannot judge {answer!r}, the answer of {first.problem_id} "
+            f"the grader {name} cannot judge {first.target!r}, the answer of {first.problem_id} "
             f"({judged.reason}): name another (docs/reference/grading.md), or mend the answers"
         )
 
@@ -139,11 +122,11 @@ def begin(
 ) -> int:
     """Write the experiment and plan it; ValueError or OSError, with value, rule and remedy, before
     anything is written."""
-    problems, of = read_problems(data, prompt, answer), read_published(model, _known())
     grader = reward or GRADER
-    check_grader(grader, problems, is_reward=True)
-    held = None if heldout is None else read_problems(heldout, prompt, answer)
-    if held is not None and held.path == problems.path:
+    problems, of = read_problems(data, prompt, answer, grader), read_published(model, _known())
+    check_grader(problems, is_reward=True)
+    held = None if heldout is None else read_problems(heldout, prompt, answer, grader)
+    if held is not None and held.dataset.path == problems.dataset.path:
         raise ValueError(
             f"--heldout {heldout} is the file of --data: name problems that are not trained on, or "
             "leave it out"
@@ -152,15 +135,14 @@ def begin(
     changes = Changes()
     changes.write(path, text_of(name, of, problems, held, reward))
     print(
-        f"problems: {problems.rows:,} of {data}, columns {problems.prompt_key!r} and "
-        f"{problems.answer_key!r}, judged by {grader}\n"
+        f"problems: {problems.rows:,} of {data}, {problems.said}\n"
         f"model: {model}, {of.spec.parameters:,} parameters, {of.source}; "
         f"{'its chat template' if of.chat_template else 'no chat template'}"
     )
     if held is None:
         print("evaluated on math500: problems of your own are named with --heldout")
     else:
-        print(f"evaluated on {held.rows:,} problems of {heldout}")
+        print(f"evaluated on {held.rows:,} problems of {heldout}, {held.said}")
     steps = [
         f"edit {short_path(path)}: fgrpo-bench sweep plan {SWEEP}/{name} profile={PROFILE}",
         f"make rehearse EXPERIMENT={name}   # all of it on processors, with a tiny model",
@@ -174,6 +156,11 @@ def begin(
         print(f"not known: {of.unknown}")
     print("next:", *(f"  {step}" for step in steps), sep="\n")
     return 0
+
+
+def options_line(dataset: DatasetSpec, indent: int) -> str:
+    """The line of a YAML file that names a dataset's columns of options; empty without any."""
+    return f"\n{' ' * indent}options: {quoted(dataset.options)}" if dataset.options else ""
 
 
 def planned(name: str) -> Iterator[str]:
@@ -198,8 +185,8 @@ def text_of(
     step = min(PROMPTS_PER_STEP, 2 ** (problems.rows.bit_length() - 1))
     if step < UPDATES:
         raise ValueError(
-            f"{problems.path} has {problems.rows} problems, fewer than the {UPDATES} of which a "
-            "step makes its updates: give more"
+            f"{problems.dataset.path} has {problems.rows} problems, fewer than the {UPDATES} of "
+            "which a step makes its updates: give more"
         )
     per_epoch = problems.rows // step
     prompt_tokens, response_tokens = PROMPT_TOKENS, RESPONSE_TOKENS
@@ -210,10 +197,11 @@ def text_of(
     boxed = grader in BOXED
     shape = model.spec.shape
     values: dict[str, Any] = {
-        "dataset": quoted(problems.name),
-        "path": quoted(str(problems.path)),
-        "prompt_key": quoted(problems.prompt_key),
-        "answer_key": quoted(problems.answer_key),
+        "dataset": quoted(problems.dataset.name),
+        "path": quoted(problems.dataset.path),
+        "prompt_key": quoted(problems.dataset.prompt_key),
+        "answer_key": quoted(problems.dataset.answer_key),
+        "options": options_line(problems.dataset, 4),
         "grader": quoted(grader),
         "rows": problems.rows,
         "reward": "null" if reward is None else quoted(reward),
@@ -238,7 +226,9 @@ def text_of(
         "eval_dataset": "  eval_dataset: null\n",
     }
     if held is not None:
-        held_name = held.name if held.name != problems.name else f"{held.name}-heldout"
+        held_name = held.dataset.name
+        if held_name == problems.dataset.name:
+            held_name += "-heldout"
         values |= {
             "eval_every": max(per_epoch // EVALUATIONS, 1),
             "heldout_defaults": "  - /benchmark/shared/published@evaluation.benchmarks."
@@ -249,9 +239,10 @@ def text_of(
                 "heldout.yaml",
                 heldout_name=held_name,
                 heldout_rows=held.rows,
-                heldout_path=quoted(str(held.path)),
-                heldout_prompt_key=quoted(held.prompt_key),
-                heldout_answer_key=quoted(held.answer_key),
+                heldout_path=quoted(held.dataset.path),
+                heldout_prompt_key=quoted(held.dataset.prompt_key),
+                heldout_answer_key=quoted(held.dataset.answer_key),
+                heldout_options=options_line(held.dataset, 8),
                 grader=quoted(grader),
             ),
         }

@@ -117,6 +117,22 @@ def test_a_published_dataset_becomes_a_table_with_its_record(tmp_path, here, cap
     assert (done["rows"], done["source_sha256"]) == (2, lock["source"]["sha256"])
 
 
+def test_a_gold_that_is_none_is_said_of_a_publishers_rows_and_refused_of_a_file(
+    tmp_path, here, capfd
+):
+    solution = "We add them all and get twelve.\nThen we halve it."
+    rows = [*ROWS, {"problem": "And now?", "answer": solution}]
+    here.files[KEY] = json.dumps(rows).encode()
+    paths = stage(tmp_path / "published", DEEPSCALER)
+    assert main([str(paths.folder)]) == 0
+    said = "row 7 of dataset deepscaler, column answer: it is a text of 11 words"
+    assert said in capfd.readouterr().out and said in read_json(paths.lock)["answers"]
+    (tmp_path / "mine.json").write_text(json.dumps(rows))
+    mine = stage(tmp_path / "file", replace(LOCAL, path=str(tmp_path / "mine.json")))
+    assert main([str(mine.folder)]) == 1
+    assert said in capfd.readouterr().err and not mine.problems.exists()
+
+
 def test_a_done_stage_and_a_fetched_source_are_not_fetched_again(tmp_path, here):
     paths = stage(tmp_path, DEEPSCALER)
     assert main([str(tmp_path)]) == 0
@@ -242,7 +258,7 @@ BROKEN = {
     "empty.jsonl": ("", "holds no rows"),
     "cut.jsonl": ('{"problem": "p", "answer": "1"}\n{"prob', "line 2, is no JSON"),
     "list.json": ("[1, 2]", "row 0 is int"),
-    "chat.json": ('[{"problem": [{"role": "user"}], "answer": "1"}]', "holds list"),
+    "chat.json": ('[{"problem": [{"role": "user"}], "answer": "1"}]', "is no chat"),
     "blank.json": ('[{"problem": "", "answer": "1"}]', "none of the 1 rows"),
     "x.txt": ("problem,answer\n", "ends in '.txt'"),
     "x.csv": ("problem,answer\n", "holds no rows"),

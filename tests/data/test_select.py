@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench.data.prepare import describe, select
+from fgrpo_bench.data.prepare import describe, fault_of, select
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.specs import DatasetSpec, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import dataset_fields
@@ -51,7 +51,7 @@ def rows(pairs: list[tuple[str, str]]) -> pl.DataFrame:
 
 @given(PAIRS)
 def test_what_is_left_is_the_first_copy_of_every_problem_whose_answers_agree(pairs):
-    table, rules = select(rows(pairs), SPEC, None)
+    table, rules, _ = select(rows(pairs), SPEC, None)
     filled = [(prompt, answer) for prompt, answer in pairs if prompt != " " and answer]
     values = {p: {answer.rstrip(".") for q, answer in filled if q == p} for p, _ in filled}
     expected = [p for p in dict.fromkeys(p for p, _ in filled) if len(values[p]) == 1]
@@ -63,7 +63,7 @@ def test_what_is_left_is_the_first_copy_of_every_problem_whose_answers_agree(pai
 
 
 def test_copies_stay_where_nothing_is_deduplicated():
-    table, _ = select(rows([("a", "1"), ("a", "2")]), replace(SPEC, deduplicate=False), None)
+    table, *_ = select(rows([("a", "1"), ("a", "2")]), replace(SPEC, deduplicate=False), None)
     assert table.rows() == [
         ("any-000000", "a", "1", "1", None),
         ("any-000001", "a", "2", "2", None),
@@ -72,7 +72,7 @@ def test_copies_stay_where_nothing_is_deduplicated():
 
 def test_rows_at_the_length_limit_stay_and_longer_ones_go():
     spec = replace(SPEC, max_tokens=3, tokenizer="letters", token_field="prompt")
-    table, rules = select(
+    table, rules, _ = select(
         rows([("abc", "1"), ("abcd", "1")]), spec, lambda texts: [len(text) for text in texts]
     )
     assert table["prompt"].to_list() == ["abc"]
@@ -113,9 +113,10 @@ def test_mazes_that_are_no_trees_are_refused_with_their_row(deduplicate):
     task = MazeTask(MazeSpec(name="maze", seed=4, size=9, n_train=9, n_heldout=1))
     mazes = [(problem.prompt, problem.target) for problem in task.problems(range(3))]
     spec = replace(SPEC, grader="maze", deduplicate=deduplicate)
-    table, _ = select(rows(mazes), spec, None)
+    table, *_ = select(rows(mazes), spec, None)
     assert table["gold_used"].to_list() == [maze for _, maze in mazes]
     prompt, maze = mazes[1]
     wrong = [mazes[0], (prompt, maze[:-13] + "#" + maze[-12:]), mazes[2]]  # the goal is a wall
-    with pytest.raises(ValueError, match="row 1 of dataset any, column answer: a maze has G at no"):
-        select(rows(wrong), spec, None)
+    table, _, taken = select(rows(wrong), spec, None)
+    fault = fault_of(table, spec, taken["_refused"], lambda done, of: None)
+    assert str(fault).startswith("row 1 of dataset any, column answer: a maze has G at no")

@@ -120,7 +120,7 @@ REFUSED = {
     "--data mine.csv top_p=0.9": "evaluation.top_p = 0.9: input should be greater than or equal",
     "--data mine.csv revision=main": "revision=main is of a model on the Hub, but out/my-model",
     "--data mine.csv out/seed=7": "out/seed=7 is no file or folder here, and no override",
-    "--data mine.csv --strict --grader choice": "--strict: grader choice of mine-",
+    "--data cd.jsonl --strict --grader countdown": "--strict: grader countdown of cd-",
     "benchmarks=[math500] --answer gold": "--answer gold says something about --data, and no",
     "benchmarks=[math500] --limit 4": "--limit 4 says something about --data, and no --data is",
     "--data mine.csv --system hello": "has no chat template, which alone has a place for it",
@@ -136,6 +136,7 @@ def test_what_cannot_be_meant_is_refused_in_a_line_before_a_model_is_loaded(mine
     Path("empty.jsonl").touch()
     Path("binary.jsonl").write_bytes(b"\xff\xfe\x00")
     Path("broken.jsonl").write_text('{"question": "a", "answer": "b"}\n{"question":\n')
+    write("cd.jsonl", [{"question": "a", "answer": "3256-24"}])
     write("blank.jsonl", [{"question": "a", "answer": ""}])
     write("two.jsonl", [{"question": "a", "prompt": "b", "answer": "c"}])
     said = evaluated(capsys, "out/my-model", *words.split(), code=1)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.data.golds import understood
 from fgrpo_bench.graders import GRADERS, get_grader, ifeval, math_answer, math_reading, worker
 from fgrpo_bench.graders import ifeval_worker as checkers
 from fgrpo_bench.graders import judge as judge_module
@@ -24,6 +25,7 @@ from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.math import after_thoughts, last_box, leniencies, scan_boxes, stated_answer
 from fgrpo_bench.graders.math_notation import normalise, rewritten, stored_gold
 from fgrpo_bench.graders.math_reading import joins, parts
+from fgrpo_bench.graders.math_retold import retold
 from fgrpo_bench.graders.math_tolerance import number
 from fgrpo_bench.graders.synlogic import extract
 from fgrpo_bench.tasks.maze import MazeSpec, MazeTask
@@ -257,6 +259,11 @@ GRADED: dict[str, tuple[tuple[str, ...], tuple[Text, ...]]] = {
     "synlogic": (tuple(puzzle(task, game).target for task, (game, _) in GAMES.items()), PUZZLES),
 }
 """Golds and texts of each grader."""
+GOLDS = (
+    *(Text(part) for part in ("#### ", "<answer>", "answer is ", "A:", "$", "\\boxed{")),
+    *(Text(part, before=before) for before, part in (("[", "'"), ("[", "'a' "), ("1 (", "a "))),
+)
+"""What would hurt the search for a short answer within a published one."""
 BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "bullets": (lambda text: checkers.bullets(text, 3), MARKS),
     "placeholders": (lambda text: checkers.placeholders(text, 3), MARKS),
@@ -276,7 +283,8 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
         math_reading.of_lists,
         (*WORDS, Text("(1, 2), "), Text("{1, "), Text("(1, 2)and ")),
     ),
-    "without_units": (lambda text: math_reading.without_units(text, "1, 2"), WORDS),
+    "retold": (lambda text: [*retold("1, 2", text)], (*ANSWERS, *WORDS)),
+    "understood": (lambda text: understood([("?", text)], "math"), (*ANSWERS, *GOLDS)),
     "parts": (parts, WORDS),
     "joins": (joins, WORDS),
     "as_read": (math_reading.as_read, WORDS),

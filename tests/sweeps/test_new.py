@@ -227,7 +227,7 @@ def test_the_guide_to_an_advantage_is_followed(tmp_path: Path) -> None:
         ("benchmark x --data sums.jsonl --grader mth", "unknown grader 'mth' (did you mean math?)"),
         (
             "benchmark x --data sums.jsonl --grader choice",
-            "cannot judge '0', the answer of the first",
+            "row 0 of dataset sums, column answer: the answer is a number, but the problem lists",
         ),
         ("advantage x --package .", "--package . exists: name a folder that is not there yet"),
         (f"experiment rehearsal --model {QWEN} --data sums.jsonl", "rehearsal.yaml exists"),
