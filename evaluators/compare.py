@@ -322,7 +322,7 @@ def _judged_by(
                 )
         return replace(item, judged_by=versions)
 
-    return [last_of_run([judged(item) for item in each.of_run]) for each in checkpoints]
+    return [last_of_run([judged(item) for item in point.of_run]) for point in checkpoints]
 
 
 def remarks(of: ComparedCheckpoints) -> Iterator[str]:

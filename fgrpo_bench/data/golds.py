@@ -269,6 +269,7 @@ MOST_WORDS = 25
 """Of an answer: one that has more is a solution, and so is one with FEW words that has several
 lines or is a sentence that comes to a number."""
 FEW = 5
+"""Words from which on several lines, or a sentence, are a solution."""
 
 
 def _mathematics(gold: Gold, prompt: str) -> Gold:

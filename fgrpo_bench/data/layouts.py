@@ -183,9 +183,11 @@ def _lettered(value: Any) -> dict[str, str]:
         if value and all(isinstance(item, Mapping) for item in value):
             return _lettered([item.get("text", item.get("content")) for item in value])
         texts = list(_texts(value))
-        own = [_OWN_LABEL.fullmatch(text) for text in texts]
-        if all(own) and [label[1] for label in own if label] == [*LETTERS[: len(own)]]:
-            texts = [label[2] for label in own if label]
+        labelled = [_OWN_LABEL.fullmatch(text) for text in texts]
+        if all(labelled) and [label[1] for label in labelled if label] == [
+            *LETTERS[: len(labelled)]
+        ]:
+            texts = [label[2] for label in labelled if label]
         return dict(zip(LETTERS, texts, strict=False))
     raise Unfit("holds no list of options, nor one as JSON: write them into the problems")
 
@@ -202,7 +204,8 @@ def labels_of(row: Row, key: str) -> dict[str, str]:
     value = value_of(row, key)
     labels = value.get("label") if isinstance(value, Mapping) else None
     labels = labels if isinstance(labels, list) else []
-    return {str(own): letter for own, letter in zip(labels, LETTERS, strict=False) if own != letter}
+    pairs = zip(labels, LETTERS, strict=False)
+    return {str(label): letter for label, letter in pairs if label != letter}
 
 
 def asked(row: Row, key: str, question: str, gold: Any) -> tuple[str, Any]:

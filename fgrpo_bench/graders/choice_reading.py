@@ -562,9 +562,9 @@ def by_text(
         is_all = len(lines) == 1
         letter = _text_and_letter(line, options)
         if labelled := with_labels(_LABELLED, labels.lower()).fullmatch(line):
-            named, own = labelled[1].upper(), letter_of_text(labelled[2], options)
+            named, of_option = labelled[1].upper(), letter_of_text(labelled[2], options)
             is_short = not options and is_all and len(line) <= LONGEST_BOX
-            letter = named if own == named or is_short else None
+            letter = named if of_option == named or is_short else None
         if letter and (is_all or _WORD.search(line)):  # a number may be the last of a calculation
             start = text.find(line) if line == lines[0] else text.rfind(line)
             yield Statement(CONCLUSION if is_all else PLACE, letter, start, start + len(line))

@@ -201,22 +201,22 @@ def _equal_otherwise(gold: str, answer: str) -> str | None:
 
     if _squeezed(gold) == _squeezed(answer):
         return SPACES
-    for told, retold_answer, what in [(gold, answer, REAL), *retold(gold, answer)]:
-        several = parts(told) > 1
+    for retold_gold, retold_answer, what in [(gold, answer, REAL), *retold(gold, answer)]:
+        several = parts(retold_gold) > 1
         wanted, parsed = (
-            _read_box(as_read(told)),
+            _read_box(as_read(retold_gold)),
             _read_box(as_read(retold_answer, several=several)),
         )
         if not wanted or not parsed:
             continue
         same = what != REAL and (
-            _squeezed(told) == _squeezed(retold_answer)
+            _squeezed(retold_gold) == _squeezed(retold_answer)
             or bool(verify(wanted, parsed, timeout_seconds=None))
         )
         if not same and (alike := in_one_form(wanted[0], parsed[0])):
             same = bool(verify(*alike, timeout_seconds=None))
         same = same or equal_where_real(wanted[0], parsed[0])
-        if same and not refusal(told, retold_answer, several=several):
+        if same and not refusal(retold_gold, retold_answer, several=several):
             return what
     return None
 

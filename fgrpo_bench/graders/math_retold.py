@@ -120,7 +120,7 @@ def _with_braces(text: str) -> str:
 
 # Lists.
 
-_TEXT = re.compile(r"(?:\s|\\[ ,;:!~])*+\\(?:text(?:rm|bf)?|mathrm|mbox)\s*+\{([^{}]*+)\}")
+_TEXT = re.compile(r"(?<!\s)(?:\s|\\[ ,;:!~])*+\\(?:text(?:rm|bf)?|mathrm|mbox)\s*+\{([^{}]*+)\}")
 _JOINING = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
 
 
@@ -148,7 +148,7 @@ _SAYS = (
     r"(?!\s(?:respect|least|most))"
 )
 _CONDITION = re.compile(
-    rf"{_SPACE}*+(?:"
+    rf"(?<![\s~]){_SPACE}*+(?:"
     rf"\(?\s*+\\text\s*+\{{{_SPACE}*+\(?\s*+{_SAYS}[^{{}}]*+\}}.*"
     r"|\(?\s*+\\forall(?![A-Za-z]).*"
     rf"|(?:(?<=[,;\s])|\()\s*+[A-Za-z]\s*+\\in\s*+{_SETS}\s*+\)?\s*+"
@@ -156,9 +156,9 @@ _CONDITION = re.compile(
     r")\Z",
     re.DOTALL,
 )
-_ONLY = re.compile(r"\A\\text\s*+\{\s*+only\s*+\}\s*+|\s*+\\text\s*+\{\s*+only\s*+\}\Z")
+_ONLY = re.compile(r"\A\\text\s*+\{\s*+only\s*+\}\s*+|(?<!\s)\s*+\\text\s*+\{\s*+only\s*+\}\Z")
 _PLAIN = re.compile(r"\\(?:text|mathbb|left|right|quad|qquad)(?![A-Za-z])|[^A-Za-z0-9<>=\\]")
-_RELATION = re.compile(r"[<>]|\\(?:leq?|geq?|in)(?![A-Za-z])|\A\s*+[(\[].*,.*[)\]]\s*+\Z")
+_RELATION = re.compile(r"[<>]|\\(?:leq?|geq?|in)(?![A-Za-z])")
 
 
 def _without_conditions(gold: str, answer: str) -> tuple[str, str]:
@@ -173,7 +173,8 @@ def _without_conditions(gold: str, answer: str) -> tuple[str, str]:
         return gold, answer
     for bare, condition in ((bare_gold, of_gold), (bare_answer, of_answer)):
         # whole numbers between two bounds are not what lies between them
-        if condition and _RELATION.search(bare) and not re.search(r"R|\\forall|text", condition[0]):
+        lies_between = _RELATION.search(bare) or (bare.strip()[0] in "([" and "," in bare)
+        if condition and lies_between and not re.search(r"R|\\forall|text", condition[0]):
             return gold, answer
     return bare_gold, bare_answer
 

@@ -151,8 +151,8 @@ def _guessed(analysis: Analysis, benchmarks: Sequence[str]) -> list[str]:
     """What guessing alone gives on benchmarks whose problems list their options."""
     notes, declared = [], analysis.results.evaluation["benchmarks"]
     for benchmark in (name for name in benchmarks if declared[name]["grader"] in CHOICE):
-        told = [each for each in analysis.results.checkpoints if each.evaluate.spec.exists()]
-        spec = told[0].evaluation_spec() if told else None
+        listed_as = [item for item in analysis.results.checkpoints if item.evaluate.spec.exists()]
+        spec = listed_as[0].evaluation_spec() if listed_as else None
         options = spec and n_choices(spec.benchmark(benchmark), spec.data_folder(benchmark))
         floors = {k: guessing_floor(k, options or ()) for k in analysis.ks}
         shown = [f"pass@{k} {percent(floor)}" for k, floor in floors.items() if floor is not None]

@@ -143,8 +143,8 @@ def unscored(point: EvaluatedCheckpoint, benchmarks: Sequence[str]) -> dict[str,
 def unscored_tag(shares: Mapping[str, float]) -> dict[str, str]:
     """A tag that the list of runs shows, where more than UNSCORED of a benchmark's draws could not
     be judged."""
-    told = {name: f"{name} {share:.1%}" for name, share in shares.items() if share > UNSCORED}
-    return {"unscored": ", ".join(told.values())} if told else {}
+    named_as = {name: f"{name} {share:.1%}" for name, share in shares.items() if share > UNSCORED}
+    return {"unscored": ", ".join(named_as.values())} if named_as else {}
 
 
 def _tables(

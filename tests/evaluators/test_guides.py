@@ -50,12 +50,12 @@ def test_a_checkpoint_is_evaluated(followed):
     page = (REPOSITORY / "docs/guides/evaluate.md").read_text(encoding="utf-8")
     Path("mypkg").mkdir()
     Path("mypkg/grade.py").write_text(blocks(page, "python")[0])
-    first, extended, audit, again, judged = (out for _, out in followed("evaluate.md"))
+    first, extended, audit, again, strict, judged = (out for _, out in followed("evaluate.md"))
     shown = [line for line in first.splitlines() if line.split(":")[0] in page][:4]
     for line in shown[1:]:  # the first has the digest of the page's own file
         assert line in page
     assert ", 64 draws: " in first and ", 128 draws: " in extended
-    assert "math" in audit and "math-tolerance-" in again
+    assert "math-strict" in strict and "math" in audit and "math-tolerance-" in again
     assert "grader mypkg.grade:grade, as mine-" in judged and "0.00%" in judged
 
 
@@ -72,7 +72,9 @@ def test_two_models_are_compared(followed, root):
     assert "tuned minus my-model" in compared and "+0.0 [" in compared
     assert files.split() == ["compare.html", "compare.csv", "compare.json"]
     assert gate == compared
-    assert "(Base: my-model-" in reported and "report/report.tex" in reported
+    assert (
+        "tuned-1b78d1e6 against my-model-1b78d1e6" in reported and "report/report.tex" in reported
+    )
     assert exported.count("/results_") == 2
     assert "3 seeds, paired in order" in seeds and "base: one model" in seeds
     assert "grpo-n8-g0.5 minus grpo-n8-g0" in cells

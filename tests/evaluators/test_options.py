@@ -85,7 +85,9 @@ def here(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         "evaluators.standalone.expected_draws": "planned",
         "evaluators.standalone.freeze": None,
         "evaluators.cli._run": {},
-        "evaluators.stored.find": ["stored"],
+        "evaluators.stored.find": [
+            SimpleNamespace(benchmark=SimpleNamespace(name="b", grader="math"))
+        ],
         "evaluators.stored.regrade": "",
         "evaluators.stored.closing_table": "",
         "evaluators.audit.audit": [SimpleNamespace(as_json=dict)],

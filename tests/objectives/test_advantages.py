@@ -202,7 +202,7 @@ def test_equal_rewards_give_exactly_0_whatever_the_rounding(advantage, reward, d
         rewards = torch.full((1, group_size), reward, dtype=dtype)
         assert not group_advantages(rewards, 0.0, advantage).any()
         assert group_advantages(
-            torch.cat([rewards[:, 1:], rewards[:, :1] + 1], 1), 0.0, advantage
+            torch.cat([rewards[:, 1:], 2 * rewards[:, :1]], 1), 0.0, advantage
         ).all()
 
 

@@ -112,7 +112,10 @@ def test_what_others_read_is_read_again_with_every_response(reported, program, t
     *_, path = FORMATS[program](evaluated, tmp_path, draws=True)
     spec = evaluated.checkpoint.evaluation_spec()
     problems = load_problems(evaluated.spec, spec.task, None)
-    read = {(row[0], row[1]): row[3] for row in responses(path, read_rows(path), problems)}
+    read = {
+        (row[0], row[1]): row[3]
+        for row in responses(path, read_rows(path, [], subset=False), problems, [])
+    }
     stored = pl.read_parquet(evaluated.paths.draws)
     assert read == {
         (p, d): text for p, d, text in stored.select("problem_id", "draw", "response").rows()
