@@ -147,6 +147,12 @@ class CanarySession:
         self._draws += len(draws)
         self._tokens += sum(draw.n_tokens for draw in draws)
 
+    @property
+    def tokens_per_second(self) -> float:
+        """Sampled tokens by wall time since the engine was started; 0 before."""
+        seconds = time.monotonic() - self._begun
+        return self._tokens / max(seconds, 1e-9) if self._tokens else 0.0
+
     def end(self) -> None:
         """All draws are made; says where the engine is no longer what it was."""
         if self._engine is None or self._record is None:

@@ -12,7 +12,6 @@ root have drawn (`shared`), grade as draws arrive (`grading`), score
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -75,6 +74,15 @@ def evaluate(
     canaries: dict[str, tuple[CanaryRecord, ...]] = {}
     facts: dict[str, Any] = {}
     former = None if run.former is None else EvaluationMarker.parsed(run.former.as_json())
+
+    def say(name: str, done: int, of: int, grading: Grading, rate: float) -> None:
+        numbers = {"tokens_per_second": rate}
+        if (share := grading.pass_at_1) is not None:
+            numbers["pass_at_1"] = share
+        if bar is not None:
+            bar(name, done, of, numbers)
+        run.progress(step=done, of=of, **numbers)
+
     for name, benchmark in evaluation.benchmarks.items():
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, asked.settings["task"], spec.data_folder(name))
@@ -95,7 +103,7 @@ def evaluate(
                 )
                 for grader in graders_of(benchmark)
             ]
-            rate, session = DrawRate(), CanarySession(paths, manifest, problems, engine)
+            session = CanarySession(paths, manifest, problems, engine)
 
             # defaults bind what belongs to this benchmark; a closure would see the next one's
             def on_draws(
@@ -103,19 +111,13 @@ def evaluate(
                 of: int,
                 draws: Sequence[Draw],
                 layers: Sequence[Grading] = layers,
-                rate: DrawRate = rate,
                 session: CanarySession = session,
                 name: str = name,
             ) -> None:
                 session.add(draws)
                 for layer in layers:
                     layer.add(draws)
-                numbers = {"tokens_per_second": rate.tokens_per_second(draws)}
-                if (share := layers[0].pass_at_1) is not None:
-                    numbers["pass_at_1"] = share
-                if bar is not None:
-                    bar(name, done, of, numbers)
-                run.progress(step=done, of=of, **numbers)
+                say(name, done, of, layers[0], session.tokens_per_second)
                 if run.stopping and done < of:
                     raise Stopped(f"{done} of {of} draws are saved")
 
@@ -133,6 +135,7 @@ def evaluate(
                     grading=layers[0] if stopping else None,
                     shared=shared,
                 )
+                rate = session.tokens_per_second
                 session.end()  # its canaries go into what is published
                 manifest = shared.publish(
                     paths.draws, draws, session.manifest, session.draw_seconds
@@ -146,12 +149,18 @@ def evaluate(
             for layer in layers:
                 layer.finish(draws)
                 is_main = layer is layers[0]
+                if (
+                    is_main and draws_made[name]
+                ):  # as the table says it
+                    say(name, len(draws), len(draws), layer, rate)
                 at = paths.passk if is_main else paths.extra_passk(layer.version)
                 counts = count_stored(paths.grades(layer.version), stopping)
                 table = score(counts, list(evaluation.ks), stopping, problems=problems)
                 write_table(at, table, PASSK)
                 run.leave(paths.grades(layer.version), at)
             run.leave(paths.manifest, paths.draws)
+            if bar is not None:
+                bar.close()
             canaries[name] = manifest.canaries
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
     return EvaluationFacts(
@@ -192,8 +201,6 @@ class Bar:
         if "pass_at_1" in numbers:
             words += f"  pass@1 {100 * numbers['pass_at_1']:.1f}"
         self._bar.update(self._task, completed=done, words=words)
-        if done >= of:
-            self.close()
 
     def close(self) -> None:
         """Leave the bar as it stands."""
@@ -227,23 +234,6 @@ def _bar(name: str) -> Any:
     )
     bar.start()
     return bar
-
-
-class DrawRate:
-    """How fast draws come in."""
-
-    def __init__(self) -> None:
-        self._begun: float | None = None
-        self._tokens = 0
-
-    def tokens_per_second(self, draws: Sequence[Draw]) -> float:
-        """Sampled tokens per second since the first call, whose draws do not count."""
-        clock = time.monotonic()
-        if self._begun is None:
-            self._begun = clock
-            return 0.0
-        self._tokens += sum(draw.n_tokens for draw in draws)
-        return self._tokens / max(clock - self._begun, 1e-9)
 
 
 # What stands where an evaluation begins: draws of another origin are refused, and what is damaged

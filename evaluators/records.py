@@ -123,6 +123,12 @@ class SamplingEngine(NamedTuple):
     """Of a benchmark's problems, by engine where it is several. Not to be called while it draws."""
 
 
+def say_discarded(responses: int) -> None:
+    """Say what is lost where a sampler is stopped; what ended is saved."""
+    if responses:
+        print(f"stopped: {responses} half-drawn responses are discarded", flush=True)
+
+
 class RequestQueue:
     """What is wanted, for a sampler that takes as much as it has room for."""
 

@@ -33,6 +33,7 @@ from .records import (
     encoder,
     like_batches,
     limits,
+    say_discarded,
     taken_log_probs,
 )
 
@@ -67,14 +68,19 @@ def transformers(asked: SamplingTarget) -> SamplingEngine:
         for rows in batches(RequestQueue(requests), encode, ROWS[device]):
             prompts = [encode(request.problem) for request in rows]
             seeds = np.array([request.seed for request in rows])
-            for finished in generate(
-                model,
-                prompts,
-                uniforms(seeds, length),
-                temperature=asked.evaluation.temperature,
-                ends=ends,
-            ):
-                yield [drawn_from(rows[row], tokens, tokenizer, ends) for row, tokens in finished]
+            unfinished = len(rows)
+            try:
+                for finished in generate(
+                    model,
+                    prompts,
+                    uniforms(seeds, length),
+                    temperature=asked.evaluation.temperature,
+                    ends=ends,
+                ):
+                    unfinished -= len(finished)
+                    yield [drawn_from(rows[row], ids, tokenizer, ends) for row, ids in finished]
+            finally:
+                say_discarded(unfinished)
 
     return SamplingEngine(
         draw=draw,

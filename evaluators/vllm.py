@@ -34,6 +34,7 @@ from .records import (
     encoder,
     like_batches,
     limits,
+    say_discarded,
 )
 
 if TYPE_CHECKING:
@@ -196,6 +197,7 @@ def run(
     finally:
         if flying:  # else the engine goes on with them beside the canaries or the next benchmark
             core.abort_request(list(flying))
+            say_discarded(len(flying))
 
 
 def drawn_from(request: SampleRequest, answer: Any) -> Draw:
