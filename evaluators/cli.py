@@ -493,7 +493,14 @@ def compare_(
     from . import compare
 
     root, spec = root or default_root(), None
-    if benchmark is not None or data is not None:
+    of_files = {"--data": data, "--benchmark": benchmark, "--prompt": prompt, "--answer": answer}
+    given = [f"{option} {value}" for option, value in of_files.items() if value is not None]
+    if given and not compare.holds_draws(what):
+        context.fail(
+            f"{given[0]} says what a file of draws is of, and none of {', '.join(what)} is such a "
+            "file: leave it out"
+        )
+    if given:
         spec = _drawn_on(context, root, benchmark, [], data, prompt, answer, grader)
         _share_verdicts(root)
         grader = None

@@ -194,6 +194,12 @@ def _file_of_draws(place: Path) -> Path | None:
     return files[0] if files else None
 
 
+def holds_draws(words: Sequence[str]) -> bool:
+    """Whether one of the words names a file of draws."""
+    listed = (word if is_there(word) else word.partition("=")[2] or word for word in words)
+    return any(_file_of_draws(Path(name)) for word in listed for name in _separate(word))
+
+
 def _taken_in(file: Path, root: Path, spec: BenchmarkSpec | None) -> Path:
     """The folder of the evaluation that a file was, or is now, imported as."""
     if spec is None:

@@ -61,12 +61,12 @@ def sentence(text: str, gold: str) -> Reading | None:
 
 
 _CUE = re.compile(
-    r"(?P<hashes>^####(?=[ \t]))"
+    r"(?P<hashes>^####(?=[ \t])|^A:(?=[ \t][^\n]*+\s*+\Z))"
     r"|(?P<line>^[ \t]*+(?:[#>*_-]++[ \t]*+)*+(?:[Tt]he )?)?"
     r"\b(?i:(?:final |correct )?(?:answers?|ans))\b",
     re.MULTILINE,
 )
-"""Groups: `####`, and what stands before the word where that begins a line."""
+"""Groups: `####`, or `A:` on the last line, and what stands before the word where that begins a line."""
 _SUPPOSED = re.compile(
     r"\b(?i:if|whether|suppose|assum(?:e|ing)|unless|check(?:ing)?|verify(?:ing)?|wrong|incorrect"
     r"|previous|put|give|write|enter|express|state|simplify|round|leave|report|provide)"

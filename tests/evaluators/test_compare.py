@@ -253,6 +253,9 @@ def test_what_cannot_be_compared_is_refused_with_its_remedy(mine, sweep, capsys)
         (f"{run}/grpo-n8-g0", f"{run}/grpo-n9-g0"): "has no cell 'grpo-n9-g0' (did you mean grpo-",
     }.items():
         assert wanted in said(capsys, *words, code=1), words
+    with pytest.raises(SystemExit):
+        main(["compare", "old", "judged", "--data", "mine.jsonl"])
+    assert "--data mine.jsonl says what a file of draws is of, and" in capsys.readouterr().err
     stage = next(Path("runs/evals/old").glob("eval/*/step-00000"))
     marker = stage / "DONE.json"
     kept = read_json(marker)
