@@ -149,9 +149,7 @@ def evaluate(
             for layer in layers:
                 layer.finish(draws)
                 is_main = layer is layers[0]
-                if (
-                    is_main and draws_made[name]
-                ):  # as the table says it
+                if is_main and draws_made[name]:  # as the table says it
                     say(name, len(draws), len(draws), layer, rate)
                 at = paths.passk if is_main else paths.extra_passk(layer.version)
                 counts = count_stored(paths.grades(layer.version), stopping)

@@ -34,6 +34,7 @@ from zipfile import BadZipFile, ZipFile
 import polars as pl
 
 from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.data.layouts import without_options
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.whole import now, write_json, write_many
 from fgrpo_bench.graders import grader_version
@@ -286,6 +287,10 @@ def responses(
     texts: dict[str, list[str]] = {}
     for problem in problems:
         texts.setdefault(_folded(problem.prompt), []).append(problem.problem_id)
+    for problem in problems:  # where a file's options were put behind its questions
+        question = _folded(without_options(problem.prompt))
+        if question != _folded(problem.prompt):
+            texts.setdefault(question, []).append(problem.problem_id)
     logged: dict[tuple[str, str], Any] = {}  # by doc_id and problem, where no filter is named
     others: dict[str, int] = {}  # lines of further filters
     complete: set[str] = set()  # problems that came with all their responses

@@ -219,12 +219,25 @@ def asked(row: Row, key: str, question: str, gold: Any) -> tuple[str, Any]:
     return question if listed else with_options(question, options), label or gold
 
 
+ANSWER_BY_LETTER = "Answer with the letter of the right choice:"
+
+
 def with_options(question: str, options: Mapping[str, str]) -> str:
     """A question with its options behind it in lines, and what is to be answered."""
     lines = [f"{letter}. {text}" for letter, text in options.items()]
     *others, last = options
-    asked = f"Answer with the letter of the right choice: {', '.join(others)} or {last}."
+    asked = f"{ANSWER_BY_LETTER} {', '.join(others)} or {last}."
     return "\n".join([question.strip(), "", *lines, "", asked])
+
+
+def without_options(prompt: str) -> str:
+    """The question of a prompt as `with_options` writes it; any other prompt as it is.
+
+    >>> without_options(with_options("Which is prime?", {"A": "4", "B": "5"}))
+    'Which is prime?'
+    """
+    question, blank, options = prompt.rpartition("\n\nA. ")
+    return question if blank and f"\n\n{ANSWER_BY_LETTER}" in options else prompt
 
 
 def lists_options(question: str, options: Mapping[str, str]) -> bool:

@@ -66,7 +66,7 @@ _CUE = re.compile(
     r"\b(?i:(?:final |correct )?(?:answers?|ans))\b",
     re.MULTILINE,
 )
-"""Groups: `####`, or `A:` on the last line, and what stands before the word where that begins a line."""
+"""Groups: `####` or the last line's `A:`, and what stands before a word that begins a line."""
 _SUPPOSED = re.compile(
     r"\b(?i:if|whether|suppose|assum(?:e|ing)|unless|check(?:ing)?|verify(?:ing)?|wrong|incorrect"
     r"|previous|put|give|write|enter|express|state|simplify|round|leave|report|provide)"

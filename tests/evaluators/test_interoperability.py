@@ -1,6 +1,7 @@
 """Our prompts in lm-evaluation-harness, and draws of other programs scored like our own."""
 
 import json
+import re
 import os
 import shlex
 import subprocess
@@ -377,3 +378,24 @@ def test_an_export_of_a_gated_benchmark_says_that_it_holds_protected_text(
     assert main([*given, str(tmp_path / "gated")]) == 0
     said = capsys.readouterr().out
     assert "warning: math500.jsonl holds the problems and answers of a gated benchmark" in said
+
+
+def test_draws_for_options_in_a_column_are_known_by_the_question_alone(tmp_path, root, capsys):
+    """Ten options as MMLU-Pro has them, answers A to J."""
+    options = [f"{number} metres" for number in range(10)]
+    rows = [
+        {"question": f"Which is {i}?", "options": options, "answer": "ABCDEFGHIJ"[i]}
+        for i in range(10)
+    ]
+    drawn = [
+        {"problem": row["question"], "responses": [f"The answer is ({row['answer']}).", "(A)"]}
+        for row in rows
+    ]
+    for name, lines in (("mmlu", rows), ("drawn", drawn)):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    words = ["import", str(tmp_path / "drawn.jsonl"), "--name", "ten", "--grader", "choice"]
+    assert main([*words, "--data", str(tmp_path / "mmlu.jsonl")]) == 0
+    said = capsys.readouterr().out
+    assert "options: column 'options' behind each problem" in said
+    assert re.search(r" 1 +55\.0 \[.*\] +0\.00% +10\.0 ", said)

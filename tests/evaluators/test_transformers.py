@@ -103,3 +103,14 @@ def test_a_chat_template_is_applied_with_the_system_message(model):
     chat = PromptSpec(chat_template=True, system="3")
     ids = encoder(tokenizer, evaluation(), settings(prompt=chat))(problem)
     assert tokenizer.decode(ids) == "3=12="
+
+
+def test_a_sampler_that_is_stopped_says_what_it_discards(draw, problems, monkeypatch, capsys):
+    monkeypatch.setitem(back_end.ROWS, "cpu", 16)
+    drawing = draw(wanted(problems))
+    n_finished = len(next(drawing))
+    drawing.close()
+    assert (
+        capsys.readouterr().out
+        == f"stopped: {16 - n_finished} half-drawn responses are discarded\n"
+    )
