@@ -75,10 +75,10 @@ def evaluate(
     facts: dict[str, Any] = {}
     former = None if run.former is None else EvaluationMarker.parsed(run.former.as_json())
 
-    def say(name: str, done: int, of: int, grading: Grading, rate: float) -> None:
+    def say(name: str, done: int, of: int, pass_at_1: float | None, rate: float) -> None:
         numbers = {"tokens_per_second": rate}
-        if (share := grading.pass_at_1) is not None:
-            numbers["pass_at_1"] = share
+        if pass_at_1 is not None:
+            numbers["pass_at_1"] = pass_at_1
         if bar is not None:
             bar(name, done, of, numbers)
         run.progress(step=done, of=of, **numbers)
@@ -117,7 +117,8 @@ def evaluate(
                 session.add(draws)
                 for layer in layers:
                     layer.add(draws)
-                say(name, done, of, layers[0], session.tokens_per_second)
+                if done < of:  # the last line is the table's, once all is graded
+                    say(name, done, of, layers[0].pass_at_1, session.tokens_per_second)
                 if run.stopping and done < of:
                     raise Stopped(f"{done} of {of} draws are saved")
 
@@ -149,12 +150,14 @@ def evaluate(
             for layer in layers:
                 layer.finish(draws)
                 is_main = layer is layers[0]
-                if is_main and draws_made[name]:  # as the table says it
-                    say(name, len(draws), len(draws), layer, rate)
                 at = paths.passk if is_main else paths.extra_passk(layer.version)
                 counts = count_stored(paths.grades(layer.version), stopping)
                 table = score(counts, list(evaluation.ks), stopping, problems=problems)
                 write_table(at, table, PASSK)
+                if is_main and draws_made[name]:
+                    first = table.filter(pl.col("k") == 1)["pass_at_k"].mean()
+                    pass_at_1 = first if isinstance(first, float) else None
+                    say(name, len(draws), len(draws), pass_at_1, rate)
                 run.leave(paths.grades(layer.version), at)
             run.leave(paths.manifest, paths.draws)
             if bar is not None:

@@ -1,8 +1,8 @@
 """Our prompts in lm-evaluation-harness, and draws of other programs scored like our own."""
 
 import json
-import re
 import os
+import re
 import shlex
 import subprocess
 import sys
