@@ -161,6 +161,25 @@ _PLAIN = re.compile(r"\\(?:text|mathbb|left|right|quad|qquad)(?![A-Za-z])|[^A-Za
 _RELATION = re.compile(r"[<>]|\\(?:leq?|geq?|in)(?![A-Za-z])")
 
 
+_VARIABLE = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
+_COMMAND = re.compile(r"\\[A-Za-z]++")
+_OTHERWISE = re.compile(
+    r"(?<![A-Za-z])(?:if|else|otherwise|wrong|odd|even|possible)(?![A-Za-z])"
+    r"|(?<![A-Za-z])for(?![A-Za-z]).*(?<![A-Za-z])for(?![A-Za-z])",
+    re.DOTALL,
+)
+_SETS_EQUAL = re.compile(r"(?<![A-Za-z\\])([A-Za-z])(?:\([A-Za-z]\))?\s*+(?:=|\\neq?(?![A-Za-z]))")
+
+
+def _changes(bare: str, condition: str) -> bool:
+    """Whether a condition says more than the problem: another case, that it is wrong, or what a
+    letter of the answer is."""
+    if _OTHERWISE.search(condition) or denies(condition):
+        return True
+    letters = _COMMAND.sub("", bare)
+    return any(named[1] in letters for named in _SETS_EQUAL.finditer(condition))
+
+
 def _without_conditions(gold: str, answer: str) -> tuple[str, str]:
     """Without the condition that one of the two has behind it, or that both have alike."""
     gold, answer = _ONLY.sub("", gold), _ONLY.sub("", answer)
@@ -170,6 +189,8 @@ def _without_conditions(gold: str, answer: str) -> tuple[str, str]:
     if not bare_gold.strip() or not bare_answer.strip():
         return gold, answer
     if of_gold and of_answer and _PLAIN.sub("", of_gold[0]) != _PLAIN.sub("", of_answer[0]):
+        return gold, answer
+    if of_answer and not of_gold and _changes(bare_answer, of_answer[0]):
         return gold, answer
     for bare, condition in ((bare_gold, of_gold), (bare_answer, of_answer)):
         # whole numbers between two bounds are not what lies between them
@@ -200,9 +221,6 @@ def _without_names(gold: str, answer: str) -> tuple[str, str]:
     if len(names) == 1 and _bounds_another(other, names[0]):
         return gold, answer
     return (of_gold["set"] if of_gold else gold), (of_answer["set"] if of_answer else answer)
-
-
-_VARIABLE = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
 
 
 def _bounds_another(text: str, name: str) -> bool:
