@@ -77,7 +77,7 @@ def test_inspect_reads_the_log_with_all_draws_as_epochs(evaluated, tmp_path):
     write_eval_log(log, str(tmp_path / "log.eval"))
     problems = load_problems(each.spec, each.checkpoint.evaluation_spec().task, None)
     imported = [
-        {row[:4] for row in responses(file, read_rows(file), problems)}
+        {row[:4] for row in responses(file, read_rows(file, [], subset=False), problems, [])}
         for file in (path, tmp_path / "log.eval")
     ]
     assert imported[0] == imported[1] and len(imported[0]) == len(log.samples)
