@@ -147,7 +147,8 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
         "other_graders": other_graders(results, chosen, _problems_of(scores)),
         "drift": drifts(results),
         "tasks": tasks(results, chosen),
-        "unfinished": unfinished(results, chosen),
+        # of evaluations alone: bundles leave a sweep's draws out, and its numbers rest on none
+        "unfinished": unfinished(results, chosen) if sweep is None else [],
     }
     frames = {name: to_frame(FRAMES[name], rows_of_frame) for name, rows_of_frame in rows.items()}
     frames["problems"] = _problems(scores, chosen)  # by columns: there are many rows

@@ -149,6 +149,7 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
     from math_verify import parse, verify
 
     several = parts(gold) > 1
+    written = answer
     wanted = _parsed(gold, boxed)
     if not wanted:
         return {"outcome": "unscored", "extracted": None, "reason": "the gold cannot be read"}
@@ -175,6 +176,12 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
         why = mended[0]
         with plain_math_verify():
             plainly = bool(verify(wanted, parsed, timeout_seconds=None))
+    if not boxed and written != answer:
+        why = UPRIGHT
+        with plain_math_verify():
+            plainly = bool(
+                verify(wanted, parse(written, parsing_timeout=None), timeout_seconds=None)
+            )
     if not same and boxed and (alike := in_one_form(wanted[0], parsed[0])):
         same = bool(verify(*alike, timeout_seconds=None))
         why = FORM if same else why
@@ -270,6 +277,7 @@ ORDER = "the written order of a pair"
 FORM = "an interval and an inequality, or a pair and a vector"
 REAL = "equal wherever both are real"
 SPACES = "the same but for spaces"
+UPRIGHT = "an upright e or i"
 UNLIKE = "different numbers of more than 15 digits"
 LARGE = 10**15
 """From which on the numerator or denominator of a number is compared exactly."""
