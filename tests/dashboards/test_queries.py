@@ -52,7 +52,7 @@ def test_a_finished_sweep_is_read_and_one_that_has_gone_on_is_analysed_in_memory
     assert snapshot(tmp_path) == changed
 
 
-def test_the_frames_behind_compare_come_from_nine_files(finished, monkeypatch):
+def test_the_frames_behind_compare_come_from_seven_files(finished, monkeypatch):
     shown, get = set(), Analysis.__getattribute__
 
     def recorded(self, name):
@@ -98,8 +98,6 @@ def test_the_frames_behind_compare_come_from_nine_files(finished, monkeypatch):
         "fgrpo_bench.analysis.comparisons",
         "fgrpo_bench.analysis.effects",
         "fgrpo_bench.analysis.frames",
-        "fgrpo_bench.analysis.other_scores",
-        "fgrpo_bench.analysis.scoring",
         "fgrpo_bench.analysis.paths",
         "fgrpo_bench.analysis.question",
         "fgrpo_bench.analysis.rows",
