@@ -188,7 +188,7 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
     if same and boxed and (objection := refusal(gold, answer, several=several)):
         same, why = False, objection
     elif not same and boxed:
-        otherwise = _equal_otherwise(gold, answer)
+        otherwise = _equal_otherwise(gold, answer, (wanted[0], parsed[0]))
         same, why = otherwise is not None, otherwise or why
     if same and not boxed and cut:
         same, why = False, CUT
@@ -201,14 +201,18 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
     return {"outcome": outcome, "extracted": extracted, "reason": reason}
 
 
-def _equal_otherwise(gold: str, answer: str) -> str | None:
-    """By which other way of writing or reading both an answer is equal to the gold; None by
-    none."""
+def _equal_otherwise(gold: str, answer: str, read: tuple[Any, Any]) -> str | None:
+    """By which other way of writing or reading both an answer is equal to the gold; None by none.
+
+    read: both as math-verify read them.
+    """
     from math_verify import verify
 
     if _squeezed(gold) == _squeezed(answer):
         return SPACES
-    for retold_gold, retold_answer, what in [(gold, answer, REAL), *retold(gold, answer)]:
+    if equal_where_real(*read) and not refusal(gold, answer, several=parts(gold) > 1):
+        return REAL
+    for retold_gold, retold_answer, what in retold(gold, answer):
         several = parts(retold_gold) > 1
         wanted, parsed = (
             _read_box(as_read(retold_gold)),
@@ -216,9 +220,8 @@ def _equal_otherwise(gold: str, answer: str) -> str | None:
         )
         if not wanted or not parsed:
             continue
-        same = what != REAL and (
-            _squeezed(retold_gold) == _squeezed(retold_answer)
-            or bool(verify(wanted, parsed, timeout_seconds=None))
+        same = _squeezed(retold_gold) == _squeezed(retold_answer) or bool(
+            verify(wanted, parsed, timeout_seconds=None)
         )
         if not same and (alike := in_one_form(wanted[0], parsed[0])):
             same = bool(verify(*alike, timeout_seconds=None))
