@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fgrpo_bench import engines
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.engines.engine import Engine
 from fgrpo_bench.graders import function, get_grader, grader_version, is_partial
@@ -25,10 +26,10 @@ from fgrpo_bench.kinds.warmup import check_fits
 from fgrpo_bench.objectives.advantages import (
     check_parameters,
     has_signal_when_all_are_alike,
-    needs_binary,
-    needs_positive_mean,
     reads_log_probs,
+    restricted,
 )
+from fgrpo_bench.objectives.by_rewards import Restricted
 from fgrpo_bench.specs import (
     Declaration,
     SweepPoint,
@@ -244,36 +245,44 @@ def _check_rewards(engine: Engine, point: SweepPoint) -> None:
     """ValueError for rewards under which the formula of the point's advantage has no meaning: not 0
     and 1, or with a mean below 0."""
     train, advantage = point.train, point.algorithm.advantage
-    judge = _judge(engine, train)
-    if needs_binary(advantage):
-        rule, may_differ = "of 0 and 1", judge is not None and is_partial(judge)
-    elif needs_positive_mean(advantage):
-        rule = "whose mean is above 0"  # shipped graders give none below 0, functions may
-        may_differ = judge is not None and ":" in judge and is_partial(judge)
-    else:
+    restriction = restricted(advantage)
+    if restriction is None:
         return
-    if may_differ:
+    inputs = engine.inputs(train)
+    problem = None if inputs.task is None else make_task(inputs.task).problem(0)
+    of_problems = inputs.dataset if problem is None else problem
+    judge = train.reward or (None if of_problems is None else of_problems.grader)
+    if judge is not None and not _allow(restriction, _may_earn(judge, problem)):
         given = f"reward={judge}"
         remedy = "reward to a grader of 0 and 1" if train.reward is None else "reward=null"
-    elif train.overlong_buffer_tokens is not None:
+    elif train.overlong_buffer_tokens is not None and not _allow(restriction, [-1.0]):
         given = f"overlong_buffer_tokens={train.overlong_buffer_tokens}"
         remedy = "overlong_buffer_tokens=null"
     else:
         return
     raise ValueError(
-        f"{point.point_id} has the advantage {advantage}, which is defined for rewards {rule}, and "
+        f"{point.point_id} has the advantage {advantage}, whose rewards {restriction.rule}, and "
         f"{given} gives others: set experiment.train.{remedy}, or exclude that algorithm"
     )
 
 
-def _judge(engine: Engine, train: TrainSpec) -> str | None:
-    """The grader that a run's rewards are from; None where only its problems will tell."""
-    if train.reward is not None:
-        return train.reward
-    inputs = engine.inputs(train)
-    if inputs.task is not None:
-        return make_task(inputs.task).problem(0).grader
-    return None if inputs.dataset is None else inputs.dataset.grader
+def _may_earn(judge: str, problem: Problem | None) -> list[float]:
+    """Rewards besides 0 and 1 that a grader or function gives, as far as can be known now.
+
+    problem: the first of a task, of which a function that gives no numbers is asked, since it may
+    put any reward into a Grade; None: problems that are not there yet.
+    """
+    if "@" in judge:
+        return [-1.0, 0.5]
+    if ":" not in judge:
+        return [0.5] if is_partial(judge) else []
+    responses = [] if problem is None else [problem.target, ""]
+    return [function.grade(judge, problem, text, is_reward=True).earned for text in responses]
+
+
+def _allow(restriction: Restricted, rewards: list[float]) -> bool:
+    """Whether a group of any of these rewards alone keeps the rule."""
+    return bool(restriction.allowed(np.array(rewards).reshape(-1, 1)).all())
 
 
 def _check_has(engine: Engine, point: SweepPoint) -> None:

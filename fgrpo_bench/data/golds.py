@@ -396,9 +396,6 @@ def _choice(
 
 # Trials: a gold is graded against itself before anything is drawn.
 
-BARE_IN_MATH = False
-"""Whether golds in mathematics are tried without a box too."""
-
 
 def trials(gold: str, grader: str) -> Iterator[str]:
     """Responses that give a gold, each of which the grader must call correct."""
@@ -407,11 +404,6 @@ def trials(gold: str, grader: str) -> Iterator[str]:
     yield f"\\boxed{{{gold}}}"
     if grader in BOXED and (number := number_of(gold)) not in (None, gold):
         yield f"\\boxed{{{number}}}"
-    if grader in CHOICE or BARE_IN_MATH:
-        yield bare(gold)
-
-
-def bare(gold: str) -> str:
-    """A response that gives a gold without a box; LaTeX stands in dollars, as models write it."""
+    # without a box LaTeX stands in dollars, as models write it
     is_latex = "\\" in gold and "$" not in gold
-    return f"The answer is ${gold}$." if is_latex else f"The answer is {gold}."
+    yield f"The answer is ${gold}$." if is_latex else f"The answer is {gold}."

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from fgrpo_bench.graders.math_reading import parts
 
 WINDOW = 600
-"""Characters behind the word "answer" in which a statement is looked for."""
+"""Characters behind the word "answer", besides as many as the gold has, in which a statement is
+looked for."""
 
 MOST = 50
 """Mentions of an answer that are looked at, the last ones."""
@@ -51,7 +53,7 @@ def sentence(text: str, gold: str) -> Reading | None:
     for cue in list(_CUE.finditer(text))[: -MOST - 1 : -1]:
         if _SUPPOSED.search(text, max(cue.start() - 60, 0), cue.start()):
             continue
-        said = text[cue.end() : cue.end() + WINDOW]
+        said = text[cue.end() : cue.end() + WINDOW + len(gold)]
         for begin in _begins(
             said, heading=cue["line"] is not None, hashes=cue["hashes"] is not None
         ):
@@ -207,6 +209,9 @@ def stated(said: str, gold: str, begin: int = 0) -> Reading | None:
     is_label = begin == 0 or said[begin - 1] in ":\n-–—"
     said = _TIMES.sub(r"\\times ", _MARKUP.sub("", said[begin:]))
     start = at = len((_FILLERS.match(said) or [""])[0])
+    written = _verbatim(gold)
+    if verbatim := written.match(said) or written.match(said, at):
+        return Reading(gold, whole=False, rest=said[verbatim.end() :])
     words = _PHRASE.match(said, at) if is_words(gold) else None
     if words and words[1].strip() and not _CHANGES_BEFORE.match(said, at):
         return _phrase(words, gold)
@@ -217,6 +222,14 @@ def stated(said: str, gold: str, begin: int = 0) -> Reading | None:
     if reader.end(at) == at:
         at = reader.only_expression(at)
     return None if at < 0 else reader.listed(at)
+
+
+@lru_cache(maxsize=4_096)
+def _verbatim(gold: str) -> re.Pattern[str]:
+    """A gold with nothing behind it in its line: so written, it is the answer, whatever it is."""
+    signs = re.findall(r"\S", _TIMES.sub(r"\\times ", _MARKUP.sub("", gold)))
+    written = r"\s*+".join(map(re.escape, signs))
+    return re.compile(rf"\s*+\$?\s*+{written}(?=[\s.$]*+\Z|[ .$]*+\n)" if signs else r"(?!)")
 
 
 def _phrase(words: re.Match[str], gold: str) -> Reading:

@@ -78,16 +78,6 @@ def reads_log_probs(advantage: str) -> bool:
     return "log_probs" in _keywords(advantage)
 
 
-def needs_binary(advantage: str) -> bool:
-    """Whether its formula is for rewards of 0 and 1 alone."""
-    return isinstance(registry.entry("advantages", advantage), OfBinary)
-
-
-def needs_positive_mean(advantage: str) -> bool:
-    """Whether its formula is for groups whose rewards have a mean above 0, or are all 0."""
-    return isinstance(registry.entry("advantages", advantage), OfPositiveMean)
-
-
 def restricted(advantage: str) -> Restricted | None:
     """The rule for rewards of an advantage that has one."""
     entry = registry.entry("advantages", advantage)
@@ -104,9 +94,11 @@ def _keywords(advantage: str) -> dict[str, Parameter]:
 
 def _function(advantage: str) -> Callable[..., Any]:
     """The formula of an entry of the table."""
-    entry = registry.entry("advantages", advantage)
-    function: Callable[..., Any] = entry.function if isinstance(entry, Restricted) else entry
-    return function
+    return _unrestricted(registry.entry("advantages", advantage))
+
+
+def _unrestricted(entry: Advantage) -> Advantage:
+    return entry.function if isinstance(entry, Restricted) else entry
 
 
 def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, Any]) -> None:
@@ -158,7 +150,7 @@ def _right_wrong(entry: Advantage, group_size: int, key: Key) -> tuple[by_count.
         return tuple(function(c, group_size, **parameters) for c in range(group_size + 1))
     groups = np.tri(group_size + 1, group_size, -1)  # the first c of row c are right
     exact = np.vectorize(Fraction, otypes=[object])(groups)
-    function = entry.function if isinstance(entry, Restricted) else entry
+    function = _unrestricted(entry)
     values = function(groups if "beta" in signature(function).parameters else exact, **parameters)
     return tuple(
         (row[0] if c else 0, row[-1] if c < group_size else 0) for c, row in enumerate(values)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data import golds
 from fgrpo_bench.data.golds import AS_IT_IS, summary, understood
+from fgrpo_bench.graders import get_grader
 
 SHORT = {  # published: gold of math, where it stood
     "She makes 9*2 = $<<9*2=18>>18.\n#### 18": ("18", "behind ####"),
@@ -126,8 +128,24 @@ def test_a_line_counts_every_form():
     )
 
 
-def test_a_gold_is_tried_boxed_and_as_the_number_that_it_is():
-    assert list(golds.trials("57,500", "math")) == ["\\boxed{57,500}", "\\boxed{57500}"]
-    assert list(golds.trials("2x+1", "math")) == ["\\boxed{2x+1}"]
+def test_a_gold_is_tried_boxed_and_bare_and_as_the_number_that_it_is():
+    assert list(golds.trials("57,500", "math")) == [
+        *("\\boxed{57,500}", "\\boxed{57500}", "The answer is 57,500.")
+    ]
+    assert list(golds.trials("\\pi", "math")) == ["\\boxed{\\pi}", "The answer is $\\pi$."]
     assert list(golds.trials("B", "choice")) == ["\\boxed{B}", "The answer is B."]
     assert not list(golds.trials("16", "countdown"))
+
+
+@pytest.mark.parametrize(
+    ("gold", "near"),
+    [
+        *(("4:40 a.m", "4:41 a.m"), ("3 : 5 : 7", "3 : 5 : 8"), ("1 + 2004!", "1 + 2004")),
+        *(("MR=SRMC", "MR=SRAC"), ("Mrs. Hilt", "Mrs. Hill"), ("8!", "8")),
+        ("$f(x)=a x+b$, where $b$ is an integer", "$f(x)=a x+b$, where $a$ is an integer"),
+    ],
+)
+def test_a_gold_of_any_form_is_read_without_a_box_and_what_is_near_it_is_not(gold, near):
+    problem = Problem(benchmark="b", problem_id="p", prompt="?", target=gold, grader="math")
+    verdicts = [get_grader("math")(problem, f"The answer is {said}.") for said in (gold, near)]
+    assert [verdict.outcome for verdict in verdicts] == ["correct", "incorrect"]

@@ -15,10 +15,11 @@ from fgrpo_bench.objectives.advantages import (
     has_signal,
     has_signal_when_all_are_alike,
     is_active,
-    needs_binary,
     parameters_of,
     reads_log_probs,
+    restricted,
 )
+from fgrpo_bench.objectives.by_rewards import OfBinary
 from fgrpo_bench.specs import config
 from tests.support.plans import is_somebodys
 
@@ -232,7 +233,7 @@ def test_rewards_other_than_0_and_1_are_refused_where_the_formula_is_for_these(
     read = {}
     if reads_log_probs(advantage):
         read = {"log_probs": -torch.ones(5, 4), "n_tokens": torch.ones(5, 4)}
-    assert needs_binary(advantage) == (advantage in BINARY)
+    assert isinstance(restricted(advantage), OfBinary) == (advantage in BINARY)
     if advantage in BINARY:
         with pytest.raises(ValueError, match=f"rewards of {advantage} must be 0 and 1"):
             group_advantages(REWARDS * 0.9, 0.0, advantage, parameters, **read)

@@ -554,20 +554,28 @@ def test_advantages_of_0_and_1_refuse_what_changes_rewards(
     field = f"experiment.train.{changed}"
     plan_of("gamma", "sweep.grid.algorithm=[grpo,rs_grpo]", field)
     for name in ("maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"):
-        defined = f"advantage {name}, which is defined for rewards of 0 and 1, and {said}"
+        defined = f"advantage {name}, whose rewards must be 0 and 1, and {said}"
         with pytest.raises(ValueError, match=defined):
             plan_of("gamma", f"sweep.grid.algorithm=[{name}]", field)
 
 
-@pytest.mark.parametrize("changed", ["reward=mine:score@0.5", "overlong_buffer_tokens=4"])
+@pytest.mark.parametrize(
+    "changed", ["reward=mine:score@0.5", "reward=mine:formatted", "overlong_buffer_tokens=4"]
+)
 def test_an_advantage_that_divides_by_the_mean_refuses_rewards_that_may_be_below_0(
     changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text("def score(response, answer):\n    return -1.0\n")
+    (tmp_path / "mine.py").write_text(
+        "from fgrpo_bench.core.problems import Grade\n"
+        "def score(response, answer):\n    return -1.0\n"
+        "def formatted(response, answer):\n"
+        "    reward = 1 if response else -1\n"
+        "    return Grade(outcome='correct', extracted=None, reason='', reward=reward)\n"
+    )
     coded = "sweep.grid.algorithm=[maxrl_coded]"
     plan_of("gamma", coded, "experiment.train.reward=countdown-partial")
-    with pytest.raises(ValueError, match=f"rewards whose mean is above 0, and {changed} gives"):
+    with pytest.raises(ValueError, match=f"a mean above 0 or be all 0, and {changed} gives"):
         plan_of("gamma", coded, f"experiment.train.{changed}")
 
 
