@@ -90,7 +90,8 @@ class Draw(NamedTuple):
 Seeds = Mapping[str, list[int]]
 """The own seed of every draw that is asked for, by problem_id."""
 Sampler = Callable[[Iterable[SampleRequest | None]], Iterator[Sequence[Draw]]]
-"""Requested draws -> draws as they are made, each once, in any order. None among the wanted ones
+"""Requested draws -> draws as they are made, each once, in any order; an empty list says that it is
+at work, and is where it can be stopped. None among the wanted ones
 says that whether more are wanted is open until some of those in the making are given back."""
 LogProbs = Callable[
     [Sequence[tuple[list[int], list[int]]]], Iterator[list[tuple[int, NDArray[np.float64]]]]

@@ -135,7 +135,8 @@ def complete_draws(
     `grading`, which judges them all; and what was stored beyond that before.
 
     sampler: gives the back end; called only if a draw is missing. on_draws(done, of, draws): called
-    whenever draws are stored, with these, and gives them to `grading`; it may raise to stop there.
+    whenever draws are stored, with these, and gives them to `grading`, and while none is finished,
+    with none; it may raise to stop there.
     shared: asked only if a draw is missing; exactly those of its draws are taken that would be
     made.
     """
@@ -168,7 +169,8 @@ def complete_draws(
     if len(missing):
         with Shard(paths) as shard:
             for draws in sampler()(missing):
-                shard.append(draws)  # before they are reported, so that a stop there loses none
+                if draws:
+                    shard.append(draws)  # before they are reported, so that a stop loses none
                 new_draws += draws
                 on_draws(len(have) + len(new_draws), len(have) + len(missing), draws)
                 if isinstance(missing, DrawScheduler):

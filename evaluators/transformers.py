@@ -157,7 +157,8 @@ def generate(
     temperature: float,
     ends: frozenset[int],
 ) -> Iterator[list[tuple[int, list[int]]]]:
-    """(row, sampled tokens with the end token) of every prompt, in lists, as they are finished.
+    """(row, sampled tokens with the end token) of every prompt, in lists, as they are finished: one
+    for each token, empty where none is.
 
     numbers: uniform in [0, 1), float64 [prompts, most tokens].
     """
@@ -184,9 +185,8 @@ def generate(
         tokens = chosen(out.logits[:, -1], draws[alive, position], temperature=temperature)
         sampled[alive, position] = tokens
         ended = torch.isin(tokens, ending) | (position + 1 == length)
-        if fresh := alive[ended & going].tolist():
-            cut = sampled[:, : position + 1]
-            yield [(row, cut[row].tolist()) for row in fresh]
+        fresh, cut = alive[ended & going].tolist(), sampled[:, : position + 1]
+        yield [(row, cut[row].tolist()) for row in fresh]
         going &= ~ended
         if not going.any():
             return

@@ -192,8 +192,7 @@ def run(
                 for output in core.step()
                 if output.finished
             ]
-            if finished:
-                yield finished
+            yield finished
     finally:
         if flying:  # else the engine goes on with them beside the canaries or the next benchmark
             core.abort_request(list(flying))

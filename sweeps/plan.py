@@ -276,7 +276,9 @@ def _may_earn(judge: str, problem: Problem | None) -> list[float]:
         return [-1.0, 0.5]
     if ":" not in judge:
         return [0.5] if is_partial(judge) else []
-    responses = [] if problem is None else [problem.target, ""]
+    if problem is None:
+        return []
+    responses = [problem.target, ""]
     return [function.grade(judge, problem, text, is_reward=True).earned for text in responses]
 
 

@@ -105,12 +105,16 @@ def test_a_chat_template_is_applied_with_the_system_message(model):
     assert tokenizer.decode(ids) == "3=12="
 
 
-def test_a_sampler_that_is_stopped_says_what_it_discards(draw, problems, monkeypatch, capsys):
+def test_a_sampler_can_be_stopped_at_every_token_and_says_what_it_discards(
+    draw, problems, monkeypatch, capsys
+):
     monkeypatch.setitem(back_end.ROWS, "cpu", 16)
-    drawing = draw(wanted(problems))
-    n_finished = len(next(drawing))
-    drawing.close()
-    assert (
-        capsys.readouterr().out
-        == f"stopped: {16 - n_finished} half-drawn responses are discarded\n"
-    )
+    some = wanted(problems)[:16]
+    parts = [len(draws) for draws in draw(some)]
+    assert sum(parts) == 16 and 0 in parts and len(parts) <= LENGTH
+    for n_tokens in (1, len(parts) - 1):
+        drawing = draw(some)
+        n_finished = sum(len(next(drawing)) for _ in range(n_tokens))
+        drawing.close()
+        discarded = f"stopped: {16 - n_finished} half-drawn responses are discarded\n"
+        assert capsys.readouterr().out == discarded
