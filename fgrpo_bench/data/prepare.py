@@ -6,13 +6,13 @@ was fetched before is used again only if it has the digest that stands there. `f
 `rows` reads files, `layouts` knows how publishers lay out a row, `golds` what a short answer is,
 and `dataset_problems` (`fgrpo_bench.data`) reads the table back.
 
-Every gold is graded against itself: a file of one's own with one that fails is refused, of what a
-publisher has it is said. No error tells anything of a row of a gated dataset.
+Every gold is graded against itself: a file with one that fails is refused; of a publisher's
+training set, where these are few, it is said. No error tells anything of a row of a gated dataset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -50,6 +50,9 @@ CHUNK = 1_000
 """Rows whose tokens are counted at once, and golds that are tried before progress is told."""
 TRIED_AT_ONCE = 8
 """Golds, where each waits for a process."""
+MOST_FAILING = 0.01
+"""Share of a publisher's training set whose golds may fail: some have a few rows without one, while
+a wrong column fails throughout."""
 SHOWN = 80
 """Most characters of a refused gold that a message shows."""
 
@@ -87,8 +90,9 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
             f"{remark}: {source} is not the benchmark that was meant; fetch the revision that has "
             "them (dataset.revision), or set dataset.expected_rows where this one is meant"
         )
-    fault = fault_of(table, dataset, taken["_refused"], partial(_tried, run))
-    if fault is not None and not _is_kept(dataset):
+    faults = faults_of(table, dataset, taken["_refused"], partial(_tried, run))
+    fault = explained(faults, dataset)
+    if fault is not None and not _is_kept(dataset, len(faults) / len(table)):
         raise ValueError(fault)
     write_table(paths.problems, table, PROBLEMS)
     result = Prepared(rows=len(table), sha256=sha256_file(paths.problems))
@@ -108,15 +112,17 @@ def table_of_file(dataset: DatasetSpec) -> tuple[pl.DataFrame, str | None]:
     keys = [dataset.prompt_key, dataset.answer_key, *filter(None, [dataset.cluster])]
     rows = read_rows(Path(dataset.path), keys, layout=dataset.layout, options=dataset.options)
     table, _, taken = select(rows, dataset, None)
-    if fault := fault_of(table, dataset, taken["_refused"], lambda done, of: None):
+    faults = faults_of(table, dataset, taken["_refused"], lambda done, of: None)
+    if fault := explained(faults, dataset):
         raise ValueError(fault)
     return table, golds.summary(taken["_form"])
 
 
-def _is_kept(dataset: DatasetSpec) -> bool:
-    """Whether a gold that fails is said alone: nobody mends a row of a publisher's, and training
-    on the others goes on."""
-    return dataset.repository is not None and dataset.grader in BOXED
+def _is_kept(dataset: DatasetSpec, failing: float) -> bool:
+    """Whether a file of which this share of the golds fails is taken, and that is said alone: a
+    publisher's training set, of which nobody mends a row."""
+    is_training_set = dataset.repository is not None and not dataset.exact_rows
+    return is_training_set and failing <= MOST_FAILING
 
 
 def select(
@@ -179,30 +185,34 @@ def _with_golds(rows: pl.DataFrame, dataset: DatasetSpec) -> pl.DataFrame:
     return rows.with_columns(pl.Series(n, texts, pl.String) for n, texts in columns.items())
 
 
-def fault_of(
+def faults_of(
     table: pl.DataFrame,
     dataset: DatasetSpec,
     refused: Iterable[str],
     tried: Callable[[int, int], None],
-) -> str | None:
-    """What is wrong with the first gold that is none, or that the grader does not call correct as
-    a response, and how many there are; None where all are right.
+) -> list[tuple[str, str]]:
+    """Problem id and reason of the golds that are none; where all are golds, of those that the
+    grader does not call correct as a response.
 
     refused: of each row of the table, as from `select`. tried(golds so far, of): called as they
     are; it may raise.
     """
-    column, faults = f"column {dataset.answer_key}", list[tuple[str, str]]()
-    for problem_id, why in zip(table["problem_id"], refused, strict=True):
-        if why:
-            faults.append((problem_id, f"{why}; mend that row, or leave it out"))
-    if not faults:
-        faults = _failing(table, dataset, tried)
+    faults = [
+        (problem_id, f"{why}; mend that row, or leave it out")
+        for problem_id, why in zip(table["problem_id"], refused, strict=True)
+        if why
+    ]
+    return faults or _failing(table, dataset, tried)
+
+
+def explained(faults: Sequence[tuple[str, str]], dataset: DatasetSpec) -> str | None:
+    """What is wrong with the first of these (`faults_of`), and how many there are; None without."""
     if not faults:
         return None
     problem_id, why = faults[0]
     others = f" ({len(faults):,} rows fail)" if len(faults) > 1 else ""
-    number = int(problem_id.rpartition("-")[2])
-    return f"row {number} of dataset {dataset.name}, {column}: {why}{others}"
+    row = f"row {int(problem_id.rpartition('-')[2])} of dataset {dataset.name}"
+    return f"{row}, column {dataset.answer_key}: {why}{others}"
 
 
 def _failing(

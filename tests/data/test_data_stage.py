@@ -117,20 +117,27 @@ def test_a_published_dataset_becomes_a_table_with_its_record(tmp_path, here, cap
     assert (done["rows"], done["source_sha256"]) == (2, lock["source"]["sha256"])
 
 
-def test_a_gold_that_is_none_is_said_of_a_publishers_rows_and_refused_of_a_file(
+def test_few_golds_that_are_none_are_said_of_a_publishers_training_set_and_refused_else(
     tmp_path, here, capfd
 ):
     solution = "We add them all and get twelve.\nThen we halve it."
-    rows = [*ROWS, {"problem": "And now?", "answer": solution}]
+    more = [{"problem": f"What is {n}?", "answer": f"{n}"} for n in range(100)]
+    rows = [*ROWS, {"problem": "And now?", "answer": solution}, *more]
     here.files[KEY] = json.dumps(rows).encode()
-    paths = stage(tmp_path / "published", DEEPSCALER)
-    assert main([str(paths.folder)]) == 0
     said = "row 7 of dataset deepscaler, column answer: it is a text of 11 words"
-    assert said in capfd.readouterr().out and said in read_json(paths.lock)["answers"]
+    training_set = stage(tmp_path / "training", DEEPSCALER)
+    assert main([str(training_set.folder)]) == 0
+    assert said in capfd.readouterr().out and said in read_json(training_set.lock)["answers"]
     (tmp_path / "mine.json").write_text(json.dumps(rows))
-    mine = stage(tmp_path / "file", replace(LOCAL, path=str(tmp_path / "mine.json")))
-    assert main([str(mine.folder)]) == 1
-    assert said in capfd.readouterr().err and not mine.problems.exists()
+    here.files[f"datasets/{ID}/few.json"] = json.dumps(rows[:50]).encode()
+    for name, spec in {
+        "file": replace(LOCAL, path=str(tmp_path / "mine.json")),
+        "benchmark": replace(DEEPSCALER, exact_rows=True, expected_rows=103),
+        "many of them": replace(DEEPSCALER, path="few.json"),
+    }.items():
+        refused = stage(tmp_path / name, spec)
+        assert main([str(refused.folder)]) == 1
+        assert said in capfd.readouterr().err and not refused.problems.exists()
 
 
 def test_a_done_stage_and_a_fetched_source_are_not_fetched_again(tmp_path, here):
