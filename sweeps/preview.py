@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from fgrpo_bench.kinds import KINDS, evaluate, expected_draws
 from fgrpo_bench.kinds.expected_draws import find_graded
 from fgrpo_bench.specs import SlurmProfile, to_dict
 from fgrpo_bench.stages.states import read_stages
-from fgrpo_bench.stats.power import Parts, advice, smallest_difference
+from fgrpo_bench.stats.power import Smallest, advice, smallest_range
 from sweeps import cost
 from sweeps.plan import Plan, plan_record
 from sweeps.status import first_undone
@@ -124,22 +123,26 @@ def can_show(plan: Plan, spreads: Mapping[str, Spread]) -> list[str]:
     lines = []
     for column, sizes in _sizes(plan).items():
         if known := _known(sizes):
-            limit = _with_seeds(plan, column, spreads[column].at(k, known))
+            limit = _with_seeds(plan, column, spreads[column], known)
             words = advice(n_samples=draws, k=k, n_problems=known, with_seeds=limit)
             lines.append(f"{column}: {words}")
     return lines
 
 
-def _with_seeds(plan: Plan, column: str, parts: Parts) -> float | None:
+def _with_seeds(plan: Plan, column: str, spread: Spread, n_problems: list[int]) -> Smallest | None:
     """What a comparison at the largest k shows with the planned seeds, corrected where it is of the
-    family; None with a single seed, infinity where not even 100 points are shown."""
+    family; None with a single seed."""
     k, family, n_seeds = plan.points[0].evaluation.ks[-1], plan.family, _n_seeds(plan)
     if n_seeds < 2:
         return None
     is_asked = column in family.columns and k in family.ks
     size = len(family.comparisons) or 1
-    shown = smallest_difference(n_seeds=n_seeds, parts=parts, family=size if is_asked else 1)
-    return math.inf if shown is None else shown
+    return smallest_range(
+        n_seeds=n_seeds,
+        parts=spread.at(k, n_problems),
+        family=size if is_asked else 1,
+        degrees=spread.degrees,
+    )
 
 
 def power(plan: Plan, spreads: Mapping[str, Spread]) -> list[Detected]:

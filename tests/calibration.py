@@ -257,6 +257,18 @@ def print_families() -> None:
         print(f"| {ratio:g} | {size} | {n_seeds} | {ours:.3f} | {former:.3f} |", flush=True)
 
 
+def print_repetitions(times: int) -> None:
+    """Print how often a sweep of two comparisons and its repetition say the same."""
+    print("\n| spread of the seeds | seeds | both verdicts | each verdict | chance that was said |")
+    print("| :-- | --: | --: | --: | --: |")
+    for spread, n_seeds in product(few_seeds.WORTH, (3, 5, 6, 8)):
+        one = few_seeds.repetitions(spread, n_seeds, times)
+        print(
+            f"| {spread} | {n_seeds} | {one.both:.2f} | {one.each:.2f} | {one.said:.2f} |",
+            flush=True,
+        )
+
+
 def print_ends(times: int) -> None:
     """Print what intervals hold near 0 and 100%: of all shapes, draws and seeds the worst, and
     medians of widths, in points."""
@@ -299,7 +311,7 @@ def print_ends(times: int) -> None:
 def main() -> int:
     """Print the study, or parts of it, as Markdown tables."""
     parser = argparse.ArgumentParser(prog="python -m tests.calibration", description=__doc__)
-    every = [*PARTS, "families", "ends"]
+    every = [*PARTS, "families", "repetitions", "ends"]
     parser.add_argument("parts", nargs="*", help=f"some of {', '.join(every)} (default: all)")
     parts = parser.parse_args().parts or every
     if unknown := [part for part in parts if part not in every]:
@@ -318,6 +330,8 @@ def main() -> int:
         path_calibration.print_bias(TIMES)
     if "families" in parts:
         print_families()
+    if "repetitions" in parts:
+        print_repetitions(TIMES // 2)
     if "ends" in parts:
         print_ends(TIMES // 2)
     return 0

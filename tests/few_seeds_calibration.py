@@ -7,7 +7,7 @@ them take as long as a few.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -26,6 +26,7 @@ from fgrpo_bench.stats.intervals import (
     room_of_difference,
 )
 from fgrpo_bench.stats.passk import pass_at_k
+from fgrpo_bench.stats.repetition import Observed, chances
 from fgrpo_bench.stats.significance import holm
 from tests.support.planted import OWN_SPREAD, SEED_SPREAD, Finding, rates
 
@@ -187,6 +188,84 @@ WORLDS = NORMAL | {
     "near the ceiling": _planted_world(9.0, normal_seeds),
     "skewed seeds": _planted_world(1.5, skewed_seeds),
 }
+
+Pair = tuple[float, float]
+WORTH: dict[str, tuple[Pair, Pair]] = {  # true differences, standard deviations between seeds
+    "pooled over all seeds": ((0.059, 0.107), (0.0145, 0.036)),
+    "pessimistic": ((0.05, 0.09), (0.025, 0.044)),
+}
+"""What a focal weight of 0.5 and 1 is worth at k = 256 in the sweep groupsize."""
+OF_PROBLEMS, LEFT = 0.0069, 0.0094
+"""Standard deviation of the mean over 256 problems that is due to these, and to what is left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repetitions:
+    """Pairs of sweeps of two comparisons on the same problems, with other seeds."""
+
+    spread: str
+    n_seeds: int
+    both: float
+    """Share of the pairs with the same two verdicts."""
+    each: float
+    """Share of the comparisons with the same verdict."""
+    said: float
+    """Mean of the chances that the first sweep gives its verdicts."""
+    times: int
+
+
+def repetitions(spread: str, n_seeds: int, times: int) -> Repetitions:
+    """How often a sweep and its repetition agree, by the shipped intervals and correction."""
+    rng = np.random.default_rng([n_seeds, sum(map(ord, spread)), 33])
+    truths, deviations = map(np.array, WORTH[spread])
+    shape = (n_seeds, 1, times, 2, 2)  # sweeps of a pair, comparisons
+    of_seeds = np.sqrt(deviations**2 - LEFT**2) * rng.standard_normal(shape)
+    of_problems = 16 * OF_PROBLEMS * rng.standard_normal((1, 256, times, 1, 2))
+    left = 16 * LEFT * rng.standard_normal((n_seeds, 256, times, 2, 2))
+    values = truths + of_seeds + of_problems - of_problems.mean(axis=1) + left
+    estimates = conclude(_resampled(values.reshape(n_seeds, 256, -1)))
+    verdicts = np.array([_verdicts(estimates[at : at + 2]) for at in range(0, 4 * times, 2)])
+    pairs = verdicts.reshape(times, 2, 2)
+    same = pairs[:, 0] == pairs[:, 1]
+    said = [
+        [one.chance for one in chances(_shown(estimates[at : at + 2], of_pair[0]), family=2)]
+        for at, of_pair in zip(range(0, 4 * times, 4), pairs, strict=True)
+    ]
+    return Repetitions(
+        spread=spread,
+        n_seeds=n_seeds,
+        both=float(same.all(axis=1).mean()),
+        each=float(same.mean()),
+        said=float(np.mean(said)),
+        times=times,
+    )
+
+
+def _verdicts(family: list[IntervalEstimate]) -> list[int]:
+    """As in fgrpo_bench.stats.repetition."""
+    corrected = holm([one.p_value for one in family if one.p_value is not None])
+    return [
+        int(np.sign(one.mean or 0)) * (_excludes_0(one) + (_excludes_0(one) and p < 0.05))
+        for one, p in zip(family, corrected, strict=True)
+    ]
+
+
+def _of_mean(by_seed: Sequence[float]) -> float:
+    """Variance of a mean over seeds that is due to them."""
+    return float(np.var(by_seed, ddof=1) / len(by_seed))
+
+
+def _shown(family: list[IntervalEstimate], verdicts: Iterable[int]) -> list[Observed]:
+    return [
+        Observed(
+            by_seed=one.by_seed,
+            problems=max((one.standard_error or 0) ** 2 - _of_mean(one.by_seed), 0),
+            n_problems=one.n_problems,
+            verdict=int(verdict),
+        )
+        for one, verdict in zip(family, verdicts, strict=True)
+    ]
+
 
 TRUTHS = (0.001, 0.005, 0.995, 0.998, 0.999)
 NEXT = {0.001: 0.005, 0.005: 0.001, 0.995: 0.998, 0.998: 0.999, 0.999: 0.999}

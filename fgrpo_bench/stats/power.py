@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -108,12 +108,11 @@ def advice(
     n_samples: Draws,
     k: int,
     n_problems: int | Sequence[int],
-    with_seeds: float | None = None,
+    with_seeds: Smallest | None = None,
 ) -> str:
     """One line for a person, e.g. of `sweeps plan`. n_problems: as of `smallest_effect`.
-    with_seeds: the difference that is shown with the planned training seeds
-    (`smallest_difference`), infinite where none is; the line then says which of both limits. None:
-    nothing of seeds is known."""
+    with_seeds: the difference that is shown with the planned training seeds; the line then says
+    which of both limits. None: nothing of seeds is known."""
     effect = smallest_effect(n_samples=n_samples, k=k, n_problems=n_problems)
     draws, most = str(n_samples), n_samples
     if isinstance(n_samples, StagedDesign):
@@ -128,13 +127,12 @@ def advice(
     )
 
 
-def _which_limits(effect: float, with_seeds: float | None) -> str:
+def _which_limits(effect: float, with_seeds: Smallest | None) -> str:
     if with_seeds is None:
         return "training seeds limit beside them"
-    seeds = "more than 100" if with_seeds > 1 else f"{100 * with_seeds:.1f}"
-    if with_seeds > effect:
-        return f"the training seeds limit: {seeds} points with these"
-    return f"that limits, where it is so large, more than the training seeds ({seeds} points)"
+    if with_seeds.difference is None or with_seeds.difference > effect:
+        return f"the training seeds limit: {with_seeds} points with these"
+    return f"that limits, where it is so large, more than the training seeds: {with_seeds} points"
 
 
 def design_advice(
@@ -207,6 +205,50 @@ def smallest_difference(
         is_enough = _power(middle, widths, variance) >= power
         low, high = (low, middle) if is_enough else (middle, high)
     return high
+
+
+WITHIN = 0.8
+"""How often the range of `smallest_range` holds what true variances would give."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smallest:
+    """The smallest difference that is shown with POWER; a fraction, None where that of all problems
+    is not."""
+
+    difference: float | None
+    ends: tuple[float | None, float | None] | None = None
+    """Of its range; None where the variance between seeds is not an estimate."""
+
+    def __str__(self) -> str:
+        """In points, e.g. `8.2 (5.6 to 14.1)`."""
+        if self.ends is None:
+            return _points(self.difference)
+        return f"{_points(self.difference)} ({' to '.join(map(_points, self.ends))})"
+
+
+def _points(value: float | None) -> str:
+    return "more than 100" if value is None else f"{100 * value:.1f}"
+
+
+def smallest_range(*, n_seeds: int, parts: Parts, family: int = 1, degrees: int = 0) -> Smallest:
+    """`smallest_difference`, and what it is at the ends of the interval of the variance between
+    seeds. degrees: of freedom, by which that is estimated; 0 where it is given or assumed."""
+    from scipy.special import gammaincinv
+
+    def smallest(variance: float) -> float | None:
+        return smallest_difference(
+            n_seeds=n_seeds, parts=replace(parts, seeds=variance), family=family
+        )
+
+    difference = smallest(parts.seeds)
+    if not degrees:
+        return Smallest(difference=difference)
+    chances = ((1 + WITHIN) / 2, (1 - WITHIN) / 2)
+    low, high = (
+        smallest(parts.seeds * degrees / 2 / gammaincinv(degrees / 2, chance)) for chance in chances
+    )
+    return Smallest(difference=difference, ends=(low, high))
 
 
 def seeds_needed(

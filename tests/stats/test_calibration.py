@@ -85,6 +85,13 @@ WORLDS_OF_PATHS = [
 ]
 
 
+def test_six_seeds_repeat_their_verdicts_and_three_say_that_they_may_not():
+    six = few_seeds_calibration.repetitions("pooled over all seeds", 6, 60)
+    three = few_seeds_calibration.repetitions("pooled over all seeds", 3, 120)
+    assert six.both >= 0.95 and six.said >= 0.9
+    assert three.both <= 0.65 and abs(three.said - three.each) <= 0.12
+
+
 @pytest.mark.parametrize("world", WORLDS_OF_PATHS)
 def test_equal_paths_are_hardly_called_different_and_a_lift_of_10_points_is_found(world):
     found = path_calibration.study(250, (world,))

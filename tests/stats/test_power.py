@@ -19,6 +19,7 @@ from fgrpo_bench.stats.power import (
     seeds_needed,
     smallest_difference,
     smallest_effect,
+    smallest_range,
     worst_variance,
 )
 from fgrpo_bench.stats.spread import spread, variance
@@ -211,8 +212,8 @@ def test_a_plan_says_what_its_family_detects_from_stored_seeds_or_from_assumed_o
     low, high = (f"{100 * value:.1f}" for value in shown)
     assert assumed.startswith(
         f"family of 2 (k = 1, 16; countdown): 80% power for differences of {low} points at k = 1 "
-        f"and {high} at k = 16 (3 seeds; spread of seeds assumed as in the shipped groupsize sweep "
-        "of countdown); 5 seeds would show "
+        f"and {high} at k = 16 (3 seeds; spread of seeds assumed as in the shipped countdown sweeps"
+        "); 5 seeds would show "
     )
     results = small_sweep(tmp_path, "smoke", three)
     other = "version=v2"
@@ -223,9 +224,13 @@ def test_a_plan_says_what_its_family_detects_from_stored_seeds_or_from_assumed_o
     answer = json.loads(planned(capsys, "smoke", three, root, other, "--json"))
     (power,) = answer["power"]
     own = stored_spread(results.paths)["countdown"]
-    assert power["planned"] == [
-        smallest_difference(n_seeds=3, parts=own.at(k, [16]), family=2) for k in (1, 16)
+    ranges = [
+        smallest_range(n_seeds=3, parts=own.at(k, [16]), family=2, degrees=2) for k in (1, 16)
     ]
+    assert power["planned"] == [
+        {"difference": one.difference, "ends": list(one.ends)} for one in ranges
+    ]
+    assert f"differences of {ranges[0]} points at k = 1 and {ranges[1]} at k = 16" in stored
     with (results.paths.analysis / "comparisons.parquet").open("ab") as file:
         file.write(b"x")
     assert planned(capsys, "smoke", three, root, other).splitlines()[-1] == assumed, "damaged"
@@ -236,8 +241,8 @@ def test_a_plan_says_beside_the_draws_whether_they_or_the_seeds_limit(tmp_path, 
     asked = planned(capsys, "groupsize", root)
     shown = smallest_difference(n_seeds=3, parts=ASSUMED.at(256, [256]), family=4)
     assert f"; the training seeds limit: {100 * shown:.1f} points with these" in asked
-    few = "experiment.evaluation.benchmarks.countdown.n_problems=20"
-    assert "; that limits, where it is so large, more than the training seeds (" in planned(
+    few = "experiment.evaluation.benchmarks.countdown.n_problems=8"
+    assert "; that limits, where it is so large, more than the training seeds: " in planned(
         capsys, "groupsize", root, few
     )
     assert "training seeds limit beside them" in planned(capsys, "smoke", root)
@@ -249,8 +254,9 @@ def test_the_command_says_how_many_seeds_a_difference_needs_and_what_seeds_show(
     low, high = capsys.readouterr().out.splitlines()
     needed = seeds_needed(0.05, parts=ASSUMED.at(256), family=4)
     assert high.startswith(f"k = 256, family of 4: {needed} seeds show a difference of 5 points ")
-    assert low.endswith("(spread of seeds assumed as in the shipped groupsize sweep of countdown; "
-                        "256 problems)")  # fmt: skip
+    assert low.endswith(
+        "(spread of seeds assumed as in the shipped countdown sweeps; 256 problems)"
+    )
     given = ["--seed-sd", "0.02", "--problems", "500"]
     assert main([*asked, "--seeds", "5", *given]) == 0
     parts = Parts(seeds=0.02**2, problems=ASSUMED.at(1, [500]).problems, n_problems=500)
