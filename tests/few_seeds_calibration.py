@@ -26,7 +26,7 @@ from fgrpo_bench.stats.intervals import (
     room_of_difference,
 )
 from fgrpo_bench.stats.passk import pass_at_k
-from fgrpo_bench.stats.repetition import Observed, chances
+from fgrpo_bench.stats.repetition import AcrossSeeds, chances
 from fgrpo_bench.stats.significance import holm
 from tests.support.planted import OWN_SPREAD, SEED_SPREAD, Finding, rates
 
@@ -255,9 +255,9 @@ def _of_mean(by_seed: Sequence[float]) -> float:
     return float(np.var(by_seed, ddof=1) / len(by_seed))
 
 
-def _shown(family: list[IntervalEstimate], verdicts: Iterable[int]) -> list[Observed]:
+def _shown(family: list[IntervalEstimate], verdicts: Iterable[int]) -> list[AcrossSeeds]:
     return [
-        Observed(
+        AcrossSeeds(
             by_seed=one.by_seed,
             problems=max((one.standard_error or 0) ** 2 - _of_mean(one.by_seed), 0),
             n_problems=one.n_problems,

@@ -1,6 +1,6 @@
 """Would a repetition of a sweep on other training seeds print the same verdicts? By simulation.
 
-In: what the comparisons of a family showed (`Observed`). Out: of each the chance that as many new
+In: what the comparisons of a family showed (`AcrossSeeds`). Out: of each the chance that as many new
 seeds on the same problems give the same verdict in the same direction (`Chance`).
 
 What a few seeds showed is not the truth. So worlds are drawn that may have led to it: the variance
@@ -34,7 +34,7 @@ WITHIN = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observed:
+class AcrossSeeds:
     """A comparison of a family, as a sweep showed it."""
 
     by_seed: tuple[float, ...]
@@ -56,7 +56,7 @@ class Chance:
     high: float
 
 
-def chances(observed: Sequence[Observed], *, family: int) -> list[Chance]:
+def chances(observed: Sequence[AcrossSeeds], *, family: int) -> list[Chance]:
     """Of each comparison. observed: those of one declared family, of the same number of seeds.
 
     family: how many were declared; those without results count in the correction, as in the report.
@@ -99,7 +99,7 @@ def _vary(rng: np.random.Generator, deviations: Floats, shape: tuple[int, ...]) 
 def verdicts(
     by_seed: Floats, *, problems: Floats, n_problems: NDArray[np.int64], family: int
 ) -> NDArray[np.int8]:
-    """Of families of comparisons, [families, comparisons], as in `Observed`.
+    """Of families of comparisons, [families, comparisons], as in `AcrossSeeds`.
 
     by_seed: differences, [families, seeds, comparisons]. problems, n_problems: of each comparison.
     """

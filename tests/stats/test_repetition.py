@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fgrpo_bench.stats.repetition import Observed, chances, verdicts
+from fgrpo_bench.stats.repetition import AcrossSeeds, chances, verdicts
 from fgrpo_bench.stats.significance import holm
 from fgrpo_bench.stats.spread import variance
 
@@ -13,8 +13,8 @@ PROBLEMS = 0.007**2
 """Variance of a mean over 256 problems that is due to them."""
 
 
-def shown(*by_seed: float, verdict: int) -> Observed:
-    return Observed(by_seed=by_seed, problems=PROBLEMS, n_problems=256, verdict=verdict)
+def shown(*by_seed: float, verdict: int) -> AcrossSeeds:
+    return AcrossSeeds(by_seed=by_seed, problems=PROBLEMS, n_problems=256, verdict=verdict)
 
 
 @pytest.mark.parametrize("family", [3, 5])
