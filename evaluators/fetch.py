@@ -11,6 +11,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
+from fgrpo_bench.core.commandline import check_once
 from fgrpo_bench.data import DatasetLock
 from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.files.paths import DataPaths, StagePaths, shared_data
@@ -46,12 +47,13 @@ def chosen(name: str, keys: list[str]) -> DatasetSpec:
     """
     from fgrpo_bench.specs.config import load_benchmark
 
+    check_once(keys)
     overrides = [f"dataset.{key}" for key in keys]
     given = dict(key.split("=", 1) for key in keys)
     if "path" in given and "source" not in given:
         absolute = Path(given["path"]).absolute()
         overrides = [override for override in overrides if not override.startswith("dataset.path=")]
-        overrides += [f"dataset.path='{absolute}'", "dataset.source=file"]
+        overrides += [f"dataset.path={absolute}", "dataset.source=file"]
         overrides += ["dataset.repository=null", "dataset.revision=null"]
     dataset = load_benchmark(name, overrides).dataset
     if dataset is None:

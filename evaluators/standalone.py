@@ -29,7 +29,7 @@ from typing import Any, Literal
 
 from pydantic import dataclasses as checked
 
-from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED
+from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED, check_once
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data.fetch import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.engines import of_sampler
@@ -277,10 +277,8 @@ def configuration(
     ValueError where the overrides cannot be applied or name no checkpoint.
     """
     given = [_full(word) for word in overrides]
-    last = {key_of(word): word for word in overrides}
-    if twice := [word for word in overrides if last[key_of(word)] != word]:
-        raise ValueError(f"{twice[0]} beside {last[key_of(twice[0])]}: give one of the two")
-    keys = frozenset([*last, *settings])
+    check_once(overrides, key_of)
+    keys = frozenset([*map(key_of, overrides), *settings])
     if "checkpoint" not in keys:
         raise ValueError(
             "no checkpoint=<folder or id of the Hub> is given: say what is to be evaluated, e.g. "

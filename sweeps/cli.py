@@ -23,6 +23,7 @@ import typer
 from fgrpo_bench.command.application import Application, Run, refuse
 from fgrpo_bench.command.application import run as run_program
 from fgrpo_bench.command.runs import choose_run, default_root, find_runs, named, split_name
+from fgrpo_bench.core.commandline import check_once
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stages.digests import MANIFEST_FILE
 from sweeps import REPOSITORY
@@ -145,6 +146,7 @@ Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 def _with_sweep(name: str, overrides: Sequence[str]) -> list[str]:
     """Overrides that choose a sweep by its name and set the others, axes of the grid under their
     full names. ValueError for a name of another form, or for what is named twice and differs."""
+    check_once(overrides, _key)
     keys = dict(override.split("=", 1) for override in overrides if "=" in override)
     sweep, *of_run = split_name(
         name, experiment=keys.get("experiment"), version=keys.get("version")
@@ -169,6 +171,11 @@ def _axis(override: str) -> str:
     listed = value if value.strip().startswith("[") else f"[{value}]"
     # with ++ because the files need not name an axis that has a default
     return f"++sweep.grid.{key}={listed}"
+
+
+def _key(override: str) -> str:
+    """The whole key that an override sets."""
+    return _axis(override).partition("=")[0].lstrip("+")
 
 
 def _declared(name: str, overrides: Sequence[str] | None) -> tuple[str, list[str]]:
@@ -298,10 +305,14 @@ def rehearse(
     from sweeps import rehearse as rehearsal
     from sweeps.freeze import plan_over
 
-    chosen = ["sweep.grid.algorithm=[grpo]", *(overrides or []), f"experiment={experiment}"]
+    chosen = [f"experiment={experiment}", *(overrides or [])]
+    if "sweep.grid.algorithm" not in map(_key, chosen):
+        chosen.append("sweep.grid.algorithm=[grpo]")
     asked = config.load(*_declared(rehearsal.SWEEP, chosen))
     declared = rehearsal.rehearsed(asked, Path(asked.run_root))
     print(rehearsal.words(declared, asked))
+    for line in rehearsal.lowered(overrides or (), declared, asked):
+        print(line)
     if not dry_run:
         return _start(declared)
     _show_plan(*plan_over(declared))
@@ -556,6 +567,7 @@ def find_run(name: str, overrides: Sequence[str] | None = None) -> RunPaths:
     overrides: any of experiment=, version= and run_root=.
     Raises ValueError where a key means nothing here, FileNotFoundError where there is no such run.
     """
+    check_once(overrides or ())
     given: dict[str, str] = {}
     for override in overrides or ():
         key, equals, value = override.partition("=")

@@ -8,11 +8,12 @@ sweeps.slurm.drive, which run it as any other.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from fgrpo_bench import engines
-from fgrpo_bench.specs import Declaration, EvalSpec
+from fgrpo_bench.specs import Declaration, EvalSpec, to_dict
 from sweeps.text import counted
 
 SWEEP = "rehearsal"
@@ -60,6 +61,19 @@ def _few_draws(evaluation: EvalSpec) -> EvalSpec:
         ks=tuple(k for k in evaluation.ks if k <= draws) or (1,),
         batch_invariant=False,  # which is of GPUs
     )
+
+
+def lowered(overrides: Sequence[str], declared: Declaration, asked: Declaration) -> Iterator[str]:
+    """A line for each override whose value is that of the run alone."""
+    for override in overrides:
+        key = override.partition("=")[0].lstrip("+")
+        here, there = to_dict(declared), to_dict(asked)
+        for name in key.split("."):
+            if not (isinstance(here, dict) and isinstance(there, dict)):
+                break
+            here, there = here.get(name), there.get(name)
+        if here != there and not key.startswith("experiment.train.pretrained"):
+            yield f"{override} is for the run: its rehearsal has {here}"
 
 
 def words(declared: Declaration, asked: Declaration) -> str:

@@ -32,7 +32,7 @@ import polars as pl
 import typer
 
 from fgrpo_bench.analysis.stored import stored_comparisons
-from fgrpo_bench.command.application import Application, Root, run
+from fgrpo_bench.command.application import Application, Root, refuse, run
 from fgrpo_bench.command.runs import choose_run, complete_run, default_root, find_runs
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stats.power import (
@@ -431,24 +431,24 @@ def _check(context: typer.Context, options: PowerOptions) -> None:
         context.fail(f"--n-samples {min(options.n_samples)} is less than --k {max(options.k)}")
     if options.design and options.half_width is None:
         context.fail("--design needs the --half-width that is wanted, e.g. 0.01")
-    if not of_seeds and (options.seed_sd or options.stored or options.family > 1):
-        context.fail(
-            "--seed-sd, --from and --family are for --difference, e.g. 0.05, or --seeds, e.g. 3: "
-            "add one of these"
-        )
+    if not of_seeds:
+        refuse(context, "is for --difference or --seeds alone", "seed_sd", "stored", "family")
     if not of_draws and not of_seeds:
         context.fail(
             "nothing was asked: give --difference, e.g. 0.05, or --seeds, e.g. 3, or --n-samples, "
             "e.g. 512, or --half-width, e.g. 0.01"
         )
     if of_draws and options.problems is None:
-        context.fail("what draws show depends on how many problems there are: add --problems")
-    if tuple(options.beta) != PRIOR and not options.design:
-        context.fail(f"--beta {' '.join(map(str, options.beta))} is for --design alone: add it")
+        context.fail(
+            "what --n-samples and --half-width show depends on how many problems there are: "
+            "add --problems, e.g. 500"
+        )
+    if not options.design:
+        refuse(context, "is for --design alone", "beta")
     if options.stored is not None and options.seed_sd is not None:
         context.fail("--seed-sd beside --from: both say how far seeds are apart; give one")
-    if options.stored is None and options.column:
-        context.fail("--column is of a stored sweep: add --from")
+    if options.stored is None:
+        refuse(context, "is of --from", "column", "root")
     if of_seeds and options.problems == 1:
         context.fail("--problems 1: an interval over problems needs at least 2")
 

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
@@ -211,6 +211,13 @@ class _Command(_Raw, TyperCommand):
             if cast(Any, parameter).type_descriptor.annotation in (str, list[str]):
                 cast(Any, parameter)._runtime_param = _Words()
 
+    def make_parser(self, ctx: Any) -> Any:
+        parser = cast(Any, super().make_parser(ctx))
+        for option in [*parser._short_opt.values(), *parser._long_opt.values()]:
+            if option.action == "store":
+                option.process = partial(_set_once, ctx, option, option.process)
+        return parser
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         several = {name for param in self.params if param.multiple for name in param.opts}
         try:
@@ -222,6 +229,16 @@ class _Command(_Raw, TyperCommand):
             if re.fullmatch(r"-m|--multirun", option):
                 near = f": {NO_MULTIRUN}"
             cast(typer.Context, ctx).fail(f"unknown argument {option!r}{near}")
+
+
+def _set_once(ctx: Any, option: Any, process: Callable[..., None], value: Any, state: Any) -> None:
+    """Give an option its value; a usage error where it has another one, which would be dropped."""
+    first = state.opts.get(option.dest, value)
+    if first != value:
+        texts = [text if isinstance(text, str) else " ".join(text) for text in (first, value)]
+        name = option.obj.opts[0]
+        ctx.fail(f"{name} {texts[0]} beside {name} {texts[1]}: give one of the two")
+    process(value, state)
 
 
 def _repeated(words: Sequence[str], several: set[str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,6 +58,20 @@ class Parser(argparse.ArgumentParser):
                 for command in action.choices.values():
                     names += command._option_string_actions
         return names
+
+
+def check_once(
+    words: Sequence[str], key_of: Callable[[str], str] = lambda word: word.partition("=")[0]
+) -> None:
+    """ValueError where two key=value give one key different values, of which one would be dropped.
+
+    key_of: the whole key of a word, where a part of it will do.
+    """
+    first: dict[str, str] = {}
+    for word in words:
+        before = first.setdefault(key_of(word).lstrip("+"), word)
+        if before.lstrip("+") != word.lstrip("+"):
+            raise ValueError(f"{before} beside {word}: give one of the two")
 
 
 def lacking(extra: str | None = None) -> list[str]:

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from fgrpo_bench.core import registry
-from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED, NO_MULTIRUN
+from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED, NO_MULTIRUN, check_once
 from fgrpo_bench.specs import BenchmarkSpec, Declaration, from_dict
 from fgrpo_bench.specs.sweep import MOST_POINTS
 
@@ -217,6 +217,7 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
     root: the file that it begins with. ValueError for overrides that cannot be applied, a file that
     cannot be read, and for an environment variable anywhere but in run_root.
     """
+    check_once(overrides)
     overrides = [_with_path(override) for override in overrides]
     _load_plugins(overrides, conf / f"{root}.yaml")
     for override in overrides:

@@ -170,7 +170,9 @@ def theory(
     if not with_weights:
         refuse(context, "is of --weights", "group_size", "figure", "over")
     elif not figure:
-        refuse(context, "is of --figure", "over", "to")
+        refuse(context, "is of --figure", "over", "to", "root")
+    if to is not None and from_sweep is None:
+        refuse(context, "is not asked with --to", "root")
     if with_weights:
         refuse(context, "is not asked with --weights", "tail_share")
         return _weights(methods or (), group_size or [8], over, folder if figure else None)
