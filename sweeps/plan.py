@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -64,10 +64,9 @@ memory at once."""
 
 
 def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
-    """The grid's product, then the explicit cells, over all seeds; repeats and exclusions drop."""
-    grid, known = declaration.sweep.grid, declaration.algorithms
-    points: dict[str, SweepPoint] = {}
-    for cell, seed in product(dict.fromkeys(_cells(declaration.sweep)), grid.seed):
+    """The grid's product, then explicit cells, over their seeds; repeats and exclusions drop."""
+    known, points = declaration.algorithms, dict[str, SweepPoint]()
+    for cell, seed in _cells_with_seeds(declaration.sweep):
         if cell.algorithm not in known:
             raise ValueError(
                 f"unknown algorithm {cell.algorithm!r}{suggestion(cell.algorithm, known)}: valid "
@@ -88,17 +87,27 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
     return tuple(points.values())
 
 
-def _cells(sweep: SweepSpec) -> Iterator[Cell]:
+def _cells_with_seeds(sweep: SweepSpec) -> Iterator[tuple[Cell, int]]:
+    """A cell of the grid that is named again with seeds of its own has these too."""
+    seeds: dict[Cell, dict[int, None]] = {}
+    for cell, of_cell in _cells(sweep):
+        seeds.setdefault(cell, {}).update(dict.fromkeys(of_cell))
+    for cell, all_of_cell in seeds.items():
+        yield from product([cell], all_of_cell)
+
+
+def _cells(sweep: SweepSpec) -> Iterator[tuple[Cell, tuple[int, ...]]]:
     """The grid's product, then the explicit cells, each at every learning rate and number of
-    prompts that it has."""
+    prompts that it has; and their seeds."""
     grid = sweep.grid
     for values in product(*(getattr(grid, name) for name in COLUMNS)):
-        yield Cell(**dict(zip(COLUMNS, values, strict=True)))
+        yield Cell(**dict(zip(COLUMNS, values, strict=True))), grid.seed
     for extra in sweep.cells:
-        given = asdict(extra)
+        given = {name: getattr(extra, name) for name in COLUMNS}
         followed = [name for name in COLUMNS if given[name] is None]
         for values in product(*(getattr(grid, name) for name in followed)):
-            yield Cell(**given | dict(zip(followed, values, strict=True)))
+            cell = Cell(**given | dict(zip(followed, values, strict=True)))
+            yield cell, grid.seed if extra.seed is None else extra.seed
 
 
 def _excluded(declaration: Declaration, cell: Cell, seed: int) -> bool:

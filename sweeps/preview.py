@@ -170,7 +170,20 @@ def _known(sizes: list[int | None]) -> list[int]:
 
 
 def _n_seeds(plan: Plan) -> int:
-    return len({point.seed for point in plan.points})
+    """Seeds that the cells of a comparison of the family have in common, the fewest; without a
+    family those of all."""
+    by_cell: dict[str, set[int]] = {}
+    for point in plan.points:
+        by_cell.setdefault(point.cell.name, set()).add(point.seed)
+    every = set[int]().union(*by_cell.values())  # which the base models have
+    pairs = plan.family.pairs
+    return min(
+        (
+            len(by_cell.get(pair.new.cell, every) & by_cell.get(pair.old.cell, every))
+            for pair in pairs
+        ),
+        default=len(every),
+    )
 
 
 def _sizes(plan: Plan) -> dict[str, list[int | None]]:

@@ -265,6 +265,10 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
         nested = f"these overrides are nested too deeply: {_one_line(overrides)}"
         raise ValueError(_damaged(conf) or nested) from error
     assert isinstance(plain, dict)
+    keys = {override.partition("=")[0].lstrip("+") for override in overrides}
+    if "sweep.grid.seed" in keys and "sweep.cells" not in keys:
+        for cell in plain["sweep"]["cells"]:  # seeds that are asked for are those of every cell
+            cell.pop("seed", None)
     return {str(key): value for key, value in plain.items()}
 
 

@@ -54,7 +54,7 @@ class ExperimentSpec:
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
 class ExtraCell:
-    """A cell beside the grid's product, over all its seeds."""
+    """A cell beside the grid's product, or one of it with seeds of its own."""
 
     algorithm: Name
     """An entry of conf/algorithms.yaml."""
@@ -66,6 +66,9 @@ class ExtraCell:
     """Times the experiment's learning rate; null is each of the grid's."""
     prompts_per_step: Positive | None = None
     """Prompts of a rollout batch; null is each of the grid's."""
+    seed: Annotated[Axis[Seed], Field(min_length=1)] | None = None
+    """Its training seeds, e.g. more than the grid's where it is in the question; null is the
+    grid's. Overrides of sweep.grid.seed are of every cell."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -186,16 +189,17 @@ class SweepSpec:
             "gamma": len(grid.focal_gamma),
             "rate": rates,
         } | ({"number of prompts": prompts} if prompts > 1 else {})
-        cells = sum(
+        further = sum(
             (rates if cell.learning_rate_factor is None else 1)
             * (prompts if cell.prompts_per_step is None else 1)
+            * (seeds if cell.seed is None else len(cell.seed))
             for cell in self.cells
         )
-        total = (prod(axes.values()) + cells) * seeds
+        total = prod(axes.values()) * seeds + further
         if total > MOST_POINTS:
             words = " x ".join(_counted(n, noun) for noun, n in (axes | {"seed": seeds}).items())
-            if cells:
-                words += f" + {_counted(cells, 'further cell')} x {_counted(seeds, 'seed')}"
+            if further:
+                words += f" + {_counted(further, 'point')} of further cells"
             raise ValueError(
                 f"{words} = {total:,} points, more than {MOST_POINTS:,} (those that `exclude` "
                 "leaves out count too): name fewer values in sweep.grid, or make several sweeps of "

@@ -1,7 +1,7 @@
 """Would a repetition of a sweep on other training seeds print the same verdicts? By simulation.
 
-In: what the comparisons of a family showed (`AcrossSeeds`). Out: of each the chance that as many new
-seeds on the same problems give the same verdict in the same direction (`Chance`).
+In: what the comparisons of a family showed (`AcrossSeeds`). Out: of each the chance that as many
+new seeds on the same problems give the same verdict in the same direction (`Chance`).
 
 What a few seeds showed is not the truth. So worlds are drawn that may have led to it: the variance
 between seeds by the chi-square of its degrees of freedom, then the true difference around the mean

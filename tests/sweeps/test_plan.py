@@ -89,6 +89,13 @@ def test_the_grid_is_a_product_and_cells_come_after_it_where_it_does_not_hold_th
     assert ids(plan_of("smoke", f"sweep.cells=[{cell},{cell}]")) == [NAME, "grpo-n4-g1-s11"]
 
 
+def test_a_cell_may_have_more_seeds_than_the_grid_and_typed_seeds_are_those_of_every_cell() -> None:
+    more = "sweep.cells=[{algorithm:grpo,group_size:4,focal_gamma:0.0,seed:[11,12]}]"
+    plan = plan_of("smoke", "sweep.grid.focal_gamma=[0.0,1.0]", more)
+    assert ids(plan) == [NAME, "grpo-n4-g0-s12", "grpo-n4-g1-s11"]
+    assert {point.seed for point in plan_of("groupsize", "sweep.grid.seed=[3]").points} == {3}
+
+
 LARGE = {"algorithm": ["grpo", "dapo"], "group_size": [2, 4, 8, 16, 32]}
 LARGE |= {"focal_gamma": [0.0, 0.5, 1.0], "seed": list(range(4_000))}
 RATES_OF_MANY = {"seed": list(range(4_000)), "learning_rate_factor": [0.5, 2.0]}
@@ -106,8 +113,8 @@ FURTHER = {"algorithm": "grpo", "group_size": 64, "focal_gamma": 0.0}
         (
             RATES_OF_MANY,
             [FURTHER, FURTHER | {"group_size": 32, "learning_rate_factor": 1.0}],
-            "1 algorithm x 1 group size x 2 gammas x 2 rates x 4,000 seeds + 3 further cells x "
-            "4,000 seeds = 28,000 points, ",
+            "1 algorithm x 1 group size x 2 gammas x 2 rates x 4,000 seeds + 12,000 points of "
+            "further cells = 28,000 points, ",
         ),
     ],
 )
