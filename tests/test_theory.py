@@ -218,6 +218,6 @@ def test_the_picture_of_the_weights_is_drawn_from_the_advantages(tmp_path, capsy
         (["--from-sweep", "nowhere"], "no run of nowhere"),
     ],
 )
-def test_what_has_no_answer_is_an_error_on_one_line(asked, said, tmp_path, capsys):
-    assert main([*asked, "--root", str(tmp_path)]) == 1
+def test_what_has_no_answer_is_an_error_on_one_line(asked, said, capsys):
+    assert main(asked) == 1
     assert said in capsys.readouterr().err
