@@ -300,7 +300,8 @@ def _run(
     bar: bool,
 ) -> Record:
     """Draw, or score under a checkpoint, as the spec says; what the stage's marker holds."""
-    import torch
+    from fgrpo_bench.engines.embedded.kernels import choose_kernels
+    from fgrpo_bench.kinds.evaluate import DrawsSpec
 
     from .evaluate import Bar, evaluate
 
@@ -314,6 +315,10 @@ def _run(
             f"{stage.paths.spec} is of kind {spec.kind!r}: this command runs evaluate, rare and "
             "likelihood; warm-up and training are run by `python -m fgrpo_bench.engines.embedded`"
         )
+    if spec.of(DrawsSpec).eval_spec.sampler == "embedded":
+        choose_kernels()
+    import torch
+
     torch.set_num_threads(threads)
     if spec.kind != "evaluate":
         from .rare import collect, rescore

@@ -68,6 +68,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "cost": cost.estimate(plan, paths, to_run),
         "saving": saving(plan),
         "memory": engines.of(plan.points[0].train).memory(plan.points, declaration.profile),
+        "digits": engines.of(plan.points[0].train).digits(declaration.profile),
         "draws": design_draws(plan, paths),
         "can_show": can_show(plan, spreads),
         "family": plan.family.name,
@@ -228,6 +229,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             *answer["memory"],
             *answer["can_show"],
             *family_words(answer),
+            *answer["digits"],
             *(f"warning: {text}" for text in answer["warnings"]),
         ]
     )

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from fgrpo_bench.engines.embedded.kernels import choose_kernels
 from tests.support import benchmarks
 
 if TYPE_CHECKING:
     from fgrpo_bench.files.paths import RunPaths
 
+choose_kernels()  # before a test loads torch, as the commands do that some of them start
 settings.register_profile(  # a busy machine is no failure
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

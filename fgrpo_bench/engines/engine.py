@@ -193,3 +193,6 @@ class Engine:
     """What a save takes; None where nobody can tell."""
     memory: Callable[[Sequence[SweepPoint], Profile], list[str]] = no_warnings
     """What the points need of a GPU's memory, in lines; none where nobody can tell."""
+    digits: Callable[[Profile], list[str]] = no_warnings
+    """Why the digits that are computed here may be others than elsewhere, in lines; none where they
+    are not, or nobody can tell."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from fgrpo_bench import engines
 from fgrpo_bench.core import registry, seeds
+from fgrpo_bench.engines.embedded import kernels
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.files.whole import fields_of
@@ -209,6 +210,7 @@ def sampling_identity(
         "stream": stream,
         "seed_scheme": SEED_SCHEME,
         **({"batch_invariant": True} if evaluation.batch_invariant else {}),
+        **({"kernels": kernels.NAME} if evaluation.sampler == "embedded" else {}),
     } | registry.identity(tasks=None if task is None else task.name)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fgrpo_bench.core import registry
+from fgrpo_bench.engines.embedded import kernels
 from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, base_name, by_module, inputs, make_stage
 from fgrpo_bench.specs import ModelSpec, SweepPoint, TaskSpec, to_dict
@@ -39,6 +40,7 @@ def identity(point: SweepPoint) -> dict[str, Any]:
         "warmup": defining(needs.warmup),
         **defining(point.train, OPTIMIZER),
         "seed": point.seed,
+        "kernels": kernels.NAME,
     } | registry.identity(tasks=needs.task.name)
 
 

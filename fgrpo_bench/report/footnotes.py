@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -10,6 +11,7 @@ from fgrpo_bench.analysis.checkpoints import THEN, rule_in_words
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import CellRow, Drift, Estimate
 from fgrpo_bench.documents.table import Value, percent
+from fgrpo_bench.engines.embedded.kernels import OWN
 from fgrpo_bench.graders import CHOICE
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.kinds.benchmarks import n_choices
@@ -19,6 +21,8 @@ RULE = "Checkpoints: "
 """How the note begins that names the rule."""
 BOLD = (Value(text="bold", best=True), "best of the trained models in its column")
 """What bold means, for a legend."""
+OWN_KERNELS = re.compile(rf"kernels {OWN} \([^()]*\)")
+"""In the fingerprint of an engine, in words."""
 LISTED = 8
 """Most cells that a footnote names."""
 
@@ -99,9 +103,16 @@ def redeclared(analysis: Analysis) -> tuple[str, ...]:
 
 
 def engines(analysis: Analysis) -> list[str]:
-    """What is known where draws were made by engines that differ; nothing where all are alike."""
+    """What is known where draws were made by engines that differ, or with kernels that other
+    machines do not have; nothing where all are alike and draw alike everywhere."""
+    own = sorted({kernels for words in analysis.engines for kernels in OWN_KERNELS.findall(words)})
+    elsewhere = [
+        f"The built-in engine drew with {name}: on other machines, whose kernels round otherwise, "
+        "digits may differ, within the intervals."
+        for name in own
+    ]
     if len(analysis.engines) < 2 and not analysis.drifts:
-        return []
+        return elsewhere
     named = "; ".join(
         f"{words} ({listed(points, LISTED)})" for words, points in sorted(analysis.engines.items())
     )
@@ -110,6 +121,7 @@ def engines(analysis: Analysis) -> list[str]:
         f"difference between their points is not of the training alone: {named}."
         f"{_not_compared(analysis)}",
         *map(_apart, analysis.drifts),
+        *elsewhere,
     ]
 
 

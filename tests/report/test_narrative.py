@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import polars as pl
+import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.files.whole import write_json
@@ -124,3 +125,20 @@ def test_engines_that_differ_are_named_with_their_points(tmp_path, analysis):
     assert f"engine vllm, vllm 0.29.0 ({first}, {third})" in line
     assert f"engine vllm, vllm 0.30.0 ({second})" in line
     assert line in notes(differing).lines
+
+
+@pytest.mark.parametrize("kernels", ["common (AVX2)", "own (torch AVX2, MKL auto)"])
+def test_draws_that_have_other_digits_elsewhere_are_told(tmp_path, kernels):
+    results = small_sweep(tmp_path, "smoke")
+    for point in results.points:
+        drawn = DrawsRecord(
+            fingerprint=point.evaluate_fingerprint,
+            weights_sha256=None,
+            prompts_sha256="p",
+            engine={"engine": "embedded", "device": "cpu", "kernels": kernels, "threads": 1},
+        )
+        write_json(point.evaluate.benchmark("countdown").manifest, drawn.as_json())
+    told = [
+        line for line in engines(analyse(results)) if f"drew with kernels {kernels}: on" in line
+    ]
+    assert len(told) == kernels.startswith("own")

@@ -6,7 +6,9 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
@@ -42,10 +44,15 @@ def command(kind: str, folder: Path, *options: str) -> list[str]:
 
 
 def start(
-    kind: str, folder: Path, *options: str, file_limit: int | None = None
+    kind: str,
+    folder: Path,
+    *options: str,
+    file_limit: int | None = None,
+    shell: Mapping[str, str] = MappingProxyType({}),
 ) -> subprocess.Popen[str]:
     """Start a stage as a worker of a sweep would, with its output in a pipe.
 
+    shell: what the environment has besides.
     file_limit: bytes past which no file can grow, so that writing fails as on a full disk.
     """
     return subprocess.Popen(
@@ -53,7 +60,7 @@ def start(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | shell,
         preexec_fn=None if file_limit is None else lambda: _limit_files(file_limit),
     )
 

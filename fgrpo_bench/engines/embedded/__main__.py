@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 from fgrpo_bench.engines.embedded import keep_freed_memory
+from fgrpo_bench.engines.embedded.kernels import choose_kernels
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.stages.stage import (
@@ -45,6 +46,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _work(spec: StageSpec, run: StageRun, device: str, threads: int) -> Record:
+    choose_kernels()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # for deterministic CUDA products
     import torch
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic.dataclasses import dataclass
 
+from fgrpo_bench.engines.embedded import kernels
 from fgrpo_bench.engines.embedded.pretrained import (
     digests,
     n_parameters,
@@ -20,6 +21,7 @@ from fgrpo_bench.specs import (
     PretrainedSpec,
     Profile,
     PromptSpec,
+    SlurmProfile,
     SweepPoint,
     TaskSpec,
     TrainSpec,
@@ -94,7 +96,7 @@ def _inputs(train: EmbeddedTrain) -> Inputs:
 
 
 def _identity(train: EmbeddedTrain) -> dict[str, Any]:
-    fields = defining(train, LOOP) | {"model": model_fields(train.model)}
+    fields = defining(train, LOOP) | {"model": model_fields(train.model), "kernels": kernels.NAME}
     if train.pretrained is None:
         return fields
     return fields | defining(train, BOUNDS) | {"pretrained": digests(Path(train.pretrained.path))}
@@ -144,6 +146,14 @@ def _check_evaluation(point: SweepPoint, _: Profile) -> list[str]:
     return []
 
 
+def _digits(profile: Profile) -> list[str]:
+    """A line for this machine where its digits may be others; of a cluster's nodes nobody knows."""
+    if profile.device != "cpu" or isinstance(profile, SlurmProfile):
+        return []
+    why = kernels.own_digits()
+    return [] if why is None else [why]
+
+
 ENGINE = Engine(
     name="embedded",
     train=EmbeddedTrain,
@@ -159,4 +169,5 @@ ENGINE = Engine(
     check=_check,
     version=2,
     check_evaluation=_check_evaluation,
+    digits=_digits,
 )

@@ -15,6 +15,7 @@ from torch.optim.adamw import adamw
 
 from fgrpo_bench.engines.diverged import diverged
 from fgrpo_bench.engines.embedded.checkpoint import Counters, restore_state, save_state
+from fgrpo_bench.engines.embedded.kernels import kernels_of
 from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import METRICS, read_table, write_table
@@ -175,6 +176,6 @@ def engine_facts(device: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "kernels": kernels_of(device),
         "threads": torch.get_num_threads(),
     }
