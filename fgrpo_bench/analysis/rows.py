@@ -19,6 +19,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import polars as pl
 
+from fgrpo_bench.analysis.scoring import open_part
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell, method_of, to_columns
 
@@ -124,7 +125,16 @@ class Estimate:
     """Whether the design was changed when draws of a seed were there already: pass@k is exact for
     a design that was chosen before its draws were looked at."""
     unscored: float
-    """Share of the draws that the grader could not judge."""
+    """Share of the draws that the grader could not judge, of those up to where problems stopped,
+    like the next."""
+    cut_off: float | None
+    """Share of the draws that ended at the longest response (finish_reason `length`). Null: not
+    known, as of imported draws without one."""
+    correct_cut_off: float | None
+    """Share of the correct draws that were cut off; null likewise, and without a correct one."""
+    correct_by_place: float | None
+    """Share of the correct draws whose answer was found by nothing but its place in the text, by no
+    box, tag or sentence (the grade's reason ends so); null without a correct one."""
     all_wrong: float | None
     """The mean were all those draws wrong; null where a problem has no such value."""
     all_right: float | None
@@ -141,8 +151,13 @@ class Estimate:
 
     @property
     def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
-        """As the function `open_part`."""
+        """As fgrpo_bench.analysis.scoring.open_part."""
         return open_part(self.unscored, self.all_wrong, self.all_right)
+
+    @property
+    def unfinished(self) -> tuple[float | None, float | None, float | None]:
+        """The shares of unfinished text."""
+        return self.cut_off, self.correct_cut_off, self.correct_by_place
 
     @property
     def is_incomplete(self) -> bool:
@@ -463,6 +478,17 @@ class OtherGrader:
     pass_at_k: float | None
     """Mean over the problems that have a value for every seed, and over seeds."""
     n_seeds: int
+    unscored: float
+    """Share of the draws that it could not judge."""
+    all_wrong: float | None
+    """pass@k were all those draws wrong; null where a problem has no such value."""
+    all_right: float | None
+    """Were they all right."""
+
+    @property
+    def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
+        """As fgrpo_bench.analysis.scoring.open_part."""
+        return open_part(self.unscored, self.all_wrong, self.all_right)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -506,6 +532,15 @@ class TaskRow:
     """Over problems and seeds, up to where each problem stopped."""
     n_unscored: int
     """Of these: draws that the grader could not judge."""
+    all_wrong: float | None
+    """pass@k were all those draws wrong; null where a problem has no such value."""
+    all_right: float | None
+    """Were they all right."""
+
+    @property
+    def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
+        """As fgrpo_bench.analysis.scoring.open_part."""
+        return open_part(self.n_unscored / self.n_draws, self.all_wrong, self.all_right)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -530,42 +565,6 @@ class ProblemRow:
     correct draws stop a problem. Null where there is no estimate."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Unfinished:
-    """Draws of a cell on a benchmark that were cut off, or are correct by their place alone."""
-
-    benchmark: str
-    cell: str
-    n_draws: int
-    """Over problems and seeds, up to where each problem stopped."""
-    n_correct: int
-    cut_off: float | None
-    """Share of the draws that ended at the longest response (finish_reason `length`). Null: not
-    known, as of imported draws without one."""
-    correct_cut_off: float | None
-    """Share of the correct draws that were cut off; null likewise, and without a correct one."""
-    correct_by_place: float | None
-    """Share of the correct draws whose answer was found by nothing but its place in the text, by no
-    box, tag or sentence (the grade's reason ends so); null without a correct one."""
-
-
-UNSCORED, BOUNDED = 0.01, 0.05
-"""Shares of draws that the grader could not judge above which no pass@k stands without that share,
-and without what it were had they all been wrong or all right."""
-
-
-def open_part(
-    unscored: float, all_wrong: float | None, all_right: float | None
-) -> tuple[float | None, tuple[float, float] | None]:
-    """What stands beside a pass@k: the share unscored above UNSCORED, and the two bounds above
-    BOUNDED; None of what does not."""
-    if unscored <= UNSCORED:
-        return None, None
-    if unscored <= BOUNDED or all_wrong is None or all_right is None:
-        return unscored, None
-    return unscored, (all_wrong, all_right)
-
-
 FRAMES: dict[str, type] = {
     "cells": CellRow,
     "estimates": Estimate,
@@ -586,7 +585,6 @@ FRAMES: dict[str, type] = {
     "other_graders": OtherGrader,
     "drift": Drift,
     "tasks": TaskRow,
-    "unfinished": Unfinished,
     "problems": ProblemRow,
 }
 """Row class of every frame, by name."""
