@@ -35,7 +35,8 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.coverage import FATES, by_point, least_rate
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
-from fgrpo_bench.analysis.scoring import bounds_of, open_part, shares_of
+from fgrpo_bench.analysis.rows import open_part
+from fgrpo_bench.analysis.scoring import bounds_of, shares_of
 from fgrpo_bench.documents.table import percent, unscored_beside
 
 ROWS = 40

@@ -21,11 +21,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.analysis import scoring
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, SampledAs
 from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
-from fgrpo_bench.analysis.rows import CheckpointRow, Cost
-from fgrpo_bench.analysis.scoring import Shares, bounds_of, open_part, shares_of
+from fgrpo_bench.analysis.rows import CheckpointRow, Cost, Shares, open_part, unfinished_of
+from fgrpo_bench.analysis.scoring import bounds_of, shares_of
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stages.draws import CanaryRecord
 from fgrpo_bench.stages.markers import Marker, read_marker
@@ -213,7 +212,7 @@ def _of_benchmark(
     n_scored[row, place] = table["n_scored"].to_numpy()
     n_correct[row, place] = table["n_correct"].to_numpy()
     unfinished = np.full((3, *shape), -1)
-    unfinished[:, row, place] = scoring.unfinished(table)
+    unfinished[:, row, place] = unfinished_of(table)
     values = np.full((3, *shape, len(ks)), np.nan)
     wanted = np.isin(table["k"].to_numpy(), ks)
     at = row[wanted], place[wanted], np.searchsorted(ks, table["k"].to_numpy()[wanted])
@@ -583,7 +582,7 @@ class CheckpointEstimate:
 
     @property
     def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
-        """As fgrpo_bench.analysis.scoring.open_part."""
+        """As fgrpo_bench.analysis.rows.open_part."""
         return open_part(self.shares.unscored, self.all_wrong, self.all_right)
 
 

@@ -20,8 +20,16 @@ from fgrpo_bench.analysis.evaluated import SampledAs
 from fgrpo_bench.analysis.published import published_value
 from fgrpo_bench.analysis.question import Compared, Family
 from fgrpo_bench.analysis.results import Results
-from fgrpo_bench.analysis.rows import Band, CellRow, Comparison, Estimate, FirstLoss, Front
-from fgrpo_bench.analysis.scoring import Shares, shares
+from fgrpo_bench.analysis.rows import (
+    Band,
+    CellRow,
+    Comparison,
+    Estimate,
+    FirstLoss,
+    Front,
+    Shares,
+    shares,
+)
 from fgrpo_bench.stats.bands import band_halfwidth, first_loss, grid, in_words, largest
 from fgrpo_bench.stats.intervals import (
     DIFFERENCES,

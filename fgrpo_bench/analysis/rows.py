@@ -17,11 +17,15 @@ from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from fgrpo_bench.analysis.scoring import open_part
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell, method_of, to_columns
+from fgrpo_bench.stages.tables import UNFINISHED
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +129,8 @@ class Estimate:
     """Whether the design was changed when draws of a seed were there already: pass@k is exact for
     a design that was chosen before its draws were looked at."""
     unscored: float
-    """Share of the draws that the grader could not judge, of those up to where problems stopped,
-    like the next."""
+    """Share of the draws up to where problems stopped that the grader could not judge; the next
+    ones are of the same draws."""
     cut_off: float | None
     """Share of the draws that ended at the longest response (finish_reason `length`). Null: not
     known, as of imported draws without one."""
@@ -136,7 +140,7 @@ class Estimate:
     """Share of the correct draws whose answer was found by nothing but its place in the text, by no
     box, tag or sentence (the grade's reason ends so); null without a correct one."""
     all_wrong: float | None
-    """The mean were all those draws wrong; null where a problem has no such value."""
+    """The mean were all unscored draws wrong; null where a problem has no such value."""
     all_right: float | None
     """The mean were all of them right."""
     lacks: tuple[str, ...]
@@ -151,7 +155,7 @@ class Estimate:
 
     @property
     def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
-        """As fgrpo_bench.analysis.scoring.open_part."""
+        """As the function `open_part`."""
         return open_part(self.unscored, self.all_wrong, self.all_right)
 
     @property
@@ -487,7 +491,7 @@ class OtherGrader:
 
     @property
     def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
-        """As fgrpo_bench.analysis.scoring.open_part."""
+        """As the function `open_part`."""
         return open_part(self.unscored, self.all_wrong, self.all_right)
 
 
@@ -539,7 +543,7 @@ class TaskRow:
 
     @property
     def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
-        """As fgrpo_bench.analysis.scoring.open_part."""
+        """As the function `open_part`."""
         return open_part(self.n_unscored / self.n_draws, self.all_wrong, self.all_right)
 
 
@@ -563,6 +567,64 @@ class ProblemRow:
     success_rate: float | None
     """pass@1: of a fixed number of draws n_correct / n_scored, which would be too high where
     correct draws stop a problem. Null where there is no estimate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """What pass@k of some draws rests on; the columns of these names of Estimate."""
+
+    unscored: float
+    cut_off: float | None
+    correct_cut_off: float | None
+    correct_by_place: float | None
+
+    @property
+    def unfinished(self) -> tuple[float | None, float | None, float | None]:
+        """Those of unfinished text."""
+        return self.cut_off, self.correct_cut_off, self.correct_by_place
+
+
+def shares(*, n_drawn: Ints, n_scored: Ints, n_correct: Ints, unfinished: Ints) -> Shares:
+    """Of the draws up to where problems stopped. All by problem, of one shape [...]; n_drawn: 0
+    where a problem has not stopped. unfinished: [3, ...], those of tables.UNFINISHED, below 0 where
+    not known."""
+    stopped = n_drawn > 0
+    drawn, scored, correct = (int(n[stopped].sum()) for n in (n_drawn, n_scored, n_correct))
+    cut_off, correct_cut_off, by_place = (
+        None if (n < 0).any() else int(n.sum()) for n in unfinished[:, stopped]
+    )
+    return Shares(
+        unscored=1 - scored / drawn if drawn else 0.0,
+        cut_off=_share(cut_off, drawn),
+        correct_cut_off=_share(correct_cut_off, correct),
+        correct_by_place=_share(by_place, correct),
+    )
+
+
+def _share(n: int | None, total: int) -> float | None:
+    return None if n is None or not total else n / total
+
+
+def unfinished_of(table: pl.DataFrame) -> Ints:
+    """[3, rows] of tables.PASSK, as `shares` takes them."""
+    return np.stack([table[name].fill_null(-1).to_numpy() for name in UNFINISHED])
+
+
+UNSCORED, BOUNDED = 0.01, 0.05
+"""Shares of draws that the grader could not judge above which no pass@k stands without that share,
+and without its bounds."""
+
+
+def open_part(
+    unscored: float, all_wrong: float | None, all_right: float | None
+) -> tuple[float | None, tuple[float, float] | None]:
+    """What stands beside a pass@k: the share unscored above UNSCORED, and the two bounds above
+    BOUNDED; None of what does not."""
+    if unscored <= UNSCORED:
+        return None, None
+    if unscored <= BOUNDED or all_wrong is None or all_right is None:
+        return unscored, None
+    return unscored, (all_wrong, all_right)
 
 
 FRAMES: dict[str, type] = {

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from fgrpo_bench.analysis.rows import Shares, shares, unfinished_of
 from fgrpo_bench.core.problems import BY_PLACE, Problem
 from fgrpo_bench.stages.tables import (
     BOUNDS,
@@ -24,7 +23,6 @@ from fgrpo_bench.stages.tables import (
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.staged import StagedDesign
 
-Ints = NDArray[np.int64]
 _UNSCORED, _CORRECT = pl.col("outcome") == "unscored", pl.col("outcome") == "correct"
 
 
@@ -170,52 +168,11 @@ def _staged(counts: pl.DataFrame, k: int, design: StagedDesign) -> dict[str, Any
     return dict(zip(("pass_at_k", "pass_at_k_low", "pass_at_k_high"), values, strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shares:
-    """What pass@k of some draws rests on; the columns of this name of analysis.rows.Estimate."""
-
-    unscored: float
-    cut_off: float | None
-    correct_cut_off: float | None
-    correct_by_place: float | None
-
-    @property
-    def unfinished(self) -> tuple[float | None, float | None, float | None]:
-        """Those of unfinished text."""
-        return self.cut_off, self.correct_cut_off, self.correct_by_place
-
-
-def shares(*, n_drawn: Ints, n_scored: Ints, n_correct: Ints, unfinished: Ints) -> Shares:
-    """Of the draws up to where problems stopped. All by problem, of one shape [...]; n_drawn: 0
-    where a problem has not stopped. unfinished: [3, ...], those of tables.UNFINISHED, below 0 where
-    not known."""
-    stopped = n_drawn > 0
-    drawn, scored, correct = (int(n[stopped].sum()) for n in (n_drawn, n_scored, n_correct))
-    cut_off, correct_cut_off, by_place = (
-        None if (n < 0).any() else int(n.sum()) for n in unfinished[:, stopped]
-    )
-    return Shares(
-        unscored=1 - scored / drawn if drawn else 0.0,
-        cut_off=_share(cut_off, drawn),
-        correct_cut_off=_share(correct_cut_off, correct),
-        correct_by_place=_share(by_place, correct),
-    )
-
-
-def _share(n: int | None, total: int) -> float | None:
-    return None if n is None or not total else n / total
-
-
-def unfinished(table: pl.DataFrame) -> Ints:
-    """[3, rows] of tables.PASSK, as `shares` takes them."""
-    return np.stack([table[name].fill_null(-1).to_numpy() for name in UNFINISHED])
-
-
 def shares_of(table: pl.DataFrame, n_drawn: pl.Expr) -> Shares:
     """Of rows of tables.PASSK. n_drawn: as of analysis.evaluated.SampledAs."""
     rows = table.unique("problem_id").with_columns(n_drawn=n_drawn.fill_null(0))
     counts = {name: rows[name].to_numpy() for name in ("n_drawn", "n_scored", "n_correct")}
-    return shares(**counts, unfinished=unfinished(rows))
+    return shares(**counts, unfinished=unfinished_of(rows))
 
 
 def mean_bound(name: str) -> pl.Expr:
@@ -227,20 +184,3 @@ def bounds_of(table: pl.DataFrame) -> dict[int, tuple[float | None, float | None
     """By rising k, pass@k of rows of tables.PASSK were all unscored draws wrong, and all right."""
     by_k = table.sort("k", "problem_id").group_by("k", maintain_order=True)
     return {k: (low, high) for k, low, high in by_k.agg(map(mean_bound, BOUNDS)).iter_rows()}
-
-
-UNSCORED, BOUNDED = 0.01, 0.05
-"""Shares of draws that the grader could not judge above which no pass@k stands without that share,
-and without its bounds."""
-
-
-def open_part(
-    unscored: float, all_wrong: float | None, all_right: float | None
-) -> tuple[float | None, tuple[float, float] | None]:
-    """What stands beside a pass@k: the share unscored above UNSCORED, and the two bounds above
-    BOUNDED; None of what does not."""
-    if unscored <= UNSCORED:
-        return None, None
-    if unscored <= BOUNDED or all_wrong is None or all_right is None:
-        return unscored, None
-    return unscored, (all_wrong, all_right)

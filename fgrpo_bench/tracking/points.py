@@ -16,7 +16,8 @@ import polars as pl
 from fgrpo_bench.analysis.checkpoints import key_of
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import PointResult, SweepResults
-from fgrpo_bench.analysis.scoring import UNSCORED, bounds_of, open_part, shares_of
+from fgrpo_bench.analysis.rows import UNSCORED, open_part
+from fgrpo_bench.analysis.scoring import bounds_of, shares_of
 from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.files.spec import read_spec, read_spec_of
 from fgrpo_bench.specs.stored import TrainStageSpec, trained_with
