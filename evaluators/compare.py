@@ -22,7 +22,7 @@ import polars as pl
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation, last_of_run
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.results import compared, load_results
-from fgrpo_bench.analysis.rows import Comparison, Unfinished, from_frame
+from fgrpo_bench.analysis.rows import Comparison, Estimate, from_frame
 from fgrpo_bench.command.application import is_there
 from fgrpo_bench.command.runs import find_runs, named
 from fgrpo_bench.core.registry import suggestion
@@ -30,6 +30,8 @@ from fgrpo_bench.documents.html import html as html_page
 from fgrpo_bench.documents.markdown import markdown
 from fgrpo_bench.documents.table import (
     NONE,
+    UNFINISHED,
+    UNFINISHED_NOTE,
     Block,
     Heading,
     Paragraph,
@@ -37,6 +39,7 @@ from fgrpo_bench.documents.table import (
     difference,
     p_value,
     percent,
+    unfinished_shares,
     unscored_beside,
     with_interval,
 )
@@ -387,13 +390,10 @@ def _shown(value: Any) -> str:
 
 def unlike_ends(of: ComparedCheckpoints) -> Iterator[str]:
     """That two sides differ in the share of draws that were cut off by more than APART."""
-    shares = {
-        (row.benchmark, row.cell): row.cut_off
-        for row in from_frame(Unfinished, of.analysis.unfinished)
-    }
+    k = of.analysis.ks[0]
     for benchmark in of.analysis.results.benchmarks:
         for new, old in of.pairs():
-            ends = shares.get((benchmark, old)), shares.get((benchmark, new))
+            ends = [of.analysis.estimate(benchmark, label, k).cut_off for label in (old, new)]
             if ends[0] is not None and ends[1] is not None and abs(ends[1] - ends[0]) > APART:
                 yield (
                     f"Of {old} {ends[0]:.1%} of the draws on {benchmark} were cut off, of {new} "
@@ -486,11 +486,8 @@ def heading(of: ComparedCheckpoints) -> str:
 
 def blocks(of: ComparedCheckpoints) -> list[Block]:
     """What is to be known first, then a table a column and pair, and what became of problems."""
-    from fgrpo_bench.report.tables import unfinished_table
-
     first = [*unlike_ends(of), *remarks(of)]
     out: list[Block] = [Paragraph(text=" ".join(first))]
-    out += filter(None, (unfinished_table(of.analysis),))
     for new, old in of.pairs():
         for column in of.analysis.columns:
             out += _of_column(of, column, new, old)
@@ -510,11 +507,13 @@ def _at_equal_pass_at_1(of: ComparedCheckpoints) -> Iterator[Block]:
 
 def _of_column(of: ComparedCheckpoints, column: str, new: str, old: str) -> Iterator[Block]:
     rows = of.differences(column, new, old)
+    sides = [of.analysis.estimate(column, label, of.analysis.ks[0]) for label in (old, new)]
+    shares = zip(UNFINISHED, *(unfinished_shares(side.unfinished) for side in sides), strict=True)
     yield Table(
         title=f"{column}: {new} minus {old}, pass@k in percent, differences in percentage points",
         header=("k", old, new, "difference [95% interval]", "p", "p of draws", "problems"),
-        rows=tuple(_row(of, row) for row in rows),
-        notes=() if rows else ("No problem has a value for both.",),
+        rows=(*(_row(of, row) for row in rows), *((*row, *[NONE] * 4) for row in shares)),
+        notes=(UNFINISHED_NOTE,) if rows else ("No problem has a value for both.",),
     )
     loss = of.analysis.first_loss_of(column, new, old)
     if loss is not None:
@@ -568,8 +567,16 @@ def explanation() -> list[Block]:
 # What a program reads.
 
 
+BESIDE = ("unscored", "all_wrong", "all_right", "cut_off", "correct_cut_off", "correct_by_place")
+"""Of analysis.rows.Estimate, what stands beside pass@k of each side."""
+
+
 def table(of: ComparedCheckpoints) -> pl.DataFrame:
     """A row a column, pair and k: fractions, and differences of fractions."""
+
+    def beside(side: str, row: Estimate) -> dict[str, float | None]:
+        return {f"{name}_{side}": getattr(row, name) for name in BESIDE}
+
     rows = [
         {
             "column": column,
@@ -583,11 +590,11 @@ def table(of: ComparedCheckpoints) -> pl.DataFrame:
             "ci_high": row.high,
             "p": row.p,
             "p_draws": row.p_draws,
-            "unscored_old": of.analysis.estimate(column, old, row.k).unscored,
-            "unscored_new": of.analysis.estimate(column, new, row.k).unscored,
             "n_problems": row.n_problems,
             "n_seeds": len(row.seeds),
         }
+        | beside("old", of.analysis.estimate(column, old, row.k))
+        | beside("new", of.analysis.estimate(column, new, row.k))
         for new, old in of.pairs()
         for column in of.analysis.columns
         for row in of.differences(column, new, old)
@@ -601,7 +608,6 @@ def everything(of: ComparedCheckpoints) -> dict[str, Any]:
     return {
         "labels": of.labels,
         "remarks": [*unlike_ends(of), *remarks(of)],
-        "unfinished": of.analysis.unfinished.to_dicts(),
         "rows": table(of).to_dicts(),
         "first_loss": [
             {"column": row.column, "new": new, "old": old, "from": row.low, "to": row.high}

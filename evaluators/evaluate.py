@@ -151,7 +151,7 @@ def evaluate(
                 layer.finish(draws)
                 is_main = layer is layers[0]
                 at = paths.passk if is_main else paths.extra_passk(layer.version)
-                counts = count_stored(paths.grades(layer.version), stopping)
+                counts = count_stored(paths.grades(layer.version), stopping, draws=paths.draws)
                 table = score(counts, list(evaluation.ks), stopping, problems=problems)
                 write_table(at, table, PASSK)
                 if is_main and draws_made[name]:

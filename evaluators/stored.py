@@ -15,11 +15,19 @@ from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.analysis.evaluated import SampledAs
 from fgrpo_bench.analysis.results import with_digest
-from fgrpo_bench.analysis.scoring import count, count_unfinished, score
+from fgrpo_bench.analysis.scoring import count, score, shares_of
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.documents.table import NONE, Table, percent, unfinished_shares, with_interval
+from fgrpo_bench.documents.table import (
+    NONE,
+    UNFINISHED,
+    Table,
+    percent,
+    unfinished_shares,
+    with_interval,
+)
 from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.files.paths import BenchmarkPaths, DataPaths, StagePaths
 from fgrpo_bench.files.spec import read_spec_of
@@ -141,7 +149,7 @@ def closing_table(stored: Sequence[StoredDraws], more: Sequence[str] = ()) -> st
         header=(
             *("benchmark", "grader", "problems", "n", "k", "pass@k"),
             *("bounds", "unscored", "by guessing"),
-            *("cut off", "correct, cut off", "correct, by place"),
+            *UNFINISHED,
         ),
         rows=tuple(rows),
         n_words=2,
@@ -199,17 +207,14 @@ def _rows(stored: StoredDraws, more: Sequence[str]) -> Iterator[tuple[str, ...]]
         if not path.exists():
             continue
         table = read_table(path, PASSK)
-        yield from _of(table, stored, grader, version)
+        yield from _of(table, stored, grader)
 
 
-def _of(
-    table: pl.DataFrame, stored: StoredDraws, grader: str, version: str
-) -> Iterator[tuple[str, ...]]:
-    ends = _unfinished(stored, version)
-    n = drawn(stored.paths.draws)
+def _of(table: pl.DataFrame, stored: StoredDraws, grader: str) -> Iterator[tuple[str, ...]]:
+    n, stopping = drawn(stored.paths.draws), stored.spec.stopping
     problems = table["problem_id"].n_unique()
-    scored = int(table.unique("problem_id")["n_scored"].sum())
-    unscored = 1 - scored / n if n else 0.0
+    asked = SampledAs(n_samples=n // max(problems, 1), design=stopping)
+    shares = shares_of(table, asked.n_drawn)
     data = stored.spec.data_folder(stored.benchmark.name)
     options = n_choices(stored.benchmark, data) if grader in CHOICE else ()
     for k in table["k"].unique().sort():
@@ -217,7 +222,7 @@ def _of(
         values = part["pass_at_k"].fill_null(float("nan")).to_numpy()
         interval = estimate(values[None, :, None], limits=FRACTIONS)[0]
         low, high = (part[f"pass_at_k_{end}"].mean() for end in ("low", "high"))
-        tight = not unscored or low is None or high is None
+        tight = not shares.unscored or low is None or high is None
         yield (
             stored.benchmark.name,
             grader,
@@ -226,19 +231,10 @@ def _of(
             str(k),
             with_interval(interval.mean, interval.low, interval.high),
             NONE if tight else f"[{percent(low)}, {percent(high)}]",  # type: ignore[arg-type]
-            f"{unscored:.2%}",
+            f"{shares.unscored:.2%}",
             NONE if (floor := guessing_floor(k, options)) is None else percent(floor),
-            *ends,
+            *unfinished_shares(shares.unfinished),
         )
-
-
-def _unfinished(stored: StoredDraws, version: str) -> tuple[str, ...]:
-    """Shares cut off, and of the correct ones those cut off and those by their place alone."""
-    grades = stored.paths.grades(version)
-    if not grades.exists():
-        return (NONE,) * 3
-    shares = count_unfinished(stored.paths.draws, grades).shares
-    return unfinished_shares(*shares.values())
 
 
 def drawn(path: Path) -> int:
@@ -328,7 +324,7 @@ def _regrade(stored: StoredDraws, problems: list[Problem], *, grader: str, gradi
     table = grading.finish(draws)
     is_main = grader == stored.benchmark.grader
     at = stored.paths.passk if is_main else stored.paths.extra_passk(grading.version)
-    counts = count(table, stored.spec.stopping)
+    counts = count(table, stored.spec.stopping, draws=draws)
     ks, stopping = list(stored.spec.asked.ks), stored.spec.stopping
     write_table(at, score(counts, ks, stopping, problems=problems), PASSK)
     n_missing = counts["n_samples"].null_count()

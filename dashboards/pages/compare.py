@@ -28,17 +28,20 @@ from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Comparison, PathRange, from_frame
 from fgrpo_bench.documents.table import (
     NONE,
+    UNFINISHED,
+    UNFINISHED_NOTE,
     difference,
     p_value,
     percent,
     points,
+    unfinished_shares,
     unscored_beside,
     with_interval,
 )
 from fgrpo_bench.report.captions import subject
 from fgrpo_bench.report.comparison_tables import FRONT, PATHS
 from fgrpo_bench.report.footnotes import redeclared
-from fgrpo_bench.report.tables import unfinished_table
+from fgrpo_bench.report.tables import is_any_unfinished
 from fgrpo_bench.report.words import answer
 
 FEW = 6
@@ -108,7 +111,6 @@ def build(results: Results, given: Given, links: Links) -> Page:
             "cells": [(name, label, name in (picked or cells)) for name, label in labels.items()],
             "kept": [pair for pair in form.address().parameters if pair[0] != "cell"],
             "table": results_table(analysis, column, shown, dict.fromkeys((analysis.ks[0], k))),
-            "unfinished": _unfinished(analysis),
             "differences": _differences(analysis, at_ends, against, labels),
             "is_on_paths": on_paths,
             "apart": _apart(len(rows), len(pairs), k) if on_paths else "",
@@ -144,6 +146,7 @@ def results_table(
 ) -> PageTable:
     """pass@k of some cells at some k, with intervals."""
     rows: list[TableRow] = []
+    with_unfinished = is_any_unfinished(analysis, column)
     for name in shown:
         estimates = [analysis.estimate(column, name, k) for k in ks]
         values = [
@@ -153,26 +156,20 @@ def results_table(
         ]
         counts = (str(estimates[0].n_seeds), str(estimates[0].n_problems))
         place = Shade(text=_front(analysis, column, name), kind="words")
-        rows.append((analysis.by_cell[name].label, *values, *counts, place))
+        beside = unfinished_shares(estimates[0].unfinished) if with_unfinished else ()
+        rows.append((analysis.by_cell[name].label, *values, *beside, *counts, place))
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
     return PageTable(
         title="pass@k in percent with 95% intervals",
-        header=("cell", *(f"pass@{k}" for k in ks), "seeds", "problems", "in the plane"),
+        header=(
+            *("cell", *(f"pass@{k}" for k in ks), *(UNFINISHED if with_unfinished else ())),
+            *("seeds", "problems", "in the plane"),
+        ),
         rows=tuple(rows),
-        notes=(f"In the plane of {ends}: {FRONT}.",),
-    )
-
-
-def _unfinished(analysis: Analysis) -> PageTable | None:
-    """As in the report."""
-    table = unfinished_table(analysis)
-    if table is None:
-        return None
-    return PageTable(
-        title=table.title,
-        header=table.header,
-        rows=tuple(tuple(map(str, row)) for row in table.rows),
-        notes=table.notes,
+        notes=(
+            f"In the plane of {ends}: {FRONT}.",
+            *((UNFINISHED_NOTE,) if with_unfinished else ()),
+        ),
     )
 
 

@@ -7,11 +7,12 @@ fgrpo_bench.analysis.coverage, which computes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from math import isnan
 
 import numpy as np
+import polars as pl
 
 from dashboards import charts
 from dashboards.page import (
@@ -34,6 +35,9 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.coverage import FATES, by_point, least_rate
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
+from fgrpo_bench.analysis.rows import open_part
+from fgrpo_bench.analysis.scoring import bounds_of, shares_of
+from fgrpo_bench.documents.table import percent, unscored_beside
 
 ROWS = 40
 """Problems on a page of the table; the heat map has all."""
@@ -263,8 +267,19 @@ class ForgettingCharts:
             notes=(
                 "lost: mean over the trained points of the probability that the problem was within "
                 "the base model's reach and no longer is (Jeffreys' prior).",
+                *self._open_parts(),
             ),
         )
+
+    def _open_parts(self) -> Iterator[str]:
+        """What draws that could not be judged leave open of the rates of points."""
+        for checkpoint in self.checkpoints:
+            table = checkpoint.passk(self.benchmark)
+            unscored = shares_of(table, checkpoint.asked().n_drawn).unscored
+            for k, ends in list(bounds_of(table).items())[:1]:
+                if beside := unscored_beside(*open_part(unscored, *ends)):
+                    mean = table.filter(k=k).select(pl.col("pass_at_k").mean()).item()
+                    yield f"{checkpoint.name}: pass@{k} {percent(mean)}{beside}."
 
     def covered(self) -> Chart:
         """Expected numbers of problems lost, gained and retained."""

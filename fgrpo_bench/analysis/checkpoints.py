@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, SampledAs
 from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
-from fgrpo_bench.analysis.rows import CheckpointRow, Cost
+from fgrpo_bench.analysis.rows import CheckpointRow, Cost, Shares, open_part, unfinished_of
+from fgrpo_bench.analysis.scoring import bounds_of, shares_of
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stages.draws import CanaryRecord
 from fgrpo_bench.stages.markers import Marker, read_marker
@@ -78,6 +79,8 @@ class Scores:
     n_unscored: tuple[Ints | None, ...] = field(repr=False)
     """[seeds] of [problems, stages], of a design draws that were not judged, by the stage that made
     them; None of a fixed number of draws."""
+    unfinished: Ints = field(repr=False)
+    """[3, seeds, problems], those of tables.UNFINISHED; -1 where they are not known or there."""
     asked: tuple[SampledAs, ...]
     """[seeds], the draws that were asked for; seeds may have other designs for a while."""
     is_drawn_once: bool
@@ -157,6 +160,7 @@ class Scores:
             n_correct=self.n_correct[rows],
             n_drawn=self.n_drawn[rows],
             n_unscored=tuple(self.n_unscored[row] for row in rows),
+            unfinished=self.unfinished[:, rows],
             asked=tuple(self.asked[row] for row in rows),
             is_redesigned=tuple(self.is_redesigned[row] for row in rows),
         )
@@ -177,6 +181,7 @@ class Scores:
             n_unscored=tuple(
                 counts if counts is None else counts[kept] for counts in self.n_unscored
             ),
+            unfinished=self.unfinished[:, :, kept],
         )
 
 
@@ -206,6 +211,8 @@ def _of_benchmark(
     present[row, place] = True
     n_scored[row, place] = table["n_scored"].to_numpy()
     n_correct[row, place] = table["n_correct"].to_numpy()
+    unfinished = np.full((3, *shape), -1)
+    unfinished[:, row, place] = unfinished_of(table)
     values = np.full((3, *shape, len(ks)), np.nan)
     wanted = np.isin(table["k"].to_numpy(), ks)
     at = row[wanted], place[wanted], np.searchsorted(ks, table["k"].to_numpy()[wanted])
@@ -238,6 +245,7 @@ def _of_benchmark(
             n_correct=n_correct[done],
             n_drawn=np.array(drawn, int).reshape(len(done), len(problems)),
             n_unscored=tuple(unscored),
+            unfinished=unfinished[:, done],
             asked=tuple(asked_by_row.values()),
             is_drawn_once=len({checkpoints[r].evaluate.folder for r in done}) < len(done),
             is_redesigned=tuple(checkpoints[r].has_new_design(benchmark) for r in done),
@@ -569,6 +577,13 @@ class CheckpointEstimate:
     """The mean were all draws that the grader could not judge wrong."""
     all_right: float | None
     """Were they all right."""
+    shares: Shares
+    """What it rests on."""
+
+    @property
+    def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
+        """As fgrpo_bench.analysis.rows.open_part."""
+        return open_part(self.shares.unscored, self.all_wrong, self.all_right)
 
 
 def checkpoint_estimates(
@@ -576,13 +591,14 @@ def checkpoint_estimates(
 ) -> list[CheckpointEstimate]:
     """A row a k; none where the evaluation is not complete."""
     table = checkpoint.passk(benchmark).sort("problem_id", "k")
+    if not len(table):
+        return []
+    shares = shares_of(table, checkpoint.asked().n_drawn)
     ks = table["k"].unique().sort().to_list()
-    values, low, high = (
-        table[name].fill_null(float("nan")).to_numpy().reshape(-1, len(ks))
-        for name in ("pass_at_k", *BOUNDS)
-    )
-    clusters = cluster_numbers(table.filter(k=ks[0])["cluster"].to_list()) if ks else None
-    over_problems = estimate(values[None], limits=FRACTIONS, clusters=clusters) if ks else []
+    values = table["pass_at_k"].fill_null(float("nan")).to_numpy().reshape(-1, len(ks))
+    bounds = bounds_of(table)
+    clusters = cluster_numbers(table.filter(k=ks[0])["cluster"].to_list())
+    over_problems = estimate(values[None], limits=FRACTIONS, clusters=clusters)
     return [
         CheckpointEstimate(
             k=k,
@@ -591,13 +607,9 @@ def checkpoint_estimates(
             high=over.high,
             standard_error=over.standard_error,
             n_problems=over.n_problems,
-            all_wrong=_mean_if_all(low[:, i]),
-            all_right=_mean_if_all(high[:, i]),
+            all_wrong=bounds[k][0],
+            all_right=bounds[k][1],
+            shares=shares,
         )
-        for i, (k, over) in enumerate(zip(ks, over_problems, strict=True))
+        for k, over in zip(ks, over_problems, strict=True)
     ]
-
-
-def _mean_if_all(values: NDArray[np.float64]) -> float | None:
-    # A problem without a bound leaves none of the mean.
-    return None if np.isnan(values).any() else float(values.mean())

@@ -20,7 +20,16 @@ from fgrpo_bench.analysis.evaluated import SampledAs
 from fgrpo_bench.analysis.published import published_value
 from fgrpo_bench.analysis.question import Compared, Family
 from fgrpo_bench.analysis.results import Results
-from fgrpo_bench.analysis.rows import Band, CellRow, Comparison, Estimate, FirstLoss, Front
+from fgrpo_bench.analysis.rows import (
+    Band,
+    CellRow,
+    Comparison,
+    Estimate,
+    FirstLoss,
+    Front,
+    Shares,
+    shares,
+)
 from fgrpo_bench.stats.bands import band_halfwidth, first_loss, grid, in_words, largest
 from fgrpo_bench.stats.intervals import (
     DIFFERENCES,
@@ -158,7 +167,7 @@ def estimates(
             resampled, cell = resamples.of(column, at), cells[at[0]]
             means = [NOTHING] * len(ks) if resampled is None else conclude(resampled)
             asked = [request for cell_scores in by_benchmark for request in cell_scores.asked]
-            unscored, n_draws = _drawn(by_benchmark)
+            n_draws, of_draws = _drawn(by_benchmark)
             designs = _designs(asked)
             n_open = [_n_open(cell_scores) for cell_scores in by_benchmark]
             is_redesigned = any(any(cell_scores.is_redesigned) for cell_scores in by_benchmark)
@@ -181,7 +190,7 @@ def estimates(
                     n_draws=n_draws,
                     designs=designs,
                     is_redesigned=is_redesigned,
-                    unscored=unscored,
+                    **vars(of_draws),
                     all_wrong=_bound(
                         [cell_scores.bounds[0, :, :, i] for cell_scores in by_benchmark]
                     ),
@@ -193,13 +202,25 @@ def estimates(
                 )
 
 
-def _drawn(scores: Sequence[Scores]) -> tuple[float, float | None]:
-    """Share of the draws up to where problems stopped that could not be judged, and how many these
-    draws are a problem; 0 and None where none has stopped."""
-    drawn = sum(int(cell_scores.n_drawn.sum()) for cell_scores in scores)
-    stopped = sum(int((cell_scores.n_drawn > 0).sum()) for cell_scores in scores)
-    judged = sum(int(cell_scores.n_scored[cell_scores.n_drawn > 0].sum()) for cell_scores in scores)
-    return (1 - judged / drawn, drawn / stopped) if drawn else (0.0, None)
+def _drawn(scores: Sequence[Scores]) -> tuple[float | None, Shares]:
+    """How many draws up to where problems stopped are a problem, None where none has stopped; and
+    their shares."""
+    n_drawn, n_scored, n_correct, unfinished = (
+        np.concatenate(parts, axis=-1)
+        for parts in zip(
+            *(
+                (of.n_drawn.ravel(), of.n_scored.ravel(), of.n_correct.ravel(),
+                 of.unfinished.reshape(3, -1))
+                for of in scores
+            ),
+            strict=True,
+        )
+    )  # fmt: skip
+    stopped = n_drawn[n_drawn > 0]
+    of_draws = shares(
+        n_drawn=n_drawn, n_scored=n_scored, n_correct=n_correct, unfinished=unfinished
+    )
+    return (float(stopped.mean()) if len(stopped) else None), of_draws
 
 
 def _designs(asked: Sequence[SampledAs]) -> tuple[str, ...]:

@@ -47,7 +47,6 @@ from fgrpo_bench.analysis.other_scores import (
     likelihoods,
     other_graders,
     tasks,
-    unfinished,
 )
 from fgrpo_bench.analysis.paths import along_paths
 from fgrpo_bench.analysis.question import (
@@ -148,7 +147,6 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
         "drift": drifts(results),
         "tasks": tasks(results, chosen),
         # of evaluations alone: bundles leave a sweep's draws out, and its numbers rest on none
-        "unfinished": unfinished(results, chosen) if sweep is None else [],
     }
     frames = {name: to_frame(FRAMES[name], rows_of_frame) for name, rows_of_frame in rows.items()}
     frames["problems"] = _problems(scores, chosen)  # by columns: there are many rows
@@ -271,7 +269,6 @@ class Analysis:
     other_graders: pl.DataFrame
     drift: pl.DataFrame
     tasks: pl.DataFrame
-    unfinished: pl.DataFrame
     problems: pl.DataFrame
 
     @property

@@ -1,12 +1,11 @@
 """What is scored beside a benchmark's pass@k: other graders, each task alone, rare correct answers,
 and how far apart engines are that made draws.
 
-In: results and the checkpoint that stands for each cell. Out: the rows of `other_graders`,
-`unfinished` (responses that were cut off), `tasks` (of a benchmark that is made of tasks,
-SynLogic), `likelihood` (Delta NLL) and `drift`: canaries take the log-probabilities of the same
-tokens with every engine (evaluators.canaries). Where two engines have done so under the same
-weights, among what is compared or, of a sweep, in an evaluation without one under its run root,
-they can be compared: training is in both alike. Next: frames.py.
+In: results and the checkpoint that stands for each cell. Out: the rows of `other_graders`, `tasks`
+(of a benchmark that is made of tasks, SynLogic), `likelihood` (Delta NLL) and `drift`: canaries
+take the log-probabilities of the same tokens with every engine (evaluators.canaries). Where two
+engines have done so under the same weights, among what is compared or, of a sweep, in an evaluation
+without one under its run root, they can be compared: training is in both alike. Next: frames.py.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from fgrpo_bench.analysis.checkpoints import At, engine_words, key_of
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.published import published_delta_nll
 from fgrpo_bench.analysis.results import Results, SweepResults
-from fgrpo_bench.analysis.rows import CellRow, Drift, Likelihood, OtherGrader, TaskRow, Unfinished
-from fgrpo_bench.analysis.scoring import UnfinishedCounts, count_unfinished
+from fgrpo_bench.analysis.rows import CellRow, Drift, Likelihood, OtherGrader, TaskRow
+from fgrpo_bench.analysis.scoring import mean_bound
 from fgrpo_bench.files.paths import DataPaths, StagePaths
 from fgrpo_bench.files.spec import read_spec_of
 from fgrpo_bench.kinds.evaluate import EvaluationMarker, EvaluationSpec
 from fgrpo_bench.kinds.likelihood import LikelihoodMarker
 from fgrpo_bench.stages.markers import read_marker_of, stands
 from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.tables import PROBLEMS, read_table
+from fgrpo_bench.stages.tables import BOUNDS, PROBLEMS, read_table
 
 
 def other_graders(
@@ -66,17 +65,29 @@ def _grader_rows(
     cell: str,
     problems: Collection[str],
 ) -> Iterator[OtherGrader]:
-    tables = [checkpoint.passk_beside(benchmark, grader) for checkpoint in checkpoints]
+    tables = [
+        checkpoint.passk_beside(benchmark, grader).with_columns(n_drawn=checkpoint.asked().n_drawn)
+        for checkpoint in checkpoints
+    ]
     values = (
         pl.concat(tables)
         .filter(pl.col("problem_id").is_in(list(problems)))
         .group_by("k", "problem_id")
-        .agg(value=pl.col("pass_at_k").mean(), with_value=pl.col("pass_at_k").count())
+        .agg(
+            pl.col("pass_at_k", *BOUNDS).mean(),
+            with_value=pl.col("pass_at_k").count(),
+            drawn=pl.col("n_drawn").sum(),
+            scored=pl.col("n_scored").filter(pl.col("n_drawn").is_not_null()).sum(),
+        )
         .sort("k", "problem_id")  # so that sums are in one order, and the digits the same
     )
     complete = pl.col("with_value") == len(checkpoints)
-    means = values.group_by("k", maintain_order=True).agg(pl.col("value").filter(complete).mean())
-    for k, mean in means.iter_rows():
+    means = values.group_by("k", maintain_order=True).agg(
+        pl.col("pass_at_k").filter(complete).mean(),
+        *map(mean_bound, BOUNDS),
+        unscored=1 - pl.col("scored").sum() / pl.col("drawn").sum(),
+    )
+    for k, mean, all_wrong, all_right, unscored in means.iter_rows():
         yield OtherGrader(
             benchmark=benchmark,
             grader=grader,
@@ -87,6 +98,9 @@ def _grader_rows(
             k=k,
             pass_at_k=mean,
             n_seeds=len(checkpoints),
+            unscored=unscored,
+            all_wrong=all_wrong,
+            all_right=all_right,
         )
 
 
@@ -154,12 +168,12 @@ def _has_tasks(results: Results, benchmark: str) -> bool:
 
 
 def _task_scores(rows: pl.DataFrame) -> pl.DataFrame:
-    """cell, task, k, pass_at_k, n_seeds, n_problems, n_draws and n_unscored."""
+    """cell, task, k and the columns of TaskRow behind it."""
     seeds = rows.group_by("cell").agg(n_seeds=pl.col("seed").n_unique().cast(pl.Int64))
     problems = (
         rows.group_by("cell", "task", "k", "problem_id")
         .agg(
-            value=pl.col("pass_at_k").mean(),
+            pl.col("pass_at_k", *BOUNDS).mean(),
             with_value=pl.col("pass_at_k").count(),
             drawn=pl.col("n_drawn").sum(),
             scored=pl.col("n_scored").sum(),
@@ -171,39 +185,15 @@ def _task_scores(rows: pl.DataFrame) -> pl.DataFrame:
         problems.sort("problem_id")  # so that sums are in one order, and the bytes the same
         .group_by("cell", "task", "k", maintain_order=True)
         .agg(
-            pass_at_k=pl.col("value").filter(complete).mean(),
+            pl.col("pass_at_k").filter(complete).mean(),
             n_seeds=pl.col("n_seeds").first(),
             n_problems=pl.len().cast(pl.Int64),
             n_draws=pl.col("drawn").sum(),
             n_unscored=(pl.col("drawn") - pl.col("scored")).sum(),
+            all_wrong=mean_bound("pass_at_k_low"),
+            all_right=mean_bound("pass_at_k_high"),
         )
     )
-
-
-def unfinished(results: Results, chosen: Collection[At]) -> Iterator[Unfinished]:
-    """A row a benchmark and cell with stored draws, of the checkpoints that stand for runs."""
-    for name in results.benchmarks:
-        by_cell: dict[str, UnfinishedCounts] = {}
-        for checkpoint in results.checkpoints:
-            paths = checkpoint.results_on(name)
-            if paths is None or (checkpoint.label, checkpoint.step) not in chosen:
-                continue
-            grades = paths.grades(checkpoint.judge_on(name) or "")
-            if not (paths.draws.exists() and grades.exists()):
-                continue
-            asked = checkpoint.passk(name).unique("problem_id")
-            n_drawn = asked.select("problem_id", n_drawn=checkpoint.asked().n_drawn)
-            counts = count_unfinished(paths.draws, grades, n_drawn)
-            known = by_cell.get(checkpoint.label)
-            by_cell[checkpoint.label] = counts if known is None else known + counts
-        for cell, counts in by_cell.items():
-            yield Unfinished(
-                benchmark=name,
-                cell=cell,
-                n_draws=counts.n_draws,
-                n_correct=counts.n_correct,
-                **counts.shares,
-            )
 
 
 def likelihood_stages(sweep: SweepResults) -> Iterator[tuple[str, int, StagePaths]]:

@@ -17,10 +17,15 @@ from functools import cache, cached_property
 from operator import attrgetter
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell, method_of, to_columns
+from fgrpo_bench.stages.tables import UNFINISHED
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +129,18 @@ class Estimate:
     """Whether the design was changed when draws of a seed were there already: pass@k is exact for
     a design that was chosen before its draws were looked at."""
     unscored: float
-    """Share of the draws that the grader could not judge."""
+    """Share of the draws up to where problems stopped that the grader could not judge; the next
+    ones are of the same draws."""
+    cut_off: float | None
+    """Share of the draws that ended at the longest response (finish_reason `length`). Null: not
+    known, as of imported draws without one."""
+    correct_cut_off: float | None
+    """Share of the correct draws that were cut off; null likewise, and without a correct one."""
+    correct_by_place: float | None
+    """Share of the correct draws whose answer was found by nothing but its place in the text, by no
+    box, tag or sentence (the grade's reason ends so); null without a correct one."""
     all_wrong: float | None
-    """The mean were all those draws wrong; null where a problem has no such value."""
+    """The mean were all unscored draws wrong; null where a problem has no such value."""
     all_right: float | None
     """The mean were all of them right."""
     lacks: tuple[str, ...]
@@ -143,6 +157,11 @@ class Estimate:
     def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
         """As the function `open_part`."""
         return open_part(self.unscored, self.all_wrong, self.all_right)
+
+    @property
+    def unfinished(self) -> tuple[float | None, float | None, float | None]:
+        """The shares of unfinished text."""
+        return self.cut_off, self.correct_cut_off, self.correct_by_place
 
     @property
     def is_incomplete(self) -> bool:
@@ -463,6 +482,17 @@ class OtherGrader:
     pass_at_k: float | None
     """Mean over the problems that have a value for every seed, and over seeds."""
     n_seeds: int
+    unscored: float
+    """Share of the draws that it could not judge."""
+    all_wrong: float | None
+    """pass@k were all those draws wrong; null where a problem has no such value."""
+    all_right: float | None
+    """Were they all right."""
+
+    @property
+    def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
+        """As the function `open_part`."""
+        return open_part(self.unscored, self.all_wrong, self.all_right)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -506,6 +536,15 @@ class TaskRow:
     """Over problems and seeds, up to where each problem stopped."""
     n_unscored: int
     """Of these: draws that the grader could not judge."""
+    all_wrong: float | None
+    """pass@k were all those draws wrong; null where a problem has no such value."""
+    all_right: float | None
+    """Were they all right."""
+
+    @property
+    def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
+        """As the function `open_part`."""
+        return open_part(self.n_unscored / self.n_draws, self.all_wrong, self.all_right)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -531,27 +570,49 @@ class ProblemRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unfinished:
-    """Draws of a cell on a benchmark that were cut off, or are correct by their place alone."""
+class Shares:
+    """What pass@k of some draws rests on; the columns of these names of Estimate."""
 
-    benchmark: str
-    cell: str
-    n_draws: int
-    """Over problems and seeds, up to where each problem stopped."""
-    n_correct: int
+    unscored: float
     cut_off: float | None
-    """Share of the draws that ended at the longest response (finish_reason `length`). Null: not
-    known, as of imported draws without one."""
     correct_cut_off: float | None
-    """Share of the correct draws that were cut off; null likewise, and without a correct one."""
     correct_by_place: float | None
-    """Share of the correct draws whose answer was found by nothing but its place in the text, by no
-    box, tag or sentence (the grade's reason ends so); null without a correct one."""
+
+    @property
+    def unfinished(self) -> tuple[float | None, float | None, float | None]:
+        """Those of unfinished text."""
+        return self.cut_off, self.correct_cut_off, self.correct_by_place
+
+
+def shares(*, n_drawn: Ints, n_scored: Ints, n_correct: Ints, unfinished: Ints) -> Shares:
+    """Of the draws up to where problems stopped. All by problem, of one shape [...]; n_drawn: 0
+    where a problem has not stopped. unfinished: [3, ...], those of tables.UNFINISHED, below 0 where
+    not known."""
+    stopped = n_drawn > 0
+    drawn, scored, correct = (int(n[stopped].sum()) for n in (n_drawn, n_scored, n_correct))
+    cut_off, correct_cut_off, by_place = (
+        None if (n < 0).any() else int(n.sum()) for n in unfinished[:, stopped]
+    )
+    return Shares(
+        unscored=1 - scored / drawn if drawn else 0.0,
+        cut_off=_share(cut_off, drawn),
+        correct_cut_off=_share(correct_cut_off, correct),
+        correct_by_place=_share(by_place, correct),
+    )
+
+
+def _share(n: int | None, total: int) -> float | None:
+    return None if n is None or not total else n / total
+
+
+def unfinished_of(table: pl.DataFrame) -> Ints:
+    """[3, rows] of tables.PASSK, as `shares` takes them."""
+    return np.stack([table[name].fill_null(-1).to_numpy() for name in UNFINISHED])
 
 
 UNSCORED, BOUNDED = 0.01, 0.05
 """Shares of draws that the grader could not judge above which no pass@k stands without that share,
-and without what it were had they all been wrong or all right."""
+and without its bounds."""
 
 
 def open_part(
@@ -586,7 +647,6 @@ FRAMES: dict[str, type] = {
     "other_graders": OtherGrader,
     "drift": Drift,
     "tasks": TaskRow,
-    "unfinished": Unfinished,
     "problems": ProblemRow,
 }
 """Row class of every frame, by name."""

@@ -1,37 +1,61 @@
-"""From judgements to counts, and from counts to pass@k."""
+"""From judgements to counts, and from counts to pass@k and the shares that stand beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from fgrpo_bench.analysis.rows import Shares, shares, unfinished_of
 from fgrpo_bench.core.problems import BY_PLACE, Problem
-from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, reading, scan_table
+from fgrpo_bench.stages.tables import (
+    BOUNDS,
+    DRAWS,
+    GRADES,
+    PASSK,
+    UNFINISHED,
+    reading,
+    scan_table,
+)
 from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.staged import StagedDesign
 
 _UNSCORED, _CORRECT = pl.col("outcome") == "unscored", pl.col("outcome") == "correct"
 
 
-def count_stored(path: Path, design: StagedDesign | None = None) -> pl.DataFrame:
-    """`count` of a stored table of grades, of which only three columns are read."""
-    with reading(path):
-        return count(scan_table(path, GRADES), design)
+def count_stored(
+    grades: Path, design: StagedDesign | None = None, *, draws: Path | None
+) -> pl.DataFrame:
+    """`count` of stored tables, of which only the columns that count are read. draws: None where
+    they are not here."""
+    with reading(grades, *([] if draws is None else [draws])):
+        drawn = None if draws is None else scan_table(draws, DRAWS)
+        return count(scan_table(grades, GRADES), design, draws=drawn)
 
 
-def count(grades: pl.DataFrame | pl.LazyFrame, design: StagedDesign | None = None) -> pl.DataFrame:
-    """Counts by problem, sorted by problem_id: n_samples, n_scored, n_correct and n_unscored.
+def count(
+    grades: pl.DataFrame | pl.LazyFrame,
+    design: StagedDesign | None = None,
+    *,
+    draws: pl.DataFrame | pl.LazyFrame | None = None,
+) -> pl.DataFrame:
+    """Counts by problem, sorted by problem_id: n_samples, n_scored, n_correct, those of
+    tables.UNFINISHED and n_unscored.
 
     design: None counts all draws, and n_unscored is null. A design is followed along the draws in
     their order, whichever were made: n_samples are those up to where the problem stops, and
     n_unscored is as in tables.PASSK. Both are null where it would go on and draws are missing.
+    draws: those that were graded; None: how each ended is not known.
     """
     rows = grades.lazy()
+    if draws is None:
+        rows = rows.with_columns(finish_reason=pl.lit(None, pl.String))
+    else:
+        ends = draws.lazy().select("problem_id", "draw", "finish_reason")
+        rows = rows.join(ends, on=["problem_id", "draw"], how="left")
     if design is None:
         counted = _counted(rows, pl.lit(None, pl.List(pl.Int64)))
     else:
@@ -40,10 +64,15 @@ def count(grades: pl.DataFrame | pl.LazyFrame, design: StagedDesign | None = Non
 
 
 def _counted(rows: pl.LazyFrame, n_unscored: pl.Expr) -> pl.LazyFrame:
+    is_cut, known = pl.col("finish_reason") == "length", pl.col("finish_reason").is_not_null()
+    by_place = pl.col("reason").str.ends_with(BY_PLACE)
     return rows.group_by("problem_id").agg(
         n_samples=pl.len().cast(pl.Int64),
         n_scored=(~_UNSCORED).sum().cast(pl.Int64),
         n_correct=_CORRECT.sum().cast(pl.Int64),
+        n_cut_off=pl.when(known.all()).then(is_cut.sum()).cast(pl.Int64),
+        n_correct_cut_off=pl.when(known.all()).then((_CORRECT & is_cut).sum()).cast(pl.Int64),
+        n_by_place=(_CORRECT & by_place).sum().cast(pl.Int64),
         n_unscored=n_unscored,
     )
 
@@ -78,70 +107,6 @@ def _followed(rows: pl.LazyFrame, design: StagedDesign) -> pl.LazyFrame:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnfinishedCounts:
-    """Of some draws, how many were cut off or are correct by their place alone; these add up."""
-
-    n_draws: int
-    n_correct: int
-    n_by_place: int
-    """Correct draws whose grade's reason ends with core.problems.BY_PLACE."""
-    n_cut_off: int | None
-    """Draws of finish_reason `length`; None where it is not known of each, likewise the next."""
-    n_correct_cut_off: int | None
-
-    def __add__(self, other: UnfinishedCounts) -> UnfinishedCounts:
-        """Of both."""
-        return UnfinishedCounts(
-            n_draws=self.n_draws + other.n_draws,
-            n_correct=self.n_correct + other.n_correct,
-            n_by_place=self.n_by_place + other.n_by_place,
-            n_cut_off=_sum(self.n_cut_off, other.n_cut_off),
-            n_correct_cut_off=_sum(self.n_correct_cut_off, other.n_correct_cut_off),
-        )
-
-    @property
-    def shares(self) -> dict[str, float | None]:
-        """cut_off, correct_cut_off and correct_by_place, as of analysis.rows.Unfinished."""
-        return {
-            "cut_off": _share(self.n_cut_off, self.n_draws),
-            "correct_cut_off": _share(self.n_correct_cut_off, self.n_correct),
-            "correct_by_place": _share(self.n_by_place, self.n_correct),
-        }
-
-
-def _sum(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b
-
-
-def _share(n: int | None, of: int) -> float | None:
-    return None if n is None or not of else n / of
-
-
-def count_unfinished(
-    draws: Path, grades: Path, n_drawn: pl.DataFrame | None = None
-) -> UnfinishedCounts:
-    """Of stored draws and grades of them. n_drawn: problem_id and n_drawn, the problems that count
-    and how many draws of each; None: all."""
-    with reading(draws), reading(grades):
-        ends = scan_table(draws, DRAWS).select("problem_id", "draw", "finish_reason")
-        judged = scan_table(grades, GRADES).select("problem_id", "draw", "outcome", "reason")
-        rows = ends.join(judged, on=["problem_id", "draw"])
-        if n_drawn is not None:
-            rows = rows.join(n_drawn.lazy(), on="problem_id")
-            rows = rows.filter(pl.col("draw") < pl.col("n_drawn"))
-        is_cut, known = pl.col("finish_reason") == "length", pl.col("finish_reason").is_not_null()
-        by_place = pl.col("reason").str.ends_with(BY_PLACE)
-        (row,) = rows.select(
-            n_draws=pl.len(),
-            n_correct=_CORRECT.sum(),
-            n_by_place=(_CORRECT & by_place).sum(),
-            n_cut_off=pl.when(known.all()).then(is_cut.sum()),
-            n_correct_cut_off=pl.when(known.all()).then((_CORRECT & is_cut).sum()),
-        ).collect().to_dicts()  # fmt: skip
-    return UnfinishedCounts(**row)
-
-
 def score(
     counts: pl.DataFrame,
     ks: list[int],
@@ -163,6 +128,7 @@ def score(
             pl.lit(k, dtype=pl.Int64).alias("k"),
             "n_scored",
             "n_correct",
+            *UNFINISHED,
             *(
                 pl.Series(name, values).fill_nan(None)
                 for name, values in _estimated(counts, k, design).items()
@@ -200,3 +166,21 @@ def _staged(counts: pl.DataFrame, k: int, design: StagedDesign) -> dict[str, Any
         values[0, is_known] = design.pass_at_k(**ends)
         values[1:, is_known] = design.bounds(**ends)
     return dict(zip(("pass_at_k", "pass_at_k_low", "pass_at_k_high"), values, strict=True))
+
+
+def shares_of(table: pl.DataFrame, n_drawn: pl.Expr) -> Shares:
+    """Of rows of tables.PASSK. n_drawn: as of analysis.evaluated.SampledAs."""
+    rows = table.unique("problem_id").with_columns(n_drawn=n_drawn.fill_null(0))
+    counts = {name: rows[name].to_numpy() for name in ("n_drawn", "n_scored", "n_correct")}
+    return shares(**counts, unfinished=unfinished_of(rows))
+
+
+def mean_bound(name: str) -> pl.Expr:
+    """Mean of a column of tables.BOUNDS over problems; null where a problem has none."""
+    return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).mean()).alias(name)
+
+
+def bounds_of(table: pl.DataFrame) -> dict[int, tuple[float | None, float | None]]:
+    """By rising k, pass@k of rows of tables.PASSK were all unscored draws wrong, and all right."""
+    by_k = table.sort("k", "problem_id").group_by("k", maintain_order=True)
+    return {k: (low, high) for k, low, high in by_k.agg(map(mean_bound, BOUNDS)).iter_rows()}

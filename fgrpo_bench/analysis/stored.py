@@ -27,7 +27,7 @@ from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record, write_json, write_whole
 from fgrpo_bench.stages.digests import checksum_mismatch, sha256_file, with_checksum
 
-VERSION = 14
+VERSION = 15
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
 

@@ -292,11 +292,28 @@ def unscored_beside(unscored: float | None, bounds: tuple[float, float] | None) 
     return f" ({unscored:.1%} unscored{ends})"
 
 
-def unfinished_shares(cut_off: float | None, *of_correct: float | None) -> tuple[str, ...]:
-    """The share of draws that were cut off, and shares of the correct ones, in percent. None: not
-    known, and of the others also without a correct draw."""
-    known = "not known" if cut_off is None else f"{cut_off:.1%}"
-    return known, *(NONE if share is None else f"{share:.1%}" for share in of_correct)
+UNFINISHED = ("cut off", "correct, of which cut off", "correct, of which by place")
+"""Columns beside pass@k."""
+UNFINISHED_NOTE = (
+    "Cut off: share of the draws that were ended by the longest response. By place: the answer was "
+    "found by nothing but its place in the text, by no box, tag or sentence that states it."
+)
+Unfinished = tuple[float | None, float | None, float | None]
+"""The fractions of these columns; None: not known, and of correct draws also without one."""
+
+
+def unfinished_shares(*parts: Unfinished) -> tuple[str, ...]:
+    """What stands in the columns UNFINISHED, in percent; of several parts, e.g. benchmarks, from
+    the smallest share to the largest."""
+    cut_off, *of_correct = zip(*parts, strict=True) if parts else ((),) * len(UNFINISHED)
+    return _from_to(cut_off, lacks="not known"), *(_from_to(of, lacks=NONE) for of in of_correct)
+
+
+def _from_to(shares: Collection[float | None], *, lacks: str) -> str:
+    known = [share for share in shares if share is not None]
+    if not known or (lacks != NONE and len(known) < len(shares)):
+        return lacks if shares else NONE
+    return " to ".join(dict.fromkeys(f"{share:.1%}" for share in (min(known), max(known))))
 
 
 def points(value: float | None) -> str:

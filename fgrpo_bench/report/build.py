@@ -60,7 +60,6 @@ from fgrpo_bench.report.tables import (
     interval_table,
     main_tables,
     training_table,
-    unfinished_table,
 )
 from fgrpo_bench.report.words import answer, front_in_words
 from fgrpo_bench.specs.cell import COLUMNS
@@ -132,7 +131,6 @@ def tables(analysis: Analysis, *, compare_paper: bool = False) -> list[Table]:
         *equal_budget_tables(analysis),
         *equal_pass_at_1_tables(analysis),
         *task_tables(analysis),
-        *filter(None, (unfinished_table(analysis),)),
         training_table(analysis),
         compute_table(analysis),
     ]
@@ -245,6 +243,12 @@ RESULTS = pl.Schema(
         "n_draws": pl.Float64,  # that were made of a problem until it stopped, mean
         "design": pl.String,  # when problems stop; empty where all make n_samples draws
         "is_redesigned": pl.Boolean,  # whether that was changed when draws were there
+        "unscored": pl.Float64,  # share of the draws that the grader could not judge
+        "all_wrong": pl.Float64,  # pass_at_k were all of these wrong
+        "all_right": pl.Float64,  # were they all right
+        "cut_off": pl.Float64,  # share of the draws, empty where not known
+        "correct_cut_off": pl.Float64,  # of the correct ones
+        "correct_by_place": pl.Float64,  # likewise: found by its place in the text alone
     }
 )
 BESIDE_PAPER = pl.Schema(
@@ -269,6 +273,8 @@ BY_TASK = pl.Schema(
         "n_problems": pl.Int64,  # of the task, judged or not
         "n_draws": pl.Int64,  # of the task, over problems and seeds
         "n_unscored": pl.Int64,  # of these: draws that the grader could not judge
+        "all_wrong": pl.Float64,  # pass_at_k were all of these wrong
+        "all_right": pl.Float64,  # were they all right
     }
 )
 

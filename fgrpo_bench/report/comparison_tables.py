@@ -19,7 +19,9 @@ from fgrpo_bench.analysis.rows import (
     Comparison,
     EffectRow,
     EqualPassAt1,
+    OtherGrader,
     PathRange,
+    TaskRow,
     from_frame,
 )
 from fgrpo_bench.documents.table import (
@@ -32,11 +34,12 @@ from fgrpo_bench.documents.table import (
     percent,
     points,
     raised,
+    unscored_beside,
 )
 from fgrpo_bench.report.captions import caption, ends_in_words, ks_in_words, means
 from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, rule_note
 from fgrpo_bench.report.narrative import band_legend
-from fgrpo_bench.report.tables import NAMES, names
+from fgrpo_bench.report.tables import NAMES, names, value_of
 from fgrpo_bench.specs import method_name
 
 DOUBLED = {"group_size": "N", "prompts_per_step": "prompts", "product": "both (product)"}
@@ -280,9 +283,10 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
     for benchmark in analysis.other_graders["benchmark"].unique(maintain_order=True):
         rows = analysis.other_graders.filter(benchmark=benchmark)
         graders = rows["grader"].unique(maintain_order=True).to_list()
-        others = {key: value for *key_, value in
-                  rows.select("grader", "cell", "k", "pass_at_k").iter_rows()
-                  for key in [tuple(key_)]}  # fmt: skip
+        others = {
+            (row.grader, row.cell, row.k): percent(row.pass_at_k) + unscored_beside(*row.open_part)
+            for row in from_frame(OtherGrader, rows)
+        }
         main_grader = analysis.results.evaluation["benchmarks"][benchmark]["grader"]
         versions = {version for item in rows["versions"].to_list() for version in item}
         yield Table(
@@ -298,11 +302,11 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
                 (
                     *names(cell),
                     *(
-                        percent(value)
+                        value
                         for k in analysis.ends
                         for value in (
-                            analysis.estimate(benchmark, cell, k).mean,
-                            *(others.get((name, cell.cell, k)) for name in graders),
+                            value_of(analysis.estimate(benchmark, cell, k)).text,
+                            *(others.get((name, cell.cell, k), NONE) for name in graders),
                         )
                     ),
                 )
@@ -487,11 +491,14 @@ def _by_task(rows: pl.DataFrame, cells: list[str]) -> Iterator[tuple[str, ...]]:
     for (task,), of_task in rows.sort("task", maintain_order=True).group_by(
         "task", maintain_order=True
     ):
-        values = dict(of_task.select("cell", "pass_at_k").iter_rows())
+        values = {
+            row.cell: percent(row.pass_at_k) + unscored_beside(*row.open_part)
+            for row in from_frame(TaskRow, of_task)
+        }
         unscored = int(of_task["n_unscored"].sum()) / int(of_task["n_draws"].sum())
         yield (
             str(task),
             str(of_task["n_problems"].max()),
-            *(percent(values.get(cell)) for cell in cells),
+            *(values.get(cell, NONE) for cell in cells),
             f"{unscored:.2%}",
         )

@@ -38,12 +38,14 @@ def footnotes(analysis: Analysis, cells: Sequence[CellRow], *columns: str) -> tu
     benchmarks = list(dict.fromkeys(name for names in parts for name in names))
     rows = [analysis.estimate(b, cell, analysis.ks[0]) for b in benchmarks for cell in cells]
     graders = dict.fromkeys(version for b in benchmarks for version in analysis.graders([b]))
+    shares = {row.cut_off for row in rows if row.seeds}
+    none_cut_off = " No draw was cut off." if shares == {0.0} else ""
     return (
-        f"{rule_note(analysis)} {draws_made(rows)} Grader: {', '.join(graders) or 'none yet'}.",
+        f"{rule_note(analysis)} {draws_made(rows)}{none_cut_off} "
+        f"Grader: {', '.join(graders) or 'none yet'}.",
         *_guessed(analysis, benchmarks),
         *_unfinished(analysis, cells, benchmarks),
         *_redesigned(analysis, cells, benchmarks),
-        *_unscored(analysis, cells, benchmarks),
         *engines(analysis),
     )
 
@@ -206,24 +208,4 @@ def _redesigned(
     return [
         "When problems stop was changed after draws of these were there; pass@k is exact for a "
         f"design that was chosen before: {listed(changed, LISTED)}."
-    ]
-
-
-def _unscored(analysis: Analysis, cells: Sequence[CellRow], benchmarks: Sequence[str]) -> list[str]:
-    """What draws that could not be judged leave open of the values at the ends."""
-    bounds = []
-    for benchmark in benchmarks:
-        for cell in cells:
-            for row in (analysis.estimate(benchmark, cell, k) for k in analysis.ends):
-                low, high = percent(row.all_wrong), percent(row.all_right)
-                if low != high:
-                    where = f" on {benchmark}" if len(benchmarks) > 1 else ""
-                    bounds.append(
-                        f"{cell.label}{where}, pass@{row.k}: {low} to {high} ({row.unscored:.2%})"
-                    )
-    if not bounds:
-        return []
-    return [
-        "Draws that could not be judged are left out; were all of them wrong or all right, the "
-        f"values would be (share of such draws): {listed(bounds, LISTED, '; ')}."
     ]

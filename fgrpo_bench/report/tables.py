@@ -23,9 +23,11 @@ from fgrpo_bench.analysis.published import (
     same_columns,
 )
 from fgrpo_bench.analysis.question import base_method
-from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate, Unfinished, from_frame
+from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate
 from fgrpo_bench.documents.table import (
     NONE,
+    UNFINISHED,
+    UNFINISHED_NOTE,
     Content,
     Rows,
     Table,
@@ -58,9 +60,21 @@ def names(cell: CellRow) -> tuple[str, str, str]:
     return cell.method, str(cell.group_size), f"{cell.focal_gamma:g}"
 
 
+def value_of(row: Estimate, *, significant: bool = False) -> Value:
+    """pass@k with its marks, and what draws that could not be judged leave open of it."""
+    return percent_value(
+        row.mean,
+        significant=significant,
+        incomplete=row.is_incomplete,
+        redesigned=row.is_redesigned,
+        more=unscored_beside(*row.open_part),
+    )
+
+
 def interval_table(analysis: Analysis, column: str) -> Table:
     """pass@k on a benchmark or average at the smallest and the largest k with intervals."""
     cells = list(analysis.by_cell.values())
+    with_unfinished = is_any_unfinished(analysis, column)
     rows: list[tuple[Content, ...]] = []
     for cell in cells:
         ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
@@ -72,71 +86,39 @@ def interval_table(analysis: Analysis, column: str) -> Table:
             )
             for row in ends
         ]
-        rows.append((*names(cell), *((value,) for value in values), str(ends[0].n_seeds)))
+        beside = unfinished_shares(ends[0].unfinished) if with_unfinished else ()
+        rows.append((*names(cell), *((value,) for value in values), *beside, str(ends[0].n_seeds)))
     return Table(
         title=f"{column}: pass@k in percent with 95% intervals",
         caption=caption(
             analysis, f"{ends_in_words(analysis)} on {column} in percent", column, intervals=True
         ),
-        header=(*NAMES, *(f"pass@{k}" for k in analysis.ends), "seeds"),
+        header=(
+            *(*NAMES, *(f"pass@{k}" for k in analysis.ends)),
+            *(*(UNFINISHED if with_unfinished else ()), "seeds"),
+        ),
         rows=tuple(rows),
-        notes=footnotes(analysis, cells, column),
+        notes=(
+            *footnotes(analysis, cells, column),
+            *((UNFINISHED_NOTE,) if with_unfinished else ()),
+        ),
         legend=explained(content for row in rows for content in row[len(NAMES) : -1]),
     )
 
 
-def unfinished_table(analysis: Analysis) -> Table | None:
-    """How many draws of each cell were cut off, and are correct all the same or by their place
-    alone; None where none is, so that there is nothing to say."""
-    rows = from_frame(Unfinished, analysis.unfinished)
-    is_known = all(row.cut_off is not None for row in rows)
-    if is_known and not any(row.cut_off or row.correct_by_place for row in rows):
-        return None
-    return Table(
-        title="Unfinished text: shares of the draws",
-        header=(*UNFINISHED[:1], "benchmark", *UNFINISHED[1:]),
-        rows=tuple(
-            (
-                analysis.by_cell[row.cell].label,
-                row.benchmark,
-                f"{row.n_draws:,}",
-                *unfinished_shares(row.cut_off, row.correct_cut_off, row.correct_by_place),
-            )
-            for row in rows
-        ),
-        n_words=2,
-        notes=(UNFINISHED_NOTE,),
-    )
-
-
-UNFINISHED = (
-    "model",
-    "draws",
-    "cut off",
-    "correct, of which cut off",
-    "correct, of which by place",
-)
-UNFINISHED_NOTE = (
-    "Cut off: ended by the longest response. By place: the answer was found by nothing but its "
-    "place in the text, by no box, tag or sentence that states it."
-)
+def is_any_unfinished(analysis: Analysis, *columns: str) -> bool:
+    """Whether some draw of a cell was cut off, or may have been, or is correct by its place alone;
+    where none is there is nothing to show."""
+    rows = (analysis.estimate(name, cell, analysis.ks[0])
+            for name in columns for cell in analysis.by_cell)  # fmt: skip
+    return any(row.seeds and (row.cut_off is None or any(row.unfinished)) for row in rows)
 
 
 def all_ks(analysis: Analysis, column: str) -> Table:
     """pass@k on a benchmark or average at every k, without intervals."""
     cells = list(analysis.by_cell.values())
     rows: Rows = {
-        names(cell): {
-            f"k={row.k}": (
-                percent_value(
-                    row.mean,
-                    incomplete=row.is_incomplete,
-                    redesigned=row.is_redesigned,
-                    more=unscored_beside(*row.open_part),
-                ),
-            )
-            for row in analysis.over_k(column, cell)
-        }
+        names(cell): {f"k={row.k}": (value_of(row),) for row in analysis.over_k(column, cell)}
         for cell in cells
     }
     bases = {names(cell) for cell in cells if cell.is_base}
@@ -334,13 +316,7 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
 
     def value(row: Estimate) -> Value:
         compared = against.get((row.column, row.cell, row.k))
-        return percent_value(
-            row.mean,
-            significant=compared is not None and compared.verdict == ROBUST,
-            incomplete=row.is_incomplete,
-            redesigned=row.is_redesigned,
-            more=unscored_beside(*row.open_part),
-        )
+        return value_of(row, significant=compared is not None and compared.verdict == ROBUST)
 
     rows: dict[tuple[str, ...], dict[str, tuple[Value, ...]]] = {}
     for cell in asked.cells:
@@ -357,6 +333,17 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
         for cell in asked.cells:
             marked[names(cell)] |= _delta_nll(analysis, cell)
         notes = (*notes, _nll_note(analysis))
+    beside = UNFINISHED if is_any_unfinished(analysis, *asked.columns) else ()
+    if beside:
+        parts = map(analysis.benchmarks_of, asked.columns)
+        benchmarks = dict.fromkeys(name for part in parts for name in part)
+        for cell in asked.cells:
+            rows_of_cell = [analysis.estimate(name, cell, analysis.ks[0]) for name in benchmarks]
+            shares = unfinished_shares(*(row.unfinished for row in rows_of_cell if row.seeds))
+            marked[names(cell)] |= {
+                name: (Value(text=text),) for name, text in zip(UNFINISHED, shares, strict=True)
+            }
+        notes = (*notes, UNFINISHED_NOTE)
     underlined = tuple(_underlined(analysis, against.values()))
     if underlined:
         notes = (*notes, *redeclared(analysis))
@@ -371,7 +358,7 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
             *asked.columns,
         ),
         names=NAMES,
-        columns=[*asked.columns, *([OURS, THEIRS] if with_nll else [])],
+        columns=[*asked.columns, *beside, *([OURS, THEIRS] if with_nll else [])],
         rows=marked,
         notes=notes,
         legend=(BOLD, *underlined, *explained(contents)),
@@ -513,11 +500,7 @@ def _paper_table(
         for estimate in (analysis.estimate(column, cell, k) for k in ks):
             ours, theirs = estimate.mean, estimate.published
             row += [
-                (
-                    percent_value(
-                        ours, incomplete=estimate.is_incomplete, redesigned=estimate.is_redesigned
-                    ),
-                ),
+                (value_of(estimate),),
                 percent(theirs),
                 points(None if ours is None or theirs is None else ours - theirs),
             ]

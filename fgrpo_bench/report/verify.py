@@ -59,7 +59,7 @@ from fgrpo_bench.stages.digests import (
 )
 from fgrpo_bench.stages.markers import read_marker, read_marker_of
 from fgrpo_bench.stages.plan import declared_digests, read_plan
-from fgrpo_bench.stages.tables import DRAWS, GRADES, LIKELIHOODS, PASSK, read_table
+from fgrpo_bench.stages.tables import CUT_OFF, DRAWS, GRADES, LIKELIHOODS, PASSK, read_table
 
 KINDS = {name: kind for kind, name in FILES.items()}
 """How each file of a report is rendered."""
@@ -114,11 +114,13 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     analysis = analyse(results, known.select)
     results = analysis.results
     differences += _other_family(results.sweep, analysis)
+    unread = left_out | {item.path for item in lacking}
     for point, benchmark, version in graded(results):
         of, others = point.evaluate.benchmark(benchmark), point.beside(benchmark)
         for version_of_grader in (version, *others.values()):
             if of.grades(version_of_grader) not in left_out:
-                differences += wrong_scores(point, benchmark, version_of_grader)
+                draws = None if of.draws in unread else of.draws
+                differences += wrong_scores(point, benchmark, version_of_grader, draws=draws)
         if regrade and of.draws not in left_out:
             differences += wrong_verdicts(point, benchmark, version)
             for grader, version_of_grader in others.items():
@@ -388,9 +390,12 @@ def where(checkpoint: EvaluatedCheckpoint, benchmark: str) -> str:
     return f"{checkpoint.name}{step}, {benchmark}"
 
 
-def wrong_scores(checkpoint: EvaluatedCheckpoint, benchmark: str, version: str) -> Iterator[str]:
+def wrong_scores(
+    checkpoint: EvaluatedCheckpoint, benchmark: str, version: str, *, draws: Path | None
+) -> Iterator[str]:
     """Where pass@k is not what the grades give, which know of no clusters. version: of the
-    benchmark's grader, or of one that stands beside it."""
+    benchmark's grader, or of one that stands beside it. draws: that were graded; None where they
+    cannot be read, so that nothing is said of how many were cut off."""
     paths = checkpoint.evaluate.benchmark(benchmark)
     is_beside = version in checkpoint.beside(benchmark).values()
     if not paths.grades(version).exists():
@@ -400,9 +405,11 @@ def wrong_scores(checkpoint: EvaluatedCheckpoint, benchmark: str, version: str) 
     stored = read_table(passk, PASSK).sort("k", "problem_id")
     ks = stored["k"].unique().sort().to_list()
     design = checkpoint.asked().design
+    counts = count_stored(paths.grades(version), design, draws=draws)
+    again = score(counts, ks, design).sort("k", "problem_id")
     # clusters are no business of a grade: `wrong_verdicts` compares them with the problems
-    again = score(count_stored(paths.grades(version), design), ks, design).sort("k", "problem_id")
-    if not stored.drop("cluster").equals(again.drop("cluster")):
+    not_computed = ["cluster", *(() if draws else CUT_OFF)]
+    if not stored.drop(not_computed).equals(again.drop(not_computed)):
         yield f"{where(checkpoint, benchmark)}: pass@k is not what the stored grades give"
 
 

@@ -2,7 +2,7 @@
 
 A row of DRAWS:  ("3256-24", 7, 5183..., "6*3+5+1", 8, "stop", 1)
 A row of GRADES: ("3256-24", 7, "incorrect", "6*3+5+1", "digits are not those given", "countdown-1")
-A row of PASSK:  ("3256-24", 256, 512, 3, 0.8757..., 0.8757..., 0.8757..., null,
+A row of PASSK:  ("3256-24", 256, 512, 3, 40, 1, 0, 0.8757..., 0.8757..., 0.8757..., null,
                  "2356")
 """
 
@@ -47,6 +47,11 @@ PASSK = pl.Schema(
         "k": pl.Int64,
         "n_scored": pl.Int64,  # draws that the grader could judge
         "n_correct": pl.Int64,
+        # Of the draws up to where the problem stopped. Null where finish_reason is not known of
+        # each, likewise the next.
+        "n_cut_off": pl.Int64,
+        "n_correct_cut_off": pl.Int64,
+        "n_by_place": pl.Int64,  # correct draws whose grade's reason ends with BY_PLACE
         "pass_at_k": pl.Float64,  # fraction; null where n_scored < k of a fixed number of draws
         "pass_at_k_low": pl.Float64,  # were all unscored draws incorrect; null with fewer than k
         "pass_at_k_high": pl.Float64,  # were they all correct
@@ -58,6 +63,9 @@ PASSK = pl.Schema(
     }
 )
 BOUNDS = ("pass_at_k_low", "pass_at_k_high")
+CUT_OFF = ("n_cut_off", "n_correct_cut_off")
+UNFINISHED = (*CUT_OFF, "n_by_place")
+"""Columns of PASSK that count draws which were cut off, or are correct by their place alone."""
 TRAJECTORIES = pl.Schema(
     {
         "problem_id": pl.String,

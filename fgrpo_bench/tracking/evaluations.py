@@ -14,11 +14,10 @@ import polars as pl
 from fgrpo_bench.analysis.checkpoints import checkpoint_estimates
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation
 from fgrpo_bench.analysis.results import evaluations
-from fgrpo_bench.analysis.rows import open_part
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.tracking.desired import experiment_name
-from fgrpo_bench.tracking.points import unscored, unscored_tag
+from fgrpo_bench.tracking.points import beside, bounds, unscored, unscored_tag
 from fgrpo_bench.tracking.source import digest_of
 from fgrpo_bench.tracking.states import (
     NOTE,
@@ -69,11 +68,6 @@ def _run(checkpoint: EvaluatedCheckpoint, paths: RunPaths) -> RunState:
             points.append(MetricPoint(f"{benchmark}/pass_at_k", k, end, readable(mean)))
         for k, mean in dict([*known[:1], *known[-1:]]).items():
             points.append(MetricPoint(f"{benchmark}/pass_at_{k}", 0, end, readable(mean)))
-        for row in dict.fromkeys((*rows[:1], *rows[-1:])):
-            _, bounds = open_part(shares.get(benchmark, 0.0), row.all_wrong, row.all_right)
-            for name, bound in zip(("low", "high"), bounds or (), strict=False):
-                key = f"{benchmark}/pass_at_{row.k}_{name}"
-                points.append(MetricPoint(key, 0, end, readable(bound)))
         tables[f"{benchmark}/pass_at_k.json"] = pl.DataFrame(
             {
                 "k": [row.k for row in rows],
@@ -81,15 +75,14 @@ def _run(checkpoint: EvaluatedCheckpoint, paths: RunPaths) -> RunState:
                 "ci_low": [row.low for row in rows],
                 "ci_high": [row.high for row in rows],
                 "n_problems": [row.n_problems for row in rows],
-                "unscored_fraction": [shares.get(benchmark)] * len(rows),
-                "all_wrong": [row.all_wrong for row in rows],
-                "all_right": [row.all_right for row in rows],
             }
+            | beside(checkpoint, benchmark)
         )
         files[f"{benchmark}/passk.parquet"] = checkpoint.evaluate.benchmark(
             benchmark
         ).passk.read_bytes()
     for benchmark, share in shares.items():
+        points += bounds(checkpoint, benchmark, share, step=0, time=end)
         points.append(MetricPoint(f"{benchmark}/unscored_fraction", 0, end, readable(share)))
     settings = {key: spec.evaluation.get(key) for key in SETTINGS}
     return RunState(

@@ -16,7 +16,8 @@ import polars as pl
 from fgrpo_bench.analysis.checkpoints import key_of
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import PointResult, SweepResults
-from fgrpo_bench.analysis.rows import UNSCORED
+from fgrpo_bench.analysis.rows import UNSCORED, open_part
+from fgrpo_bench.analysis.scoring import bounds_of, shares_of
 from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.files.spec import read_spec, read_spec_of
 from fgrpo_bench.specs.stored import TrainStageSpec, trained_with
@@ -117,8 +118,8 @@ def _bounded(value: float) -> float:
 
 def _scores(source: Source, point: PointResult) -> Iterator[MetricPoint]:
     """Of the checkpoint that stands for `point`, by step: pass@k at the smallest and the largest k,
-    and the share of draws that the grader could not judge. Three keys a benchmark and two an
-    average, however many k there are."""
+    the share of draws that the grader could not judge, and the bounds where these are many. Three
+    to seven keys a benchmark and two an average, however many k there are."""
     ks, judged = point.evaluation_spec().eval_spec.ks, point.evaluated().finished_ms
     for mean in source.means_of(point):
         if mean.k in (ks[0], ks[-1]):
@@ -126,18 +127,41 @@ def _scores(source: Source, point: PointResult) -> Iterator[MetricPoint]:
             yield MetricPoint(key, point.step, judged, readable(mean.value))
     for benchmark, share in unscored(point, source.results.benchmarks).items():
         yield MetricPoint(f"{benchmark}/unscored_fraction", point.step, judged, readable(share))
+        yield from bounds(point, benchmark, share, step=point.step, time=judged)
 
 
 def unscored(point: EvaluatedCheckpoint, benchmarks: Sequence[str]) -> dict[str, float]:
     """Share of the draws up to where problems stopped that the grader could not judge, by benchmark
     with results."""
-    shares, n_drawn = {}, point.asked().n_drawn
-    for name in benchmarks:
-        table = point.passk(name).with_columns(n_drawn=n_drawn)
-        drawn, judged = table.drop_nulls("n_drawn").select("n_drawn", "n_scored").sum().row(0)
-        if len(table):
-            shares[name] = 1 - judged / drawn if drawn else 0.0
-    return shares
+    n_drawn, tables = point.asked().n_drawn, {name: point.passk(name) for name in benchmarks}
+    done = {name: table for name, table in tables.items() if len(table)}
+    return {name: shares_of(table, n_drawn).unscored for name, table in done.items()}
+
+
+def bounds(
+    point: EvaluatedCheckpoint, benchmark: str, unscored: float, *, step: int, time: int
+) -> Iterator[MetricPoint]:
+    """pass@k at the smallest and the largest k were all unscored draws wrong, and all right, where
+    they are so many that it does not stand without (`open_part`)."""
+    by_k = bounds_of(point.passk(benchmark))
+    for k in dict.fromkeys((min(by_k), max(by_k))):
+        _, ends = open_part(unscored, *by_k[k])
+        for name, bound in zip(("low", "high"), ends or (), strict=False):
+            yield MetricPoint(f"{benchmark}/pass_at_{k}_{name}", step, time, readable(bound))
+
+
+def beside(point: EvaluatedCheckpoint, benchmark: str) -> dict[str, list[float | None]]:
+    """Columns of a table of pass@k by rising k: what it rests on."""
+    table = point.passk(benchmark)
+    of_draws, by_k = shares_of(table, point.asked().n_drawn), bounds_of(table)
+    return {
+        "unscored_fraction": [of_draws.unscored] * len(by_k),
+        "all_wrong": [low for low, _ in by_k.values()],
+        "all_right": [high for _, high in by_k.values()],
+        "cut_off": [of_draws.cut_off] * len(by_k),
+        "correct_cut_off": [of_draws.correct_cut_off] * len(by_k),
+        "correct_by_place": [of_draws.correct_by_place] * len(by_k),
+    }
 
 
 def unscored_tag(shares: Mapping[str, float]) -> dict[str, str]:
@@ -148,11 +172,11 @@ def unscored_tag(shares: Mapping[str, float]) -> dict[str, str]:
 
 
 def _tables(
-    point: PointResult, means: Sequence[Mean], unscored: Mapping[str, float]
+    point: PointResult, means: Sequence[Mean], benchmarks: Collection[str]
 ) -> dict[str, pl.DataFrame]:
     """pass@k of every benchmark by k, and by problem."""
     tables = {}
-    for benchmark, share in unscored.items():
+    for benchmark in benchmarks:
         passk = point.passk(benchmark)
         known = {mean.k: mean for mean in means if mean.column == benchmark}
         ks = passk["k"].unique().sort().to_list()
@@ -162,8 +186,8 @@ def _tables(
                 "pass_at_k": [known[k].value if k in known else None for k in ks],
                 # those with a value for every seed of the cell
                 "n_problems": [known[k].n_problems if k in known else 0 for k in ks],
-                "unscored_fraction": [share] * len(ks),
             }
+            | beside(point, benchmark)
         )
         named = passk.with_columns(
             pl.format("pass_at_{}", "k").alias("name"), n_drawn=point.asked().n_drawn

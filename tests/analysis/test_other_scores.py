@@ -49,7 +49,8 @@ def sweep(tmp_path_factory):
             grader_version=pl.lit(SECOND),
         )
         write_table(paths.grades(SECOND), grades, GRADES)
-        table = score(count_stored(paths.grades(SECOND), None), results.evaluation["ks"], None)
+        counts = count_stored(paths.grades(SECOND), draws=paths.draws)
+        table = score(counts, results.evaluation["ks"])
         write_table(paths.extra_passk(SECOND), table, PASSK)
         target = point.evaluated().target
         target["graders"]["countdown/math"] = SECOND

@@ -160,7 +160,10 @@ def test_the_grid_of_the_sweep_prints_the_estimates(mixed, column, k):
     shades = [cell for grid in grids for row in grid.rows for cell in row[1:] if cell.title]
     rows = mixed.estimates.filter(column=column, is_chosen=True, k=k).to_dicts()
     expected = {row["cell"]: interval(row, "mean") for row in rows}
-    assert {s.title: s.text for s in shades if s.title != "not in the grid"} == expected
+    shown = {s.title: s.text.partition(" (") for s in shades if s.title != "not in the grid"}
+    assert {cell: text for cell, (text, _, _) in shown.items()} == expected
+    unscored = {row["cell"] for row in rows if row["unscored"] > 0.01}
+    assert {cell for cell, (_, _, beside) in shown.items() if "unscored" in beside} == unscored
 
 
 @pytest.mark.parametrize(("benchmark", "k"), itertools.product(COLUMNS[1:], KS))

@@ -14,7 +14,6 @@ from evaluators.compare import changed_most, compare
 from fgrpo_bench.analysis.results import SweepResults, together
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.analysis.stored import analysed
-from fgrpo_bench.core.problems import BY_PLACE
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.exports.command import FORMATS
@@ -298,25 +297,37 @@ def rows_of(*words: str) -> list[dict]:
 def test_shares_cut_off_by_place_and_unscored_stand_beside_pass_at_k_and_unlike_ones_come_first(
     mine, root, capsys
 ):
+    imported("unsaid", [4] * 12)
+    assert "not known" in capsys.readouterr().out  # without a finish_reason in the file
     for name in ("old", "new"):
-        imported(name, [4] * 12)
-    assert "not known" in said(capsys, "old", "new")  # what was imported says no finish_reason
-    for name, ending in (("old", "stop"), ("new", "length")):
-        draws = next(root.glob(f"evals/{name}/**/draws.parquet"))
-        by_draw = pl.when(pl.col("draw") == 0).then(pl.lit(ending)).otherwise(pl.lit("stop"))
-        pl.read_parquet(draws).with_columns(finish_reason=by_draw).write_parquet(draws)
-    grades = next(root.glob("evals/new/**/grades.*.parquet"))
-    reason = pl.when(pl.col("draw") < 3).then(pl.lit("equal" + BY_PLACE)).otherwise("reason")
-    pl.read_parquet(grades).with_columns(reason=reason).write_parquet(grades)
+        lines = []
+        for row in SUMS:  # in one the first draw is cut off, and the first three have no box
+            for i in range(DRAWS):
+                answer = row["answer"] if i < 4 else -1
+                text = f"It makes {answer}" if name == "new" and i < 3 else f"\\boxed{{{answer}}}"
+                ended = "length" if name == "new" and i == 0 else "stop"
+                lines.append({"problem": row["question"], "response": text, "finish_reason": ended})
+        write(f"{name}.jsonl", lines)
+        assert main(["import", f"{name}.jsonl", "--data", "mine.jsonl", "--name", name]) == 0
+    closing = capsys.readouterr().out
+    assert [line.split()[-3:] for line in closing.splitlines() if " math " in line][-1] == [
+        *("12.5%", "25.0%", "75.0%")
+    ]
     passk = next(root.glob("evals/new/**/passk.parquet"))
     pl.read_parquet(passk).with_columns(n_scored=pl.lit(6, pl.Int64)).write_parquet(passk)
     words = " ".join(said(capsys, "old", "new", "--json", "c.json", "--md", "c.md").split())
     kept = read_json(Path("c.json"))
     assert kept["remarks"][0].startswith("Of old 0.0% of the draws on mine-")
     assert "of new 12.5%" in kept["remarks"][0] and words == "c.md c.json"
-    old, new = kept["unfinished"]
-    assert (old["cut_off"], old["correct_cut_off"], old["correct_by_place"]) == (0.0, 0.0, 0.0)
-    assert (new["cut_off"], new["correct_cut_off"], new["correct_by_place"]) == (0.125, 0.25, 0.75)
-    assert {(row["unscored_old"], row["unscored_new"]) for row in kept["rows"]} == {(0.0, 0.25)}
+    names = ("unscored", "cut_off", "correct_cut_off", "correct_by_place", "all_wrong", "all_right")
+    for side, shares in (("old", (0.0, 0.0, 0.0, 0.0)), ("new", (0.25, 0.125, 0.25, 0.75))):
+        for row in kept["rows"]:
+            ends = (
+                row[f"pass_at_k_{side}"],
+            ) * 2  # of the stored bounds, which are left as they are
+            assert tuple(row[f"{name}_{side}"] for name in names) == (*shares, *ends), side
     page = Path("c.md").read_text()
-    assert "12.5% | 25.0% | 75.0%" in page and " (25.0% unscored: 50.0 to 50.0)" in page
+    for name, share in (("", "12.5%"), ("correct, of which ", "25.0%")):
+        assert f"| {name}cut off | 0.0% | {share} |" in page
+    assert "| correct, of which by place | 0.0% | 75.0% |" in page
+    assert " (25.0% unscored: 50.0 to 50.0)" in page

@@ -5,24 +5,36 @@ from __future__ import annotations
 from dataclasses import replace
 
 import polars as pl
+import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.documents.latex import latex_table
-from fgrpo_bench.documents.markdown import markdown_table
-from fgrpo_bench.documents.table import text_of
-from fgrpo_bench.documents.terminal import plain_table
+from fgrpo_bench.documents.table import UNFINISHED, UNFINISHED_NOTE, text_of
 from fgrpo_bench.report import footnotes
+from fgrpo_bench.report.build import results_csv
 from fgrpo_bench.report.comparison_tables import (
     comparison_table,
     comparison_tables,
     first_loss_table,
 )
-from fgrpo_bench.report.tables import coverage_table, interval_table
+from fgrpo_bench.report.tables import all_ks, coverage_table, interval_table, main_tables
+from fgrpo_bench.stages.tables import PASSK
 from tests.support.report import constant, copy, rewrite_passk, small_sweep, with_declaration
 
 
 def rows_of(table, n=3):
-    return {row[:n]: dict(zip(table.header[n:], row[n:], strict=True)) for row in table.rows}
+    return {
+        row[:n]: dict(zip(table.header[n:], map(text_of, row[n:]), strict=True))
+        for row in table.rows
+    }
+
+
+def rewritten(results, folder, cell, **columns):
+    """The analysis of a copy with these columns of pass@k of a cell."""
+    results = copy(results, folder)
+    for point in results.points:
+        if point.label == cell:
+            rewrite_passk(point, lambda frame: frame.with_columns(**columns).cast(PASSK))
+    return analyse(results)
 
 
 def test_a_table_on_paper_has_so_many_rows_at_most(analysis, monkeypatch):
@@ -66,27 +78,46 @@ def test_where_problems_list_choices_a_footnote_says_what_guessing_gives(analysi
     ]
 
 
-def test_a_footnote_says_what_unscored_draws_leave_open_and_is_absent_without_any(
+@pytest.mark.parametrize(
+    ("n_scored", "beside"),
+    [(64, ""), (63, " (1.6% unscored)"), (60, " (6.2% unscored: 0.0 to 100.0)")],
+)
+def test_no_value_stands_without_what_draws_that_could_not_be_judged_leave_open_of_it(
+    finished, tmp_path, n_scored, beside
+):
+    judged = {"n_scored": n_scored, "n_correct": pl.col("n_correct").clip(0, n_scored)}
+    of = rewritten(finished, tmp_path, "grpo-n8-g1", **judged, pass_at_k_low=0, pass_at_k_high=1)
+    row = of.estimate("countdown", "grpo-n8-g1", 1)
+    for table in (interval_table(of, "countdown"), all_ks(of, "countdown"), *main_tables(of)):
+        for shown in (cell for cell in table.rows if cell[:3] == ("F-GRPO", "8", "1")):
+            assert text_of(shown[3]).partition(" / ")[0].endswith(beside), table.title
+            assert ("unscored" in "".join(map(text_of, shown))) == bool(beside)
+    (line,) = pl.read_csv(results_csv(of).encode()).filter(
+        (pl.col("focal_gamma") == 1) & (pl.col("k") == 1)
+    ).to_dicts()  # fmt: skip
+    assert line["unscored"] == pytest.approx(1 - n_scored / 64) == pytest.approx(row.unscored)
+    assert (line["all_wrong"], line["all_right"]) == (0.0, 1.0)
+
+
+def test_beside_pass_at_k_stand_the_shares_of_unfinished_text_where_there_is_any(
     finished, analysis, tmp_path
 ):
-    assert len(interval_table(analysis, "countdown").notes) == 1
-    results = copy(finished, tmp_path)
-    rewrite_passk(
-        results.points[-1],
-        lambda frame: frame.with_columns(
-            (pl.col("pass_at_k") / 2).alias("pass_at_k_low"),
-            pl.lit(1.0).alias("pass_at_k_high"),
-        ),
+    table = interval_table(analysis, "countdown")
+    assert "cut off" not in table.header and "No draw was cut off." in table.notes[0]
+    counts = {"n_correct": 10, "n_cut_off": 8, "n_correct_cut_off": 1, "n_by_place": 3}
+    of = rewritten(
+        finished, tmp_path / "a", "grpo-n8-g1", **{k: pl.lit(v) for k, v in counts.items()}
     )
-    changed = analyse(results)
-    table = interval_table(changed, "countdown")
-    note = table.notes[1]
-    assert note.count("F-GRPO N=8 gamma=1, pass@") == 2
-    right = changed.estimate("countdown", "grpo-n8-g1", 1).all_right
-    assert f"{100 * right:.1f}" in note
-    plain = " ".join(plain_table(table))
-    for made in (markdown_table(table), latex_table(table, caption="x"), plain):
-        assert "were all of them wrong or all right" in " ".join(made.split())
+    of = rewritten(of.results, tmp_path / "b", "base", n_cut_off=None)
+    for table in (interval_table(of, "countdown"), main_tables(of)[0]):
+        rows = rows_of(table)
+        shown = {row: [rows[row][name] for name in UNFINISHED] for row in rows}
+        assert shown["F-GRPO", "8", "1"] == ["12.5%", "10.0%", "30.0%"], table.title
+        assert shown["Base", "-", "-"][0] == "not known"
+        assert shown["GRPO", "8", "0"] == ["0.0%", "0.0%", "0.0%"]
+        assert UNFINISHED_NOTE in table.notes and "No draw was cut off" not in table.notes[0]
+    csv = pl.read_csv(results_csv(of).encode()).filter(focal_gamma=1, k=1)
+    assert csv.select("cut_off", "correct_cut_off", "correct_by_place").row(0) == (0.125, 0.1, 0.3)
 
 
 def test_a_cell_without_an_interval_has_its_mean_alone(analysis):

@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from fgrpo_bench.analysis.results import PointResult, SweepResults
+from fgrpo_bench.analysis.scoring import count
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.draws import DrawsRecord
-from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, UNFINISHED, read_table, write_table
 from tests.support.synthetic import SMALL, copy, template_root, write_sweep
 
 TWO_SEEDS = [*SMALL, "sweep.grid.seed=[11,12]", "sweep.grid.group_size=[2,8]"]
@@ -81,8 +82,13 @@ def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> Non
         "reason": [f"because {text}" for text in said],
         "grader_version": [GRADER] * size,
     }
-    write_table(paths.draws, pl.DataFrame(draws, schema=DRAWS), DRAWS)
-    write_table(paths.grades(GRADER), pl.DataFrame(grades, schema=GRADES), GRADES)
+    draws, grades = pl.DataFrame(draws, schema=DRAWS), pl.DataFrame(grades, schema=GRADES)
+    write_table(paths.draws, draws, DRAWS)
+    write_table(paths.grades(GRADER), grades, GRADES)
+    counts = count(grades, draws=draws).select("problem_id", *UNFINISHED)
+    passk = read_table(paths.passk, PASSK).drop(UNFINISHED)
+    counted = passk.join(counts, on="problem_id", maintain_order="left").select(PASSK.names())
+    write_table(paths.passk, counted, PASSK)
     marker = read_json(point.evaluate.done)
     marker["target"]["graders"] |= {benchmark: GRADER}
     write_json(point.evaluate.done, marker)

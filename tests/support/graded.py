@@ -50,9 +50,11 @@ def draw_and_grade(point):
             )
     paths = point.evaluate.benchmark("countdown")
     table = pl.DataFrame(grades, schema=GRADES, orient="row")
-    write_table(paths.draws, pl.DataFrame(rows, schema=DRAWS, orient="row"), DRAWS)
+    draws = pl.DataFrame(rows, schema=DRAWS, orient="row")
+    write_table(paths.draws, draws, DRAWS)
     write_table(paths.grades("countdown-1"), table, GRADES)
-    write_table(paths.passk, score(count(table), evaluation["ks"], problems=problems), PASSK)
+    counts = count(table, draws=draws)
+    write_table(paths.passk, score(counts, evaluation["ks"], problems=problems), PASSK)
 
 
 def weights_and_markers(point: PointResult) -> None:

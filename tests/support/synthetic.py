@@ -125,6 +125,9 @@ def _evaluate(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRat
                 "k": np.repeat(ks, problems),
                 "n_scored": np.full(problems * len(ks), n),
                 "n_correct": np.tile(correct, len(ks)),
+                "n_cut_off": np.zeros(problems * len(ks), int),
+                "n_correct_cut_off": np.zeros(problems * len(ks), int),
+                "n_by_place": np.zeros(problems * len(ks), int),
                 "n_unscored": [None] * (problems * len(ks)),
                 "cluster": [None] * (problems * len(ks)),
             }
