@@ -51,14 +51,16 @@ TERMS = {
     "point": Term(r"^[Pp]oints?$|\bby point$", "a cell with one seed: one training run"),
     "draw": Term(r"\b[Dd]raws?\b", "a response sampled in an evaluation"),
     "rollout": Term(r"\b[Rr]ollouts?\b", "a response sampled in training"),
-    "robust": Term(r"\brobust\b", "a difference that holds after Holm's correction in its family"),
+    "significant": Term(
+        r"\bsignificant\b", "a difference that holds after Holm's correction in its family"
+    ),
     "suggestive": Term(
         r"\bsuggestive\b",
         "the 95% interval excludes 0, but the difference is outside the family or does not hold "
         "after the correction",
     ),
     "inconclusive": Term(
-        r"\b[Ii]nconclusive\b", "neither robust nor suggestive; not the same as no difference"
+        r"\b[Ii]nconclusive\b", "neither significant nor suggestive; not the same as no difference"
     ),
     "Holm": Term(
         r"\bHolm\b",
@@ -74,7 +76,7 @@ TERMS = {
     ),
     "dominated": Term(
         r"\bdominated\b",
-        "another cell is robustly better at one of the two k and not worse at the other",
+        "another cell is significantly better at one of the two k and not worse at the other",
     ),
     "within reach": Term(
         r"\b[Ww]ithin reach\b", "k draws more likely than not contain a correct one"

@@ -1,5 +1,5 @@
-"""How often a sweep of true nulls has something "robust", and how often intervals hold the truth
-near 0 and 100%, with clusters, and with unequal or skewed training seeds.
+"""How often a sweep of true nulls has something "significant", and how often intervals hold the
+truth near 0 and 100%, with clusters, and with unequal or skewed training seeds.
 
 A part of `python -m tests.calibration`. Simulations are columns of one array, so that a thousand of
 them take as long as a few.
@@ -45,7 +45,7 @@ SEEDS = (2, 3, 5, 10)
 
 @dataclass(frozen=True, kw_only=True)
 class Verdicts:
-    """Shares of families of true nulls that have any robust comparison."""
+    """Shares of families of true nulls that have any significant comparison."""
 
     world: str
     n_seeds: int
@@ -62,7 +62,7 @@ class Verdicts:
         return float(np.sqrt(max(self.found * (1 - self.found), 1e-4) / self.times))
 
 
-def false_robust(
+def false_significant(
     world: str, n_seeds: int, n_problems: int, times: int = FAMILIES
 ) -> list[Verdicts]:
     """Of families of 4 and of 44 comparisons in a world of WORLDS."""
@@ -75,8 +75,8 @@ def false_robust(
         for (size, rule), _ in counts.items():
             p = np.array(rules[rule], float).reshape(TOGETHER, -1)
             for of_family, visible in zip(p, shown, strict=True):
-                robust = (np.array(holm(of_family[:size].tolist())) < 0.05) & visible[:size]
-                counts[size, rule] += bool(robust.any())
+                significant = (np.array(holm(of_family[:size].tolist())) < 0.05) & visible[:size]
+                counts[size, rule] += bool(significant.any())
     done = times // TOGETHER * TOGETHER
     return [
         Verdicts(

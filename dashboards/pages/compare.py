@@ -47,7 +47,7 @@ from fgrpo_bench.report.words import answer
 FEW = 6
 """Pairs that are shown at the smallest k too; of more only the chosen k."""
 COST_WORDS = {name: name.replace("_", " ") for name in COSTS}
-CORRECTED = "robust: holds after that correction; "
+CORRECTED = "significant: holds after that correction; "
 VERDICTS_IN_WORDS = "suggestive: the interval excludes 0; inconclusive: neither."
 
 

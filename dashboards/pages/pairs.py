@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fgrpo_bench.analysis import INCONCLUSIVE, ROBUST, SUGGESTIVE, Analysis
+from fgrpo_bench.analysis import INCONCLUSIVE, SIGNIFICANT, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.rows import Comparison, EqualPassAt1, from_frame
 
 QUESTION = "question"
 """Value of `against`: the pairs of the sweep's own question."""
-VERDICTS = (ROBUST, SUGGESTIVE, INCONCLUSIVE)
+VERDICTS = (SIGNIFICANT, SUGGESTIVE, INCONCLUSIVE)
 """The strongest first."""
 MOST = 5
 """Comparisons that are drawn, so that they stand above the fold; the table has all."""

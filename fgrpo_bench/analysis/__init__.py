@@ -12,7 +12,7 @@ Read frames.py first; power.py says before a run what its seeds can show.
 """
 
 from fgrpo_bench.analysis.comparisons import INCONCLUSIVE as INCONCLUSIVE
-from fgrpo_bench.analysis.comparisons import ROBUST as ROBUST
+from fgrpo_bench.analysis.comparisons import SIGNIFICANT as SIGNIFICANT
 from fgrpo_bench.analysis.comparisons import SUGGESTIVE as SUGGESTIVE
 from fgrpo_bench.analysis.frames import Analysis as Analysis
 from fgrpo_bench.analysis.frames import analyse as analyse

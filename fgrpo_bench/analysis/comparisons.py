@@ -272,7 +272,7 @@ def _lacks(
     return tuple(out)
 
 
-ROBUST, SUGGESTIVE, INCONCLUSIVE = "robust", "suggestive", "inconclusive"
+SIGNIFICANT, SUGGESTIVE, INCONCLUSIVE = "significant", "suggestive", "inconclusive"
 """What a comparison can be: see Comparison.verdict."""
 AnyComparison = TypeVar("AnyComparison", bound=Comparison)
 
@@ -371,7 +371,9 @@ def corrected(
             p_holm=holms[i],
             p_bh=bhs[i],
             # Both: an interval that excludes 0, and a p that is below 0.05 after the correction.
-            verdict=ROBUST if row.verdict == SUGGESTIVE and holms[i] < 1 - LEVEL else row.verdict,
+            verdict=SIGNIFICANT
+            if row.verdict == SUGGESTIVE and holms[i] < 1 - LEVEL
+            else row.verdict,
         )
         if i in p_by_row
         else row
@@ -446,9 +448,9 @@ def fronts(
 ) -> Iterator[Front]:
     """A row a column and cell. ends: the smallest and the largest k; one where there is one.
 
-    A cell is dominated by another that is robustly better at one of them and, by the point
-    estimate, not worse at the other. Robust is a comparison of the family alone, so two cells that
-    it does not compare leave each other on the front.
+    A cell is dominated by another that is significantly better at one of them and, by the point
+    estimate, not worse at the other. Significant is a comparison of the family alone, so two cells
+    that it does not compare leave each other on the front.
     """
     for column in columns:
         rows = [row for row in comparisons if row.column == column and row.k in ends]
@@ -463,7 +465,7 @@ def fronts(
 def _dominated(rows: Sequence[Comparison]) -> Iterator[tuple[str, str]]:
     """Each dominated cell, and one that dominates it. rows: of one column, at the two k."""
     for row in rows:
-        if row.verdict != ROBUST:
+        if row.verdict != SIGNIFICANT:
             continue
         of_pair = [other for other in rows if (other.new, other.old) == (row.new, row.old)]
         # Not worse at the other k: a tie is enough.

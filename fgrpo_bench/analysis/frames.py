@@ -336,7 +336,7 @@ class Analysis:
 
     @property
     def has_family(self) -> bool:
-        """Whether any comparison was declared, so that some are corrected and may be robust."""
+        """Whether any comparison was declared, so that some are corrected."""
         return self.family != NONE_DECLARED
 
     @cached_property

@@ -9,8 +9,8 @@ examples:
     fgrpo-bench power --k 1 256 --problems 500 --half-width 0.01 --design
 
 The first three are about training seeds: with --difference how many are needed so that a true
-difference of so much is robust in a family of so many comparisons with 80% power, with --seeds what
-difference that many show. How far seeds differ is that of a stored sweep (--from), as given
+difference of so much is significant in a family of so many comparisons with 80% power, with --seeds
+what difference that many show. How far seeds differ is that of a stored sweep (--from), as given
 (--seed-sd), or assumed as in the shipped sweeps of countdown.
 
 The others are about draws: only their noise is counted, for given problems and models, and at its

@@ -211,8 +211,8 @@ class Comparison:
     p_bh: float | None
     """Likewise, for the share of false discoveries (Benjamini and Hochberg)."""
     verdict: str
-    """`robust`: holds after Holm's correction in its family; `suggestive`: the interval excludes
-    0; `inconclusive`: neither."""
+    """`significant`: holds after Holm's correction in its family; `suggestive`: the interval
+    excludes 0; `inconclusive`: neither."""
 
     @property
     def agreeing(self) -> int:
@@ -358,7 +358,7 @@ class FirstLoss:
 @dataclass(frozen=True, kw_only=True)
 class Front:
     """Whether a trained cell is on the front of the plane of pass@k at the smallest and the largest
-    k: no other is robustly better at one of them and, by the point estimate, not worse at the
+    k: no other is significantly better at one of them and, by the point estimate, not worse at the
     other."""
 
     column: str

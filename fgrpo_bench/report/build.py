@@ -76,7 +76,7 @@ CLEARED, FLOATS = r"\clearpage", 12
 """What sets waiting tables, and after how many of them: LaTeX holds 18."""
 ROWS = 12
 """Most rows of a table on a screen."""
-CORRECTED = "Robust: holds after Holm's correction over the question's comparisons. "
+CORRECTED = "Significant: holds after Holm's correction over the question's comparisons. "
 VERDICTS = (
     "Suggestive: the 95% interval excludes 0. Inconclusive: neither, which is not the same as no "
     "difference."

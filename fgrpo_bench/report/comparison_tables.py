@@ -190,8 +190,8 @@ def first_loss_table(analysis: Analysis, column: str) -> Table | None:
 ABREAST = 4
 """Cells beside each other in a table of tasks."""
 FRONT = (
-    "a cell is dominated where another is robustly better at one of the two k and, by the point "
-    "estimate, not worse at the other"
+    "a cell is dominated where another is significantly better at one of the two k and, by the "
+    "point estimate, not worse at the other"
 )
 
 

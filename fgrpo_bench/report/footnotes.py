@@ -69,7 +69,7 @@ def family_note(analysis: Analysis) -> str:
     corrected = (
         f"p Holm and p BH are corrected over the comparisons of the question ({analysis.family}), "
         "those that are not there yet counted with p = 1. Other comparisons have neither and are "
-        "never robust."
+        "never significant."
     )
     return " ".join((corrected, *redeclared(analysis)))
 

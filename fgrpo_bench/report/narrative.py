@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fgrpo_bench.analysis import GRID, INCONCLUSIVE, LEVEL, REPLICATES, ROBUST, SUGGESTIVE, Analysis
+from fgrpo_bench.analysis import (
+    GRID,
+    INCONCLUSIVE,
+    LEVEL,
+    REPLICATES,
+    SIGNIFICANT,
+    SUGGESTIVE,
+    Analysis,
+)
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.results import SweepResults
 from fgrpo_bench.analysis.rows import Comparison, Estimate, FirstLoss
@@ -159,17 +167,16 @@ def incomplete(analysis: Analysis) -> str | None:
 
 def legend(analysis: Analysis) -> str:
     """What the lines of the differences mean."""
-    robust = (
-        f"{ROBUST.capitalize()}: holds after Holm's correction over the question's comparisons "
-        f"({analysis.family}); "
+    significant = (
+        f"{SIGNIFICANT.capitalize()}: holds after Holm's correction over the question's "
+        f"comparisons ({analysis.family}); "
         if analysis.has_family
         else f"{NOTHING_CORRECTED} In these lines "
     )
     words = (
         "Differences in percentage points [95% interval], and how many seeds have that sign. "
-        f"{robust}{SUGGESTIVE}: the interval excludes 0; {INCONCLUSIVE}: neither, which is not the "
-        "same "
-        "as no difference."
+        f"{significant}{SUGGESTIVE}: the interval excludes 0; {INCONCLUSIVE}: neither, which is "
+        "not the same as no difference."
     )
     return " ".join((words, *redeclared(analysis)))
 
@@ -193,7 +200,7 @@ def _title(analysis: Analysis, row: Comparison) -> str:
 
 def _lines(analysis: Analysis, k: int, rows: Sequence[Comparison]) -> Iterator[Line]:
     by_words: dict[str, list[Comparison]] = {}
-    for verdict in (ROBUST, SUGGESTIVE, INCONCLUSIVE):
+    for verdict in (SIGNIFICANT, SUGGESTIVE, INCONCLUSIVE):
         of_verdict = [row for row in rows if row.verdict == verdict]
         for row in sorted(of_verdict, key=lambda row: row.difference < 0):
             direction = (
@@ -235,7 +242,7 @@ def counted(analysis: Analysis) -> str:
         return f"Of {len(every)} comparisons the interval of {n} excludes 0; {chance}"
     verdicts = [row.verdict for row in every if row.family is not None]
     others = [row.verdict for row in every if row.family is None]
-    counts = [f"{verdicts.count(word)} {word}" for word in (ROBUST, SUGGESTIVE, INCONCLUSIVE)]
+    counts = [f"{verdicts.count(word)} {word}" for word in (SIGNIFICANT, SUGGESTIVE, INCONCLUSIVE)]
     return (
         f"Of {len(every)} comparisons {len(verdicts)} are the question: "
         f"{', '.join(counts)}. Of the other {len(others)} the interval of "

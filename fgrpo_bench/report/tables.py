@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from fgrpo_bench.analysis import LEVEL, ROBUST, Analysis
+from fgrpo_bench.analysis import LEVEL, SIGNIFICANT, Analysis
 from fgrpo_bench.analysis.coverage import SURE, least_rate, surely_out
 from fgrpo_bench.analysis.published import (
     AVERAGES,
@@ -316,7 +316,7 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
 
     def value(row: Estimate) -> Value:
         compared = against.get((row.column, row.cell, row.k))
-        return value_of(row, significant=compared is not None and compared.verdict == ROBUST)
+        return value_of(row, significant=compared is not None and compared.verdict == SIGNIFICANT)
 
     rows: dict[tuple[str, ...], dict[str, tuple[Value, ...]]] = {}
     for cell in asked.cells:
@@ -373,8 +373,8 @@ def _underlined(analysis: Analysis, against: Iterable[Comparison]) -> Iterator[t
         yield (
             Value(text="underlined", significant=True),
             "differs from its base method (the same without focal weight; for a control the "
-            f"algorithm without it), robust: p < {1 - LEVEL:.2g} after Holm's correction over the "
-            f"comparisons of the question ({analysis.family}), over {over}",
+            f"algorithm without it), significant: p < {1 - LEVEL:.2g} after Holm's correction over "
+            f"the comparisons of the question ({analysis.family}), over {over}",
         )
 
 

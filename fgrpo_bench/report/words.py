@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fgrpo_bench.analysis import INCONCLUSIVE, ROBUST, SUGGESTIVE, Analysis
+from fgrpo_bench.analysis import INCONCLUSIVE, SIGNIFICANT, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Comparison, EqualPassAt1, PathRange
 from fgrpo_bench.documents.table import conjoined, difference, points, raised
@@ -19,7 +19,7 @@ NAMED = 3
 """Most comparisons of one verdict that are named; of more the rest is counted."""
 COLUMNS = 2
 """Most benchmarks and averages that are told; of more the rest is counted."""
-SURE = {ROBUST: "robust after correction", SUGGESTIVE: "suggestive, not after correction"}
+SURE = {SIGNIFICANT: "significant after correction", SUGGESTIVE: "suggestive, not after correction"}
 
 
 def answer(analysis: Analysis) -> list[str]:
@@ -41,7 +41,7 @@ def answer(analysis: Analysis) -> list[str]:
     further = [row for row in rows if row.column not in first_columns]
     if further:
         counts = conjoined(
-            f"{_count(further, word)} {word}" for word in (ROBUST, SUGGESTIVE, INCONCLUSIVE)
+            f"{_count(further, word)} {word}" for word in (SIGNIFICANT, SUGGESTIVE, INCONCLUSIVE)
         )
         sentences.append(
             f"Of {len(further)} comparisons on {conjoined(columns[COLUMNS:])}: {counts}."
@@ -96,7 +96,7 @@ def kept(analysis: Analysis) -> Iterator[str]:
 
 
 def _keeps(analysis: Analysis, row: EqualPassAt1, among: Sequence[EqualPassAt1]) -> str:
-    """e.g. `gamma = 1 keeps 9.1 [3.0, 15.2] points more at 29.9% (robust after correction)`."""
+    """e.g. `gamma = 1 keeps 9.1 [3.0, 15.2] points more at 29.9% (suggestive)`."""
     name, at = _name(analysis, row, among), f"at {100 * row.pass_at_1:.1f}%"
     if row.verdict == INCONCLUSIVE:
         return f"{name} {at} is inconclusive ({difference(row.difference, row.low, row.high)})"
@@ -159,9 +159,9 @@ def _focal_question(analysis: Analysis, rows: Sequence[Comparison], where: str) 
 def _focal_answer(analysis: Analysis, rows: Sequence[Comparison]) -> str:
     """By verdict and direction, e.g. `Yes at gamma = 1: 11.0 of the 16.1 points that ...`."""
     leads = {
-        (ROBUST, 1): "yes at",
+        (SIGNIFICANT, 1): "yes at",
         (SUGGESTIVE, 1): "perhaps at",
-        (ROBUST, -1): "no at",
+        (SIGNIFICANT, -1): "no at",
         (SUGGESTIVE, -1): "rather not at",
     }
     parts: list[str] = []
@@ -226,7 +226,7 @@ def _question(analysis: Analysis, rows: Sequence[Comparison], where: str) -> str
 
 
 def _by_verdict(analysis: Analysis, rows: Sequence[Comparison]) -> str:
-    """The robust ones by name, the others where they are few; the rest counted."""
+    """The significant ones by name, the others where they are few; the rest counted."""
     if _count(rows, INCONCLUSIVE) == len(rows):
         return f"Inconclusive{_sizes(rows)}."
 
@@ -234,10 +234,10 @@ def _by_verdict(analysis: Analysis, rows: Sequence[Comparison]) -> str:
         return [f"{_name(analysis, row, rows)} {points(row.difference)}" for row in chosen]
 
     parts = []
-    for verdict in (ROBUST, SUGGESTIVE):
+    for verdict in (SIGNIFICANT, SUGGESTIVE):
         for sign, direction in ((1, "better"), (-1, "worse")):
             matching = [row for row in rows if row.verdict == verdict and row.difference * sign > 0]
-            if matching and (verdict == ROBUST or len(rows) <= NAMED):
+            if matching and (verdict == SIGNIFICANT or len(rows) <= NAMED):
                 listed = [*named(_largest(matching)), *_more(matching)]
                 parts.append(f"{direction}, {verdict}: {conjoined(listed)}")
             elif matching:

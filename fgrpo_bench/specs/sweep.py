@@ -125,7 +125,7 @@ class CellPair:
 class FamilySpec:
     """The comparisons that are the question: every pair at every k on every column. p-values are
     corrected over these and no others. What is left out or null has its default; empty `pairs`
-    without `cells` declare no comparison, so that nothing is corrected and nothing robust."""
+    without `cells` declare no comparison, so that nothing is corrected and nothing significant."""
 
     pairs: Axis[Name] | None = None
     """Kinds of pairs, keys of fgrpo_bench.analysis.question.KINDS; null is none beside `cells`, and

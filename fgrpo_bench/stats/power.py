@@ -5,7 +5,7 @@ at its largest, as if every problem had the success rate at which pass@k is leas
 of draws makes up for training seeds.
 
 The seeds (`power_with_seeds` and its inverses): how often a true difference between two cells is
-robust, in a family of so many comparisons, by the interval of `fgrpo_bench.stats.spread`. For
+significant, in a family of so many comparisons, by the interval of `fgrpo_bench.stats.spread`. For
 planning the whole family is held to the first step of Holm's correction, level 0.05 / m; later
 steps ask for less. Seeds and problems are taken to be normal. The mean of the seeds' differences is
 then independent of their variance, so power is the chance that the mean passes the half width, over
@@ -181,7 +181,7 @@ class Parts:
 def power_with_seeds(
     difference: float, *, n_seeds: int, parts: Parts, family: int = 1, level: float = LEVEL
 ) -> float:
-    """How often a true difference is robust, by its corrected p-value; 0 to 1.
+    """How often a true difference is significant, by its corrected p-value; 0 to 1.
 
     difference: in pass@k, a fraction. n_seeds: training seeds, at least 2: of one nothing can be
     said about others (ValueError). family: comparisons that are corrected together.
@@ -193,7 +193,7 @@ def power_with_seeds(
 def smallest_difference(
     *, n_seeds: int, parts: Parts, family: int = 1, level: float = LEVEL, power: float = POWER
 ) -> float | None:
-    """The inverse: the true difference that is robust with this power, a fraction; None where
+    """The inverse: the true difference that is significant with this power, a fraction; None where
     that of all problems, 1, is not. Arguments as of `power_with_seeds`."""
     widths = _half_widths(n_seeds, parts, family, level)
     variance = parts.seeds / n_seeds + parts.problems
@@ -259,7 +259,7 @@ def seeds_needed(
     level: float = LEVEL,
     power: float = POWER,
 ) -> int | None:
-    """The fewest training seeds, at least 2, with which a true difference is robust with this
+    """The fewest training seeds, at least 2, with which a true difference is significant with this
     power; None above MOST_SEEDS. Arguments as of `power_with_seeds`."""
 
     def suffices(n_seeds: int) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fgrpo_bench.analysis import INCONCLUSIVE, ROBUST, SUGGESTIVE, analyse
+from fgrpo_bench.analysis import INCONCLUSIVE, SIGNIFICANT, SUGGESTIVE, analyse
 from fgrpo_bench.analysis.checkpoints import read_scores
 from fgrpo_bench.analysis.comparisons import Resamples, bands, fronts, p_of_draws
 from fgrpo_bench.analysis.question import Compared, group_sizes, pairs_of
@@ -140,9 +140,9 @@ def test_p_values_are_corrected_over_the_family_alone(analysis):
                 "suggestive" if excludes else "inconclusive"
             )
         else:
-            robust = excludes and row.p_holm < 0.05
+            significant = excludes and row.p_holm < 0.05
             assert row.verdict == (
-                "robust" if robust else "suggestive" if excludes else "inconclusive"
+                "significant" if significant else "suggestive" if excludes else "inconclusive"
             )
     assert {row.verdict for row in every_comparison(analysis)} == {"suggestive", "inconclusive"}
 
@@ -229,7 +229,7 @@ def pair(first, last, verdicts, new="b", old="a"):
     """Differences at k = 1, at another k, which counts for nothing, and at k = 256."""
     return [
         row(new, old, 1, first, verdicts[0]),
-        row(new, old, 16, -first, ROBUST),
+        row(new, old, 16, -first, SIGNIFICANT),
         row(new, old, 256, last, verdicts[1]),
     ]
 
@@ -238,21 +238,21 @@ def pair(first, last, verdicts, new="b", old="a"):
     ("rows", "dominated"),
     [
         ([row("b", "a", k, 0.1, INCONCLUSIVE, family=None) for k in (1, 256)], None),
-        (pair(0.01, 0.1, (INCONCLUSIVE, ROBUST)), {"a": ("b",)}),
-        (pair(0.1, 0.0, (ROBUST, INCONCLUSIVE)), {"a": ("b",)}),
-        (pair(0.1, 0.1, (ROBUST, ROBUST)), {"a": ("b",)}),
-        (pair(-0.1, -0.001, (ROBUST, SUGGESTIVE)), {"b": ("a",)}),
-        (pair(-0.01, 0.1, (INCONCLUSIVE, ROBUST)), {}),  # incomparable: worse at the other
-        (pair(-0.1, 0.1, (ROBUST, ROBUST)), {}),
-        (pair(0.1, 0.1, (SUGGESTIVE, SUGGESTIVE)), {}),  # not robust is not dominated
+        (pair(0.01, 0.1, (INCONCLUSIVE, SIGNIFICANT)), {"a": ("b",)}),
+        (pair(0.1, 0.0, (SIGNIFICANT, INCONCLUSIVE)), {"a": ("b",)}),
+        (pair(0.1, 0.1, (SIGNIFICANT, SIGNIFICANT)), {"a": ("b",)}),
+        (pair(-0.1, -0.001, (SIGNIFICANT, SUGGESTIVE)), {"b": ("a",)}),
+        (pair(-0.01, 0.1, (INCONCLUSIVE, SIGNIFICANT)), {}),  # incomparable: worse at the other
+        (pair(-0.1, 0.1, (SIGNIFICANT, SIGNIFICANT)), {}),
+        (pair(0.1, 0.1, (SUGGESTIVE, SUGGESTIVE)), {}),  # not significant is not dominated
         (
-            pair(0.1, 0.1, (INCONCLUSIVE, ROBUST))
-            + pair(-0.1, -0.1, (INCONCLUSIVE, ROBUST), new="a", old="c"),
+            pair(0.1, 0.1, (INCONCLUSIVE, SIGNIFICANT))
+            + pair(-0.1, -0.1, (INCONCLUSIVE, SIGNIFICANT), new="a", old="c"),
             {"a": ("b", "c")},
         ),
     ],
 )
-def test_a_cell_is_dominated_by_one_that_is_robustly_better_and_nowhere_worse(rows, dominated):
+def test_a_cell_is_dominated_by_one_that_is_significantly_better_and_nowhere_worse(rows, dominated):
     made = {each.cell: each for each in fronts(rows, ["a", "b", "c"], ["countdown"], [1, 256])}
     assert {c: row.dominated_by for c, row in made.items() if row.dominated_by} == (dominated or {})
     asked = {cell for row in rows if row.family for cell in (row.new, row.old)}
@@ -260,8 +260,8 @@ def test_a_cell_is_dominated_by_one_that_is_robustly_better_and_nowhere_worse(ro
         assert row.is_on_front == ((cell not in dominated) if cell in asked else None)
 
 
-def test_with_a_single_k_what_is_robustly_worse_there_is_dominated():
-    rows = [row("b", "a", 1, 0.1, ROBUST)]
+def test_with_a_single_k_what_is_significantly_worse_there_is_dominated():
+    rows = [row("b", "a", 1, 0.1, SIGNIFICANT)]
     made = fronts(rows, ["a", "b"], ["countdown"], [1])
     assert [row.dominated_by for row in made] == [("b",), ()]
 

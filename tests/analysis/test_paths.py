@@ -39,14 +39,14 @@ def test_a_slower_cell_on_the_same_path_differs_at_its_last_checkpoint_and_not_a
     ), "the slower one ends there"
 
 
-def test_what_is_kept_is_robust_within_the_declared_family_alone(on_paths):
+def test_what_is_kept_is_significant_within_the_declared_family_alone(on_paths):
     assert on_paths.family.endswith("at equal pass@1; k = 32; countdown")
     assert on_paths.comparisons["family"].null_count() == len(on_paths.comparisons)
     in_family = on_paths.equal_pass_at_1.filter(pl.col("family").is_not_null())
     assert set(zip(in_family["new"], in_family["k"], strict=True)) == {(SLOW, 32), (FOCAL, 32)}
     assert in_family["p_holm"].to_list() == holm(in_family["p"].to_list())
     (kept,) = rows(on_paths, FOCAL)
-    assert kept["verdict"] == "robust" and 0.1 < kept["difference"] < 0.2
+    assert kept["verdict"] == "significant" and 0.1 < kept["difference"] < 0.2
     assert kept["difference"] == pytest.approx(np.mean(kept["by_seed"]))
     assert 1 not in on_paths.equal_pass_at_1["k"].to_list()
 
@@ -75,8 +75,8 @@ def test_the_answer_says_what_is_kept(on_paths):
     question, kept, *_ = answer(on_paths)
     assert question == "Which of 2 cells keeps more of pass@32 than GRPO N=8 at equal pass@1?"
     assert kept.startswith("At equal pass@1, in pass@32: gamma = 1 keeps 1")
-    assert "points more at" in kept and "(robust after correction); gamma = 0.5 at" in kept
-    assert "2 are the question: 1 robust, 0 suggestive, 1 inconclusive" in counted(on_paths)
+    assert "points more at" in kept and "(significant after correction); gamma = 0.5 at" in kept
+    assert "2 are the question: 1 significant, 0 suggestive, 1 inconclusive" in counted(on_paths)
     (picture,) = [each for each in pictures(on_paths) if each.name == "paths-countdown"]
     assert len(picture.draw().axes) == 2
 

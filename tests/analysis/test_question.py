@@ -200,7 +200,7 @@ def test_a_plan_without_a_family_says_so_in_a_sentence(tmp_path, capsys):
     assert (answer["family"], answer["comparisons"]) == (NONE_DECLARED, [])
 
 
-def test_without_a_family_every_pair_is_there_and_none_is_corrected_or_robust(tmp_path):
+def test_without_a_family_every_pair_is_there_and_none_is_corrected_or_significant(tmp_path):
     def rates(point, rng, n_problems):
         level = 0.8 if point.cell and point.cell.algorithm == "nsr" else 0.4
         return np.clip(level + rng.uniform(-0.1, 0.1, n_problems), 0, 1)
@@ -209,7 +209,7 @@ def test_without_a_family_every_pair_is_there_and_none_is_corrected_or_robust(tm
     results = small_sweep(tmp_path, "methods", *few, success_rates=rates)
     analysis = analyse(results)
     assert analysis.family == NONE_DECLARED and not analysis.has_family
-    assert len(rows(analysis)) == 0 and "robust" not in set(analysis.comparisons["verdict"])
+    assert len(rows(analysis)) == 0 and "significant" not in set(analysis.comparisons["verdict"])
     assert analysis.comparison("countdown", 1, "nsr-n8-g0", "grpo-n8-g0").p < 0.05 / 44
     groups = set(analysis.comparisons["group"].drop_nulls())
     assert groups == {"Methods against GRPO N=8", "Training against the base model"}
@@ -219,7 +219,7 @@ def test_without_a_family_every_pair_is_there_and_none_is_corrected_or_robust(tm
     assert analysed(results).family == analysed(results).family == NONE_DECLARED
     for said in (family_note(analysis), legend(analysis), *notes(analysis).lines[4:5]):
         assert NOTHING_CORRECTED in said
-    assert "robust" not in " ".join([legend(analysis), counted(analysis)]).lower()
+    assert "significant" not in " ".join([legend(analysis), counted(analysis)]).lower()
 
 
 def test_every_shipped_sweep_declares_which_comparisons_it_asks_about():
@@ -228,7 +228,7 @@ def test_every_shipped_sweep_declares_which_comparisons_it_asks_about():
         assert "family" in text.get("sweep", text), path
 
 
-def test_only_the_family_is_corrected_and_nothing_beside_it_is_robust(tmp_path):
+def test_only_the_family_is_corrected_and_nothing_beside_it_is_significant(tmp_path):
     few = ["sweep.grid.group_size=[2,16,32]", "sweep.cells=[]"]
     few += ["sweep.grid.seed=[11,12,13,14,15,16,17,18]", "sweep.family.pairs=[base]"]
     analysis = analyse(small_sweep(tmp_path, "groupsize", *few))
@@ -237,7 +237,7 @@ def test_only_the_family_is_corrected_and_nothing_beside_it_is_robust(tmp_path):
     assert own["p_holm"].to_list() == holm(own["p"].to_list())
     assert others["p"].null_count() == 0 and others["p"].min() < 0.01
     assert others["p_holm"].null_count() == others["p_bh"].null_count() == len(others)
-    assert "robust" in set(own["verdict"]) and "robust" not in set(others["verdict"])
+    assert "significant" in set(own["verdict"]) and "significant" not in set(others["verdict"])
 
 
 def test_a_sweep_without_a_family_has_the_default(analysis):
@@ -268,7 +268,7 @@ def test_with_nine_benchmarks_the_question_can_still_be_answered_after_holm(tmp_
     analysis = analyse(nine_benchmarks(tmp_path, "gamma", *small, success_rates=rates))
     own = rows(analysis)
     assert set(own["column"]) == {"average in-domain", "average out-of-domain"} and len(own) == 4
-    assert own.filter(k=32)["verdict"].to_list() == ["robust"] * 2
+    assert own.filter(k=32)["verdict"].to_list() == ["significant"] * 2
     every = analysis.comparisons.filter(new="grpo-n8-g1", old="grpo-n8-g0")
     every = every.with_columns(p_holm=pl.Series(holm(every["p"].to_list())))
     assert len(every) == 11 * 4

@@ -97,7 +97,7 @@ def test_paths_are_drawn_with_their_steps_and_the_gap_at_equal_pass_at_1(tmp_pat
     assert run(charts["paths"].call, results, monkeypatch).equals(charts["paths"].data)
     assert graph.Figure(charts["paths"].figure)
     table = page.context["on_paths"]
-    assert len(table.rows) == 5 and table.rows[1][-1].text == "robust"
+    assert len(table.rows) == 5 and table.rows[1][-1].text == "significant"
     assert page.lead.startswith("Which of 2 cells keeps more of pass@32 than GRPO N=8 at equal")
     forest = charts["differences"]
     assert forest.title == "Difference in pass@32 to GRPO N=8, at equal pass@1"

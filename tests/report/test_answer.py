@@ -45,19 +45,19 @@ RECOVER = "Does a focal weight at N = 8 recover pass@32?"
 VERDICTS = [
     (
         0.1614,
-        {(G1, 32): (0.11, "robust"), (G05, 32): (0.0753, "suggestive"),
+        {(G1, 32): (0.11, "significant"), (G05, 32): (0.0753, "suggestive"),
          (G1, 1): (-0.024, "inconclusive"), (G05, 1): (-0.016, "inconclusive")},
-        "Yes at gamma = 1: 11.0 of the 16.1 points that training lost (robust after correction); "
-        "perhaps at gamma = 0.5: 7.5 of these (suggestive, not after correction).",
+        "Yes at gamma = 1: 11.0 of the 16.1 points that training lost (significant after "
+        "correction); perhaps at gamma = 0.5: 7.5 of these (suggestive, not after correction).",
         "The effect on pass@1 is inconclusive (-2.4 and -1.6 points).",
     ),
     (
         0.1,
-        {(G1, 32): (0.2, "robust"), (G05, 32): (-0.05, "robust"),
-         (G1, 1): (-0.07, "robust"), (G05, 1): (0.01, "inconclusive")},
-        "Yes at gamma = 1: 20.0 more than the 10.0 points that training lost (robust after "
-        "correction); no at gamma = 0.5: 5.0 points less (robust after correction).",
-        "In pass@1: worse, robust: gamma = 1 -7.0; inconclusive: gamma = 0.5 +1.0.",
+        {(G1, 32): (0.2, "significant"), (G05, 32): (-0.05, "significant"),
+         (G1, 1): (-0.07, "significant"), (G05, 1): (0.01, "inconclusive")},
+        "Yes at gamma = 1: 20.0 more than the 10.0 points that training lost (significant after "
+        "correction); no at gamma = 0.5: 5.0 points less (significant after correction).",
+        "In pass@1: worse, significant: gamma = 1 -7.0; inconclusive: gamma = 0.5 +1.0.",
     ),
 ]  # fmt: skip
 """What training lost, what came of the question's comparisons, and both sentences of the answer."""
@@ -91,11 +91,13 @@ def test_planted_effects_are_answered_with_the_figures_of_the_table(tmp_path):
     analysis = analyse(sweep)
     question, first, second = answer(analysis)
     assert question == RECOVER
-    assert first.startswith("Yes at gamma = ") and first.endswith(" (robust after correction).")
+    assert first.startswith("Yes at gamma = ") and first.endswith(
+        " (significant after correction)."
+    )
     for new in (G1, G05):
         row = analysis.comparison("countdown", 32, new, "grpo-n8-g0")
         assert f"{points(row.difference)[1:]} of " in first
-    assert second.startswith("In pass@1: better, robust: gamma = ")
+    assert second.startswith("In pass@1: better, significant: gamma = ")
 
 
 def test_a_single_seed_and_missing_points_are_said(finished, tmp_path):
@@ -109,18 +111,18 @@ def test_a_single_seed_and_missing_points_are_said(finished, tmp_path):
     assert answer(analyse(none))[:1] == said
 
 
-def test_of_many_pairs_the_robust_ones_are_named_and_the_rest_is_counted(tmp_path):
+def test_of_many_pairs_the_significant_ones_are_named_and_the_rest_is_counted(tmp_path):
     few = ["sweep.grid.algorithm=[grpo,pkpo,maxrl,passk,rloo,ds_grpo,nsr,psr]", "sweep.cells=[]"]
     asked = [*few, ONE_SEED, "sweep.family.pairs=[methods]"]
     methods = analyse(small_sweep(tmp_path, "methods", *asked))
     cells = ["pkpo-n8-g0", "maxrl-n8-g0", "passk-n8-g0", "rloo-n8-g0"]
-    rows = {(cell, 32): (0.14 - i / 100, "robust") for i, cell in enumerate(cells)}
+    rows = {(cell, 32): (0.14 - i / 100, "significant") for i, cell in enumerate(cells)}
     rows |= {("ds_grpo-n8-g0", 32): (-0.04, "suggestive")}
     rows |= {(cell, 32): (0.0, "inconclusive") for cell in ("nsr-n8-g0", "psr-n8-g0")}
     question, first, second, _ = answer(judged(methods, rows))
     assert question == "Which of 7 cells differ from GRPO N=8 in pass@32?"
     assert first == (
-        "In pass@32: better, robust: PKPO +14.0, MaxRL +13.0, Pass@k training +12.0 and 1 "
+        "In pass@32: better, significant: PKPO +14.0, MaxRL +13.0, Pass@k training +12.0 and 1 "
         "more; worse, suggestive: 1; inconclusive: 2."
     )
     assert second.startswith("Every difference in pass@1 is inconclusive (")
@@ -137,7 +139,7 @@ def test_where_none_was_declared_nothing_is_more_than_suggestive_and_a_sentence_
     (low,) = [words for words in said if words.startswith("In pass@1: ")]
     assert "better, suggestive: NSR +" in low and "worse, suggestive: PSR -" in low
     assert said[-1] == NOTHING_CORRECTED
-    assert not any("robust" in words for words in said)
+    assert not any("significant" in words for words in said)
 
 
 def test_one_pair_and_pairs_of_several_cells_have_their_own_questions(tmp_path):

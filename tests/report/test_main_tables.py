@@ -123,7 +123,7 @@ def test_all_wrong_and_all_right_have_values_and_nothing_is_significant(tmp_path
     assert all(value.best for row in table.rows[1:] for value in row[3])  # equal ones are all best
 
 
-def test_underlined_is_what_is_robust_against_its_base_method(analysis):
+def test_underlined_is_what_is_significant_against_its_base_method(analysis):
     (table,) = main_tables(analysis)
     underlined = {
         (row[0], row[1], row[2], k)
@@ -131,12 +131,12 @@ def test_underlined_is_what_is_robust_against_its_base_method(analysis):
         for k, value in zip(analysis.ends, row[3], strict=True)
         if value.significant
     }
-    robust = {
+    significant = {
         ("F-GRPO", "8", row.name.removeprefix("gamma="), row.k)
         for row in analysis.asked
-        if row.verdict == "robust"
+        if row.verdict == "significant"
     }
-    assert underlined == robust
+    assert underlined == significant
     (meaning,) = [words for value, words in table.legend if value.significant]
     assert analysis.family in meaning
 

@@ -56,8 +56,11 @@ def test_planted_effects_are_said_in_their_direction(tmp_path):
     sweep = small_sweep(tmp_path, "groupsize", MANY_PROBLEMS, success_rates=rates)
     sections = dict(effects(analyse(sweep)))
     lines = dict(sections[FOCAL])
-    assert list(lines) == ["pass@32: robust rise in 2 of 2", "pass@1: robust rise in 2 of 2"]
-    assert lines["pass@1: robust rise in 2 of 2"].startswith("gamma=0.5 (+")
+    assert list(lines) == [
+        "pass@32: significant rise in 2 of 2",
+        "pass@1: significant rise in 2 of 2",
+    ]
+    assert lines["pass@1: significant rise in 2 of 2"].startswith("gamma=0.5 (+")
     sizes = dict(sections["GRPO without focal weight, group size"])
     assert all("inconclusive in" in line for line in sizes)
     base = dict(sections["Training against the base model"])
@@ -68,10 +71,12 @@ def test_planted_effects_are_said_in_their_direction(tmp_path):
     assert "each in the table of differences" in base["pass@1: suggestive fall in 5 of 7"]
 
 
-def test_only_comparisons_of_the_question_are_called_robust(analysis):
+def test_only_comparisons_of_the_question_are_called_significant(analysis):
     rows = analysis.comparisons.with_columns(verdict=pl.lit("inconclusive"), p_holm=None)
-    assert "robust" not in str([*effects(replace(analysis, comparisons=rows))])
-    assert "0 robust, 0 suggestive, 4 inconclusive" in counted(replace(analysis, comparisons=rows))
+    assert "significant" not in str([*effects(replace(analysis, comparisons=rows))])
+    assert "0 significant, 0 suggestive, 4 inconclusive" in counted(
+        replace(analysis, comparisons=rows)
+    )
     assert analysis.family in legend(analysis)
     nothing = replace(analysis, comparisons=analysis.comparisons.clear())
     assert counted(nothing) == "No two cells can be compared yet."

@@ -35,8 +35,8 @@ def once(function):
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
-    """A report with robust differences, and a point missing; what verifying it computes again is
-    computed once."""
+    """A report with significant differences, and a point missing; what verifying it computes again
+    is computed once."""
     with drawing_plainly() as patch:
         rates = constant(Base=0.3, GRPO=0.05, F_GRPO=0.1)
         whole = small_sweep(
@@ -74,12 +74,17 @@ EDITS = [
         r"\g<1>5.4",
         f"{INTERVALS!r}, row method GRPO, N 8, ",
     ),
-    ("report.md", r"(gamma=0\.5 \| 1 .*\| )robust", r"\1open", "column verdict: has 'open'"),
+    ("report.md", r"(gamma=0\.5 \| 1 .*\| )significant", r"\1open", "column verdict: has 'open'"),
     ("appendix.md", r"\*\*(<ins>10\.1</ins>)\*\*", r"\1", f"{FOCAL}, column countdown: has"),
     ("appendix.md", r"(4\.9)†", r"\1", f"{INCOMPLETE}, column countdown: has"),
     ("appendix.md", r"(## Group size.*)", CAPTION, ALL_OF_IT),
     ("report.md", r"\n(Training of GRPO.*)", "\nTraining.", "'Further figures': has 'Training.'"),
-    ("report.md", r"(\*\*pass@1: robust rise in )2", r"\g<1>1", f"{COUNTED}  - **pass@1: robust"),
+    (
+        "report.md",
+        r"(\*\*pass@1: significant rise in )2",
+        r"\g<1>1",
+        f"{COUNTED}  - **pass@1: significant",
+    ),
     ("report.md", r"\| GRPO \| 8 \| 0 \|.*\n", "", NO_ROW),
     ("report.md", r"(\| method .*\| )pass@32", r"\1all", "has '| method | N | gamma | pass@1"),
     # number, dagger, caption
@@ -98,7 +103,12 @@ EDITS = [
     ),
     ("appendix.html", r"<strong>(<u>10\.1</u>)</strong>", r"\1", f"{FOCAL}, column countdown: has"),
     ("appendix.html", r"(<h2[^>]*>Group size[^<]*)", CAPTION, f"{METHODS!r}: has '<h2 id="),
-    ("report.html", r"(<strong>pass@1: robust rise in )2", r"\g<1>1", f"{COUNTED}<ul><li>GRPO N=8"),
+    (
+        "report.html",
+        r"(<strong>pass@1: significant rise in )2",
+        r"\g<1>1",
+        f"{COUNTED}<ul><li>GRPO N=8",
+    ),
     ("report.html", r'd="M 10 20"', 'd="M 10 21"', "pass@32?': has '"),
 ]
 """A file, what is replaced in it by what, and what is said of it."""

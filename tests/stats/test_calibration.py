@@ -62,10 +62,10 @@ WORLDS = [
 
 
 @pytest.mark.parametrize(("world", "most"), WORLDS)
-def test_a_family_of_nulls_is_hardly_ever_robust_and_by_the_degrees_of_95_percent_often(
+def test_a_family_of_nulls_is_hardly_ever_significant_and_by_the_degrees_of_95_percent_often(
     world, most
 ):
-    for one in few_seeds_calibration.false_robust(world, 3, 256, 800):
+    for one in few_seeds_calibration.false_significant(world, 3, 256, 800):
         assert one.found <= most + 2 * (most * (1 - most) / one.times) ** 0.5, one
     assert one.n_comparisons == 44 and one.former > 0.12, one
 

@@ -104,9 +104,9 @@ def simulated_power(
     simulations: int = 2_000,
     rng: np.random.Generator,
 ) -> float:
-    """Share of simulated sweeps in which a true difference is robust by the interval whose level is
-    that of the family: values [seeds, problems] of normal effects of seeds, of problems, and of
-    what is left, which is half of the seeds' own variance."""
+    """Share of simulated sweeps in which a true difference is significant by the interval whose
+    level is that of the family: values [seeds, problems] of normal effects of seeds, of problems,
+    and of what is left, which is half of the seeds' own variance."""
     n = parts.n_problems
     of_seeds = rng.normal(0, (parts.seeds / 2) ** 0.5, (n_seeds, 1, simulations))
     of_problems = rng.normal(0, (parts.problems * n) ** 0.5, (1, n, simulations))
@@ -129,7 +129,7 @@ def test_the_stated_power_is_within_four_points_of_a_simulated_one(n_seeds, fami
         assert simulated_power(difference, **asked, rng=rng) == pytest.approx(stated, abs=0.04)
 
 
-def test_without_a_difference_a_family_says_robust_no_more_often_than_its_level():
+def test_without_a_difference_a_family_says_significant_no_more_often_than_its_level():
     for n_seeds in (3, 5, 10):
         assert power_with_seeds(0.0, n_seeds=n_seeds, parts=PARTS) < 0.07
         assert power_with_seeds(0.0, n_seeds=n_seeds, parts=PARTS, family=44) < 0.07 / 10

@@ -125,7 +125,7 @@ def _of_column(analysis: Analysis, column: str) -> Iterator[Picture]:
         at = ks_in_words(sorted({row.k for row in asked}))
         which = " that the question asks about" * (analysis.results.sweep is not None)
         lead = f"Differences on {column}{which}, in percentage points at {at}"
-        marks = "; filled: robust, hollow: not, grey: inconclusive, dots: single seeds"
+        marks = "; filled: significant, hollow: not, grey: inconclusive, dots: single seeds"
         words = caption(analysis, lead, column, intervals=True, more=marks)
         yield Picture(
             name=f"differences-{name}",

@@ -15,7 +15,7 @@ from matplotlib.transforms import ScaledTranslation
 from matplotlib.typing import LegendLocType
 from numpy.typing import NDArray
 
-from fgrpo_bench.analysis import INCONCLUSIVE, ROBUST, Analysis
+from fgrpo_bench.analysis import INCONCLUSIVE, SIGNIFICANT, Analysis
 from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate
 from fgrpo_bench.documents.style import COLUMN, PAGE, SMALL, in_math, wrapped
 from fgrpo_bench.report.cell_styles import CellStyle, algorithms, cell_styles, lines, linestyle
@@ -245,7 +245,7 @@ def _reach(estimate: Estimate) -> Sequence[Sequence[float]] | None:
 
 
 COLORS = {1: "#0072b2", -1: "#d55e00", 0: "#666666"}
-"""Of a difference that is robust or suggestive, up and down, and of an inconclusive one."""
+"""Of a difference that is significant or suggestive, up and down, and of an inconclusive one."""
 
 
 def in_question(analysis: Analysis, column: str) -> list[Comparison]:
@@ -256,7 +256,7 @@ def in_question(analysis: Analysis, column: str) -> list[Comparison]:
 
 def forest(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     """A panel a k with a row a pair: the difference with its 95% interval, filled where it is
-    robust, and a dot a seed."""
+    significant, and a dot a seed."""
     rows = in_question(analysis, column)
     ks = sorted({row.k for row in rows})
     pairs = list(dict.fromkeys((row.group, row.name) for row in rows))
@@ -288,4 +288,4 @@ def _row(axes: Axes, row: Comparison, y: int) -> None:
     axes.plot([100 * seed for seed in row.by_seed], [y - 0.22] * len(row.by_seed), ".",
               color=color, ms=3, alpha=0.6, zorder=2)  # fmt: skip
     axes.plot([mean], [y], "o", ms=4.5, color=color, zorder=3,
-              mfc=color if row.verdict == ROBUST else "white")  # fmt: skip
+              mfc=color if row.verdict == SIGNIFICANT else "white")  # fmt: skip
