@@ -9,13 +9,17 @@ import pytest
 
 from evaluators.__main__ import main as evaluators
 from fgrpo_bench.engines.embedded import kernels
+from fgrpo_bench.engines.embedded.engine import ENGINE
 from fgrpo_bench.engines.embedded.reinforce import reinforce
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.spec import read_spec
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds import evaluate
+from fgrpo_bench.specs import config
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stages.tables import DRAWS, read_table
+from sweeps.preview import preview, render
+from tests.support.plans import planned
 from tests.support.stages import start
 
 FORBIDDEN = {
@@ -87,8 +91,11 @@ def test_draws_and_log_probabilities_have_the_same_bits_whatever_the_shell_asks_
 def test_a_plan_says_where_digits_may_be_others(tmp_path, monkeypatch, processor, said):
     (tmp_path / "cpuinfo").write_text(processor)
     monkeypatch.setattr(kernels, "CPUINFO", tmp_path / "cpuinfo")
-    line = kernels.own_digits()
-    assert line is None if said is None else said in str(line)
+    paths, plan = planned(tmp_path, "smoke")
+    shown = render(preview(plan, paths), paths)
+    assert ("digits may differ" in shown) == (said is not None)
+    assert (said or "") in shown
+    assert ENGINE.digits(config.load("smoke", ["profile=slurm"]).profile) == []  # who knows where
 
 
 def test_a_processor_without_avx2_keeps_the_kernels_that_it_can_run(tmp_path, monkeypatch):
