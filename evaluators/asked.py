@@ -129,7 +129,12 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
         composed, keys = standalone.configuration(overrides, settings)
     evaluation = composed["evaluation"]
     if options.staged:
-        if twice := [key for key in keys if key.startswith(("evaluation.design", "design@"))]:
+        twice = [
+            word
+            for word in overrides
+            if standalone.key_of(word).startswith(("evaluation.design", "design@"))
+        ]
+        if twice:
             raise ValueError(f"--staged beside {twice[0]}: both say when a problem stops; give one")
         if isinstance(evaluation["n_samples"], int):
             evaluation["design"] = staged_design(evaluation["n_samples"])
@@ -399,10 +404,11 @@ def own_benchmark(path: Path, options: Options, root: Path, said: list[str]) -> 
         function.check(grader, problems[0])
     prompts = read_table(prepared.problems, PROBLEMS)["prompt"]
     if copies := len(prompts) - prompts.n_unique():
+        # --cluster is of `evaluate` alone, which names --data among its options
+        shared = ", or name what they share with --cluster" if options.data else ""
         said.append(
             f"copies: {copies:,} of {len(prompts):,} problems have the text of another one, but "
-            "intervals take problems as independent; drop the copies, or name what they share with "
-            "--cluster"
+            f"intervals take problems as independent; drop the copies{shared}"
         )
     return BenchmarkSpec(
         name=dataset.name,

@@ -24,6 +24,7 @@ beside lm-eval. With --log_samples its log holds every draw, which can be import
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -230,7 +231,11 @@ def _inspect_rows(path: Path, said: list[str], *, subset: bool) -> list[dict[str
                 samples = [json.loads(archive.read(name)) for name in names]
         else:
             samples = json.loads(path.read_text(encoding="utf-8"))["samples"]
-        failed = [s for s in samples if not s["output"]["choices"]]
+        failed = [
+            s
+            for s in samples
+            if (s.get("error") and not s.get("output")) or not s["output"]["choices"]
+        ]
         left_out = {sample["id"] for sample in failed}
         for sample in samples:
             if sample["id"] in left_out:
@@ -258,12 +263,13 @@ def _inspect_rows(path: Path, said: list[str], *, subset: bool) -> list[dict[str
             f"{len(failed)} of {len(samples)} samples have no response, e.g. {_short(first['id'])} "
             f"in epoch {first.get('epoch')} with the error {_short(message)}"
         )
+        problems = f"{len(left_out)} problem{'s' * (len(left_out) > 1)}"
         if not subset:
             raise ValueError(
-                f"{path}: {what}: draw them again (`inspect eval-retry {path}`), or leave their "
-                f"{len(left_out)} problems out with --subset"
+                f"{path}: {what}: draw them again (`inspect eval-retry {shlex.quote(str(path))}`), "
+                f"or leave their {problems} out with --subset"
             )
-        said.append(f"left out: {len(left_out)} problems, as {what}")
+        said.append(f"left out: {problems}, as {what}")
     if not rows:
         raise ValueError(f"{path} has no sample with a response: give the log of another run")
     return rows

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fgrpo_bench import engines
 from fgrpo_bench.specs import Declaration, EvalSpec, to_dict
@@ -67,7 +68,8 @@ def lowered(overrides: Sequence[str], declared: Declaration, asked: Declaration)
     """A line for each override whose value is that of the run alone."""
     for override in overrides:
         key = override.partition("=")[0].lstrip("+")
-        here, there = to_dict(declared), to_dict(asked)
+        here: Any = to_dict(declared)
+        there: Any = to_dict(asked)
         for name in key.split("."):
             if not (isinstance(here, dict) and isinstance(there, dict)):
                 break

@@ -249,9 +249,10 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
         _check_environment(OmegaConf.to_container(config, resolve=False))
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException) as error:
+        text = str(error).partition("Config search path:")[0]
         lines = [
             line
-            for line in str(error).splitlines()
+            for line in text.splitlines()
             if not line.startswith("To append") and "--multirun" not in line
         ]
         near = _meant_key(overrides, lines[0], conf, root) if lines else ""

@@ -116,7 +116,7 @@ REFUSED = {
     "--data mine.csv n_samples=4 n_samples=8": "n_samples=4 beside n_samples=8: give one of the",
     "--data mine.csv checkpoint=x": "out/my-model beside checkpoint=x: name one model at a time",
     "--data mine.csv benchmarks=[math500]": "benchmarks=[math500] beside --data, which names what",
-    "--data mine.csv --staged design=staged": "--staged beside design@evaluation.design: both say",
+    "--data mine.csv --staged design=staged": "--staged beside design=staged: both say",
     "--data mine.csv top_p=0.9": "evaluation.top_p = 0.9: input should be greater than or equal",
     "--data mine.csv revision=main": "revision=main is of a model on the Hub, but out/my-model",
     "--data mine.csv out/seed=7": "out/seed=7 is no file or folder here, and no override",

@@ -278,12 +278,14 @@ def test_samples_without_a_response_are_named_and_left_out_where_a_subset_is_mea
     file, said = tmp_path / "log.json", []
     failed = sample(1, 2, [], error={"message": "Timeout", "traceback": "..."})
     samples = [*(sample(i, epoch, ["1"]) for i, epoch in ((0, 1), (0, 2), (1, 1))), failed]
+    file.write_text(json.dumps({"samples": [*samples[:3], failed | {"output": None}]}))
+    assert len(rows_of(file, subset=True)) == 2
     file.write_text(json.dumps({"samples": samples}))
     what = r"1 of 4 samples have no response, e\.g\. 'math500-000001' in epoch 2 with the error 'T"
-    with pytest.raises(ValueError, match=rf"{what}.*eval-retry.*leave their 1 problems out with -"):
+    with pytest.raises(ValueError, match=rf"{what}.*eval-retry.*leave their 1 problem out with -"):
         rows_of(file)
     assert [row[:2] for row in rows_of(file, said, subset=True)] == [(IDS[0], 0), (IDS[0], 1)]
-    assert len(said) == 1 and said[0].startswith("left out: 1 problems, as 1 of 4 samples have no")
+    assert len(said) == 1 and said[0].startswith("left out: 1 problem, as 1 of 4 samples have no")
     file.write_text(json.dumps({"samples": [failed]}))
     with pytest.raises(ValueError, match="has no sample with a response"):
         rows_of(file, subset=True)
