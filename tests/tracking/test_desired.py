@@ -181,7 +181,19 @@ def test_problems_with_too_few_scored_draws_are_left_out_and_their_share_is_said
     )
     share = history(run, "countdown/unscored_fraction")[point.step]
     assert share == float(f"{48 / (24 * 64):.4g}")
-    assert run.tables["countdown/pass_at_k.json"].row(2)[2] == 23
+    row = run.tables["countdown/pass_at_k.json"].row(2, named=True)
+    assert (row["n_problems"], row["unscored_fraction"]) == (23, pytest.approx(48 / (24 * 64)))
+    assert (row["cut_off"], row["correct_cut_off"], row["correct_by_place"]) == (0.0, 0.0, 0.0)
+    assert not any(point.key.endswith(("_low", "_high")) for point in run.points)
+    judged = {"n_scored": 56, "n_correct": pl.col("n_correct").clip(0, 56)}
+    bounds = {"pass_at_k_low": 0.25, "pass_at_k_high": 0.75}
+    rewrite_passk(
+        point, lambda table: table.with_columns(**judged, **bounds).cast(dict(table.schema))
+    )
+    run = states(results)[point.point_id]  # above 5% with what pass@k were, all wrong or all right
+    for k in (1, 32):
+        ends = [history(run, f"countdown/pass_at_{k}_{end}") for end in ("low", "high")]
+        assert ends == [{point.step: 0.25}, {point.step: 0.75}]
 
 
 def test_the_artifacts_are_the_specs_and_the_pass_at_k_tables(whole, stored):
