@@ -13,7 +13,7 @@ import pytest
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.results import SweepResults
-from fgrpo_bench.analysis.rows import FirstLoss, to_frame
+from fgrpo_bench.analysis.rows import BESIDE, FirstLoss, to_frame
 from fgrpo_bench.documents.markdown import markdown_blocks
 from fgrpo_bench.files.whole import read_json, write_json, write_text
 from fgrpo_bench.report import build, provenance
@@ -307,7 +307,8 @@ def test_a_cell_has_the_mean_and_interval_of_the_analysis(whole, stored):
             assert history(run, "uncertainty/countdown/pass_at_k_high")[row.k] == high
         assert history(run, "uncertainty/countdown/pass_at_32_low") == {cell.step: low}
         exact = run.tables["pass_at_k.json"].row(-1)
-        assert exact == ("countdown", 32, row.mean, row.low, row.high, row.n_problems)
+        beside = [getattr(row, name) for name in BESIDE]
+        assert exact == ("countdown", 32, row.mean, row.low, row.high, row.n_problems, *beside)
 
 
 def test_points_average_to_their_cell_also_where_draws_are_unscored(tmp_path):
