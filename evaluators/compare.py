@@ -22,7 +22,7 @@ import polars as pl
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation, last_of_run
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.results import compared, load_results
-from fgrpo_bench.analysis.rows import Comparison, Estimate, from_frame
+from fgrpo_bench.analysis.rows import BESIDE, Comparison, Estimate, from_frame
 from fgrpo_bench.command.application import is_there
 from fgrpo_bench.command.runs import find_runs, named
 from fgrpo_bench.core.registry import suggestion
@@ -40,7 +40,6 @@ from fgrpo_bench.documents.table import (
     p_value,
     percent,
     unfinished_shares,
-    unscored_beside,
     with_interval,
 )
 from fgrpo_bench.documents.terminal import plain, terminal
@@ -539,10 +538,7 @@ def _row(of: ComparedCheckpoints, row: Comparison) -> tuple[str, ...]:
     means = (of.analysis.estimate(row.column, label, row.k) for label in (row.old, row.new))
     return (
         str(row.k),
-        *(
-            with_interval(item.mean, item.low, item.high) + unscored_beside(*item.open_part)
-            for item in means
-        ),
+        *(with_interval(item.mean, item.low, item.high, beside=item.open_part) for item in means),
         difference(row.difference, row.low, row.high) if row.low is not None else NONE,
         p_value(row.p),
         p_value(row.p_draws),
@@ -565,10 +561,6 @@ def explanation() -> list[Block]:
 
 
 # What a program reads.
-
-
-BESIDE = ("unscored", "all_wrong", "all_right", "cut_off", "correct_cut_off", "correct_by_place")
-"""Of analysis.rows.Estimate, what stands beside pass@k of each side."""
 
 
 def table(of: ComparedCheckpoints) -> pl.DataFrame:

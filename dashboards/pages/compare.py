@@ -35,7 +35,6 @@ from fgrpo_bench.documents.table import (
     percent,
     points,
     unfinished_shares,
-    unscored_beside,
     with_interval,
 )
 from fgrpo_bench.report.captions import subject
@@ -150,8 +149,7 @@ def results_table(
     for name in shown:
         estimates = [analysis.estimate(column, name, k) for k in ks]
         values = [
-            with_interval(estimate.mean, estimate.low, estimate.high)
-            + unscored_beside(*estimate.open_part)
+            with_interval(estimate.mean, estimate.low, estimate.high, beside=estimate.open_part)
             for estimate in estimates
         ]
         counts = (str(estimates[0].n_seeds), str(estimates[0].n_problems))

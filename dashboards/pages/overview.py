@@ -17,7 +17,7 @@ from dashboards.queries import analysis_of, changed, checked, is_analysed
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, checkpoint_estimates
 from fgrpo_bench.analysis.results import load_results, together
-from fgrpo_bench.documents.table import unscored_beside, with_interval
+from fgrpo_bench.documents.table import with_interval
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.report.words import answer
 
@@ -112,8 +112,7 @@ def evaluation_entry(root: Path, name: str, links: Links) -> EvaluationEntry:
 def _ends(rows: Sequence[CheckpointEstimate], benchmark: str) -> str:
     ends = dict.fromkeys((rows[0], rows[-1])) if rows else ()
     shown = (
-        f"pass@{row.k} {with_interval(row.mean, row.low, row.high)}"
-        f"{unscored_beside(*row.open_part)}"
+        f"pass@{row.k} {with_interval(row.mean, row.low, row.high, beside=row.open_part)}"
         for row in ends
     )
     return f"{benchmark}: {', '.join(shown) or 'no results'}"

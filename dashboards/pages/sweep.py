@@ -24,7 +24,7 @@ from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.analysis.checkpoints import key_of
 from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.analysis.rows import CellRow, Estimate
-from fgrpo_bench.documents.table import unscored_beside, with_interval
+from fgrpo_bench.documents.table import with_interval
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.kinds import rerun_hint
 from fgrpo_bench.report.cell_styles import CellStyle
@@ -137,7 +137,7 @@ def _mean_reward(rewards: list[float]) -> CellValue:
 
 
 def _estimate(row: Estimate) -> CellValue:
-    return row.mean, with_interval(row.mean, row.low, row.high) + unscored_beside(*row.open_part)
+    return row.mean, with_interval(row.mean, row.low, row.high, beside=row.open_part)
 
 
 def _state(training: list[StageStatus], evaluation: list[StageStatus]) -> CellValue:

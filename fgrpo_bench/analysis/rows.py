@@ -610,6 +610,8 @@ def unfinished_of(table: pl.DataFrame) -> Ints:
     return np.stack([table[name].fill_null(-1).to_numpy() for name in UNFINISHED])
 
 
+BESIDE = ("unscored", "all_wrong", "all_right", "cut_off", "correct_cut_off", "correct_by_place")
+"""Columns of Estimate that stand beside its pass@k, unrounded, wherever a program reads it."""
 UNSCORED, BOUNDED = 0.01, 0.05
 """Shares of draws that the grader could not judge above which no pass@k stands without that share,
 and without its bounds."""

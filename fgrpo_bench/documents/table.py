@@ -278,9 +278,17 @@ def percent_value(
     )
 
 
-def with_interval(mean: float | None, low: float | None, high: float | None) -> str:
-    """e.g. `25.8 [21.3, 30.8]`, in percent; without brackets where there is no interval."""
-    return percent(mean) if low is None else f"{percent(mean)} [{percent(low)}, {percent(high)}]"
+OpenPart = tuple[float | None, tuple[float, float] | None]
+"""Of fgrpo_bench.analysis.rows.open_part: the share unscored and the bounds to be shown."""
+
+
+def with_interval(
+    mean: float | None, low: float | None, high: float | None, *, beside: OpenPart = (None, None)
+) -> str:
+    """e.g. `25.8 [21.3, 30.8]`, in percent; without brackets where there is no interval. beside: as
+    of `unscored_beside`, which stands behind it."""
+    value = percent(mean) if low is None else f"{percent(mean)} [{percent(low)}, {percent(high)}]"
+    return value + unscored_beside(*beside)
 
 
 def unscored_beside(unscored: float | None, bounds: tuple[float, float] | None) -> str:

@@ -80,7 +80,7 @@ def interval_table(analysis: Analysis, column: str) -> Table:
         ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
         values = [
             Value(
-                text=with_interval(row.mean, row.low, row.high) + unscored_beside(*row.open_part),
+                text=with_interval(row.mean, row.low, row.high, beside=row.open_part),
                 incomplete=row.is_incomplete,
                 redesigned=row.is_redesigned,
             )

@@ -15,7 +15,7 @@ import polars as pl
 from fgrpo_bench.analysis import LEVEL
 from fgrpo_bench.analysis.checkpoints import key_of
 from fgrpo_bench.analysis.results import PointResult
-from fgrpo_bench.analysis.rows import CellRow
+from fgrpo_bench.analysis.rows import BESIDE, CellRow
 from fgrpo_bench.documents.markdown import markdown_blocks
 from fgrpo_bench.documents.table import Block, Line, Outline, Paragraph, Table, with_interval
 from fgrpo_bench.files.spec import read_spec
@@ -115,10 +115,10 @@ def _cell_run(
 
 
 def _table_of_cell(source: Source, key: str) -> pl.DataFrame:
-    """Means and ends of intervals with all their digits."""
-    names = ("column", "k", "mean", "low", "high", "n_problems")
+    """Means and ends of intervals with all their digits, and what stands beside them."""
+    names = ("column", "k", "mean", "low", "high", "n_problems", *BESIDE)
     rows = [[getattr(row, name) for name in names] for row in source.estimates_of(key)]
-    types = dict.fromkeys(("mean", "low", "high"), pl.Float64)
+    types = dict.fromkeys(("mean", "low", "high", *BESIDE), pl.Float64)
     return pl.DataFrame(rows, names, schema_overrides=types, orient="row")
 
 
@@ -171,9 +171,14 @@ def _cell_note(source: Source, cell: CellRow, seeds: str) -> str:
         title=f"pass@k in percent with {LEVEL:.0%} intervals",
         header=("", *(f"pass@{k}" for k in ends)),
         rows=tuple(
-            (column, *(with_interval(row.mean, row.low, row.high) for row in estimates))
+            (
+                column,
+                *(
+                    with_interval(row.mean, row.low, row.high, beside=row.open_part)
+                    for row in (analysis.estimate(column, cell, k) for k in ends)
+                ),
+            )
             for column in analysis.columns
-            for estimates in [[analysis.estimate(column, cell, k) for k in ends]]
         ),
     )
     sections: dict[str, list[Line]] = {}

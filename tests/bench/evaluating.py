@@ -143,7 +143,8 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
             )
             grading.finish(draws)
         assert made == grading.tally.graded == PROBLEMS * DRAWS
-        table = score(count_stored(paths.grades(grading.version)), [1, DRAWS])
+        counts = count_stored(paths.grades(grading.version), draws=paths.draws)
+        table = score(counts, [1, DRAWS])
         write_table(paths.passk, table, PASSK)
 
 

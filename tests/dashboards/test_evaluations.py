@@ -14,6 +14,7 @@ from dashboards.app import ServerLinks
 from dashboards.page import VIEWS
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis.results import evaluations, together
+from fgrpo_bench.stages.tables import PASSK, read_table, write_table
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import Reader, assert_inert, snapshot
 from tests.support.imported import evaluate_alone
@@ -43,6 +44,25 @@ def test_the_first_page_lists_them_with_pass_at_k_and_a_form_that_compares(root)
         ticked.headers["location"] == f"/{quote('evals')}/{quote('before+after')}/together/compare"
     )
     assert client_of(root).get("/compare?name=before").status_code == 400
+
+
+def test_what_draws_that_could_not_be_judged_leave_open_stands_beside_pass_at_k(root, tmp_path):
+    shutil.copytree(root, tmp_path / "runs")
+    results = together(tmp_path / "runs", ["after", "before"])
+    (benchmark,) = results.benchmarks
+    for checkpoint, n_scored in zip(results.checkpoints, (7, 8), strict=True):
+        path = checkpoint.evaluate.benchmark(benchmark).passk
+        judged = {"n_scored": pl.lit(n_scored), "n_correct": pl.col("n_correct").clip(0, n_scored)}
+        low = pl.col("pass_at_k") * n_scored / 8
+        table = read_table(path, PASSK).with_columns(**judged, pass_at_k_low=low).cast(PASSK)
+        write_table(path, table, PASSK)
+    client = client_of(tmp_path / "runs")
+    for view, n in (("/", 2), (f"{PAIR}/compare", 2), (f"{PAIR}/forgetting", 1)):  # at k = 1 and 8
+        text = Reader(client.get(view).text).text
+        assert text.count("(12.5% unscored: 29.2 to 33.3)") == text.count("unscored:") == n, view
+    assert (
+        "not known" in Reader(client.get(f"{PAIR}/compare").text).text
+    )  # whether they were cut off
 
 
 @pytest.mark.parametrize("view", SHOWN)

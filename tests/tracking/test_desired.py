@@ -13,7 +13,7 @@ import pytest
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.results import SweepResults
-from fgrpo_bench.analysis.rows import FirstLoss, to_frame
+from fgrpo_bench.analysis.rows import BESIDE, FirstLoss, to_frame
 from fgrpo_bench.documents.markdown import markdown_blocks
 from fgrpo_bench.files.whole import read_json, write_json, write_text
 from fgrpo_bench.report import build, provenance
@@ -181,7 +181,19 @@ def test_problems_with_too_few_scored_draws_are_left_out_and_their_share_is_said
     )
     share = history(run, "countdown/unscored_fraction")[point.step]
     assert share == float(f"{48 / (24 * 64):.4g}")
-    assert run.tables["countdown/pass_at_k.json"].row(2)[2] == 23
+    row = run.tables["countdown/pass_at_k.json"].row(2, named=True)
+    assert (row["n_problems"], row["unscored_fraction"]) == (23, pytest.approx(48 / (24 * 64)))
+    assert (row["cut_off"], row["correct_cut_off"], row["correct_by_place"]) == (0.0, 0.0, 0.0)
+    assert not any(point.key.endswith(("_low", "_high")) for point in run.points)
+    judged = {"n_scored": 56, "n_correct": pl.col("n_correct").clip(0, 56)}
+    bounds = {"pass_at_k_low": 0.25, "pass_at_k_high": 0.75}
+    rewrite_passk(
+        point, lambda table: table.with_columns(**judged, **bounds).cast(dict(table.schema))
+    )
+    run = states(results)[point.point_id]  # above 5% with what pass@k were, all wrong or all right
+    for k in (1, 32):
+        ends = [history(run, f"countdown/pass_at_{k}_{end}") for end in ("low", "high")]
+        assert ends == [{point.step: 0.25}, {point.step: 0.75}]
 
 
 def test_the_artifacts_are_the_specs_and_the_pass_at_k_tables(whole, stored):
@@ -295,7 +307,8 @@ def test_a_cell_has_the_mean_and_interval_of_the_analysis(whole, stored):
             assert history(run, "uncertainty/countdown/pass_at_k_high")[row.k] == high
         assert history(run, "uncertainty/countdown/pass_at_32_low") == {cell.step: low}
         exact = run.tables["pass_at_k.json"].row(-1)
-        assert exact == ("countdown", 32, row.mean, row.low, row.high, row.n_problems)
+        beside = [getattr(row, name) for name in BESIDE]
+        assert exact == ("countdown", 32, row.mean, row.low, row.high, row.n_problems, *beside)
 
 
 def test_points_average_to_their_cell_also_where_draws_are_unscored(tmp_path):
