@@ -219,6 +219,7 @@ WORK: dict[str, Any] = {
     "fgrpo_bench.analysis.__main__.folder_of": None,
     "fgrpo_bench.analysis.__main__.csv": "",
     "fgrpo_bench.analysis.power._spread": power.ASSUMED,
+    "fgrpo_bench.analysis.power.design_advice": None,
     "fgrpo_bench.theory.__main__._measured": None,
     "fgrpo_bench.theory.__main__.words": None,
     "fgrpo_bench.theory.__main__._draw": None,
