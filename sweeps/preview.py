@@ -227,9 +227,9 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             *expected_draws.words(answer["draws"]),
             *filter(None, [answer["saving"]]),
             *answer["memory"],
+            *answer["digits"],
             *answer["can_show"],
             *family_words(answer),
-            *answer["digits"],
             *(f"warning: {text}" for text in answer["warnings"]),
         ]
     )

@@ -151,6 +151,7 @@ def _judged(correct: np.ndarray, n: int = N, ks: tuple[int, ...] = KS) -> Scores
         n_correct=correct,
         n_drawn=np.full(correct.shape, n),
         n_unscored=(None,) * n_seeds,
+        unfinished=np.full((3, *correct.shape), -1),
         asked=(SampledAs(n_samples=n, design=None),) * n_seeds,
         is_drawn_once=False,
         is_redesigned=(False,) * n_seeds,

@@ -228,7 +228,7 @@ def repetitions(spread: str, n_seeds: int, times: int) -> Repetitions:
     pairs = verdicts.reshape(times, 2, 2)
     same = pairs[:, 0] == pairs[:, 1]
     said = [
-        [one.chance for one in chances(_shown(estimates[at : at + 2], of_pair[0]), family=2)]
+        [one.chance for one in chances(tuple(_shown(estimates[at : at + 2], of_pair[0])), family=2)]
         for at, of_pair in zip(range(0, 4 * times, 4), pairs, strict=True)
     ]
     return Repetitions(

@@ -48,6 +48,7 @@ from fgrpo_bench.stats.intervals import (
     room_of_difference,
 )
 from fgrpo_bench.stats.intervals import IntervalEstimate as IntervalEstimate
+from fgrpo_bench.stats.repetition import AcrossSeeds, chances
 from fgrpo_bench.stats.significance import benjamini_hochberg, holm, normal_test
 from fgrpo_bench.stats.spread import of_average
 
@@ -343,6 +344,9 @@ def uncorrected(estimate: IntervalEstimate) -> dict[str, Any]:
         "p_holm": None,
         "p_bh": None,
         "verdict": SUGGESTIVE if excludes_zero(estimate) else INCONCLUSIVE,
+        "repeats": None,
+        "repeats_low": None,
+        "repeats_high": None,
     }
 
 
@@ -364,21 +368,46 @@ def corrected(
     p += [1.0] * (len(family.comparisons) - len(p))
     holms = dict(zip(p_by_row, holm(p), strict=False))
     bhs = dict(zip(p_by_row, benjamini_hochberg(p), strict=False))
-    return [
-        replace(
-            row,
-            family=family.name,
-            p_holm=holms[i],
-            p_bh=bhs[i],
-            # Both: an interval that excludes 0, and a p that is below 0.05 after the correction.
-            verdict=SIGNIFICANT
-            if row.verdict == SUGGESTIVE and holms[i] < 1 - LEVEL
-            else row.verdict,
-        )
-        if i in p_by_row
-        else row
-        for i, row in enumerate(rows)
-    ]
+    out = list(rows)
+    for i, p_holm in holms.items():
+        # Both: an interval that excludes 0, and a p that is below 0.05 after the correction.
+        is_significant = out[i].verdict == SUGGESTIVE and p_holm < 1 - LEVEL
+        verdict = SIGNIFICANT if is_significant else out[i].verdict
+        out[i] = replace(out[i], family=family.name, p_holm=p_holm, p_bh=bhs[i], verdict=verdict)
+    return _with_chances(out, family)
+
+
+def _with_chances(rows: list[AnyComparison], family: Family) -> list[AnyComparison]:
+    """The rows with the chance that a repetition gives their verdicts, of those in the family with
+    several seeds; those of the same seeds together, as far as these vary together."""
+    alike: dict[tuple[int | None, ...], list[int]] = {}
+    for i, row in enumerate(rows):
+        if row.family is not None and len(row.seeds) > 1 and row.standard_error is not None:
+            alike.setdefault(row.seeds, []).append(i)
+    for places in alike.values():
+        across_seeds = tuple(_across_seeds(rows[i]) for i in places)
+        of_rows = chances(across_seeds, family=len(family.comparisons))
+        for i, chance in zip(places, of_rows, strict=True):
+            rows[i] = replace(
+                rows[i],
+                repeats=chance.chance,
+                repeats_low=chance.low,
+                repeats_high=chance.high,
+            )
+    return rows
+
+
+def _across_seeds(row: Comparison) -> AcrossSeeds:
+    assert row.standard_error is not None
+    of_seeds = float(np.var(row.by_seed, ddof=1)) / len(row.by_seed)
+    size = {SIGNIFICANT: 2, SUGGESTIVE: 1, INCONCLUSIVE: 0}[row.verdict]
+    return AcrossSeeds(
+        by_seed=row.by_seed,
+        # what a standard error holds beyond its seeds is due to problems
+        problems=max(row.standard_error**2 - of_seeds, 0.0),
+        n_problems=row.n_problems,
+        verdict=size if row.difference > 0 else -size,
+    )
 
 
 class _Draws:

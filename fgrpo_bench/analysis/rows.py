@@ -213,6 +213,12 @@ class Comparison:
     verdict: str
     """`significant`: holds after Holm's correction in its family; `suggestive`: the interval
     excludes 0; `inconclusive`: neither."""
+    repeats: float | None
+    """Chance that as many other seeds on the same problems give the same verdict in the same
+    direction (fgrpo_bench.stats.repetition); null outside the family, and with one seed."""
+    repeats_low: float | None
+    """Of its range: where it lies in 80% of the worlds that may have led to these differences."""
+    repeats_high: float | None
 
     @property
     def agreeing(self) -> int:

@@ -19,6 +19,11 @@ NAMED = 3
 """Most comparisons of one verdict that are named; of more the rest is counted."""
 COLUMNS = 2
 """Most benchmarks and averages that are told; of more the rest is counted."""
+FIRM = 0.8
+"""Chance that a repetition gives a verdict again from which on the answer begins with yes or no,
+below with the estimate."""
+CERTAIN = 0.99
+"""Of the low end of its range: above, nothing is said of it."""
 SURE = {SIGNIFICANT: "significant after correction", SUGGESTIVE: "suggestive, not after correction"}
 
 
@@ -100,9 +105,7 @@ def _keeps(analysis: Analysis, row: EqualPassAt1, among: Sequence[EqualPassAt1])
     name, at = _name(analysis, row, among), f"at {100 * row.pass_at_1:.1f}%"
     if row.verdict == INCONCLUSIVE:
         return f"{name} {at} is inconclusive ({difference(row.difference, row.low, row.high)})"
-    assert row.low is not None and row.high is not None
-    ends = sorted((abs(row.low), abs(row.high)))
-    size = f"{_size(row.difference)} [{_size(ends[0])}, {_size(ends[1])}]"
+    size = f"{_size(row.difference)}{_interval(row)}"
     sure = SURE[row.verdict] if row.family is not None else "not corrected"
     return f"{name} keeps {size} points {'more' if row.difference > 0 else 'less'} {at} ({sure})"
 
@@ -131,6 +134,7 @@ def _of_column(analysis: Analysis, rows: Sequence[Comparison], where: str) -> It
     yield (_focal_question if focal else _question)(analysis, first, where)
     if focal:
         yield _focal_answer(analysis, first)
+        yield from _repeated(analysis, first)
     for k in ks[1:] if focal else ks:
         at_k = [row for row in rows if row.k == k]
         if all(row.verdict == INCONCLUSIVE for row in at_k):
@@ -138,6 +142,31 @@ def _of_column(analysis: Analysis, rows: Sequence[Comparison], where: str) -> It
             yield f"{subject} pass@{k}{where} is inconclusive{_sizes(at_k)}."
         else:
             yield f"In pass@{k}{where}: {_lowered(_by_verdict(analysis, at_k))}"
+        yield from _repeated(analysis, at_k)
+
+
+def _repeated(analysis: Analysis, rows: Sequence[Comparison]) -> Iterator[str]:
+    """How often a repetition would print the same verdicts; nothing where that is not known, or
+    certain as far as it is known."""
+    known = [row for row in rows if row.repeats is not None]
+    if not known or min(row.repeats_low or 0 for row in known) > CERTAIN:
+        return
+    n = len(known[0].seeds)
+    head = f"A repetition with {n} other seeds would print the same verdict"
+    if len(known) > NAMED:
+        chances = sorted(row.repeats or 0 for row in known)
+        yield f"{head} in {chances[0]:.0%} to {chances[-1]:.0%} of cases, by the seeds seen."
+        return
+    each = [
+        f"{f'on {_name(analysis, row, rows)} ' if len(rows) > 1 else ''}in {_chance(row)}"
+        for row in known
+    ]
+    yield f"{head} {conjoined(each)} of cases, by the seeds seen."
+
+
+def _chance(row: Comparison) -> str:
+    """With its range, e.g. `62% (18% to 97%)`."""
+    return f"{row.repeats:.0%} ({row.repeats_low:.0%} to {row.repeats_high:.0%})"
 
 
 def _is_focal(analysis: Analysis, row: Comparison) -> bool:
@@ -167,13 +196,18 @@ def _focal_answer(analysis: Analysis, rows: Sequence[Comparison]) -> str:
     parts: list[str] = []
     for (verdict, sign), lead in leads.items():
         matching = [row for row in rows if row.verdict == verdict and row.difference * sign > 0]
-        listed = [
-            f"{_name(analysis, row, rows)}: {_regained(analysis, row)}"
-            for row in _largest(matching)
-        ]
-        if matching:
-            sure = SURE[verdict] if analysis.has_family else verdict
-            parts.append(f"{lead} {conjoined([*listed, *_more(matching)])} ({sure})")
+        sure = SURE[verdict] if analysis.has_family else verdict
+        for is_firm in (True, False):
+            alike = [row for row in matching if _is_firm(row) == is_firm]
+            listed = [
+                f"{_name(analysis, row, rows)}: {_regained(analysis, row)}"
+                if is_firm
+                else f"{_regained(analysis, row, _interval(row))} at {_name(analysis, row, rows)}"
+                for row in _largest(alike)
+            ]
+            words = conjoined([*listed, *_more(alike)])
+            if alike:
+                parts.append(f"{f'{lead} ' if is_firm else ''}{words} ({sure})")
     undecided = [row for row in rows if row.verdict == INCONCLUSIVE]
     if len(undecided) == len(rows):
         parts.append(f"inconclusive{_sizes(rows)}")
@@ -187,9 +221,21 @@ def _focal_answer(analysis: Analysis, rows: Sequence[Comparison]) -> str:
     return raised(text) + "."
 
 
-def _regained(analysis: Analysis, row: Comparison) -> str:
+def _is_firm(row: Comparison) -> bool:
+    """Whether a repetition would mostly say the same, so that the answer may be yes or no."""
+    return row.repeats is None or row.repeats >= FIRM
+
+
+def _interval(row: Comparison) -> str:
+    """Of a difference whose sign is said in words, e.g. ` [3.0, 15.2]`."""
+    assert row.low is not None and row.high is not None
+    low, high = sorted((abs(row.low), abs(row.high)))
+    return f" [{_size(low)}, {_size(high)}]"
+
+
+def _regained(analysis: Analysis, row: Comparison, interval: str = "") -> str:
     """e.g. `11.0 of the 16.1 points that training lost`."""
-    size, lost = _size(row.difference), _lost(analysis, row)
+    size, lost = _size(row.difference) + interval, _lost(analysis, row)
     if row.difference < 0:
         return f"{size} points less"
     if lost is None:

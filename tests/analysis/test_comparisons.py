@@ -205,8 +205,9 @@ def test_equal_cells_differ_by_nothing_and_that_is_open(tmp_path):
 
 def row(new, old, k, difference, verdict, family="the question"):
     nothing = dict.fromkeys(
-        ("group", "name", "low", "high", "standard_error", "degrees", "p", "p_draws", "p_holm")
-    )
+        ("group", "name", "low", "high", "standard_error", "degrees", "p", "p_draws", "p_holm",
+         "repeats", "repeats_low", "repeats_high")
+    )  # fmt: skip
     return Comparison(
         **nothing,
         column="countdown",

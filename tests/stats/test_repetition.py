@@ -42,10 +42,10 @@ def test_verdicts_are_those_of_the_interval_and_of_holms_correction(n_seeds: int
 
 def test_what_is_clear_comes_again_and_what_is_on_the_edge_about_every_other_time():
     clear, edge = chances(
-        [
+        (
             shown(0.10, 0.11, 0.105, 0.095, 0.10, verdict=2),
             shown(0.01, 0.05, 0.03, 0.05, 0.02, verdict=2),
-        ],
+        ),
         family=2,
     )
     assert clear.chance > 0.99 and clear.low > 0.95
@@ -55,20 +55,20 @@ def test_what_is_clear_comes_again_and_what_is_on_the_edge_about_every_other_tim
 
 def test_the_same_verdict_is_one_in_the_same_direction():
     up, down = (
-        chances([shown(0.03, 0.05, 0.04, verdict=verdict)], family=1)[0].chance
+        chances((shown(0.03, 0.05, 0.04, verdict=verdict),), family=1)[0].chance
         for verdict in (2, -2)
     )
     assert up > 0.5 and down < 0.05
 
 
 def test_two_seeds_and_seeds_without_a_difference_have_a_chance():
-    (alike,) = chances([shown(0.03, 0.03, 0.03, verdict=2)], family=1)
+    (alike,) = chances((shown(0.03, 0.03, 0.03, verdict=2),), family=1)
     assert alike.chance == 1
-    (two,) = chances([shown(0.0, 0.03, verdict=0)], family=1)
+    (two,) = chances((shown(0.0, 0.03, verdict=0),), family=1)
     assert 0.5 < two.chance <= 1
 
 
 def test_more_comparisons_make_the_same_difference_less_often_significant():
     row = shown(0.03, 0.05, 0.04, verdict=2)
-    alone, of_many = (chances([row], family=size)[0].chance for size in (1, 40))
+    alone, of_many = (chances((row,), family=size)[0].chance for size in (1, 40))
     assert of_many < alone - 0.1

@@ -31,6 +31,9 @@ SMALL = [
 ]
 """Overrides that keep a synthetic sweep small."""
 
+THREE_SEEDS = ("sweep.grid.seed=[11,12,13]", "sweep.family.ks=null")
+"""Overrides of the sweep groupsize beside those given: fewer points, and the ks of SMALL."""
+
 SuccessRates = Callable[[PointResult, np.random.Generator, int], np.ndarray]
 
 
@@ -57,8 +60,16 @@ def write_sweep(
     The same sweep, with the same function of success rates, is composed and written once a process
     and copied from then on.
     """
-    chosen = tuple(SMALL if overrides is None else overrides)
-    return copy(_written_once(sweep, chosen, success_rates), root)
+    chosen = list(SMALL if overrides is None else overrides)
+    if sweep == "groupsize":
+        chosen += [given for given in THREE_SEEDS if not _sets(chosen, given.partition("=")[0])]
+    return copy(_written_once(sweep, tuple(chosen), success_rates), root)
+
+
+def _sets(overrides: Sequence[str], key: str) -> bool:
+    """Whether an override sets a key, or what holds it."""
+    keys = {override.partition("=")[0].lstrip("+") for override in overrides}
+    return key in keys or key.rpartition(".")[0] in keys
 
 
 def copy(results: SweepResults, root: Path) -> SweepResults:
