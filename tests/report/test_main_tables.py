@@ -20,7 +20,6 @@ from tests.support.report import (
     copy,
     forget,
     nine_benchmarks,
-    rewrite_passk,
     scored,
     small_sweep,
 )
@@ -95,15 +94,6 @@ def test_too_few_seeds_and_draws_are_marked_and_said(finished, tmp_path):
     assert "Incomplete, 2 of 3 seeds: GRPO N=2." in table.notes
     assert "Incomplete, 40 of 64 draws: F-GRPO N=8 gamma=1." in table.notes
     assert "40 or 64 draws per problem." in table.notes[0]
-
-
-def test_draws_without_a_verdict_leave_bounds_below_the_table(finished, tmp_path):
-    results = copy(finished, tmp_path)
-    rewrite_passk(
-        results.points[-1], lambda frame: frame.with_columns(pl.lit(1.0).alias("pass_at_k_high"))
-    )
-    (table,) = tables_of(results)
-    assert any("could not be judged are left out" in note for note in table.notes)
 
 
 def test_engines_that_differ_are_named_below_the_table(analysis):

@@ -84,7 +84,7 @@ def test_the_report_has_a_row_a_task_in_markdown_latex_and_csv(of_tasks, tmp_pat
     for table in tables:
         assert [row[0] for row in table.rows] == sorted(TASKS)
         assert [row[-1] for row in table.rows] == ["0.00%", "0.00%", "100.00%"]
-        assert set(table.rows[2][2:-1]) == {"-"}
+        assert set(table.rows[2][2:-1]) == {"- (100.0% unscored)"}
         for kind in ("appendix.md", "appendix.tex"):
             assert texts[kind].count(table.title) == 1
     assert "<b>" not in texts["appendix.md"].replace("\\<", "")

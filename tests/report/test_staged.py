@@ -10,7 +10,7 @@ from fgrpo_bench.report.build import render
 from fgrpo_bench.report.narrative import notes
 from fgrpo_bench.report.tables import main_tables
 from fgrpo_bench.report.verify import wrong_scores
-from fgrpo_bench.stages.tables import GRADES, read_table, write_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table, write_table
 from tests.support.dashboard import GRADER
 from tests.support.report import copy
 from tests.support.staged import DESIGN, OTHER, UNDER_OTHER
@@ -31,6 +31,7 @@ def test_below_a_table_stands_when_problems_stop_and_how_many_draws_that_took(an
     low, high = (round(n) for n in means(analysis))
     assert low < high
     said = f"{DESIGN.words} or: {OTHER.words}; mean {low} to {high} draws."
+    said += " No draw was cut off."
     assert any(f" A{said[1:]} Grader: {GRADER}." in note for note in table.notes)
     assert any("1 ask for more draws): GRPO N=8" in note for note in table.notes)
 
@@ -78,9 +79,14 @@ def test_the_papers_figures_are_not_put_beside_draws_that_stop(analysis, kind):
 def test_scores_are_verified_by_playing_the_design_over_the_grades(staged, tmp_path):
     results = copy(staged, tmp_path)
     for point in results.points:
-        assert list(wrong_scores(point, "countdown", GRADER)) == []
+        draws = point.evaluate.benchmark("countdown").draws
+        assert list(wrong_scores(point, "countdown", GRADER, draws=draws)) == []
+    cut_off = read_table(draws, DRAWS).with_columns(finish_reason=pl.lit("length"))
+    write_table(draws, cut_off, DRAWS)
+    assert list(wrong_scores(point, "countdown", GRADER, draws=draws))
+    assert list(wrong_scores(point, "countdown", GRADER, draws=None)) == []  # e.g. of a bundle
     point = next(each for each in results.points if each.point_id == UNDER_OTHER)
     path = point.evaluate.benchmark("countdown").grades(GRADER)
     grades = read_table(path, GRADES)
     write_table(path, grades.with_columns(outcome=pl.lit("correct")), GRADES)
-    assert list(wrong_scores(point, "countdown", GRADER))
+    assert list(wrong_scores(point, "countdown", GRADER, draws=None))

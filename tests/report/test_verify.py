@@ -224,7 +224,9 @@ def as_if_judged_so(results):
     edit_outcome(results)
     ks = read_json(results.points[-1].evaluate.spec)["evaluation"]["ks"]
     clusters = read_table(passk(results), PASSK).select("problem_id", "cluster").unique()
-    again = score(count(read_table(grades(results), GRADES)), ks).drop("cluster")
+    drawn = results.points[-1].evaluate.benchmark("countdown").draws
+    counts = count(read_table(grades(results), GRADES), draws=read_table(drawn, DRAWS))
+    again = score(counts, ks).drop("cluster")
     write_table(passk(results), again.join(clusters, on="problem_id"), PASSK)
     rewritten(results.points[-1].evaluate, [grades(results), passk(results)])
 
