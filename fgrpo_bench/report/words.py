@@ -205,8 +205,8 @@ def _focal_answer(analysis: Analysis, rows: Sequence[Comparison]) -> str:
                 else f"{_regained(analysis, row, _interval(row))} at {_name(analysis, row, rows)}"
                 for row in _largest(alike)
             ]
-            words = conjoined([*listed, *_more(alike)])
             if alike:
+                words = conjoined([*listed, *_more(alike)])
                 parts.append(f"{f'{lead} ' if is_firm else ''}{words} ({sure})")
     undecided = [row for row in rows if row.verdict == INCONCLUSIVE]
     if len(undecided) == len(rows):

@@ -266,11 +266,16 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
         nested = f"these overrides are nested too deeply: {_one_line(overrides)}"
         raise ValueError(_damaged(conf) or nested) from error
     assert isinstance(plain, dict)
+    with_given_seeds(plain, overrides)
+    return {str(key): value for key, value in plain.items()}
+
+
+def with_given_seeds(composed: dict[Any, Any], overrides: Sequence[str]) -> None:
+    """Let seeds that overrides name be those of every cell, in place, unless they name cells."""
     keys = {override.partition("=")[0].lstrip("+") for override in overrides}
     if "sweep.grid.seed" in keys and "sweep.cells" not in keys:
-        for cell in plain["sweep"]["cells"]:  # seeds that are asked for are those of every cell
+        for cell in composed["sweep"]["cells"]:
             cell.pop("seed", None)
-    return {str(key): value for key, value in plain.items()}
 
 
 def as_overrides(config: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -29,7 +29,8 @@ composed = cache(lambda sweep: config.compose([f"sweep={sweep}"]))
 def family(*overrides, sweep="groupsize", **asked):
     """Of a sweep with overrides. asked: what its family says otherwise."""
     declared = config.compose([f"sweep={sweep}", *overrides]) if overrides else composed(sweep)
-    changed = declared["sweep"] | {"family": declared["sweep"]["family"] | asked}
+    every_k = declared["sweep"]["family"] | {"ks": None}
+    changed = declared["sweep"] | {"family": every_k | asked}
     return make_plan(config.validate(declared | {"sweep": changed})).family
 
 

@@ -22,10 +22,15 @@ from tests.support.report import (
 )
 
 
-def judged(analysis, rows, *, old="grpo-n8-g0"):
+def judged(analysis, rows, *, old="grpo-n8-g0", repeats=None):
     """The analysis with its question's comparisons as if they had come out otherwise: difference
-    and verdict by new cell and k."""
+    and verdict by new cell and k. repeats: the chance that a repetition gives the verdict, by new
+    cell; None: not known of any."""
     frame = analysis.comparisons
+    chance = pl.col("new").replace_strict(repeats or {}, default=None, return_dtype=pl.Float64)
+    frame = frame.with_columns(
+        repeats=chance, repeats_low=chance / 2, repeats_high=(1 + chance) / 2
+    )
     for (new, k), (difference, verdict) in rows.items():
         mine = (pl.col("new") == new) & (pl.col("k") == k) & (pl.col("old") == old)
         frame = frame.with_columns(
@@ -66,6 +71,25 @@ VERDICTS = [
 @pytest.mark.parametrize(("loss", "rows", "first", "second"), VERDICTS)
 def test_what_training_lost_is_given_back_by_verdict(analysis, loss, rows, first, second):
     assert answer(judged(lost(analysis, by=loss), rows)) == [RECOVER, first, second]
+
+
+def test_what_a_repetition_may_not_say_again_begins_with_the_estimate(analysis):
+    rows = VERDICTS[0][1]
+    planted = judged(lost(analysis, by=0.1614), rows, repeats={G1: 0.62, G05: 0.93})
+    _, said, chances, *_ = answer(planted)
+    row = analysis.comparison("countdown", 32, G1, "grpo-n8-g0")
+    low, high = (f"{100 * end:.1f}" for end in sorted((abs(row.low), abs(row.high))))
+    assert said == (
+        f"11.0 [{low}, {high}] of the 16.1 points that training lost at gamma = 1 (significant "
+        "after correction); perhaps at gamma = 0.5: 7.5 of these (suggestive, not after "
+        "correction)."
+    )
+    assert chances == (
+        "A repetition with 3 other seeds would print the same verdict on gamma = 0.5 in 93% (46% "
+        "to 96%) and on gamma = 1 in 62% (31% to 81%) of cases, by the seeds seen."
+    )
+    certain = judged(lost(analysis, by=0.1614), rows, repeats={G1: 1.0, G05: 1.0})
+    assert answer(certain)[1].startswith("Yes at gamma = 1")
 
 
 def test_without_a_loss_nothing_is_given_back(analysis):

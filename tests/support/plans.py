@@ -33,6 +33,7 @@ def loaded(sweep: str, *overrides: str) -> Declaration:
             _put(chosen, name, override.value(), is_new=is_new or override.is_force_add())
     except (LookupError, TypeError):
         return config.load(sweep, ["run_root=runs", *overrides])
+    config.with_given_seeds(chosen, overrides)
     return config.validate(chosen)
 
 
