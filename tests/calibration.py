@@ -226,8 +226,10 @@ def clusters(times: int) -> list[Finding]:
     """Intervals where problems share their difficulty."""
     return [
         one
-        for n_clusters, n_seeds in product((50, 200), (2, 3, 5))
-        for one in few_seeds.with_clusters(n_clusters, 5, n_seeds, times=times)
+        for (n_clusters, size, singles), n_seeds in product(
+            ((50, 5, 0), (200, 5, 0), (6, 20, 136)), (2, 3, 5)
+        )
+        for one in few_seeds.with_clusters(n_clusters, size, n_seeds, times=times, singles=singles)
     ]
 
 

@@ -150,6 +150,17 @@ def _normal_world(ratio: float) -> Callable[[np.random.Generator, int, int], Res
     return made
 
 
+def _unrelated_world(
+    ratio: float,
+) -> Callable[[np.random.Generator, int, int], Resampled]:
+    """Differences that have nothing in common, not even a reference."""
+
+    def made(rng: np.random.Generator, n_seeds: int, n_problems: int) -> Resampled:
+        return _resampled(_normal(rng, n_seeds, n_problems, ratio, TOGETHER * METHODS * 2))
+
+    return made
+
+
 def _planted_world(
     shift: float, seeds: Callable[..., Floats]
 ) -> Callable[[np.random.Generator, int, int], Resampled]:
@@ -185,6 +196,7 @@ def skewed_seeds(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
 
 NORMAL = {f"normal, seeds / left = {ratio:g}": _normal_world(ratio) for ratio in RATIOS}
 WORLDS = NORMAL | {
+    "normal, unrelated, seeds / left = 69": _unrelated_world(69.0),
     "near the ceiling": _planted_world(9.0, normal_seeds),
     "skewed seeds": _planted_world(1.5, skewed_seeds),
 }
@@ -404,15 +416,23 @@ def ends(times: int, problems: tuple[int, ...] = (30, 256, 1_000)) -> Iterator[E
 
 
 def with_clusters(
-    n_clusters: int, size: int, n_seeds: int, *, times: int, k: int = 16, n: int = 256
+    n_clusters: int,
+    size: int,
+    n_seeds: int,
+    *,
+    times: int,
+    singles: int = 0,
+    k: int = 16,
+    n: int = 256,
 ) -> list[Finding]:
     """Intervals of a cell and of a paired difference where problems of a cluster share most of
-    their difficulty, with clusters and as if there were none."""
+    their difficulty, with clusters and as if there were none. singles: further clusters of one."""
     rng = np.random.default_rng([n_clusters, size, n_seeds, 34])
-    clusters = np.repeat(np.arange(n_clusters), size)
-    shared = rng.normal(-2.5, 2.0, (n_clusters, times))[clusters]
+    sizes = [size] * n_clusters + [1] * singles
+    clusters = np.repeat(np.arange(len(sizes)), sizes)
+    shared = rng.normal(-2.5, 2.0, (len(sizes), times))[clusters]
     base = shared + rng.normal(0, 0.5, shared.shape)
-    turned = rng.normal(0, 0.7, (n_clusters, times))[clusters]  # what a method does to a cluster
+    turned = rng.normal(0, 0.7, (len(sizes), times))[clusters]  # what a method does to a cluster
     cells = []
     for effect in (0.0 * turned, 0.5 + turned):
         runs = rng.normal(0, SEED_SPREAD, (n_seeds, 1, times))
@@ -428,7 +448,8 @@ def with_clusters(
         for told, given in (("clusters", clusters), ("no clusters", None)):
             resampled = resample(values, limits=limits, clusters=given, replicates=REPLICATES)
             ends = np.array([(one.low, one.high) for one in conclude(resampled)], float).T
-            what = f"{n_clusters} clusters of {size}, {n_seeds} seeds, {name}, {told}"
+            beside = f" beside {singles} single problems" if singles else ""
+            what = f"{n_clusters} clusters of {size}{beside}, {n_seeds} seeds, {name}, {told}"
             share = float(np.mean(_holds(*ends, wanted)))
             found.append(Finding(what=what, promised=0.95, found=share, times=times))
     return found

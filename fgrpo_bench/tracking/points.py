@@ -41,6 +41,11 @@ LARGEST = 1.7976931348623157e308
 """MLflow's stand-in for infinity."""
 
 
+MOST_STEPS = 100
+"""Of a training curve in MLflow, which takes a millisecond to store each value; its charts draw no
+more than 320."""
+
+
 def desired_points(source: Source, points: Collection[str] | None = None) -> list[DesiredRun]:
     """The runs of the points that have begun, without their parents.
 
@@ -62,7 +67,7 @@ def _point_run(source: Source, point: PointResult) -> RunState:
     results, cell = source.results, key_of(point)[0]
     start, end = source.span(point)
     failed = point.point_id in source.failed
-    points = [*_training(point.metrics())]
+    points = [*_training(point.metrics(), of=results.of_sweep().train["steps"])]
     for checkpoint in map(point.at, point.checkpoints):
         if checkpoint.is_evaluated:
             points += _scores(source, checkpoint)
@@ -99,15 +104,17 @@ def _point_run(source: Source, point: PointResult) -> RunState:
     )
 
 
-def _training(metrics: pl.DataFrame) -> Iterator[MetricPoint]:
-    """Training curves and evaluations during training, by step."""
-    curves = metrics.sort("step")
+def _training(metrics: pl.DataFrame, *, of: int) -> Iterator[MetricPoint]:
+    """Training curves, about MOST_STEPS of the `of` steps that are planned, and every evaluation
+    during training."""
+    curves, every = metrics.sort("step"), math.ceil(of / MOST_STEPS)
     steps, times = curves["step"].to_list(), curves["time_ms"].to_list()
     for column in curves.drop("step", "time_ms").columns:
         name = column.removeprefix("eval_")
         key = f"train/{name}" if name == column else f"eval/{name}"
         for step, time, value in zip(steps, times, curves[column].to_list(), strict=True):
-            if value is not None:
+            is_shown = name != column or step % every == 0 or step in (1, of)
+            if value is not None and is_shown:
                 yield MetricPoint(key, step, time, _bounded(float(value)))
 
 

@@ -21,6 +21,7 @@ from fgrpo_bench.report.cell_styles import cell_styles
 from fgrpo_bench.report.narrative import answered, effect
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import METRICS, read_table, write_table
+from fgrpo_bench.tracking import points as tracking_points
 from fgrpo_bench.tracking import source
 from fgrpo_bench.tracking.desired import ANSWER, LONGEST, _shortened, desired_experiment
 from fgrpo_bench.tracking.points import LARGEST
@@ -133,6 +134,15 @@ def test_a_sweep_run_outside_a_checkout_has_no_commit(results):
     recorded = read_json(results.paths.sweep_json) | {"git_commit": None, "git_dirty": None}
     write_json(results.paths.sweep_json, recorded)
     assert not {"git_commit", "git_dirty"} & set(states(results)["base-s11"].tags)
+
+
+def test_of_a_long_curve_steps_are_logged_evenly_with_the_ends_and_every_evaluation(
+    whole, monkeypatch
+):
+    monkeypatch.setattr(tracking_points, "MOST_STEPS", 5)
+    run = states(whole)[whole.points[2].point_id]
+    assert list(history(run, "train/reward")) == [1, 4, 8, 12, 16, 20]
+    assert list(history(run, "eval/pass_at_1")) == [5, 10, 15, 20]
 
 
 def test_curves_and_times_are_those_of_the_files(whole, stored):
