@@ -24,9 +24,9 @@ from fgrpo_bench.graders.judge_worker import by_math_verify
 from fgrpo_bench.graders.math import (
     DECIMALS_LENIENCY,
     LENIENCIES,
-    after_thoughts,
     last_box,
     leniencies,
+    spoken,
 )
 from fgrpo_bench.specs import BenchmarkSpec
 from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table
@@ -109,7 +109,7 @@ def _audit(
         kinds.append(("cut off at the longest response", table, is_cut))
         kinds.append(("correct, of which cut off", right, is_cut))
     if grader in BOXED:
-        boxed = [last_box(after_thoughts(text)) is not None for text in table["response"]]
+        boxed = [last_box(spoken(text)) is not None for text in table["response"]]
         table = table.with_columns(pl.Series("boxed", boxed, dtype=pl.Boolean))
         kinds.append(("without a box", table, ~pl.col("boxed")))
         table = table.with_columns(_passed_over(table, golds))

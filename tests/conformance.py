@@ -94,7 +94,7 @@ def plain(judge: Judge, name: str, rows: list[dict[str, Any]], *, boxed: bool) -
     for row, ours in zip(rows, graded(judge, rows), strict=True):
         text = row["response"]
         if boxed:
-            box = math.last_box(math.after_thoughts(text))
+            box = math.last_box(math.spoken(text))
             if box is None:
                 continue
             text = f"\\boxed{{{box}}}"

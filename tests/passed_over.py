@@ -20,9 +20,9 @@ from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.math import (
     DECIMALS_LENIENCY,
     LENIENCIES,
-    after_thoughts,
     last_box,
     leniencies,
+    spoken,
 )
 from tests.conformance import OUTPUTS, WORKERS, graded, lines
 
@@ -38,7 +38,7 @@ def counted(rows: Sequence[dict[str, Any]], grades: Sequence[Grade]) -> Counter[
     for row, grade in zip(rows, grades, strict=True):
         if grade.outcome == "correct" and grade.extracted is not None:
             counts.update(leniencies(row["answer"], grade.extracted, grade.reason))
-            counts[WITHOUT_BOX] += last_box(after_thoughts(row["response"])) is None
+            counts[WITHOUT_BOX] += last_box(spoken(row["response"])) is None
     return counts
 
 

@@ -22,7 +22,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from fgrpo_bench.core.problems import BY_PLACE
-from fgrpo_bench.graders.math import after_thoughts, boxes
+from fgrpo_bench.graders.math import boxes, spoken
 
 BOX, TAG, PHRASE, CONCLUSION = "in a box", "in a tag", "as the answer", "in a conclusion"
 PLACE = BY_PLACE.removeprefix(", ")
@@ -463,7 +463,7 @@ def read(
     (True, None)
     """
     options = options or {}
-    text = _prepared(after_thoughts(response), labels, options)
+    text = _prepared(spoken(response), labels, options)
     in_boxes, others = enclosed(text, labels)
     by_letter = chain(in_boxes, phrases(text, labels), called(text, labels))
     statements = [

@@ -1,7 +1,7 @@
 """Mathematics: is the final answer of a response equal to the gold answer?
 
-In: a problem whose target is the gold, and a response. Out: a grade. The final answer stands, in a
-text without its thoughts, in the last balanced, non-empty `\\boxed{...}`, for a gold of several
+In: a problem whose target is the gold, and a response. Out: a grade. The final answer stands, in
+what is said (`spoken`), in the last balanced, non-empty `\\boxed{...}`, for a gold of several
 parts with those that are joined to it (`math_reading.parts`); else in the last `<answer>`; else
 behind the last "answer is" (`math_answer`); else it is whatever math-verify finds by its place,
 which the strict grader does not take. Gold and answer are normalised alike (`math_notation`).
@@ -50,14 +50,13 @@ def grade(problem: Problem, response: str) -> Grade:
 
 
 def grade_strict(problem: Problem, response: str) -> Grade:
-    """As `grade`, but an answer counts only where a box, a tag or an answer sentence states it, and
-    in no thought that never ends."""
+    """As `grade`, but an answer counts only where a box, a tag or an answer sentence states it."""
     return grade_with(default_judge(), problem, response, strict=True)
 
 
 def grade_with(judge: Judge, problem: Problem, response: str, *, strict: bool = False) -> Grade:
     """As `grade` or `grade_strict`, by a given judge."""
-    text = spoken(response) if strict else after_thoughts(response)
+    text = spoken(response)
     gold = normalise(problem.target)
     final = stated_answer(text, gold)
     if not gold:
@@ -106,8 +105,31 @@ def after_thoughts(response: str) -> str:
 
 
 def spoken(response: str) -> str:
-    """What follows the last thought, and of one that was cut off what is before it."""
-    return after_thoughts(response).partition("<think>")[0]
+    """What a response says: no thought, of one that never ends what is before it, and nothing of a
+    next question that a model without an end of its own goes on with, behind a stated answer.
+
+    >>> spoken("<think>7?</think>It is 8. <think>Or 9"), spoken("The answer is 8.\\nQ: And 9?")
+    ('It is 8. ', 'The answer is 8.\\n')
+    """
+    text = after_thoughts(response).partition("<think>")[0]
+    answer = _ANSWERED.search(text)
+    # one that asks itself on the way to its answer has asked before
+    if answer is None or _NEXT_QUESTION.search(text, 0, answer.start()):
+        return text
+    following = _NEXT_QUESTION.search(text, answer.end())
+    return text[: following.start()] if following else text
+
+
+_ANSWERED = re.compile(
+    r"\\(?:boxed|fbox)(?![A-Za-z])|</answer>|^####[ \t]|\b[Aa]nswer(?: is\b|:|\*{2}:|:\*{2})",
+    re.MULTILINE,
+)
+_NEXT_QUESTION = re.compile(
+    r"^[ \t]*+(?:[#>*_]++[ \t]*+)?(?:Q|Question|Problem|Exercise|Human|User|Instruction)\*{0,2}:"
+    r"|<\|(?:im_start|start_header_id)\|>\s*+user\b|<start_of_turn>\s*+user\b|\[INST\]",
+    re.MULTILINE,
+)
+"""How the turn of another begins, or a further problem in the form of the prompt."""
 
 
 IN_TAG, IN_SENTENCE = ", in a tag", ", as the answer"

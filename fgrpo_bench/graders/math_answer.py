@@ -50,10 +50,13 @@ def sentence(text: str, gold: str) -> Reading | None:
     >>> sentence('The answer to "What is 7 times 6?" is 42.', "7").answer
     '42'
     """
+    text = _ANSWER_IN_FORMULA.sub(_before_formula, text)
     for cue in list(_CUE.finditer(text))[: -MOST - 1 : -1]:
         if _SUPPOSED.search(text, max(cue.start() - 60, 0), cue.start()):
             continue
         said = text[cue.end() : cue.end() + WINDOW + len(gold)]
+        if not _NEXT.match(said) and (statement := _said_before(text, cue.start(), gold)):
+            return statement
         for begin in _begins(
             said, heading=cue["line"] is not None, hashes=cue["hashes"] is not None
         ):
@@ -62,15 +65,29 @@ def sentence(text: str, gold: str) -> Reading | None:
     return None
 
 
+_ANSWER_IN_FORMULA = re.compile(
+    r"(?:(\\\(|\\\[|\$\$?)\s{0,9})?\\(?:text(?:bf|rm)?|math(?:rm|bf)|mbox)\s?"
+    r"\{([^{}\\$\n]{0,80}\b[Aa]nswer\b[^{}\\$\n]{0,80})\}(\s{0,9}[=:])?"
+    r"(?:\s{0,9}(\\\)|\\\]|\$\$?))?"
+)
+"""Groups: the beginning of a formula, its first words, what joins them to it, its end."""
+
+
+def _before_formula(words: re.Match[str]) -> str:
+    """`\\(\\text{Answer: } 11\\)` as `Answer: \\( 11\\)`."""
+    begin, said, joint, end = words.groups("")
+    return said + joint + (begin if begin and not end else end if end and not begin else "")
+
+
 _CUE = re.compile(
     r"(?P<hashes>^####(?=[ \t])|^A:(?=[ \t][^\n]*+\s*+\Z))"
     r"|(?P<line>^[ \t]*+(?:[#>*_-]++[ \t]*+)*+(?:[Tt]he )?)?"
-    r"\b(?i:(?:final |correct )?(?:answers?|ans))\b",
+    r"\b(?i:(?:final[ _]|correct )?(?:answers?|ans))\b",
     re.MULTILINE,
 )
 """Groups: `####` or the last line's `A:`, and what stands before a word that begins a line."""
 _SUPPOSED = re.compile(
-    r"\b(?i:if|whether|suppose|assum(?:e|ing)|unless|check(?:ing)?|verify(?:ing)?|wrong|incorrect"
+    r"\b(?i:if|whether|doubt|suppose|assum(?:e|ing)|unless|check(?:ing)?|verify(?:ing)?|wrong|incorrect"
     r"|previous|put|give|write|enter|express|state|simplify|round|leave|report|provide)"
     r"\b[^.,:;!?\n]{0,40}\Z"
 )
@@ -78,7 +95,7 @@ _SUPPOSED = re.compile(
 _IS = (
     r"(?:(?:is|are|was|would|should|will)(?=n't| not\b)|(?=can(?:not|'t| not)\b)"
     r"|(?:is|are|was|equals|becomes|comes? out to(?: be)?"
-    r"|(?:should|must|would|will|has to|have to|can only) be)(?![A-Za-z])|[:=])"
+    r"|(?:should|must|would|will|has to|have to|can only) be)(?![A-Za-z])|[:=≈→⇒])"
 )
 _NEXT = re.compile(
     r"(?:[*_`\"')\]]|</?[a-z]{1,6}>)*+(?:\s?\([^()\n]{1,80}\))?+(?:, [^,.\n]{1,60},)?+"
@@ -104,6 +121,49 @@ def _begins(said: str, *, heading: bool, hashes: bool) -> Iterator[int]:
         end = _SENTENCE_END.search(said)
         clause = said[: end.start() if end else None]
         yield from [link.end() for link in _FAR.finditer(clause)][: -_LINKS - 1 : -1]
+        if following := _AT_ONCE.match(said):
+            yield following.end()
+    elif following := _AT_ONCE.match(said):
+        yield following.end()
+
+
+_AT_ONCE = re.compile(r",?\s(?:of\s)?(?=\\?\$?-?[\d\\])")
+"""`answer of 18`, `answer 18`."""
+
+
+def _said_before(text: str, end: int, gold: str) -> Reading | None:
+    """What a sentence such as `So 7 is the answer` states, of which the word "answer" begins at a
+    place; None where it is none. One that denies, at the end of a text, is a statement as a whole.
+    """
+    verb = _IS_THE.search(text, max(end - 40, 0), end)
+    if verb is None:
+        return None
+    clause = text[max(verb.start() - WINDOW, 0) : verb.start()]
+    clause = clause[max((mark.end() for mark in _CLAUSE_BEGINS.finditer(clause)), default=0) :]
+    clause = clause[len((_LEADING.match(clause) or [""])[0]) :]
+    if not clause or _PRONOUN.fullmatch(clause):
+        return None
+    if verb[1]:
+        denied = not _DIGIT.search(text, end)
+        return Reading(f"{clause}{verb[0]}answer", whole=True, rest="") if denied else None
+    for said in dict.fromkeys((clause, clause.rpartition(", ")[2])):
+        statement = stated(said, gold)
+        if statement and not statement.whole and not _DIGIT.search(statement.rest):
+            return statement
+    return None
+
+
+_IS_THE = re.compile(
+    r"\s(?:(?:is|was|are|as|be)|(is(?:n't| not)))\s(?:the|our|my|your)\s(?:[a-z]{1,10}\s)?\Z"
+)
+_CLAUSE_BEGINS = re.compile(r"\n|[.!?:;]\s")
+_LEADING = re.compile(
+    r"(?:[\s,]|(?:so|and|but|therefore|thus|hence|then|now|finally|that|which|us"
+    r"|(?:we|i|which|this|that|it|it follows) ?(?:gets?|ha(?:ve|s)|finds?|obtains?|sees?|thinks?"
+    r"|believes?|conclude|gives?|yields?|means|makes?|leaves?)?)(?![A-Za-z]))*+",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(r"(?:this|that|it|which|these|those|there|what|here|\W)*", re.IGNORECASE)
 
 
 _SENTENCE_END = re.compile(r"\n|[.!](?=\s|$)")
@@ -207,6 +267,8 @@ def stated(said: str, gold: str, begin: int = 0) -> Reading | None:
     ('3, 5', '\\\\text{Tuesday}')
     """
     is_label = begin == 0 or said[begin - 1] in ":\n-–—"
+    if not gold.startswith("-") and (bullet := _BULLET.match(said, begin)):
+        begin = bullet.end()
     said = _TIMES.sub(r"\\times ", _MARKUP.sub("", said[begin:]))
     start = at = len((_FILLERS.match(said) or [""])[0])
     written = _verbatim(gold)
@@ -215,6 +277,7 @@ def stated(said: str, gold: str, begin: int = 0) -> Reading | None:
     words = _PHRASE.match(said, at) if is_words(gold) else None
     if words and words[1].strip() and not _CHANGES_BEFORE.match(said, at):
         return _phrase(words, gold)
+    said = said[:at] + _MINUS.sub("-", said[at:], count=1)
     reader = _Reader(said, gold)
     at = reader.item(at) if reader.several or not is_label else reader.result(at)
     if at == start and (said.startswith("n't") or _CHANGES_BEFORE.match(said, at)):
@@ -222,6 +285,10 @@ def stated(said: str, gold: str, begin: int = 0) -> Reading | None:
     if reader.end(at) == at:
         at = reader.only_expression(at)
     return None if at < 0 else reader.listed(at)
+
+
+_BULLET = re.compile(r"[\s:]*+(?<=\n)[ \t]*+[-•][ \t]++")
+_MINUS = re.compile(r"\A(?:negative|minus)\s(?=\\?\$?[\d\\])", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4_096)

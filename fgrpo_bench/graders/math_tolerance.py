@@ -53,16 +53,15 @@ def grade_strict(problem: Problem, response: str) -> Grade:
 
 def grade_with(judge: Judge, problem: Problem, response: str, *, strict: bool = False) -> Grade:
     """As `grade` or `grade_strict`, by a given judge."""
-    gold = number(normalise(problem.target))
-    if gold is None:
-        return math.grade_with(judge, problem, response, strict=strict)
-    stated = math.stated_answer(math.spoken(response), problem.target)
-    if stated is not None and (near := _close(gold, stated.answer, stated.where)):
+    gold = normalise(problem.target)
+    value = number(gold)
+    stated = math.stated_answer(math.spoken(response), gold) if value is not None else None
+    if value is not None and stated and (near := _close(value, stated.answer, stated.where)):
         return near
     otherwise = math.grade_with(judge, problem, response, strict=strict)
-    if stated is not None:
+    if value is None or stated:
         return otherwise
-    return _close(gold, otherwise.extracted or "", BY_PLACE) or otherwise
+    return _close(value, otherwise.extracted or "", BY_PLACE) or otherwise
 
 
 def _close(gold: Decimal, answer: str, where: str) -> Grade | None:
