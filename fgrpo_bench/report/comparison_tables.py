@@ -23,6 +23,7 @@ from fgrpo_bench.analysis.rows import (
     PathRange,
     TaskRow,
     from_frame,
+    open_part,
 )
 from fgrpo_bench.documents.table import (
     NONE,
@@ -336,7 +337,11 @@ def selection_table(analysis: Analysis) -> Iterator[Table]:
                 str(row.step),
                 number(row.rollouts),
                 number(row.budget),
-                ", ".join(f"{item.step}: {percent(item.pass_at_1)}" for item in candidate),
+                ", ".join(
+                    f"{item.step}: {percent(item.pass_at_1)}"
+                    f"{_most_unscored(analysis, item.cell, step=item.step)}"
+                    for item in candidate
+                ),
             )
             for cell, candidate in candidates.items()
             for row in candidate
@@ -344,6 +349,13 @@ def selection_table(analysis: Analysis) -> Iterator[Table]:
         ),
         notes=(rule_note(analysis),),
     )
+
+
+def _most_unscored(analysis: Analysis, cell: str, **where: int | str) -> str:
+    """What stands behind a value of a cell that is of several checkpoints or benchmarks: the
+    largest share unscored among them. where: columns of `estimates` and their values."""
+    shares = analysis.estimates.filter(cell=cell, **where)["unscored"].to_list()
+    return unscored_beside(*open_part(max(shares, default=0.0), None, None))
 
 
 def equal_budget_tables(analysis: Analysis) -> Iterator[Table]:
@@ -415,7 +427,7 @@ def equal_pass_at_1_tables(analysis: Analysis, *, asked: bool = False) -> Iterat
                     *of,
                     str(row.k),
                     f"{percent(reach.low)} to {percent(row.pass_at_1)}",
-                    percent(row.pass_at_k),
+                    percent(row.pass_at_k) + _most_unscored(analysis, row.new, column=column),
                     difference(row.difference, row.low, row.high),
                     difference(row.mean_difference, row.mean_low, row.mean_high),
                     p_value(row.p),

@@ -92,6 +92,7 @@ def kept(analysis: Analysis) -> Iterator[str]:
             parts = [_keeps(analysis, row, at_k) for row in first]
             parts += [f"{len(at_k) - NAMED} more in the table"] if len(at_k) > NAMED else []
             yield f"At equal pass@1{where}, in pass@{k}: {'; '.join(parts)}."
+            yield from _repeated(analysis, at_k)
         without = [row for row in apart if row.column == column]
         reasons = dict.fromkeys(str(row.reason) for row in without[:NAMED])
         if without:

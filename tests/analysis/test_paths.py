@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -71,8 +73,19 @@ def test_a_cell_that_does_not_rise_is_inconclusive_in_words(on_paths):
     assert any("No range in common: pass@1 of GRPO N=32" in note for note in table.notes)
 
 
+def test_a_value_at_equal_pass_at_1_has_the_largest_share_unscored_of_the_path_beside_it(on_paths):
+    few = on_paths.estimates.with_columns(
+        unscored=pl.when(cell=FOCAL, step=pl.col("step").min()).then(0.021).otherwise(0.0)
+    )
+    (table,) = equal_pass_at_1_tables(replace(on_paths, estimates=few))
+    values = [row[table.header.index("pass@k")] for row in table.rows if row[2] == "32"]
+    assert any(value.endswith(" (2.1% unscored)") for value in values)
+    assert not all("unscored" in value for value in values)
+
+
 def test_the_answer_says_what_is_kept(on_paths):
-    question, kept, *_ = answer(on_paths)
+    question, kept, again, *_ = answer(on_paths)
+    assert again.startswith("A repetition with 3 other seeds would print the same verdict on gamma")
     assert question == "Which of 2 cells keeps more of pass@32 than GRPO N=8 at equal pass@1?"
     assert kept.startswith("At equal pass@1, in pass@32: gamma = 1 keeps 1")
     assert "points more at" in kept and "(significant after correction); gamma = 0.5 at" in kept
