@@ -538,7 +538,10 @@ def _row(of: ComparedCheckpoints, row: Comparison) -> tuple[str, ...]:
     means = (of.analysis.estimate(row.column, label, row.k) for label in (row.old, row.new))
     return (
         str(row.k),
-        *(with_interval(item.mean, item.low, item.high, beside=item.open_part) for item in means),
+        *(
+            with_interval(item.mean, item.low, item.high, open_part=item.open_part)
+            for item in means
+        ),
         difference(row.difference, row.low, row.high) if row.low is not None else NONE,
         p_value(row.p),
         p_value(row.p_draws),
@@ -566,7 +569,7 @@ def explanation() -> list[Block]:
 def table(of: ComparedCheckpoints) -> pl.DataFrame:
     """A row a column, pair and k: fractions, and differences of fractions."""
 
-    def beside(side: str, row: Estimate) -> dict[str, float | None]:
+    def of_side(side: str, row: Estimate) -> dict[str, float | None]:
         return {f"{name}_{side}": getattr(row, name) for name in BESIDE}
 
     rows = [
@@ -585,8 +588,8 @@ def table(of: ComparedCheckpoints) -> pl.DataFrame:
             "n_problems": row.n_problems,
             "n_seeds": len(row.seeds),
         }
-        | beside("old", of.analysis.estimate(column, old, row.k))
-        | beside("new", of.analysis.estimate(column, new, row.k))
+        | of_side("old", of.analysis.estimate(column, old, row.k))
+        | of_side("new", of.analysis.estimate(column, new, row.k))
         for new, old in of.pairs()
         for column in of.analysis.columns
         for row in of.differences(column, new, old)

@@ -149,13 +149,13 @@ def results_table(
     for name in shown:
         estimates = [analysis.estimate(column, name, k) for k in ks]
         values = [
-            with_interval(estimate.mean, estimate.low, estimate.high, beside=estimate.open_part)
+            with_interval(estimate.mean, estimate.low, estimate.high, open_part=estimate.open_part)
             for estimate in estimates
         ]
         counts = (str(estimates[0].n_seeds), str(estimates[0].n_problems))
         place = Shade(text=_front(analysis, column, name), kind="words")
-        beside = unfinished_shares(estimates[0].unfinished) if with_unfinished else ()
-        rows.append((analysis.by_cell[name].label, *values, *beside, *counts, place))
+        shares = unfinished_shares(estimates[0].unfinished) if with_unfinished else ()
+        rows.append((analysis.by_cell[name].label, *values, *shares, *counts, place))
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
     return PageTable(
         title="pass@k in percent with 95% intervals",

@@ -277,9 +277,9 @@ class ForgettingCharts:
             table = checkpoint.passk(self.benchmark)
             unscored = shares_of(table, checkpoint.asked().n_drawn).unscored
             for k, ends in list(bounds_of(table).items())[:1]:
-                if beside := unscored_beside(*open_part(unscored, *ends)):
+                if shares := unscored_beside(*open_part(unscored, *ends)):
                     mean = table.filter(k=k).select(pl.col("pass_at_k").mean()).item()
-                    yield f"{checkpoint.name}: pass@{k} {percent(mean)}{beside}."
+                    yield f"{checkpoint.name}: pass@{k} {percent(mean)}{shares}."
 
     def covered(self) -> Chart:
         """Expected numbers of problems lost, gained and retained."""

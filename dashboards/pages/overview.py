@@ -112,7 +112,7 @@ def evaluation_entry(root: Path, name: str, links: Links) -> EvaluationEntry:
 def _ends(rows: Sequence[CheckpointEstimate], benchmark: str) -> str:
     ends = dict.fromkeys((rows[0], rows[-1])) if rows else ()
     shown = (
-        f"pass@{row.k} {with_interval(row.mean, row.low, row.high, beside=row.open_part)}"
+        f"pass@{row.k} {with_interval(row.mean, row.low, row.high, open_part=row.open_part)}"
         for row in ends
     )
     return f"{benchmark}: {', '.join(shown) or 'no results'}"

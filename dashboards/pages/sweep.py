@@ -137,7 +137,7 @@ def _mean_reward(rewards: list[float]) -> CellValue:
 
 
 def _estimate(row: Estimate) -> CellValue:
-    return row.mean, with_interval(row.mean, row.low, row.high, beside=row.open_part)
+    return row.mean, with_interval(row.mean, row.low, row.high, open_part=row.open_part)
 
 
 def _state(training: list[StageStatus], evaluation: list[StageStatus]) -> CellValue:

@@ -107,11 +107,11 @@ def redeclared(analysis: Analysis) -> tuple[str, ...]:
 def engines(analysis: Analysis) -> list[str]:
     """What is known where draws were made by engines that differ, or with kernels that other
     machines do not have; nothing where all are alike and draw alike everywhere."""
-    own = sorted({kernels for words in analysis.engines for kernels in OWN_KERNELS.findall(words)})
+    kernels = sorted({name for words in analysis.engines for name in OWN_KERNELS.findall(words)})
     elsewhere = [
         f"The built-in engine drew with {name}: on other machines, whose kernels round otherwise, "
         "digits may differ, within the intervals."
-        for name in own
+        for name in kernels
     ]
     if len(analysis.engines) < 2 and not analysis.drifts:
         return elsewhere

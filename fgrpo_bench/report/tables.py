@@ -80,14 +80,14 @@ def interval_table(analysis: Analysis, column: str) -> Table:
         ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
         values = [
             Value(
-                text=with_interval(row.mean, row.low, row.high, beside=row.open_part),
+                text=with_interval(row.mean, row.low, row.high, open_part=row.open_part),
                 incomplete=row.is_incomplete,
                 redesigned=row.is_redesigned,
             )
             for row in ends
         ]
-        beside = unfinished_shares(ends[0].unfinished) if with_unfinished else ()
-        rows.append((*names(cell), *((value,) for value in values), *beside, str(ends[0].n_seeds)))
+        shares = unfinished_shares(ends[0].unfinished) if with_unfinished else ()
+        rows.append((*names(cell), *((value,) for value in values), *shares, str(ends[0].n_seeds)))
     return Table(
         title=f"{column}: pass@k in percent with 95% intervals",
         caption=caption(
@@ -333,8 +333,8 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
         for cell in asked.cells:
             marked[names(cell)] |= _delta_nll(analysis, cell)
         notes = (*notes, _nll_note(analysis))
-    beside = UNFINISHED if is_any_unfinished(analysis, *asked.columns) else ()
-    if beside:
+    further = UNFINISHED if is_any_unfinished(analysis, *asked.columns) else ()
+    if further:
         parts = map(analysis.benchmarks_of, asked.columns)
         benchmarks = dict.fromkeys(name for part in parts for name in part)
         for cell in asked.cells:
@@ -358,7 +358,7 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
             *asked.columns,
         ),
         names=NAMES,
-        columns=[*asked.columns, *beside, *([OURS, THEIRS] if with_nll else [])],
+        columns=[*asked.columns, *further, *([OURS, THEIRS] if with_nll else [])],
         rows=marked,
         notes=notes,
         legend=(BOLD, *underlined, *explained(contents)),

@@ -158,11 +158,11 @@ def _repeated(analysis: Analysis, rows: Sequence[Comparison]) -> Iterator[str]:
         chances = sorted(row.repeats or 0 for row in known)
         yield f"{head} in {chances[0]:.0%} to {chances[-1]:.0%} of cases, by the seeds seen."
         return
-    each = [
+    parts = [
         f"{f'on {_name(analysis, row, rows)} ' if len(rows) > 1 else ''}in {_chance(row)}"
         for row in known
     ]
-    yield f"{head} {conjoined(each)} of cases, by the seeds seen."
+    yield f"{head} {conjoined(parts)} of cases, by the seeds seen."
 
 
 def _chance(row: Comparison) -> str:

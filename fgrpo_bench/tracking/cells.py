@@ -174,7 +174,7 @@ def _cell_note(source: Source, cell: CellRow, seeds: str) -> str:
             (
                 column,
                 *(
-                    with_interval(row.mean, row.low, row.high, beside=row.open_part)
+                    with_interval(row.mean, row.low, row.high, open_part=row.open_part)
                     for row in (analysis.estimate(column, cell, k) for k in ends)
                 ),
             )

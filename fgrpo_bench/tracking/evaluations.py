@@ -17,7 +17,7 @@ from fgrpo_bench.analysis.results import evaluations
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.tracking.desired import experiment_name
-from fgrpo_bench.tracking.points import beside, bounds, unscored, unscored_tag
+from fgrpo_bench.tracking.points import bounds, shares_and_bounds, unscored, unscored_tag
 from fgrpo_bench.tracking.source import digest_of
 from fgrpo_bench.tracking.states import (
     NOTE,
@@ -76,7 +76,7 @@ def _run(checkpoint: EvaluatedCheckpoint, paths: RunPaths) -> RunState:
                 "ci_high": [row.high for row in rows],
                 "n_problems": [row.n_problems for row in rows],
             }
-            | beside(checkpoint, benchmark)
+            | shares_and_bounds(checkpoint, benchmark)
         )
         files[f"{benchmark}/passk.parquet"] = checkpoint.evaluate.benchmark(
             benchmark

@@ -157,7 +157,7 @@ def bounds(
             yield MetricPoint(f"{benchmark}/pass_at_{k}_{name}", step, time, readable(bound))
 
 
-def beside(point: EvaluatedCheckpoint, benchmark: str) -> dict[str, list[float | None]]:
+def shares_and_bounds(point: EvaluatedCheckpoint, benchmark: str) -> dict[str, list[float | None]]:
     """Columns of a table of pass@k by rising k: what it rests on."""
     table = point.passk(benchmark)
     of_draws, by_k = shares_of(table, point.asked().n_drawn), bounds_of(table)
@@ -194,7 +194,7 @@ def _tables(
                 # those with a value for every seed of the cell
                 "n_problems": [known[k].n_problems if k in known else 0 for k in ks],
             }
-            | beside(point, benchmark)
+            | shares_and_bounds(point, benchmark)
         )
         named = passk.with_columns(
             pl.format("pass_at_{}", "k").alias("name"), n_drawn=point.asked().n_drawn

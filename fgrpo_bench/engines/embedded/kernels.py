@@ -28,6 +28,7 @@ CPUINFO = Path("/proc/cpuinfo")
 _OF_MKL = {1: "off", 2: "auto", 3: "compatible", 9: "AVX", 10: "AVX2", 12: "AVX512"}
 """Branches by their number (mkl_types.h); 1 is none."""
 _BRANCH = 1
+"""What MKL is asked for: the branch that is set, not the best one that there is."""
 
 
 def choose_kernels() -> None:
