@@ -9,7 +9,7 @@ from itertools import combinations
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import THEN, rule_in_words
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
-from fgrpo_bench.analysis.rows import CellRow, Drift, Estimate
+from fgrpo_bench.analysis.rows import UNSCORED, CellRow, Drift, Estimate
 from fgrpo_bench.documents.table import Value, percent
 from fgrpo_bench.engines.embedded.kernels import OWN
 from fgrpo_bench.graders import CHOICE
@@ -38,10 +38,8 @@ def footnotes(analysis: Analysis, cells: Sequence[CellRow], *columns: str) -> tu
     benchmarks = list(dict.fromkeys(name for names in parts for name in names))
     rows = [analysis.estimate(b, cell, analysis.ks[0]) for b in benchmarks for cell in cells]
     graders = dict.fromkeys(version for b in benchmarks for version in analysis.graders([b]))
-    shares = {row.cut_off for row in rows if row.seeds}
-    none_cut_off = " No draw was cut off." if shares == {0.0} else ""
     return (
-        f"{rule_note(analysis)} {draws_made(rows)}{none_cut_off} "
+        f"{rule_note(analysis)} {draws_made(rows)}{_cut_off(rows)} "
         f"Grader: {', '.join(graders) or 'none yet'}.",
         *_guessed(analysis, benchmarks),
         *_unfinished(analysis, cells, benchmarks),
@@ -159,6 +157,18 @@ def listed(names: Sequence[object], most: int, separator: str = ", ") -> str:
     """The first names, and how many more there are."""
     shown = separator.join(map(str, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _cut_off(rows: Sequence[Estimate]) -> str:
+    """A sentence on few draws that were cut off; of more the columns of a table tell."""
+    shares = [row.cut_off for row in rows if row.seeds]
+    most = max((share for share in shares if share is not None), default=0.0)
+    if None in shares or not shares or most > UNSCORED:
+        return ""
+    if most == 0:
+        return " No draw was cut off."
+    correct = max(row.correct_cut_off or 0.0 for row in rows)
+    return f" At most {most:.1%} of a cell's draws were cut off, of the correct ones {correct:.1%}."
 
 
 def _guessed(analysis: Analysis, benchmarks: Sequence[str]) -> list[str]:

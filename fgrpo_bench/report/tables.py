@@ -23,7 +23,7 @@ from fgrpo_bench.analysis.published import (
     same_columns,
 )
 from fgrpo_bench.analysis.question import base_method
-from fgrpo_bench.analysis.rows import CellRow, Comparison, Estimate
+from fgrpo_bench.analysis.rows import UNSCORED, CellRow, Comparison, Estimate
 from fgrpo_bench.documents.table import (
     NONE,
     UNFINISHED,
@@ -107,11 +107,14 @@ def interval_table(analysis: Analysis, column: str) -> Table:
 
 
 def is_any_unfinished(analysis: Analysis, *columns: str) -> bool:
-    """Whether some draw of a cell was cut off, or may have been, or is correct by its place alone;
-    where none is there is nothing to show."""
-    rows = (analysis.estimate(name, cell, analysis.ks[0])
-            for name in columns for cell in analysis.by_cell)  # fmt: skip
-    return any(row.seeds and (row.cut_off is None or any(row.unfinished)) for row in rows)
+    """Whether more than the share UNSCORED of a cell's draws were cut off, or it is not known, or
+    so many of its correct ones were or are correct by their place alone; else a footnote will do.
+    """
+    rows = [analysis.estimate(name, cell, analysis.ks[0])
+            for name in columns for cell in analysis.by_cell]  # fmt: skip
+    rows = [row for row in rows if row.seeds]
+    shares = [share for row in rows for share in row.unfinished if share is not None]
+    return any(row.cut_off is None for row in rows) or max(shares, default=0.0) > UNSCORED
 
 
 def all_ks(analysis: Analysis, column: str) -> Table:

@@ -132,8 +132,8 @@ class FamilySpec:
     without these the first kind that the grid has pairs of."""
     cells: Axis[CellPair] = ()
     """Further pairs by their cells."""
-    ks: Annotated[Axis[Positive], Field(min_length=1)] | None = None
-    """Of the evaluation's ks; null is the smallest and the largest."""
+    ks: Annotated[Axis[Positive], Field(min_length=1)] | Literal["largest"] | None = None
+    """Of the evaluation's ks; `largest` is the largest, null the smallest and the largest."""
     columns: Annotated[Axis[str], Field(min_length=1)] | None = None
     """Benchmarks and averages (`average in-domain`, `average out-of-domain`); null is the averages
     and each benchmark that is alone in its domain."""

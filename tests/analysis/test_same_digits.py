@@ -64,6 +64,12 @@ def drawn(values: list[float | None]) -> Any:
     return pytest.approx([100 * value for value in values], abs=1e-4)
 
 
+def unfinished(row: dict[str, Any]) -> list[str]:
+    """What stands in the columns of unfinished text."""
+    shares = [row[name] for name in ("cut_off", "correct_cut_off", "correct_by_place")]
+    return ["-" if share is None else f"{share:.1%}" for share in shares]
+
+
 @pytest.mark.parametrize("column", COLUMNS)
 def test_compare_prints_and_draws_the_estimates(mixed, column):
     chosen = mixed.estimates.filter(column=column, is_chosen=True)
@@ -82,7 +88,7 @@ def test_compare_prints_and_draws_the_estimates(mixed, column):
         own = {row["k"]: row for row in chosen.filter(cell=name).to_dicts()}
         values = [interval(own[k], "mean") for k in (1, 8)]
         counts = [str(len(own[1]["seeds"])), str(own[1]["n_problems"])]
-        expected.append([labels[name], *values, *counts, front.get(name, "-")])
+        expected.append([labels[name], *values, *unfinished(own[1]), *counts, front.get(name, "-")])
     assert texts(shown.context["table"]) == expected
     lines = {t["name"]: t for t in chart(shown, "curves")["data"] if "name" in t}
     points = {t["name"]: t for t in chart(shown, "plane")["data"]}

@@ -12,7 +12,7 @@ import pytest
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.captions import spaced
 from fgrpo_bench.report.narrative import effect
-from tests.analysis.test_same_digits import COLUMNS, KS, p_value
+from tests.analysis.test_same_digits import COLUMNS, KS, p_value, unfinished
 from tests.report.conftest import drawing_plainly
 from tests.support.html import Cells
 
@@ -60,6 +60,7 @@ def test_estimates_stand_with_their_intervals_and_at_every_k(mixed, tables, colu
         [
             *named(first),
             *(f"{percent(r['mean'])} [{percent(r['low'])}, {percent(r['high'])}]" for r in ends),
+            *unfinished(first),
             str(len(first["seeds"])),
         ]
         for first, *_ in zip(at[1], strict=True)
@@ -82,6 +83,12 @@ def test_the_main_table_has_both_ends_of_every_column(mixed, tables):
                     for k in (1, 32)
                 )
                 for column in COLUMNS
+            ),
+            *(
+                " to ".join(dict.fromkeys([min(shares), max(shares)]))
+                for shares in zip(
+                    *map(unfinished, frame.filter(k=1, cell=row["cell"]).to_dicts()), strict=True
+                )
             ),
         ]
         for row in mixed.cells.to_dicts()

@@ -15,7 +15,7 @@ from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import evaluate, expected_draws
 from fgrpo_bench.kinds.flops import lengths
 from fgrpo_bench.specs import config
-from fgrpo_bench.stages.tables import DRAWS, PASSK, write_table
+from fgrpo_bench.stages.tables import DRAWS, PASSK, UNFINISHED, write_table
 from fgrpo_bench.stats.staged import PRIOR, StagedDesign, beta_rates, draws_by_prior
 from sweeps import preview, status
 from sweeps.cli import main
@@ -30,8 +30,9 @@ RATES = N_CORRECT / 32
 TOKENS = np.array([5, 5, 3, 3])
 
 
-def plan_of(root, *overrides):
-    return make_plan(config.load("smoke", [f"run_root='{root}'", *STAGED, *overrides]))
+def plan_of(root, *overrides, staged=True):
+    chosen = STAGED if staged else STAGED[:1]
+    return make_plan(config.load("smoke", [f"run_root='{root}'", *chosen, *overrides]))
 
 
 def paths_of(root, sweep="smoke"):
@@ -48,6 +49,7 @@ def grade(folder, stage, **facts):
             "n_samples": [32] * 4,
             "n_scored": [32] * 4,
             "n_correct": N_CORRECT,
+            **{name: [0] * 4 for name in UNFINISHED},
             "n_unscored": pl.Series([None] * 4, dtype=pl.List(pl.Int64)),
         }
     )
@@ -130,7 +132,7 @@ def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(
 
 
 def test_a_fixed_number_of_draws_reads_nothing_and_costs_as_before(tmp_path):
-    plan = plan_of(tmp_path, "experiment.evaluation.design=null")
+    plan = plan_of(tmp_path, "experiment.evaluation.design=null", staged=False)
     assert preview.design_draws(plan, paths_of(tmp_path)) == [] == expected_draws.words([])
     stage, tokens = evaluations(plan)[0], lengths(plan.points[0].train.task).response
     seconds = evaluate.BASE * (evaluate.DRAW_SECONDS + tokens * evaluate.TOKEN_SECONDS)
@@ -151,6 +153,7 @@ def test_status_tells_in_a_line_what_finished_evaluations_saved(tmp_path, capsys
             "n_samples": [8, 32],
             "n_scored": [7, 32],
             "n_correct": [3, 1],
+            **{name: [0] * 2 for name in UNFINISHED},
             "n_unscored": [[1, 0], [0, 0]],
         }
     )
@@ -190,6 +193,7 @@ def test_rates_of_draws_that_stopped_are_estimated_by_the_design_that_stopped_th
             "n_samples": [*(n for n, _ in ways), None],
             "n_scored": [*(n for n, _ in ways), 2],
             "n_correct": [*(c for _, c in ways), 0],
+            **{name: [0] * (len(ways) + 1) for name in UNFINISHED},
             "n_unscored": [*([0, 0] for _ in ways), None],  # the last one waits for draws
         }
     )

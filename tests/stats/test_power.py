@@ -239,12 +239,11 @@ def test_a_plan_says_what_its_family_detects_from_stored_seeds_or_from_assumed_o
 def test_a_plan_says_beside_the_draws_whether_they_or_the_seeds_limit(tmp_path, capsys):
     root = f"run_root={tmp_path}"
     asked = planned(capsys, "groupsize", root)
-    shown = smallest_difference(n_seeds=3, parts=ASSUMED.at(256, [256]), family=4)
-    assert f"; the training seeds limit: {100 * shown:.1f} points with these" in asked
-    few = "experiment.evaluation.benchmarks.countdown.n_problems=8"
-    assert "; that limits, where it is so large, more than the training seeds: " in planned(
-        capsys, "groupsize", root, few
-    )
+    shown = smallest_difference(n_seeds=6, parts=ASSUMED.at(256, [256]), family=2)
+    assert f"more than the training seeds: {100 * shown:.1f} points" in asked
+    three = planned(capsys, "groupsize", root, "sweep.grid.seed=[11,12,13]")
+    shown = smallest_difference(n_seeds=3, parts=ASSUMED.at(256, [256]), family=2)
+    assert f"; the training seeds limit: {100 * shown:.1f} points with these" in three
     assert "training seeds limit beside them" in planned(capsys, "smoke", root)
 
 

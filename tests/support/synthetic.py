@@ -32,7 +32,7 @@ SMALL = [
 """Overrides that keep a synthetic sweep small."""
 
 THREE_SEEDS = ("sweep.grid.seed=[11,12,13]", "sweep.family.ks=null")
-"""Overrides of the sweep groupsize beside those given: fewer points, and the ks of SMALL."""
+"""Overrides of the sweep groupsize beside those given: fewer points, and two ks."""
 
 SuccessRates = Callable[[PointResult, np.random.Generator, int], np.ndarray]
 

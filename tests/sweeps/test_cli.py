@@ -100,8 +100,8 @@ def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
 def test_a_plan_without_gpus_says_so_and_what_it_would_take_on_gpus(sweeps: Sweeps) -> None:
     code, out, _ = sweeps("plan", "groupsize", "experiment=qwen2.5-7b")
     assert code == 0
-    assert "no GPU: profile=local runs 43 stages that are made for GPUs on processors" in out
-    assert "GPU-hours (21 trainings " in out and "at once" not in out
+    assert "no GPU: profile=local runs 61 stages that are made for GPUs on processors" in out
+    assert "GPU-hours (30 trainings " in out and "at once" not in out
     assert "plus downloads, not timed: a model of 15.2 GB, 3 datasets" in out
     _, on_gpus, _ = sweeps("plan", "groupsize", "experiment=qwen2.5-7b", "profile=slurm-8gpu")
     assert "no GPU" not in on_gpus

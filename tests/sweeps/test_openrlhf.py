@@ -57,7 +57,7 @@ def test_every_point_reads_the_dataset_and_the_model_that_were_fetched_once() ->
     plan = make_plan(declared())
     needs = ("_base/qwen2.5-7b", "_data/deepscaler", "_data/aime25")
     trained = [stage for stage in plan.stages if stage.kind == "train"]
-    assert len(trained) == 21
+    assert len(trained) == 30
     for stage in trained:
         spec = stage.spec.of(TrainStageSpec)
         assert stage.needs == needs
@@ -187,9 +187,10 @@ def local_files(
 
 
 def run(tmp_path: Path, *overrides: str) -> int:
-    python = f"profile.placement.python={sys.executable}"
-    shared = "profile.shared_run_root=true"
-    chosen = [*ON_GPUS, python, shared, *overrides]
+    python, shared = "profile.placement.python=", "profile.shared_run_root=true"
+    is_named = any(override.startswith(python) for override in overrides)
+    interpreter = [] if is_named else [f"{python}{sys.executable}"]
+    chosen = [*ON_GPUS, *interpreter, shared, *overrides]
     return main(["run", "groupsize", f"run_root={tmp_path}/runs", *chosen])
 
 

@@ -90,7 +90,7 @@ def settings(experiment: str) -> dict[str, tuple[Any, Any]]:
     of_kl = flags(kl)
     of_grpo = {name for name in algorithms if name.startswith("grpo-")}
     controls = sorted(of_grpo - {"grpo-random"} | {"ds_grpo"})
-    at_8 = sorted(cell.focal_gamma for cell in sweep.cells if cell.group_size == 8)
+    at_8 = sorted(cell.focal_gamma for cell in sweep.cells if cell.focal_gamma)
     return {
         "model": (of_model["model"], train.pretrained.path),
         "training data": (

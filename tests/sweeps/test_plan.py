@@ -82,9 +82,9 @@ OF_THE_BASE = ("warmup", "model", "task", "beta1", "beta2", "grad_clip")
 
 def test_the_grid_is_a_product_and_cells_come_after_it_where_it_does_not_hold_them() -> None:
     points = expand(loaded("groupsize"))
-    assert len(points) == (5 + 2) * 3
+    assert len(points) == 4 * 3 + 3 * 6
     assert points[0].point_id == "grpo-n2-g0-s11"
-    assert [point.point_id for point in points[-3:]] == [f"grpo-n8-g1-s{s}" for s in (11, 12, 13)]
+    assert [point.point_id for point in points[-3:]] == [f"grpo-n8-g1-s{s}" for s in (14, 15, 16)]
     cell = "{algorithm:grpo,group_size:4,focal_gamma:1.0}"
     assert ids(plan_of("smoke", f"sweep.cells=[{cell},{cell}]")) == [NAME, "grpo-n4-g1-s11"]
 
@@ -259,7 +259,7 @@ def test_stages_come_after_what_they_need_and_points_of_a_seed_share_a_warm_up()
         assert seen.issuperset(stage.needs)
         seen.add(stage.name)
     kinds = Counter(stage.kind for stage in plan.stages)
-    assert kinds == {"warmup": 3, "train": 21, "evaluate": 24}
+    assert kinds == {"warmup": 6, "train": 30, "evaluate": 36}
     of_seed = {stage.needs for stage in plan.stages if stage.point_id.endswith("-s11")}
     assert ("_warmup/s11",) in of_seed
 
@@ -300,9 +300,7 @@ def test_where_and_how_wide_a_sweep_runs_is_no_identity(override: str) -> None:
 def test_points_of_two_sweeps_are_the_same_run_where_cell_and_seed_are_the_same() -> None:
     both = [*plan_of("gamma").stages, *plan_of("groupsize").stages]
     trained = {(stage.point_id, stage.fingerprint) for stage in both if stage.kind == "train"}
-    assert len(trained) == 4 * 3 * 3 + 7 * 3 - 3 * 3, (
-        "GRPO at N = 8 with gamma 0, 0.5, 1 is in both"
-    )
+    assert len(trained) == 4 * 3 * 3 + 30 - 3 * 3, "GRPO at N = 8 with gamma 0, 0.5, 1 is in both"
     assert len({mark for _, mark in trained}) == len({name for name, _ in trained}) == len(trained)
 
 
@@ -452,11 +450,11 @@ def test_rare_stages_come_last_change_no_other_and_share_a_set_for_every_base_mo
     without, with_them = plan_of("groupsize"), plan_of("groupsize", RARE)
     assert with_them.stages[: len(without.stages)] == without.stages
     added = with_them.stages[len(without.stages) :]
-    assert [stage.kind for stage in added] == ["rare"] * 3 + ["likelihood"] * 21
-    sets = {stage.name: stage for stage in added[:3]}
-    assert [stage.needs for stage in sets.values()] == [(f"_warmup/s{s}",) for s in (11, 12, 13)]
-    assert len({stage.fingerprint for stage in sets.values()}) == 3
-    for stage in added[3:]:
+    assert [stage.kind for stage in added] == ["rare"] * 6 + ["likelihood"] * 30
+    sets = {stage.name: stage for stage in added[:6]}
+    assert {stage.needs for stage in sets.values()} == {(f"_warmup/s{s}",) for s in range(11, 17)}
+    assert len({stage.fingerprint for stage in sets.values()}) == 6
+    for stage in added[6:]:
         point, of = stage.needs
         assert point.rsplit("-s")[-1] == sets[of].needs[0].rsplit("/s")[-1]
 

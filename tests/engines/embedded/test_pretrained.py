@@ -148,7 +148,9 @@ def test_a_folder_that_no_engine_can_read_says_what_is_wrong_with_it(
 )
 def test_settings_that_do_not_fit_the_folder_are_refused(folder, changed, said):
     with pytest.raises(ValueError, match=said):
-        make_plan(config.load("smoke", [*overrides(folder), changed]))
+        key = changed.partition("=")[0]
+        kept = [given for given in overrides(folder) if given.lstrip("+").partition("=")[0] != key]
+        make_plan(config.load("smoke", [*kept, f"++{changed}"]))
 
 
 def test_a_run_is_known_by_its_models_weights_and_not_by_where_they_are(folder, tmp_path):
