@@ -28,7 +28,6 @@ from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Comparison, PathRange, from_frame
 from fgrpo_bench.documents.table import (
     NONE,
-    UNFINISHED,
     UNFINISHED_NOTE,
     difference,
     p_value,
@@ -40,7 +39,7 @@ from fgrpo_bench.documents.table import (
 from fgrpo_bench.report.captions import subject
 from fgrpo_bench.report.comparison_tables import FRONT, PATHS
 from fgrpo_bench.report.footnotes import redeclared
-from fgrpo_bench.report.tables import is_any_unfinished
+from fgrpo_bench.report.tables import unfinished_columns
 from fgrpo_bench.report.words import answer
 
 FEW = 6
@@ -145,7 +144,7 @@ def results_table(
 ) -> PageTable:
     """pass@k of some cells at some k, with intervals."""
     rows: list[TableRow] = []
-    with_unfinished = is_any_unfinished(analysis, column)
+    further = unfinished_columns(analysis, column)
     for name in shown:
         estimates = [analysis.estimate(column, name, k) for k in ks]
         values = [
@@ -154,19 +153,19 @@ def results_table(
         ]
         counts = (str(estimates[0].n_seeds), str(estimates[0].n_problems))
         place = Shade(text=_front(analysis, column, name), kind="words")
-        shares = unfinished_shares(estimates[0].unfinished) if with_unfinished else ()
+        shares = unfinished_shares(estimates[0].unfinished)[: len(further)]
         rows.append((analysis.by_cell[name].label, *values, *shares, *counts, place))
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
     return PageTable(
         title="pass@k in percent with 95% intervals",
         header=(
-            *("cell", *(f"pass@{k}" for k in ks), *(UNFINISHED if with_unfinished else ())),
+            *("cell", *(f"pass@{k}" for k in ks), *further),
             *("seeds", "problems", "in the plane"),
         ),
         rows=tuple(rows),
         notes=(
             f"In the plane of {ends}: {FRONT}.",
-            *((UNFINISHED_NOTE,) if with_unfinished else ()),
+            *((UNFINISHED_NOTE,) if further else ()),
         ),
     )
 

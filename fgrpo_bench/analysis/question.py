@@ -142,8 +142,8 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[CellRow]) -> tuple[lis
     _check("pairs", kinds, [*present, *([METHODS] if against else [])], "has pairs of the kinds")
     ks, headline = evaluation["ks"], headline_of(evaluation)
     is_equal = family.get("at") == EQUAL_PASS_AT_1
-    chosen_ks = family.get("ks") or ("largest" if is_equal else sorted({ks[0], ks[-1]}))
-    if chosen_ks == "largest":
+    chosen_ks = family.get("ks") or sorted({ks[0], ks[-1]})
+    if chosen_ks == "largest" or (is_equal and not family.get("ks")):
         chosen_ks = [ks[-1]]
     _check("ks", chosen_ks, ks, "is evaluated at k =")
     columns = family.get("columns") or headline

@@ -106,9 +106,11 @@ def means(analysis: Analysis, *columns: str) -> str:
 
 def _units(analysis: Analysis, columns: Sequence[str]) -> Iterator[str]:
     benchmarks = {name for column in columns for name in analysis.benchmarks_of(column)}
-    if analysis.n_seeds and analysis.results.sweep is not None:
-        n = analysis.n_seeds
-        yield f"{in_words(n)} training seed{'s' * (n > 1)}"
+    rows = [row for name in benchmarks for row in analysis.of_column(name) if row.n_seeds]
+    counts = sorted({row.n_seeds for row in rows})
+    if counts and analysis.results.sweep is not None:
+        ends = " to ".join(map(in_words, dict.fromkeys((counts[0], counts[-1]))))
+        yield f"{ends} training seed{'s' * (counts[-1] > 1)}"
     if len(benchmarks) == 1:
         (name,) = benchmarks
         n = max((row.n_problems for row in analysis.of_column(name)), default=0)

@@ -74,7 +74,7 @@ def value_of(row: Estimate, *, significant: bool = False) -> Value:
 def interval_table(analysis: Analysis, column: str) -> Table:
     """pass@k on a benchmark or average at the smallest and the largest k with intervals."""
     cells = list(analysis.by_cell.values())
-    with_unfinished = is_any_unfinished(analysis, column)
+    further = unfinished_columns(analysis, column)
     rows: list[tuple[Content, ...]] = []
     for cell in cells:
         ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
@@ -86,7 +86,7 @@ def interval_table(analysis: Analysis, column: str) -> Table:
             )
             for row in ends
         ]
-        shares = unfinished_shares(ends[0].unfinished) if with_unfinished else ()
+        shares = unfinished_shares(ends[0].unfinished)[: len(further)]
         rows.append((*names(cell), *((value,) for value in values), *shares, str(ends[0].n_seeds)))
     return Table(
         title=f"{column}: pass@k in percent with 95% intervals",
@@ -95,26 +95,28 @@ def interval_table(analysis: Analysis, column: str) -> Table:
         ),
         header=(
             *(*NAMES, *(f"pass@{k}" for k in analysis.ends)),
-            *(*(UNFINISHED if with_unfinished else ()), "seeds"),
+            *(*further, "seeds"),
         ),
         rows=tuple(rows),
         notes=(
             *footnotes(analysis, cells, column),
-            *((UNFINISHED_NOTE,) if with_unfinished else ()),
+            *((UNFINISHED_NOTE,) if further else ()),
         ),
         legend=explained(content for row in rows for content in row[len(NAMES) : -1]),
     )
 
 
-def is_any_unfinished(analysis: Analysis, *columns: str) -> bool:
-    """Whether more than the share UNSCORED of a cell's draws were cut off, or it is not known, or
-    so many of its correct ones were or are correct by their place alone; else a footnote will do.
-    """
+def unfinished_columns(analysis: Analysis, *columns: str) -> tuple[str, ...]:
+    """Those of UNFINISHED that a table of these columns has: none where no more than the share
+    UNSCORED of any cell's draws were cut off, nor of its correct ones, and this is known; and that
+    of answers found by their place where there are any."""
     rows = [analysis.estimate(name, cell, analysis.ks[0])
             for name in columns for cell in analysis.by_cell]  # fmt: skip
     rows = [row for row in rows if row.seeds]
     shares = [share for row in rows for share in row.unfinished if share is not None]
-    return any(row.cut_off is None for row in rows) or max(shares, default=0.0) > UNSCORED
+    if all(row.cut_off is not None for row in rows) and max(shares, default=0.0) <= UNSCORED:
+        return ()
+    return UNFINISHED if any(row.correct_by_place for row in rows) else UNFINISHED[:2]
 
 
 def all_ks(analysis: Analysis, column: str) -> Table:
@@ -336,7 +338,7 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
         for cell in asked.cells:
             marked[names(cell)] |= _delta_nll(analysis, cell)
         notes = (*notes, _nll_note(analysis))
-    further = UNFINISHED if is_any_unfinished(analysis, *asked.columns) else ()
+    further = unfinished_columns(analysis, *asked.columns)
     if further:
         parts = map(analysis.benchmarks_of, asked.columns)
         benchmarks = dict.fromkeys(name for part in parts for name in part)
@@ -344,7 +346,7 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
             rows_of_cell = [analysis.estimate(name, cell, analysis.ks[0]) for name in benchmarks]
             shares = unfinished_shares(*(row.unfinished for row in rows_of_cell if row.seeds))
             marked[names(cell)] |= {
-                name: (Value(text=text),) for name, text in zip(UNFINISHED, shares, strict=True)
+                name: (Value(text=text),) for name, text in zip(further, shares, strict=False)
             }
         notes = (*notes, UNFINISHED_NOTE)
     underlined = tuple(_underlined(analysis, against.values()))

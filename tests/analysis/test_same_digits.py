@@ -66,7 +66,7 @@ def drawn(values: list[float | None]) -> Any:
 
 def unfinished(row: dict[str, Any]) -> list[str]:
     """What stands in the columns of unfinished text."""
-    shares = [row[name] for name in ("cut_off", "correct_cut_off", "correct_by_place")]
+    shares = [row[name] for name in ("cut_off", "correct_cut_off")]  # none by its place here
     return ["-" if share is None else f"{share:.1%}" for share in shares]
 
 
