@@ -23,7 +23,7 @@ FIRM = 0.8
 """Chance that a repetition gives a verdict again from which on the answer begins with yes or no,
 below with the estimate."""
 CERTAIN = 0.99
-"""Of the low end of its range: above, nothing is said of it."""
+"""Above, a chance has no range."""
 SURE = {SIGNIFICANT: "significant after correction", SUGGESTIVE: "suggestive, not after correction"}
 
 
@@ -147,10 +147,9 @@ def _of_column(analysis: Analysis, rows: Sequence[Comparison], where: str) -> It
 
 
 def _repeated(analysis: Analysis, rows: Sequence[Comparison]) -> Iterator[str]:
-    """How often a repetition would print the same verdicts; nothing where that is not known, or
-    certain as far as it is known."""
+    """How often a repetition would print the same verdicts; nothing where that is not known."""
     known = [row for row in rows if row.repeats is not None]
-    if not known or min(row.repeats_low or 0 for row in known) > CERTAIN:
+    if not known:
         return
     n = len(known[0].seeds)
     head = f"A repetition with {n} other seeds would print the same verdict"
@@ -167,6 +166,8 @@ def _repeated(analysis: Analysis, rows: Sequence[Comparison]) -> Iterator[str]:
 
 def _chance(row: Comparison) -> str:
     """With its range, e.g. `62% (18% to 97%)`."""
+    if (row.repeats or 0) > CERTAIN:
+        return f"more than {CERTAIN:.0%}"
     return f"{row.repeats:.0%} ({row.repeats_low:.0%} to {row.repeats_high:.0%})"
 
 
