@@ -93,12 +93,9 @@ def _mends(grader: Any) -> dict[str, Compare]:
     def numeric_eq(gold: Any, answer: Any, rounding: int, precision: int) -> bool:
         if not numeric(gold, answer, rounding, precision):
             return False
-        if _told(_differ_exactly, gold, answer):
-            _mended.append(UNLIKE)
-            return False
         off = _told(_largest_error, gold, answer)
-        if off > SAME_TO:
-            _mended.append(ROUNDED)
+        if off > SAME_TO or _told(_differ_exactly, gold, answer):
+            _mended.append(ROUNDED if off > SAME_TO else UNLIKE)
             return False
         if off > EXACT:
             _rounded.append(str(gold))
@@ -161,7 +158,7 @@ def _unlike(gold: Any, answer: Any) -> bool:
 
 
 def same_number(gold: Any, answer: Any) -> bool:
-    """Whether two numbers are the same fraction once decimals are taken to the letter."""
+    """Whether two numbers are the same once decimals are taken to the letter."""
     from sympy import Expr, Float, Rational
 
     sides = gold, answer
@@ -171,7 +168,7 @@ def same_number(gold: Any, answer: Any) -> bool:
         side.xreplace({part: Rational(str(part)) for part in side.atoms(Float)}).doit()
         for side in sides
     )
-    return bool(left.is_Rational and left == right)
+    return bool(left == right)
 
 
 POINTS = (

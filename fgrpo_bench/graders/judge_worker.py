@@ -230,18 +230,17 @@ def _equal_otherwise(gold: str, answer: str, read: tuple[Any, Any]) -> str | Non
             return REAL
     for retold_gold, retold_answer, what in retold(gold, answer):
         several = parts(retold_gold) > 1
-        wanted, parsed = (
-            _read_box(as_read(retold_gold)),
-            _read_box(as_read(retold_answer, several=several)),
-        )
+        wanted = _read_box(as_read(retold_gold))
+        parsed = _read_box(as_read(retold_answer, several=several))
         if not wanted or not parsed:
             continue
         same = _squeezed(retold_gold) == _squeezed(retold_answer) or bool(
             verify(wanted, parsed, timeout_seconds=None)
         )
-        if not same and (alike := in_one_form(wanted[0], parsed[0])):
+        both = wanted[0], parsed[0]
+        if not same and (alike := in_one_form(*both)):
             same = bool(verify(*alike, timeout_seconds=None))
-        same = same or equal_where_real(wanted[0], parsed[0])
+        same = same or same_number(*both) or equal_where_real(*both)
         if same and not refusal(retold_gold, retold_answer, several=several):
             return what
     return None

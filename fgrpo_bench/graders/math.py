@@ -106,7 +106,7 @@ def after_thoughts(response: str) -> str:
 
 def spoken(response: str) -> str:
     """What a response says: no thought, of one that never ends what is before it, and nothing of a
-    next question that a model without an end of its own goes on with, behind a stated answer.
+    next question that a model without an end of its own goes on with, where no box answers.
 
     >>> spoken("<think>7?</think>It is 8. <think>Or 9"), spoken("The answer is 8.\\nQ: And 9?")
     ('It is 8. ', 'The answer is 8.\\n')
@@ -117,7 +117,10 @@ def spoken(response: str) -> str:
     if answer is None or _NEXT_QUESTION.search(text, 0, answer.start()):
         return text
     following = _NEXT_QUESTION.search(text, answer.end())
-    return text[: following.start()] if following else text
+    # of boxes the last counts, as everywhere, also that of a next question
+    if following is None or last_box(text[: following.start()]) is not None:
+        return text
+    return text[: following.start()]
 
 
 _ANSWERED = re.compile(

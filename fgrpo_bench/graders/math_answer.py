@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from fgrpo_bench.graders.math_reading import parts
+from fgrpo_bench.graders.math_reading import parts, set_in_words
 
 WINDOW = 600
 """Characters behind the word "answer", besides as many as the gold has, in which a statement is
@@ -274,7 +274,9 @@ def stated(said: str, gold: str, begin: int = 0) -> Reading | None:
     written = _verbatim(gold)
     if verbatim := written.match(said) or written.match(said, at):
         return Reading(gold, whole=False, rest=said[verbatim.end() :])
-    words = _PHRASE.match(said, at) if is_words(gold) else None
+    words = _PHRASE.match(said, at) if is_words(gold) or _SET.search(gold) else None
+    if words and not is_words(gold) and not set_in_words(words[1]):
+        words = None
     if words and words[1].strip() and not _CHANGES_BEFORE.match(said, at):
         return _phrase(words, gold)
     said = said[:at] + _MINUS.sub("-", said[at:], count=1)
@@ -336,6 +338,7 @@ _PHRASE = re.compile(
 
 
 _SPANS = ("display", "bracketed", "parenthesised", "inline")
+_SET = re.compile(r"\\(?:mathbb|emptyset|infty)(?![A-Za-z])")
 _PLAIN_NUMBER = re.compile(r"-?[\d,.]++")
 _REMARK_NEXT = re.compile(r"\s(?:of|more|less|times|is|are)\b")
 _BEFORE_EXPRESSION = re.compile(r"[^\d$\\\n]*?(?<![\w.,:/*^()\[\]-])(?=-?[\d$\\(]|[€£¥₹])")

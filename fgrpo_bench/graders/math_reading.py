@@ -233,6 +233,45 @@ def _corners(written: re.Match[str]) -> str:
     return f"\\{written[1]} {first}{middle}{last}"
 
 
+# Sets in words.
+
+_SIGNED = {
+    "positive": "(0, \\infty)",
+    "negative": "(-\\infty, 0)",
+    "nonnegative": "[0, \\infty)",
+    "nonpositive": "(-\\infty, 0]",
+}
+_KINDS = {"real": "R", "integer": "Z", "natural": "N", "rational": "Q", "complex": "C"}
+_ALL = re.compile(
+    r"(?:[a-z] (?:is|can be) )?(?:the set of )?(?:all|any|every) (?:possible )?"
+    rf"(?:({'|'.join(_SIGNED)}) )?({'|'.join(_KINDS)})s?(?: numbers?| values?)?(?: (?:of )?[a-z])?"
+)
+_NONE = re.compile(
+    r"(?:there (?:is|are) )?no (?:real |integer |such )?(?:solutions?|roots?|values?|numbers?)"
+    r"(?: exists?)?|(?:the )?empty set"
+)
+_TEXT_OF = re.compile(r"\\(?:text(?:bf|it|rm)?|mathrm|mbox)\s*+\{([^{}]*+)\}")
+LONGEST_WORDS = 80
+"""Characters of a set in words."""
+
+
+def set_in_words(text: str) -> str | None:
+    """What a set in words is in signs; None for all else.
+
+    >>> set_in_words(r"\\text{all real numbers}"), set_in_words(r"\\text{no solution}")
+    ('\\\\mathbb{R}', '\\\\emptyset')
+    """
+    if len(text) > LONGEST_WORDS:
+        return None
+    words = " ".join(_TEXT_OF.sub(r"\1", text).lower().strip(" .").replace("non-", "non").split())
+    if _NONE.fullmatch(words):
+        return "\\emptyset"
+    every = _ALL.fullmatch(words)
+    if every is None or (every[1] and every[2] != "real"):
+        return None
+    return _SIGNED[every[1]] if every[1] else f"\\mathbb{{{_KINDS[every[2]]}}}"
+
+
 # Words and brackets. math-verify drops any text at the end of an answer as a unit, and multiplies
 # the letters of a word, so that their order is lost. What it takes for equal is refused here where
 # the answer denies, leaves open, or has the letters of the gold's words in another order.

@@ -2,7 +2,8 @@
 
 In: a normalised gold and answer. Out: pairs of both, each with one more thing rewritten alike on
 both sides: dots, the notation of programs, units within a list, conditions that say no more than
-the problem, the name of a set. The judge compares each pair; the first that is equal decides.
+the problem, a set in words or by its name, brackets of a list. The judge compares each pair; the
+first that is equal decides.
 
 All of it is linear in the length of its text and imports nothing heavy.
 """
@@ -12,13 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fgrpo_bench.graders.math_reading import denies, parts
+from fgrpo_bench.graders.math_reading import denies, is_list, parts, set_in_words
 
 DOTS = "dots, however they are spelled"
 PROGRAM = "the notation of programs"
 UNITS = "units within a list"
 CONDITION = "a condition that says no more than the problem"
+WORDS = "a set in words"
 NAME = "a set by its name"
+BRACKETS = "a list in brackets"
 
 
 def retold(gold: str, answer: str) -> Iterator[tuple[str, str, str]]:
@@ -31,11 +34,13 @@ def retold(gold: str, answer: str) -> Iterator[tuple[str, str, str]]:
     """
     both = gold, answer
     for rewrite, what in (
+        (_without_words, WORDS),
         (_dots, DOTS),
         (_program, PROGRAM),
         (_without_conditions, CONDITION),
         (_without_units, UNITS),
         (_without_names, NAME),
+        (_without_brackets, BRACKETS),
     ):
         rewritten = rewrite(*both)
         if rewritten != both:
@@ -61,20 +66,48 @@ def _of_dots(text: str) -> str:
 
 _NAMED = [
     *("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "sin", "cos", "tan", "cot", "sec"),
-    *("csc", "ln", "log", "sqrt", "pi", "theta", "alpha", "beta", "gamma", "lambda", "phi"),
-    *("omega", "infinity", "infty", "inf", "exp", "abs"),
+    *("csc", "ln", "log", "lg", "sqrt", "pi", "theta", "alpha", "beta", "gamma", "lambda", "phi"),
+    *("omega", "infinity", "infty", "inf", "oo"),
 ]
 _NAME_ALONE = re.compile(
-    rf"\\text\s*+\{{[^{{}}]*+\}}|(?<![A-Za-z\\{{])({'|'.join(_NAMED)})(?![A-Za-z}}])"
+    rf"\\text\s*+\{{[^{{}}]*+\}}|(?<![A-Za-z\\{{])({'|'.join(_NAMED)})(?![A-Za-z}}]|(?:2|10)\()"
 )
-_SAME_AS = {"infinity": "infty", "inf": "infty"}
+_SAME_AS = {"infinity": "infty", "inf": "infty", "oo": "infty"}
+_MODULE = re.compile(r"(?<![\w.\\])(?:c?math|np|numpy|sp|sympy)\.(?=[A-Za-z])")
 _ARC = re.compile(r"(?<![A-Za-z\\])a(sin|cos|tan)(?=\()")
 _SIGNS = {"**": "^", "<=": "\\le ", ">=": "\\ge ", "!=": "\\ne "}
 _SIGN = re.compile(r"\*\*|<=|>=|!=")
-_CALL = re.compile(r"(\\sqrt|\\exp|\\abs|\^)\s*+\(")
-_BRACKET = re.compile(r"[()]")
-
-
+_EXPONENT = re.compile(r"\^\s?(-?[0-9]++\.[0-9]++|-(?:[0-9]++|[A-Za-z](?![A-Za-z(])))")
+_TIMES = re.compile(r"(?<=[0-9])\s?x\s?(?=10\s?\^)")
+_COMMON_LOG = re.compile(r"\\lg(?![A-Za-z])")
+_ARGUMENTS = {
+    "^": ("^{", "}"),
+    "sqrt": ("\\sqrt{", "}"),
+    "cbrt": ("\\sqrt[3]{", "}"),
+    "root": ("{(", ")}^{1/(", ")}"),
+    "pow": ("{(", ")}^{", "}"),
+    "exp": ("e^{", "}"),
+    "abs": ("|", "|"),
+    "Abs": ("|", "|"),
+    "floor": ("\\lfloor ", "\\rfloor "),
+    "ceil": ("\\lceil ", "\\rceil "),
+    "ceiling": ("\\lceil ", "\\rceil "),
+    "factorial": ("(", ")!"),
+    "log2": ("\\log_{2}(", ")"),
+    "log10": ("\\log_{10}(", ")"),
+    "log": ("\\frac{\\ln(", ")}{\\ln(", ")}"),
+    "Rational": ("\\frac{", "}{", "}"),
+    "Fraction": ("\\frac{", "}{", "}"),
+    "comb": ("\\binom{", "}{", "}"),
+    "binomial": ("\\binom{", "}{", "}"),
+    "C": ("\\binom{", "}{", "}"),
+}
+"""By the name of a call: what stands before, between and behind its arguments."""
+_CALL_OR_BRACKET = re.compile(
+    r"(?:(?:(?:\\|(?<![A-Za-z\\]))"
+    rf"({'|'.join(sorted(_ARGUMENTS.keys() - {'^'}, reverse=True))})|(\^))\s*+)?\("
+    r"|[),]"
+)
 _LOG = re.compile(r"(?<![A-Za-z\\])log(?=\()")
 
 
@@ -85,36 +118,31 @@ def _program(gold: str, answer: str) -> tuple[str, str]:
 
 
 def _of_program(text: str) -> str:
-    text = _SIGN.sub(lambda sign: _SIGNS[sign[0]], _ARC.sub(r"\\arc\1", text))
+    text = _ARC.sub(r"\\arc\1", _MODULE.sub("", text))
+    text = _EXPONENT.sub(r"^{\1}", _SIGN.sub(lambda sign: _SIGNS[sign[0]], text))
     text = _NAME_ALONE.sub(
         lambda name: f"\\{_SAME_AS.get(name[1], name[1])} " if name[1] else name[0], text
     )
+    text = _COMMON_LOG.sub(r"\\log_{10}", _TIMES.sub(r"\\times ", text))
     text = re.sub(r"(\\(?:[A-Za-z]++)) (?=[({^])", r"\1", text)
-    return re.sub(r"(?<=\\sqrt)\s++(?=\{)", "", _with_braces(text))
+    return re.sub(r"(?<=\\sqrt)\s++(?=\{)", "", _with_arguments(text))
 
 
-def _with_braces(text: str) -> str:
-    """Arguments in parentheses of what takes them in braces; e^(2x), sqrt(2), abs(x)."""
-    opened, kept, end = list[tuple[bool, str]](), list[str](), 0
-    calls = {call.end() - 1: call[1] for call in _CALL.finditer(text)}
-    for bracket in _BRACKET.finditer(text):
-        kept.append(text[end : bracket.start()])
-        end = bracket.end()
-        shown = bracket[0]
-        if shown == "(":
-            call = calls.get(bracket.start())
-            closing = "|" if call == "\\abs" else "}" if call else ")"
-            opened.append((call is not None, closing))
-            if call is not None:
-                before = {"\\abs": "|", "\\exp": "e^{"}.get(call)
-                if before is None:
-                    shown = "{"
-                else:
-                    kept[-1] = kept[-1].rstrip()[: -len(call)]
-                    shown = before
+def _with_arguments(text: str) -> str:
+    """Calls as LaTeX has them: e^(2x), sqrt(2), abs(x), log(3, 2)."""
+    opened, kept, end = list[tuple[str, list[int]]](), list[str](), 0
+    for token in _CALL_OR_BRACKET.finditer(text):
+        kept += text[end : token.start()], token[0]
+        end = token.end()
+        if token[0].endswith("("):
+            opened.append((token[1] or token[2] or "", [len(kept) - 1]))
         elif opened:
-            shown = opened.pop()[1]
-        kept.append(shown)
+            opened[-1][1].append(len(kept) - 1)
+            if token[0] == ")":
+                name, places = opened.pop()
+                written = _ARGUMENTS.get(name, ())
+                for place, sign in zip(places, written, strict=False):
+                    kept[place] = sign if len(places) == len(written) else kept[place]
     return text if opened else "".join([*kept, text[end:]])
 
 
@@ -147,11 +175,21 @@ _SAYS = (
     r"(?:for|where|with|when|at which|attained|achieved|reached|as|equality)(?![A-Za-z])"
     r"(?!\s(?:respect|least|most))"
 )
+_APART = r"(?:(?<=[,;])|(?<=[,;]\s)|(?<=quad)|(?<=quad\s)|\()"
+_AT_LEAST = r"(?:[<>]=?|\\(?:[lg]eq?(?:slant)?|neq?)(?![A-Za-z]))"
+_BOUND = re.compile(
+    rf"{_SPACE}*+\(?\s*+([A-Za-z])\s*+({_AT_LEAST})\s*+-?[0-9]{{1,9}}\s*+\)?\s*+"
+    r"|[^=]*+=\s?-?[0-9]{1,9},\s?[0-9]{1,9},\s?(?:[0-9]{1,9},\s?)?\\mathcal\{D\}\s*+\)?\s*+"
+)
+"""Bounds of a letter by a number, or `n = 1, 2, ...`."""
 _CONDITION = re.compile(
     rf"(?<![\s~]){_SPACE}*+(?:"
     rf"\(?\s*+\\text\s*+\{{{_SPACE}*+\(?\s*+{_SAYS}[^{{}}]*+\}}.*"
     r"|\(?\s*+\\forall(?![A-Za-z]).*"
     rf"|(?:(?<=[,;\s])|\()\s*+[A-Za-z]\s*+\\in\s*+{_SETS}\s*+\)?\s*+"
+    rf"|{_APART}\s*+[A-Za-z]\s*+{_AT_LEAST}\s*+-?[0-9]{{1,9}}\s*+\)?\s*+"
+    rf"|{_APART}\s*+[A-Za-z]\s?=\s?-?[0-9]{{1,9}},\s?[0-9]{{1,9}},[^a-zA-Z]{{0,20}}"
+    r"\\mathcal\{D\}\s*+\)?\s*+"
     r"|(?<=[\w)}\s])\s(?:for (?:all|any|every|each|some)|where)\s.*"
     r")\Z",
     re.DOTALL,
@@ -168,6 +206,8 @@ _OTHERWISE = re.compile(
     r"|(?<![A-Za-z])for(?![A-Za-z]).*(?<![A-Za-z])for(?![A-Za-z])",
     re.DOTALL,
 )
+_INDICES = frozenset("ijklmn")
+"""Letters that stand for whole numbers."""
 _SETS_EQUAL = re.compile(r"(?<![A-Za-z\\])([A-Za-z])(?:\([A-Za-z]\))?\s*+(?:=|\\neq?(?![A-Za-z]))")
 
 
@@ -176,6 +216,8 @@ def _changes(bare: str, condition: str) -> bool:
     letter of the answer is."""
     if _OTHERWISE.search(condition) or denies(condition):
         return True
+    if bound := _BOUND.fullmatch(condition):  # of what cannot be divided by, where it is not 0
+        return "n" in (bound[2] or "") and not ("frac" in bare or "/" in bare)
     letters = _COMMAND.sub("", bare)
     return any(named[1] in letters for named in _SETS_EQUAL.finditer(condition))
 
@@ -192,6 +234,9 @@ def _without_conditions(gold: str, answer: str) -> tuple[str, str]:
         return gold, answer
     if of_answer and not of_gold and _changes(bare_answer, of_answer[0]):
         return gold, answer
+    bound = _BOUND.fullmatch(of_gold[0]) if of_gold and not of_answer else None
+    if bound and bound[1] and bound[1] not in _INDICES:
+        return gold, answer  # a part of a curve or of a domain
     for bare, condition in ((bare_gold, of_gold), (bare_answer, of_answer)):
         # whole numbers between two bounds are not what lies between them
         lies_between = _RELATION.search(bare) or (bare.strip()[0] in "([" and "," in bare)
@@ -200,7 +245,23 @@ def _without_conditions(gold: str, answer: str) -> tuple[str, str]:
     return bare_gold, bare_answer
 
 
-# Names.
+# Sets and lists.
+
+
+def _without_words(gold: str, answer: str) -> tuple[str, str]:
+    return set_in_words(gold) or gold, set_in_words(answer) or answer
+
+
+_BRACKETED = re.compile(r"\s*+(?:\\left\s?)?\[([^\[\]]+?)(?:\\right\s?)?\]\s*+")
+
+
+def _without_brackets(gold: str, answer: str) -> tuple[str, str]:
+    """`[3, 5]` as `3, 5` where the gold is a list in no brackets."""
+    bracketed = _BRACKETED.fullmatch(answer)
+    if bracketed is None or parts(gold) < 2 or is_list(gold):
+        return gold, answer
+    return gold, bracketed[1]
+
 
 _NAMED_SET = re.compile(
     r"\A\s*+(?P<name>(?:[A-Za-z'\s_^{}|]|\\(?:cap|cup|complement|overline|setminus|text|mathrm|bar)"
