@@ -195,7 +195,11 @@ _CONDITION = re.compile(
     re.DOTALL,
 )
 _ONLY = re.compile(r"\A\\text\s*+\{\s*+only\s*+\}\s*+|(?<!\s)\s*+\\text\s*+\{\s*+only\s*+\}\Z")
-_PLAIN = re.compile(r"\\(?:text|mathbb|left|right|quad|qquad)(?![A-Za-z])|[^A-Za-z0-9<>=\\]")
+_PLAIN = re.compile(
+    r"\\(?:text|mathbb|left|right|quad|qquad)(?![A-Za-z])|(?<=\\[lgn]e)q(?![A-Za-z])"
+    r"|(?<![A-Za-z\\])(?:for|where|with|when|all|any|every)(?![A-Za-z])|[^A-Za-z0-9<>=\\]"
+)
+"""What says nothing in a condition."""
 _RELATION = re.compile(r"[<>]|\\(?:leq?|geq?|in)(?![A-Za-z])")
 
 
