@@ -7,8 +7,9 @@ grades have rewards), and the texts that would hurt it most in tests/graders/tes
 version is raised with any change of judgement.
 
 A file for each grader, and one for what several share: what may hang runs in a process of its own
-(worker, judge, judge_worker, ifeval_worker), answers in mathematics are rewritten and read before
-they are compared (math_notation, math_reading), and letters are read (choice_reading).
+(worker, judge, judge_worker, judge_comparisons, ifeval_worker), answers in mathematics are read and
+rewritten before they are compared (math_notation, math_reading), and letters are read
+(choice_reading).
 """
 
 from __future__ import annotations

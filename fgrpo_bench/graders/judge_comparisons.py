@@ -139,7 +139,7 @@ def _differ_exactly(gold: Any, answer: Any) -> bool:
 
 
 def _unlike(gold: Any, answer: Any) -> bool:
-    from sympy import Float, Rational
+    from sympy import Float, Rational, log
 
     left, right = gold.doit(), answer.doit()
     rationals = left.atoms(Rational) | right.atoms(Rational)
@@ -149,7 +149,7 @@ def _unlike(gold: Any, answer: Any) -> bool:
         return False
     if left.is_Rational and right.is_Rational:
         return bool(left != right)
-    digits = PLACES + int(size.log(10).evalf() if hasattr(size, "log") else 0)
+    digits = PLACES + max(int(log(size, 10).evalf(15)), 0)
     if digits > MOST_DIGITS:
         return False
     # strict: raises where the digits cannot be had
@@ -158,11 +158,18 @@ def _unlike(gold: Any, answer: Any) -> bool:
 
 
 def same_number(gold: Any, answer: Any) -> bool:
-    """Whether two numbers are the same once decimals are taken to the letter."""
+    """Whether two numbers, of which one has a decimal, are the same once each is taken to the
+    letter. What has more than MOST_DIGITS digits is not written out."""
     from sympy import Expr, Float, Rational
 
     sides = gold, answer
     if not all(isinstance(side, Expr) and side.is_number for side in sides):
+        return False
+    if not any(side.has(Float) for side in sides):
+        return False
+    largest = Rational(10) ** MOST_DIGITS
+    sizes = [abs(side.evalf(15)) for side in sides]
+    if not all(size.is_Number and 1 / largest < size < largest for size in sizes):
         return False
     left, right = (
         side.xreplace({part: Rational(str(part)) for part in side.atoms(Float)}).doit()

@@ -124,7 +124,8 @@ def spoken(response: str) -> str:
 
 
 _ANSWERED = re.compile(
-    r"\\(?:boxed|fbox)(?![A-Za-z])|</answer>|^####[ \t]|\b[Aa]nswer(?: is\b|:|\*{2}:|:\*{2})",
+    r"\\(?:boxed|fbox)(?![A-Za-z])|</answer>|^####[ \t]|\b[Aa]nswer(?: is\b|:|\*{2}:|:\*{2})"
+    r"|\A\s*+\$?-?[0-9][0-9.,/]*+\$?[ \t]*+$",
     re.MULTILINE,
 )
 _NEXT_QUESTION = re.compile(

@@ -193,12 +193,12 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _MARKUP = re.compile(
-    r"\\(?:begin|end)\{(?:equation|align|gather)\*?\}|"
+    r"\\(?:begin|end)\{(?:equation|align(?:ed)?|gather(?:ed)?)\*?\}|"
     r"(?<![\w)}\]$*])\*{1,3}(?=\S)|(?<=[^\s*])\*{1,3}(?![\w({\\*$])|_{2,3}|[`\"“”]|(?<=[A-Za-z]{2})\$\^\{?[23]\}?\$"
 )
 """Bold, italics, code and quotation marks."""
 _FILLERS = re.compile(
-    r"(?:[\s:>~*_'‘]|(?:approximately|about|around|roughly|simply|just|exactly|only|therefore|thus"
+    r"(?:[\s:>~*_'‘&]|(?:approximately|about|around|roughly|simply|just|exactly|only|therefore|thus"
     r"|hence|then|indeed|actually|clearly|obviously|equal to|given by|as follows|also|in fact"
     r"|(?:found|going) to be|a total of|in total|option|that"
     r"|the (?:number|value|fraction|expression|interval|set|point|pair|ordered pair|integer))"

@@ -176,9 +176,10 @@ _SAYS = (
     r"(?!\s(?:respect|least|most))"
 )
 _APART = r"(?:(?<=[,;])|(?<=[,;]\s)|(?<=quad)|(?<=quad\s)|\()"
-_AT_LEAST = r"(?:[<>]=?|\\(?:[lg]eq?(?:slant)?|neq?)(?![A-Za-z]))"
+_COMPARES = r"(?:[<>]=?|\\[lg]eq?(?:slant)?(?![A-Za-z]))"
+_BOUNDS = rf"(?:{_COMPARES}|\\neq?(?![A-Za-z]))"
 _BOUND = re.compile(
-    rf"{_SPACE}*+\(?\s*+([A-Za-z])\s*+({_AT_LEAST})\s*+-?[0-9]{{1,9}}\s*+\)?\s*+"
+    rf"{_SPACE}*+\(?\s*+([A-Za-z])\s*+({_BOUNDS})\s*+-?[0-9]{{1,9}}\s*+\)?\s*+"
     r"|[^=]*+=\s?-?[0-9]{1,9},\s?[0-9]{1,9},\s?(?:[0-9]{1,9},\s?)?\\mathcal\{D\}\s*+\)?\s*+"
 )
 """Bounds of a letter by a number, or `n = 1, 2, ...`."""
@@ -187,7 +188,7 @@ _CONDITION = re.compile(
     rf"\(?\s*+\\text\s*+\{{{_SPACE}*+\(?\s*+{_SAYS}[^{{}}]*+\}}.*"
     r"|\(?\s*+\\forall(?![A-Za-z]).*"
     rf"|(?:(?<=[,;\s])|\()\s*+[A-Za-z]\s*+\\in\s*+{_SETS}\s*+\)?\s*+"
-    rf"|{_APART}\s*+[A-Za-z]\s*+{_AT_LEAST}\s*+-?[0-9]{{1,9}}\s*+\)?\s*+"
+    rf"|{_APART}\s*+[A-Za-z]\s*+{_BOUNDS}\s*+-?[0-9]{{1,9}}\s*+\)?\s*+"
     rf"|{_APART}\s*+[A-Za-z]\s?=\s?-?[0-9]{{1,9}},\s?[0-9]{{1,9}},[^a-zA-Z]{{0,20}}"
     r"\\mathcal\{D\}\s*+\)?\s*+"
     r"|(?<=[\w)}\s])\s(?:for (?:all|any|every|each|some)|where)\s.*"
@@ -195,8 +196,12 @@ _CONDITION = re.compile(
     re.DOTALL,
 )
 _ONLY = re.compile(r"\A\\text\s*+\{\s*+only\s*+\}\s*+|(?<!\s)\s*+\\text\s*+\{\s*+only\s*+\}\Z")
-_PLAIN = re.compile(r"\\(?:text|mathbb|left|right|quad|qquad)(?![A-Za-z])|[^A-Za-z0-9<>=\\]")
-_RELATION = re.compile(r"[<>]|\\(?:leq?|geq?|in)(?![A-Za-z])")
+_PLAIN = re.compile(
+    r"\\(?:text|mathbb|left|right|quad|qquad)(?![A-Za-z])|(?<=\\[lgn]e)q(?![A-Za-z])"
+    r"|(?<![A-Za-z\\])(?:for|where|with|when|all|any|every)(?![A-Za-z])|[^A-Za-z0-9<>=\\]"
+)
+"""What says nothing in a condition."""
+_RELATION = re.compile(rf"{_COMPARES}|\\in(?![A-Za-z])")
 
 
 _VARIABLE = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])")
@@ -285,5 +290,5 @@ def _without_names(gold: str, answer: str) -> tuple[str, str]:
 
 
 def _bounds_another(text: str, name: str) -> bool:
-    has_relation = re.search(r"[<>]|\\(?:leq?|geq?)(?![A-Za-z])", text) is not None
+    has_relation = re.search(_COMPARES, text) is not None
     return has_relation and len(name) == 1 and name not in _VARIABLE.findall(text)
