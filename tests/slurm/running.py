@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -84,9 +84,15 @@ until = partial(tick_until, patience=200)
 fake_until = partial(until, command=fake_command)
 
 
+def _on_slurm(overrides: Sequence[str]) -> list[str]:
+    """Overrides after those of SLURM that they do not set otherwise."""
+    keys = {override.partition("=")[0] for override in overrides}
+    return [given for given in SLURM if given.partition("=")[0] not in keys] + [*overrides]
+
+
 def start(root: Path, *overrides: str) -> RunPaths:
     """Submit the sweep `smoke`."""
-    declaration = config.load("smoke", [f"run_root='{root}'", *SLURM, *overrides])
+    declaration = config.load("smoke", [f"run_root='{root}'", *_on_slurm(overrides)])
     assert drive.run(declaration) == 0
     return run_paths(declaration)
 
@@ -97,7 +103,7 @@ def start_fake(
     """Submit it with fake stages; settings as tests.support.fake_stage has them."""
     for name, value in fake_settings(root, **settings).items():
         monkeypatch.setenv(name, value)
-    declaration = config.load("smoke", [f"run_root='{root}'", *SLURM, *overrides])
+    declaration = config.load("smoke", [f"run_root='{root}'", *_on_slurm(overrides)])
     assert drive.run(declaration, command=fake_command) == 0
     return run_paths(declaration)
 
