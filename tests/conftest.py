@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,8 @@ from tests.support import benchmarks
 if TYPE_CHECKING:
     from fgrpo_bench.files.paths import RunPaths
 
-choose_kernels()  # before a test loads torch, as the commands do that some of them start
+if find_spec("openrlhf") is None:  # whose engines keep the processor's own
+    choose_kernels()  # before a test loads torch, as the commands do that some of them start
 settings.register_profile(  # a busy machine is no failure
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
