@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.stats.passk import draw_moments
-from fgrpo_bench.stats.spread import ENDLESS, Variance
+from fgrpo_bench.stats.spread import normal_variance
 from fgrpo_bench.stats.staged import (
     MOST_FIXED,
     StagedDesign,
@@ -281,20 +281,13 @@ def _half_widths(n_seeds: int, parts: Parts, family: int, level: float) -> Float
             f"n_seeds={n_seeds}: the spread of training seeds cannot be estimated from fewer than "
             "2; plan at least 2, better 3"
         )
-    degrees, of_problems = n_seeds - 1, max(parts.n_problems - 1, 1)
+    degrees = n_seeds - 1
     chances = (np.arange(QUANTILES) + 0.5) / QUANTILES
     seeds = parts.seeds / n_seeds * 2 * gammaincinv(degrees / 2, chances) / degrees
-    squares = parts.problems**2 / of_problems + seeds**2 / degrees
-    satterthwaite = np.full_like(seeds, ENDLESS)
-    total = (seeds + parts.problems) ** 2
-    np.divide(total, squares, out=satterthwaite, where=squares > total / ENDLESS)
-    return Variance(
-        n_seeds=n_seeds,
-        seeds=seeds,
-        problems=np.full_like(seeds, parts.problems),
-        degrees_of_problems=np.full_like(seeds, float(of_problems)),
-        satterthwaite=satterthwaite,
-    ).half_width((1 - level) / family / 2)
+    variance = normal_variance(
+        n_seeds=n_seeds, seeds=seeds, problems=parts.problems, n_problems=parts.n_problems
+    )
+    return variance.half_width((1 - level) / family / 2)
 
 
 def _power(difference: float, half_widths: Floats, variance: float) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.stats.power import LEVEL
-from fgrpo_bench.stats.spread import ENDLESS, Variance
+from fgrpo_bench.stats.spread import normal_variance
 
 Floats = NDArray[np.float64]
 
@@ -103,17 +103,8 @@ def verdicts(
     """
     means, n_seeds = by_seed.mean(axis=1), by_seed.shape[1]
     seeds = by_seed.var(axis=1, ddof=1) / n_seeds
-    degrees = np.maximum(n_problems - 1, 1).astype(float)
-    squares = problems**2 / degrees + seeds**2 / (n_seeds - 1)
-    total = (seeds + problems) ** 2
-    satterthwaite = np.full_like(total, ENDLESS)
-    np.divide(total, squares, out=satterthwaite, where=squares > total / ENDLESS)
-    variance = Variance(
-        n_seeds=n_seeds,
-        seeds=seeds,
-        problems=np.broadcast_to(problems, seeds.shape),
-        degrees_of_problems=np.broadcast_to(degrees, seeds.shape),
-        satterthwaite=satterthwaite,
+    variance = normal_variance(
+        n_seeds=n_seeds, seeds=seeds, problems=problems, n_problems=n_problems
     )
 
     def excludes_0(error: Floats | float) -> NDArray[np.bool_]:

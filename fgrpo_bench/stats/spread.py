@@ -151,6 +151,26 @@ def variance(by_seed: Floats, parts: Floats) -> Variance:
     )
 
 
+def normal_variance(
+    *, n_seeds: int, seeds: Floats, problems: Floats | float, n_problems: NDArray[np.int64] | int
+) -> Variance:
+    """Of a mean whose parts are known to be those of normal seeds and problems, in the shape of
+    `seeds`: its part due to seeds, at least 2. problems: its part due to problems. n_problems:
+    behind it, one more than its degrees of freedom."""
+    of_problems = np.maximum(np.asarray(n_problems) - 1, 1).astype(float)
+    squares = problems**2 / of_problems + seeds**2 / (n_seeds - 1)
+    total = (seeds + problems) ** 2
+    satterthwaite = np.full_like(seeds, ENDLESS)
+    np.divide(total, squares, out=satterthwaite, where=squares > total / ENDLESS)
+    return Variance(
+        n_seeds=n_seeds,
+        seeds=seeds,
+        problems=np.broadcast_to(problems, seeds.shape),
+        degrees_of_problems=np.broadcast_to(of_problems, seeds.shape),
+        satterthwaite=satterthwaite,
+    )
+
+
 def degrees_of_problems(parts: Floats) -> Floats:
     """Degrees of freedom of the part due to problems, [columns]. parts: of `spread`."""
     return _over((parts[0] + parts[1]) ** 2, parts[2])
