@@ -514,7 +514,7 @@ class _Compared(Record):
 class _Family(Record):
     pairs: tuple[str, ...] | None = None
     cells: tuple[_Compared, ...] = ()
-    ks: tuple[int, ...] | None = None
+    ks: str | tuple[int, ...] | None = None
     columns: tuple[str, ...] | None = None
 
 

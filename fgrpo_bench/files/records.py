@@ -11,7 +11,7 @@ A field that has a default may be missing in the file, and is left out of it whe
 value; any other must be there. A field with the metadata NOT_STORED is no key of the file. Keys
 that are no fields are kept as they are and written last, so that nothing is lost where a record is
 written again. Types are what JSON has: str, int, float, bool, dict[str, T], tuple[T, ...] (a list
-in the file), T | None, Any, and further records.
+in the file), T | None, S | T (the first that fits), Any, and further records.
 
 Standard library alone: importing pydantic takes longer than `status` may.
 """
@@ -121,8 +121,9 @@ def _make_reader(kind: Any) -> Reader:
     if kind is Any:
         return lambda value: value
     if origin is UnionType:
-        (wanted,) = [argument for argument in arguments if argument is not NoneType]
-        return _optional_reader(_reader(wanted))
+        readers = [_reader(argument) for argument in arguments if argument is not NoneType]
+        value_reader = readers[0] if len(readers) == 1 else _either_reader(*readers)
+        return _optional_reader(value_reader) if NoneType in arguments else value_reader
     if origin is dict:
         return _dict_reader(_reader(arguments[1]))
     if origin is tuple:
@@ -156,6 +157,16 @@ def _record_reader(cls: type[Record]) -> Reader:
 
 def _optional_reader(reader: Reader) -> Reader:
     return lambda value: None if value is None else reader(value)
+
+
+def _either_reader(first: Reader, other: Reader) -> Reader:
+    def read(value: Any) -> Any:
+        try:
+            return first(value)
+        except Misfit:
+            return other(value)
+
+    return read
 
 
 def _dict_reader(reader: Reader) -> Reader:

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from fgrpo_bench.analysis.results import read_declared
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import Declaration, config
+from fgrpo_bench.stages.plan import SweepRecord
 from sweeps.cost import estimate
+from sweeps.freeze import run_paths, stored_declaration
 from sweeps.plan import Plan, make_plan, plan_record
 from tests.support.plans import loaded, shipped
 
@@ -63,6 +66,16 @@ def test_every_sweep_with_every_experiment_is_priced_and_has_its_fingerprints(
         if declared.experiment.name != "rehearsal":
             assert is_priced(make_plan(replace(declared, profile=on_gpus)), tmp_path), name
     golden("fingerprints.json", json.dumps(marks, indent=0) + "\n")
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_what_a_sweep_stores_of_its_declaration_is_read_again(name: str, tmp_path: Path) -> None:
+    declared = loaded(name, f"run_root={tmp_path}")
+    paths = run_paths(declared)
+    record = SweepRecord(declaration=stored_declaration(declared), versions={}, created="today")
+    paths.folder.mkdir(parents=True)
+    paths.sweep_json.write_text(json.dumps(record.as_json()))
+    assert read_declared(paths).declaration == record.declaration
 
 
 def test_what_new_wrote_is_planned_and_priced(tmp_path: Path) -> None:
