@@ -31,7 +31,6 @@ from fgrpo_bench.documents.markdown import markdown
 from fgrpo_bench.documents.table import (
     NONE,
     UNFINISHED,
-    UNFINISHED_NOTE,
     Block,
     Heading,
     Paragraph,
@@ -39,6 +38,7 @@ from fgrpo_bench.documents.table import (
     difference,
     p_value,
     percent,
+    unfinished_note,
     unfinished_shares,
     with_interval,
 )
@@ -512,7 +512,7 @@ def _of_column(of: ComparedCheckpoints, column: str, new: str, old: str) -> Iter
         title=f"{column}: {new} minus {old}, pass@k in percent, differences in percentage points",
         header=("k", old, new, "difference [95% interval]", "p", "p of draws", "problems"),
         rows=(*(_row(of, row) for row in rows), *((*row, *[NONE] * 4) for row in shares)),
-        notes=(UNFINISHED_NOTE,) if rows else ("No problem has a value for both.",),
+        notes=(unfinished_note(UNFINISHED),) if rows else ("No problem has a value for both.",),
     )
     loss = of.analysis.first_loss_of(column, new, old)
     if loss is not None:

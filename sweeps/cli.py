@@ -513,8 +513,8 @@ def retry(
     "print a sweep with every method at the learning rate that suited it best on other seeds",
     "fgrpo-bench sweep tune methods/countdown/rates > conf/sweep/methods-tuned.yaml",
     more=f"{RUN_KEYS}\nBest is the highest pass@1, or where the family is at equal pass@1\n"
-    "the largest area under the path of pass@1 and pass@k. The run has other seeds than the sweep\n"
-    "declares and several factors:\n"
+    "the highest pass@k at a pass@1 that every method reaches; GRPO then keeps all. The run\n"
+    "has other seeds than the sweep declares and several factors:\n"
     "  fgrpo-bench sweep run methods version=rates seed=10 'learning_rate_factor=[0.5,1,2]'\n",
 )
 def tune(sweep: Run, keys: Keys = None) -> int:

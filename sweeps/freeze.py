@@ -178,8 +178,15 @@ def run_paths(declaration: Declaration) -> RunPaths:
 
 
 def plan_over(declaration: Declaration) -> tuple[Plan, RunPaths]:
-    """The plan of a declaration, and where its folder is; raises as `make_plan`."""
-    return make_plan(declaration), run_paths(declaration)
+    """The plan of a declaration, and where its folder is; raises as `make_plan`, and where it
+    cannot replicate the run that it names."""
+    plan, paths = make_plan(declaration), run_paths(declaration)
+    if (name := declaration.sweep.replicates) is not None:
+        from fgrpo_bench.analysis import replication  # a tenth of a second, for Polars
+
+        seeds = {point.seed for point in plan.points}
+        replication.check_replicates(paths, name, family=plan.family, seeds=seeds)
+    return plan, paths
 
 
 def check_writable(paths: RunPaths) -> None:

@@ -77,6 +77,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
             {"column": column, "k": k, "new": pair.new.label, "old": pair.old.label}
             for column, k, pair in plan.family.comparisons
         ],
+        "replicates": declaration.sweep.replicates,
         "power": [asdict(item) | {"words": str(item)} for item in power(plan, spreads)],
         "warnings": list(plan.warnings),
     }
@@ -245,7 +246,7 @@ def family_words(answer: Mapping[str, Any]) -> list[str]:
     from fgrpo_bench.analysis.question import NOTHING_CORRECTED  # as in sweeps.plan
 
     size = counted(len(answer["comparisons"]), "comparison")
-    power = [item["words"] for item in answer["power"]]
+    power, first = [item["words"] for item in answer["power"]], answer["replicates"]
     if not answer["comparisons"]:
         return [NOTHING_CORRECTED, *power]
     return [
@@ -255,6 +256,7 @@ def family_words(answer: Mapping[str, Any]) -> list[str]:
             f"{comparison['old']}"
             for comparison in answer["comparisons"]
         ),
+        *([f"on other seeds than {first}, which it replicates"] if first else []),
         *power,
         *([OF_LAST] if answer["at_equal_pass_at_1"] else []),
     ]

@@ -3,14 +3,16 @@
 In: a finished sweep over factors of the learning rate. Out: `choose_rates` on seeds that the tuned
 sweep does not use, and `tuned`, the text of conf/sweep/<sweep>-tuned.yaml. What is chosen by is
 what the sweep asks about: pass@1 at the last checkpoints, or, where its family is declared at equal
-pass@1, the area under the path of pass@1 and pass@k.
+pass@1, pass@k at one pass@1 for all methods. Then GRPO keeps every rate that was tried, and each
+method is compared with all of them: a method that is better than GRPO at equal pass@1 lies above
+the upper envelope of these paths.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -19,12 +21,17 @@ import polars as pl
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.frames import Analysis
+from fgrpo_bench.analysis.question import EQUAL_PASS_AT_1, REFERENCE
 from fgrpo_bench.analysis.results import load_results
+from fgrpo_bench.documents.table import percent
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import Cell, Grid, SweepSpec, config, to_dict
 from fgrpo_bench.specs.cell import to_columns
 from fgrpo_bench.specs.sweep import CellPair, FamilySpec
-from fgrpo_bench.stats.paths import area
+from fgrpo_bench.stats.paths import at_pass_at_1, on_path
+
+Path = tuple[np.ndarray, np.ndarray]
+"""pass@1 and pass@k of a cell's checkpoints, means over problems and seeds, fractions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,16 +40,31 @@ class Choice:
 
     cell: Cell
     """At that learning rate."""
-    scores: dict[float, float]
-    """By the factors that were tried: pass@1, or the area under the path of pass@1 and pass@k from
-    the base models on (fgrpo_bench.stats.paths.area); fractions."""
+    scores: dict[float, float | None]
+    """By the factors that were tried: what was chosen by, fractions; None where a path does not
+    reach the pass@1 at which methods are compared."""
+
+    @property
+    def tried(self) -> list[Cell]:
+        """Its cells, by rising learning rate."""
+        return [replace(self.cell, learning_rate_factor=factor) for factor in sorted(self.scores)]
 
 
-def choose_rates(analysis: Analysis, seeds: Collection[int]) -> list[Choice]:
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """The choice of every method, and by what."""
+
+    by_method: list[Choice]
+    score: str
+    """In words, e.g. `highest pass@1`."""
+
+
+def choose_rates(analysis: Analysis, seeds: Collection[int]) -> Choices:
     """For every algorithm, N and gamma the cell with the highest pass@1 on the first column of the
-    headline, or, where the family is declared at equal pass@1, with the largest area under the path
-    of its means over seeds at the largest k; of equals the one nearest to the experiment's learning
-    rate.
+    headline, or, where the family is declared at equal pass@1, with the highest pass@k at the
+    largest k where pass@1 is the highest that every method reaches at one of its rates; of equals
+    the one nearest to the experiment's learning rate. A method whose pass@1 never rises above its
+    base models is not asked for what it reaches.
 
     seeds: training seeds of the table that the choice is for. ValueError where the choice would
     rest on one of them, where only one factor was tried, and where results are missing.
@@ -62,39 +84,62 @@ def choose_rates(analysis: Analysis, seeds: Collection[int]) -> list[Choice]:
     for row in analysis.by_cell.values():
         if (cell := row.setting) is not None:
             tried.setdefault(replace(cell, learning_rate_factor=1.0), []).append(cell)
-    return [_best(analysis, cells) for cells in tried.values()]
+    for cells in tried.values():
+        if len(cells) < 2:
+            raise ValueError(
+                f"{cells[0].name} was run at one learning rate alone: try several with "
+                "sweep.grid.learning_rate_factor=[0.5,1,2]"
+            )
+    paths = {cell: _path(analysis, cell) for cells in tried.values() for cell in cells}
+    scores: dict[Cell, float | None]
+    if analysis.at_equal_pass_at_1:
+        level = _shared_level(tried, paths)
+        scores = {cell: at_pass_at_1(level, *path) for cell, path in paths.items()}
+        score = f"highest pass@{analysis.ks[-1]} at a pass@1 of {percent(level)}"
+    else:
+        scores = {cell: float(pass_at_1[-1]) for cell, (pass_at_1, _) in paths.items()}
+        score = "highest pass@1"
+    choices = [
+        _best({cell.learning_rate_factor: scores[cell] for cell in cells}, cells[0])
+        for cells in tried.values()
+    ]
+    return Choices(by_method=choices, score=score)
 
 
-def _best(analysis: Analysis, cells: list[Cell]) -> Choice:
-    if len(cells) < 2:
-        raise ValueError(
-            f"{cells[0].name} was run at one learning rate alone: try several with "
-            "sweep.grid.learning_rate_factor=[0.5,1,2]"
-        )
-    scores: dict[float, float] = {}
-    for cell in cells:
-        estimate = analysis.estimate(analysis.headline[0], cell.name, 1)
-        if estimate.mean is None or estimate.lacks:
-            has = ", ".join(estimate.lacks) or "no results"
-            raise ValueError(f"{cell.name} has {has}: run the sweep to its end first")
-        is_path = analysis.at_equal_pass_at_1
-        scores[cell.learning_rate_factor] = _area(analysis, cell) if is_path else estimate.mean
-    best = max(scores, key=lambda factor: (scores[factor], -abs(math.log(factor))))
-    (cell,) = [cell for cell in cells if cell.learning_rate_factor == best]
-    return Choice(cell=cell, scores=scores)
-
-
-def _area(analysis: Analysis, cell: Cell) -> float:
+def _path(analysis: Analysis, cell: Cell) -> Path:
+    """ValueError where a checkpoint lacks results."""
     column, k = analysis.headline[0], analysis.ks[-1]
     rows = analysis.estimates.filter(
         pl.col("column") == column, pl.col("k").is_in((1, k)), pl.col("cell") == cell.name
     )
-    if lacks := rows["lacks"].explode().drop_nulls().to_list():
-        raise ValueError(
-            f"a checkpoint of {cell.name} has {', '.join(lacks)}: run the sweep to its end first"
-        )
-    _, x, y = analysis.checkpoints_of(column, cell.name, k)
-    return area(np.array(x) / 100, np.array(y) / 100)
+    has = ", ".join(rows["lacks"].explode().drop_nulls().to_list())
+    if has or rows["mean"].has_nulls():
+        raise ValueError(f"{cell.name} has {has or 'no results'}: run the sweep to its end first")
+    _, pass_at_1, pass_at_k = analysis.checkpoints_of(column, cell.name, k)
+    return np.array(pass_at_1) / 100, np.array(pass_at_k) / 100
+
+
+def _shared_level(tried: Mapping[Cell, Sequence[Cell]], paths: Mapping[Cell, Path]) -> float:
+    """The highest pass@1 that every method that rises at all reaches at one of its rates."""
+    reached = []
+    for cells in tried.values():
+        rising = [
+            paths[cell][0].max()
+            for cell in cells
+            if len(on_path(paths[cell][0], np.zeros_like(paths[cell][0]))) > 1
+        ]
+        reached += [max(rising)] if rising else []
+    if not reached:
+        raise ValueError("pass@1 of no method rises above its base models: train for longer")
+    return float(min(reached))
+
+
+def _best(scores: dict[float, float | None], cell: Cell) -> Choice:
+    def rank(factor: float) -> tuple[float, float]:
+        score = scores[factor]
+        return (-1.0 if score is None else score), -abs(math.log(factor))
+
+    return Choice(cell=replace(cell, learning_rate_factor=max(scores, key=rank)), scores=scores)
 
 
 def tuned(paths: RunPaths) -> str:
@@ -105,20 +150,21 @@ def tuned(paths: RunPaths) -> str:
     analysis = analysed(load_results(paths))
     chosen = choose_rates(analysis, declared.grid.seed)
     seeds = sorted({point.seed for point in analysis.results.of_sweep().points})
-    return _text(declared, chosen, paths, seeds, analysis)
+    return _text(declared, chosen, paths, seeds)
 
 
 def _text(
     declared: SweepSpec,
-    chosen: Sequence[Choice],
+    chosen: Choices,
     paths: RunPaths,
     seeds: Sequence[int],
-    analysis: Analysis,
 ) -> str:
-    family, score, shown = _family(declared.family, chosen), "highest pass@1", ("pass@1", ".1f")
-    if analysis.at_equal_pass_at_1:
-        score = f"largest area under the path of pass@1 and pass@{analysis.ks[-1]}"
-        shown = ("area", ".2f")
+    family = _family(declared.family, chosen.by_method)
+    cells = [
+        _cell_line(cell, choice)
+        for choice in chosen.by_method
+        for cell in (choice.tried if _keeps_all(declared.family, choice) else [choice.cell])
+    ]
     # prompts of its own stand at each cell
     axes = [field.name for field in fields(Grid) if field.name != "prompts_per_step"]
     grid: dict[str, Any] = {name: [] for name in axes}
@@ -127,7 +173,7 @@ def _text(
         f"name: {declared.name}-tuned",
         f"question: {declared.question} Each method at the learning rate that suits it.",
         *("grid:", *(f"  {name}: {json.dumps(values)}" for name, values in grid.items())),
-        *("cells:", *(_cell(choice, *shown) for choice in chosen)),
+        *("cells:", *cells),
         f"exclude: {json.dumps([_given(to_dict(rule)) for rule in declared.exclude])}",
         f"family: {'null' if family is None else json.dumps(to_dict(family))}",
     ]
@@ -137,7 +183,7 @@ def _text(
         [
             "# @package _global_",
             f"# Every method of {declared.name} at the learning rate of those tried that had the",
-            f"# {score} on other seeds ({', '.join(map(str, seeds))}). Printed by",
+            f"# {chosen.score} on other seeds ({', '.join(map(str, seeds))}). Printed by",
             f"# `fgrpo-bench sweep tune {paths.sweep} {made_by}`.",
             *("defaults:", f"  - override /experiment: {paths.experiment}", "  - _self_", ""),
             *((f"experiment: {json.dumps(altered)}", "") if altered else ()),
@@ -146,15 +192,28 @@ def _text(
     )
 
 
+def _keeps_all(family: FamilySpec | None, choice: Choice) -> bool:
+    """Whether a method stays at every rate: GRPO, where a family is at equal pass@1."""
+    is_on_paths = family is not None and family.at == EQUAL_PASS_AT_1
+    return is_on_paths and choice.cell.algorithm == REFERENCE and not choice.cell.focal_gamma
+
+
 def _family(declared: FamilySpec | None, chosen: Sequence[Choice]) -> FamilySpec | None:
-    """That of the sweep with each cell at its chosen rate, without pairs of one method at two."""
+    """That of the sweep with each cell at its chosen rate, without pairs of one method at two; at
+    equal pass@1 every method against GRPO at each of its rates, where there is GRPO."""
     if declared is None:
         return None
-    tuned = {
-        replace(choice.cell, learning_rate_factor=factor).name: choice.cell.name
-        for choice in chosen
-        for factor in choice.scores
-    }
+    references = [choice for choice in chosen if _keeps_all(declared, choice)]
+    if references:
+        pairs = [
+            CellPair(new=choice.cell.name, old=old.name)
+            for choice in chosen
+            for reference in references
+            if choice not in references and choice.cell.group_size == reference.cell.group_size
+            for old in reference.tried
+        ]
+        return replace(declared, pairs=(), cells=tuple(pairs))
+    tuned = {cell.name: choice.cell.name for choice in chosen for cell in choice.tried}
     cells = (
         CellPair(new=tuned.get(pair.new, pair.new), old=tuned.get(pair.old, pair.old))
         for pair in declared.cells
@@ -162,14 +221,13 @@ def _family(declared: FamilySpec | None, chosen: Sequence[Choice]) -> FamilySpec
     return replace(declared, cells=tuple(pair for pair in cells if pair.new != pair.old))
 
 
-def _cell(choice: Choice, score: str, digits: str) -> str:
-    columns = ", ".join(
-        f"{name}: {value}" for name, value in _given(to_columns(choice.cell)).items()
-    )
+def _cell_line(cell: Cell, choice: Choice) -> str:
+    columns = ", ".join(f"{name}: {value}" for name, value in _given(to_columns(cell)).items())
     scores = ", ".join(
-        f"{100 * value:{digits}} at {factor:g}" for factor, value in choice.scores.items()
+        f"{'not reached' if score is None else percent(score)} at {factor:g}"
+        for factor, score in sorted(choice.scores.items())
     )
-    return f"  - {{{columns}}}  # {score} {scores}"
+    return f"  - {{{columns}}}  # {scores}"
 
 
 def _given(rule: dict[str, Any]) -> dict[str, Any]:

@@ -28,11 +28,11 @@ from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Comparison, PathRange, from_frame
 from fgrpo_bench.documents.table import (
     NONE,
-    UNFINISHED_NOTE,
     difference,
     p_value,
     percent,
     points,
+    unfinished_note,
     unfinished_shares,
     with_interval,
 )
@@ -165,7 +165,7 @@ def results_table(
         rows=tuple(rows),
         notes=(
             f"In the plane of {ends}: {FRONT}.",
-            *((UNFINISHED_NOTE,) if further else ()),
+            *((unfinished_note(further),) if further else ()),
         ),
     )
 

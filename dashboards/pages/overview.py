@@ -17,7 +17,8 @@ from dashboards.queries import analysis_of, changed, checked, is_analysed
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, checkpoint_estimates
 from fgrpo_bench.analysis.results import load_results, together
-from fgrpo_bench.documents.table import with_interval
+from fgrpo_bench.analysis.rows import open_part
+from fgrpo_bench.documents.table import unscored_beside, with_interval
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.report.words import answer
 
@@ -129,7 +130,10 @@ def name_of(run: RunPaths) -> str:
 def _curve_words(analysis: Analysis, front: tuple[str, ...]) -> str:
     named = " and ".join(analysis.by_cell[name].label for name in front)
     ks = f"k = {analysis.ks[0]} to {analysis.ks[-1]}"
-    return f"pass@k on {analysis.columns[0]}, {ks}" + (f"; in front {named}" if named else "")
+    shares = (row.unscored for row in analysis.of_column(analysis.columns[0]))
+    unscored = unscored_beside(*open_part(max(shares, default=0.0), None, None))
+    in_front = f"; in front {named}" if named else ""
+    return f"pass@k on {analysis.columns[0]}{unscored}, {ks}{in_front}"
 
 
 def _curves(analysis: Analysis, front: tuple[str, ...]) -> tuple[Curve, ...]:

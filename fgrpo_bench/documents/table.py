@@ -302,12 +302,20 @@ def unscored_beside(unscored: float | None, bounds: tuple[float, float] | None) 
 
 UNFINISHED = ("cut off", "correct, of which cut off", "correct, of which by place")
 """Columns beside pass@k."""
-UNFINISHED_NOTE = (
-    "Cut off: share of the draws that were ended by the longest response. By place: the answer was "
-    "found by nothing but its place in the text, by no box, tag or sentence that states it."
-)
 Unfinished = tuple[float | None, float | None, float | None]
 """The fractions of these columns; None: not known, and of correct draws also without one."""
+
+
+def unfinished_note(columns: Sequence[str]) -> str:
+    """What those of UNFINISHED that a table has mean."""
+    by_place = (
+        " By place: the answer was found by nothing but its place in the text, by no box, tag or "
+        "sentence that states it."
+    )
+    return (
+        "Cut off: share of the draws that were ended by the longest response."
+        f"{by_place if UNFINISHED[-1] in columns else ''}"
+    )
 
 
 def unfinished_shares(*parts: Unfinished) -> tuple[str, ...]:

@@ -27,7 +27,6 @@ from fgrpo_bench.analysis.rows import UNSCORED, CellRow, Comparison, Estimate
 from fgrpo_bench.documents.table import (
     NONE,
     UNFINISHED,
-    UNFINISHED_NOTE,
     Content,
     Rows,
     Table,
@@ -39,6 +38,7 @@ from fgrpo_bench.documents.table import (
     percent_value,
     points,
     raised,
+    unfinished_note,
     unfinished_shares,
     unscored_beside,
     with_best,
@@ -100,7 +100,7 @@ def interval_table(analysis: Analysis, column: str) -> Table:
         rows=tuple(rows),
         notes=(
             *footnotes(analysis, cells, column),
-            *((UNFINISHED_NOTE,) if further else ()),
+            *((unfinished_note(further),) if further else ()),
         ),
         legend=explained(content for row in rows for content in row[len(NAMES) : -1]),
     )
@@ -348,7 +348,7 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
             marked[names(cell)] |= {
                 name: (Value(text=text),) for name, text in zip(further, shares, strict=False)
             }
-        notes = (*notes, UNFINISHED_NOTE)
+        notes = (*notes, unfinished_note(further))
     underlined = tuple(_underlined(analysis, against.values()))
     if underlined:
         notes = (*notes, *redeclared(analysis))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from fgrpo_bench.analysis import INCONCLUSIVE, SIGNIFICANT, SUGGESTIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
+from fgrpo_bench.analysis.replication import replications
 from fgrpo_bench.analysis.rows import Comparison, EqualPassAt1, PathRange
 from fgrpo_bench.documents.table import conjoined, difference, points, raised
 from fgrpo_bench.report.footnotes import redeclared
@@ -31,7 +32,12 @@ def answer(analysis: Analysis) -> list[str]:
     """Sentences: what the sweep's declared family asks of the numbers, as a question, then what
     they say, at the largest k first. One alone where no two cells can be compared yet."""
     if analysis.at_equal_pass_at_1 and (analysis.on_paths or analysis.off_paths):
-        return [*_asked_on_paths(analysis), *kept(analysis), *_reservations(analysis)]
+        return [
+            *_asked_on_paths(analysis),
+            *kept(analysis),
+            *_replicated(analysis),
+            *_reservations(analysis),
+        ]
     rows = analysis.in_question
     if not rows:
         which = "that the question compares " * (analysis.results.sweep is not None)
@@ -51,7 +57,7 @@ def answer(analysis: Analysis) -> list[str]:
         sentences.append(
             f"Of {len(further)} comparisons on {conjoined(columns[COLUMNS:])}: {counts}."
         )
-    return [*sentences, *kept(analysis), *_reservations(analysis)]
+    return [*sentences, *kept(analysis), *_replicated(analysis), *_reservations(analysis)]
 
 
 def _asked_on_paths(analysis: Analysis) -> Iterator[str]:
@@ -168,7 +174,37 @@ def _chance(row: Comparison) -> str:
     """With its range, e.g. `62% (18% to 97%)`."""
     if (row.repeats or 0) > CERTAIN:
         return f"more than {CERTAIN:.0%}"
-    return f"{row.repeats:.0%} ({row.repeats_low:.0%} to {row.repeats_high:.0%})"
+    assert row.repeats is not None and row.repeats_low is not None
+    # A mean over skewed worlds may lie below the range that most of them are in.
+    low = min(row.repeats, row.repeats_low)
+    return f"{row.repeats:.0%} ({low:.0%} to {row.repeats_high:.0%})"
+
+
+def _replicated(analysis: Analysis) -> Iterator[str]:
+    """Each comparison beside that of the sweep which this one replicates; nothing without one."""
+    try:
+        replicated = replications(analysis)
+    except (FileNotFoundError, ValueError) as error:
+        yield f"What it replicates cannot be read: {error}."
+        return
+    if replicated is None:
+        return
+    first_name, pairs = replicated
+    rows = [pair.again for pair in pairs]
+    for pair in sorted(pairs, key=lambda pair: -pair.again.k):
+        at = f"{pair.again.column}, " * (len({row.column for row in rows}) > 1)
+        what = f"{_name(analysis, pair.again, rows)} ({at}pass@{pair.again.k})"
+        here = _in_points(pair.again)
+        if pair.first is None:
+            yield f"{what}: {first_name} has no results, here {here}."
+        else:
+            verb = "Replicated" if pair.is_replicated else "Not replicated"
+            yield f"{verb}, {what}: {_in_points(pair.first)} in {first_name}, {here} here."
+
+
+def _in_points(row: Comparison) -> str:
+    """e.g. `+5.3 [3.9, 6.9], significant`."""
+    return f"{difference(row.difference, row.low, row.high)}, {row.verdict}"
 
 
 def _is_focal(analysis: Analysis, row: Comparison) -> bool:

@@ -177,6 +177,9 @@ class SweepSpec:
     """Points to leave out."""
     family: FamilySpec | None = None
     """The comparisons that answer it, declared before they are seen; null has every default."""
+    replicates: str | None = None
+    """A sweep, sweep/experiment or sweep/experiment/version that asked for these comparisons on
+    other seeds and whose results this one is to show again; null is none."""
 
     def __post_init__(self) -> None:
         """ValueError for more points than a sweep can have, before anything is made of them."""

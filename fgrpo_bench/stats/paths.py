@@ -117,17 +117,14 @@ def along(x: Floats, y: Floats, at: Floats) -> Floats:
     return np.asarray(cubic + end * u**2 * (3 - 2 * u) + last * u**2 * (u - 1))
 
 
-def area(pass_at_1: Floats, pass_at_k: Floats) -> float:
-    """Under one path in the plane, from its first pass@1 to its highest: what it gained, times the
-    mean pass@k on the way; 0 where it never rises. Both [checkpoints], fractions."""
+def at_pass_at_1(level: float, pass_at_1: Floats, pass_at_k: Floats) -> float | None:
+    """pass@k of one path where it reaches a pass@1; None where it does not. Both [checkpoints],
+    fractions."""
     kept = on_path(pass_at_1, np.zeros_like(pass_at_1))
     x, y = pass_at_1[kept], pass_at_k[kept]
-    if len(x) == 1:
-        return 0.0
-    low, high = x[[0]][:, None], x[[-1]][:, None]
-    at = _places(low, high, np.empty(0))
-    mean = _placed(along(x[None], y[None, :, None], at))[0, MEAN, 0]
-    return float((x[-1] - x[0]) * mean)
+    if not x[0] <= level <= x[-1]:
+        return None
+    return float(along(x[None], y[None, :, None], np.array([[level]]))[0, 0, 0])
 
 
 def _slopes(h: Floats, chords: Floats) -> Floats:

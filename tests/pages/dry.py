@@ -120,6 +120,9 @@ WAYS |= {
     ("sweeps", "plan", "groupsize", "algorithm=[grpo,gentle]"): elsewhere(
         "tests/sweeps/test_new.py", "advantage.md"
     ),
+    ("sweeps", "run", "groupsize", "version=again"): elsewhere(
+        "tests/analysis/test_replication.py", "version=again"
+    ),
     ("sweeps", "run"): runs_dry,
     ("evaluators", "import"): parses,
     ("evaluators",): parses,

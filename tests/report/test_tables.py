@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.documents.table import UNFINISHED, UNFINISHED_NOTE, text_of
+from fgrpo_bench.documents.table import UNFINISHED, text_of, unfinished_note
 from fgrpo_bench.report import footnotes
 from fgrpo_bench.report.build import results_csv
 from fgrpo_bench.report.comparison_tables import (
@@ -115,7 +115,8 @@ def test_beside_pass_at_k_stand_the_shares_of_unfinished_text_where_there_is_any
         assert shown["F-GRPO", "8", "1"] == ["12.5%", "10.0%", "30.0%"], table.title
         assert shown["Base", "-", "-"][0] == "not known"
         assert shown["GRPO", "8", "0"] == ["0.0%", "0.0%", "0.0%"]
-        assert UNFINISHED_NOTE in table.notes and "No draw was cut off" not in table.notes[0]
+        assert unfinished_note(UNFINISHED) in table.notes
+        assert "No draw was cut off" not in table.notes[0]
     csv = pl.read_csv(results_csv(of).encode()).filter(focal_gamma=1, k=1)
     assert csv.select("cut_off", "correct_cut_off", "correct_by_place").row(0) == (0.125, 0.1, 0.3)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import PchipInterpolator
 
-from fgrpo_bench.stats.paths import END, LEVELS, MEAN, Path, along, area, gaps, on_path
+from fgrpo_bench.stats.paths import END, LEVELS, MEAN, Path, along, at_pass_at_1, gaps, on_path
 
 
 @pytest.mark.parametrize("n", [2, 3, 6])
@@ -96,11 +96,11 @@ def test_paths_whose_ranges_do_not_meet_have_no_gap():
     assert found.width[0].mean() == pytest.approx(0)
 
 
-def test_the_area_under_a_path_is_its_gain_times_the_mean_on_the_way():
+def test_pass_at_k_of_a_path_where_it_reaches_a_pass_at_1():
     x, y = np.array([0.1, 0.2, 0.4]), np.array([1.0, 0.8, 0.5])
     spline = PchipInterpolator(x, y)
-    assert area(x, y) == pytest.approx(spline.integrate(0.1, 0.4), rel=1e-4)
+    assert at_pass_at_1(0.3, x, y) == pytest.approx(float(spline(0.3)))
+    assert at_pass_at_1(0.4, x, y) == pytest.approx(0.5)
     behind = np.insert(x, 2, 0.15), np.insert(y, 2, 0.1)  # falls back: not on the path
-    assert area(*behind) == area(x, y)
-    assert area(x[:1], y[:1]) == area(x[::-1], y) == 0.0
-    assert area(x[:2], y[:2]) == pytest.approx(0.1 * 0.9)
+    assert at_pass_at_1(0.3, *behind) == at_pass_at_1(0.3, x, y)
+    assert at_pass_at_1(0.41, x, y) is None and at_pass_at_1(0.05, x, y) is None

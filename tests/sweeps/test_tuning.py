@@ -57,8 +57,10 @@ ON_PATHS = [
     *("experiment.checkpoints=every", "experiment.train.save_every=4", "version=rates"),
     "sweep.grid.algorithm=[grpo,maxrl]",
 ]
-FAR = {("grpo", 2.0): 1.5, ("maxrl", 0.5): 1.5}
-"""How far a path goes by algorithm and factor; the others end early, with a higher pass@k."""
+SLOW = {("maxrl", 2.0)}
+"""Paths that do not reach the pass@1 at which all methods are compared, by algorithm and factor."""
+KEPT = {("maxrl", 0.5)}
+"""Paths on which no problem is forgotten."""
 
 
 def along_paths(point, rng, n_problems):
@@ -66,11 +68,14 @@ def along_paths(point, rng, n_problems):
     if point.cell is None:
         return rate_of(base)
     at = (point.cell.algorithm, point.cell.learning_rate_factor)
-    return rate_of(base + FAR.get(at, 0.5) * point.step / 20)
+    rates = rate_of(base + (0.3 if at in SLOW else 1.0) * point.step / 20)
+    hardest = np.argsort(base)[: n_problems // 4]
+    rates[hardest] *= 1.0 if at in KEPT else 1 - point.step / 20
+    return rates
 
 
-def test_a_sweep_at_equal_pass_at_1_is_tuned_by_the_area_under_the_path(tmp_path, capsys):
-    """Cells of the family get the chosen rates, and pairs of one method at two are left out."""
+def test_a_sweep_at_equal_pass_at_1_is_tuned_by_what_is_kept_there(tmp_path, capsys):
+    """GRPO stays at every rate, and each method is compared with all of them."""
     results = small_sweep(
         tmp_path, "frontier", *ON_PATHS, "sweep.grid.seed=[41]",
         "sweep.grid.learning_rate_factor=[0.5,1,2]", "sweep.family.ks=null",
@@ -79,21 +84,24 @@ def test_a_sweep_at_equal_pass_at_1_is_tuned_by_the_area_under_the_path(tmp_path
     run = [f"run_root={results.paths.root}", "version=rates"]
     assert main(["tune", "frontier", *run]) == 0
     said = capsys.readouterr().out
-    assert "# largest area under the path of pass@1 and pass@" in said
+    assert "# highest pass@32 at a pass@1 of " in said and "not reached at 2" in said
     conf = shutil.copytree(config.CONF, tmp_path / "conf")
     (conf / "sweep" / "frontier-tuned.yaml").write_text(said)
     declared = config.load("frontier-tuned", conf=conf)
     assert declared.experiment == loaded("frontier").experiment, "with what frontier sets in it"
     plan = make_plan(declared)
-    factors = {
-        point.algorithm.name: point.learning_rate_factor
-        for point in plan.points
-        if not point.focal_gamma
-    }
-    assert factors["grpo"] == 2.0 and factors["maxrl"] == 0.5
+    by_method: dict[tuple[str, float], set[float]] = {}
+    for point in plan.points:
+        method = point.algorithm.name, point.focal_gamma
+        by_method.setdefault(method, set()).add(point.learning_rate_factor)
+    assert by_method["grpo", 0.0] == {0.25, 0.5, 1.0, 2.0}
+    assert by_method["maxrl", 0.0] == {0.5}, "keeps most of those that reach it"
+    assert by_method["grpo", 0.5] == {1.0}, "of equal ones the nearest to the experiment's"
     assert {point.seed for point in plan.points} == set(loaded("frontier").sweep.grid.seed)
     assert plan.family.at_equal_pass_at_1
-    assert {pair.old.cell for pair in plan.family.pairs} == {"grpo-n8-g0-lr2"}
+    olds = {pair.old.cell for pair in plan.family.pairs}
+    assert olds == {"grpo-n8-g0-lr0.25", "grpo-n8-g0-lr0.5", "grpo-n8-g0", "grpo-n8-g0-lr2"}
+    assert len(plan.family.pairs) == 4 * 3
 
 
 def test_of_equal_ones_it_takes_the_one_nearest_to_the_experiments(tmp_path, capsys):
