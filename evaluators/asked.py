@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from fgrpo_bench.core.commandline import outside
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import DatasetLock, dataset_problems
 from fgrpo_bench.data.columns import columns_of, file_dataset
@@ -265,8 +266,8 @@ def _sampler(folder: Path, device: str, said: list[str]) -> str:
     said.append(f"sampler: transformers, on the {'GPU' if device == 'cuda' else 'CPU'} ({why})")
     if find_spec("transformers") is None:
         raise ValueError(
-            "neither vLLM nor transformers is installed here: run `make setup`, or name a sampler "
-            "whose environment is installed with --sampler"
+            f"no sampler is installed here: {outside(['transformers'])}, or name a sampler whose "
+            "environment is installed with --sampler"
         )
     return "transformers"
 

@@ -28,6 +28,8 @@ SHIFT = 1.5
 """Rise of log-odds of the fastest run."""
 BEND = 1.3
 """Stretch of the fastest run, growing with the square of its progress."""
+STEEP = {"bend": 2.6, "bend_spread": 0.4}
+"""Of runs that unlearn twice as much, each at its own pace."""
 LIFTED = 0.69
 """The same of a method that keeps 10 points more of pass@256 at the pass@1 of the other's end."""
 SPEED_SPREAD, STRETCH_SPREAD, BASE_SPREAD, OWN_SPREAD = 0.1, 0.1, 0.2, 0.5
@@ -43,6 +45,8 @@ class Runs:
 
     speed: float = 1.0
     bend: float = BEND
+    bend_spread: float = STRETCH_SPREAD
+    """Standard deviation between runs."""
     levels_off: bool = False
     """Whether pass@1 stays where it is from half of the run on, while pass@k goes on falling."""
 
@@ -58,7 +62,7 @@ def probabilities(rng: np.random.Generator, base: Floats, run: Runs, n_checkpoin
     steps = rng.normal(0, 1, (n_seeds, n_checkpoints, n_problems))
     wandered = np.concatenate([np.zeros((n_seeds, 1, n_problems)), steps.cumsum(axis=1)], axis=1)
     own = OWN_SPREAD * np.sqrt(speed / n_checkpoints) * wandered
-    bend = run.bend + rng.normal(0, STRETCH_SPREAD, (n_seeds, 1, 1))
+    bend = run.bend + rng.normal(0, run.bend_spread, (n_seeds, 1, 1))
     stretch = 1 + bend * progress**2
     # around log-odds of -1: what is solved more often than 1 time in 4 gains by the stretch
     return expit(SHIFT * rise + stretch * (base[:, None] + 1.0) - 1.0 + own)
@@ -76,6 +80,9 @@ EQUAL = {
     "equal paths, speeds 1 and 1/2": (Runs(), Runs(speed=0.5)),
     "equal paths, speeds 1 and 1/4": (Runs(), Runs(speed=0.25)),
     "equal paths, speeds 1/4 and 1": (Runs(speed=0.25), Runs()),
+    "steep equal paths, speeds 1 and 1": (Runs(**STEEP), Runs(**STEEP)),
+    "steep equal paths, speeds 1 and 1/2": (Runs(**STEEP), Runs(speed=0.5, **STEEP)),
+    "steep equal paths, speeds 1/2 and 1": (Runs(speed=0.5, **STEEP), Runs(**STEEP)),
     "equal paths, pass@1 levels off": (Runs(levels_off=True), Runs(levels_off=True, speed=0.97)),
 }
 """New and old cell; one path, so that any difference is one of speed."""

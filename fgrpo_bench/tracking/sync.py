@@ -510,8 +510,7 @@ def _explain(store: Store, error: Exception) -> str:
     )
     return (
         f"MLflow at {store} cannot be used: {shorten(reason, 300)}\nNothing is lost, the stored "
-        f"files are complete. {remedy}; then run `fgrpo-bench tracking sync` or `make "
-        "mlflow-ui`"
+        f"files are complete. {remedy}; then run `fgrpo-bench tracking sync`"
     )
 
 
