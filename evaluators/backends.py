@@ -2,8 +2,8 @@
 
 In: a checkpoint and how it is asked. Out: an engine, here the embedded one; `transformers` and
 `vllm` have the other two, `engines` runs several of vLLM at once. Each back end also takes
-log-probabilities, for `rare` and `canaries`. To add one: a function that returns a SamplingEngine,
-and a line in `make_engine`.
+log-probabilities, for `rare`. To add one: a function that returns a SamplingEngine, and a line in
+`make_engine`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .canaries import RESPONSE_TOKENS, observe
 from .records import (
     Draw,
     LogProbs,
@@ -40,9 +39,6 @@ ROWS_AT_ONCE = 4096
 
 SCORED_AT_ONCE = 1024
 """Texts whose log-probabilities it takes together."""
-CANARIES_AT_ONCE = 64
-"""Draws that its canaries are drawn beside: more would show no more, and take 1% of the time of an
-evaluation of 256 problems with 512 draws each."""
 
 
 def make_engine(asked: SamplingTarget) -> SamplingEngine:
@@ -91,9 +87,7 @@ def embedded(asked: SamplingTarget) -> SamplingEngine:
     policy, tokenizer = load_checkpoint(asked.folder, device, asked.sha256)
     longest, length = limits(asked.settings)
 
-    def draw(
-        requests: Iterable[SampleRequest | None], length: int = length
-    ) -> Iterator[list[Draw]]:
+    def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         for rows in every_block(RequestQueue(requests)):
             flat = [request for row in rows for request in row]
             prompts, lengths = encode_prompts(tokenizer, [row[0].problem for row in rows], longest)
@@ -116,17 +110,7 @@ def embedded(asked: SamplingTarget) -> SamplingEngine:
                 )
             ]
 
-    return SamplingEngine(
-        draw=draw,
-        facts=engine_facts(device),
-        canaries=partial(
-            observe,
-            partial(draw, length=min(length, RESPONSE_TOKENS)),
-            embedded_log_probs(policy, device),
-            lambda text: tokenizer.encode([text])[0].tolist(),
-            CANARIES_AT_ONCE,
-        ),
-    )
+    return SamplingEngine(draw=draw, facts=engine_facts(device))
 
 
 def every_block(waiting: RequestQueue) -> Iterator[list[list[SampleRequest]]]:

@@ -25,8 +25,7 @@ from typing import Any
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.engines.processes import spawn
 
-from .canaries import N_PROMPTS
-from .records import Canaries, Draw, RequestQueue, SampleRequest, SamplingEngine
+from .records import Draw, RequestQueue, SampleRequest, SamplingEngine
 
 Make = Callable[[], SamplingEngine]
 """Starts an engine in the process that calls it; must be picklable."""
@@ -59,7 +58,7 @@ def start_engines(
     sampler = _Engines(started, at_once, check)
     facts = [_receive(line, process)[1] for line, process in sampler.started]
     more = {"engines": engines} if engines > 1 else {}
-    return SamplingEngine(draw=sampler, facts=facts[0] | more, canaries=sampler.canaries)
+    return SamplingEngine(draw=sampler, facts=facts[0] | more)
 
 
 def shares(visible: str | None, engines: int, gpus_each: int) -> list[str | None]:
@@ -133,12 +132,6 @@ class _Engines:
             if running:  # stopped in the middle: the engines are of no more use
                 _end(self.started)
 
-    def canaries(self, problems: Sequence[Problem]) -> list[Canaries]:
-        """Of every engine."""
-        for line, _ in self.started:
-            line.send(tuple(problems[:N_PROMPTS]))
-        return [seen for started in self.started for seen in _receive(*started)[1]]
-
     def _hand_out(
         self, waiting: RequestQueue, queue: deque[SampleRequest], held: dict[Any, int]
     ) -> None:
@@ -163,7 +156,6 @@ class _Arriving:
 
     def __init__(self, line: Connection) -> None:
         self._line, self._parts = line, SimpleQueue[Any]()
-        self._next: Any = None  # of the parts, where it was looked at before it was wanted
         self.in_the_making = 0
         """Draws that were taken, less those that were made."""
         Thread(target=self._read, daemon=True).start()
@@ -174,21 +166,12 @@ class _Arriving:
                 self._parts.put(self._line.recv())
         self._parts.put(None)
 
-    def asks_for_canaries(self) -> tuple[Problem, ...] | None:
-        """Of which problems, once it is known what is asked for next; None where it is draws.
-        EOFError where the other side has closed the pipe."""
-        self._next = self._parts.get()
-        if self._next is None:
-            raise EOFError
-        return self._next if isinstance(self._next, tuple) else None
-
     def __iter__(self) -> Iterator[SampleRequest | None]:
         """Up to the next END; EOFError where the other side has closed the pipe."""
         ready: deque[SampleRequest] = deque()
         while True:
-            while self._next or not self._parts.empty() or not (ready or self.in_the_making):
-                part, self._next = self._next or self._parts.get(), None
-                if part is None:
+            while not self._parts.empty() or not (ready or self.in_the_making):
+                if (part := self._parts.get()) is None:
                     raise EOFError
                 if part == END:
                     self.in_the_making += len(ready)
@@ -225,7 +208,7 @@ def _end(started: Sequence[Started]) -> None:
 
 
 def serve(line: Connection, make: Make, devices: str | None) -> None:
-    """Start an engine and do what comes over the pipe until it is closed."""
+    """Start an engine and draw what comes over the pipe until it is closed."""
     if devices is not None:
         # before torch is imported, which counts devices once
         os.environ["CUDA_VISIBLE_DEVICES"] = devices
@@ -235,8 +218,6 @@ def serve(line: Connection, make: Make, devices: str | None) -> None:
             line.send(("ready", engine.facts))
             arriving = _Arriving(line)
             while True:
-                while problems := arriving.asks_for_canaries():
-                    line.send(("canaries", engine.canaries(problems)))
                 for draws in engine.draw(arriving):
                     arriving.in_the_making -= len(draws)
                     line.send(("draws", draws))

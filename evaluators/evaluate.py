@@ -12,6 +12,7 @@ root have drawn (`shared`), grade as draws arrive (`grading`), score
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -21,6 +22,7 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.analysis.scoring import count_stored, score
+from fgrpo_bench.core import registry
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.files.spec import StageSpec
@@ -30,14 +32,13 @@ from fgrpo_bench.kinds.evaluate import EvaluationFacts, EvaluationMarker, Evalua
 from fgrpo_bench.specs import EvalSpec, Placement, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
-from fgrpo_bench.stages.draws import CanaryRecord, Design, DesignedSince, DrawsRecord
+from fgrpo_bench.stages.draws import Design, DesignedSince, DrawsRecord
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
 
 from .backends import make_engine
-from .canaries import CanarySession
 from .grading import GradeWorkers, Grading, grade_workers
-from .records import Draw, SamplingEngine, SamplingTarget
+from .records import Draw, Sampler, SamplingEngine, SamplingTarget
 from .sample import complete_draws
 from .shared import SharedDraws
 
@@ -62,7 +63,6 @@ def evaluate(
     @cache
     def engine() -> SamplingEngine:
         started = make_engine(asked)
-        facts.update(started.facts)
         if run.stopping:  # an engine takes minutes to start, and nothing else looks meanwhile
             raise Stopped("the engine was only being started; what was drawn before is saved")
         return started
@@ -71,8 +71,7 @@ def evaluate(
     adopted: dict[str, int] = {}
     adopted_seconds: dict[str, float] = {}
     graded: dict[str, dict[str, Any]] = {}
-    canaries: dict[str, tuple[CanaryRecord, ...]] = {}
-    facts: dict[str, Any] = {}
+    engines: dict[str, tuple[dict[str, Any], ...]] = {}
     former = None if run.former is None else EvaluationMarker.parsed(run.former.as_json())
 
     def say(name: str, done: int, of: int, pass_at_1: float | None, rate: float) -> None:
@@ -103,7 +102,7 @@ def evaluate(
                 )
                 for grader in graders_of(benchmark)
             ]
-            session = CanarySession(paths, manifest, problems, engine)
+            session = _Session(paths, manifest, engine)
 
             # defaults bind what belongs to this benchmark; a closure would see the next one's
             def on_draws(
@@ -111,7 +110,7 @@ def evaluate(
                 of: int,
                 draws: Sequence[Draw],
                 layers: Sequence[Grading] = layers,
-                session: CanarySession = session,
+                session: _Session = session,
                 name: str = name,
             ) -> None:
                 session.add(draws)
@@ -137,7 +136,6 @@ def evaluate(
                     shared=shared,
                 )
                 rate = session.tokens_per_second
-                session.end()  # its canaries go into what is published
                 manifest = shared.publish(
                     paths.draws, draws, session.manifest, session.draw_seconds
                 )
@@ -162,7 +160,7 @@ def evaluate(
             run.leave(paths.manifest, paths.draws)
             if bar is not None:
                 bar.close()
-            canaries[name] = manifest.canaries
+            engines[name] = manifest.engines
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
     return EvaluationFacts(
         step=spec.looks_at[1],
@@ -171,9 +169,54 @@ def evaluate(
         draws_adopted=adopted,
         adopted_seconds=adopted_seconds,
         grading=graded,
-        engine=facts,
-        canaries=canaries,
+        engines=engines,
     )
+
+
+class _Session:
+    """What one engine draws on a benchmark at a stretch.
+
+    manifest: what the draws belong to; it gets the engine. start: starts the engine; called only if
+    a draw is missing.
+    """
+
+    def __init__(
+        self, paths: BenchmarkPaths, manifest: DrawsRecord, start: Callable[[], SamplingEngine]
+    ) -> None:
+        self.manifest = manifest
+        self._paths, self._start = paths, start
+        has_draws = paths.draws.exists() or paths.shards.exists()
+        self._former = manifest.engines if has_draws else ()  # else of lost draws
+        self._draws = self._tokens = 0
+        self._begun: float | None = None
+
+    def sampler(self) -> Sampler:
+        """The engine's, which is recorded before its first draw."""
+        engine = self._start()
+        self._begun = time.monotonic()
+        new = () if engine.facts in self._former else (engine.facts,)
+        self.manifest = replace(self.manifest, engines=(*self._former, *new), **registry.record())
+        write_json(self._paths.manifest, self.manifest.as_json())
+        return engine.draw
+
+    def add(self, draws: Sequence[Draw]) -> None:
+        """These were made."""
+        self._draws += len(draws)
+        self._tokens += sum(draw.n_tokens for draw in draws)
+
+    @property
+    def draw_seconds(self) -> float | None:
+        """Wall time of a draw, graded, so far; None where none was made."""
+        if self._begun is None:
+            return None
+        return (time.monotonic() - self._begun) / max(self._draws, 1)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Sampled tokens by wall time since the engine was started; 0 before."""
+        if self._begun is None:
+            return 0.0
+        return self._tokens / max(time.monotonic() - self._begun, 1e-9)
 
 
 class Bar:
@@ -309,14 +352,13 @@ def check_manifest(
 def with_former(
     paths: BenchmarkPaths, manifest: DrawsRecord, former: EvaluationMarker | None, name: str
 ) -> DrawsRecord:
-    """What the draws belong to, with what an earlier marker of the evaluation knows of the engine
-    that made them, where it lacks that."""
+    """What the draws belong to, with the engines that made them by an earlier marker of the
+    evaluation, where it lacks them."""
     if former is None:
         return manifest
     whole = replace(
         manifest,
-        engine=manifest.engine or former.engine or None,
-        canaries=manifest.canaries or former.canaries_on(name),
+        engines=manifest.engines or (former.engines or {}).get(name, ()),
     )
     if whole != manifest:
         write_json(paths.manifest, whole.as_json())

@@ -108,7 +108,7 @@ def import_file(
     engine = {"engine": "imported", "file": path.name, "sha256": sha256}
     prompts = fingerprint([[p.problem_id, p.prompt] for p in problems])
     manifest = DrawsRecord(
-        fingerprint=mark, weights_sha256=None, prompts_sha256=prompts, engine=engine
+        fingerprint=mark, weights_sha256=None, prompts_sha256=prompts, engines=(engine,)
     )
     write_json(stored.paths.manifest, manifest.as_json())
     return stored, said

@@ -100,28 +100,12 @@ LogProbs = Callable[
 log-probability of each of its tokens), in lists as they are made, each text once."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Canaries:
-    """What an engine makes of those of evaluators.canaries at one time, by problem."""
-
-    alone: tuple[str, ...]
-    """Responses that were drawn one by one."""
-    batch: tuple[str, ...]
-    """Responses to the same seeds inside a full batch."""
-    tokens: tuple[int, ...]
-    """Token ids of the texts, one text after the other."""
-    log_probs: tuple[float, ...]
-    """Of these, in nats."""
-
-
 class SamplingEngine(NamedTuple):
     """A back end over a checkpoint."""
 
     draw: Sampler
     facts: dict[str, Any]
     """Its fingerprint: what may change a draw in its last bits."""
-    canaries: Callable[[Sequence[Problem]], list[Canaries]]
-    """Of a benchmark's problems, by engine where it is several. Not to be called while it draws."""
 
 
 def say_discarded(responses: int) -> None:

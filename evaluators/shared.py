@@ -30,7 +30,6 @@ from fgrpo_bench.files.whole import link_whole, now, quarantine, read_record, wr
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
 from fgrpo_bench.stages.digests import checksum_mismatch, sha256_file, with_checksum
 from fgrpo_bench.stages.draws import (
-    CanaryRecord,
     DrawsRecord,
     MadeBy,
     SharedOrigin,
@@ -192,10 +191,8 @@ class SharedDraws:
             described = replace(
                 described,
                 shared=replace(shared, made_by=makers),
-                engine=manifest.engine or max(others, key=lambda maker: maker.draws).engine or None,
-                canaries=_each_once(
-                    [record for maker in others for record in maker.canaries]
-                    + list(manifest.canaries)
+                engines=_each_once(
+                    [*(e for maker in others for e in maker.engines), *manifest.engines]
                 ),
             )
         try:
@@ -205,8 +202,7 @@ class SharedDraws:
                     draws=len(new),
                     time=now(),
                     draw_seconds=draw_seconds,
-                    engine=manifest.engine or {},
-                    canaries=manifest.canaries,
+                    engines=manifest.engines,
                 )
                 self._store(self._paths, path, table, (*others, ours))
             elif self._facts is not None and table.equals(self._draws):
@@ -265,5 +261,5 @@ class SharedDraws:
             raise Stopped("another evaluation makes the same draws; what was drawn is saved")
 
 
-def _each_once(records: Sequence[CanaryRecord]) -> tuple[CanaryRecord, ...]:
-    return tuple(record for number, record in enumerate(records) if record not in records[:number])
+def _each_once(engines: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    return tuple(engine for number, engine in enumerate(engines) if engine not in engines[:number])

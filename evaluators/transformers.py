@@ -10,7 +10,6 @@ but it runs wherever torch does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 
 from fgrpo_bench.core.seeds import uniforms
 
-from .canaries import RESPONSE_TOKENS, observe
 from .records import (
     Draw,
     Encode,
@@ -62,9 +60,7 @@ def transformers(asked: SamplingTarget) -> SamplingEngine:
     ends = end_tokens(model, tokenizer)
     _, length = limits(asked.settings)
 
-    def draw(
-        requests: Iterable[SampleRequest | None], length: int = length
-    ) -> Iterator[list[Draw]]:
+    def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         for rows in batches(RequestQueue(requests), encode, ROWS[device]):
             prompts = [encode(request.problem) for request in rows]
             seeds = np.array([request.seed for request in rows])
@@ -82,17 +78,7 @@ def transformers(asked: SamplingTarget) -> SamplingEngine:
             finally:
                 say_discarded(unfinished)
 
-    return SamplingEngine(
-        draw=draw,
-        facts=facts(device),
-        canaries=partial(
-            observe,
-            partial(draw, length=min(length, RESPONSE_TOKENS)),
-            transformers_log_probs(model),
-            lambda text: tokenizer(text)["input_ids"],
-            ROWS[device],
-        ),
-    )
+    return SamplingEngine(draw=draw, facts=facts(device))
 
 
 def batches(waiting: RequestQueue, encode: Encode, rows: int) -> Iterator[list[SampleRequest]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf, shorten_vllm_sockets
 from fgrpo_bench.specs import EvalSpec, Placement
 
-from .canaries import RESPONSE_TOKENS, observe
 from .records import (
     Draw,
     Encode,
@@ -64,9 +62,7 @@ def vllm(asked: SamplingTarget) -> SamplingEngine:
     encode = encoder(tokenizer, asked.evaluation, asked.settings)
     at_once = in_flight(placement, asked.device, prompt_tokens + length)
 
-    def draw(
-        requests: Iterable[SampleRequest | None], length: int = length
-    ) -> Iterator[list[Draw]]:
+    def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         return run(
             engine,
             RequestQueue(requests),
@@ -76,17 +72,7 @@ def vllm(asked: SamplingTarget) -> SamplingEngine:
             in_flight=at_once,
         )
 
-    return SamplingEngine(
-        draw=draw,
-        facts=facts(asked.evaluation, asked.device, placement),
-        canaries=partial(
-            observe,
-            partial(draw, length=min(length, RESPONSE_TOKENS)),
-            vllm_log_probs(engine),
-            lambda text: tokenizer(text)["input_ids"],
-            at_once,
-        ),
-    )
+    return SamplingEngine(draw=draw, facts=facts(asked.evaluation, asked.device, placement))
 
 
 def in_flight(placement: Placement, device: str, tokens: int) -> int:
@@ -194,7 +180,7 @@ def run(
             ]
             yield finished
     finally:
-        if flying:  # else the engine goes on with them beside the canaries or the next benchmark
+        if flying:  # else the engine goes on with them beside the next benchmark
             core.abort_request(list(flying))
             say_discarded(len(flying))
 

@@ -116,7 +116,8 @@ def _checks(
     unscored = sum(audit.unscored for audit in point_audits)
     cut = max((a.truncated / a.draws for a in point_audits if a.draws), default=0.0)
     twice, apart = sum(p.draws for p in differing), sum(p.differing for p in differing)
-    recorded, facts = sum(len(points) for _, points in by_engine), differing_facts(by_engine)
+    recorded = len({point for _, points in by_engine for point in points})
+    facts = differing_facts(by_engine)
     keys = sorted({key for engine, _ in by_engine for key in engine})
 
     def row(check: str, looked_at: str, is_clean: bool, outcome: str) -> TableRow:
@@ -353,13 +354,11 @@ def engines(results: Results, benchmark: str) -> Engines:
     """Fingerprints of the engines that made the draws, each with its points."""
     by_engine: Engines = []
     for checkpoint in results.checkpoints:
-        facts = checkpoint.engine(benchmark)
-        if facts is None:
-            continue
-        points_of_engine = next((points for known, points in by_engine if known == facts), None)
-        if points_of_engine is None:
-            by_engine.append((facts, points_of_engine := []))
-        points_of_engine.append(checkpoint.name)
+        for facts in checkpoint.engines(benchmark):
+            points_of_engine = next((points for known, points in by_engine if known == facts), None)
+            if points_of_engine is None:
+                by_engine.append((facts, points_of_engine := []))
+            points_of_engine.append(checkpoint.name)
     return by_engine
 
 

@@ -26,7 +26,6 @@ from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.analysis.rows import CheckpointRow, Cost, Shares, open_part, unfinished_of
 from fgrpo_bench.analysis.scoring import bounds_of, shares_of
 from fgrpo_bench.specs import Cell
-from fgrpo_bench.stages.draws import CanaryRecord
 from fgrpo_bench.stages.markers import Marker, read_marker
 from fgrpo_bench.stages.tables import BOUNDS
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
@@ -546,18 +545,18 @@ THEN = ", then "
 """Between the engines that made draws one after the other."""
 
 
-def engine_words(engine: dict[str, Any]) -> str | None:
-    """The fingerprint of an engine for a person; None for an empty one. Of draws that another
-    program made nobody told which engine it was: two of its files are no two engines."""
+def in_words(engines: Sequence[dict[str, Any]]) -> str | None:
+    """The fingerprints of all engines that made draws, for a person; None where none is
+    recorded."""
+    return THEN.join(dict.fromkeys(filter(None, map(_engine_in_words, engines)))) or None
+
+
+def _engine_in_words(engine: dict[str, Any]) -> str:
+    """Of draws that another program made nobody told which engine it was: two of its files are no
+    two engines."""
     if engine.get("engine") == "imported":
         return "another program's"
-    return ", ".join(f"{name} {value}" for name, value in sorted(engine.items())) or None
-
-
-def engines_of(canaries: Sequence[CanaryRecord], last: dict[str, Any] | None) -> str | None:
-    """All engines that made draws, in words; last: the one that is recorded without canaries."""
-    engines = [engine_words(record.engine) for record in canaries] or [engine_words(last or {})]
-    return THEN.join(dict.fromkeys(words for words in engines if words)) or None
+    return ", ".join(f"{name} {value}" for name, value in sorted(engine.items()))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -181,10 +181,11 @@ class EvaluatedCheckpoint:
         """What the evaluation computes."""
         return read_spec_of(EvaluationSpec, self.evaluate)
 
-    def engine(self, benchmark: str) -> dict[str, Any] | None:
-        """Fingerprint of the engine that made the draws; None where it was not recorded."""
+    def engines(self, benchmark: str) -> tuple[dict[str, Any], ...]:
+        """Fingerprints of the engines that made the draws, in order; empty where none was
+        recorded."""
         manifest = self._manifest(benchmark)
-        return None if manifest is None else manifest.engine
+        return () if manifest is None else manifest.engines
 
     def _manifest(self, benchmark: str) -> DrawsRecord | None:
         """Of the evaluation's draws; None where there is none."""

@@ -2,8 +2,8 @@
 
 In: the results of a sweep or of other checkpoints (`analyse`). Out: an `Analysis`, whose frames
 report, MLflow and dashboard show; stored.py keeps it beside the sweep. Next: the columns are in
-rows.py, how each is computed in checkpoints.py, question.py, comparisons.py, coverage.py, drift.py
-and other_scores.py.
+rows.py, how each is computed in checkpoints.py, question.py, comparisons.py, coverage.py and
+other_scores.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fgrpo_bench.analysis.checkpoints import (
     choose,
     costs,
     deciding,
-    engines_of,
+    in_words,
     key_of,
     read_scores,
 )
@@ -42,12 +42,7 @@ from fgrpo_bench.analysis.comparisons import (
 from fgrpo_bench.analysis.coverage import coverages
 from fgrpo_bench.analysis.effects import effects
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.analysis.other_scores import (
-    drifts,
-    likelihoods,
-    other_graders,
-    tasks,
-)
+from fgrpo_bench.analysis.other_scores import likelihoods, other_graders, tasks
 from fgrpo_bench.analysis.paths import along_paths
 from fgrpo_bench.analysis.question import (
     NONE_DECLARED,
@@ -67,7 +62,6 @@ from fgrpo_bench.analysis.rows import (
     Completeness,
     Cost,
     CoverageRow,
-    Drift,
     EqualPassAt1,
     Estimate,
     FirstLoss,
@@ -144,7 +138,6 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
         "likelihood": [] if sweep is None else likelihoods(sweep, tuple(cells.values())),
         "completeness": _completeness(results, scores),
         "other_graders": other_graders(results, chosen, _problems_of(scores)),
-        "drift": drifts(results),
         "tasks": tasks(results, chosen),
         # of evaluations alone: bundles leave a sweep's draws out, and its numbers rest on none
     }
@@ -186,7 +179,6 @@ def _completeness(
         for checkpoint in results.checkpoints:
             has_results = checkpoint.seed in scores[benchmark][key_of(checkpoint)].seeds
             marker = checkpoint.evaluated() if checkpoint.is_evaluated else None
-            canaries = () if marker is None else marker.canaries_on(benchmark)
             yield Completeness(
                 point_id=checkpoint.name,
                 cell=checkpoint.label,
@@ -194,7 +186,7 @@ def _completeness(
                 benchmark=benchmark,
                 has_results=has_results,
                 lacks=None if has_results else checkpoint.lacks,
-                engine=engines_of(canaries, checkpoint.engine(benchmark)),
+                engine=in_words(checkpoint.engines(benchmark)),
                 grader=None if marker is None else checkpoint.judge_on(benchmark),
             )
 
@@ -267,7 +259,6 @@ class Analysis:
     likelihood: pl.DataFrame
     completeness: pl.DataFrame
     other_graders: pl.DataFrame
-    drift: pl.DataFrame
     tasks: pl.DataFrame
     problems: pl.DataFrame
 
@@ -500,11 +491,6 @@ class Analysis:
     def n_seeds(self) -> int:
         """Most training seeds behind a result."""
         return max((row.n_seeds for row in self._estimates.values()), default=0)
-
-    @cached_property
-    def drifts(self) -> list[Drift]:
-        """How far apart engines are, of those pairs of which it is known."""
-        return from_frame(Drift, self.drift)
 
     @cached_property
     def engines(self) -> dict[str, tuple[str, ...]]:

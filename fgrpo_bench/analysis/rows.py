@@ -1,6 +1,6 @@
 """The columns of every frame: a row class each, its attributes the columns; FRAMES has all.
 
-In: rows, made by comparisons.py, checkpoints.py, coverage.py, drift.py and other_scores.py. Out:
+In: rows, made by comparisons.py, checkpoints.py, coverage.py and other_scores.py. Out:
 Polars frames of them, and rows of frames (`to_frame`, `from_frame`). Next: frames.py, which
 computes and stores all frames of a sweep.
 
@@ -502,30 +502,6 @@ class OtherGrader:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drift:
-    """How far apart two engines are that made draws on a benchmark, by the log-probabilities that
-    both gave the same tokens under the same weights."""
-
-    benchmark: str
-    engine: str
-    """Fingerprint in words."""
-    other: str
-    n_weights: int
-    """Checkpoints that both had."""
-    n_tokens: int
-    """Tokens that are compared, over these."""
-    mean: float
-    """Mean difference of log-probability, other minus engine, nats per token."""
-    rms: float
-    """Root mean square of these differences, nats per token."""
-    response_tokens: float | None
-    """Mean tokens of a response of both; null where neither ended its draws."""
-    may_move: float | None
-    """About how far pass@1 can at most move from one to the other, in [0, 1]: no estimate of how
-    far it does. Null without response_tokens."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class TaskRow:
     """pass@k of a cell on one task of a benchmark that is made of tasks."""
 
@@ -653,7 +629,6 @@ FRAMES: dict[str, type] = {
     "likelihood": Likelihood,
     "completeness": Completeness,
     "other_graders": OtherGrader,
-    "drift": Drift,
     "tasks": TaskRow,
     "problems": ProblemRow,
 }

@@ -18,7 +18,7 @@ import polars as pl
 from fgrpo_bench.analysis.checkpoints import LAST, at_steps, check_rule
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.frames import Analysis, analyse
-from fgrpo_bench.analysis.other_scores import elsewhere, likelihood_stages
+from fgrpo_bench.analysis.other_scores import likelihood_stages
 from fgrpo_bench.analysis.results import Results, SweepResults, results_of
 from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.command.runs import default_root
@@ -27,7 +27,7 @@ from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record, write_json, write_whole
 from fgrpo_bench.stages.digests import checksum_mismatch, sha256_file, with_checksum
 
-VERSION = 15
+VERSION = 16
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
 
@@ -110,8 +110,7 @@ def folder_of(paths: RunPaths, rule: str) -> Path:
 
 def digest_of(results: SweepResults) -> str:
     """sha256 over what an analysis is made of: plan, declaration, the marker of every stage, and
-    the tables that are read of it, so that one that was damaged since is noticed; and the markers
-    of other evaluations that tell how far its engines are apart."""
+    the tables that are read of it, so that one that was damaged since is noticed."""
     digest = hashlib.sha256()
     for path in (results.paths.plan, results.paths.sweep_json):
         digest.update(path.read_bytes())
@@ -120,8 +119,6 @@ def digest_of(results: SweepResults) -> str:
         if stage.done.exists():
             for path in (stage.done, *tables):
                 digest.update(path.read_bytes() if path.exists() else b"")
-    for stage in elsewhere(results):
-        digest.update(stage.done.read_bytes())
     return digest.hexdigest()
 
 

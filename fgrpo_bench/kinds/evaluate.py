@@ -32,7 +32,7 @@ from fgrpo_bench.specs import (
 )
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
 from fgrpo_bench.specs.stored import from_stored, typed
-from fgrpo_bench.stages.draws import CanaryRecord, Design
+from fgrpo_bench.stages.draws import Design
 from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stats.staged import StagedDesign, draws_by_prior
 
@@ -297,9 +297,8 @@ class EvaluationFacts(Record):
     adopted_seconds: dict[str, float] | None = None
     grading: dict[str, dict[str, Any]] | None = None
     """Counts of what was graded, by the version of the grader."""
-    engine: dict[str, Any] | None = None
-    """Fingerprint of what drew; empty where no draw was made."""
-    canaries: dict[str, tuple[CanaryRecord, ...]] | None = None
+    engines: dict[str, tuple[dict[str, Any], ...]] | None = None
+    """Fingerprints of what made the draws, as in draws.json."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,10 +321,6 @@ class EvaluationMarker(EvaluationFacts, Marker):
 
     def __post_init__(self) -> None:
         _ = self.asked  # must be one
-
-    def canaries_on(self, benchmark: str) -> tuple[CanaryRecord, ...]:
-        """Those of a benchmark; empty where nobody recorded any."""
-        return (self.canaries or {}).get(benchmark, ())
 
     @cached_property
     def asked(self) -> EvaluationTarget:

@@ -135,7 +135,7 @@ def _by_problem(path: Path) -> pl.LazyFrame:
 
 def _pace(marker: EvaluationMarker, tokens: float) -> Pace | None:
     """Of the attempt that the marker tells of, which sampled so many tokens."""
-    engine = marker.engine or {}
+    engine = next((made[-1] for made in (marker.engines or {}).values() if made), {})
     on_gpus = engine.get("device", "cpu") != "cpu"
     seconds = marker.wall_seconds if on_gpus else marker.cpu_seconds
     if seconds is None:

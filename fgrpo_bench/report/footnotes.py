@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import combinations
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.checkpoints import THEN, rule_in_words
+from fgrpo_bench.analysis.checkpoints import rule_in_words
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
-from fgrpo_bench.analysis.rows import UNSCORED, CellRow, Drift, Estimate
+from fgrpo_bench.analysis.rows import UNSCORED, CellRow, Estimate
 from fgrpo_bench.documents.table import Value, percent
 from fgrpo_bench.engines.embedded.kernels import OWN
 from fgrpo_bench.graders import CHOICE
@@ -111,46 +110,16 @@ def engines(analysis: Analysis) -> list[str]:
         "digits may differ, within the intervals."
         for name in kernels
     ]
-    if len(analysis.engines) < 2 and not analysis.drifts:
+    if len(analysis.engines) < 2:
         return elsewhere
     named = "; ".join(
         f"{words} ({listed(points, LISTED)})" for words, points in sorted(analysis.engines.items())
     )
     return [
         "The draws were made by engines that differ, which may change one in its last bits, so a "
-        f"difference between their points is not of the training alone: {named}."
-        f"{_not_compared(analysis)}",
-        *map(_apart, analysis.drifts),
+        f"difference between their points is not of the training alone: {named}.",
         *elsewhere,
     ]
-
-
-def _apart(row: Drift) -> str:
-    """How far apart two engines are, and what that may do."""
-    most = (
-        "" if row.may_move is None or row.response_tokens is None else
-        f", which over {row.response_tokens:,.0f} tokens of a response can move pass@1 by at most "
-        f"about {percent(row.may_move)} points"
-    )  # fmt: skip
-    return (
-        f"{row.engine} and {row.other} on {row.benchmark}: over the same {row.n_weights} "
-        f"checkpoint{'s' * (row.n_weights > 1)} they give {row.n_tokens} tokens of problems "
-        f"log-probabilities that differ by {row.rms:.2g} nats per token (root mean square; mean "
-        f"{row.mean:+.2g}){most}."
-    )
-
-
-def _not_compared(analysis: Analysis) -> str:
-    """A sentence where there are engines that had no checkpoint in common; empty where all had."""
-    every = sorted({words for engine in analysis.engines for words in engine.split(THEN)})
-    known = {(row.engine, row.other) for row in analysis.drifts}
-    if known >= set(combinations(every, 2)):
-        return ""
-    who = "some of them" if known else "they"
-    return (
-        f" How far apart {who} are is not known, because they had no checkpoint in common: "
-        "`fgrpo-bench evaluate run` of one by another engine tells."
-    )
 
 
 def listed(names: Sequence[object], most: int, separator: str = ", ") -> str:

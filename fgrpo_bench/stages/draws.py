@@ -1,7 +1,7 @@
 """What stored draws are of: draws.json beside an evaluation's draws, and facts.json beside those
 that all evaluations of a run root share.
 
-Evaluations write both (evaluators.evaluate, evaluators.canaries, evaluators.shared).
+Evaluations write both (evaluators.evaluate, evaluators.shared).
 """
 
 from __future__ import annotations
@@ -36,36 +36,6 @@ class DesignedSince(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CanarySummary(Record):
-    """What an engine made of the canaries once."""
-
-    alone: str
-    """Digest of the responses that were drawn one by one."""
-    batch: str
-    """The same of those inside a full batch."""
-    log_prob: float | None
-    """Mean of the texts' tokens, nats per token; None where no text has two tokens."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CanaryRecord(Record):
-    """What an engine made of the canaries around its draws (evaluators.canaries)."""
-
-    engine: dict[str, Any]
-    """Fingerprint of the engine."""
-    texts: str
-    """Digest of the tokens of the texts."""
-    log_probs: tuple[float, ...]
-    """Of these tokens, nats."""
-    start: CanarySummary
-    end: CanarySummary | None = None
-    """None, like the next two, where the engine was stopped before its draws ended."""
-    draws: int | None = None
-    tokens: int | None = None
-    """Of these draws."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class SharedOrigin(Record):
     """Which draws of the run root an evaluation's draws belong to."""
 
@@ -87,12 +57,11 @@ class DrawsRecord(Record):
     prompts_sha256: str
     designs: tuple[DesignedSince, ...] = ()
     """In order; empty as long as all draws were made without one."""
-    engine: dict[str, Any] | None = None
-    """Fingerprint of what drew last; None where no draw was made, or nobody recorded it."""
+    engines: tuple[dict[str, Any], ...] = ()
+    """Fingerprints of what made them, in order, each once; empty where no draw was made, or nobody
+    recorded it."""
     plugins: dict[str, str] | None = None
     """Versions by package; None without any."""
-    canaries: tuple[CanaryRecord, ...] = ()
-    """A record each time that an engine drew."""
     shared: SharedOrigin | None = None
     """None where draws are not shared."""
 
@@ -107,9 +76,8 @@ class MadeBy(Record):
     time: str
     draw_seconds: float | None
     """Wall time of a draw; None where nobody measured it."""
-    engine: dict[str, Any]
-    """Empty where it was not recorded, likewise canaries."""
-    canaries: tuple[CanaryRecord, ...]
+    engines: tuple[dict[str, Any], ...]
+    """Empty where they were not recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from evaluators.backends import make_engine
 from evaluators.grading import GradeWorkers, Grading
-from evaluators.records import Sampler, SamplingEngine, SamplingTarget
+from evaluators.records import Sampler, SampleRequest, SamplingEngine, SamplingTarget
 from evaluators.sample import complete_draws
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.scoring import count, score
@@ -103,8 +103,8 @@ class Asked(NamedTuple):
     """fgrpo_bench.kinds.evaluate.sampling_identity."""
 
     def start(self, model: Model, n_problems: int | None) -> tuple[SamplingEngine, list[Problem]]:
-        """An engine that has drawn its canaries, so that what it does once is done; and problems,
-        n_problems or all."""
+        """An engine that has drawn, so that what it does once is done; and problems, n_problems or
+        all."""
         evaluation = from_dict(EvalSpec, self.evaluation)
         engine = make_engine(
             SamplingTarget(
@@ -118,7 +118,8 @@ class Asked(NamedTuple):
         )
         (benchmark,) = evaluation.benchmarks.values()
         problems = load_problems(benchmark, self.settings["task"], None)[:n_problems]
-        engine.canaries(problems)
+        first = SampleRequest(problem=problems[0], draw=0, seed=0)
+        assert sum(map(len, engine.draw([first]))) == 1
         return engine, problems
 
 

@@ -55,7 +55,7 @@ def test_hostile_names_in_the_stored_files_are_text_too(tmp_path):
         table = table.with_columns(problem_id=table["problem_id"].replace("p000", name))
         write_table(path, table, PASSK)
         manifest = point.evaluate.benchmark("countdown").manifest
-        write_json(manifest, read_json(manifest) | {"engine": {name: name}})
+        write_json(manifest, read_json(manifest) | {"engines": [{name: name}]})
     failed = results.points[-1]
     failed.evaluate.done.unlink()
     failed.train.done.unlink()

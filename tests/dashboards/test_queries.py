@@ -75,7 +75,6 @@ def test_the_frames_behind_compare_come_from_seven_files(finished, monkeypatch):
         "coverage": "coverages",
         "likelihood": "likelihoods",
         "other_graders": "other_graders",
-        "drift": "drifts",
         "tasks": "tasks",
     }.items():
         assert frame not in shown
@@ -182,7 +181,7 @@ def test_an_audit_counts_unscored_truncated_and_disagreeing_draws(tmp_path):
     write_table(paths.grades("other-2"), table, GRADES)
     write_json(
         paths.manifest,
-        read_json(paths.manifest) | {"engine": {"engine": "embedded", "torch": "2.99"}},
+        read_json(paths.manifest) | {"engines": [{"engine": "embedded", "torch": "2.99"}]},
     )
     found = {one.name: one for one in audit.audits(results, "countdown")}
     assert found["base-s11"].unscored == 5

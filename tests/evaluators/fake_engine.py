@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 
 from evaluators.engines import start_engines
-from evaluators.records import Canaries, Draw, RequestQueue, SampleRequest, SamplingEngine, drawn
+from evaluators.records import Draw, RequestQueue, SampleRequest, SamplingEngine, drawn
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.whole import noop
 
@@ -30,7 +30,7 @@ def make(what: str) -> SamplingEngine:
             said = f"{os.getpid()} {os.environ.get('CUDA_VISIBLE_DEVICES')}"
             yield [drawn(each, said, n_tokens=1, end_token=1)]
 
-    return SamplingEngine(draw, {"engine": "fake", "pid": os.getpid()}, canaries)
+    return SamplingEngine(draw, {"engine": "fake", "pid": os.getpid()})
 
 
 def started(
@@ -93,13 +93,7 @@ def planned(plan: Mapping[str, Sequence[int]]) -> SamplingEngine:
         return "6*4" if is_right else f"1+{request.seed % 7}"
 
     backend = Answering(answer, most=5, part=1, order=os.getpid())
-    return SamplingEngine(backend, {"engine": "fake"}, canaries)
-
-
-def canaries(problems: Sequence[Problem]) -> list[Canaries]:
-    """Their names."""
-    names = tuple(each.problem_id for each in problems)
-    return [Canaries(alone=names, batch=names, tokens=(7,), log_probs=(-0.5,))]
+    return SamplingEngine(backend, {"engine": "fake"})
 
 
 if __name__ == "__main__":

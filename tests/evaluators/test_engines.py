@@ -47,12 +47,9 @@ def gone(pid: int) -> bool:
 def test_every_draw_is_made_once_and_every_engine_makes_some(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     before = children()
-    draw, facts, canaries = started("answer", gpus_each=2)
+    draw, facts = started("answer", gpus_each=2)
     asked = wanted(5, 9)
     for _ in range(2):  # the engines stay for the next benchmark
-        assert [each.alone for each in canaries([w.problem for w in wanted(5, 1)])] == [
-            ("p0", "p1", "p2")
-        ] * 2
         made = [each for draws in draw(asked) for each in draws]
         assert sorted((d.problem_id, d.draw, d.seed) for d in made) == [
             (w.problem.problem_id, w.draw, w.seed) for w in asked
@@ -131,9 +128,9 @@ def test_a_problem_that_no_engine_takes_is_told_before_the_first_draw():
 
 def test_engines_end_with_their_sampler_and_not_while_it_draws():
     """So that the likelihoods that a stage asks for next find the GPUs free."""
-    draw, facts, canaries = started("answer", engines=1)
+    draw, facts = started("answer", engines=1)
     drawing = draw(wanted(2, 2))
-    del draw, canaries
+    del draw
     gc.collect()
     assert sum(map(len, drawing)) == 4 and "engines" not in facts
     del drawing
@@ -151,12 +148,12 @@ def test_an_engine_that_fails_ends_the_evaluation_with_its_words(what, said):
 
 
 def test_a_killed_engine_is_named_by_its_exit_code_and_stopping_in_the_middle_ends_engines():
-    draw, facts, _ = started("slow")
+    draw, facts = started("slow")
     drawing = draw(wanted(4, 50))
     next(drawing)
     drawing.close()
     assert gone(facts["pid"])
-    draw, facts, _ = started("slow")
+    draw, facts = started("slow")
     drawing = draw(wanted(4, 50))
     next(drawing)
     os.kill(facts["pid"], signal.SIGKILL)

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from evaluators.__main__ import main
+from evaluators.records import SamplingEngine
 from fgrpo_bench.engines.embedded.warmup import warm_up
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import StagePaths
@@ -15,6 +16,7 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.markers import Marker, write_marker
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stages.tables import DRAWS, PASSK, read_table
+from tests.evaluators.fake_engine import Answering
 from tests.support.stages import freeze, start
 
 BIG = [
@@ -112,6 +114,30 @@ def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_keeps_what_was_dr
     assert main(["run", str(stage.folder)]) == 0
     made = read_json(stage.done)["draws_made"]["countdown"]
     assert made == 12 * 4096 - kept and len(read_table(paths.draws, DRAWS)) == 12 * 4096
+
+
+def test_every_engine_that_made_some_of_the_draws_is_recorded_with_them(tmp_path, monkeypatch):
+    stage = warmed_up(tmp_path)
+    paths = stage.benchmark("countdown")
+    engines = [{"engine": "vllm", "vllm": f"0.{minor}.0"} for minor in (29, 30, 31)]
+
+    def run(facts, fails_after=None):
+        backend = Answering(lambda _: "6*4", most=8, fails_after=fails_after)
+        monkeypatch.setattr(
+            "evaluators.evaluate.make_engine", lambda _: SamplingEngine(backend, facts)
+        )
+        return main(["run", str(stage.folder)])
+
+    assert run(engines[0], fails_after=0) == 1
+    assert read_json(paths.manifest)["engines"] == engines[:1]  # before its first draw
+    assert run(engines[0], fails_after=10) == 1 and run(engines[1]) == 0
+    assert read_json(paths.manifest)["engines"] == engines[:2]
+    assert read_json(stage.done)["engines"] == {"countdown": engines[:2]}
+    assert run(engines[2]) == 0  # which draws nothing
+    assert read_json(paths.manifest)["engines"] == engines[:2]
+    paths.draws.unlink()
+    assert run(engines[2]) == 0
+    assert read_json(stage.done)["engines"] == {"countdown": engines[2:]}
 
 
 def other_weights(stage, spec):

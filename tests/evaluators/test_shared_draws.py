@@ -21,7 +21,7 @@ from evaluators.grading import GradeWorkers, Grading
 from evaluators.records import SamplingTarget
 from evaluators.sample import complete_draws
 from evaluators.shared import SharedDraws, identity
-from fgrpo_bench.analysis.checkpoints import engines_of
+from fgrpo_bench.analysis.checkpoints import in_words
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import BenchmarkPaths, SharedPaths
 from fgrpo_bench.files.whole import read_json, write_json
@@ -30,7 +30,7 @@ from fgrpo_bench.specs import config
 from fgrpo_bench.specs.config import load_benchmark
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import SEAL, sha256_file, with_checksum
-from fgrpo_bench.stages.draws import CanaryRecord, CanarySummary, DrawsRecord, SharedOrigin
+from fgrpo_bench.stages.draws import DrawsRecord, SharedOrigin
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stages.tables import DRAWS, read_table, write_table
@@ -43,10 +43,8 @@ PROBLEMS = [
 ]
 DESIGN = StagedDesign(stages=(4, 8, 16), enough=3)
 ENGINE = {"engine": "embedded", "device": "cpu"}
-SUMMARY = CanarySummary(alone="a", batch="b", log_prob=-1.5)
-CANARIES = (CanaryRecord(engine=ENGINE, texts="t", log_probs=(-1.5,), start=SUMMARY),)
 NOTHING = DrawsRecord(fingerprint="f", weights_sha256="w", prompts_sha256="p")
-MADE_WITH = replace(NOTHING, engine=ENGINE, canaries=CANARIES)
+MADE_WITH = replace(NOTHING, engines=(ENGINE,))
 
 
 def is_right(wanted) -> bool:
@@ -403,17 +401,17 @@ def test_of_two_that_store_different_draws_at_once_neither_loses_its_own(
     assert evaluations.run("fourth", 12)[1] == 0
 
 
-def test_draws_of_two_engines_name_both_with_their_canaries(evaluations):
-    engines = [{"engine": "vllm", "vllm": number} for number in ("0.29.0", "0.30.0")]
+def test_draws_of_two_engines_name_both(evaluations):
+    engines = tuple({"engine": "vllm", "vllm": number} for number in ("0.29.0", "0.30.0"))
     for name, n, engine in zip(("first", "second"), (8, 12), engines, strict=True):
-        canaries = (replace(CANARIES[0], engine=engine),)
-        evaluations.run(name, n, made_with=replace(NOTHING, engine=engine, canaries=canaries))
-    assert evaluations.said.engine == engines[1]
-    assert [each.engine for each in evaluations.said.canaries] == engines
+        evaluations.run(name, n, made_with=replace(NOTHING, engines=(engine,)))
+    assert evaluations.said.engines == engines
     assert evaluations.run("third", 12)[1] == 0
-    assert [each.engine for each in evaluations.said.canaries] == engines
-    both = engines_of(evaluations.said.canaries, evaluations.said.engine)
-    assert both == "engine vllm, vllm 0.29.0, then engine vllm, vllm 0.30.0"
+    assert evaluations.said.engines == engines
+    assert (
+        in_words(evaluations.said.engines)
+        == "engine vllm, vllm 0.29.0, then engine vllm, vllm 0.30.0"
+    )
 
 
 def test_what_changes_a_draw_is_in_the_digest_and_what_does_not_is_not(tmp_path):

@@ -123,7 +123,7 @@ def test_grades_of_the_same_checkpoint_in_another_sweep_count_and_others_do_not(
     grade(elsewhere, replace(first, spec=replace(first.spec, fingerprint="of another checkpoint")))
     assert expected_draws.find_graded(paths, first) == {}
     gpus = {"device": "NVIDIA H100", "tensor_parallel": 2, "engines": 4}
-    grade(elsewhere, first, wall_seconds=64.0, engine=gpus)
+    grade(elsewhere, first, wall_seconds=64.0, engines={"countdown": (gpus,)})
     own = expected_draws.find_graded(paths, first)["countdown"]
     assert own.rates.tolist() == RATES.tolist()
     assert own.pace == expected_draws.Pace(64.0 * 8 / (128 * TOKENS.mean()), "GPU")

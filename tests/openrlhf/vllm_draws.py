@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -250,14 +250,13 @@ def of_any_engine(engine: SamplingEngine) -> dict[str, Any]:
         "facts": engine.facts,
         "all": drawn(engine, rows),
         "staged": drawn_in_stages(engine, rows),
-        "canaries": [asdict(seen) for seen in engine.canaries(heldout_problems(3))],
     }
 
 
 def by_one_engine(checkpoint: Path, folder: Path) -> dict[str, Any]:
     engine = back_end.vllm(asked(checkpoint, weights_sha256(checkpoint)))
     rows = requests(seed=0, n=DRAWS)
-    found = of_any_engine(engine) | {
+    return of_any_engine(engine) | {
         "parts": [drawn(engine, [row[draws] for row in rows[of]]) for of, draws in PARTS],
         "other": drawn(engine, requests(seed=1, n=16)),
         "of evaluation": drawn(
@@ -265,8 +264,6 @@ def by_one_engine(checkpoint: Path, folder: Path) -> dict[str, Any]:
         ),
         "shared": evaluated_twice(checkpoint, folder / "root", engine),
     }
-    found["canaries"] += [asdict(seen) for seen in engine.canaries(heldout_problems(3))]
-    return found
 
 
 def likelihoods(checkpoint: Path, folder: Path) -> dict[str, list[float]]:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.files.whole import write_json
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.footnotes import engines
 from fgrpo_bench.report.narrative import (
     budget,
@@ -121,15 +121,19 @@ def test_engines_that_differ_are_named_with_their_points(tmp_path, analysis):
             fingerprint=point.evaluate_fingerprint,
             weights_sha256=None,
             prompts_sha256="p",
-            engine=engine,
+            engines=(engine,),
         )
         write_json(manifest, drawn.as_json())
     differing = analyse(results)
     (line,) = engines(differing)
+    assert line in notes(differing).lines
     first, second, third = (point.point_id for point in results.points)
     assert f"engine vllm, vllm 0.29.0 ({first}, {third})" in line
     assert f"engine vllm, vllm 0.30.0 ({second})" in line
-    assert line in notes(differing).lines
+    continued = read_json(manifest)
+    write_json(manifest, continued | {"engines": [*continued["engines"], {"engine": "another"}]})
+    (line,) = engines(analyse(results))
+    assert f"engine vllm, vllm 0.29.0, then engine another ({third})" in line
 
 
 @pytest.mark.parametrize("kernels", ["common (AVX2)", "own (torch AVX2, MKL auto)"])
@@ -140,7 +144,7 @@ def test_draws_that_have_other_digits_elsewhere_are_told(tmp_path, kernels):
             fingerprint=point.evaluate_fingerprint,
             weights_sha256=None,
             prompts_sha256="p",
-            engine={"engine": "embedded", "device": "cpu", "kernels": kernels, "threads": 1},
+            engines=({"engine": "embedded", "device": "cpu", "kernels": kernels, "threads": 1},),
         )
         write_json(point.evaluate.benchmark("countdown").manifest, drawn.as_json())
     told = [

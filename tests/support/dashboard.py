@@ -94,7 +94,10 @@ def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> Non
     write_json(point.evaluate.done, marker)
     engine = {"engine": "embedded", "torch": "2.13.0"}
     manifest = DrawsRecord(
-        fingerprint=marker["fingerprint"], weights_sha256=None, prompts_sha256="p", engine=engine
+        fingerprint=marker["fingerprint"],
+        weights_sha256=None,
+        prompts_sha256="p",
+        engines=(engine,),
     )
     write_json(paths.manifest, manifest.as_json())
 

@@ -213,7 +213,7 @@ def mixed_sweep(root: Path) -> SweepResults:
         for benchmark in results.benchmarks:
             add_draws(point, benchmark, tuple(f"answer {i}" for i in range(9)))
     paths = other.evaluate.benchmark("countdown")
-    write_json(paths.manifest, read_json(paths.manifest) | {"engine": {"engine": "another"}})
+    write_json(paths.manifest, read_json(paths.manifest) | {"engines": [{"engine": "another"}]})
     write_table(
         paths.grades("second-2"), _of_second(read_table(paths.grades(GRADER), GRADES)), GRADES
     )

@@ -83,8 +83,8 @@ class Evaluated:
 
     @property
     def engine(self) -> dict[str, Any]:
-        """What drew; empty where it was not recorded."""
-        return self.checkpoint.engine(self.benchmark) or {}
+        """What drew last; empty where it was not recorded."""
+        return next(reversed(self.checkpoint.engines(self.benchmark)), {})
 
     @property
     def sampler(self) -> str:

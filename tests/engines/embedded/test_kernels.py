@@ -65,18 +65,18 @@ def test_training_ends_with_the_same_bits_whatever_kernels_the_shell_asks_for(wa
 
 
 @pytest.mark.parametrize("shell", [FORBIDDEN, pytest.param(ALLOWED, marks=pytest.mark.slow)])
-def test_draws_and_log_probabilities_have_the_same_bits_whatever_the_shell_asks_for(warmed, shell):
+def test_draws_have_the_same_bits_whatever_the_shell_asks_for(warmed, shell):
     plan, paths = warmed
     planned = next(stage for stage in plan.stages if stage.kind == evaluate.NAME)
     stage = StagePaths(paths.folder / planned.name)
     here, there = (beside(stage, f"step-0-{name}") for name in ("here", shell["MKL_CBWR"]))
     assert evaluators(["run", str(here.folder)]) == 0
     run("evaluate", there, shell)
-    drawn, log_probs = [], []
-    for files in (each.benchmark("countdown") for each in (here, there)):
-        drawn.append(read_table(files.draws, DRAWS).drop("seconds", strict=False))
-        log_probs.append([each["log_probs"] for each in read_json(files.manifest)["canaries"]])
-    assert drawn[0].equals(drawn[1]) and log_probs[0] == log_probs[1] and log_probs[0][0]
+    drawn = [
+        read_table(each.benchmark("countdown").draws, DRAWS).drop("seconds", strict=False)
+        for each in (here, there)
+    ]
+    assert drawn[0].equals(drawn[1]) and len(drawn[0])
 
 
 @pytest.mark.parametrize(
