@@ -2,8 +2,8 @@
 
 In: the results of a sweep or of other checkpoints (`analyse`). Out: an `Analysis`, whose frames
 report, MLflow and dashboard show; stored.py keeps it beside the sweep. Next: the columns are in
-rows.py, how each is computed in checkpoints.py, question.py, comparisons.py, coverage.py, drift.py
-and other_scores.py.
+rows.py, how each is computed in checkpoints.py, question.py, comparisons.py, coverage.py and
+other_scores.py.
 """
 
 from __future__ import annotations
