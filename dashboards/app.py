@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, urlencode
 
 from polars.exceptions import PolarsError
 from starlette.applications import Starlette
@@ -19,7 +17,7 @@ from starlette.routing import Route
 
 from dashboards import rendering
 from dashboards.mlflow_ui import check_port, in_url
-from dashboards.page import VIEWS, Address, Chart, first_view
+from dashboards.page import CSV, VIEWS, Address, first_view
 from dashboards.pages import BUILDERS
 from dashboards.pages.overview import evaluation_entry
 from dashboards.queries import RunRoot
@@ -35,48 +33,17 @@ HEADERS = {
 }
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """This machine, as a request names it."""
-CSV = "csv"
-"""Parameter that names the chart whose data is wanted instead of the page."""
-
-
-@dataclass(frozen=True)
-class ServerLinks:
-    """Addresses of a server: everything is there."""
-
-    is_static: bool = False
-
-    def home(self) -> str:
-        """The list of sweeps."""
-        return "/"
-
-    def page(self, address: Address) -> str | None:
-        """e.g. /groupsize/countdown/v1/compare?k=16."""
-        run = address.run
-        parts = (run.sweep, run.experiment, run.version, address.view)
-        query = urlencode(address.parameters)
-        return (
-            "/" + "/".join(quote(part, safe="") for part in parts) + (f"?{query}" if query else "")
-        )
-
-    def data(self, address: Address, chart: Chart) -> str:
-        """The page's own address with the chart's name."""
-        more = (*address.parameters, (CSV, chart.name))
-        return self.page(Address(run=address.run, view=address.view, parameters=more)) or ""
-
-    def asset(self, name: str) -> str:
-        """A file of rendering.ASSETS."""
-        return f"/_static/{name}"
 
 
 def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
     """The application over a run root. hosts: names that a request may ask for, which keeps pages
     of other sites from reading this one through a name of theirs; `*` is any."""
-    run_root, links = RunRoot(root=root), ServerLinks()
+    run_root = RunRoot(root=root)
 
     async def index(_: Request) -> Response:
         def listing() -> str:
-            evaluated = [evaluation_entry(root, name, links) for name in run_root.evaluations()]
-            return rendering.listing(links, run_root.runs(), evaluated, root=str(root))
+            evaluated = [evaluation_entry(root, name) for name in run_root.evaluations()]
+            return rendering.listing(run_root.runs(), evaluated, root=root)
 
         return _page(await run_in_threadpool(listing))
 
@@ -87,14 +54,14 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
             text = (
                 "Tick at least two evaluations; the first of them is what the others differ from."
             )
-            return _page(rendering.message(links, "Which ones?", text), 400)
+            return _page(rendering.message("Which ones?", text), 400)
         run = evaluations_at(root, names)
-        return RedirectResponse(links.page(Address(run=run, view="compare")) or "/")
+        return RedirectResponse(Address(run=run, view="compare").href)
 
     async def asset(request: Request) -> Response:
         path = rendering.ASSETS.get(request.path_params["name"])
         if path is None:
-            return _page(rendering.message(links, "Not found", "There is no such file."), 404)
+            return _page(rendering.message("Not found", "There is no such file."), 404)
         return FileResponse(path, headers=HEADERS | {"Cache-Control": "max-age=3600"})
 
     async def view(request: Request) -> Response:
@@ -109,13 +76,13 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
             results = run_root.open(names["sweep"], names["experiment"], names["version"])
             if names["view"] not in BUILDERS:
                 raise LookupError(f"there is no such view: it is one of {', '.join(VIEWS)}")
-            page = BUILDERS[names["view"]](results, given, links)
+            page = BUILDERS[names["view"]](results, given)
         except LookupError as error:
-            return _page(rendering.message(links, "Not found", str(error.args[0])), 404)
+            return _page(rendering.message("Not found", str(error.args[0])), 404)
         except (OSError, ValueError, PolarsError) as error:
-            return _page(rendering.message(links, "These files cannot be shown", str(error)), 500)
+            return _page(rendering.message("These files cannot be shown", str(error)), 500)
         if chart_name is None:
-            return _page(rendering.html(page, links, run_root.runs()))
+            return _page(rendering.html(page, run_root.runs()))
         for chart in page.charts:
             if chart.name == chart_name:
                 return Response(
@@ -124,11 +91,11 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
                     headers=HEADERS
                     | {"Content-Disposition": f'attachment; filename="{chart_name}.csv"'},
                 )
-        return _page(rendering.message(links, "Not found", "This page has no such chart."), 404)
+        return _page(rendering.message("Not found", "This page has no such chart."), 404)
 
     async def start(request: Request) -> Response:
         run = RunPaths(root=root, **request.path_params)
-        return RedirectResponse(links.page(Address(run=run, view=first_view(run))) or "/")
+        return RedirectResponse(Address(run=run, view=first_view(run)).href)
 
     return Starlette(
         routes=[
@@ -149,7 +116,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
 
 async def _missing(_: Request, __: Exception) -> Response:
     text = "There is no such page; the first page lists what there is."
-    return _page(rendering.message(ServerLinks(), "Not found", text), 404)
+    return _page(rendering.message("Not found", text), 404)
 
 
 def _page(content: str, status: int = 200) -> Response:

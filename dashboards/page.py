@@ -1,15 +1,15 @@
 """What a page is made of, before any markup: parameters, controls, charts and tables.
 
 In: what a page was asked for, looked up in what exists (`Form`). Out: a `Page`, which rendering.py
-turns into HTML. Whether a server or a folder of files shows it, only `Links` knows. Next: pages/,
-which build them.
+turns into HTML. Next: pages/, which build them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote, urlencode
 
 import polars as pl
 
@@ -33,6 +33,8 @@ def views_of(run: RunPaths) -> dict[str, str]:
 
 
 Parameters = tuple[tuple[str, str], ...]
+CSV = "csv"
+"""Parameter that names the chart whose data is wanted instead of the page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,30 +45,24 @@ class Address:
     view: str
     parameters: Parameters = ()
 
+    @property
+    def href(self) -> str:
+        """The link to it, e.g. /groupsize/countdown/v1/compare?k=16."""
+        run = self.run
+        parts = (run.sweep, run.experiment, run.version, self.view)
+        query = urlencode(self.parameters)
+        return (
+            "/" + "/".join(quote(part, safe="") for part in parts) + (f"?{query}" if query else "")
+        )
+
+    def data(self, chart: Chart) -> str:
+        """The link to a chart's data as CSV."""
+        return replace(self, parameters=(*self.parameters, (CSV, chart.name))).href
+
 
 def first_view(run: RunPaths) -> str:
     """The one that is opened where none is named."""
     return next(iter(views_of(run)))
-
-
-class Links(Protocol):
-    """Where pages are: behind a server, or in the files of an export."""
-
-    @property
-    def is_static(self) -> bool:
-        """Whether there is no server, so that only exported pages exist."""
-
-    def home(self) -> str:
-        """The link to the first page, which lists all sweeps."""
-
-    def page(self, address: Address) -> str | None:
-        """The link to a page; None where it is not there."""
-
-    def data(self, address: Address, chart: Chart) -> str:
-        """The link to a chart's data as CSV, from the page of that address."""
-
-    def asset(self, name: str) -> str:
-        """The link to a file of dashboards/static or to plotly.min.js."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +70,8 @@ class Option:
     """One value of a control."""
 
     label: str
-    address: Address
-    """The page that shows it."""
-    href: str | None
-    """The link to it; None where an export does not hold it."""
+    href: str
+    """The link to the page that shows it."""
     chosen: bool
 
 
@@ -175,8 +169,8 @@ class Form:
     """What a page was asked for; nothing else is done with values as they came. LookupError for
     one that is not among the valid ones."""
 
-    def __init__(self, run: RunPaths, view: str, given: Given, links: Links) -> None:
-        self._run, self._view, self._given, self._links = run, view, given, links
+    def __init__(self, run: RunPaths, view: str, given: Given) -> None:
+        self._run, self._view, self._given = run, view, given
         self._valid: dict[str, list[str]] = {}
         self._defaults: dict[str, str] = {}
         self._chosen: dict[str, tuple[str, ...]] = {}
@@ -240,15 +234,14 @@ class Form:
     ) -> Control:
         """Every value as the page's address with it. words: label by value; None is the values
         themselves. long: as in Control."""
-        options = []
-        for value in self._valid[name]:
-            address, chosen = self.address(*forgotten, **{name: value}), self._chosen[name]
-            href = self._links.page(address)
-            if href is not None or value in chosen:
-                text = value if words is None else words[value]
-                options.append(
-                    Option(label=text, address=address, href=href, chosen=value in chosen)
-                )
+        options = (
+            Option(
+                label=value if words is None else words[value],
+                href=self.address(*forgotten, **{name: value}).href,
+                chosen=value in self._chosen[name],
+            )
+            for value in self._valid[name]
+        )
         return Control(name=name, label=label, options=tuple(options), long=long)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dashboards.glossary import Glossary
-from dashboards.page import Address, Chart, Links, Page, first_view, views_of
+from dashboards.page import Address, Chart, Page, first_view, views_of
 from dashboards.pages.overview import HEIGHT, WIDTH, EvaluationEntry, entry, name_of
 from dashboards.text import rendered, shortened, visible
 from fgrpo_bench.files.paths import RunPaths
@@ -50,59 +50,46 @@ def environment() -> Environment:
     return templates
 
 
-def html(page: Page, links: Links, runs: Sequence[RunPaths]) -> str:
+def html(page: Page, runs: Sequence[RunPaths]) -> str:
     """The whole document of a page. runs: what the chooser of sweeps offers."""
     run = page.address.run
     views = {
-        name: (title, links.page(Address(run=run, view=name)), name == page.address.view)
+        name: (title, Address(run=run, view=name).href, name == page.address.view)
         for name, title in views_of(run).items()
     }
     others = [
-        (name_of(other), links.page(Address(run=other, view=first_view(other))), other == run)
+        (name_of(other), Address(run=other, view=first_view(other)).href, other == run)
         for other in (runs if run in runs else [run, *runs])
     ]
     return _document(
         f"{page.address.view}.html",
-        links,
         page=page,
         charts={chart.name: chart for chart in page.charts},
         views=views,
         runs=others,
         run=name_of(run),
         payload=_payload,
-        data=lambda chart: links.data(page.address, chart),
+        data=page.address.data,
     )
 
 
-def listing(
-    links: Links,
-    runs: Sequence[RunPaths],
-    evaluations: Sequence[EvaluationEntry] = (),
-    *,
-    root: str,
-) -> str:
+def listing(runs: Sequence[RunPaths], evaluations: Sequence[EvaluationEntry], *, root: Path) -> str:
     """The first page: every sweep and every evaluation under the root."""
-    entries = [entry(run, links) for run in runs]
+    entries = [entry(run) for run in runs]
     size = {"width": WIDTH, "height": HEIGHT}
     return _document(
-        "index.html", links, entries=entries, evaluations=evaluations, root=root, size=size
+        "index.html", entries=entries, evaluations=evaluations, root=str(root), size=size
     )
 
 
-def message(links: Links, title: str, text: str) -> str:
+def message(title: str, text: str) -> str:
     """A page that says what went wrong."""
-    return _document("message.html", links, title=title, text=text)
+    return _document("message.html", title=title, text=text)
 
 
-def _document(template: str, links: Links, **values: Any) -> str:
-    common = {
-        "asset": links.asset,
-        "home": links.home(),
-        "is_static": links.is_static,
-        "policy": POLICY,
-        "glossary": Glossary(),
-    }
-    return environment().get_template(template).render(**common, **values)
+def _document(template: str, **values: Any) -> str:
+    document = environment().get_template(template)
+    return document.render(policy=POLICY, glossary=Glossary(), **values)
 
 
 def _payload(chart: Chart) -> dict[str, Any]:

@@ -21,7 +21,7 @@ COMMANDS = {
     "evaluate": ("evaluators.cli", "a checkpoint in; draws, grades and pass@k out"),
     "compare": ("evaluators.cli:compare", "checkpoints with each other, problem by problem"),
     "report": ("fgrpo_bench.report.__main__", "answer, tables and figures of a sweep"),
-    "dashboard": ("dashboards.cli", "look at the results in a browser, or as files"),
+    "dashboard": ("dashboards.cli", "look at the results in a browser"),
     "mlflow": ("dashboards.cli:mlflow", "sync every sweep into MLflow and serve its UI"),
     "check": ("sweeps.cli:check", "is every file of a sweep, or of a bundle, as it was made?"),
     "export": ("fgrpo_bench.report.exports.command", "evaluations in other programs' formats"),

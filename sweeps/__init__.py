@@ -1,8 +1,7 @@
 """Sweeps: plan a grid, dispatch its stages, follow them. `fgrpo-bench sweep --help`.
 
-Planning: points, plan, preview, conflicts, freeze. Dispatching: commands, schedule, local/,
-slurm/. Following: status, logs, reporting, check/. They stand in one folder as both dispatchers
-take them all.
+Planning: plan, preview, freeze. Dispatching: commands, schedule, local/, slurm/. Following: status,
+reporting, check/. They stand in one folder as both dispatchers take them all.
 """
 
 from pathlib import Path

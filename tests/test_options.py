@@ -100,7 +100,6 @@ BASES = {
     "new benchmark": ["mine --data mine.jsonl"],
     "report": ["groupsize", "--verify out"],
     "dashboard serve": [""],
-    "dashboard export": ["--to out"],
     "dashboard mlflow": [""],
     "mlflow": [""],
     "export": ["groupsize --to inspect"],
@@ -234,8 +233,6 @@ WORK: dict[str, Any] = {
     "fgrpo_bench.tracking.sync.rebuild": [RUN],
     "dashboards.app": None,
     "dashboards.mlflow_ui.serve": SystemExit(0),  # the process becomes the server
-    "dashboards.export.chosen_runs": None,
-    "dashboards.export.export": (1, 1),
 }
 """What commands hand on to, in whose place nothing is done, and its result; None is anything."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dashboards.page import Given, Links, Page
+from dashboards.page import Given, Page
 from dashboards.pages import audit, compare, draws, forgetting, sweep
 from fgrpo_bench.analysis.results import Results
 
-Builder = Callable[[Results, Given, Links], Page]
+Builder = Callable[[Results, Given], Page]
 
 BUILDERS: dict[str, Builder] = {
     "sweep": sweep.build,

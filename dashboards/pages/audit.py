@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from dashboards.page import Form, Given, Links, Page, PageTable, Shade, TableRow, choices
+from dashboards.page import Form, Given, Page, PageTable, Shade, TableRow, choices
 from dashboards.pages.draws import SHOWN, draws_link, grades_version, layers
 from dashboards.queries import FileState, checkpoints_of, remembered, stamp
 from dashboards.text import shortened
@@ -33,18 +33,16 @@ Engines = list[tuple[dict[str, Any], list[str]]]
 """Fingerprints of engines, each with its points."""
 
 
-def build(results: Results, given: Given, links: Links) -> Page:
+def build(results: Results, given: Given) -> Page:
     """The page; parameters: benchmark."""
-    form = Form(results.address, "audit", given, links)
+    form = Form(results.address, "audit", given)
     benchmark = form.value("benchmark", results.benchmarks)
     point_audits = audits(results, benchmark)
     differing = disagreements(results, benchmark)
     by_engine = engines(results, benchmark)
     grids = [
-        _draws(
-            results, links, benchmark, [audit for audit in point_audits if not _is_clean(audit)]
-        ),
-        _graders(results, links, benchmark, [pair for pair in differing if pair.differing]),
+        _draws(results, benchmark, [audit for audit in point_audits if not _is_clean(audit)]),
+        _graders(results, benchmark, [pair for pair in differing if pair.differing]),
         *([_engines(by_engine)] if differing_facts(by_engine) else []),
     ]
     return Page(
@@ -56,8 +54,8 @@ def build(results: Results, given: Given, links: Links) -> Page:
             "checks": _checks(point_audits, differing, by_engine, len(results.checkpoints)),
             "grids": [grid for grid in grids if grid.rows],
             "whole": [
-                _draws(results, links, benchmark, point_audits),
-                _graders(results, links, benchmark, differing),
+                _draws(results, benchmark, point_audits),
+                _graders(results, benchmark, differing),
                 _engines(by_engine),
             ],
         },
@@ -165,16 +163,14 @@ def differing_facts(by_engine: Engines) -> list[str]:
     return [key for key in keys if len({str(facts.get(key)) for facts, _ in by_engine}) > 1]
 
 
-def _draws(
-    results: Results, links: Links, benchmark: str, point_audits: Sequence[PointAudit]
-) -> PageTable:
+def _draws(results: Results, benchmark: str, point_audits: Sequence[PointAudit]) -> PageTable:
     rows: list[TableRow] = []
     for audit in point_audits:
         row: list[str | Shade] = [audit.name, f"{audit.draws:,}"]
         for kind, count in (("unscored", audit.unscored), ("truncated", audit.truncated)):
             shown = audit.examples[kind]
             row.append(_share(count, audit.draws))
-            row.append(_example(results, links, benchmark, audit.name, kind, shown))
+            row.append(_example(results, benchmark, audit.name, kind, shown))
         rows.append(tuple(row))
     return PageTable(
         title="Draws that were not judged, or cut off at the longest response",
@@ -184,9 +180,7 @@ def _draws(
     )
 
 
-def _example(
-    results: Results, links: Links, benchmark: str, name: str, kind: str, shown: Example
-) -> str | Shade:
+def _example(results: Results, benchmark: str, name: str, kind: str, shown: Example) -> str | Shade:
     """A link to a draw, with the filter or the page of draws that shows it."""
     if shown is None:
         return ""
@@ -198,19 +192,15 @@ def _example(
         | ({"page": str(1 + draw // SHOWN)} if draw >= SHOWN else {}),
     }[kind]
     checkpoint = checkpoints_of(results)[name]
-    href = draws_link(
-        results, links, benchmark=benchmark, problem=problem, checkpoint=checkpoint, **more
-    )
+    href = draws_link(results, benchmark=benchmark, problem=problem, checkpoint=checkpoint, **more)
     return Shade(text=shortened(problem, 24), href=href)
 
 
-def _graders(
-    results: Results, links: Links, benchmark: str, differing: Sequence[Disagreement]
-) -> PageTable:
+def _graders(results: Results, benchmark: str, differing: Sequence[Disagreement]) -> PageTable:
     rows: list[TableRow] = []
     for pair in differing:
         first, second = pair.versions
-        linked = _example(results, links, benchmark, pair.name, "differing", pair.example)
+        linked = _example(results, benchmark, pair.name, "differing", pair.example)
         counts = (f"{pair.draws:,}", _share(pair.differing, pair.draws), f"{pair.only_second:,}")
         rows.append((pair.name, f"{first}, {second}", *counts, linked))
     return PageTable(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dashboards.page import Form, Given, Links, Page, PageTable, Shade, TableRow, choices
+from dashboards.page import Form, Given, Page, PageTable, Shade, TableRow, choices
 from dashboards.pages.compare_charts import COSTS, CompareCharts
 from dashboards.pages.pairs import (
     QUESTION,
@@ -54,11 +54,11 @@ def question_words(results: Results) -> str:
     return "every pair" if results.sweep is None else "the sweep's question"
 
 
-def build(results: Results, given: Given, links: Links) -> Page:
+def build(results: Results, given: Given) -> Page:
     """The page; parameters: benchmark (or an average), k, against, over, cost, and any number of
     cell."""
     analysis = analysis_of(results)
-    cells, form = analysis.by_cell, Form(results.address, "compare", given, links)
+    cells, form = analysis.by_cell, Form(results.address, "compare", given)
     column = form.value("benchmark", analysis.columns)
     k = int(form.value("k", analysis.ks, str(analysis.ks[-1])))
     asked = [QUESTION] if pairs_of(analysis, QUESTION) else []

@@ -2,23 +2,22 @@
 the cells that the sweep compares and the problem that the second gained most over the first.
 
 In: stored draws, grades and problems, and what the page was asked for. Out: a Page; and links to
-draws for the other pages. What a publisher asks not to be shown is left out of exports
-(`is_gated`). Next: fgrpo_bench.stages.tables has the columns of draws and grades.
+draws for the other pages. Next: fgrpo_bench.stages.tables has the columns of draws and grades.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
 import polars as pl
 
-from dashboards.page import LONGEST_TEXT, Address, Form, Given, Links, Page, choices
+from dashboards.page import LONGEST_TEXT, Address, Form, Given, Page, choices
 from dashboards.pages import maze
 from dashboards.pages.pairs import in_front
-from dashboards.pages.problems import is_gated, problem_text, words_of
+from dashboards.pages.problems import problem_text, words_of
 from dashboards.queries import (
     DrawCounts,
     Fates,
@@ -46,7 +45,6 @@ ELSEWHERE = ("page", "answer")
 """Parameters that mean nothing for another problem or point."""
 ORDERS = {"right": "correct ones first", "draw": "as they were drawn"}
 FINISHES = {ALL: "all", "stop": "ended by itself", "length": "cut off"}
-WITHHELD = "The publisher of this benchmark asks that its texts are not shown to others."
 ANSWERS = 10
 """Answers that are listed unless all are asked for."""
 NO_ANSWER = "(no answer found)"
@@ -75,10 +73,10 @@ class Side:
     """Why there is nothing to see; empty where there is."""
 
 
-def build(results: Results, given: Given, links: Links) -> Page:
+def build(results: Results, given: Given) -> Page:
     """The page; parameters: benchmark, problem, a, b, outcome, finish, answer, answers, text, min,
     max, page."""
-    form = Form(results.address, "draws", given, links)
+    form = Form(results.address, "draws", given)
     benchmark = form.value("benchmark", results.benchmarks)
     fates = _fates(results, benchmark)
     points = checkpoints_of(results)
@@ -96,19 +94,17 @@ def build(results: Results, given: Given, links: Links) -> Page:
     answer = form.value("answer", [ALL, *sorted(known)])
     listed = form.value("answers", [FEW, ALL])
     order = form.value("order", ORDERS)
-    gated = links.is_static and any(is_gated(results, points[name], benchmark) for name in (a, b))
     filters = [] if outcome == ALL else [pl.col("outcome") == outcome]
     filters += [] if finish == ALL else [pl.col("finish_reason") == finish]
     filters += [] if low is None else [pl.col("n_tokens") >= low]
     filters += [] if high is None else [pl.col("n_tokens") <= high]
-    if searched and not gated:  # what matches would tell what the texts hold
-        filters.append(pl.col("response").str.contains(searched, literal=True))
+    filters += [pl.col("response").str.contains(searched, literal=True)] if searched else []
     if answer != ALL:
         filters.append(pl.col("extracted").fill_null(NO_ANSWER) == answer)
     matching = {name: _ordered(table.filter(*filters), order) for name, table in tables.items()}
     n_pages = max(1, *(-(-len(table) // SHOWN) for table in matching.values()))
     at = int(form.value("page", range(1, n_pages + 1)))
-    words = words_of(results, benchmark, withheld=gated)
+    words = words_of(results, benchmark)
     labels = {name: label_of(point) for name, point in points.items()}
     controls = [
         form.control(
@@ -122,27 +118,25 @@ def build(results: Results, given: Given, links: Links) -> Page:
     filtering = [
         form.control("outcome", "Outcome", forgotten=["page"]),
         form.control("finish", "Ending", FINISHES, forgotten=["page"]),
+        form.control("order", "Order", ORDERS, forgotten=["page"]),
     ]
-    bars = distribution(tables[a], tables[b], form, links, gated=gated, every=listed == ALL)
-    if not links.is_static:
-        filtering.append(form.control("order", "Order", ORDERS, forgotten=["page"]))
-        if bars.n_more or listed == ALL:
-            lists = {FEW: f"{ANSWERS}", ALL: "all"}
-            filtering.append(form.control("answers", "Answers listed", lists, forgotten=["page"]))
+    bars = distribution(tables[a], tables[b], form, every=listed == ALL)
+    if bars.n_more or listed == ALL:
+        lists = {FEW: f"{ANSWERS}", ALL: "all"}
+        filtering.append(form.control("answers", "Answers listed", lists, forgotten=["page"]))
     # another benchmark has other problems, so nothing else is kept
-    elsewhere = Form(results.address, "draws", given, links)
+    elsewhere = Form(results.address, "draws", given)
     elsewhere.value("benchmark", results.benchmarks)
     text = problem_text(points[a], benchmark, problem)
     declared = results.evaluation["benchmarks"][benchmark] or {}
     is_maze = declared.get("grader") in maze.GRADERS
-    grid = text.gold if is_maze and not gated else ""
+    grid = text.gold if is_maze else ""
     sides = [
         _side(
             points[name],
             tables[name],
             matching[name].slice((at - 1) * SHOWN, SHOWN),
             len(matching[name]),
-            gated,
             counts=None if fates is None else fates.counts(points[name], problem),
             others=other_judgements(points[name], benchmark, problem),
             grid=grid,
@@ -151,10 +145,11 @@ def build(results: Results, given: Given, links: Links) -> Page:
     ]
     place = problems.index(problem)
 
-    def first_page(names: Iterable[str]) -> str | None:
-        """Of the first of these problems that has one."""
-        pages = (links.page(form.address(*ELSEWHERE, problem=name)) for name in names)
-        return next(filter(None, pages), None)
+    def problem_link(at: int) -> str | None:
+        """None before the first problem and behind the last."""
+        if not 0 <= at < len(problems):
+            return None
+        return form.address(*ELSEWHERE, problem=problems[at]).href
 
     return Page(
         address=form.address(),
@@ -167,22 +162,22 @@ def build(results: Results, given: Given, links: Links) -> Page:
             "bars": bars,
             "one_line": ONE_LINE,
             "sides": sides,
-            "prompt": WITHHELD if gated else text.prompt,
+            "prompt": text.prompt,
             "is_said": bool(text.right),
-            "gold": "" if gated or grid else text.right or text.gold,
+            "gold": "" if grid else text.right or text.gold,
             "picture": maze.picture(grid) if grid else "",
             "answer": None if answer == ALL else answer,
-            "all_answers": links.page(form.address("page", answer=ALL)),
+            "all_answers": form.address("page", answer=ALL).href,
             "lengths": _lengths(low, high),
             "searched": searched,
             "longest_text": LONGEST_TEXT,
-            "all_texts": links.page(form.address("text", "min", "max", "page")),
+            "all_texts": form.address("text", "min", "max", "page").href,
             "least": low,
             "most": high,
             "kept": form.address("text", "min", "max", "page").parameters,
             "pages": choices(form.control("page", "Page", long=n_pages > 12)),
-            "before": first_page(reversed(problems[:place])),
-            "after": first_page(problems[place + 1 :]),
+            "before": problem_link(place - 1),
+            "after": problem_link(place + 1),
             "open": OPEN,
         },
     )
@@ -261,7 +256,6 @@ def _side(
     table: pl.DataFrame,
     shown: pl.DataFrame,
     n_matching: int,
-    gated: bool,
     *,
     counts: DrawCounts | None,
     others: pl.DataFrame,
@@ -272,10 +266,8 @@ def _side(
     for row in rows:
         row["outcome"] = row["outcome"] or "not graded"
         row["extracted"] = word(row["extracted"])
-        row["others"] = [] if gated else others.filter(draw=row["draw"]).to_dicts()
+        row["others"] = others.filter(draw=row["draw"]).to_dicts()
         row["picture"] = maze.picture(grid, row["response"]) if grid else ""
-        if gated:
-            row |= {"response": WITHHELD, "extracted": "", "reason": ""}
     drawn = None if counts is None else counts.n_drawn
     stop = drawn if drawn is not None and drawn < len(table) else None
     return Side(
@@ -300,7 +292,7 @@ class Bars:
     """Draws of the left and the right point that gave it."""
     widths: tuple[float, float]
     """Percent of the longest bar."""
-    href: str | None
+    href: str
     """The draws that gave it."""
 
 
@@ -321,10 +313,9 @@ def word(extracted: str | None) -> str:
 
 
 def distribution(
-    left: pl.DataFrame, right: pl.DataFrame, form: Form, links: Links, *, gated: bool, every: bool
+    left: pl.DataFrame, right: pl.DataFrame, form: Form, *, every: bool
 ) -> Distribution:
-    """left, right: draws of a point. gated: whether answers may not be shown. every: not only
-    ANSWERS, of which at most half are right."""
+    """left, right: draws of a point. every: not only ANSWERS, of which at most half are right."""
     counts: dict[tuple[str, str], list[int]] = {}
     for side, table in enumerate((left, right)):
         for row in answers(table).iter_rows(named=True):
@@ -336,14 +327,14 @@ def distribution(
     return Distribution(
         rows=tuple(
             Bars(
-                text="(not shown)" if gated else shortened(text, 40),
+                text=shortened(text, 40),
                 outcome=outcome,
                 counts=(counts[text, outcome][0], counts[text, outcome][1]),
                 widths=(
                     round(100 * counts[text, outcome][0] / longest, 1),
                     round(100 * counts[text, outcome][1] / longest, 1),
                 ),
-                href=links.page(form.address("page", answer=text)),
+                href=form.address("page", answer=text).href,
             )
             for text, outcome in listed
         ),
@@ -406,18 +397,16 @@ def label_of(checkpoint: EvaluatedCheckpoint) -> str:
 
 def draws_link(
     results: Results,
-    links: Links,
     *,
     benchmark: str,
     problem: str,
     checkpoint: EvaluatedCheckpoint,
     **more: str,
-) -> str | None:
+) -> str:
     """The page of a problem's draws: the base model of a checkpoint's seed beside it."""
     base = bases_of(results).get(checkpoint.seed, results.checkpoints[0].name)
-    return links.page(
-        draws_address(results, benchmark, problem=problem, a=base, b=checkpoint.name, **more)
-    )
+    chosen = {"problem": problem, "a": base, "b": checkpoint.name, **more}
+    return draws_address(results, benchmark, **chosen).href
 
 
 def bases_of(results: Results) -> dict[int | None, str]:
@@ -438,30 +427,18 @@ def draws_address(results: Results, benchmark: str, **chosen: str) -> Address:
 
 def draws_clicks(
     results: Results,
-    links: Links,
     *,
     benchmark: str,
     problems: Sequence[str],
     checkpoints: Sequence[EvaluatedCheckpoint],
 ) -> dict[str, Any]:
     """Chart.clicks of a heat map with a row a problem and a column a checkpoint."""
-    if not links.is_static:
-        chosen = (("benchmark", benchmark),)
-        base = links.page(Address(run=results.address, view="draws", parameters=chosen))
-        bases = bases_of(results)
-        pairs = [
-            [bases.get(checkpoint.seed, checkpoint.name), checkpoint.name]
-            for checkpoint in checkpoints
-        ]
-        return {"href": base, "problems": list(problems), "points": pairs}
-    at = {}
-    for row, problem in enumerate(problems):
-        for column, checkpoint in enumerate(checkpoints):
-            if href := draws_link(
-                results, links, benchmark=benchmark, problem=problem, checkpoint=checkpoint
-            ):
-                at[f"{row},{column}"] = href
-    return {"at": at}
+    bases = bases_of(results)
+    pairs = [
+        [bases.get(checkpoint.seed, checkpoint.name), checkpoint.name] for checkpoint in checkpoints
+    ]
+    href = draws_address(results, benchmark).href
+    return {"href": href, "problems": list(problems), "points": pairs}
 
 
 def grades_version(checkpoint: EvaluatedCheckpoint, benchmark: str) -> str | None:

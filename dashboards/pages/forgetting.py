@@ -19,7 +19,6 @@ from dashboards.page import (
     Chart,
     Form,
     Given,
-    Links,
     Page,
     PageTable,
     Shade,
@@ -28,7 +27,7 @@ from dashboards.page import (
 )
 from dashboards.pages.draws import draws_clicks, draws_link, label_of
 from dashboards.pages.pairs import in_front
-from dashboards.pages.problems import is_gated, words_of
+from dashboards.pages.problems import words_of
 from dashboards.queries import Fates, analysis_of, fates_of
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
@@ -66,9 +65,9 @@ LEGEND = (
 )
 
 
-def build(results: Results, given: Given, links: Links) -> Page:
+def build(results: Results, given: Given) -> Page:
     """The page; parameters: benchmark, k, seed, order, page."""
-    form = Form(results.address, "forgetting", given, links)
+    form = Form(results.address, "forgetting", given)
     benchmark = form.value("benchmark", results.benchmarks)
     ks = results.evaluation["ks"]
     k = int(form.value("k", ks, str(ks[-1])))
@@ -79,17 +78,13 @@ def build(results: Results, given: Given, links: Links) -> Page:
     n_pages = max(1, -(-len(fates.problems) // ROWS))
     at = int(form.value("page", range(1, n_pages + 1)))
     before = (at - 1) * ROWS
-    hidden = links.is_static and any(
-        is_gated(results, checkpoint, benchmark) for checkpoint in fates.checkpoints
-    )
     drawing = ForgettingCharts(
         analysis_of(results),
-        links,
         benchmark=benchmark,
         k=k,
         fates=fates,
         seed=None if seed == ALL else int(seed),
-        words=words_of(results, benchmark, withheld=hidden),
+        words=words_of(results, benchmark),
     )
     columns = fates.order(order)
     return Page(
@@ -137,7 +132,6 @@ class ForgettingCharts:
     def __init__(
         self,
         analysis: Analysis,
-        links: Links,
         *,
         benchmark: str,
         k: int,
@@ -147,7 +141,7 @@ class ForgettingCharts:
     ) -> None:
         """seed: None is all. words: what problems ask, of those that can be read."""
         self.words = words
-        self.analysis, self.results, self.links = analysis, analysis.results, links
+        self.analysis, self.results = analysis, analysis.results
         self.benchmark, self.k, self.fates, self.seed = benchmark, k, fates, seed
         self.rows = [
             i for i, checkpoint in enumerate(fates.checkpoints) if seed in (None, checkpoint.seed)
@@ -211,11 +205,9 @@ class ForgettingCharts:
                 chosen="" if self.seed is None else f".filter(seed={self.seed})",
                 columns=COUNTS,
             ),
-            note="Click a place to read its draws"
-            + (" where this export holds them" if self.links.is_static else "")
-            + "; the table below has the same links.",
+            note="Click a place to read its draws; the table below has the same links.",
             clicks=draws_clicks(
-                self.results, self.links, benchmark=self.benchmark, problems=problems,
+                self.results, benchmark=self.benchmark, problems=problems,
                 checkpoints=self.checkpoints,
             ),
             legend=LEGEND[: len(charts.RATES)],
@@ -248,7 +240,7 @@ class ForgettingCharts:
                     Shade(
                         text=_rate(rate),
                         href=draws_link(
-                            self.results, self.links, benchmark=self.benchmark, problem=problem,
+                            self.results, benchmark=self.benchmark, problem=problem,
                             checkpoint=checkpoint,
                         ),
                         title=f"{problem}, {checkpoint.name}: {100 * rate:.2f}%"

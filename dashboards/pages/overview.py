@@ -10,7 +10,7 @@ from pathlib import Path
 from polars.exceptions import PolarsError
 
 from dashboards import charts
-from dashboards.page import Address, Links
+from dashboards.page import Address
 from dashboards.pages.pairs import in_front
 from dashboards.pages.sweep import states_of
 from dashboards.queries import analysis_of, changed, checked, is_analysed
@@ -42,7 +42,7 @@ class SweepEntry:
     """A sweep on the first page."""
 
     name: str
-    href: str | None
+    href: str
     """Compare, or the sweep's own page where there is nothing to compare yet."""
     question: str
     answer: tuple[str, ...] = ()
@@ -58,10 +58,10 @@ class SweepEntry:
     """Why its files cannot be read; empty where they can."""
 
 
-def entry(run: RunPaths, links: Links) -> SweepEntry:
+def entry(run: RunPaths) -> SweepEntry:
     """What the first page says of a run; what cannot be read is said instead."""
     name = name_of(run)
-    sweep, compare = (links.page(Address(run=run, view=view)) for view in ("sweep", "compare"))
+    sweep, compare = (Address(run=run, view=view).href for view in ("sweep", "compare"))
     try:
         results = checked(load_results(run))
         states, when = states_of(results), changed(results)
@@ -89,18 +89,18 @@ class EvaluationEntry:
 
     name: str
     href: str | None
-    """Its page of single answers."""
+    """Its page of single answers; None where its files cannot be read."""
     words: tuple[str, ...] = ()
     """pass@k at both ends, a benchmark each."""
     trouble: str = ""
     """Why its files cannot be read; empty where they can."""
 
 
-def evaluation_entry(root: Path, name: str, links: Links) -> EvaluationEntry:
+def evaluation_entry(root: Path, name: str) -> EvaluationEntry:
     """What the first page says of an evaluation; what cannot be read is said instead."""
     try:
         results = together(root, [name])
-        href = links.page(Address(run=results.address, view="draws"))
+        href = Address(run=results.address, view="draws").href
         words = tuple(
             _ends(checkpoint_estimates(results.checkpoints[0], benchmark), benchmark)
             for benchmark in results.benchmarks

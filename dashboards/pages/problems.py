@@ -1,4 +1,4 @@
-"""What problems ask and what is right, in words; and whether a publisher lets them be shown.
+"""What problems ask and what is right, in words.
 
 In: an evaluated checkpoint. Out: texts by problem, read from its dataset or made by its task. Next:
 draws.py and forgetting.py, which show them; fgrpo_bench.tasks.task has the words of a task.
@@ -15,24 +15,11 @@ from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.core import registry
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.kinds.benchmarks import load_problems
-from fgrpo_bench.specs import TaskSpec, from_dict, withheld
+from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.tables import PROBLEMS, read_table
 
 LONGEST_WORDS = 70
 """Characters of a problem in words."""
-
-
-def is_gated(results: Results, checkpoint: EvaluatedCheckpoint, benchmark: str) -> bool:
-    """Whether the benchmark's publisher asks that none of it is shown to others, by the evaluation
-    and by the sweep; so too where neither says."""
-    declared = [results.evaluation["benchmarks"].get(benchmark)]
-    try:
-        declared.append(checkpoint.evaluation_spec().asked.benchmarks.get(benchmark))
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return True  # what it said is not known
-    return any(withheld(benchmark_spec) for benchmark_spec in declared)
 
 
 class ProblemText(NamedTuple):
@@ -91,10 +78,9 @@ def problem_text(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) 
     return problem_texts(checkpoint, benchmark).get(problem, ProblemText("", "", ""))
 
 
-def words_of(results: Results, benchmark: str, *, withheld: bool) -> dict[str, str]:
-    """What each problem asks in words, of those that can be read. withheld: whether nothing of a
-    problem may be shown."""
-    if withheld or not results.checkpoints:
+def words_of(results: Results, benchmark: str) -> dict[str, str]:
+    """What each problem asks in words, of those that can be read."""
+    if not results.checkpoints:
         return {}
     texts = problem_texts(results.checkpoints[0], benchmark)
     return {problem: text.words for problem, text in texts.items() if text.words}

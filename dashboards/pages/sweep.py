@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from dashboards import charts
-from dashboards.page import Chart, Form, Given, Links, Page, PageTable, Shade, TableRow, choices
+from dashboards.page import Chart, Form, Given, Page, PageTable, Shade, TableRow, choices
 from dashboards.pages.compare import results_table
 from dashboards.queries import FileState, analysis_of, remembered, stamp
 from fgrpo_bench.analysis import cells_of
@@ -54,11 +54,11 @@ LEARNING = ("eval_pass_at_1", "eval_pass_at_n")
 _VALUES = ("seconds", "gpus", "tokens", *(n for n in NUMBERS if n != TOKENS_PER_SECOND), *LEARNING)
 
 
-def build(of: Results, given: Given, links: Links) -> Page:
+def build(of: Results, given: Given) -> Page:
     """The page; parameters: benchmark, show, curve."""
     results = of.of_sweep()
     run, measures = results.paths, shows(results)
-    form = Form(run, "sweep", given, links)
+    form = Form(run, "sweep", given)
     column = form.value("benchmark", results.columns)
     status = progress(results)
     is_finished = not any(n for state, n in status.states.items() if state != "done")
@@ -85,7 +85,7 @@ def build(of: Results, given: Given, links: Links) -> Page:
             "points": _points(results, status),
             "cost": _cost_words(status),
         },
-        refresh_seconds=REFRESH_SECONDS if status.running and not links.is_static else None,
+        refresh_seconds=REFRESH_SECONDS if status.running else None,
     )
 
 

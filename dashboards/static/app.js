@@ -81,13 +81,9 @@ function draw(div) {
 
 function follow(clicks, point) {
   const [row, column] = point.pointIndex;
-  let href = clicks.at ? clicks.at[row + "," + column] : null;
-  if (clicks.href) {
-    const [a, b] = clicks.points[column];
-    const more = new URLSearchParams({ problem: clicks.problems[row], a, b });
-    href = clicks.href + (clicks.href.includes("?") ? "&" : "?") + more;
-  }
-  if (href) location.href = href;
+  const [a, b] = clicks.points[column];
+  const more = new URLSearchParams({ problem: clicks.problems[row], a, b });
+  location.href = clicks.href + (clicks.href.includes("?") ? "&" : "?") + more;
 }
 
 // A chooser goes at once when the pointer chose, and by Enter from the keyboard, where

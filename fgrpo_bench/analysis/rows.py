@@ -1,8 +1,8 @@
 """The columns of every frame: a row class each, its attributes the columns; FRAMES has all.
 
-In: rows, made by comparisons.py, checkpoints.py, coverage.py and other_scores.py. Out:
-Polars frames of them, and rows of frames (`to_frame`, `from_frame`). Next: frames.py, which
-computes and stores all frames of a sweep.
+In: rows, made by comparisons.py, checkpoints.py, coverage.py and other_scores.py. Out: Polars
+frames of them, and rows of frames (`to_frame`, `from_frame`). Next: frames.py, which computes and
+stores all frames of a sweep.
 
 `cell` is the key of every frame that is about cells: `base`, or e.g. `grpo-n8-g0.5`. `column` is a
 benchmark or the name of an average of several. Values of pass@k and their differences are

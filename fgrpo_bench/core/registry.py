@@ -89,7 +89,7 @@ def entry(name: str, key: str) -> Any:
 def suggestion(name: str, valid: Iterable[str]) -> str:
     """What a refusal of a name adds where a valid one is spelt much like it.
 
-    >>> meant("groupsiz", ["gamma", "groupsize"])
+    >>> suggestion("groupsiz", ["gamma", "groupsize"])
     ' (did you mean groupsize?)'
     """
     near = nearest(name, valid)

@@ -285,8 +285,8 @@ OpenPart = tuple[float | None, tuple[float, float] | None]
 def with_interval(
     mean: float | None, low: float | None, high: float | None, *, open_part: OpenPart = (None, None)
 ) -> str:
-    """e.g. `25.8 [21.3, 30.8]`, in percent; without brackets where there is no interval. beside: as
-    of `unscored_beside`, which stands behind it."""
+    """e.g. `25.8 [21.3, 30.8]`, in percent; without brackets where there is no interval.
+    open_part: what `unscored_beside` says behind it."""
     value = percent(mean) if low is None else f"{percent(mean)} [{percent(low)}, {percent(high)}]"
     return value + unscored_beside(*open_part)
 

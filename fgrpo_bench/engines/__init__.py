@@ -1,6 +1,8 @@
-"""Training engines, one package each; all that is known of them outside stands in `engine.Engine`.
+"""Training engines, one package each. Whoever plans or starts a training run asks `engine.Engine`.
 
-Loads none of them: processes that need something small of one package start often.
+The built-in one (`embedded`) also warms base models up and draws from what it made: warm-ups and
+evaluators call it by its name for that. Loads none of them: processes that need something small of
+one package start often.
 """
 
 from __future__ import annotations

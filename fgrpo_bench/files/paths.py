@@ -63,8 +63,6 @@ class StagePaths:
     step_rows = Below("openrlhf", "metrics.jsonl")
     """The same while an engine over GPUs trains: a JSON line a step, of which a resumed run
     takes back those that it makes again."""
-    training_states = Below("openrlhf", "states")
-    """Folder of its training states."""
     trajectories = Below("trajectories.parquet")
     """Rare correct answers of a base model (tables.TRAJECTORIES)."""
     likelihoods = Below("likelihoods.parquet")

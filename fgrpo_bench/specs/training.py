@@ -136,7 +136,7 @@ class TrainSpec(OneOf, table="engines", key="engine", member="train"):
     the fields of its own engine (fgrpo_bench.engines)."""
 
     engine: Name
-    """A key of fgrpo_bench.engines.ENGINES."""
+    """A key of fgrpo_bench.engines.table.ENGINES."""
     budget: Literal["constant_rollouts", "constant_prompts"]
     """What every cell of a group-size grid shares: rollouts per step, or prompts per step."""
     rollouts_per_step: Positive | None

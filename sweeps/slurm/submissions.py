@@ -327,10 +327,6 @@ def kind_of(name: str) -> str:
     return "".join(name.rsplit("-", 2)[1:2])
 
 
-"""A stage as plan.json lists it: name, kind, needs, fingerprint, target."""
-Group = tuple[list[str], str | None, tuple[Place, ...]]
-
-
 def is_job(kind: str) -> bool:
     """Whether stages of a kind are jobs; files are fetched by `run`, where there is a network."""
     return kind not in KINDS or not KINDS[kind].fetches
@@ -429,6 +425,10 @@ def beyond(sendings: Iterable[Sending], at_once: int) -> Iterator[str]:
                 "SLURM bounds each by itself: a limit over all jobs is the site's to set (GrpJobs "
                 "of an account or qos)"
             )
+
+
+Group = tuple[list[str], str | None, tuple[Place, ...]]
+"""Stages that may be sent as one batch, how it waits (Sending.relation), and for what."""
 
 
 def _groups(

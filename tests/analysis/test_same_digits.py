@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dashboards.app import ServerLinks
 from dashboards.charts import rate_steps
 from dashboards.page import Page, PageTable, Shade
 from dashboards.pages import BUILDERS
@@ -39,7 +38,7 @@ def test_the_sweep_is_one_that_views_could_disagree_about(mixed):
 
 def page(analysis: Analysis, view: str, **chosen: Any) -> Page:
     given = {name: [str(value)] for name, value in chosen.items()}
-    return BUILDERS[view](analysis.results, given, ServerLinks())
+    return BUILDERS[view](analysis.results, given)
 
 
 def texts(grid: PageTable) -> list[list[str]]:

@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from dashboards.app import ServerLinks
 from dashboards.rendering import html
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table
@@ -71,7 +70,7 @@ def test_draws_prints_the_counts_of_the_frame_and_the_draws_that_are_stored(
     shown = page(
         mixed, "draws", benchmark=benchmark, problem=problem, a=sides[0], b=sides[1], **chosen
     )
-    text = Reader(html(shown, ServerLinks(), [])).text
+    text = Reader(html(shown, [])).text
     frame = judged(mixed, benchmark, problem_id=problem)
     matching, expected = [], []
     start = SHOWN * (chosen.get("page", 1) - 1)
@@ -134,7 +133,7 @@ def test_draws_counts_every_distinct_answer(mixed, listed):
 def test_draws_counts_nothing_as_right_that_the_analysis_does_not_have(mixed):
     shown = page(mixed, "draws", benchmark="other", problem="p001", b=ABSENT)
     assert shown.context["sides"][1].counted == "64 draws"
-    assert "64 draws" in Reader(html(shown, ServerLinks(), [])).text
+    assert "64 draws" in Reader(html(shown, [])).text
 
 
 def share(count: int, of: int) -> str:

@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dashboards.app import ServerLinks
 from dashboards.rendering import html
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.checkpoints import read_scores
@@ -211,7 +210,7 @@ def test_checkpoints_are_judged_by_pass_at_1(analysis):
 def test_the_page_of_draws_says_where_a_problem_stopped(analysis, problem):
     for left, right in (POINTS[:2], POINTS[2:4]):
         shown = page(analysis, "draws", problem=problem, a=left, b=right)
-        text = Reader(html(shown, ServerLinks(), [])).text
+        text = Reader(html(shown, [])).text
         for point in (left, right):
             draws, of = draws_of(point, problem), verdicts(point, 24)[problem]
             if draws is None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +12,7 @@ from playwright.sync_api import Page, expect
 from dashboards.page import VIEWS
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stages.locks import locked
-from tests.browser.conftest import ENVIRONMENT, NARROW, WIDE, drawn, findings
-from tests.support.dashboard import snapshot
+from tests.browser.conftest import NARROW, WIDE, drawn, findings
 
 CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "audit": 0}
 MARKS = "svg.main-svg :is(.trace, .hm, .point, .points path)"
@@ -167,14 +164,9 @@ def channels(color: str) -> list[int]:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_page_keeps_anybody_out(browser, dashboard, run: RunPaths, tmp_path: Path, theme):
-    words = ["export", "--root", str(run.root), "--to", str(tmp_path / "out"), "--problems", "1"]
-    subprocess.run([sys.executable, "-m", "dashboards", *words], env=ENVIRONMENT, check=True)
-    exported = (tmp_path / "out" / dashboard.split("/", 3)[3]).as_uri()
+def test_no_page_keeps_anybody_out(browser, dashboard, theme):
     home = dashboard.rsplit("/", 3)[0]
     pages = [home, f"{home}/nothing", *(f"{dashboard}/{view}" for view in VIEWS)]
-    pages += [(tmp_path / "out" / "index.html").as_uri()]
-    pages += [f"{exported}/{view}.html" for view in VIEWS]
     for address in pages:
         for size in (WIDE, NARROW):
             context = browser.new_context(viewport=size, color_scheme=theme)
@@ -250,25 +242,3 @@ def test_the_data_of_a_chart_is_downloaded(open_page, dashboard, tmp_path: Path)
         page.locator("a[download='curves.csv']").click()
     download.value.save_as(tmp_path / "curves.csv")
     assert (tmp_path / "curves.csv").read_text().startswith("cell,step,k,mean,low,high")
-
-
-def test_the_export_opens_from_disk_draws_its_charts_and_writes_nothing_beside(
-    open_page, run: RunPaths, tmp_path: Path
-):
-    before = snapshot(run.folder)
-    words = ["export", "--root", str(run.root), "--to", str(tmp_path / "out"), "--problems", "2"]
-    subprocess.run([sys.executable, "-m", "dashboards", *words], env=ENVIRONMENT, check=True)
-    assert snapshot(run.folder) == before
-    page = open_page((tmp_path / "out" / "index.html").as_uri())
-    page.click("section.run a")
-    for view, title in VIEWS.items():
-        page.click(f"nav >> text={title}")
-        drawn(page)
-        assert page.locator("[data-drawn]").count() == CHARTS[view]
-        assert offered(page) == (BUTTONS if CHARTS[view] else set())
-    page.click("nav >> text=Compare")
-    drawn(page)
-    page.click("details.fold > summary")
-    page.click(".control[data-name=against] a >> text=GRPO N=4")
-    drawn(page)
-    assert "to GRPO N=4" in page.locator("#title-differences").inner_text()

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dashboards.export import export
 from dashboards.page import VIEWS
 from dashboards.text import visible
-from tests.browser.conftest import drawn
+from tests.browser.conftest import drawn, served
 from tests.support.dashboard import HOSTILE, sweep_with_draws
 
 
 def test_hostile_draws_are_shown_and_run_nothing(open_page, tmp_path: Path):
     results = sweep_with_draws(tmp_path / "runs", texts=HOSTILE)
-    export([results.paths], tmp_path / "out", problems=1)
-    page = open_page((tmp_path / "out" / "index.html").as_uri())
-    page.click("section.run a")
-    for title in VIEWS.values():
-        page.click(f"nav >> text={title}")
-        drawn(page)
-        assert page.evaluate("window.hacked === undefined")
-        assert page.locator("main :is(script:not([type]), iframe, img)").count() == 0
-    page.click("nav >> text=Draws")
-    shown = page.locator(".draw .text").all_inner_texts()
-    for text in HOSTILE:
-        if "$" not in text:
-            assert visible(text) in shown, text
-    assert page.locator(".draw math").count() > 0
+    with served("serve", results.paths, "/") as (base, _):
+        page = open_page(base)
+        page.click("section.run a")
+        for title in VIEWS.values():
+            page.click(f"nav >> text={title}")
+            drawn(page)
+            assert page.evaluate("window.hacked === undefined")
+            assert page.locator("main :is(script:not([type]), iframe, img)").count() == 0
+        page.click("nav >> text=Draws")
+        shown = page.locator(".draw .text").all_inner_texts()
+        for text in HOSTILE:
+            if "$" not in text:
+                assert visible(text) in shown, text
+        assert page.locator(".draw math").count() > 0

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from dashboards.__main__ import main
-from dashboards.app import HEADERS, ServerLinks
+from dashboards.app import HEADERS
 from dashboards.glossary import TERMS
 from dashboards.page import VIEWS
 from dashboards.pages import BUILDERS
@@ -257,7 +257,7 @@ def test_draws_open_on_the_compared_cells_with_the_right_ones_first(client, fini
 
 
 def test_the_bars_are_the_answers_of_both_cells(finished):
-    page = BUILDERS["draws"](finished, {"answers": ["all"]}, ServerLinks())
+    page = BUILDERS["draws"](finished, {"answers": ["all"]})
     bars = page.context["bars"]
     for place, side in enumerate(page.context["sides"]):
         table = answers(draws(side.checkpoint, "countdown", page.address.parameters[-1][1]))

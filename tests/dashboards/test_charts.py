@@ -8,7 +8,6 @@ import plotly.graph_objects as graph
 import polars as pl
 import pytest
 
-from dashboards.app import ServerLinks
 from dashboards.page import Page
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import analysed
@@ -39,7 +38,7 @@ def sweep(finished, tmp_path_factory):
 
 def build(results: Any, view: str, **given: str | list[str]) -> Page:
     values = {name: [one] if isinstance(one, str) else one for name, one in given.items()}
-    return BUILDERS[view](results, values, ServerLinks())
+    return BUILDERS[view](results, values)
 
 
 def run(call: str, results: Any, monkeypatch: pytest.MonkeyPatch) -> Any:

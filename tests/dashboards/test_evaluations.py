@@ -10,7 +10,6 @@ from urllib.parse import quote
 import polars as pl
 import pytest
 
-from dashboards.app import ServerLinks
 from dashboards.page import VIEWS
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis.results import evaluations, together
@@ -82,7 +81,7 @@ def test_the_numbers_are_those_of_the_library_call_beside_each_chart(root, monke
     monkeypatch.setenv("FGRPO_RUN_ROOT", str(root))
     results = together(root, ["before", "after"])
     for view in ("compare", "forgetting"):
-        for chart in BUILDERS[view](results, {}, ServerLinks()).charts:
+        for chart in BUILDERS[view](results, {}).charts:
             scope: dict[str, pl.DataFrame] = {}
             exec(chart.call, scope)  # noqa: S102  (what the page says to type)
             assert scope["result"].equals(chart.data), chart.name

@@ -1,5 +1,5 @@
-"""Model output that tries to be markup is text: by itself, on every page, in every chart, and in
-the export; mathematics is set."""
+"""Model output that tries to be markup is text: by itself, on every page and in every chart;
+mathematics is set."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.export import export
 from dashboards.page import VIEWS
 from dashboards.text import LONGEST_TEXT, formula, rendered, shortened, visible
-from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.files.whole import read_json, write_json, write_text
 from fgrpo_bench.stages.tables import PASSK, read_table, write_table
 from tests.dashboards.conftest import client_of
@@ -68,28 +66,6 @@ def test_hostile_names_in_the_stored_files_are_text_too(tmp_path):
         if view in ("sweep", "audit", "forgetting"):
             assert name[:30] in Reader(page).text, view
     assert_inert(client.get(f"{BASE}/draws", params={"problem": name}).text)
-    export([load_results(results.paths).paths], tmp_path / "out", problems=2)
-    for file in (tmp_path / "out").rglob("*.html"):
-        assert_inert(file.read_text())
-
-
-@pytest.mark.slow
-def test_an_export_of_hostile_draws_runs_nothing_and_shows_the_text(hostile, tmp_path):
-    export([hostile.paths], tmp_path, problems=2)
-    pages = list(tmp_path.rglob("*.html"))
-    assert len(pages) > 30
-    shown = ""
-    for page in pages:
-        html = page.read_text(encoding="utf-8")
-        assert_inert(html)
-        assert "Content-Security-Policy" in html
-        if page.name.startswith("draws"):
-            shown += Reader(html).text
-    for text in HOSTILE:
-        if "$" not in text:
-            assert visible(text) in shown, text
-    names = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")]
-    assert all(re.fullmatch(r"[A-Za-z0-9._/-]+", name) for name in names)
 
 
 @pytest.mark.parametrize("value", HOSTILE)

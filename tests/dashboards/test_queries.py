@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dashboards.app import ServerLinks
 from dashboards.pages import BUILDERS, audit, sweep
 from dashboards.pages.draws import answers, draws
-from dashboards.pages.problems import is_gated, problem_text, words_of
+from dashboards.pages.problems import problem_text, words_of
 from dashboards.queries import (
     SORTED,
     RunRoot,
@@ -61,7 +60,7 @@ def test_the_frames_behind_compare_come_from_seven_files(finished, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(Analysis, "__getattribute__", recorded)
-        BUILDERS["compare"](finished, {}, ServerLinks())
+        BUILDERS["compare"](finished, {})
     shown |= {
         "estimates",
         "comparisons",
@@ -156,12 +155,11 @@ def test_answers_list_the_right_ones_first_then_the_frequent_ones():
 def test_a_problem_is_read_as_the_task_makes_it_and_is_empty_where_files_are_older(finished):
     point = finished.points[0]
     spec = read_json(point.evaluate.spec)
-    assert not is_gated(finished, point, "countdown")
     assert problem_text(point, "countdown", "no such").prompt == ""
     task = make_task(from_dict(TaskSpec, spec["identity"]["sampling"]["task"]))
     real = task.problem(task.n_train + 3)
     target, digits = real.target.split("-")[::-1]
-    words = words_of(finished, "countdown", withheld=False)[real.problem_id]
+    words = words_of(finished, "countdown")[real.problem_id]
     assert words == f"reach {int(target)} from {', '.join(digits)}"
     found = problem_text(point, "countdown", real.problem_id)
     assert (found.prompt, found.gold) == (real.prompt, real.target)
@@ -194,7 +192,7 @@ def test_an_audit_counts_unscored_truncated_and_disagreeing_draws(tmp_path):
     engines = audit.engines(results, "countdown")
     assert engines[0][1] == ["base-s11"]
     assert len(engines) == 2
-    checks = audit.build(results, {}, ServerLinks()).context["checks"].rows
+    checks = audit.build(results, {}).context["checks"].rows
     outcomes = [(outcome.text, outcome.kind.split()[-1]) for _, _, outcome in checks]
     assert outcomes == [
         ("10 of 10", "done"),
@@ -256,7 +254,7 @@ def test_a_page_reads_every_table_of_metrics_once(tmp_path):
     analysis_of(results)  # which reads them for itself
     with patch("fgrpo_bench.analysis.results.read_table", wraps=read_table) as reads:
         for _ in ("first", "again"):
-            BUILDERS["sweep"](results, {}, ServerLinks())
+            BUILDERS["sweep"](results, {})
     trained = [point.train.metrics for point in results.points if point.cell is not None]
     assert [call.args[0] for call in reads.call_args_list] == trained
 

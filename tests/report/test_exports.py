@@ -15,6 +15,7 @@ from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.exports.command import FORMATS, evaluations
+from fgrpo_bench.specs.dataset import withheld
 from fgrpo_bench.stages.tables import GRADES, read_table, write_table
 from tests.support.report import copy, published_and_gated, rewrite_passk
 
@@ -146,6 +147,24 @@ def test_the_hubs_own_parser_reads_its_format(tmp_path):
     assert log["evaluation_results"][0]["source_data"]["hf_repo"]
     with pytest.raises(ValueError, match=r"gpqa is a gated benchmark.*without --draws"):
         FORMATS["every-eval-ever"](gated, tmp_path, draws=True)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        None,
+        [],
+        {},
+        {"dataset": []},
+        {"dataset": {}},
+        {"dataset": {"layout": "new"}},
+        {"dataset": {"layout": "gpqa"}},
+    ],
+)
+def test_text_is_withheld_where_what_is_stored_does_not_say_that_it_is_open(stored):
+    assert withheld(stored)
+    assert not withheld({"dataset": None}), "a generated task"
+    assert not withheld({"dataset": {"layout": "plain"}})
 
 
 def test_draws_that_stop_are_carried_or_refused(staged, tmp_path):

@@ -11,7 +11,6 @@ from unittest.mock import patch
 
 import pytest
 
-from dashboards.app import ServerLinks
 from dashboards.pages import BUILDERS
 from dashboards.pages.sweep import build
 from dashboards.queries import RunRoot
@@ -88,7 +87,7 @@ def read_verified(paths: RunPaths) -> object:
 def read_pages(paths: RunPaths) -> object:
     results = RunRoot(root=paths.root).open(paths.sweep, paths.experiment, paths.version)
     for view in BUILDERS:
-        BUILDERS[view](results, {}, ServerLinks())
+        BUILDERS[view](results, {})
     return None
 
 
@@ -238,7 +237,7 @@ def test_report_and_page_show_the_other_points_and_name_the_damaged_one_with_the
     (point,) = (point for point in results.points if point.point_id == TRAIN)
     point.evaluate.done.write_text("null")
     results = load_results(results.paths)
-    progress = build(results, {}, ServerLinks()).context["progress"]
+    progress = build(results, {}).context["progress"]
     assert [(stage.kind, stage.point_id) for stage in progress.damaged] == [("evaluate", TRAIN)]
     assert progress.states["damaged"] == 1 and progress.states["done"] == 5
     missing = f"Missing: {TRAIN} ({point.evaluate.done} is damaged)"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fgrpo_bench.engines.openrlhf import engine
-from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole
+from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole, states_folder
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs.stored import TrainStageSpec
@@ -302,8 +302,9 @@ def test_a_state_that_this_run_cannot_go_on_from_is_refused(
     write_json(
         base.done, {"fingerprint": "f", "target": {}, "outputs": {}, "weights_sha256": "a" * 64}
     )
-    (trained.training_states / "_actor" / "global_step10").mkdir(parents=True)
-    mark_whole(trained.training_states, 10, Origin(ranks=ranks, base_sha256=base_sha256))
+    states = states_folder(trained.folder)
+    (states / "_actor" / "global_step10").mkdir(parents=True)
+    mark_whole(states, 10, Origin(ranks=ranks, base_sha256=base_sha256))
     with pytest.raises(ValueError, match=said) if said else nullcontext():
         check_conflicts(paths, plan)
 

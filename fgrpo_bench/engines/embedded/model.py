@@ -242,5 +242,6 @@ class Policy(nn.Module):
             owner = torch.arange(len(prompts), device=prompts.device)
             owner = owner.repeat_interleave(len(completions) // len(prompts))
         batch = Batch(prompts, completions, owner, mask)
-        logits: Tensor = Logits.apply(self, batch, *self.parameters())  # type: ignore[no-untyped-call]
+        given = self.weights(), self.gradients, batch
+        logits: Tensor = Logits.apply(*given, *self.parameters())  # type: ignore[no-untyped-call]
         return F.embedding(batch.of_logits, logits)

@@ -16,9 +16,10 @@ key/value heads, H / K = times; d the size of a head; `hidden` is H * d.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,9 +28,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fgrpo_bench.engines.embedded.pretrained import NORM_EPSILON
-
-if TYPE_CHECKING:
-    from fgrpo_bench.engines.embedded.model import Policy
 
 SHARED_FROM = 64
 """Tokens of a prompt from which on its rows read its keys and values where they are: copying those
@@ -512,20 +510,28 @@ def prefill(weights: Weights, prompts: Tensor) -> tuple[Tensor, list[Tensor]]:
     return logits, [item[:, :, : prompts.shape[1]] for item in whole.prompt_kv]
 
 
+Gradients = Callable[[Tensor, Tensor, Sequence[LayerWeights]], list[Tensor]]
+"""From those of the embedding, of the head and of the layers to those of a policy's parameters."""
+
+
 class Logits(torch.autograd.Function):
     """The pass as autograd sees it: from a policy's parameters to logits."""
 
     @staticmethod
-    def forward(ctx: Any, policy: Policy, batch: Batch, *parameters: Tensor) -> Tensor:
-        """parameters: those of the policy, in its order."""
-        weights = policy.weights()
+    def forward(
+        ctx: Any, weights: Weights, gradients: Gradients, batch: Batch, *parameters: Tensor
+    ) -> Tensor:
+        """weights: what products take of the parameters; gradients: of these, in their order."""
         with torch.autocast(batch.prompts.device.type, enabled=False):  # it has chosen their type
             whole = _Pass(weights, batch)
             logits = whole.forward(keeps=any(ctx.needs_input_grad))
-        ctx.policy, ctx.whole = policy, whole  # not the logits, which hold this: a leak each step
+        ctx.gradients, ctx.whole = (
+            gradients,
+            whole,
+        )  # not the logits, which hold this: a leak each step
         return logits
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of the parameters."""
-        return (None, None, *ctx.policy.gradients(*ctx.whole.backward(grads[0])))
+        return (None, None, None, *ctx.gradients(*ctx.whole.backward(grads[0])))

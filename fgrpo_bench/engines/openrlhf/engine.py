@@ -25,8 +25,7 @@ from fgrpo_bench.engines.openrlhf.installation import (
     check_own_driver,
     cuda_major,
 )
-from fgrpo_bench.engines.openrlhf.states import check_origin
-from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.engines.openrlhf.states import check_origin, states_folder
 from fgrpo_bench.specs import DatasetSpec, Profile, SlurmProfile, SweepPoint
 from fgrpo_bench.specs.fingerprint import (
     LOOP,
@@ -169,7 +168,7 @@ def _memory(points: Sequence[SweepPoint], profile: Profile) -> list[str]:
 
 def _check_state(folder: Path, profile: Profile, base_sha256: str | None) -> None:
     ranks = _nodes(profile) * profile.placement.actor_gpus_per_node
-    check_origin(StagePaths(folder).training_states, ranks=ranks, base_sha256=base_sha256)
+    check_origin(states_folder(folder), ranks=ranks, base_sha256=base_sha256)
 
 
 def _check_sizes(point: SweepPoint, rows_of: Callable[[DatasetSpec], int]) -> None:

@@ -29,6 +29,7 @@ from fgrpo_bench.engines.openrlhf.prompts import (
     training_problems,
     write_prompts,
 )
+from fgrpo_bench.engines.openrlhf.states import states_folder
 from fgrpo_bench.engines.processes import die_with_parent
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import StagePaths
@@ -136,7 +137,7 @@ def prepare(
         base=base,
         prompts=folder / "prompts.jsonl",
         evaluation=folder / "evaluation.jsonl" if evaluation else None,
-        states=paths.training_states,
+        states=states_folder(paths.folder),
         final=folder / "final",
     )
 
@@ -248,7 +249,7 @@ def conclude(run: StageRun, metrics: Path) -> TrainingFacts:
         gpus=rows[-1]["gpus"],
         engine=engine_facts(),
     )
-    for folder in (paths.training_states, paths.folder / "openrlhf" / "final"):
+    for folder in (states_folder(paths.folder), paths.folder / "openrlhf" / "final"):
         shutil.rmtree(folder, ignore_errors=True)
     return facts
 

@@ -44,6 +44,11 @@ class WholeState(Origin):
     """Bytes by name."""
 
 
+def states_folder(stage: Path) -> Path:
+    """Of a training run; stage: its folder."""
+    return stage / "openrlhf" / "states"
+
+
 def mark_whole(states: Path, step: int, origin: Origin) -> int:
     """List the files of a state that every rank has written; returns their bytes."""
     folder = _folder(states) / f"global_step{step}"

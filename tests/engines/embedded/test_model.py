@@ -132,7 +132,7 @@ def test_a_pass_leaves_no_memory_behind_where_nothing_collects_cycles():
     kept = weakref.ref(batch)
     gc.disable()
     try:
-        logits = Logits.apply(policy, batch, *policy.parameters())
+        logits = Logits.apply(policy.weights(), policy.gradients, batch, *policy.parameters())
         logits.sum().backward()
         del batch, logits
         assert kept() is None
