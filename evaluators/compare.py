@@ -22,7 +22,7 @@ import polars as pl
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation, last_of_run
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.results import compared, load_results
-from fgrpo_bench.analysis.rows import BESIDE, Comparison, Estimate, from_frame
+from fgrpo_bench.analysis.rows import BESIDE, Comparison, Estimate
 from fgrpo_bench.command.application import is_there
 from fgrpo_bench.command.runs import find_runs, named
 from fgrpo_bench.core.registry import suggestion
@@ -274,8 +274,11 @@ class ComparedCheckpoints:
 
     def differences(self, column: str, new: str, old: str) -> list[Comparison]:
         """A row a k, new minus old."""
-        frame = self.analysis.comparisons
-        rows = from_frame(Comparison, frame.filter(column=column, new=new, old=old))
+        rows = (
+            row
+            for row in self.analysis.rows("comparisons")
+            if (row.column, row.new, row.old) == (column, new, old)
+        )
         return sorted(rows, key=lambda row: row.k)
 
 

@@ -25,7 +25,7 @@ from dashboards.queries import analysis_of
 from fgrpo_bench.analysis import INCONCLUSIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.results import Results
-from fgrpo_bench.analysis.rows import Comparison, PathRange, from_frame
+from fgrpo_bench.analysis.rows import Comparison, PathRange
 from fgrpo_bench.documents.table import (
     NONE,
     difference,
@@ -225,7 +225,7 @@ def _on_paths(
     analysis: Analysis, column: str, k: int, labels: Mapping[str, str]
 ) -> PageTable | None:
     """Pairs at equal pass@1; None where runs have one evaluated checkpoint, and at k = 1."""
-    ranges = from_frame(PathRange, analysis.path_ranges.filter(column=column))
+    ranges: list[PathRange] = [row for row in analysis.rows("path_ranges") if row.column == column]
     pairs = [ComparedCells(new=reach.new, old=reach.old) for reach in ranges]
     rows_by_pair = {cells_of(row): row for row in path_rows(analysis, column, pairs, k)}
     shown: list[TableRow] = []

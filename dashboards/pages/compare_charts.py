@@ -14,9 +14,9 @@ import polars as pl
 
 from dashboards import charts
 from dashboards.page import Chart
-from dashboards.pages.pairs import QUESTION, ComparedCells, strongest
+from dashboards.pages.pairs import QUESTION, ComparedCells, path_rows, strongest
 from fgrpo_bench.analysis import GRID, Analysis
-from fgrpo_bench.analysis.rows import Comparison, EqualPassAt1, from_frame, to_frame
+from fgrpo_bench.analysis.rows import Comparison, EqualPassAt1, to_frame
 from fgrpo_bench.documents.table import difference, percent, points, with_interval
 from fgrpo_bench.report.cell_styles import CellStyle
 
@@ -112,8 +112,11 @@ class CompareCharts:
             self.analysis, "estimates", ESTIMATES, known=["mean"],
             column=self.column, is_chosen=True, k=(first, k), **self._picked,
         )  # fmt: skip
-        rows = self.analysis.front.filter(column=self.column, is_on_front=False)
-        dominated = set(rows["cell"])
+        dominated = {
+            row.cell
+            for row in self.analysis.rows("front")
+            if row.column == self.column and row.is_on_front is False
+        }
         traces = []
         for name, style, cell_rows in self._by_cell(data):
             rows_at = [cell_rows.filter(k=end) for end in (first, k)]
@@ -228,10 +231,7 @@ class CompareCharts:
                     **charts.hover([f"{charts.label(cell)}<br>{word}" for word in words]),
                 )
             )  # fmt: skip
-        (row,) = from_frame(
-            EqualPassAt1,
-            self.analysis.equal_pass_at_1.filter(column=self.column, new=new, old=old, k=k),
-        )
+        row = path_rows(self.analysis, self.column, [ComparedCells(new=new, old=old)], k)[0]
         kept = difference(row.difference, row.low, row.high)
         return (
             Chart(

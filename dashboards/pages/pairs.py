@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fgrpo_bench.analysis import INCONCLUSIVE, SIGNIFICANT, SUGGESTIVE, Analysis
-from fgrpo_bench.analysis.rows import Comparison, EqualPassAt1, from_frame
+from fgrpo_bench.analysis.rows import Comparison, EqualPassAt1
 
 QUESTION = "question"
 """Value of `against`: the pairs of the sweep's own question."""
@@ -72,8 +72,8 @@ def path_rows(
 ) -> list[EqualPassAt1]:
     """The pairs at the highest pass@1 that both reach; pairs whose ranges of pass@1 do not meet are
     left out, and at k = 1 there is none."""
-    rows = from_frame(EqualPassAt1, analysis.equal_pass_at_1.filter(column=column, k=k))
-    by_pair = {cells_of(row): row for row in rows}
+    rows: Sequence[EqualPassAt1] = analysis.rows("equal_pass_at_1")
+    by_pair = {cells_of(row): row for row in rows if (row.column, row.k) == (column, k)}
     return [by_pair[pair] for pair in pairs if pair in by_pair]
 
 

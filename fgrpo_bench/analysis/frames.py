@@ -8,10 +8,11 @@ other_scores.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -43,10 +44,12 @@ from fgrpo_bench.analysis.coverage import coverages
 from fgrpo_bench.analysis.effects import effects
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.other_scores import likelihoods, other_graders, tasks
-from fgrpo_bench.analysis.paths import along_paths
+from fgrpo_bench.analysis.paths import PathRows, along_paths
 from fgrpo_bench.analysis.question import (
     NONE_DECLARED,
+    Compared,
     Family,
+    Pair,
     budget_family,
     every_pair,
     matches,
@@ -62,25 +65,28 @@ from fgrpo_bench.analysis.rows import (
     Completeness,
     Cost,
     CoverageRow,
+    EffectRow,
     EqualPassAt1,
     Estimate,
     FirstLoss,
     Front,
     Likelihood,
+    OtherGrader,
     PathGap,
     PathRange,
     ProblemRow,
-    from_frame,
+    Rows,
+    TaskRow,
     make_cell,
     schema,
-    to_frame,
 )
 from fgrpo_bench.specs.cell import BASE
 
 
 def analyse(results: Results, rule: str = LAST) -> Analysis:
-    """Every frame of evaluated checkpoints; a sweep in progress gives what is there so far. What a
-    sweep alone has (costs, choices, likelihoods) has no rows without one.
+    """Evaluated checkpoints; a sweep in progress gives what is there so far. What a sweep alone has
+    (costs, choices, likelihoods) has no rows without one. Read is every pass@k at once, computed
+    what is asked for.
 
     rule: one of fgrpo_bench.analysis.checkpoints.RULES. Raises ValueError for what is no rule, and
     where there is nothing to choose from.
@@ -92,58 +98,168 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
     sweep, checkpoints = results.sweep, list[CheckpointRow]()
     if sweep is not None:
         checkpoints = choose(sweep, scores, rule)
-        results = sweep = at_steps(sweep, _steps(sweep, checkpoints, rule))
+        results = at_steps(sweep, _steps(sweep, checkpoints, rule))
     if rule == HELD_OUT:  # report on the problems that chose nothing
         for benchmark in deciding(results):
             scores[benchmark] = {
                 at: cell_scores.half(for_selection=False)
                 for at, cell_scores in scores[benchmark].items()
             }
-    cells = cells_of(results)
-    chosen = tuple((cell.cell, cell.step) for cell in cells.values())
-    columns = results.columns
-    ks = tuple(results.evaluation["ks"])
-    resamples = Resamples(scores, results.averages)
-    pairs, family = question_of(results, tuple(cells.values()))
-    compared = every_pair(tuple(cells.values()), pairs)
-    matched = list(matches(tuple(cells.values()), checkpoints))
-    of_matched = [cells_at.pair for cells_at in matched if cells_at.pair]
-    # A sweep that declares no comparison has nothing corrected here either.
-    at_budget = budget_family(of_matched if family.pairs else [], ks, columns)
-    of_budgets = compare(resamples, matched, columns=columns, ks=ks, family=at_budget)
-    over_k = list(
-        bands(resamples, [cells_at for cells_at in compared if cells_at.pair], columns, ks)
-    )
-    paths = along_paths(resamples, pairs, columns=columns, ks=ks, family=family)
-    # A family is of last checkpoints or of paths, and corrected once.
-    of_last = replace(family, pairs=()) if family.at_equal_pass_at_1 else family
-    differences = compare(resamples, compared, columns=columns, ks=ks, family=of_last)
-    trained = [cell.cell for cell in cells.values() if not cell.is_base]
-    ends = sorted({ks[0], ks[-1]})
-    rows = {
-        "cells": cells.values(),
-        "estimates": estimates(results, cells, resamples, columns, chosen),
-        "comparisons": differences,
-        "equal_budget": [row for row in of_budgets if row.k in at_budget.ks],
-        "equal_pass_at_1": paths.compared,
-        "path_ranges": paths.ranges,
-        "path_gaps": paths.curves,
-        "effects": effects(resamples, cells, columns, ks),
-        "bands": over_k,
-        "first_loss": first_losses(over_k),
-        "front": fronts(differences, trained, columns, ends),
-        "coverage": coverages(resamples, columns, chosen, ks),
-        "cost": [] if sweep is None else costs(sweep.points, chosen),
-        "checkpoints": checkpoints,
-        "likelihood": [] if sweep is None else likelihoods(sweep, tuple(cells.values())),
-        "completeness": _completeness(results, scores),
-        "other_graders": other_graders(results, chosen, _problems_of(scores)),
-        "tasks": tasks(results, chosen),
-        # of evaluations alone: bundles leave a sweep's draws out, and its numbers rest on none
+    computed = _Computed(results, scores, checkpoints)
+    makers: dict[str, Callable[[], Iterable[Any]]] = {
+        "cells": lambda: computed.cells.values(),
+        "estimates": computed.estimates,
+        "comparisons": lambda: computed.differences,
+        "equal_budget": computed.equal_budget,
+        "equal_pass_at_1": lambda: computed.paths.compared,
+        "path_ranges": lambda: computed.paths.ranges,
+        "path_gaps": lambda: computed.paths.curves,
+        "effects": computed.effects,
+        "bands": lambda: computed.bands,
+        "first_loss": lambda: first_losses(computed.bands),
+        "front": computed.fronts,
+        "coverage": computed.coverages,
+        "cost": computed.costs,
+        "checkpoints": lambda: checkpoints,
+        "likelihood": computed.likelihoods,
+        "completeness": computed.completeness,
+        "other_graders": computed.other_graders,
+        "tasks": computed.tasks,
     }
-    frames = {name: to_frame(FRAMES[name], rows_of_frame) for name, rows_of_frame in rows.items()}
-    frames["problems"] = _problems(scores, chosen)  # by columns: there are many rows
-    return Analysis(results=results, rule=rule, family=family.name, **frames)
+    tables = {name: Rows(FRAMES[name], rows=make) for name, make in makers.items()}
+    # by columns: there are many rows
+    tables["problems"] = Rows(ProblemRow, frame=computed.problems)
+    family = computed.question[1].name
+    return Analysis(results=computed.results, rule=rule, family=family, tables=tables)
+
+
+class _Computed:
+    """What several kinds of rows rest on, computed once."""
+
+    def __init__(
+        self,
+        results: Results,
+        scores: Mapping[str, Mapping[At, Scores]],
+        checkpoints: Sequence[CheckpointRow],
+    ) -> None:
+        self.results, self.scores, self.checkpoints = results, scores, checkpoints
+        self.cells = cells_of(results)
+        self.chosen = tuple((cell.cell, cell.step) for cell in self.cells.values())
+        self.columns, self.ks = results.columns, tuple(results.evaluation["ks"])
+        self.question: tuple[list[Pair], Family] = question_of(results, tuple(self.cells.values()))
+
+    @cached_property
+    def resamples(self) -> Resamples:
+        return Resamples(self.scores, self.results.averages)
+
+    @cached_property
+    def compared(self) -> list[Compared]:
+        return every_pair(tuple(self.cells.values()), self.question[0])
+
+    @cached_property
+    def differences(self) -> list[Comparison]:
+        family = self.question[1]
+        # A family is of last checkpoints or of paths, and corrected once.
+        of_last = replace(family, pairs=()) if family.at_equal_pass_at_1 else family
+        return compare(
+            self.resamples, self.compared, columns=self.columns, ks=self.ks, family=of_last
+        )
+
+    @cached_property
+    def paths(self) -> PathRows:
+        pairs, family = self.question
+        return along_paths(self.resamples, pairs, columns=self.columns, ks=self.ks, family=family)
+
+    @cached_property
+    def bands(self) -> list[Band]:
+        asked = [cells_at for cells_at in self.compared if cells_at.pair]
+        return list(bands(self.resamples, asked, self.columns, self.ks))
+
+    def estimates(self) -> Iterator[Estimate]:
+        return estimates(self.results, self.cells, self.resamples, self.columns, self.chosen)
+
+    def equal_budget(self) -> Iterator[Comparison]:
+        matched = list(matches(tuple(self.cells.values()), self.checkpoints))
+        pairs = [cells_at.pair for cells_at in matched if cells_at.pair]
+        # A sweep that declares no comparison has nothing corrected here either.
+        family = budget_family(pairs if self.question[1].pairs else [], self.ks, self.columns)
+        rows = compare(self.resamples, matched, columns=self.columns, ks=self.ks, family=family)
+        return (row for row in rows if row.k in family.ks)
+
+    def effects(self) -> Iterable[EffectRow]:
+        return effects(self.resamples, self.cells, self.columns, self.ks)
+
+    def fronts(self) -> Iterable[Front]:
+        trained = [cell.cell for cell in self.cells.values() if not cell.is_base]
+        ends = sorted({self.ks[0], self.ks[-1]})
+        return fronts(self.differences, trained, self.columns, ends)
+
+    def coverages(self) -> Iterable[CoverageRow]:
+        return coverages(self.resamples, self.columns, self.chosen, self.ks)
+
+    def costs(self) -> Iterable[Cost]:
+        sweep = self.results.sweep
+        return [] if sweep is None else costs(sweep.points, self.chosen)
+
+    def likelihoods(self) -> Iterable[Likelihood]:
+        sweep = self.results.sweep
+        return [] if sweep is None else likelihoods(sweep, tuple(self.cells.values()))
+
+    def other_graders(self) -> Iterable[OtherGrader]:
+        # Every cell has the same problems.
+        problems = {
+            name: next(iter(of_cell.values())).problems for name, of_cell in self.scores.items()
+        }
+        return other_graders(self.results, self.chosen, problems)
+
+    def tasks(self) -> Iterable[TaskRow]:
+        # of evaluations alone: bundles leave a sweep's draws out, and its numbers rest on none
+        return tasks(self.results, self.chosen)
+
+    def completeness(self) -> Iterator[Completeness]:
+        for benchmark in self.results.benchmarks:
+            for checkpoint in self.results.checkpoints:
+                has_results = checkpoint.seed in self.scores[benchmark][key_of(checkpoint)].seeds
+                marker = checkpoint.evaluated() if checkpoint.is_evaluated else None
+                yield Completeness(
+                    point_id=checkpoint.name,
+                    cell=checkpoint.label,
+                    seed=checkpoint.seed,
+                    benchmark=benchmark,
+                    has_results=has_results,
+                    lacks=None if has_results else checkpoint.lacks,
+                    engine=in_words(checkpoint.engines(benchmark)),
+                    grader=None if marker is None else checkpoint.judge_on(benchmark),
+                )
+
+    def problems(self) -> pl.DataFrame:
+        """The rows of ProblemRow; problems that a seed lacks have none."""
+        parts = [pl.DataFrame(schema=schema(ProblemRow))]
+        for benchmark, of_cell in self.scores.items():
+            for at in self.chosen:
+                cell_scores = of_cell[at]
+                seed, problem = cell_scores.present.nonzero()
+                parts.append(
+                    pl.DataFrame(
+                        {
+                            "benchmark": [benchmark] * len(seed),
+                            "problem_id": np.array(cell_scores.problems, dtype=object)[problem],
+                            "cluster": pl.Series(cell_scores.cluster_names, dtype=pl.String).gather(
+                                problem
+                            ),
+                            "cell": [at[0]] * len(seed),
+                            "seed": pl.Series(cell_scores.seeds, dtype=pl.Int64).gather(seed),
+                            "n_drawn": cell_scores.n_drawn[seed, problem],
+                            "n_scored": cell_scores.n_scored[seed, problem],
+                            "n_correct": cell_scores.n_correct[seed, problem],
+                            "success_rate": cell_scores.success_rates()[seed, problem],
+                        },
+                        schema=schema(ProblemRow),
+                    ).with_columns(
+                        pl.col("n_drawn").replace(0, None), pl.col("success_rate").fill_nan(None)
+                    )
+                )
+        return pl.concat(parts)
 
 
 def _steps(
@@ -172,60 +288,6 @@ def cells_of(results: Results) -> dict[str, CellRow]:
     }
 
 
-def _completeness(
-    results: Results, scores: Mapping[str, Mapping[At, Scores]]
-) -> Iterator[Completeness]:
-    for benchmark in results.benchmarks:
-        for checkpoint in results.checkpoints:
-            has_results = checkpoint.seed in scores[benchmark][key_of(checkpoint)].seeds
-            marker = checkpoint.evaluated() if checkpoint.is_evaluated else None
-            yield Completeness(
-                point_id=checkpoint.name,
-                cell=checkpoint.label,
-                seed=checkpoint.seed,
-                benchmark=benchmark,
-                has_results=has_results,
-                lacks=None if has_results else checkpoint.lacks,
-                engine=in_words(checkpoint.engines(benchmark)),
-                grader=None if marker is None else checkpoint.judge_on(benchmark),
-            )
-
-
-def _problems_of(scores: Mapping[str, Mapping[At, Scores]]) -> dict[str, tuple[str, ...]]:
-    """By benchmark; every cell has the same."""
-    return {name: next(iter(of_cell.values())).problems for name, of_cell in scores.items()}
-
-
-def _problems(scores: Mapping[str, Mapping[At, Scores]], chosen: Sequence[At]) -> pl.DataFrame:
-    """The rows of ProblemRow; problems that a seed lacks have none."""
-    parts = [pl.DataFrame(schema=schema(ProblemRow))]
-    for benchmark, of_cell in scores.items():
-        for at in chosen:
-            cell_scores = of_cell[at]
-            seed, problem = cell_scores.present.nonzero()
-            parts.append(
-                pl.DataFrame(
-                    {
-                        "benchmark": [benchmark] * len(seed),
-                        "problem_id": np.array(cell_scores.problems, dtype=object)[problem],
-                        "cluster": pl.Series(cell_scores.cluster_names, dtype=pl.String).gather(
-                            problem
-                        ),
-                        "cell": [at[0]] * len(seed),
-                        "seed": pl.Series(cell_scores.seeds, dtype=pl.Int64).gather(seed),
-                        "n_drawn": cell_scores.n_drawn[seed, problem],
-                        "n_scored": cell_scores.n_scored[seed, problem],
-                        "n_correct": cell_scores.n_correct[seed, problem],
-                        "success_rate": cell_scores.success_rates()[seed, problem],
-                    },
-                    schema=schema(ProblemRow),
-                ).with_columns(
-                    pl.col("n_drawn").replace(0, None), pl.col("success_rate").fill_nan(None)
-                )
-            )
-    return pl.concat(parts)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Analysis:
     """Every number of a sweep under one rule for its checkpoints, or of checkpoints from elsewhere.
@@ -240,27 +302,18 @@ class Analysis:
     """What chose the checkpoint of every run (fgrpo_bench.analysis.checkpoints.RULES)."""
     family: str
     """The comparisons that p-values are corrected over, in words, or NONE_DECLARED."""
-    cells: pl.DataFrame
-    estimates: pl.DataFrame
-    comparisons: pl.DataFrame
-    equal_budget: pl.DataFrame
-    """Comparisons of a focal cell with its base algorithm at another N, each at its latest
-    checkpoint within the rollouts of the cheaper of the two; a family of their own."""
-    equal_pass_at_1: pl.DataFrame
-    path_ranges: pl.DataFrame
-    path_gaps: pl.DataFrame
-    effects: pl.DataFrame
-    bands: pl.DataFrame
-    first_loss: pl.DataFrame
-    front: pl.DataFrame
-    coverage: pl.DataFrame
-    cost: pl.DataFrame
-    checkpoints: pl.DataFrame
-    likelihood: pl.DataFrame
-    completeness: pl.DataFrame
-    other_graders: pl.DataFrame
-    tasks: pl.DataFrame
-    problems: pl.DataFrame
+    tables: Mapping[str, Rows[Any]] = field(repr=False)
+    """Rows by the names of FRAMES. The frame of each is an attribute of its name."""
+
+    def __getattr__(self, name: str) -> pl.DataFrame:
+        """A frame, by its name."""
+        if name not in FRAMES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.tables[name].frame
+
+    def rows(self, name: str) -> tuple[Any, ...]:
+        """Of a frame, by its name: instances of its row class, by FRAMES."""
+        return self.tables[name].rows
 
     @property
     def noun(self) -> str:
@@ -299,12 +352,12 @@ class Analysis:
     @cached_property
     def by_cell(self) -> dict[str, CellRow]:
         """Base models first, then in plan order."""
-        return {cell.cell: cell for cell in from_frame(CellRow, self.cells)}
+        return {cell.cell: cell for cell in self.rows("cells")}
 
     @cached_property
     def _estimates(self) -> dict[tuple[str, str, int], Estimate]:
-        rows = from_frame(Estimate, self.estimates.filter("is_chosen"))
-        return {(row.column, row.cell, row.k): row for row in rows}
+        rows = self.rows("estimates")
+        return {(row.column, row.cell, row.k): row for row in rows if row.is_chosen}
 
     def estimate(self, column: str, cell: CellRow | str, k: int) -> Estimate:
         """pass@k of a cell at the checkpoint that stands for it; KeyError for no such row."""
@@ -321,9 +374,11 @@ class Analysis:
     @cached_property
     def asked(self) -> tuple[Comparison, ...]:
         """Those that some question asks for, at the smallest and the largest k, and the family."""
-        at_ends = pl.col("group").is_not_null() & pl.col("k").is_in(self.ends)
-        in_family = pl.col("family").is_not_null()
-        return tuple(from_frame(Comparison, self.comparisons.filter(at_ends | in_family)))
+        return tuple(
+            row
+            for row in self.rows("comparisons")
+            if row.family is not None or (row.group is not None and row.k in self.ends)
+        )
 
     @property
     def has_family(self) -> bool:
@@ -344,7 +399,7 @@ class Analysis:
     def on_paths(self) -> tuple[EqualPassAt1, ...]:
         """Pairs at equal pass@1: those of the family where it is declared so; else every one on the
         headline at the largest k."""
-        rows = from_frame(EqualPassAt1, self.equal_pass_at_1)
+        rows = self.rows("equal_pass_at_1")
         if self.at_equal_pass_at_1:
             return tuple(row for row in rows if row.family is not None)
         return tuple(row for row in rows if row.column in self.headline and row.k == self.ks[-1])
@@ -357,7 +412,7 @@ class Analysis:
         columns = family.columns if family.at_equal_pass_at_1 else self.headline
         return tuple(
             row
-            for row in from_frame(PathRange, self.path_ranges)
+            for row in self.rows("path_ranges")
             if row.reason is not None
             and row.column in columns
             and (not family.at_equal_pass_at_1 or (row.new, row.old) in asked)
@@ -365,8 +420,9 @@ class Analysis:
 
     @cached_property
     def _path_gaps(self) -> dict[tuple[str, int, str, str], tuple[PathGap, ...]]:
-        rows = from_frame(PathGap, self.path_gaps)
-        alike = groupby(rows, key=lambda row: (row.column, row.k, row.new, row.old))
+        alike = groupby(
+            self.rows("path_gaps"), key=lambda row: (row.column, row.k, row.new, row.old)
+        )
         return {key: tuple(of_pair) for key, of_pair in alike}
 
     def path_gap(self, row: EqualPassAt1) -> tuple[PathGap, ...]:
@@ -379,17 +435,12 @@ class Analysis:
     ) -> tuple[list[int], list[float], list[float]]:
         """Steps of a cell's evaluated checkpoints, the base models first, and mean pass@1 and
         pass@k of each in percent; none where pass@1 is not among the k."""
-        rows = self.estimates.filter(
-            pl.col("column") == column,
-            pl.col("k").is_in((1, k)),
-            pl.col("cell").is_in((BASE, cell)),
-            pl.col("mean").is_not_null(),
-        )
-        if 1 not in self.ks:
-            return [], [], []
-        by_step = rows.pivot("k", index="step", values="mean").drop_nulls().sort("step")
-        x, y = (100 * by_step[str(end)].to_numpy() for end in (1, k))
-        return by_step["step"].to_list(), x.tolist(), y.tolist()
+        by_step: dict[int, dict[int, float]] = {}
+        for row in self.rows("estimates"):
+            if row.column == column and row.cell in (BASE, cell) and row.mean is not None:
+                by_step.setdefault(row.step, {})[row.k] = 100 * row.mean
+        whole = [(step, by_step[step]) for step in sorted(by_step) if {1, k} <= {*by_step[step]}]
+        return [step for step, _ in whole], [of[1] for _, of in whole], [of[k] for _, of in whole]
 
     @cached_property
     def in_question(self) -> tuple[Comparison, ...]:
@@ -405,20 +456,14 @@ class Analysis:
         return tuple(row for row in rows if row.column in self.headline)
 
     @cached_property
-    def _pairs(self) -> Callable[[str], dict[tuple[int, str, str], Comparison]]:
-        """By k and cells, of a column: a first page wants one of many."""
-        return cache(
-            lambda column: {
-                (row.k, row.new, row.old): row
-                for row in from_frame(Comparison, self.comparisons.filter(column=column))
-            }
-        )
+    def _pairs(self) -> dict[tuple[str, int, str, str], Comparison]:
+        return {(row.column, row.k, row.new, row.old): row for row in self.rows("comparisons")}
 
     def comparison(self, column: str, k: int, new: str, old: str) -> Comparison | None:
         """The difference of two cells, turned round where the frame has the other direction; None
         where they have no seed in common."""
-        pairs = self._pairs(column)
-        row, turned = pairs.get((k, new, old)), pairs.get((k, old, new))
+        pairs = self._pairs
+        row, turned = pairs.get((column, k, new, old)), pairs.get((column, k, old, new))
         return row or (turned and reversed_(turned))
 
     def against(self, column: str, k: int, old: str) -> list[Comparison]:
@@ -429,8 +474,7 @@ class Analysis:
 
     @cached_property
     def _bands(self) -> dict[tuple[str, str, str], tuple[Band, ...]]:
-        rows = from_frame(Band, self.bands)
-        alike = groupby(rows, key=lambda row: (row.column, row.new, row.old))
+        alike = groupby(self.rows("bands"), key=lambda row: (row.column, row.new, row.old))
         return {key: tuple(of_pair) for key, of_pair in alike}
 
     def band(self, column: str, new: CellRow | str, old: CellRow | str) -> tuple[Band, ...]:
@@ -440,8 +484,7 @@ class Analysis:
 
     @cached_property
     def _first_loss(self) -> dict[tuple[str, str, str], FirstLoss]:
-        rows = from_frame(FirstLoss, self.first_loss)
-        return {(row.column, row.new, row.old): row for row in rows}
+        return {(row.column, row.new, row.old): row for row in self.rows("first_loss")}
 
     def first_loss_of(
         self, column: str, new: CellRow | str, old: CellRow | str
@@ -451,7 +494,7 @@ class Analysis:
 
     @cached_property
     def _front(self) -> dict[tuple[str, str], Front]:
-        return {(row.column, row.cell): row for row in from_frame(Front, self.front)}
+        return {(row.column, row.cell): row for row in self.rows("front")}
 
     def on_front(self, column: str, cell: CellRow | str) -> Front | None:
         """Whether a cell is dominated in the plane of pass@k at the smallest and the largest k;
@@ -461,8 +504,7 @@ class Analysis:
 
     @cached_property
     def _coverage(self) -> dict[tuple[str, str, int], CoverageRow]:
-        rows = from_frame(CoverageRow, self.coverage)
-        return {(row.column, row.cell, row.k): row for row in rows}
+        return {(row.column, row.cell, row.k): row for row in self.rows("coverage")}
 
     def covered(self, column: str, cell: CellRow | str, k: int) -> CoverageRow | None:
         """Problems retained, lost and gained; None where the base models or the cell have none."""
@@ -471,21 +513,22 @@ class Analysis:
     @cached_property
     def costs(self) -> dict[str, Cost]:
         """By cell, up to the checkpoint that stands for it."""
-        return {row.cell: row for row in from_frame(Cost, self.cost.filter("is_chosen"))}
+        return {row.cell: row for row in self.rows("cost") if row.is_chosen}
 
     @cached_property
     def likelihoods(self) -> dict[str, Likelihood]:
         """By cell; those that have a score."""
-        return {row.cell: row for row in from_frame(Likelihood, self.likelihood)}
+        return {row.cell: row for row in self.rows("likelihood")}
 
     @property
     def missing(self) -> list[tuple[str, str]]:
         """Every checkpoint without results on some benchmark by its name, of a sweep the point_id,
         and what it lacks."""
-        rows = self.completeness.filter(~pl.col("has_results")).unique(
-            "point_id", maintain_order=True
-        )
-        return [(point, lacks) for point, lacks in rows.select("point_id", "lacks").iter_rows()]
+        first: dict[str, str] = {}
+        for row in self.rows("completeness"):
+            if not row.has_results:
+                first.setdefault(row.point_id, row.lacks)
+        return list(first.items())
 
     @property
     def n_seeds(self) -> int:
@@ -496,18 +539,16 @@ class Analysis:
     def engines(self) -> dict[str, tuple[str, ...]]:
         """Names of the checkpoints, of a sweep point_ids, by the engine that made their draws, its
         fingerprint in words."""
-        rows = self.completeness.drop_nulls("engine").unique(
-            ["engine", "point_id"], maintain_order=True
-        )
-        points: dict[str, tuple[str, ...]] = {}
-        for engine, point in rows.select("engine", "point_id").iter_rows():
-            points[engine] = (*points.get(engine, ()), point)
-        return points
+        points: dict[str, dict[str, None]] = {}
+        for row in self.rows("completeness"):
+            if row.engine is not None:
+                points.setdefault(row.engine, {})[row.point_id] = None
+        return {engine: tuple(names) for engine, names in points.items()}
 
     def graders(self, benchmarks: Sequence[str]) -> tuple[str, ...]:
         """Versions of the graders behind the results on these benchmarks."""
-        rows = self.completeness.filter(pl.col("benchmark").is_in(benchmarks))
-        return tuple(rows["grader"].drop_nulls().unique().sort())
+        rows = [row for row in self.rows("completeness") if row.benchmark in benchmarks]
+        return tuple(sorted({row.grader for row in rows if row.grader is not None}))
 
 
 def _name(cell: CellRow | str) -> str:

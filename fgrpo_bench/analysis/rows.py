@@ -1,8 +1,7 @@
 """The columns of every frame: a row class each, its attributes the columns; FRAMES has all.
 
-In: rows, made by comparisons.py, checkpoints.py, coverage.py and other_scores.py. Out: Polars
-frames of them, and rows of frames (`to_frame`, `from_frame`). Next: frames.py, which computes and
-stores all frames of a sweep.
+In: rows, made by comparisons.py, checkpoints.py, coverage.py and other_scores.py. Out: frames of
+them, and rows of frames (`Rows`). Next: frames.py, which computes those that are asked for.
 
 `cell` is the key of every frame that is about cells: `base`, or e.g. `grpo-n8-g0.5`. `column` is a
 benchmark or the name of an average of several. Values of pass@k and their differences are
@@ -11,11 +10,11 @@ fractions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from operator import attrgetter
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 import polars as pl
@@ -667,3 +666,29 @@ def from_frame(row: type[RowClass], frame: pl.DataFrame) -> list[RowClass]:
         )
         for values in frame.select(names).iter_rows()
     ]
+
+
+class Rows(Generic[RowClass]):
+    """Rows of one class, and the frame of them. Analysis and views have the rows; CSV, `load` and
+    MLflow get the frame. Each is made when it is first asked for."""
+
+    def __init__(
+        self,
+        row: type[RowClass],
+        *,
+        rows: Callable[[], Iterable[RowClass]] | None = None,
+        frame: Callable[[], pl.DataFrame] | None = None,
+    ) -> None:
+        """One of the two is given, and gives the other."""
+        assert (rows is None) != (frame is None)
+        self._row, self._make_rows, self._make_frame = row, rows, frame
+
+    @cached_property
+    def rows(self) -> tuple[RowClass, ...]:
+        if self._make_rows is not None:
+            return tuple(self._make_rows())
+        return tuple(from_frame(self._row, self.frame))
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        return to_frame(self._row, self.rows) if self._make_frame is None else self._make_frame()

@@ -11,7 +11,9 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -20,7 +22,7 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.other_scores import likelihood_stages
 from fgrpo_bench.analysis.results import Results, SweepResults, results_of
-from fgrpo_bench.analysis.rows import FRAMES
+from fgrpo_bench.analysis.rows import FRAMES, Rows
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.records import Record
@@ -164,16 +166,21 @@ def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
             return None
         if (record.version, record.rule, record.inputs) != (VERSION, rule, digest):
             return None
-        paths = {name: folder / f"{name}.parquet" for name in FRAMES}
-        # A frame that was edited or damaged is computed again, never shown.
-        if record.files != {name: sha256_file(path) for name, path in paths.items()}:
-            return None
-        frames = {name: pl.read_parquet(path, glob=False) for name, path in paths.items()}
-    except (FileNotFoundError, ValueError, pl.exceptions.PolarsError):
+        stored = {name: (folder / f"{name}.parquet").read_bytes() for name in FRAMES}
+    except (FileNotFoundError, ValueError):
         return None
+    # A frame that was edited or damaged is computed again, never shown.
+    if record.files != {name: hashlib.sha256(frame).hexdigest() for name, frame in stored.items()}:
+        return None
+    tables: dict[str, Rows[Any]] = {
+        name: Rows(FRAMES[name], frame=partial(pl.read_parquet, frame))
+        for name, frame in stored.items()
+    }
     # Which checkpoint stood for each run is part of what was stored.
-    steps = dict(frames["cells"].filter(pl.col("algorithm").is_not_null())["cell", "step"].rows())
-    return Analysis(results=at_steps(results, steps), rule=rule, family=record.family, **frames)
+    steps = {row.cell: row.step for row in tables["cells"].rows if not row.is_base}
+    return Analysis(
+        results=at_steps(results, steps), rule=rule, family=record.family, tables=tables
+    )
 
 
 def _write(folder: Path, analysis: Analysis, digest: str) -> None:
@@ -183,7 +190,7 @@ def _write(folder: Path, analysis: Analysis, digest: str) -> None:
     files = {}
     for name in FRAMES:
         path = folder / f"{name}.parquet"
-        write_whole(path, getattr(analysis, name).write_parquet)
+        write_whole(path, analysis.tables[name].frame.write_parquet)
         files[name] = sha256_file(path)
     record = AnalysisRecord(
         version=VERSION, rule=analysis.rule, family=analysis.family, inputs=digest, files=files

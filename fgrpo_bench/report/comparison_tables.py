@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import polars as pl
-
 from fgrpo_bench.analysis import INCONCLUSIVE, LEVEL, Analysis
 from fgrpo_bench.analysis.checkpoints import HELD_OUT, PAPER
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
@@ -22,7 +20,6 @@ from fgrpo_bench.analysis.rows import (
     OtherGrader,
     PathRange,
     TaskRow,
-    from_frame,
     open_part,
 )
 from fgrpo_bench.documents.table import (
@@ -230,7 +227,7 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
 def effect_tables(analysis: Analysis) -> Iterator[Table]:
     """A table an average and a benchmark with a row an effect, and one at equal pass@1 where there
     are paths; none without a full grid of N and prompts per step."""
-    rows = from_frame(EffectRow, analysis.effects.filter(pl.col("k").is_in(analysis.ends)))
+    rows = [row for row in analysis.rows("effects") if row.k in analysis.ends]
     for column, is_equal in dict.fromkeys((row.column, row.pass_at_1 is not None) for row in rows):
         by_effect: dict[tuple[str, ...], dict[int, EffectRow]] = {}
         for row in rows:
@@ -281,15 +278,17 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
     """A benchmark's pass@k at the smallest and the largest k by each of its graders; none for a
     benchmark with one."""
     cells = list(analysis.by_cell.values())
-    for benchmark in analysis.other_graders["benchmark"].unique(maintain_order=True):
-        rows = analysis.other_graders.filter(benchmark=benchmark)
-        graders = rows["grader"].unique(maintain_order=True).to_list()
+    by_benchmark: dict[str, list[OtherGrader]] = {}
+    for row in analysis.rows("other_graders"):
+        by_benchmark.setdefault(row.benchmark, []).append(row)
+    for benchmark, rows in by_benchmark.items():
+        graders = list(dict.fromkeys(row.grader for row in rows))
         others = {
             (row.grader, row.cell, row.k): percent(row.pass_at_k) + unscored_beside(*row.open_part)
-            for row in from_frame(OtherGrader, rows)
+            for row in rows
         }
         main_grader = analysis.results.evaluation["benchmarks"][benchmark]["grader"]
-        versions = {version for item in rows["versions"].to_list() for version in item}
+        versions = {version for row in rows for version in row.versions}
         yield Table(
             title=f"{benchmark}: pass@k in percent by each grader",
             caption=caption(
@@ -326,7 +325,7 @@ def selection_table(analysis: Analysis) -> Iterator[Table]:
     if analysis.rule not in (PAPER, HELD_OUT):
         return
     candidates: dict[str, list[CheckpointRow]] = {}
-    for row in from_frame(CheckpointRow, analysis.checkpoints):
+    for row in analysis.rows("checkpoints"):
         candidates.setdefault(row.cell, []).append(row)
     yield Table(
         title="Checkpoints",
@@ -354,16 +353,19 @@ def selection_table(analysis: Analysis) -> Iterator[Table]:
 def _most_unscored(analysis: Analysis, cell: str, **where: int | str) -> str:
     """What stands behind a value of a cell that is of several checkpoints or benchmarks: the
     largest share unscored among them. where: columns of `estimates` and their values."""
-    shares = analysis.estimates.filter(cell=cell, **where)["unscored"].to_list()
+    shares = [
+        row.unscored
+        for row in analysis.rows("estimates")
+        if row.cell == cell and all(getattr(row, name) == value for name, value in where.items())
+    ]
     return unscored_beside(*open_part(max(shares, default=0.0), None, None))
 
 
 def equal_budget_tables(analysis: Analysis) -> Iterator[Table]:
     """A table an average and a benchmark with a row a pair; none where all runs cost the same or
     the dear ones have one checkpoint."""
-    rows = from_frame(Comparison, analysis.equal_budget)
-    cost = {(cell, step): n for cell, step, n in
-            analysis.checkpoints.select("cell", "step", "rollouts").iter_rows()}  # fmt: skip
+    rows = analysis.rows("equal_budget")
+    cost = {(row.cell, row.step): row.rollouts for row in analysis.rows("checkpoints")}
     for column in dict.fromkeys(row.column for row in rows):
         pairs: dict[str, dict[int, Comparison]] = {}
         for row in rows:
@@ -404,8 +406,8 @@ def equal_pass_at_1_tables(analysis: Analysis, *, asked: bool = False) -> Iterat
 
     asked: the comparisons of the question alone, where it is declared at equal pass@1.
     """
-    compared: Sequence[EqualPassAt1] = from_frame(EqualPassAt1, analysis.equal_pass_at_1)
-    ranges = from_frame(PathRange, analysis.path_ranges)
+    compared: Sequence[EqualPassAt1] = analysis.rows("equal_pass_at_1")
+    ranges: Sequence[PathRange] = analysis.rows("path_ranges")
     if asked:
         is_declared = analysis.at_equal_pass_at_1
         compared = analysis.on_paths if is_declared else ()
@@ -481,9 +483,11 @@ def task_tables(analysis: Analysis) -> Iterator[Table]:
     task's draws that could not be judged; none for a sweep without such benchmarks."""
     cells = list(analysis.by_cell.values())
     parts = [cells[i : i + ABREAST] for i in range(0, len(cells), ABREAST)]
-    for benchmark in analysis.tasks["benchmark"].unique(maintain_order=True):
+    for benchmark in dict.fromkeys(row.benchmark for row in analysis.rows("tasks")):
         for k in analysis.ends:
-            rows = analysis.tasks.filter(benchmark=benchmark, k=k)
+            rows = [
+                row for row in analysis.rows("tasks") if (row.benchmark, row.k) == (benchmark, k)
+            ]
             for number_, part in enumerate(parts, start=1):
                 of_several = f", {number_} of {len(parts)}" if len(parts) > 1 else ""
                 labels = {cell.cell: cell.label for cell in part}
@@ -499,18 +503,18 @@ def task_tables(analysis: Analysis) -> Iterator[Table]:
                 )
 
 
-def _by_task(rows: pl.DataFrame, cells: list[str]) -> Iterator[tuple[str, ...]]:
-    for (task,), of_task in rows.sort("task", maintain_order=True).group_by(
-        "task", maintain_order=True
-    ):
+def _by_task(rows: Sequence[TaskRow], cells: list[str]) -> Iterator[tuple[str, ...]]:
+    by_task: dict[str, list[TaskRow]] = {}
+    for row in sorted(rows, key=lambda row: row.task):
+        by_task.setdefault(row.task, []).append(row)
+    for task, of_task in by_task.items():
         values = {
-            row.cell: percent(row.pass_at_k) + unscored_beside(*row.open_part)
-            for row in from_frame(TaskRow, of_task)
+            row.cell: percent(row.pass_at_k) + unscored_beside(*row.open_part) for row in of_task
         }
-        unscored = int(of_task["n_unscored"].sum()) / int(of_task["n_draws"].sum())
+        unscored = sum(row.n_unscored for row in of_task) / sum(row.n_draws for row in of_task)
         yield (
-            str(task),
-            str(of_task["n_problems"].max()),
+            task,
+            str(max(row.n_problems for row in of_task)),
             *(values.get(cell, NONE) for cell in cells),
             f"{unscored:.2%}",
         )

@@ -85,11 +85,12 @@ class Source:
     @cached_property
     def _means(self) -> Mapping[tuple[At, int], Sequence[Mean]]:
         """By cell, step and seed."""
-        rows = self.analysis.estimates.filter(self.analysis.estimates["by_seed"].list.len() > 0)
         means: dict[tuple[At, int], list[Mean]] = {}
-        names = ("cell", "step", "seeds", "column", "k", "by_seed", "n_problems")
-        for cell, step, seed, *mean in rows.explode("seeds", "by_seed").select(names).iter_rows():
-            means.setdefault(((cell, step), seed), []).append(Mean(*mean))
+        for row in self.analysis.rows("estimates"):
+            if row.by_seed:
+                for seed, value in zip(row.seeds, row.by_seed, strict=True):
+                    mean = Mean(row.column, row.k, value, row.n_problems)
+                    means.setdefault(((row.cell, row.step), seed), []).append(mean)
         return means
 
     def means_of(self, point: PointResult) -> Sequence[Mean]:

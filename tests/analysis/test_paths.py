@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
@@ -16,7 +14,7 @@ from fgrpo_bench.report.narrative import counted
 from fgrpo_bench.report.words import answer
 from fgrpo_bench.stats.significance import holm
 from tests.support.on_paths import AT, FOCAL, PLAIN, SLOW, STILL, sweep_on_paths
-from tests.support.report import nine_benchmarks, small_sweep
+from tests.support.report import nine_benchmarks, small_sweep, with_frames
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +75,7 @@ def test_a_value_at_equal_pass_at_1_has_the_largest_share_unscored_of_the_path_b
     few = on_paths.estimates.with_columns(
         unscored=pl.when(cell=FOCAL, step=4).then(0.021).otherwise(0.0)
     )
-    (table,) = equal_pass_at_1_tables(replace(on_paths, estimates=few))
+    (table,) = equal_pass_at_1_tables(with_frames(on_paths, estimates=few))
     values = [row[table.header.index("pass@k")] for row in table.rows if row[2] == "32"]
     assert any(value.endswith(" (2.1% unscored)") for value in values)
     assert not all("unscored" in value for value in values)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +15,7 @@ from fgrpo_bench.documents.table import Table
 from fgrpo_bench.report.build import draw, latex, render
 from fgrpo_bench.report.published import main as paper_tables
 from tests.latex.install import LATEX
-from tests.support.report import ONE_SEED, forget, nine_benchmarks, small_sweep
+from tests.support.report import ONE_SEED, forget, nine_benchmarks, small_sweep, with_frames
 
 pytestmark = pytest.mark.latex
 
@@ -97,6 +96,6 @@ def test_a_hostile_engine_in_the_footnotes_compiles(tmp_path):
     analysis = analyse(small_sweep(tmp_path))
     hostile = ["cpu Intel(R) ™ 50%_#1", r"cpu \end{document}"] * len(analysis.completeness)
     engine = pl.Series("engine", hostile[: len(analysis.completeness)])
-    changed = replace(analysis, completeness=analysis.completeness.with_columns(engine))
+    changed = with_frames(analysis, completeness=analysis.completeness.with_columns(engine))
     words = set_by_latex(tmp_path, latex(changed))
     assert "engines that differ" in words

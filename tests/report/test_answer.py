@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
@@ -19,6 +17,7 @@ from tests.support.report import (
     copy,
     forget,
     small_sweep,
+    with_frames,
 )
 
 
@@ -37,7 +36,7 @@ def judged(analysis, rows, *, old="grpo-n8-g0", repeats=None):
             difference=pl.when(mine).then(difference).otherwise("difference"),
             verdict=pl.when(mine).then(pl.lit(verdict)).otherwise("verdict"),
         )
-    return replace(analysis, comparisons=frame)
+    return with_frames(analysis, comparisons=frame)
 
 
 def without_repetitions(analysis):
@@ -211,6 +210,6 @@ def test_the_plane_names_what_is_dominated(analysis):
     front = analysis.front.with_columns(
         is_on_front=pl.when(pl.col("cell") == "grpo-n8-g0").then(False).otherwise("is_on_front")
     )
-    assert front_in_words(replace(analysis, front=front), "countdown") == (
+    assert front_in_words(with_frames(analysis, front=front), "countdown") == (
         "Plane of pass@1 and pass@32: 1 of 3 compared settings are dominated (GRPO N=8)."
     )

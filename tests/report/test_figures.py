@@ -4,7 +4,6 @@ width that they have on paper, with letters that can be read there."""
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -40,7 +39,7 @@ from fgrpo_bench.report.figures.curves import (
     varied_axis,
 )
 from fgrpo_bench.report.figures.plane import CIRCLE, POINTS, forest, in_question, plane
-from tests.support.report import ONE_SEED, small_sweep
+from tests.support.report import ONE_SEED, small_sweep, with_frames
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +146,7 @@ def test_every_trained_cell_has_its_band_over_k(analysis):
 )
 def test_the_first_loss_is_a_bar_on_the_zero_line(analysis, low, high, ends, words):
     loss = FirstLoss(column="countdown", new="grpo-n2-g0", old="base", low=low, high=high, words="")
-    changed = replace(analysis, first_loss=to_frame(FirstLoss, [loss]))
+    changed = with_frames(analysis, first_loss=to_frame(FirstLoss, [loss]))
     axes = losses(changed, "countdown").axes[0]
     bars = [line for line in axes.get_lines() if line.get_linewidth() == 3]
     assert [tuple(line.get_xdata()) for line in bars] == ([ends] if ends else [])
@@ -194,7 +193,7 @@ def test_many_algorithms_share_a_plane_of_numbered_points_and_curves_stand_in_ro
     front = [
         row | (better if row["cell"] == "psr-n8-g0" else {}) for row in analysis.front.to_dicts()
     ]
-    analysis = replace(analysis, front=pl.DataFrame(front, schema=analysis.front.schema))
+    analysis = with_frames(analysis, front=pl.DataFrame(front, schema=analysis.front.schema))
     (axes,) = plane(analysis, "countdown").axes
     labels = [cell.label for cell in analysis.by_cell.values()]
     assert [text.get_text() for text in axes.texts] == [str(i) for i in range(6)]

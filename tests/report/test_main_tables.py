@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
@@ -22,6 +20,7 @@ from tests.support.report import (
     nine_benchmarks,
     scored,
     small_sweep,
+    with_frames,
 )
 
 
@@ -98,7 +97,7 @@ def test_too_few_seeds_and_draws_are_marked_and_said(finished, tmp_path):
 
 def test_engines_that_differ_are_named_below_the_table(analysis):
     halves = pl.when(pl.col("seed") == 11).then(pl.lit("cpu A")).otherwise(pl.lit("cpu B"))
-    changed = replace(analysis, completeness=analysis.completeness.with_columns(engine=halves))
+    changed = with_frames(analysis, completeness=analysis.completeness.with_columns(engine=halves))
     (*_, note) = footnotes(changed, list(changed.by_cell.values()), "countdown")
     assert "engines that differ" in note and "cpu B (base-s12, base-s13" in note
 

@@ -28,6 +28,7 @@ from tests.support.report import (
     copy,
     forget,
     small_sweep,
+    with_frames,
 )
 
 FOCAL = "GRPO N=8, focal weight against none"
@@ -73,12 +74,12 @@ def test_planted_effects_are_said_in_their_direction(tmp_path):
 
 def test_only_comparisons_of_the_question_are_called_significant(analysis):
     rows = analysis.comparisons.with_columns(verdict=pl.lit("inconclusive"), p_holm=None)
-    assert "significant" not in str([*effects(replace(analysis, comparisons=rows))])
+    assert "significant" not in str([*effects(with_frames(analysis, comparisons=rows))])
     assert "0 significant, 0 suggestive, 4 inconclusive" in counted(
-        replace(analysis, comparisons=rows)
+        with_frames(analysis, comparisons=rows)
     )
     assert analysis.family in legend(analysis)
-    nothing = replace(analysis, comparisons=analysis.comparisons.clear())
+    nothing = with_frames(analysis, comparisons=analysis.comparisons.clear())
     assert counted(nothing) == "No two cells can be compared yet."
 
 

@@ -16,7 +16,7 @@ from fgrpo_bench.report.build import RESULTS, render
 from fgrpo_bench.report.published import TITLES, main, paper_tables
 from fgrpo_bench.report.tables import against_paper
 from fgrpo_bench.specs import Cell
-from tests.support.report import with_declaration
+from tests.support.report import with_declaration, with_frames
 from tests.support.synthetic import write_sweep
 
 NAMES = {"N": "group_size", "method": "method", "gamma": "gamma", "benchmark": "benchmark"}
@@ -219,7 +219,7 @@ def test_mazes_stand_beside_table_4(tmp_path):
 def test_what_is_of_less_than_was_planned_has_a_dagger_beside_the_papers(nine):
     own = (pl.col("column") == "math500") & (pl.col("cell") == "grpo-n8-g0")
     lacks = pl.when(own).then(pl.lit(["1 of 2 seeds"])).otherwise("lacks")
-    changed = replace(nine, estimates=nine.estimates.with_columns(lacks=lacks))
+    changed = with_frames(nine, estimates=nine.estimates.with_columns(lacks=lacks))
     table = next(each for each in against_paper(changed) if each.title.startswith("math500:"))
     marked = {row[:3]: row[3][0].incomplete for row in table.rows}
     assert [key for key, dagger in marked.items() if dagger] == [("GRPO", "8", "0")]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import polars as pl
 import pytest
 
@@ -18,7 +16,14 @@ from fgrpo_bench.report.comparison_tables import (
 )
 from fgrpo_bench.report.tables import all_ks, coverage_table, interval_table, main_tables
 from fgrpo_bench.stages.tables import PASSK
-from tests.support.report import constant, copy, rewrite_passk, small_sweep, with_declaration
+from tests.support.report import (
+    constant,
+    copy,
+    rewrite_passk,
+    small_sweep,
+    with_declaration,
+    with_frames,
+)
 
 
 def rows_of(table, n=3):
@@ -46,7 +51,7 @@ def test_a_table_on_paper_has_so_many_rows_at_most(analysis, monkeypatch):
 
 
 def test_where_no_pair_has_a_band_there_is_no_table_of_first_losses(analysis):
-    none = replace(analysis, first_loss=analysis.first_loss.clear())
+    none = with_frames(analysis, first_loss=analysis.first_loss.clear())
     assert first_loss_table(none, "countdown") is None
 
 
@@ -125,5 +130,5 @@ def test_a_cell_without_an_interval_has_its_mean_alone(analysis):
     gone = analysis.estimates.with_columns(low=None, high=None).cast(
         dict(analysis.estimates.schema)
     )
-    table = interval_table(replace(analysis, estimates=gone), "countdown")
+    table = interval_table(with_frames(analysis, estimates=gone), "countdown")
     assert "[" not in "".join(text_of(cell) for row in table.rows for cell in row)

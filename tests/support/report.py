@@ -15,7 +15,7 @@ import polars as pl
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.results import PointResult, SweepResults, load_results
-from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.analysis.rows import FRAMES, Comparison, Rows, from_frame
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds.likelihood import LikelihoodMarker
@@ -58,6 +58,14 @@ def with_declaration(analysis: Analysis, change: Callable[[dict[str, Any]], None
     change(declared)
     record = replace(analysis.results.record, declaration=declared)
     return replace(analysis, results=replace(analysis.results, record=record))
+
+
+def with_frames(analysis: Analysis, **frames: pl.DataFrame) -> Analysis:
+    """The analysis with other frames in the place of its own, by name."""
+    tables: dict[str, Rows[Any]] = {
+        name: Rows(FRAMES[name], frame=lambda frame=frame: frame) for name, frame in frames.items()
+    }
+    return replace(analysis, tables={**analysis.tables, **tables})
 
 
 @cache  # so that the same rates are the same function, of which a sweep is written once

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -27,7 +26,7 @@ from fgrpo_bench.tracking.desired import ANSWER, LONGEST, _shortened, desired_ex
 from fgrpo_bench.tracking.points import LARGEST
 from fgrpo_bench.tracking.states import TABLE, RunState
 from tests.support import mlflow_store
-from tests.support.report import rewrite_passk
+from tests.support.report import rewrite_passk, with_frames
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
 
@@ -348,7 +347,7 @@ def test_the_ends_of_the_first_loss_are_metrics_and_open_ones_tags(whole, monkey
         ),
     ]
     analysis = analysed(whole)
-    planted = replace(analysis, first_loss=to_frame(FirstLoss, planted))
+    planted = with_frames(analysis, first_loss=to_frame(FirstLoss, planted))
     monkeypatch.setattr(source, "analysed", lambda *_: planted)
     run = states(whole)["grpo-n2-g0"]
     name = "uncertainty/countdown/pass_at_k_first_loss"
