@@ -271,10 +271,11 @@ def _run_stage(
         return EXIT_DONE
     device, threads = options.device or "cpu", options.threads or 1
     given = None if placement is None else _placement(placement)
+    root = Path(named) if (named := os.environ.get("FGRPO_RUN_ROOT")) else None
     return run_stage(
         paths,
         lambda spec, stage: _run(
-            spec, stage, device=device, threads=threads, placement=given, bar=bar
+            spec, stage, device=device, threads=threads, placement=given, bar=bar, root=root
         ),
     )
 
@@ -298,6 +299,7 @@ def _run(
     threads: int,
     placement: Placement | None,
     bar: bool,
+    root: Path | None,
 ) -> Record:
     """Draw, or score under a checkpoint, as the spec says; what the stage's marker holds."""
     from fgrpo_bench.engines.embedded.kernels import choose_kernels
@@ -328,7 +330,7 @@ def _run(
         return rescore(spec, stage, device=device, placement=placement)
     shown = Bar() if bar else None
     try:
-        return evaluate(spec, stage, device=device, placement=placement, bar=shown)
+        return evaluate(spec, stage, device=device, placement=placement, bar=shown, root=root)
     finally:
         if shown is not None:
             shown.close()
@@ -356,7 +358,6 @@ def _run_alone(request: Request) -> int:
     python = standalone.elsewhere(request)
     paths = standalone.freeze(request)
     _share_verdicts(request.root)
-    os.environ["FGRPO_DRAWS"] = str((request.root / "draws").absolute())  # below: its processes too
     if python is not None:
         code = standalone.run_elsewhere(python, paths, request)
     else:
@@ -369,6 +370,7 @@ def _run_alone(request: Request) -> int:
                 threads=request.threads,
                 placement=request.placement,
                 bar=True,
+                root=request.root,
             ),
             refusing=True,
         )

@@ -4,8 +4,8 @@ In: a stage's spec.json. Out: for each benchmark draws, a layer of grades for ea
 pass@k, each in a file of its own, so that a new k or a new grader never draws again.
 
 `evaluate` at the top is the whole story: check what stands there (the second half of this file),
-start an engine (`backends`) if a draw is missing, draw (`sample`) with what others under the run
-root have drawn (`shared`), grade as draws arrive (`grading`), score
+take over the draws of an identical evaluation under the run root that is finished (`takeover`),
+else start an engine (`backends`) and draw (`sample`), grade as draws arrive (`grading`), score
 (`fgrpo_bench.analysis.scoring`).
 """
 
@@ -40,7 +40,7 @@ from .backends import make_engine
 from .grading import GradeWorkers, Grading, grade_workers
 from .records import Draw, Sampler, SamplingEngine, SamplingTarget
 from .sample import complete_draws
-from .shared import SharedDraws
+from .takeover import identity, offer, take_over
 
 
 def evaluate(
@@ -50,10 +50,12 @@ def evaluate(
     device: str,
     placement: Placement | None,
     bar: Bar | None,
+    root: Path | None,
 ) -> EvaluationFacts:
     """Run an evaluation stage; returns facts for its completion marker.
 
-    bar: shows the progress in place of lines; None prints lines.
+    bar: shows the progress in place of lines; None prints lines. root: folder of all runs, where
+    draws are taken over from; None takes none.
     """
     run.quiet = bar is not None and bar.shown
     spec = stored.of(EvaluationSpec)
@@ -68,10 +70,8 @@ def evaluate(
         return started
 
     draws_made: dict[str, int] = {}
-    adopted: dict[str, int] = {}
-    adopted_seconds: dict[str, float] = {}
     graded: dict[str, dict[str, Any]] = {}
-    engines: dict[str, tuple[dict[str, Any], ...]] = {}
+    manifests: dict[str, DrawsRecord] = {}
     former = None if run.former is None else EvaluationMarker.parsed(run.former.as_json())
 
     def say(name: str, done: int, of: int, pass_at_1: float | None, rate: float) -> None:
@@ -91,6 +91,9 @@ def evaluate(
         manifest = check_manifest(paths, problems, asked.sha256, spec.mark(name))
         manifest = with_former(paths, manifest, former, name)
         manifest = with_design(paths, manifest, evaluation)
+        of_draws = identity(asked, name, problems)
+        if root is not None:
+            manifest = take_over(paths, manifest, of_draws, root=root)
         with GradeWorkers(problems, workers=grade_workers()) as workers:
             layers = [
                 Grading(
@@ -121,30 +124,21 @@ def evaluate(
                 if run.stopping and done < of:
                     raise Stopped(f"{done} of {of} draws are saved")
 
-            with SharedDraws.of(
-                asked, name, problems, run.paths, stopped=lambda: run.stopping
-            ) as shared:
-                draws, draws_made[name] = complete_draws(
-                    paths,
-                    problems,
-                    n_samples=evaluation.n_samples,
-                    seed=spec.draw_seed,
-                    sampler=session.sampler,
-                    on_draws=on_draws,
-                    stopping=stopping,
-                    grading=layers[0] if stopping else None,
-                    shared=shared,
-                )
-                rate = session.tokens_per_second
-                manifest = shared.publish(
-                    paths.draws, draws, session.manifest, session.draw_seconds
-                )
-            if shared.is_open:
-                write_json(paths.manifest, manifest.as_json())
-            if shared.n_fetched:
-                adopted[name] = shared.n_fetched
-                if (seconds := shared.fetched_seconds) is not None:
-                    adopted_seconds[name] = round(seconds, 3)
+            draws, draws_made[name] = complete_draws(
+                paths,
+                problems,
+                n_samples=evaluation.n_samples,
+                seed=spec.draw_seed,
+                sampler=session.sampler,
+                on_draws=on_draws,
+                stopping=stopping,
+                grading=layers[0] if stopping else None,
+            )
+            rate = session.tokens_per_second
+            # all draws of a fixed number count; what is beyond a problem's last stage never does
+            is_exact = stopping is not None or len(draws) == evaluation.n_samples * len(problems)
+            manifest = replace(session.manifest, identity=of_draws if is_exact else None)
+            write_json(paths.manifest, manifest.as_json())
             for layer in layers:
                 layer.finish(draws)
                 is_main = layer is layers[0]
@@ -160,16 +154,20 @@ def evaluate(
             run.leave(paths.manifest, paths.draws)
             if bar is not None:
                 bar.close()
-            engines[name] = manifest.engines
+            manifests[name] = manifest
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
+    for name, manifest in manifests.items():
+        if root is not None and manifest.identity is not None:
+            offer(run.paths.benchmark(name), manifest.identity, root=root)
     return EvaluationFacts(
         step=spec.looks_at[1],
         weights_sha256=asked.sha256,
         draws_made=draws_made,
-        draws_adopted=adopted,
-        adopted_seconds=adopted_seconds,
+        taken_from={
+            name: known.taken_from for name, known in manifests.items() if known.taken_from
+        },
         grading=graded,
-        engines=engines,
+        engines={name: known.engines for name, known in manifests.items()},
     )
 
 
@@ -183,33 +181,27 @@ class _Session:
     def __init__(
         self, paths: BenchmarkPaths, manifest: DrawsRecord, start: Callable[[], SamplingEngine]
     ) -> None:
-        self.manifest = manifest
-        self._paths, self._start = paths, start
         has_draws = paths.draws.exists() or paths.shards.exists()
-        self._former = manifest.engines if has_draws else ()  # else of lost draws
-        self._draws = self._tokens = 0
+        # else what is said of them is of lost draws
+        self.manifest = manifest if has_draws else replace(manifest, engines=(), taken_from=None)
+        self._paths, self._start = paths, start
+        self._tokens = 0
         self._begun: float | None = None
 
     def sampler(self) -> Sampler:
         """The engine's, which is recorded before its first draw."""
         engine = self._start()
         self._begun = time.monotonic()
-        new = () if engine.facts in self._former else (engine.facts,)
-        self.manifest = replace(self.manifest, engines=(*self._former, *new), **registry.record())
+        engines = self.manifest.engines
+        if engine.facts not in engines:
+            engines = (*engines, engine.facts)
+        self.manifest = replace(self.manifest, engines=engines, **registry.record())
         write_json(self._paths.manifest, self.manifest.as_json())
         return engine.draw
 
     def add(self, draws: Sequence[Draw]) -> None:
         """These were made."""
-        self._draws += len(draws)
         self._tokens += sum(draw.n_tokens for draw in draws)
-
-    @property
-    def draw_seconds(self) -> float | None:
-        """Wall time of a draw, graded, so far; None where none was made."""
-        if self._begun is None:
-            return None
-        return (time.monotonic() - self._begun) / max(self._draws, 1)
 
     @property
     def tokens_per_second(self) -> float:
@@ -352,13 +344,14 @@ def check_manifest(
 def with_former(
     paths: BenchmarkPaths, manifest: DrawsRecord, former: EvaluationMarker | None, name: str
 ) -> DrawsRecord:
-    """What the draws belong to, with the engines that made them by an earlier marker of the
-    evaluation, where it lacks them."""
+    """What the draws belong to, with what made them by an earlier marker of the evaluation, where
+    it lacks that."""
     if former is None:
         return manifest
     whole = replace(
         manifest,
         engines=manifest.engines or (former.engines or {}).get(name, ()),
+        taken_from=manifest.taken_from or (former.taken_from or {}).get(name),
     )
     if whole != manifest:
         write_json(paths.manifest, whole.as_json())

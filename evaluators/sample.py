@@ -2,8 +2,7 @@
 become one table.
 
 In: problems, a number of draws or a staged design, and a sampler (`backends`). Out: the table of
-all draws (tables.DRAWS). `grading` judges them meanwhile; `shared` gives those that other
-evaluations have made.
+all draws (tables.DRAWS). `grading` judges them meanwhile.
 
 A kill costs the draws in flight. A rerun draws only what no shard holds, and a larger n_samples
 only adds draws; every draw follows from its own recorded seed. A fixed number of draws waits for no
@@ -33,7 +32,6 @@ from fgrpo_bench.stats.staged import StagedDesign
 
 from .grading import Grading
 from .records import Draw, Sampler, SampleRequest, Seeds
-from .shared import SharedDraws
 
 SYNC_SECONDS = 1.0
 """A draw is handed to the operating system at once, and forced to the disk so often: a killed
@@ -127,7 +125,6 @@ def complete_draws(
     on_draws: Callable[[int, int, Sequence[Draw]], None],
     stopping: StagedDesign | None = None,
     grading: Grading | None = None,
-    shared: SharedDraws | None = None,
 ) -> tuple[pl.DataFrame, int]:
     """All draws of a benchmark (tables.DRAWS), and how many of them were made just now.
 
@@ -137,8 +134,6 @@ def complete_draws(
     sampler: gives the back end; called only if a draw is missing. on_draws(done, of, draws): called
     whenever draws are stored, with these, and gives them to `grading`, and while none is finished,
     with none; it may raise to stop there.
-    shared: asked only if a draw is missing; exactly those of its draws are taken that would be
-    made.
     """
     seeds = expected_seeds(problems, n_samples=n_samples, seed=seed)
     have, refused = stored_draws(paths, seeds)
@@ -154,17 +149,6 @@ def complete_draws(
     missing = _missing(problems, seeds, have, stopping, grading)
     if not len(missing) and not paths.shards.exists():
         return have, 0
-    if len(missing) and shared is not None:
-        pool = shared.fetch(seeds)
-        if stopping is None:
-            others = pool.filter(pl.col("draw") < n_samples)
-            others = others.join(have, on=["problem_id", "draw"], how="anti")
-        else:
-            assert grading is not None  # its judgements stop a problem
-            others = asked_for(stopping, pool, have, grading)
-        shared.n_fetched = len(others)
-        have = pl.concat([have, others])
-        missing = _missing(problems, seeds, have, stopping, grading)
     new_draws: list[Draw] = []
     if len(missing):
         with Shard(paths) as shard:
@@ -301,26 +285,3 @@ class DrawScheduler:
                         self._enter(self._problems[name], stage + 1)
                         continue
                 del self._stages[name], self._n_missing[name]
-
-
-def asked_for(
-    design: StagedDesign, pool: pl.DataFrame, have: pl.DataFrame, grading: Grading
-) -> pl.DataFrame:
-    """Of draws that exist elsewhere those that a design asks for and `have` lacks (both
-    tables.DRAWS): stage by stage, as the judgements of `grading` say, which judges them.
-
-    A problem whose draws end within a stage goes no further here; the rest of them is made.
-    """
-    missing = pool.join(have, on=["problem_id", "draw"], how="anti")
-    going = pool["problem_id"].unique().to_list()
-    taken, start = [], 0
-    for end in design.stages:
-        in_stage = pl.col("problem_id").is_in(going) & pl.col("draw").is_between(start, end - 1)
-        taken.append(missing.filter(in_stage))
-        if end == design.stages[-1]:
-            break
-        grading.judge(taken[-1])
-        correct = {name: grading.correct(name, end) for name in going}
-        going = [name for name, n in correct.items() if n is not None and n < design.enough]
-        start = end
-    return pl.concat(taken)

@@ -208,9 +208,8 @@ def run_elsewhere(python: Path, paths: StagePaths, request: Request) -> int:
     command += ["--placement", json.dumps(to_dict(request.placement))]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the stage as well
     try:
-        environment = (
-            {"HF_HUB_OFFLINE": "1"} | os.environ | {"PYTHONPATH": search}
-        )  # `freeze` has fetched
+        variables = {"PYTHONPATH": search, "FGRPO_RUN_ROOT": str(request.root.absolute())}
+        environment = {"HF_HUB_OFFLINE": "1"} | os.environ | variables  # `freeze` has fetched
         return subprocess.run(command, env=environment).returncode
     finally:
         signal.signal(signal.SIGINT, before)

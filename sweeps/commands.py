@@ -69,8 +69,8 @@ def check_installed(
 def stage_environment(
     profile: Profile, paths: RunPaths, inherited: Mapping[str, str], *, fetches: bool
 ) -> dict[str, str]:
-    """The driver's environment with this checkout importable, the threads bounded and the judges'
-    verdicts and the draws of one model shared by all sweeps under the run root.
+    """The driver's environment with this checkout importable, the threads bounded, the run root,
+    and the judges' verdicts shared by all sweeps under it.
 
     fetches: whether the stage needs a network. Others find every model and dataset on the disk, and
     on a node without internet would wait for the Hub: they are told not to ask it.
@@ -84,7 +84,7 @@ def stage_environment(
         "MKL_NUM_THREADS": threads,
         "POLARS_MAX_THREADS": threads,
         "FGRPO_VERDICTS": str(paths.verdicts.absolute()),
-        "FGRPO_DRAWS": str(paths.draws.absolute()),
+        "FGRPO_RUN_ROOT": str(paths.root.absolute()),
     }
 
 

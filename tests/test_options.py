@@ -247,7 +247,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setitem(STRICT, "math", "math-tolerance")
     monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
-    monkeypatch.setenv("FGRPO_DRAWS", "")
     monkeypatch.delenv("FGRPO_VERDICTS", raising=False)
     monkeypatch.chdir(tmp_path)
     Path("out/my-model").mkdir(parents=True)

@@ -505,7 +505,7 @@ def costs(runs: Sequence[PointResult], chosen: Collection[At]) -> Iterator[Cost]
             training = [read_marker(point.train) for point in trained] if step == steps[-1] else []
             markers = [read_marker(point.evaluate) for point in judged]
             # Who took draws from another evaluation did not pay for them.
-            graded = [marker for marker in markers if not marker.draws_adopted]
+            graded = [marker for marker in markers if not marker.taken_from]
             yield Cost(
                 cell=name,
                 step=step,

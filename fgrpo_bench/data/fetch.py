@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from fgrpo_bench.files.paths import StagePaths, between
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.records import Record
-from fgrpo_bench.files.whole import read_json, sync_folder
+from fgrpo_bench.files.whole import point_to, read_json, sync_folder
 from fgrpo_bench.specs import PretrainedSpec
 from fgrpo_bench.specs.stored import FetchSpec
 from fgrpo_bench.stages.digests import check_weights, sha256_file, weights_sha256
@@ -268,11 +268,5 @@ def has_chat_template(folder: Path) -> bool:
 
 
 def link(folder: Path, paths: StagePaths) -> None:
-    """Let the stage's checkpoint 0 be this folder, by a link that holds where the run root, or a
-    folder above the model, is a link itself."""
-    target = paths.checkpoint(0)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f".{target.name}.tmp")
-    aside.unlink(missing_ok=True)
-    aside.symlink_to(between(target.parent, folder))
-    aside.replace(target)  # at once: a reader finds the link before or the new one, never none
+    """Let the stage's checkpoint 0 be this folder, by a link."""
+    point_to(paths.checkpoint(0), folder)

@@ -124,25 +124,6 @@ class BenchmarkPaths:
 
 
 @dataclass(frozen=True)
-class SharedPaths:
-    """Draws of one model on one benchmark that the evaluations under a run root share."""
-
-    folder: Path
-    facts = Below("facts.json")
-    """What the draws follow from, who made them, and the digest of their file (SharedRecord);
-    written last."""
-    lock = Below("draws.lock")
-    """Held by the process that makes what is missing."""
-    damaged = Below("damaged")
-    """Folder of what was refused."""
-
-    def draws(self, sha256: str) -> Path:
-        """The table (tables.DRAWS) of that digest: another one is another file, so that facts and
-        table always belong together."""
-        return self.folder / f"draws-{sha256[:12]}.parquet"
-
-
-@dataclass(frozen=True)
 class DataPaths:
     """What a data stage leaves beside the files of every stage."""
 
@@ -176,8 +157,8 @@ class RunPaths:
     <root>/simulation/                           no sweep: the simulation's results and report
     <root>/mlflow.db  <root>/mlflow-artifacts/   the embedded MLflow store, over all sweeps
     <root>/verdicts/                             what judges have said, over all sweeps
-    <root>/draws/<digest>/                       draws that evaluations share: facts.json
-                                             draws-<sha256[:12]>.parquet  draws.lock  damaged/
+    <root>/draws/<digest>                        a link to the draws of a finished evaluation, by
+                                             what they follow from
     """
 
     root: Path
@@ -222,8 +203,6 @@ class RunPaths:
 
     verdicts = Below("verdicts", of="root")
     """Folder of the judges' verdicts (fgrpo_bench.graders.judge.VerdictStore)."""
-    draws = Below("draws", of="root")
-    """Folder of the draws that evaluations share, a folder (SharedPaths) each by its digest."""
     mlflow_db = Below("mlflow.db", of="root")
     """SQLite file of the embedded MLflow store."""
     mlflow_artifacts = Below("mlflow-artifacts", of="root")
@@ -243,6 +222,12 @@ def is_below(name: str) -> bool:
 def shared_data(root: Path, name: str, fingerprint: str) -> Path:
     """The folder of a dataset that all sweeps under a root share; their own ones link to it."""
     return root / "_data" / f"{name}-{fingerprint[:8]}"
+
+
+def finished_draws(root: Path, identity: str) -> Path:
+    """The link to the draws of a finished evaluation on a benchmark, which identical ones under a
+    root take over."""
+    return root / "draws" / identity
 
 
 def between(folder: Path, other: Path) -> str:

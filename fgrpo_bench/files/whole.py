@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fgrpo_bench.files.paths import between
 from fgrpo_bench.files.records import Misfit, Record
 
 R = TypeVar("R", bound=Record)
@@ -130,11 +131,13 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
-def link_whole(path: Path, source: Path) -> None:
-    """Let `path` be another name of a file, or a copy where the file system has no such names;
-    whole or not at all, in place of what stood there. Raises OSError as `write_whole` does.
+def link_whole(path: Path, source: Path, *, check: Callable[[Path], None]) -> None:
+    """Let `path` be another name of a file, or a copy on another file system or one that has no
+    such names; whole or not at all, in place of what stood there. Raises OSError as `write_whole`
+    does.
 
-    Both names are one file: whoever changes it writes it anew, as everything here does.
+    check: raises where a file is not what it should be; called before it gets its name. Both names
+    are one file: whoever changes it writes it anew, as everything here does.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -142,13 +145,24 @@ def link_whole(path: Path, source: Path) -> None:
         # a link takes no room; where the file system has none, a copy
         os.link(source, aside)
     except OSError:
-        write_whole(path, lambda copied: noop(shutil.copyfile(source, copied)))
+        write_whole(path, lambda copied: check(Path(shutil.copyfile(source, copied))))
         return
     try:
+        check(aside)
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)  # a rename between two names of one file does nothing
     sync_folder(path.parent)
+
+
+def point_to(path: Path, folder: Path) -> None:
+    """Let `path` be a link to a folder, in place of the one that stood there, that holds where a
+    folder above either is a link itself."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    aside.unlink(missing_ok=True)
+    aside.symlink_to(between(path.parent, folder))
+    aside.replace(path)  # at once: a reader finds the link before or the new one, never none
 
 
 def noop(_: object) -> None:

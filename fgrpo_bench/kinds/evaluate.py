@@ -293,8 +293,8 @@ class EvaluationFacts(Record):
     weights_sha256: str | None = None
     draws_made: dict[str, int] | None = None
     """By benchmark, likewise below."""
-    draws_adopted: dict[str, int] | None = None
-    adopted_seconds: dict[str, float] | None = None
+    taken_from: dict[str, str] | None = None
+    """The evaluations that draws were taken over from, as in draws.json."""
     grading: dict[str, dict[str, Any]] | None = None
     """Counts of what was graded, by the version of the grader."""
     engines: dict[str, tuple[dict[str, Any], ...]] | None = None

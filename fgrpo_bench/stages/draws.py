@@ -1,8 +1,4 @@
-"""What stored draws are of: draws.json beside an evaluation's draws, and facts.json beside those
-that all evaluations of a run root share.
-
-Evaluations write both (evaluators.evaluate, evaluators.shared).
-"""
+"""What stored draws are of: draws.json beside an evaluation's draws (evaluators.evaluate)."""
 
 from __future__ import annotations
 
@@ -36,18 +32,6 @@ class DesignedSince(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedOrigin(Record):
-    """Which draws of the run root an evaluation's draws belong to."""
-
-    digest: str
-    """Of what they follow from; names their folder."""
-    adopted: int
-    """How many of them other evaluations had made."""
-    made_by: tuple[str, ...]
-    """Which ones, by their folders in the run root."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class DrawsRecord(Record):
     """draws.json: what an evaluation's draws on a benchmark belong to."""
 
@@ -62,32 +46,9 @@ class DrawsRecord(Record):
     recorded it."""
     plugins: dict[str, str] | None = None
     """Versions by package; None without any."""
-    shared: SharedOrigin | None = None
-    """None where draws are not shared."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MadeBy(Record):
-    """An evaluation that added to shared draws."""
-
-    stage: str
-    """Its folder in the run root."""
-    draws: int
-    time: str
-    draw_seconds: float | None
-    """Wall time of a draw; None where nobody measured it."""
-    engines: tuple[dict[str, Any], ...]
-    """Empty where they were not recorded."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SharedRecord(Record):
-    """facts.json: what shared draws follow from, and who made them."""
-
-    identity: dict[str, Any]
-    n_draws: int
-    bytes: int
-    sha256: str
-    """Of the table, like bytes."""
-    made_by: tuple[MadeBy, ...]
-    """In the order in which they added draws."""
+    identity: str | None = None
+    """Digest of what exactly these draws follow from (evaluators.takeover.identity); None as long
+    as they are not complete, and where there are more."""
+    taken_from: str | None = None
+    """Folder, in the run root, of the evaluation that they were taken over from, all or the first
+    of them; None where they were made here."""

@@ -66,10 +66,8 @@ class Marker(Record):
     """Of that checkpoint."""
     draws_made: dict[str, int] | None = None
     """Of evaluations, by benchmark, likewise below; None of other kinds."""
-    draws_adopted: dict[str, int] | None = None
-    """Draws that it took from others."""
-    adopted_seconds: dict[str, float] | None = None
-    """Seconds that these took there, where that was recorded."""
+    taken_from: dict[str, str] | None = None
+    """The evaluations whose draws it took over, by their folders in the run root."""
 
 
 def read_marker(paths: StagePaths) -> Marker:
@@ -103,19 +101,16 @@ def base_weights(paths: StagePaths) -> str:
 
 
 def undivided(marker: Marker, seconds: float) -> float | None:
-    """What a stage takes that does all its work itself, of one that took `seconds`: draws that an
-    evaluation took from others are charged what they took there. None where nobody recorded it."""
-    recorded = marker.adopted_seconds or {}
-    if (marker.draws_adopted or {}).keys() - recorded.keys():
-        return None
-    return seconds + sum(recorded.values())
+    """What a stage takes that does all its work itself, of one that took `seconds`; None of an
+    evaluation that took draws over."""
+    return None if marker.taken_from else seconds
 
 
 def machine_load(marker: Marker) -> float | None:
     """Wall over processor seconds of a stage that computed by itself: what else the machine did.
-    None where they are not recorded, or where draws that it took from others blur them."""
+    None where they are not recorded, and of an evaluation that took draws over."""
     wall, cpu = marker.wall_seconds, marker.cpu_seconds
-    if not wall or not cpu or marker.draws_adopted:
+    if not wall or not cpu or marker.taken_from:
         return None
     return wall / cpu
 

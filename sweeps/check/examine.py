@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.analysis.stored import FACTS, AnalysisRecord
 from fgrpo_bench.command.runs import address
 from fgrpo_bench.documents.terminal import escaped
-from fgrpo_bench.files.paths import RunPaths, SharedPaths, StagePaths, is_below
+from fgrpo_bench.files.paths import RunPaths, StagePaths, is_below
 from fgrpo_bench.files.whole import quarantine, readable_record
 from fgrpo_bench.report import provenance
 from fgrpo_bench.specs import Declaration
@@ -35,7 +34,6 @@ from fgrpo_bench.specs.stored import from_stored
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.digests import (
     MANIFEST_FILE,
-    Listed,
     Tell,
     added,
     checksum_mismatch,
@@ -44,8 +42,7 @@ from fgrpo_bench.stages.digests import (
     from_lines,
     of_digests,
 )
-from fgrpo_bench.stages.draws import DrawsRecord, SharedRecord
-from fgrpo_bench.stages.locks import driving, is_locked, locked
+from fgrpo_bench.stages.locks import driving, locked
 from fgrpo_bench.stages.markers import quarantine_output
 from fgrpo_bench.stages.plan import (
     PlanRecord,
@@ -60,7 +57,6 @@ from sweeps.check.compare import (
     DECLARATION,
     MARKER_FILE,
     REPORT,
-    SHARED_DRAWS,
     SPEC_FILE,
     Damage,
     RecordedFile,
@@ -80,7 +76,6 @@ WORKING = (
 )
 """Names of files and folders that stages and drivers work with, and of records that are read above;
 beside locks and what is being written."""
-DIGEST = re.compile("[0-9a-f]{64}")
 PROVENANCE = f"{REPORT}/{provenance.NAME}"
 Bar = Callable[[int], Tell]
 """Asked once, with the bytes that are to be read."""
@@ -112,17 +107,15 @@ def examine(paths: RunPaths, bar: Bar) -> Examined:
     complete = all(stage.standing == "done" for stage in stages)
     files, inputs, faults = _report(paths, plan, complete=complete)
     stages = compare.with_lost_markers(stages, inputs)
-    shared, shared_faults = _shared(paths, stages)
     analysed, analysis_faults = _analyses(paths)
-    recorded = [*compare.in_provenance(inputs, stages), *files, *shared, *analysed]
+    recorded = [*compare.in_provenance(inputs, stages), *files, *analysed]
     recorded += [known for stage in stages for known in compare.promised(stage)]
     known = {item.name: item for item in recorded}
     n_bytes = sum(size_of(paths.folder / name) for name in known)
     damage = [*_sweep_json(paths), *(_outside(DECLARATION, "plan.json", name) for name in outside)]
     damage += [*compare.mislabelled(plan.points, stages), *_edited_plan(plan)]
     damage += [*(fault for stage in stages for fault in stage.faults), *faults]
-    damage += [*shared_faults, *analysis_faults]
-    damage += [*_differing(paths, known.values(), bar(n_bytes))]
+    damage += [*analysis_faults, *_differing(paths, known.values(), bar(n_bytes))]
     damage += compare.of_other_weights(stages)
     damage += compare.outdated(inputs, known.values(), {fault.name for fault in damage})
     unplanned, unlisted = _beyond(paths, stages, known)
@@ -230,44 +223,6 @@ def _report(
     return files, inputs, faults
 
 
-def _shared(
-    paths: RunPaths, stages: Iterable[StoredStage]
-) -> tuple[list[RecordedFile], list[Damage]]:
-    """The files of the entries that draws of the sweep belong to, and faults of their records; an
-    entry that is gone, or that somebody adds to now, has neither."""
-    digests, known, faults = set(), [], []
-    for stage in stages:
-        for path in (paths.folder / stage.name).glob("*/draws.json"):
-            manifest = readable_record(path, DrawsRecord)
-            if manifest is None or manifest.shared is None:
-                continue
-            digest = manifest.shared.digest
-            if DIGEST.fullmatch(digest):
-                digests.add(digest)
-            else:
-                faults.append(
-                    _outside(stage.name, path.relative_to(paths.folder).as_posix(), digest)
-                )
-    for digest in sorted(digests):
-        entry = SharedPaths(paths.draws / digest)
-        if not entry.facts.exists() or is_locked(entry.lock):
-            continue
-        facts = readable_record(entry.facts, SharedRecord)
-        if (
-            facts is None
-            or checksum_mismatch(facts.as_json())
-            or DIGEST.fullmatch(facts.sha256) is None
-        ):
-            fault = "cannot be read" if facts is None else "was changed after it was written"
-            name = os.path.relpath(entry.facts, paths.folder)
-            faults.append(Damage(of=SHARED_DRAWS, name=name, fault=fault))
-            continue
-        name = os.path.relpath(entry.draws(facts.sha256), paths.folder)
-        listed = Listed(sha256=facts.sha256, bytes=facts.bytes)
-        known.append(RecordedFile(of=SHARED_DRAWS, name=name, listed=listed))
-    return known, faults
-
-
 def _differing(paths: RunPaths, known: Iterable[RecordedFile], tell: Tell) -> Iterator[Damage]:
     """Files that are not as they were recorded."""
     for recorded in known:
@@ -369,7 +324,7 @@ def findings(examined: Examined) -> dict[str, Any]:
         "damaged": [{"of": d.of, "file": d.name, "fault": d.fault} for d in examined.damage],
         "rests_on_it": compare.resting(examined.damage, records),
         "to_make_again": again,
-        "report_to_make_again": any(fault.of != SHARED_DRAWS for fault in examined.damage),
+        "report_to_make_again": bool(examined.damage),
         "of_no_stage_of_the_plan": list(examined.unplanned),
         "in_no_record": list(examined.unlisted),
         "undone": [stage.name for stage in examined.stages if stage.standing == "undone"],
@@ -414,11 +369,6 @@ def _remedy(answer: Mapping[str, Any]) -> list[str]:
     of_run = address(RunPaths(root=Path(answer["run_root"]), **named), full=True)
     if DECLARATION in _damaged(answer):
         return [f"first `fgrpo-bench sweep run {of_run}`, with the settings that it was run with"]
-    if _damaged(answer) == {SHARED_DRAWS}:
-        return [
-            f"`fgrpo-bench check {of_run} --repair` moves these draws aside, which the "
-            "sweep has as well; the next evaluation that lacks some makes them"
-        ]
     return [
         f"to be made again: {stages}the report",
         f"`fgrpo-bench check {of_run} --repair` moves what is damaged aside and runs the "
@@ -487,11 +437,8 @@ def repair(examined: Examined, *, say: Say, run: Callable[[Declaration], int]) -
     """
     paths, of = examined.paths, {fault.of for fault in examined.damage}
     _check_places(examined)
-    _put_shared_aside(examined, say)
-    if of == {SHARED_DRAWS}:
-        return 0  # the sweep has these draws as well
     _quarantine_outputs(examined, say)
-    if of <= {REPORT, ANALYSIS, SHARED_DRAWS}:
+    if of <= {REPORT, ANALYSIS}:
         finish(paths, say)
         return 0
     declared = read_declared(paths).declaration | {"run_root": str(paths.root)}
@@ -512,23 +459,11 @@ def _check_places(examined: Examined) -> None:
                 "folders swapped?): put it back where it belongs, or move it away; nothing was "
                 "moved"
             )
-        if fault.of != SHARED_DRAWS and not at.is_relative_to((folder / fault.of).resolve()):
+        if not at.is_relative_to((folder / fault.of).resolve()):
             raise ValueError(
                 f"{folder / fault.name} stands in {at.parent}, which is not the sweep's: restore "
                 "it there; nothing was moved"
             )
-
-
-def _put_shared_aside(examined: Examined, say: Say) -> None:
-    """Under the entry's lock; BlockingIOError where somebody adds to it."""
-    names = [fault.name for fault in examined.damage if fault.of == SHARED_DRAWS]
-    entries = {(examined.paths.folder / name).parent.resolve() for name in names}
-    for entry in map(SharedPaths, sorted(entries)):
-        with locked(entry.lock, wait=False, what=f"shared draws {entry.folder.name[:12]}"):
-            for file in (entry.facts, *sorted(entry.folder.glob("*.parquet"))):
-                if file.exists():
-                    aside = quarantine(file, entry.damaged)
-                    say(f"moved aside {short_path(file)} -> {short_path(aside)}")
 
 
 def _quarantine_outputs(examined: Examined, say: Say) -> None:
@@ -537,7 +472,7 @@ def _quarantine_outputs(examined: Examined, say: Say) -> None:
     with driving(paths):
         for fault in examined.damage:
             path = paths.folder / fault.name
-            if fault.of == SHARED_DRAWS or not os.path.lexists(path):
+            if not os.path.lexists(path):
                 continue
             if fault.of in stages:
                 stage = StagePaths(paths.folder / fault.of)

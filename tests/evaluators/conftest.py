@@ -1,4 +1,4 @@
-"""What holds for every test here, and what many begin with."""
+"""What many tests here begin with."""
 
 import pytest
 
@@ -6,12 +6,6 @@ from evaluators import standalone
 from evaluators.__main__ import main
 from tests.evaluators.evaluations import fetched, overrides, write_source
 from tests.support.openrlhf import make_untrained
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_shared_between_tests(monkeypatch):
-    """The command sets it in its own process, which the tests share."""
-    monkeypatch.setenv("FGRPO_DRAWS", "")
 
 
 @pytest.fixture(scope="session")

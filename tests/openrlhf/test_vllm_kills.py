@@ -64,11 +64,11 @@ def test_three_kills_in_the_middle_of_stages_lose_no_stored_draw_and_change_none
     stops = set(undisturbed.group_by("problem_id").len()["len"])
     assert len(stops) > 1 and stops <= set(DESIGN.stages)
     paths = stage(tmp_path / "killed", source, DESIGN)
-    shared = {"FGRPO_DRAWS": str(tmp_path / "draws")}
+    under = {"FGRPO_RUN_ROOT": str(tmp_path)}
     rng, kept = random.Random(11), 0
     for _ in range(3):
         before, more = stored(paths), rng.randrange(10_000, 60_000)
-        process = start(paths, **shared)
+        process = start(paths, **under)
         while stored(paths) < before + more:
             assert process.poll() is None, (paths.folder / "log").read_text()[-3000:]
             time.sleep(0.005)
@@ -78,15 +78,15 @@ def test_three_kills_in_the_middle_of_stages_lose_no_stored_draw_and_change_none
         now = len({(line[0], line[1]) for shard in shards for line in read_lines(shard)})
         assert kept < now < len(undisturbed)
         kept = now
-    killed = finish(paths, **shared)
+    killed = finish(paths, **under)
     assert read_json(paths.done)["draws_made"] == {"countdown": len(undisturbed) - kept}
     assert killed.select("problem_id", "draw").is_unique().all()
     assert killed.equals(undisturbed)
     again = stage(tmp_path / "again", source, DESIGN)
-    assert finish(again, **shared).equals(undisturbed)
+    assert finish(again, **under).equals(undisturbed)
     marker = read_json(again.done)
     assert marker["draws_made"] == {"countdown": 0}
-    assert marker["draws_adopted"] == {"countdown": len(undisturbed)}
+    assert marker["taken_from"] == {"countdown": "killed"}
 
 
 def engine_is_there(process):

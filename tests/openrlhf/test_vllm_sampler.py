@@ -14,7 +14,7 @@ from tests.openrlhf.vllm_draws import (
     DRAWS,
     PARTS,
     PLACEMENT,
-    SHARED,
+    TAKEN,
     asked,
     is_right,
     observed_of,
@@ -61,11 +61,11 @@ def test_a_staged_design_draws_on_where_too_few_are_right_and_the_same_draws(dra
 
 
 def test_a_second_evaluation_under_the_run_root_takes_the_draws_and_starts_no_engine(draws, folder):
-    first, second = draws["shared"]
-    n_draws = {"countdown": 3 * SHARED}
-    assert (first["marker"]["draws_made"], first["marker"]["draws_adopted"]) == (n_draws, {})
+    first, second = draws["taken over"]
+    n_draws = {"countdown": 3 * TAKEN}
+    assert (first["marker"]["draws_made"], first["marker"]["taken_from"]) == (n_draws, {})
     assert second["marker"]["draws_made"] == {"countdown": 0}
-    assert second["marker"]["draws_adopted"] == n_draws
+    assert second["marker"]["taken_from"] == {"countdown": "first"}
     assert first["engines"] == second["engines"] == 1
     files = [
         StagePaths(folder / "root" / name).benchmark("countdown").draws
@@ -77,7 +77,6 @@ def test_a_second_evaluation_under_the_run_root_takes_the_draws_and_starts_no_en
     names = [problem.problem_id for problem in heldout_problems(3)]
     every = dict(zip(names, draws["of evaluation"], strict=True))
     assert responses == [text for name in sorted(names) for text, *_ in every[name]]
-    assert second["stored"]["shared"]["made_by"] == ["first"]
     engines = [draws["facts"]]  # of the first: which engine made the draws stays known
     assert first["stored"]["engines"] == second["stored"]["engines"] == engines
     assert second["marker"]["engines"] == {"countdown": engines}

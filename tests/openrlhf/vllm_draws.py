@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from evaluators.records import Draw, SampleRequest, SamplingEngine, SamplingTarg
 from evaluators.sample import DrawScheduler
 from fgrpo_bench.core.seeds import draw_seeds, stream
 from fgrpo_bench.files.paths import StagePaths
-from fgrpo_bench.files.spec import read_spec
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.specs import (
@@ -41,7 +41,7 @@ from fgrpo_bench.specs import (
 )
 from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.markers import Marker, write_marker
-from fgrpo_bench.stages.stage import StageRun
+from fgrpo_bench.stages.stage import EXIT_DONE, run_stage
 from fgrpo_bench.stats.staged import StagedDesign
 from tests.support.openrlhf import TRAIN, heldout_problems
 
@@ -77,7 +77,7 @@ DRAWS = 130
 """Of three problems: more than are in flight at once."""
 PARTS = ((slice(None), slice(0, 16)), (slice(1, 2), slice(16, 21)))
 """Of the problems and of their draws, that are made once more."""
-SHARED = 40
+TAKEN = 40
 """Of three problems, by evaluations under one run root."""
 DESIGN = StagedDesign(stages=(16, 40, 100, DRAWS), enough=12)
 
@@ -177,8 +177,8 @@ def stage_of(
 
 def evaluated_twice(model: Path, root: Path, engine: SamplingEngine) -> list[dict[str, Any]]:
     """Two evaluations of a model under a run root, the second one with other settings of the
-    engine: the facts of their markers, what stands in their draws.json, and how many engines they
-    asked for, which is the one that runs here."""
+    engine: their markers, what stands in their draws.json, and how many engines they asked for,
+    which is the one that runs here."""
     started: list[SamplingTarget] = []
 
     def start(asked: SamplingTarget) -> SamplingEngine:
@@ -186,19 +186,19 @@ def evaluated_twice(model: Path, root: Path, engine: SamplingEngine) -> list[dic
         return engine
 
     evaluating.make_engine = start
-    os.environ["FGRPO_DRAWS"] = str(root / "draws")
     source, found = source_of(model, root / "source"), []
     for name, at_once in (("first", PLACEMENT.vllm_max_num_seqs), ("second", 90)):
-        paths = stage_of(root / name, source, n_problems=3, n_samples=SHARED)
-        facts = evaluating.evaluate(
-            read_spec(paths),
-            StageRun(paths),
+        paths = stage_of(root / name, source, n_problems=3, n_samples=TAKEN)
+        work = partial(
+            evaluating.evaluate,
             device="cpu",
             placement=replace(PLACEMENT, vllm_max_num_seqs=at_once),
             bar=None,
+            root=root,
         )
+        assert run_stage(paths, work) == EXIT_DONE
         stored = read_json(paths.benchmark("countdown").manifest)
-        found.append({"marker": facts.as_json(), "stored": stored, "engines": len(started)})
+        found.append({"marker": read_json(paths.done), "stored": stored, "engines": len(started)})
     return found
 
 
@@ -260,9 +260,9 @@ def by_one_engine(checkpoint: Path, folder: Path) -> dict[str, Any]:
         "parts": [drawn(engine, [row[draws] for row in rows[of]]) for of, draws in PARTS],
         "other": drawn(engine, requests(seed=1, n=16)),
         "of evaluation": drawn(
-            engine, requests(seed=stream(EVALUATION.seed, SETTINGS["stream"]), n=SHARED)
+            engine, requests(seed=stream(EVALUATION.seed, SETTINGS["stream"]), n=TAKEN)
         ),
-        "shared": evaluated_twice(checkpoint, folder / "root", engine),
+        "taken over": evaluated_twice(checkpoint, folder / "root", engine),
     }
 
 

@@ -222,10 +222,7 @@ def test_a_file_written_again_is_brought_up_to_date_in_the_marker(stage):
     assert read_json(stage.done)["outputs"]["metrics.parquet"]["bytes"] == 13
 
 
-def test_draws_that_were_taken_are_charged_what_they_took_where_they_were_made():
+def test_an_evaluation_that_took_draws_over_does_not_tell_what_one_takes():
     made = Marker(fingerprint="f", target={}, outputs={})
-    assert undivided(made, 12.0) == undivided(replace(made, draws_adopted={}), 12.0) == 12.0
-    taken = replace(made, draws_adopted={"a": 30, "b": 10}, adopted_seconds={"a": 15.0, "b": 5.0})
-    assert undivided(taken, 2.0) == 22.0
-    assert undivided(replace(taken, adopted_seconds={"a": 15.0}), 2.0) is None
-    assert undivided(replace(made, draws_adopted={"a": 30}), 2.0) is None  # nobody recorded it
+    assert undivided(made, 12.0) == undivided(replace(made, taken_from={}), 12.0) == 12.0
+    assert undivided(replace(made, taken_from={"a": "evals/x"}), 2.0) is None

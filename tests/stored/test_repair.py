@@ -3,29 +3,24 @@ which keeps what was damaged; and every printed remedy works."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.files.paths import RunPaths, SharedPaths
-from fgrpo_bench.files.whole import link_whole, read_json, write_json
+from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds import rerun_hint
 from fgrpo_bench.report.__main__ import main as report
-from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.digests import sha256_file, with_checksum
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.markers import Marker, rewritten
+from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
-from sweeps.check.compare import ANALYSIS, REPORT, SHARED_DRAWS, Damage, StoredStage, resting
-from sweeps.check.examine import Examined, findings, render, repair
+from sweeps.check.compare import ANALYSIS, REPORT, Damage, StoredStage, resting
+from sweeps.check.examine import Examined, repair
 from sweeps.cli import main
 from sweeps.commands import StageCommand, stage_command
 from sweeps.local import drive
@@ -37,19 +32,10 @@ TIMES = ("DONE.json", "metrics.parquet", "owner.json", "progress.json", "stage.l
 """What a stage that is run again writes with other times."""
 
 
-def content(path: Path) -> bytes:
-    """Of a file; of draws.json without the entry of the run root's shared draws, which a repaired
-    evaluation gets where it had none."""
-    if path.name != "draws.json":
-        return path.read_bytes()
-    facts = {key: value for key, value in read_json(path).items() if key != "shared"}
-    return json.dumps(facts).encode()
-
-
 def results(paths: RunPaths) -> dict[str, bytes]:
     """All stored results and the report, but for what holds times; not what was set aside."""
     return {
-        name: content(path)
+        name: path.read_bytes()
         for path in sorted(paths.folder.rglob("*"))
         for name in [path.relative_to(paths.folder).as_posix()]
         if path.is_file() and path.name not in TIMES and "damaged/" not in name
@@ -80,48 +66,6 @@ def flip(path: Path) -> bytes:
     damaged[len(damaged) // 2] ^= 1
     path.write_bytes(damaged)
     return bytes(damaged)
-
-
-def share(paths: RunPaths) -> SharedPaths:
-    """As if the draws of an evaluation were shared; its file is another name of theirs."""
-    countdown = evaluation(paths).benchmark("countdown")
-    made_of = {"weights_sha256": "w"}
-    entry = SharedPaths(paths.draws / fingerprint(made_of))
-    sha256, size = sha256_file(countdown.draws), countdown.draws.stat().st_size
-    link_whole(entry.draws(sha256), countdown.draws)
-    facts = {"identity": made_of, "n_draws": 1, "bytes": size, "sha256": sha256, "made_by": []}
-    write_json(entry.facts, with_checksum(facts))
-    shared = {"digest": entry.folder.name, "adopted": 0, "made_by": []}
-    write_json(countdown.manifest, read_json(countdown.manifest) | {"shared": shared})
-    rewritten(evaluation(paths), [countdown.manifest])
-    return entry
-
-
-@pytest.mark.parametrize("which", ["facts", "draws"])
-def test_damaged_shared_draws_are_moved_aside_and_nothing_is_made_again(
-    paths: RunPaths, capsys: pytest.CaptureFixture[str], which: str
-) -> None:
-    entry = share(paths)
-    others = names(paths)  # is of another draws.json now
-    (table,) = entry.folder.glob("*.parquet")
-    file = entry.facts if which == "facts" else table
-    content = file.read_bytes()
-    file.unlink()  # so that the evaluation's own stays whole
-    file.write_bytes(content)
-    assert names(paths) == others
-    flip(file)
-    examined = look(paths)
-    (damage,) = [one for one in examined.damage if one.name not in others]
-    assert damage.of == SHARED_DRAWS and damage.name == os.path.relpath(file, paths.folder)
-    examined = replace(examined, damage=(damage,))
-    assert "moves these draws aside" in render(findings(examined))
-    before = results(paths)
-    assert repair(examined, say=print, run=drive.run) == 0
-    assert results(paths) == before and not entry.facts.exists() and not file.exists()
-    assert len(list(entry.damaged.iterdir())) == 2 and "moved aside" in capsys.readouterr().out
-    assert names(paths) == others
-    shutil.rmtree(paths.draws)
-    assert names(paths) == others
 
 
 @pytest.mark.slow

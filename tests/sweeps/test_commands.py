@@ -36,7 +36,7 @@ def test_a_worker_finds_this_checkout_and_keeps_to_its_threads() -> None:
     assert environment["OMP_NUM_THREADS"] == environment["MKL_NUM_THREADS"] == "1"
     assert environment["HOME"] == "/root" and environment["HF_HUB_OFFLINE"] == "0"
     assert environment["FGRPO_VERDICTS"] == "/runs/verdicts"
-    assert environment["FGRPO_DRAWS"] == "/runs/draws"
+    assert environment["FGRPO_RUN_ROOT"] == "/runs"
     assert stage_environment(profile, paths, {}, fetches=True)["PYTHONPATH"] == str(REPOSITORY)
 
 

@@ -137,13 +137,11 @@ def pool_after(root: Path, **marker: Any) -> Pool:
     return pool
 
 
-def test_an_evaluation_that_took_all_draws_counts_as_long_as_the_one_that_made_them(
+def test_the_seconds_of_an_evaluation_that_took_draws_over_say_nothing_of_others(
     tmp_path: Path,
 ) -> None:
-    took = {"draws_adopted": {"countdown": 8}, "wall_seconds": 2.0, "cpu_seconds": 1.0}
-    pool = pool_after(tmp_path / "recorded", **took, adopted_seconds={"countdown": 900.0})
-    assert pool.walls["evaluation"] >= 900 and not pool.loads
-    pool = pool_after(tmp_path / "not", **took)
+    took = {"taken_from": {"countdown": "s/e/v/x"}, "wall_seconds": 2.0, "cpu_seconds": 1.0}
+    pool = pool_after(tmp_path, **took)
     assert not pool.walls and not pool.loads
 
 
