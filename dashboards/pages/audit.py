@@ -43,7 +43,7 @@ def build(results: Results, given: Given) -> Page:
     grids = [
         _draws(results, benchmark, [audit for audit in point_audits if not _is_clean(audit)]),
         _graders(results, benchmark, [pair for pair in differing if pair.differing]),
-        *([_engines(by_engine)] if differing_facts(by_engine) else []),
+        *([_engines(by_engine)] if _differing_facts(by_engine) else []),
     ]
     return Page(
         address=form.address(),
@@ -85,7 +85,7 @@ def verdict(
     if judged_two_ways:
         total = sum(pair.differing for pair in judged_two_ways)
         trouble.append(f"graders differ on {total:,} draws")
-    if facts := differing_facts(by_engine):
+    if facts := _differing_facts(by_engine):
         trouble.append(f"the engines differ in {', '.join(facts)}")
     missing = n_points - len(point_audits)
     so_far = f" {missing} of {n_points} points have no judged draws yet." if missing else ""
@@ -114,7 +114,7 @@ def _checks(
     unscored = sum(audit.unscored for audit in point_audits)
     cut = max((a.truncated / a.draws for a in point_audits if a.draws), default=0.0)
     twice, apart = sum(p.draws for p in differing), sum(p.differing for p in differing)
-    recorded, facts = sum(len(points) for _, points in by_engine), differing_facts(by_engine)
+    recorded, facts = sum(len(points) for _, points in by_engine), _differing_facts(by_engine)
     keys = sorted({key for engine, _ in by_engine for key in engine})
 
     def row(check: str, looked_at: str, is_clean: bool, outcome: str) -> TableRow:
@@ -156,7 +156,7 @@ def _checks(
     )
 
 
-def differing_facts(by_engine: Engines) -> list[str]:
+def _differing_facts(by_engine: Engines) -> list[str]:
     """What engines differ in."""
     keys = sorted({key for facts, _ in by_engine for key in facts})
     return [key for key in keys if len({str(facts.get(key)) for facts, _ in by_engine}) > 1]
@@ -213,7 +213,7 @@ def _graders(results: Results, benchmark: str, differing: Sequence[Disagreement]
 
 def _engines(by_engine: Engines) -> PageTable:
     keys = sorted({key for facts, _ in by_engine for key in facts})
-    differing = differing_facts(by_engine)
+    differing = _differing_facts(by_engine)
     rows: list[TableRow] = []
     for facts, points in by_engine:
         words = ", ".join(points[:LISTED])

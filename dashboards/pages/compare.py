@@ -49,7 +49,7 @@ CORRECTED = "significant: holds after that correction; "
 VERDICTS_IN_WORDS = "suggestive: the interval excludes 0; inconclusive: neither."
 
 
-def question_words(results: Results) -> str:
+def _question_words(results: Results) -> str:
     """What QUESTION is, for a person; evaluations without a sweep declare none."""
     return "every pair" if results.sweep is None else "the sweep's question"
 
@@ -79,7 +79,7 @@ def build(results: Results, given: Given) -> Page:
         else None
     )
     labels = {name: cell.label for name, cell in cells.items()}
-    words = {QUESTION: question_words(results)} | {
+    words = {QUESTION: _question_words(results)} | {
         n: f"all with {text}" for n, text in labels.items()
     }
     by_question = "the question" if results.sweep is not None else subject(analysis)
@@ -184,7 +184,7 @@ def _differences(
     ks = " and ".join(f"pass@{k}" for k in dict.fromkeys(row.k for row in rows))
     several = " and " in ks
     of = (
-        f"of {question_words(analysis.results)}"
+        f"of {_question_words(analysis.results)}"
         + (", last checkpoints" if analysis.at_equal_pass_at_1 else "")
         if against == QUESTION
         else f"against {labels[against]}"

@@ -90,7 +90,7 @@ def build(results: Results, given: Given) -> Page:
     return Page(
         address=form.address(),
         title=f"{benchmark}: which problems were forgotten",
-        lead=lost_in_words(analysis_of(results), benchmark, k)
+        lead=_lost_in_words(analysis_of(results), benchmark, k)
         or f"No cell has results beside those of its base models on {benchmark}.",
         controls=choices(
             form.control("benchmark", "Benchmark", forgotten=["page"]),
@@ -112,7 +112,7 @@ def build(results: Results, given: Given) -> Page:
     )
 
 
-def lost_in_words(analysis: Analysis, column: str, k: int) -> str:
+def _lost_in_words(analysis: Analysis, column: str, k: int) -> str:
     """How many problems the two cells in front lost, or without a question the two that lost most
     and least; empty where no cell can be compared with its base models."""
     rows = [row for cell in analysis.by_cell if (row := analysis.covered(column, cell, k))]

@@ -68,7 +68,7 @@ def latex_table(table: Table, *, caption: str) -> str:
         [
             rf"\begin{{{environment}}}",
             r"\centering\small\setlength{\tabcolsep}{4pt}",
-            rf"\caption{{{caption}}}\label{{{label(table)}}}\medskip",
+            rf"\caption{{{caption}}}\label{{{_label(table)}}}\medskip",
             r"\sbox0{%",
             *(parts if len(parts) == 1 else _stacked(parts)),
             "}",
@@ -102,7 +102,7 @@ def latex_figure(name: str, caption: str, *, is_narrow: bool) -> str:
     )
 
 
-def label(table: Table) -> str:
+def _label(table: Table) -> str:
     """What \\ref finds a table by, e.g. `tab:countdown-problems-within-reach-at-k-256`: the words
     of its title before a comma."""
     words = re.findall(r"[a-z0-9]+", table.title.partition(",")[0].lower())

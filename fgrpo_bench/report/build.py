@@ -296,7 +296,7 @@ def results_csv(analysis: Analysis, *, compare_paper: bool = False) -> str:
     return _csv_text(analysis, rows, pl.Schema([*RESULTS.items(), *published_columns]))
 
 
-def by_task_csv(analysis: Analysis) -> str:
+def _by_task_csv(analysis: Analysis) -> str:
     """Every task of the benchmarks that are made of tasks (BY_TASK)."""
     return _csv_text(analysis, analysis.tasks, BY_TASK)
 
@@ -439,7 +439,7 @@ def _text(
     if kind == "csv":
         return results_csv(analysis, compare_paper=compare_paper)
     if kind == "by-task":
-        return by_task_csv(analysis)
+        return _by_task_csv(analysis)
     if kind == "latex":
         return latex(analysis, pictures, compare_paper=compare_paper)
     if kind == f"latex{APPENDIX}":
