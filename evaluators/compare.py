@@ -495,7 +495,7 @@ def _blocks(of: ComparedCheckpoints) -> list[Block]:
 
 def _at_equal_pass_at_1(of: ComparedCheckpoints) -> Iterator[Block]:
     """What labels with several checkpoints keep at the pass@1 that others reach."""
-    from fgrpo_bench.report.comparison_tables import equal_pass_at_1_tables
+    from fgrpo_bench.report.tables.comparisons import equal_pass_at_1_tables
     from fgrpo_bench.report.words import kept
 
     sentences = list(kept(of.analysis))

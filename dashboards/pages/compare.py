@@ -37,9 +37,9 @@ from fgrpo_bench.documents.table import (
     with_interval,
 )
 from fgrpo_bench.report.captions import subject
-from fgrpo_bench.report.comparison_tables import FRONT, PATHS
 from fgrpo_bench.report.footnotes import redeclared
-from fgrpo_bench.report.tables import unfinished_columns
+from fgrpo_bench.report.tables.comparisons import FRONT, PATHS
+from fgrpo_bench.report.tables.main import unfinished_columns
 from fgrpo_bench.report.words import answer
 
 FEW = 6

@@ -37,7 +37,8 @@ from fgrpo_bench.documents.terminal import plain, terminal
 from fgrpo_bench.files.whole import write_json, write_text
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.captions import spaced, title
-from fgrpo_bench.report.comparison_tables import (
+from fgrpo_bench.report.narrative import answered, equal, explained, notes, over_all_k
+from fgrpo_bench.report.tables.comparisons import (
     comparison_table,
     comparison_tables,
     effect_tables,
@@ -50,17 +51,9 @@ from fgrpo_bench.report.comparison_tables import (
     selection_table,
     task_tables,
 )
-from fgrpo_bench.report.narrative import answered, equal, explained, notes, over_all_k
-from fgrpo_bench.report.tables import (
-    against_paper,
-    all_ks,
-    check_fixed,
-    compute_table,
-    coverage_table,
-    interval_table,
-    main_tables,
-    training_table,
-)
+from fgrpo_bench.report.tables.main import all_ks, coverage_table, interval_table, main_tables
+from fgrpo_bench.report.tables.paper import against_paper, check_fixed
+from fgrpo_bench.report.tables.training import compute_table, training_table
 from fgrpo_bench.report.words import answer, front_in_words
 from fgrpo_bench.specs.cell import COLUMNS
 
