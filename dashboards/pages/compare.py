@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dashboards.page import Form, Given, Page, PageTable, Shade, TableRow, choices
+from dashboards.page import Form, Given, Page, Shade, choices
 from dashboards.pages.compare_charts import COSTS, CompareCharts
 from dashboards.pages.pairs import (
     QUESTION,
@@ -29,6 +29,8 @@ from fgrpo_bench.analysis.rows import Comparison, PathRange, from_frame
 from fgrpo_bench.documents.table import (
     NONE,
     UNFINISHED_NOTE,
+    Table,
+    TableRow,
     difference,
     p_value,
     percent,
@@ -141,7 +143,7 @@ def _label(pair: ComparedCells, labels: Mapping[str, str], against: str) -> str:
 
 def results_table(
     analysis: Analysis, column: str, shown: Iterable[str], ks: Iterable[int]
-) -> PageTable:
+) -> Table:
     """pass@k of some cells at some k, with intervals."""
     rows: list[TableRow] = []
     further = unfinished_columns(analysis, column)
@@ -156,7 +158,7 @@ def results_table(
         shares = unfinished_shares(estimates[0].unfinished)[: len(further)]
         rows.append((analysis.by_cell[name].label, *values, *shares, *counts, place))
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
-    return PageTable(
+    return Table(
         title="pass@k in percent with 95% intervals",
         header=(
             *("cell", *(f"pass@{k}" for k in ks), *further),
@@ -180,7 +182,7 @@ def _front(analysis: Analysis, column: str, name: str) -> str:
 
 def _differences(
     analysis: Analysis, rows: Sequence[Comparison], against: str, labels: Mapping[str, str]
-) -> PageTable:
+) -> Table:
     ks = " and ".join(f"pass@{k}" for k in dict.fromkeys(row.k for row in rows))
     several = " and " in ks
     of = (
@@ -189,7 +191,7 @@ def _differences(
         if against == QUESTION
         else f"against {labels[against]}"
     )
-    return PageTable(
+    return Table(
         title=f"Differences in {ks or 'pass@k'} {of}, in percentage points",
         header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
         rows=tuple(
@@ -221,9 +223,7 @@ def _differences(
     )
 
 
-def _on_paths(
-    analysis: Analysis, column: str, k: int, labels: Mapping[str, str]
-) -> PageTable | None:
+def _on_paths(analysis: Analysis, column: str, k: int, labels: Mapping[str, str]) -> Table | None:
     """Pairs at equal pass@1; None where runs have one evaluated checkpoint, and at k = 1."""
     ranges = from_frame(PathRange, analysis.path_ranges.filter(column=column))
     pairs = [ComparedCells(new=reach.new, old=reach.old) for reach in ranges]
@@ -249,7 +249,7 @@ def _on_paths(
     if not shown:
         return None
     reasons = dict.fromkeys(reach.reason for reach in ranges if reach.reason is not None)
-    return PageTable(
+    return Table(
         title=f"At equal pass@1: differences in pass@{k}, in percentage points",
         header=("cells", "pass@1 of both", "at its end", "mean over it", "p", "p Holm", "verdict"),
         rows=tuple(shown),

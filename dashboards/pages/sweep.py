@@ -17,14 +17,14 @@ import numpy as np
 import polars as pl
 
 from dashboards import charts
-from dashboards.page import Chart, Form, Given, Page, PageTable, Shade, TableRow, choices
+from dashboards.page import Chart, Form, Given, Page, Shade, choices
 from dashboards.pages.compare import results_table
 from dashboards.queries import FileState, analysis_of, remembered, stamp
 from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.analysis.checkpoints import key_of
 from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.analysis.rows import CellRow, Estimate
-from fgrpo_bench.documents.table import with_interval
+from fgrpo_bench.documents.table import Table, TableRow, with_interval
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.kinds import rerun_hint
 from fgrpo_bench.report.cell_styles import CellStyle
@@ -96,7 +96,7 @@ def shows(results: SweepResults) -> dict[str, str]:
     return {"state": "state", "reward": "training reward"} | passes | {"cost": "cost"}
 
 
-def _results(results: SweepResults, column: str, ks: Sequence[int]) -> PageTable:
+def _results(results: SweepResults, column: str, ks: Sequence[int]) -> Table:
     """pass@k of every cell that has results."""
     analysis = analysis_of(results)
     cells = [name for name in analysis.by_cell if analysis.estimate(column, name, ks[-1]).seeds]
@@ -160,7 +160,7 @@ def _done(stage: StageStatus) -> float:
 
 def _grids(
     cells: Mapping[str, CellRow], values: Mapping[str, CellValue], shown: str
-) -> list[PageTable]:
+) -> list[Table]:
     """A table of gamma by N for each algorithm, and one line for the base models."""
     grids = []
     trained = [cell for row in cells.values() if (cell := row.setting) is not None]
@@ -181,9 +181,9 @@ def _grids(
         ]
         title = f"{cell.method}: {shown} by group size N and focal gamma"
         header = ("", *(f"N = {size}" for size in sizes))
-        grids.append(PageTable(title=title, header=header, rows=tuple(rows)))
+        grids.append(Table(title=title, header=header, rows=tuple(rows)))
     base = (("", _shade(values, BASE)),)
-    return [*grids, PageTable(title=f"Base models: {shown}", header=("", "base"), rows=base)]
+    return [*grids, Table(title=f"Base models: {shown}", header=("", "base"), rows=base)]
 
 
 def _shade(values: Mapping[str, CellValue], name: str) -> Shade:
@@ -204,7 +204,7 @@ def _warnings(status: SweepProgress) -> list[tuple[str, str]]:
     return [(name, text) for name, stage in status.training.items() for text in stage.warnings]
 
 
-def _points(results: SweepResults, status: SweepProgress) -> PageTable:
+def _points(results: SweepResults, status: SweepProgress) -> Table:
     rows: list[TableRow] = []
     for point in results.points:
         train, judge = status.training[point.point_id], status.evaluation[point.point_id]
@@ -226,7 +226,7 @@ def _points(results: SweepResults, status: SweepProgress) -> PageTable:
             rows.append((*words, str(stage.attempts), NONE))
     quiet = Counter(stage.state for stage in status.others if stage.state in QUIET)
     further = ", ".join(f"{n} {state}" for state, n in quiet.items())
-    return PageTable(
+    return Table(
         title="Points",
         header=("point", "training", "evaluation", "step", "left", "attempts", "CPU time"),
         rows=tuple(rows),

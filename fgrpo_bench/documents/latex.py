@@ -55,11 +55,7 @@ def latex_table(table: Table, *, caption: str) -> str:
 
     caption: LaTeX, already escaped.
     """
-
-    def escaped(text: str) -> str:
-        return "--" if text == NONE else escape_latex(text)
-
-    rows = lines_of(table, escaped, _latex)
+    rows = lines_of(table, _latex)
     columns = _parts(table)
     parts = [_tabular([[row[i] for i in some] for row in rows], table) for some in columns]
     is_wide = any(_points(table, some) > COLUMN_WIDTH for some in columns)
@@ -75,7 +71,7 @@ def latex_table(table: Table, *, caption: str) -> str:
             *FITTED,
             *(
                 rf"\par\smallskip{{\footnotesize\raggedright {note}\par}}"
-                for note in legend_and_notes(table, escaped, _latex)
+                for note in legend_and_notes(table, _latex)
             ),
             rf"\end{{{environment}}}",
             "",

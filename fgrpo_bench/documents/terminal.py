@@ -63,8 +63,8 @@ def _wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
 
 def plain_table(table: Table) -> list[str]:
     """Lines: the title, then columns of fixed width."""
-    lines = aligned(lines_of(table, plain, _starred), n_words=table.n_words)
-    notes = [line for note in legend_and_notes(table, plain, _starred) for line in _wrapped(note)]
+    lines = aligned(lines_of(table, _starred), n_words=table.n_words)
+    notes = [line for note in legend_and_notes(table, _starred) for line in _wrapped(note)]
     return [plain(table.title), lines[0], "-" * len(lines[0]), *lines[1:], *notes]
 
 

@@ -15,14 +15,7 @@ from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.results import results_of
 from fgrpo_bench.command import application
-from fgrpo_bench.command.application import (
-    WHICH_RUN,
-    Application,
-    Root,
-    Select,
-    refusals,
-    refuse,
-)
+from fgrpo_bench.command.application import WHICH_RUN, Application, Root, Select, refusals, refuse
 from fgrpo_bench.command.runs import RUN_HELP, complete_run, default_root
 from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.report import build

@@ -18,9 +18,9 @@ from fgrpo_bench.documents.table import (
     NONE,
     UNFINISHED,
     UNFINISHED_NOTE,
-    Content,
     Rows,
     Table,
+    TableRow,
     Value,
     explained,
     grid,
@@ -62,7 +62,7 @@ def interval_table(analysis: Analysis, column: str) -> Table:
     """pass@k on a benchmark or average at the smallest and the largest k with intervals."""
     cells = list(analysis.by_cell.values())
     further = unfinished_columns(analysis, column)
-    rows: list[tuple[Content, ...]] = []
+    rows: list[TableRow] = []
     for cell in cells:
         ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
         values = [
@@ -74,7 +74,7 @@ def interval_table(analysis: Analysis, column: str) -> Table:
             for row in ends
         ]
         shares = unfinished_shares(ends[0].unfinished)[: len(further)]
-        rows.append((*names(cell), *((value,) for value in values), *shares, str(ends[0].n_seeds)))
+        rows.append((*names(cell), *values, *shares, str(ends[0].n_seeds)))
     return Table(
         title=f"{column}: pass@k in percent with 95% intervals",
         caption=caption(
