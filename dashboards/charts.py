@@ -108,15 +108,15 @@ def band(
         "x": [*x, *reversed(x)],
         "y": [*high, *reversed(low)],
         "fill": "toself",
-        "fillcolor": faint(style.color),
-        "line": {"width": 0.8, "color": faint(style.color, 0.5)},
+        "fillcolor": _faint(style.color),
+        "line": {"width": 0.8, "color": _faint(style.color, 0.5)},
         "hoverinfo": "skip",
         "showlegend": False,
         "legendgroup": group,
     }
 
 
-def faint(color: str, opacity: float = 0.15) -> str:
+def _faint(color: str, opacity: float = 0.15) -> str:
     """A colour `#rrggbb` that lets through what is behind it."""
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"

@@ -13,8 +13,8 @@ from typing import Annotated
 
 import typer
 
+from fgrpo_bench.command import application
 from fgrpo_bench.command.application import Application, Root
-from fgrpo_bench.command.application import run as run_program
 from fgrpo_bench.command.runs import default_root
 
 REMOTE = """\
@@ -49,7 +49,7 @@ Port = Annotated[int, typer.Option(help="port to serve on")]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command to its exit code; `mlflow` becomes the server itself."""
-    return run_program(app, argv, "python -m dashboards")
+    return application.run(app, argv, "python -m dashboards")
 
 
 @app.add(

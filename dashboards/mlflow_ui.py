@@ -79,7 +79,8 @@ def serve(root: Path, *, host: str, port: int, sync: bool) -> NoReturn:
             sync_all(runs, tracking_uri=store.uri)
     base = f"http://{in_url(host)}:{port}"
     print(
-        f"{pages(base, experiments(store))}\nReady in a few seconds; Ctrl-C stops it.\n", flush=True
+        f"{pages(base, _experiments(store))}\nReady in a few seconds; Ctrl-C stops it.\n",
+        flush=True,
     )
     command = server_command(store, host=host, port=port)
     os.execve(command[0], command, os.environ | SERVER_ENVIRONMENT)
@@ -119,7 +120,7 @@ def in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def experiments(store: Store) -> list[Shown]:
+def _experiments(store: Store) -> list[Shown]:
     """Those with runs of ours, the one that began last first."""
     shown = []
     with opened(store) as client:

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 import polars as pl
 
+from fgrpo_bench.documents.table import Value
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 
 VIEWS = {
@@ -87,6 +88,18 @@ class Control:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Shade(Value):
+    """A table cell with a colour and perhaps a page behind it."""
+
+    level: int | None = None
+    """0 (lowest) to 10 of the colour scale; None is without colour."""
+    href: str | None = None
+    title: str = ""
+    kind: str = ""
+    """Class of a state or an outcome, e.g. `failed`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Chart:
     """A Plotly figure with its data, and the library call that gives the same numbers."""
 
@@ -100,45 +113,13 @@ class Chart:
     note: str = ""
     clicks: dict[str, Any] | None = field(default=None, repr=False)
     """For a heat map: the page behind a cell; see app.js."""
-    legend: tuple[tuple[str, str], ...] = ()
-    """Class and words of every colour, where Plotly's own legend does not say it."""
+    legend: tuple[tuple[Shade, str], ...] = ()
+    """Every colour and its words, where Plotly's own legend does not say it."""
     direct: str = ""
     """Where the names of traces stand instead of a legend: `end` of their lines, or `beside` their
     points; empty is a legend."""
     height: int | None = None
     """In pixels; None leaves it to the browser."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shade:
-    """A table cell with a colour and perhaps a page behind it."""
-
-    text: str
-    level: int | None = None
-    """0 (lowest) to 10 of the colour scale; None is without colour."""
-    href: str | None = None
-    title: str = ""
-    kind: str = ""
-    """Class of a state or an outcome, e.g. `failed`."""
-
-
-TableRow = tuple[str | Shade, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PageTable:
-    """A table; cells are text or Shade."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[TableRow, ...]
-    n_words: int = 1
-    """Columns from the left that are words."""
-    notes: tuple[str, ...] = ()
-    groups: tuple[tuple[str, int], ...] = ()
-    """A line over the header: words, and how many columns they span; columns are narrow then."""
-    legend: tuple[tuple[str, str], ...] = ()
-    """Class and words of every colour of the cells."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -153,12 +153,12 @@ SORTED: dict[str, dict[str, bool]] = {
 """Columns of by_problem that each order of the problems goes by, and which of them fall."""
 
 
-def inputs(results: Results, *_: object) -> FileState:
+def _inputs(results: Results, *_: object) -> FileState:
     """The files that an analysis is made of."""
     return stamp(inputs_of(results))
 
 
-@remembered(inputs)
+@remembered(_inputs)
 def analysis_of(results: Results) -> Analysis:
     """The stored analysis of a sweep; where there is none and where its results are newer, one
     that is kept in memory alone."""
@@ -231,7 +231,7 @@ class Fates:
         return places["index"].to_list()
 
 
-@remembered(inputs)
+@remembered(_inputs)
 def fates_of(results: Results, benchmark: str, k: int) -> Fates:
     """Every checkpoint and problem that has results."""
     rows = fates(analysis_of(results).problems, benchmark, k)
@@ -248,7 +248,7 @@ def fates_of(results: Results, benchmark: str, k: int) -> Fates:
     )
 
 
-@remembered(inputs)
+@remembered(_inputs)
 def by_gain(results: Results, benchmark: str, left: str, right: str) -> list[str]:
     """Problems of a benchmark by how much more the right checkpoint has of pass@k at the largest k,
     then of pass@1, the largest gain first; those of which one is not known last. left, right:

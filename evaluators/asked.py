@@ -73,14 +73,14 @@ class Options:
     def typed(self, but: Sequence[str] = ()) -> list[str]:
         """The options that were given, as they are written, but for some fields."""
         return [
-            option_of(field.name)
+            _option_of(field.name)
             for field in fields(self)
             if field.name not in ("model", "overrides", *but)
             and getattr(self, field.name) != field.default
         ]
 
 
-def option_of(field: str) -> str:
+def _option_of(field: str) -> str:
     """How a field of the options is written."""
     return "-n" if field == "n_samples" else f"--{field.replace('_', '-')}"
 
@@ -138,7 +138,7 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
         if twice:
             raise ValueError(f"--staged beside {twice[0]}: both say when a problem stops; give one")
         if isinstance(evaluation["n_samples"], int):
-            evaluation["design"] = staged_design(evaluation["n_samples"])
+            evaluation["design"] = _staged_design(evaluation["n_samples"])
     unread = sorted(key for key in keys if key.partition(".")[0] in OF_PROMPT)
     if evaluation["sampler"] == "embedded" and unread:
         raise ValueError(
@@ -164,7 +164,7 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
 def _typed(options: Options) -> dict[str, str]:
     """The options that were given, by the keys that they are."""
     return {
-        key: option_of(field) for field, key in KEYS.items() if getattr(options, field) is not None
+        key: _option_of(field) for field, key in KEYS.items() if getattr(options, field) is not None
     }
 
 
@@ -174,7 +174,7 @@ def _settings(options: Options) -> dict[str, Any]:
     for field in ("n_samples", "limit", "max_tokens", "max_prompt_tokens", "threads"):
         number = getattr(options, field)
         if number is not None and number < 1:
-            raise ValueError(f"{option_of(field)} {number}: give a number of at least 1")
+            raise ValueError(f"{_option_of(field)} {number}: give a number of at least 1")
     overridden = {standalone.key_of(word): word for word in options.overrides}
     settings = {}
     for field, key in KEYS.items():
@@ -182,7 +182,7 @@ def _settings(options: Options) -> dict[str, Any]:
             continue
         if key in overridden:
             raise ValueError(
-                f"{option_of(field)} {value} beside {overridden[key]}: give one of the two"
+                f"{_option_of(field)} {value} beside {overridden[key]}: give one of the two"
             )
         settings[key] = value
     return settings
@@ -241,7 +241,7 @@ def with_strict(spec: BenchmarkSpec) -> BenchmarkSpec:
     return replace(spec, extra_graders=tuple(extra))
 
 
-def staged_design(n_samples: int) -> dict[str, Any]:
+def _staged_design(n_samples: int) -> dict[str, Any]:
     """Stages that double up to n_samples, from a sixteenth of it on, and ENOUGH."""
     sizes = {math.ceil(n_samples / 2**i) for i in range(int(math.log2(PARTS)) + 1)}
     return {"stages": sorted(sizes), "enough": ENOUGH}

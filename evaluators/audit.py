@@ -132,7 +132,7 @@ def _audit(
         draws=len(table),
         problems=table["problem_id"].n_unique(),
         distinct_answers=distinct.select("problem_id", "extracted").n_unique(),
-        tasks=tuple(by_task(stored.benchmark, golds, grades)),
+        tasks=tuple(_by_task(stored.benchmark, golds, grades)),
         levels=levels(grades),
         findings=tuple(
             Finding(
@@ -182,7 +182,7 @@ def _example(row: dict[str, Any], gated: bool) -> str:
     return f"{place}{judged}; it ends: {end}"
 
 
-def by_task(
+def _by_task(
     benchmark: BenchmarkSpec, golds: Mapping[str, str], grades: pl.DataFrame
 ) -> list[TaskRow]:
     """Counts by task, in the order of their names; empty for a benchmark without tasks.
@@ -208,7 +208,7 @@ def by_task(
     )
 
 
-def task_table(name: str, rows: list[TaskRow]) -> Table:
+def _task_table(name: str, rows: list[TaskRow]) -> Table:
     """The counts as shares of the draws."""
     return Table(
         title=f"{name}, task by task: share of the draws",
@@ -240,7 +240,7 @@ def render(audits: list[Audit]) -> str:
         if report.levels:
             lines += ["", level_line(title, report.levels)]
         if report.tasks:
-            lines += ["", *plain_table(task_table(title, list(report.tasks)))]
+            lines += ["", *plain_table(_task_table(title, list(report.tasks)))]
         for finding in report.findings:
             if finding.examples:
                 lines += ["", f"{title}: {finding.kind}"]

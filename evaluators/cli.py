@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from fgrpo_bench.command import application
 from fgrpo_bench.command.application import Application, Root, is_there, refusals
-from fgrpo_bench.command.application import run as run_program
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.commandline import INSTALLED, check_packages
 from fgrpo_bench.files.records import Record
@@ -120,7 +120,7 @@ Strict = Annotated[
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command to its exit code."""
-    return run_program(app, argv, f"python -m {__package__}")
+    return application.run(app, argv, f"python -m {__package__}")
 
 
 @app.add(
@@ -188,12 +188,12 @@ def run(
     from .asked import Options
     from .standalone import key_of
 
-    overrides = [word for word in (*(what or ()), *(data or ())) if is_override(word)]
-    places = [word for word in what or () if not is_override(word)]
+    overrides = [word for word in (*(what or ()), *(data or ())) if _is_override(word)]
+    places = [word for word in what or () if not _is_override(word)]
     dry_run = dry_run or context.info_name == "plan"
     options = Options(
         model=places[0] if places else None,
-        data=tuple(word for word in data or () if not is_override(word)),
+        data=tuple(word for word in data or () if not _is_override(word)),
         overrides=overrides,
         prompt=prompt,
         answer=answer,
@@ -236,7 +236,7 @@ def run(
     return _run_model(options, dry_run=dry_run)
 
 
-def is_override(word: str) -> bool:
+def _is_override(word: str) -> bool:
     """Whether a word is key=value: a path that is there may hold a = too."""
     return "=" in word and not is_there(word)
 
@@ -443,18 +443,19 @@ def audit(
     ] = COMPARED,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> int:
-    from .audit import audit as audit_grades
-    from .audit import render
+    from . import audit as of_grades
     from .stored import find
 
     _share_verdicts(default_root())
     audits = [
-        report for stored in find(evaluation) for report in audit_grades(stored, compared=compared)
+        report
+        for stored in find(evaluation)
+        for report in of_grades.audit(stored, compared=compared)
     ]
     if as_json:
         print(json.dumps([report.as_json() for report in audits], indent=1))
     else:
-        print(render(audits))
+        print(of_grades.render(audits))
     return EXIT_DONE
 
 
@@ -550,7 +551,7 @@ def import_(
     from .stored import closing_table
 
     root = default_root()
-    if others := [word for word in overrides or () if not is_override(word)]:
+    if others := [word for word in overrides or () if not _is_override(word)]:
         context.fail(
             f"{others[0]!r} after {str(file)!r}: import one file at a time, each by a --name"
         )

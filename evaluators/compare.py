@@ -390,7 +390,7 @@ def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def unlike_ends(of: ComparedCheckpoints) -> Iterator[str]:
+def _unlike_ends(of: ComparedCheckpoints) -> Iterator[str]:
     """That two sides differ in the share of draws that were cut off by more than APART."""
     k = of.analysis.ks[0]
     for benchmark in of.analysis.results.benchmarks:
@@ -454,7 +454,7 @@ def _texts(checkpoint: EvaluatedCheckpoint, name: str) -> dict[str, str]:
     return {problem.problem_id: plain(problem.prompt)[:SHOWN_CHARACTERS] for problem in problems}
 
 
-def won_and_lost(
+def _won_and_lost(
     of: ComparedCheckpoints, benchmark: str, new: str, old: str, k: int
 ) -> dict[str, float]:
     """Expected numbers of problems within reach at k of both, of the new one alone (gained), of the
@@ -480,15 +480,15 @@ def won_and_lost(
 # What a person reads.
 
 
-def heading(of: ComparedCheckpoints) -> str:
+def _heading(of: ComparedCheckpoints) -> str:
     """Who is compared with whom, on what."""
     old, *others = of.labels
     return f"{', '.join(others)} against {old} on {', '.join(of.analysis.results.benchmarks)}"
 
 
-def blocks(of: ComparedCheckpoints) -> list[Block]:
+def _blocks(of: ComparedCheckpoints) -> list[Block]:
     """What is to be known first, then a table a column and pair, and what became of problems."""
-    first = [*unlike_ends(of), *remarks(of)]
+    first = [*_unlike_ends(of), *remarks(of)]
     out: list[Block] = [Paragraph(text=" ".join(first))]
     for new, old in of.pairs():
         for column in of.analysis.columns:
@@ -498,7 +498,7 @@ def blocks(of: ComparedCheckpoints) -> list[Block]:
 
 def _at_equal_pass_at_1(of: ComparedCheckpoints) -> Iterator[Block]:
     """What labels with several checkpoints keep at the pass@1 that others reach."""
-    from fgrpo_bench.report.comparison_tables import equal_pass_at_1_tables
+    from fgrpo_bench.report.tables.comparisons import equal_pass_at_1_tables
     from fgrpo_bench.report.words import kept
 
     sentences = list(kept(of.analysis))
@@ -522,7 +522,7 @@ def _of_column(of: ComparedCheckpoints, column: str, new: str, old: str) -> Iter
         yield Paragraph(text=f"Over all k at once, by a 95% band: {new} is {loss.words}.")
     if rows and column in of.analysis.results.benchmarks:
         k = rows[-1].k
-        numbers = won_and_lost(of, column, new, old, k)
+        numbers = _won_and_lost(of, column, new, old, k)
         yield Paragraph(
             text=f"Problems within reach at k = {k}, expected: {numbers['gained']:.1f} won, "
             f"{numbers['lost']:.1f} lost, {numbers['retained']:.1f} kept, "
@@ -552,7 +552,7 @@ def _row(of: ComparedCheckpoints, row: Comparison) -> tuple[str, ...]:
     )
 
 
-def explanation() -> list[Block]:
+def _explanation() -> list[Block]:
     """What the columns are, below the tables."""
     return [
         Heading(text="Notes"),
@@ -600,12 +600,12 @@ def table(of: ComparedCheckpoints) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def everything(of: ComparedCheckpoints) -> dict[str, Any]:
+def _everything(of: ComparedCheckpoints) -> dict[str, Any]:
     """Everything that is shown, unrounded."""
     results = of.analysis.results
     return {
         "labels": of.labels,
-        "remarks": [*unlike_ends(of), *remarks(of)],
+        "remarks": [*_unlike_ends(of), *remarks(of)],
         "rows": table(of).to_dicts(),
         "first_loss": [
             {"column": row.column, "new": new, "old": old, "from": row.low, "to": row.high}
@@ -618,7 +618,7 @@ def everything(of: ComparedCheckpoints) -> dict[str, Any]:
         "path_ranges": of.analysis.path_ranges.to_dicts(),
         "problems": [
             {"benchmark": name, "new": new, "old": old, "k": results.evaluation["ks"][-1]}
-            | won_and_lost(of, name, new, old, results.evaluation["ks"][-1])
+            | _won_and_lost(of, name, new, old, results.evaluation["ks"][-1])
             | {"changed": [vars(item) for item in changed_most(of, name, new, old)]}
             for new, old in of.pairs()
             for name in results.benchmarks
@@ -645,7 +645,7 @@ def worse_at(of: ComparedCheckpoints, k: int) -> list[Comparison]:
 
 def text(of: ComparedCheckpoints) -> str:
     """For a terminal."""
-    return terminal(heading(of), [*blocks(of), *explanation()])
+    return terminal(_heading(of), [*_blocks(of), *_explanation()])
 
 
 def write(
@@ -661,11 +661,11 @@ def write(
     if html is not None:
         files[html] = page(of)
     if md is not None:
-        files[md] = markdown(heading(of), [*blocks(of), *explanation()])
+        files[md] = markdown(_heading(of), [*_blocks(of), *_explanation()])
     if csv is not None:
         files[csv] = table(of).write_csv()
     if as_json is not None:
-        files[as_json] = json.dumps(everything(of), indent=1) + "\n"
+        files[as_json] = json.dumps(_everything(of), indent=1) + "\n"
     for path, content in files.items():
         write_text(path, content)
     return "\n".join(map(str, files))
@@ -676,6 +676,6 @@ def page(of: ComparedCheckpoints) -> str:
     from fgrpo_bench.report import build
 
     figures, drawings = build.figures(of.analysis)
-    first = [*blocks(of), *explanation()]
+    first = [*_blocks(of), *_explanation()]
     report = [*build.content(of.analysis, figures), *build.appendix(of.analysis)]
-    return html_page(heading(of), [*first, *report], drawings)
+    return html_page(_heading(of), [*first, *report], drawings)

@@ -54,7 +54,7 @@ def start_engines(
     """
     devices = shares(os.environ.get("CUDA_VISIBLE_DEVICES"), engines, gpus_each)
     # no daemons: vLLM starts processes of its own, which a daemon may not
-    started = [spawn(serve, make, gpus, daemon=False) for gpus in devices]
+    started = [spawn(_serve, make, gpus, daemon=False) for gpus in devices]
     sampler = _Engines(started, at_once, check)
     facts = [_receive(line, process)[1] for line, process in sampler.started]
     more = {"engines": engines} if engines > 1 else {}
@@ -207,7 +207,7 @@ def _end(started: Sequence[Started]) -> None:
             process.join()
 
 
-def serve(line: Connection, make: Make, devices: str | None) -> None:
+def _serve(line: Connection, make: Make, devices: str | None) -> None:
     """Start an engine and draw what comes over the pipe until it is closed."""
     if devices is not None:
         # before torch is imported, which counts devices once

@@ -29,7 +29,7 @@ def fetch_command(words: Sequence[str], root: Path) -> int:
     keys = [word for word in words if "=" in word]
     try:
         if not names and not keys:
-            print("\n".join(overview(root)))
+            print("\n".join(_overview(root)))
             return 0
         datasets = [chosen(name, keys) for name in dict.fromkeys(names)]
         if not datasets or (keys and len(datasets) > 1):
@@ -94,7 +94,7 @@ def prepare_file(root: Path, dataset: DatasetSpec) -> DataPaths:
     return paths
 
 
-def overview(root: Path) -> list[str]:
+def _overview(root: Path) -> list[str]:
     """A line a benchmark: problems, grader, publisher, and the revision that is fetched here."""
     from fgrpo_bench.specs.config import load_benchmark, options
 

@@ -347,7 +347,7 @@ class _Lane:
             yield came
 
     def _start(self) -> None:
-        line, self._process = spawn(serve, self._problems, daemon=True)
+        line, self._process = spawn(_serve, self._problems, daemon=True)
         threading.Thread(target=self._speak, args=(line,), daemon=True).start()
 
     def _speak(self, line: Connection) -> None:
@@ -377,7 +377,7 @@ class _Lane:
             self._process.join()
 
 
-def serve(line: Connection, problems: list[Problem]) -> None:
+def _serve(line: Connection, problems: list[Problem]) -> None:
     """Grade what comes over a pipe until it is closed; an error goes back as its text."""
     while True:
         try:

@@ -50,7 +50,7 @@ def collect(
     asked = SamplingTarget.of(spec, device=device, placement=placement)
     evaluation = asked.evaluation
     (benchmark,) = evaluation.benchmarks.values()
-    problems = training_problems(spec, benchmark, seed=evaluation.seed)
+    problems = _training_problems(spec, benchmark, seed=evaluation.seed)
     paths = run.paths.benchmark(benchmark.name)
     clear_tables(paths)
     with GradeWorkers(problems, workers=grade_workers()) as workers:
@@ -128,7 +128,7 @@ def _mean(column: pl.Series) -> float | None:
     return mean
 
 
-def training_problems(
+def _training_problems(
     spec: rare.RareSetSpec, benchmark: BenchmarkSpec, *, seed: int
 ) -> list[Problem]:
     """Some problems that training sees, chosen by a fixed seed; ValueError where there are fewer
@@ -251,7 +251,7 @@ def _transformers(asked: SamplingTarget) -> Scorer:
     model = load_whole(asked.weights, asked.evaluation.dtype).to(asked.device).eval()
     tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
     first = min(end_tokens(model, tokenizer), default=None)
-    return _scorer(response_encoder(tokenizer, asked, first), transformers_log_probs(model))
+    return _scorer(_response_encoder(tokenizer, asked, first), transformers_log_probs(model))
 
 
 def _vllm(asked: SamplingTarget) -> Scorer:
@@ -259,7 +259,7 @@ def _vllm(asked: SamplingTarget) -> Scorer:
 
     engine = start(asked, max_model_len=sum(limits(asked.settings)) + 2)
     tokenizer: Any = engine.get_tokenizer()
-    encode = response_encoder(tokenizer, asked, tokenizer.eos_token_id)
+    encode = _response_encoder(tokenizer, asked, tokenizer.eos_token_id)
     return _scorer(encode, vllm_log_probs(engine))
 
 
@@ -273,7 +273,7 @@ def _scorer(
     return score
 
 
-def response_encoder(
+def _response_encoder(
     tokenizer: Any, asked: SamplingTarget, first_end: int | None
 ) -> Callable[[StoredResponse], tuple[list[int], list[int]]]:
     """From an answer to the token ids of its prompt and of itself.

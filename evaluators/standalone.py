@@ -68,7 +68,7 @@ def freeze(request: Request) -> StagePaths:
     evals = request.root / "evals"
     folder = locate_checkpoint(request.checkpoint, request.revision)
     embedded = request.evaluation.sampler == "embedded"
-    check_checkpoint(
+    _check_checkpoint(
         folder,
         sampler=request.evaluation.sampler,
         chat_template=request.prompt.chat_template,
@@ -81,9 +81,9 @@ def freeze(request: Request) -> StagePaths:
         if benchmark.dataset is not None
     }
     sha256 = weights_sha256(folder)
-    name = request.name or default_name(request.checkpoint, sha256)
+    name = request.name or _default_name(request.checkpoint, sha256)
     source = StagePaths(evals / name)
-    adopt_checkpoint(folder, source, named=request.checkpoint)
+    _adopt_checkpoint(folder, source, named=request.checkpoint)
     sampling = evaluate.sampling_identity(
         request.evaluation,
         task=None if task is None else from_dict(TaskSpec, task),
@@ -118,7 +118,7 @@ def freeze(request: Request) -> StagePaths:
 def _task(request: Request, folder: Path) -> dict[str, Any] | None:
     """The task of the checkpoint's own run, where a benchmark is its held-out split."""
     heldout = [b.name for b in request.evaluation.benchmarks.values() if b.dataset is None]
-    task = task_of(folder)
+    task = _task_of(folder)
     if request.evaluation.sampler == "embedded" and not heldout:
         named = "" if task is None else f" (--data {task['name']})"
         raise ValueError(
@@ -161,7 +161,7 @@ def expected_draws(paths: StagePaths) -> str:
     evaluation."""
     spec = read_spec_of(evaluate.EvaluationSpec, paths)
     evaluation, sizes = spec.eval_spec, dict[str, int]()
-    lines = [f"checkpoint {checkpoint_name(*spec.looks_at)}, sampler {evaluation.sampler}"]
+    lines = [f"checkpoint {_checkpoint_name(*spec.looks_at)}, sampler {evaluation.sampler}"]
     for name, benchmark in evaluation.benchmarks.items():
         problems = load_problems(benchmark, spec.task, spec.data_folder(name))
         n_samples = evaluation.n_samples
@@ -411,7 +411,7 @@ def locate_checkpoint(checkpoint: str, revision: str | None) -> Path:
         ) from error
 
 
-def check_checkpoint(
+def _check_checkpoint(
     folder: Path, *, sampler: str, chat_template: bool, tokens: int | None
 ) -> None:
     """ValueError where a sampler cannot use a checkpoint.
@@ -449,7 +449,7 @@ def is_embedded(folder: Path) -> bool:
     return characters(folder) is not None
 
 
-def task_of(folder: Path) -> dict[str, Any] | None:
+def _task_of(folder: Path) -> dict[str, Any] | None:
     """The task of the run that a checkpoint belongs to; None where it belongs to none."""
     stage = StagePaths(folder.resolve().parents[1])
     if folder.resolve().parent.name != "checkpoints" or not stage.spec.exists():
@@ -457,7 +457,7 @@ def task_of(folder: Path) -> dict[str, Any] | None:
     return trained_with(stage, "task")
 
 
-def adopt_checkpoint(folder: Path, paths: StagePaths, *, named: str) -> str:
+def _adopt_checkpoint(folder: Path, paths: StagePaths, *, named: str) -> str:
     """Let a stage's checkpoint 0 be this folder; returns the digest of the weights.
 
     ValueError where the stage has been that of other weights.
@@ -485,7 +485,7 @@ def adopt_checkpoint(folder: Path, paths: StagePaths, *, named: str) -> str:
     return sha256
 
 
-def checkpoint_name(stage: StagePaths, step: int) -> str:
+def _checkpoint_name(stage: StagePaths, step: int) -> str:
     """What a checkpoint was called when it was adopted; its folder where a stage here makes it."""
     spec = read_spec(stage)
     if spec.kind != ADOPTED:
@@ -493,7 +493,7 @@ def checkpoint_name(stage: StagePaths, step: int) -> str:
     return spec.of(AdoptedSpec).path
 
 
-def default_name(checkpoint: str, sha256: str) -> str:
+def _default_name(checkpoint: str, sha256: str) -> str:
     """e.g. `qwen2.5-7b-1f0a52c3`: the last part of the path, or two where it is a step."""
     parts = [part for part in Path(checkpoint).parts if part not in ("/", ".", "..", "checkpoints")]
     last = parts[-2:] if parts[-1].startswith("step-") else parts[-1:]

@@ -211,7 +211,7 @@ def _rows(stored: StoredDraws, more: Sequence[str]) -> Iterator[tuple[str, ...]]
 
 
 def _of(table: pl.DataFrame, stored: StoredDraws, grader: str) -> Iterator[tuple[str, ...]]:
-    n, stopping = drawn(stored.paths.draws), stored.spec.stopping
+    n, stopping = _drawn(stored.paths.draws), stored.spec.stopping
     problems = table["problem_id"].n_unique()
     asked = SampledAs(n_samples=n // max(problems, 1), design=stopping)
     shares = shares_of(table, asked.n_drawn)
@@ -237,7 +237,7 @@ def _of(table: pl.DataFrame, stored: StoredDraws, grader: str) -> Iterator[tuple
         )
 
 
-def drawn(path: Path) -> int:
+def _drawn(path: Path) -> int:
     """Number of stored draws, from the table's own header."""
     with reading(path):
         return int(scan_table(path, DRAWS).select(pl.len()).collect().item())
@@ -345,14 +345,14 @@ def _regrade(stored: StoredDraws, problems: list[Problem], *, grader: str, gradi
         report += f"all {len(draws):,} draws had been graded; "
     else:
         report += f"{tally.graded:,} draws graded with {tally.judgements:,} judgements; "
-    former = former_layer(stored, grading.version)
+    former = _former_layer(stored, grading.version)
     if former is None:
         return report + "no other grades to compare with"
     old = read_table(stored.paths.grades(former), GRADES)
-    return report + changes(old, table, former)
+    return report + _changes(old, table, former)
 
 
-def former_layer(stored: StoredDraws, version: str) -> str | None:
+def _former_layer(stored: StoredDraws, version: str) -> str | None:
     """The grades to compare with: the version before of the same grader, else the benchmark's
     own; None without any."""
     names = [path.name for path in stored.paths.folder.glob("grades.*.parquet")]
@@ -368,7 +368,7 @@ def _split(version: str) -> tuple[str, int]:
     return (spelled[1], int(spelled[2])) if spelled else (version, 0)
 
 
-def changes(old: pl.DataFrame, new: pl.DataFrame, former: str) -> str:
+def _changes(old: pl.DataFrame, new: pl.DataFrame, former: str) -> str:
     """How many verdicts differ, and from what to what."""
     both = old.join(new, on=["problem_id", "draw"], suffix="_new")
     moved = (

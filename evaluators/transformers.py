@@ -61,7 +61,7 @@ def transformers(asked: SamplingTarget) -> SamplingEngine:
     _, length = limits(asked.settings)
 
     def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
-        for rows in batches(RequestQueue(requests), encode, ROWS[device]):
+        for rows in _batches(RequestQueue(requests), encode, ROWS[device]):
             prompts = [encode(request.problem) for request in rows]
             seeds = np.array([request.seed for request in rows])
             unfinished = len(rows)
@@ -74,14 +74,14 @@ def transformers(asked: SamplingTarget) -> SamplingEngine:
                     ends=ends,
                 ):
                     unfinished -= len(finished)
-                    yield [drawn_from(rows[row], ids, tokenizer, ends) for row, ids in finished]
+                    yield [_drawn_from(rows[row], ids, tokenizer, ends) for row, ids in finished]
             finally:
                 say_discarded(unfinished)
 
     return SamplingEngine(draw=draw, facts=facts(device))
 
 
-def batches(waiting: RequestQueue, encode: Encode, rows: int) -> Iterator[list[SampleRequest]]:
+def _batches(waiting: RequestQueue, encode: Encode, rows: int) -> Iterator[list[SampleRequest]]:
     """All that is wanted, by prompts of like length, then what is wanted after that."""
     while ready := waiting.take():
         alike = sorted(ready, key=lambda request: len(encode(request.problem)))
@@ -89,7 +89,7 @@ def batches(waiting: RequestQueue, encode: Encode, rows: int) -> Iterator[list[S
             yield alike[start : start + rows]
 
 
-def drawn_from(
+def _drawn_from(
     request: SampleRequest, tokens: list[int], tokenizer: Any, ends: frozenset[int]
 ) -> Draw:
     """The draw of sampled tokens, whose text is without the end token."""

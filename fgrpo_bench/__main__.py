@@ -63,14 +63,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not INSTALLED and str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))  # a script of the environment does not look there
     check_packages()
-    from fgrpo_bench.command.application import program, run
+    from fgrpo_bench.command import application
 
-    places = {name: located(place) for name, (place, _) in COMMANDS.items()}
+    places = {name: _located(place) for name, (place, _) in COMMANDS.items()}
     with entered():
-        return run(program(places), arguments, "fgrpo-bench")
+        return application.run(application.program(places), arguments, "fgrpo-bench")
 
 
-def located(place: str) -> str | None:
+def _located(place: str) -> str | None:
     """Where a command is, whose place in a checkout COMMANDS has: in the wheel below the library,
     or None, as it holds not all of them."""
     if not INSTALLED or place.startswith("fgrpo_bench."):
@@ -83,14 +83,14 @@ def listing() -> str:
     """A line a command, and examples of those that are there."""
     width = max(map(len, COMMANDS))
     lines = [
-        f"  {name.ljust(width)}  {does}" + ("" if located(place) else " (in a checkout)")
+        f"  {name.ljust(width)}  {does}" + ("" if _located(place) else " (in a checkout)")
         for name, (place, does) in COMMANDS.items()
     ]
     usage = "usage: fgrpo-bench <command> [arguments]   (<command> --help says which), or --version"
     examples = [
         f"  fgrpo-bench {words.ljust(max(map(len, EXAMPLES)))}  {does}"
         for words, does in EXAMPLES.items()
-        if located(COMMANDS[words.partition(" ")[0]][0])
+        if _located(COMMANDS[words.partition(" ")[0]][0])
     ]
     return "\n".join([usage, "", *lines, "", "examples:", *examples, "", TAB])
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fgrpo_bench.command import application
 from fgrpo_bench.command.application import Application, Run, refuse
-from fgrpo_bench.command.application import run as run_program
 from fgrpo_bench.command.runs import choose_run, default_root, find_runs, named, split_name
 from fgrpo_bench.core.commandline import check_once
 from fgrpo_bench.files.paths import RunPaths
@@ -85,10 +85,10 @@ app = Application(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command to its exit code."""
-    return run_program(app, argv, "python -m sweeps")
+    return application.run(app, argv, "python -m sweeps")
 
 
-def complete_sweep(incomplete: str) -> list[str]:
+def _complete_sweep(incomplete: str) -> list[str]:
     """What the name of a sweep of conf/ can go on with, for the Tab key: sweeps, then experiments,
     then versions that are there."""
     sweep, *parts = incomplete.split("/")
@@ -100,7 +100,7 @@ def complete_sweep(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def complete_override(ctx: typer.Context, incomplete: str) -> list[str]:
+def _complete_override(ctx: typer.Context, incomplete: str) -> list[str]:
     """Likewise key=value: every key of the sweep's configuration with its value, and the files of a
     group."""
     # bash hands `key`, `=` and the value apart, and replaces the value alone
@@ -132,12 +132,12 @@ Sweep = Annotated[
     typer.Argument(
         metavar="SWEEP",
         help="a file of conf/sweep, also sweep/experiment/version",
-        autocompletion=complete_sweep,
+        autocompletion=_complete_sweep,
     ),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(metavar="key=value", help="see below", autocompletion=complete_override),
+    typer.Argument(metavar="key=value", help="see below", autocompletion=_complete_override),
 ]
 Keys = Annotated[list[str] | None, typer.Argument(metavar="key=value", help="see below")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]

@@ -221,10 +221,10 @@ def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
         record = replace(before, **declared, **made_by, further={})  # without the former seal
     plan_json = plan_record(plan)
     first = record.first or declared_now(record, plan_json)
-    write_if_other(paths.sweep_json, with_checksum(replace(record, first=first).as_json()))
+    _write_if_other(paths.sweep_json, with_checksum(replace(record, first=first).as_json()))
     _share_data(paths, plan)
-    freeze_specs(paths, plan.stages)
-    write_if_other(paths.plan, with_checksum(plan_json.as_json()))
+    _freeze_specs(paths, plan.stages)
+    _write_if_other(paths.plan, with_checksum(plan_json.as_json()))
 
 
 def stored_declaration(declaration: Declaration) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def _families(
     return (*before, declared)
 
 
-def freeze_specs(paths: RunPaths, stages: Iterable[Stage]) -> None:
+def _freeze_specs(paths: RunPaths, stages: Iterable[Stage]) -> None:
     """Write the spec.json of every stage that does not have it already."""
     wanted: dict[str, str] = {}
     for stage in stages:
@@ -282,7 +282,7 @@ def _a_line_a_field(value: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def write_if_other(path: Path, value: Any) -> None:
+def _write_if_other(path: Path, value: Any) -> None:
     """Write JSON unless the file says the same already."""
     if not path.exists() or read_json(path) != value:
         write_json(path, value)

@@ -38,7 +38,7 @@ def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
     written = write_report(load_results(paths))
     sync(paths, say)
     page = paths.report / FILES["html"]
-    print(f"\n{spent(paths)}\n{written.text}")
+    print(f"\n{_spent(paths)}\n{written.text}")
     print(
         f"Report: {short_path(page)}, with {FILES['latex']}, {FILES['csv']} and figures beside it"
     )
@@ -46,7 +46,7 @@ def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
     print(f"MLflow: {_make('mlflow-ui', paths)}", flush=True)
 
 
-def spent(paths: RunPaths) -> str:
+def _spent(paths: RunPaths) -> str:
     """How long workers were at work, and what that was together, by the notes of all attempts."""
     folders = [paths.folder / stage.name for stage in read_plan(paths).stages]
     notes = [note for folder in folders for note in attempts(StagePaths(folder))]
@@ -76,10 +76,10 @@ def sync(paths: RunPaths, say: Callable[[str], None]) -> None:
 
         say(str(sync_run(paths)))
     except Exception as error:  # whatever a server or its client may raise
-        say(not_synced(paths, error))
+        say(_not_synced(paths, error))
 
 
-def not_synced(paths: RunPaths, error: Exception) -> str:
+def _not_synced(paths: RunPaths, error: Exception) -> str:
     """The warning that MLflow could not be synced."""
     return (
         f"warning: MLflow was not synced ({type(error).__name__}: {error}); the results are "
@@ -115,7 +115,7 @@ class LiveSync:
         except BlockingIOError:
             pass  # somebody else syncs: the next look does what is left
         except Exception as error:  # whatever a server or its client may raise
-            self._say(not_synced(self._paths, error))
+            self._say(_not_synced(self._paths, error))
         ended = time.monotonic()
         self._next = ended + max(SYNC_SECONDS, SHARE * (ended - begun))
 

@@ -35,7 +35,7 @@ def on_slurm(paths: RunPaths) -> bool:
     return bool(read_sweep(paths).profile["dispatcher"] == "slurm")
 
 
-def rerun_hint(kind: str) -> str:
+def _rerun_hint(kind: str) -> str:
     """What `run` does about a missing file of a stage of a kind."""
     from fgrpo_bench import kinds  # not before it is asked for: this answers in a blink
 
@@ -48,7 +48,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = noop) -> dict[str, Any
     warn: told of damaged notes of attempts.
     """
     plan = read_plan(paths)
-    stages = read_stages(paths, plan.stages, warn, rerun_hint)
+    stages = read_stages(paths, plan.stages, warn, _rerun_hint)
     by_name = {stage.name: stage for stage in stages}
     by_point = {
         point.point_id: [
@@ -244,7 +244,7 @@ def others(paths: RunPaths, stage: StageRecord) -> list[str]:
     return [kind for kind in kinds if kind != stage.kind]
 
 
-def latest_log(stage: StagePaths, output: Callable[[], Path | None]) -> Path:
+def _latest_log(stage: StagePaths, output: Callable[[], Path | None]) -> Path:
     """The newest attempt's log; FileNotFoundError where the stage was never started.
 
     output: what the job of a stage without a log wrote itself; None where there is none.
@@ -275,14 +275,14 @@ def read(paths: RunPaths, stage: StageRecord, *, lines: int, follow: bool) -> It
     def output() -> Path | None:
         return _outputs(paths).get(stage.name)
 
-    log = latest_log(folder, output)
+    log = _latest_log(folder, output)
     yield f"==> {log}\n"
     with log.open(encoding="utf-8", errors="replace") as file:
         yield "".join(file.read().splitlines(keepends=True)[-lines:])
         while follow:
             follow = read_stages(paths, [stage])[0].state == "running"
             yield file.read()
-            if latest_log(folder, output) != log:
+            if _latest_log(folder, output) != log:
                 yield from read(paths, stage, lines=lines, follow=follow)
                 return
             time.sleep(FOLLOW_SECONDS)
@@ -305,7 +305,7 @@ def _with_lines(
         return stage
     try:
         folder = StagePaths(paths.folder / stage["name"])
-        log = latest_log(folder, lambda: outputs().get(stage["name"]))
+        log = _latest_log(folder, lambda: outputs().get(stage["name"]))
     except FileNotFoundError:
         return stage | {"log": None, "last_lines": []}
     lines = [printable(line) for line in tail(log) if line.strip()]

@@ -202,7 +202,7 @@ WORK: dict[str, Any] = {
     "sweeps.new.__main__._package": None,
     "fgrpo_bench.report.__main__.results_of": None,
     "fgrpo_bench.report.__main__.analysed": None,
-    "fgrpo_bench.report.__main__.render": "",
+    "fgrpo_bench.report.build.render": "",
     "fgrpo_bench.report.__main__.write_report": None,
     "fgrpo_bench.report.verify.verify": SimpleNamespace(differences=(), unseen=()),
     "fgrpo_bench.report.exports.command.results_of": None,

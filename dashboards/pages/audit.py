@@ -14,12 +14,13 @@ from typing import Any
 
 import polars as pl
 
-from dashboards.page import Form, Given, Page, PageTable, Shade, TableRow, choices
+from dashboards.page import Form, Given, Page, Shade, choices
 from dashboards.pages.draws import SHOWN, draws_link, grades_version, layers
 from dashboards.queries import FileState, checkpoints_of, remembered, stamp
 from dashboards.text import shortened
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
+from fgrpo_bench.documents.table import Table, TableRow
 from fgrpo_bench.stages.tables import DRAWS, GRADES, reading, scan_table
 
 CUT_OFF = 0.05
@@ -43,7 +44,7 @@ def build(results: Results, given: Given) -> Page:
     grids = [
         _draws(results, benchmark, [audit for audit in point_audits if not _is_clean(audit)]),
         _graders(results, benchmark, [pair for pair in differing if pair.differing]),
-        *([_engines(by_engine)] if differing_facts(by_engine) else []),
+        *([_engines(by_engine)] if _differing_facts(by_engine) else []),
     ]
     return Page(
         address=form.address(),
@@ -85,7 +86,7 @@ def verdict(
     if judged_two_ways:
         total = sum(pair.differing for pair in judged_two_ways)
         trouble.append(f"graders differ on {total:,} draws")
-    if facts := differing_facts(by_engine):
+    if facts := _differing_facts(by_engine):
         trouble.append(f"the engines differ in {', '.join(facts)}")
     missing = n_points - len(point_audits)
     so_far = f" {missing} of {n_points} points have no judged draws yet." if missing else ""
@@ -107,7 +108,7 @@ def _checks(
     differing: Sequence[Disagreement],
     by_engine: Engines,
     n_points: int,
-) -> PageTable:
+) -> Table:
     """What was looked at, a row a check, also where nothing is wrong."""
     draws = sum(audit.draws for audit in point_audits)
     of_points = f"{draws:,} draws of {len(point_audits)} points"
@@ -115,7 +116,7 @@ def _checks(
     cut = max((a.truncated / a.draws for a in point_audits if a.draws), default=0.0)
     twice, apart = sum(p.draws for p in differing), sum(p.differing for p in differing)
     recorded = len({point for _, points in by_engine for point in points})
-    facts = differing_facts(by_engine)
+    facts = _differing_facts(by_engine)
     keys = sorted({key for engine, _ in by_engine for key in engine})
 
     def row(check: str, looked_at: str, is_clean: bool, outcome: str) -> TableRow:
@@ -123,7 +124,7 @@ def _checks(
         words = (Shade(text=text, kind="words") for text in (check, looked_at))
         return *words, Shade(text=outcome, kind=f"words {kind}")
 
-    return PageTable(
+    return Table(
         title="What was checked",
         header=("check", "looked at", "outcome"),
         rows=(
@@ -157,13 +158,13 @@ def _checks(
     )
 
 
-def differing_facts(by_engine: Engines) -> list[str]:
+def _differing_facts(by_engine: Engines) -> list[str]:
     """What engines differ in."""
     keys = sorted({key for facts, _ in by_engine for key in facts})
     return [key for key in keys if len({str(facts.get(key)) for facts, _ in by_engine}) > 1]
 
 
-def _draws(results: Results, benchmark: str, point_audits: Sequence[PointAudit]) -> PageTable:
+def _draws(results: Results, benchmark: str, point_audits: Sequence[PointAudit]) -> Table:
     rows: list[TableRow] = []
     for audit in point_audits:
         row: list[str | Shade] = [audit.name, f"{audit.draws:,}"]
@@ -172,7 +173,7 @@ def _draws(results: Results, benchmark: str, point_audits: Sequence[PointAudit])
             row.append(_share(count, audit.draws))
             row.append(_example(results, benchmark, audit.name, kind, shown))
         rows.append(tuple(row))
-    return PageTable(
+    return Table(
         title="Draws that were not judged, or cut off at the longest response",
         header=("point", "draws", "unscored", "e.g.", "truncated", "e.g."),
         rows=tuple(rows),
@@ -196,14 +197,14 @@ def _example(results: Results, benchmark: str, name: str, kind: str, shown: Exam
     return Shade(text=shortened(problem, 24), href=href)
 
 
-def _graders(results: Results, benchmark: str, differing: Sequence[Disagreement]) -> PageTable:
+def _graders(results: Results, benchmark: str, differing: Sequence[Disagreement]) -> Table:
     rows: list[TableRow] = []
     for pair in differing:
         first, second = pair.versions
         linked = _example(results, benchmark, pair.name, "differing", pair.example)
         counts = (f"{pair.draws:,}", _share(pair.differing, pair.draws), f"{pair.only_second:,}")
         rows.append((pair.name, f"{first}, {second}", *counts, linked))
-    return PageTable(
+    return Table(
         title="Graders that judge the same draws differently",
         header=("point", "graders", "draws", "differing", "right by the second alone", "e.g."),
         rows=tuple(rows),
@@ -212,9 +213,9 @@ def _graders(results: Results, benchmark: str, differing: Sequence[Disagreement]
     )
 
 
-def _engines(by_engine: Engines) -> PageTable:
+def _engines(by_engine: Engines) -> Table:
     keys = sorted({key for facts, _ in by_engine for key in facts})
-    differing = differing_facts(by_engine)
+    differing = _differing_facts(by_engine)
     rows: list[TableRow] = []
     for facts, points in by_engine:
         words = ", ".join(points[:LISTED])
@@ -232,7 +233,7 @@ def _engines(by_engine: Engines) -> PageTable:
         if by_engine
         else "No engine was recorded."
     )
-    return PageTable(
+    return Table(
         title="Engines that made the draws",
         header=("points", *keys, "which"),
         rows=tuple(rows),

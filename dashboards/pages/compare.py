@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dashboards.page import Form, Given, Page, PageTable, Shade, TableRow, choices
+from dashboards.page import Form, Given, Page, Shade, choices
 from dashboards.pages.compare_charts import COSTS, CompareCharts
 from dashboards.pages.pairs import (
     QUESTION,
@@ -28,6 +28,8 @@ from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import Comparison, PathRange
 from fgrpo_bench.documents.table import (
     NONE,
+    Table,
+    TableRow,
     difference,
     p_value,
     percent,
@@ -37,9 +39,9 @@ from fgrpo_bench.documents.table import (
     with_interval,
 )
 from fgrpo_bench.report.captions import subject
-from fgrpo_bench.report.comparison_tables import FRONT, PATHS
 from fgrpo_bench.report.footnotes import redeclared
-from fgrpo_bench.report.tables import unfinished_columns
+from fgrpo_bench.report.tables.comparisons import FRONT, PATHS
+from fgrpo_bench.report.tables.main import unfinished_columns
 from fgrpo_bench.report.words import answer
 
 FEW = 6
@@ -49,7 +51,7 @@ CORRECTED = "significant: holds after that correction; "
 VERDICTS_IN_WORDS = "suggestive: the interval excludes 0; inconclusive: neither."
 
 
-def question_words(results: Results) -> str:
+def _question_words(results: Results) -> str:
     """What QUESTION is, for a person; evaluations without a sweep declare none."""
     return "every pair" if results.sweep is None else "the sweep's question"
 
@@ -79,7 +81,7 @@ def build(results: Results, given: Given) -> Page:
         else None
     )
     labels = {name: cell.label for name, cell in cells.items()}
-    words = {QUESTION: question_words(results)} | {
+    words = {QUESTION: _question_words(results)} | {
         n: f"all with {text}" for n, text in labels.items()
     }
     by_question = "the question" if results.sweep is not None else subject(analysis)
@@ -141,7 +143,7 @@ def _label(pair: ComparedCells, labels: Mapping[str, str], against: str) -> str:
 
 def results_table(
     analysis: Analysis, column: str, shown: Iterable[str], ks: Iterable[int]
-) -> PageTable:
+) -> Table:
     """pass@k of some cells at some k, with intervals."""
     rows: list[TableRow] = []
     further = unfinished_columns(analysis, column)
@@ -156,7 +158,7 @@ def results_table(
         shares = unfinished_shares(estimates[0].unfinished)[: len(further)]
         rows.append((analysis.by_cell[name].label, *values, *shares, *counts, place))
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
-    return PageTable(
+    return Table(
         title="pass@k in percent with 95% intervals",
         header=(
             *("cell", *(f"pass@{k}" for k in ks), *further),
@@ -180,16 +182,16 @@ def _front(analysis: Analysis, column: str, name: str) -> str:
 
 def _differences(
     analysis: Analysis, rows: Sequence[Comparison], against: str, labels: Mapping[str, str]
-) -> PageTable:
+) -> Table:
     ks = " and ".join(f"pass@{k}" for k in dict.fromkeys(row.k for row in rows))
     several = " and " in ks
     of = (
-        f"of {question_words(analysis.results)}"
+        f"of {_question_words(analysis.results)}"
         + (", last checkpoints" if analysis.at_equal_pass_at_1 else "")
         if against == QUESTION
         else f"against {labels[against]}"
     )
-    return PageTable(
+    return Table(
         title=f"Differences in {ks or 'pass@k'} {of}, in percentage points",
         header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
         rows=tuple(
@@ -221,9 +223,7 @@ def _differences(
     )
 
 
-def _on_paths(
-    analysis: Analysis, column: str, k: int, labels: Mapping[str, str]
-) -> PageTable | None:
+def _on_paths(analysis: Analysis, column: str, k: int, labels: Mapping[str, str]) -> Table | None:
     """Pairs at equal pass@1; None where runs have one evaluated checkpoint, and at k = 1."""
     ranges: list[PathRange] = [row for row in analysis.rows("path_ranges") if row.column == column]
     pairs = [ComparedCells(new=reach.new, old=reach.old) for reach in ranges]
@@ -249,7 +249,7 @@ def _on_paths(
     if not shown:
         return None
     reasons = dict.fromkeys(reach.reason for reach in ranges if reach.reason is not None)
-    return PageTable(
+    return Table(
         title=f"At equal pass@1: differences in pass@{k}, in percentage points",
         header=("cells", "pass@1 of both", "at its end", "mean over it", "p", "p Holm", "verdict"),
         rows=tuple(shown),

@@ -81,7 +81,7 @@ class CompareCharts:
             label, ks, (mean, low, high) = (
                 self.cells[name].label,
                 rows["k"].to_list(),
-                percent_with_ends(rows),
+                _percent_with_ends(rows),
             )
             if name in self.front and None not in low:
                 traces.append(charts.band(ks, low, high, style=style, group=label))
@@ -122,7 +122,7 @@ class CompareCharts:
             rows_at = [cell_rows.filter(k=end) for end in (first, k)]
             if not all(len(at_k) for at_k in rows_at):
                 continue
-            (x, *across), (y, *up) = map(percent_with_ends, rows_at)
+            (x, *across), (y, *up) = map(_percent_with_ends, rows_at)
             label, bars = self.cells[name].label, {"visible": name in self.front}
             words = [f"pass@{k}: {value}" for at_k in rows_at for k, value in _words(at_k)]
             traces.append(
@@ -148,7 +148,7 @@ class CompareCharts:
 
     def differences(self, rows: Sequence[Comparison], against: str) -> tuple[Chart, ...]:
         """A forest plot; none without rows. against: as in forest."""
-        return (forest(self.analysis, self.column, rows, against),) if rows else ()
+        return (_forest(self.analysis, self.column, rows, against),) if rows else ()
 
     def band(self) -> tuple[Chart, ...]:
         """The difference of the pair in front over all k at once; none for a pair that no question
@@ -163,7 +163,7 @@ class CompareCharts:
         if data.is_empty():
             return ()
         ks, style = data["k"].to_list(), self.styles[new]
-        mean, low, high = percent_with_ends(data, "difference")
+        mean, low, high = _percent_with_ends(data, "difference")
         label = f"{self.cells[new].label} against {self.cells[old].label}"
         loss = self.analysis.first_loss_of(self.column, new, old)
         marks = {} if loss is None else {"may lose": loss.low, "loses": loss.high}
@@ -275,7 +275,7 @@ class CompareCharts:
         data, call = self._cost(k, cost)
         traces = []
         for name, style, rows in self._by_cell(data):
-            mean, low, high = percent_with_ends(rows)
+            mean, low, high = _percent_with_ends(rows)
             ends = charts.error(mean, low, high, color=style.color)
             label = self.cells[name].label
             words = [f"{charts.label(label)}<br>pass@{k}: {value}" for k, value in _words(rows)]
@@ -341,7 +341,7 @@ def _ks(ks: Sequence[int]) -> dict[str, Any]:
     return {"type": "log", "tickvals": list(ks), "ticktext": [str(k) for k in ks]}
 
 
-def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against: str) -> Chart:
+def _forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against: str) -> Chart:
     """rows: at least one, all at last checkpoints or all at equal pass@1. against: QUESTION, or the
     cell that all others are compared with."""
     data, call = _data(analysis, column, rows, against)
@@ -414,7 +414,7 @@ def forest(analysis: Analysis, column: str, rows: Sequence[Comparison], against:
     )
 
 
-def percent_with_ends(rows: pl.DataFrame, middle: str = "mean") -> list[list[float | None]]:
+def _percent_with_ends(rows: pl.DataFrame, middle: str = "mean") -> list[list[float | None]]:
     """A column of fractions with its interval, in percent."""
     return [charts.percent(rows[name].to_list()) for name in (middle, "low", "high")]
 

@@ -80,7 +80,7 @@ def build(results: Results, given: Given) -> Page:
     benchmark = form.value("benchmark", results.benchmarks)
     fates = _fates(results, benchmark)
     points = checkpoints_of(results)
-    left, right = compared_checkpoints(results, fates)
+    left, right = _compared_checkpoints(results, fates)
     a = form.named("a", points, left)
     b = form.named("b", points, right)
     order_words, problems = _problems(results, benchmark, fates, a, b)
@@ -120,7 +120,7 @@ def build(results: Results, given: Given) -> Page:
         form.control("finish", "Ending", FINISHES, forgotten=["page"]),
         form.control("order", "Order", ORDERS, forgotten=["page"]),
     ]
-    bars = distribution(tables[a], tables[b], form, every=listed == ALL)
+    bars = _distribution(tables[a], tables[b], form, every=listed == ALL)
     if bars.n_more or listed == ALL:
         lists = {FEW: f"{ANSWERS}", ALL: "all"}
         filtering.append(form.control("answers", "Answers listed", lists, forgotten=["page"]))
@@ -138,7 +138,7 @@ def build(results: Results, given: Given) -> Page:
             matching[name].slice((at - 1) * SHOWN, SHOWN),
             len(matching[name]),
             counts=None if fates is None else fates.counts(points[name], problem),
-            others=other_judgements(points[name], benchmark, problem),
+            others=_other_judgements(points[name], benchmark, problem),
             grid=grid,
         )
         for name in (a, b)
@@ -244,7 +244,7 @@ def _ordered(table: pl.DataFrame, order: str) -> pl.DataFrame:
 
 def _nothing(results: Results, benchmark: str) -> Page:
     return Page(
-        address=draws_address(results, benchmark),
+        address=_draws_address(results, benchmark),
         title=f"{benchmark}: no draws yet",
         lead="No point has results on this benchmark yet.",
         context={"sides": [], "n_places": 0},
@@ -312,7 +312,7 @@ def word(extracted: str | None) -> str:
     return NO_ANSWER if extracted is None else extracted
 
 
-def distribution(
+def _distribution(
     left: pl.DataFrame, right: pl.DataFrame, form: Form, *, every: bool
 ) -> Distribution:
     """left, right: draws of a point. every: not only ANSWERS, of which at most half are right."""
@@ -365,7 +365,7 @@ def counted(counts: DrawCounts | None, total: int, stop: int | None) -> str:
     return words if stop is None else f"{words}; stopped after {stop} of {total} stored draws"
 
 
-def compared_checkpoints(results: Results, fates: Fates | None) -> tuple[str, str]:
+def _compared_checkpoints(results: Results, fates: Fates | None) -> tuple[str, str]:
     """What the page of draws opens on: the two cells that say most of the sweep's question, or a
     base model and the first run, of a seed that both have. fates: None without an analysis."""
     pair = None if fates is None else in_front(analysis_of(results))
@@ -404,12 +404,12 @@ def draws_link(
     **more: str,
 ) -> str:
     """The page of a problem's draws: the base model of a checkpoint's seed beside it."""
-    base = bases_of(results).get(checkpoint.seed, results.checkpoints[0].name)
+    base = _bases_of(results).get(checkpoint.seed, results.checkpoints[0].name)
     chosen = {"problem": problem, "a": base, "b": checkpoint.name, **more}
-    return draws_address(results, benchmark, **chosen).href
+    return _draws_address(results, benchmark, **chosen).href
 
 
-def bases_of(results: Results) -> dict[int | None, str]:
+def _bases_of(results: Results) -> dict[int | None, str]:
     """Names of the base models by seed."""
     return {
         checkpoint.seed: checkpoint.name
@@ -418,7 +418,7 @@ def bases_of(results: Results) -> dict[int | None, str]:
     }
 
 
-def draws_address(results: Results, benchmark: str, **chosen: str) -> Address:
+def _draws_address(results: Results, benchmark: str, **chosen: str) -> Address:
     """A page of draws, by its parameters beside the benchmark."""
     parameters = {} if benchmark == results.benchmarks[0] else {"benchmark": benchmark}
     pairs = tuple(sorted((parameters | chosen).items()))
@@ -433,11 +433,11 @@ def draws_clicks(
     checkpoints: Sequence[EvaluatedCheckpoint],
 ) -> dict[str, Any]:
     """Chart.clicks of a heat map with a row a problem and a column a checkpoint."""
-    bases = bases_of(results)
+    bases = _bases_of(results)
     pairs = [
         [bases.get(checkpoint.seed, checkpoint.name), checkpoint.name] for checkpoint in checkpoints
     ]
-    href = draws_address(results, benchmark).href
+    href = _draws_address(results, benchmark).href
     return {"href": href, "problems": list(problems), "points": pairs}
 
 
@@ -474,7 +474,9 @@ def draws(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> pl.D
         return problem_draws.join(grades, on="draw", how="left").sort("draw").collect()
 
 
-def other_judgements(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> pl.DataFrame:
+def _other_judgements(
+    checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str
+) -> pl.DataFrame:
     """What graders beside that of `draws` said of a problem's draws: draw, outcome, reason and
     grader_version."""
     main = grades_version(checkpoint, benchmark)

@@ -15,16 +15,7 @@ import numpy as np
 import polars as pl
 
 from dashboards import charts
-from dashboards.page import (
-    Chart,
-    Form,
-    Given,
-    Page,
-    PageTable,
-    Shade,
-    TableRow,
-    choices,
-)
+from dashboards.page import Chart, Form, Given, Page, Shade, choices
 from dashboards.pages.draws import draws_clicks, draws_link, label_of
 from dashboards.pages.pairs import in_front
 from dashboards.pages.problems import words_of
@@ -36,7 +27,7 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import open_part
 from fgrpo_bench.analysis.scoring import bounds_of, shares_of
-from fgrpo_bench.documents.table import percent, unscored_beside
+from fgrpo_bench.documents.table import Table, TableRow, percent, unscored_beside
 
 ROWS = 40
 """Problems on a page of the table; the heat map has all."""
@@ -59,9 +50,8 @@ COLORS = {
 ROOM = 0.18
 """Part of the longest bar that is left for a number outside of it."""
 LEGEND = (
-    *((f"r{i}", words) for i, (_, words, _) in enumerate(charts.RATES)),
-    ("lost", "lost"),
-    ("gained", "gained"),
+    *((Shade(text="", kind=f"r{i}"), words) for i, (_, words, _) in enumerate(charts.RATES)),
+    *((Shade(text="", kind=fate), fate) for fate in ("lost", "gained")),
 )
 
 
@@ -90,7 +80,7 @@ def build(results: Results, given: Given) -> Page:
     return Page(
         address=form.address(),
         title=f"{benchmark}: which problems were forgotten",
-        lead=lost_in_words(analysis_of(results), benchmark, k)
+        lead=_lost_in_words(analysis_of(results), benchmark, k)
         or f"No cell has results beside those of its base models on {benchmark}.",
         controls=choices(
             form.control("benchmark", "Benchmark", forgotten=["page"]),
@@ -112,7 +102,7 @@ def build(results: Results, given: Given) -> Page:
     )
 
 
-def lost_in_words(analysis: Analysis, column: str, k: int) -> str:
+def _lost_in_words(analysis: Analysis, column: str, k: int) -> str:
     """How many problems the two cells in front lost, or without a question the two that lost most
     and least; empty where no cell can be compared with its base models."""
     rows = [row for cell in analysis.by_cell if (row := analysis.covered(column, cell, k))]
@@ -219,7 +209,7 @@ class ForgettingCharts:
         alike = groupby(self.checkpoints, key=lambda checkpoint: checkpoint.label)
         return [(self.analysis.by_cell[name].label, len(list(of_cell))) for name, of_cell in alike]
 
-    def table(self, columns: Sequence[int], before: int) -> PageTable:
+    def table(self, columns: Sequence[int], before: int) -> Table:
         """Some problems with a link in every cell."""
         rates = self._matrix("success_rate")
         likely = {fate: self._matrix(fate) >= LIKELY for fate in ("lost", "gained")}
@@ -249,7 +239,7 @@ class ForgettingCharts:
                     )
                 )  # fmt: skip
             rows.append(tuple(cells))
-        return PageTable(
+        return Table(
             title="Success rates in percent, by cell and seed",
             header=("", "problem", "lost", *(_seed(checkpoint) for checkpoint in self.checkpoints)),
             rows=tuple(rows),
@@ -333,12 +323,12 @@ class ForgettingCharts:
             height=60 + 26 * len(names),
         )
 
-    def counts(self) -> PageTable:
+    def counts(self) -> Table:
         """The same as a table, with the points chosen."""
         names = {
             (checkpoint.label, checkpoint.seed): checkpoint.name for checkpoint in self.checkpoints
         }
-        return PageTable(
+        return Table(
             title="Expected numbers of problems, by point",
             header=("point", *FATES),
             rows=tuple(

@@ -33,7 +33,7 @@ def cells_of(row: Comparison) -> ComparedCells:
     return ComparedCells(new=row.new, old=row.old)
 
 
-def declared(analysis: Analysis) -> list[ComparedCells]:
+def _declared(analysis: Analysis) -> list[ComparedCells]:
     """Those that the sweep's question asks for and that have results; at equal pass@1 also those
     whose ranges of pass@1 do not meet."""
     pairs = [(row.new, row.old) for row in analysis.in_question]
@@ -45,7 +45,7 @@ def declared(analysis: Analysis) -> list[ComparedCells]:
 def pairs_of(analysis: Analysis, against: str) -> list[ComparedCells]:
     """Those of the question, or every other cell with one."""
     if against == QUESTION:
-        return declared(analysis)
+        return _declared(analysis)
     return [ComparedCells(new=new, old=against) for new in analysis.by_cell if new != against]
 
 
@@ -98,6 +98,6 @@ def _weight(row: Comparison) -> tuple[int, float]:
 def in_front(analysis: Analysis) -> ComparedCells | None:
     """The pair that every view opens on: what says most of the question at the largest k; None
     where nothing can be compared yet."""
-    column, k, pairs = analysis.columns[0], analysis.ks[-1], declared(analysis)
+    column, k, pairs = analysis.columns[0], analysis.ks[-1], _declared(analysis)
     on_paths = path_rows(analysis, column, pairs, k) if analysis.at_equal_pass_at_1 else []
     return strongest_pair(on_paths or rows_of(analysis, column, pairs, [k]))

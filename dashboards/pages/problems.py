@@ -38,7 +38,7 @@ def _spec(checkpoint: EvaluatedCheckpoint, _: str) -> FileState:
 
 
 @remembered(_spec)
-def problem_texts(checkpoint: EvaluatedCheckpoint, benchmark: str) -> dict[str, ProblemText]:
+def _problem_texts(checkpoint: EvaluatedCheckpoint, benchmark: str) -> dict[str, ProblemText]:
     """By problem_id; empty where the files cannot be read, or the dataset is gone."""
     try:
         return _published(checkpoint, benchmark)
@@ -75,12 +75,12 @@ def _first_line(prompt: str) -> str:
 
 def problem_text(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> ProblemText:
     """Of one problem; all empty where it cannot be read."""
-    return problem_texts(checkpoint, benchmark).get(problem, ProblemText("", "", ""))
+    return _problem_texts(checkpoint, benchmark).get(problem, ProblemText("", "", ""))
 
 
 def words_of(results: Results, benchmark: str) -> dict[str, str]:
     """What each problem asks in words, of those that can be read."""
     if not results.checkpoints:
         return {}
-    texts = problem_texts(results.checkpoints[0], benchmark)
+    texts = _problem_texts(results.checkpoints[0], benchmark)
     return {problem: text.words for problem, text in texts.items() if text.words}

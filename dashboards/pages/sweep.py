@@ -17,14 +17,14 @@ import numpy as np
 import polars as pl
 
 from dashboards import charts
-from dashboards.page import Chart, Form, Given, Page, PageTable, Shade, TableRow, choices
+from dashboards.page import Chart, Form, Given, Page, Shade, choices
 from dashboards.pages.compare import results_table
 from dashboards.queries import FileState, analysis_of, remembered, stamp
 from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.analysis.checkpoints import key_of
 from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.analysis.rows import CellRow, Estimate
-from fgrpo_bench.documents.table import with_interval
+from fgrpo_bench.documents.table import Table, TableRow, with_interval
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.kinds import rerun_hint
 from fgrpo_bench.report.cell_styles import CellStyle
@@ -65,7 +65,7 @@ def build(of: Results, given: Given) -> Page:
     ks = results.evaluation["ks"]
     show = form.value("show", measures, f"pass{ks[-1]}" if is_finished else None)
     curve = form.value("curve", CURVES)
-    curves = steps_chart(results, curve)
+    curves = _steps_chart(results, curve)
     controls = [form.control("show", "Colour by", measures), form.control("benchmark", "Benchmark")]
     if curves or curve != CURVES[0]:
         titles = {name: NUMBERS[name].column for name in CURVES}
@@ -76,7 +76,7 @@ def build(of: Results, given: Given) -> Page:
         title=f"{run.sweep} on {run.experiment} {run.version}",
         lead=results.question,
         controls=choices(*controls),
-        charts=(*curves, *learning_chart(results)),
+        charts=(*curves, *_learning_chart(results)),
         context={
             "progress": status,
             "results": _results(results, column, (ks[0], ks[-1])) if is_finished else None,
@@ -96,7 +96,7 @@ def shows(results: SweepResults) -> dict[str, str]:
     return {"state": "state", "reward": "training reward"} | passes | {"cost": "cost"}
 
 
-def _results(results: SweepResults, column: str, ks: Sequence[int]) -> PageTable:
+def _results(results: SweepResults, column: str, ks: Sequence[int]) -> Table:
     """pass@k of every cell that has results."""
     analysis = analysis_of(results)
     cells = [name for name in analysis.by_cell if analysis.estimate(column, name, ks[-1]).seeds]
@@ -107,7 +107,7 @@ def _values(
     results: SweepResults, status: SweepProgress, column: str, show: str
 ) -> dict[str, CellValue]:
     """What a cell of the grid shows, by cell."""
-    ids = {name: [p.point_id for p in points] for name, points in by_cell(results).items()}
+    ids = {name: [p.point_id for p in points] for name, points in _by_cell(results).items()}
     if show.startswith("pass"):
         analysis, k = analysis_of(results), int(show.removeprefix("pass"))
         return {name: _estimate(analysis.estimate(column, name, k)) for name in ids}
@@ -160,7 +160,7 @@ def _done(stage: StageStatus) -> float:
 
 def _grids(
     cells: Mapping[str, CellRow], values: Mapping[str, CellValue], shown: str
-) -> list[PageTable]:
+) -> list[Table]:
     """A table of gamma by N for each algorithm, and one line for the base models."""
     grids = []
     trained = [cell for row in cells.values() if (cell := row.setting) is not None]
@@ -181,9 +181,9 @@ def _grids(
         ]
         title = f"{cell.method}: {shown} by group size N and focal gamma"
         header = ("", *(f"N = {size}" for size in sizes))
-        grids.append(PageTable(title=title, header=header, rows=tuple(rows)))
+        grids.append(Table(title=title, header=header, rows=tuple(rows)))
     base = (("", _shade(values, BASE)),)
-    return [*grids, PageTable(title=f"Base models: {shown}", header=("", "base"), rows=base)]
+    return [*grids, Table(title=f"Base models: {shown}", header=("", "base"), rows=base)]
 
 
 def _shade(values: Mapping[str, CellValue], name: str) -> Shade:
@@ -191,10 +191,10 @@ def _shade(values: Mapping[str, CellValue], name: str) -> Shade:
         return Shade(text="", title="not in the grid", kind="absent")
     value, words = values[name]
     bad = next((state for state in ("failed", "damaged") if state in words), "")
-    return Shade(text=words, level=level(value), title=name, kind=bad)
+    return Shade(text=words, level=_level(value), title=name, kind=bad)
 
 
-def level(value: float | None) -> int | None:
+def _level(value: float | None) -> int | None:
     """A share as a step of the colour scale."""
     return None if value is None else min(10, max(0, round(10 * value)))
 
@@ -204,7 +204,7 @@ def _warnings(status: SweepProgress) -> list[tuple[str, str]]:
     return [(name, text) for name, stage in status.training.items() for text in stage.warnings]
 
 
-def _points(results: SweepResults, status: SweepProgress) -> PageTable:
+def _points(results: SweepResults, status: SweepProgress) -> Table:
     rows: list[TableRow] = []
     for point in results.points:
         train, judge = status.training[point.point_id], status.evaluation[point.point_id]
@@ -226,7 +226,7 @@ def _points(results: SweepResults, status: SweepProgress) -> PageTable:
             rows.append((*words, str(stage.attempts), NONE))
     quiet = Counter(stage.state for stage in status.others if stage.state in QUIET)
     further = ", ".join(f"{n} {state}" for state, n in quiet.items())
-    return PageTable(
+    return Table(
         title="Points",
         header=("point", "training", "evaluation", "step", "left", "attempts", "CPU time"),
         rows=tuple(rows),
@@ -308,7 +308,7 @@ def progress(results: SweepResults) -> SweepProgress:
         },
         projected=projected(stages, cost_by_stage),
         failures=tuple(
-            (stage, last_lines(StagePaths(folder / stage.name)))
+            (stage, _last_lines(StagePaths(folder / stage.name)))
             for stage in stages.values()
             if stage.state == "failed"
         ),
@@ -348,7 +348,7 @@ def projected(
     return _sum_costs(costs)
 
 
-def by_cell(results: SweepResults) -> dict[str, list[PointResult]]:
+def _by_cell(results: SweepResults) -> dict[str, list[PointResult]]:
     """Points of every cell."""
     points_by_cell: dict[str, list[PointResult]] = {}
     for point in results.points:
@@ -356,7 +356,7 @@ def by_cell(results: SweepResults) -> dict[str, list[PointResult]]:
     return points_by_cell
 
 
-def last_lines(stage: StagePaths) -> tuple[str, ...]:
+def _last_lines(stage: StagePaths) -> tuple[str, ...]:
     """The end of the newest attempt's log."""
     lines = [line for log in logs(stage)[-1:] for line in tail(log) if line.strip()]
     return tuple(lines[-LAST_LINES:])
@@ -378,7 +378,7 @@ def _sum_costs(costs: Iterable[StageCost]) -> StageCost:
     return StageCost(*map(sum, zip(StageCost(0.0, 0.0, 0.0), *costs, strict=True)))
 
 
-def steps_chart(results: SweepResults, name: str) -> tuple[Chart, ...]:
+def _steps_chart(results: SweepResults, name: str) -> tuple[Chart, ...]:
     """The curve of one of NUMBERS by training step; none where no run has trained a step."""
     data = steps_by_cell(results, name)
     if data.is_empty():
@@ -408,9 +408,9 @@ def steps_chart(results: SweepResults, name: str) -> tuple[Chart, ...]:
     )
 
 
-def learning_chart(results: SweepResults) -> tuple[Chart, ...]:
+def _learning_chart(results: SweepResults) -> tuple[Chart, ...]:
     """The success rate on held-out problems while training goes on."""
-    data = learning_by_cell(results)
+    data = _learning_by_cell(results)
     if data.is_empty():
         return ()
     return (
@@ -483,7 +483,7 @@ def gpu_seconds(results: SweepResults) -> dict[str, float]:
 
 
 @remembered(_metrics)
-def learning_by_cell(results: SweepResults) -> pl.DataFrame:
+def _learning_by_cell(results: SweepResults) -> pl.DataFrame:
     """Evaluations during training so far: cell, step, LEARNING as means over `seeds` runs."""
     return (
         metrics(results)

@@ -13,6 +13,7 @@ from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.results import results_of
 from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.analysis.stored import analysed, folder_of
+from fgrpo_bench.command import application
 from fgrpo_bench.command.application import (
     WHICH_RUN,
     Application,
@@ -21,7 +22,6 @@ from fgrpo_bench.command.application import (
     Select,
     check_choice,
     refusals,
-    run,
 )
 from fgrpo_bench.command.runs import default_root
 
@@ -30,7 +30,7 @@ app = Application("Every number of a sweep as tables, or as CSV.", guard=refusal
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    return run(app, arguments, "python -m fgrpo_bench.analysis")
+    return application.run(app, arguments, "python -m fgrpo_bench.analysis")
 
 
 @app.add(

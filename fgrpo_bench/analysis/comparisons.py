@@ -343,14 +343,14 @@ def uncorrected(estimate: IntervalEstimate) -> dict[str, Any]:
         "family": None,
         "p_holm": None,
         "p_bh": None,
-        "verdict": SUGGESTIVE if excludes_zero(estimate) else INCONCLUSIVE,
+        "verdict": SUGGESTIVE if _excludes_zero(estimate) else INCONCLUSIVE,
         "repeats": None,
         "repeats_low": None,
         "repeats_high": None,
     }
 
 
-def excludes_zero(estimate: IntervalEstimate) -> bool:
+def _excludes_zero(estimate: IntervalEstimate) -> bool:
     """Whether the interval does."""
     low, high = estimate.low, estimate.high
     return low is not None and high is not None and (low > 0 or high < 0)

@@ -32,7 +32,8 @@ import polars as pl
 import typer
 
 from fgrpo_bench.analysis.stored import stored_comparisons
-from fgrpo_bench.command.application import Application, Root, refuse, run
+from fgrpo_bench.command import application
+from fgrpo_bench.command.application import Application, Root, refuse
 from fgrpo_bench.command.runs import choose_run, complete_run, default_root, find_runs
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stats.power import (
@@ -291,7 +292,7 @@ app = Application(_DOC[0])
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print what seeds or draws can show; exit code 0, 2 for what makes no sense."""
-    return run(app, argv, "python -m fgrpo_bench.analysis.power")
+    return application.run(app, argv, "python -m fgrpo_bench.analysis.power")
 
 
 @app.add("power", "how many seeds and draws are enough, before a run", more=_DOC[2])

@@ -115,7 +115,7 @@ def run(app: typer.Typer, argv: Sequence[str] | None, program: str) -> int:
         sys.exit(2)
 
 
-def commands(app: typer.Typer) -> dict[str, Any]:
+def _commands(app: typer.Typer) -> dict[str, Any]:
     """The commands of an application, by name."""
     return dict(cast(TyperGroup, get_command(app)).commands)
 
@@ -142,7 +142,7 @@ def program(places: Mapping[str, str | None]) -> typer.Typer:
                 return None
             module, _, name = place.partition(":")
             app = import_module(module).app
-            return commands(app)[name] if name else get_command(app)
+            return _commands(app)[name] if name else get_command(app)
 
     app = typer.Typer(cls=Program, rich_markup_mode=None)
     app.callback()(lambda: None)

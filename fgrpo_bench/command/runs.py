@@ -110,7 +110,7 @@ def choose_run(
             f"sweep {sweep!r} has several runs under {root}: name one of\n" + _listed(runs)
         )
     others = [run for folder in sorted(root.glob("*/")) for run in find_runs(root, folder.name)]
-    near = near_sweep(sweep, (run.sweep for run in others))
+    near = _near_sweep(sweep, (run.sweep for run in others))
     start = sweep if sweep in _declared() else "<sweep>"
     known = f"; there are\n{_listed(others)}" if others else "; there is no run at all"
     asked = "/".join([sweep, *filter(None, [experiment or (version and "*"), version])])
@@ -145,7 +145,7 @@ def _usual(sweep: str) -> tuple[str | None, str | None]:
     return config["experiment"]["name"], config["version"]
 
 
-def near_sweep(sweep: str, with_runs: Iterable[str]) -> str:
+def _near_sweep(sweep: str, with_runs: Iterable[str]) -> str:
     """What a refusal adds to the name of a sweep without runs: the one that was meant; empty for a
     declared one. with_runs: sweeps with runs."""
     declared = _declared()

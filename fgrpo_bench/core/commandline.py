@@ -74,7 +74,7 @@ def check_once(
             raise ValueError(f"{before} beside {word}: give one of the two")
 
 
-def lacking(extra: str | None = None) -> list[str]:
+def _lacking(extra: str | None = None) -> list[str]:
     """Which packages this Python does not have of those that the commands need. extra: one of the
     wheel's, whose packages are needed too; in a checkout `make setup` installs all."""
     if not INSTALLED:
@@ -82,7 +82,7 @@ def lacking(extra: str | None = None) -> list[str]:
     from importlib.metadata import PackageNotFoundError, version
 
     absent = []
-    for package in [*asked_for(None), *(asked_for(extra) if extra else ())]:
+    for package in [*_asked_for(None), *(_asked_for(extra) if extra else ())]:
         try:
             version(package)
         except PackageNotFoundError:
@@ -90,7 +90,7 @@ def lacking(extra: str | None = None) -> list[str]:
     return absent
 
 
-def asked_for(*extras: str | None) -> dict[str, str]:
+def _asked_for(*extras: str | None) -> dict[str, str]:
     """What the wheel asks for, always (None) or with an extra: a distribution's name in lower case,
     and with its versions, e.g. matplotlib>=3.11."""
     from importlib.metadata import requires
@@ -104,14 +104,14 @@ def asked_for(*extras: str | None) -> dict[str, str]:
     }
 
 
-def distribution(module: str) -> str | None:
+def _distribution(module: str) -> str | None:
     """The distribution, of those that the wheel asks for with any extra, that brings what is
     imported by this name; None where none does."""
     from importlib.metadata import metadata
 
     top = module.partition(".")[0]
     package = IMPORTED_AS.get(top, top).replace("_", "-")
-    names = asked_for(*metadata("fgrpo-bench").get_all("Provides-Extra", []))
+    names = _asked_for(*metadata("fgrpo-bench").get_all("Provides-Extra", []))
     return next((name for name in names if name.replace("_", "-") == package), None)
 
 
@@ -126,7 +126,7 @@ def outside(packages: Sequence[str]) -> str:
 
         # by their own names, as no index need have a wheel that was built from a checkout
         extras = metadata("fgrpo-bench").get_all("Provides-Extra", [])
-        wanted = asked_for(None, *extras)
+        wanted = _asked_for(None, *extras)
         listed = " ".join(f"'{wanted[package]}'" for package in packages)
         return f"{missing} `{sys.executable} -m pip install {listed}` first"
     enter = "source .venv/bin/activate"
@@ -137,7 +137,7 @@ def outside(packages: Sequence[str]) -> str:
 
 def check_packages(extra: str | None = None) -> None:
     """Outside the environment, and without the wheel's extra, that line and exit code 2."""
-    packages = lacking(extra)
+    packages = _lacking(extra)
     if packages:
         print(outside(packages), file=sys.stderr)
         sys.exit(2)
@@ -150,7 +150,7 @@ def entered() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         check_packages()
-        if INSTALLED and error.name and (package := distribution(error.name)):
+        if INSTALLED and error.name and (package := _distribution(error.name)):
             print(outside([package]), file=sys.stderr)
             sys.exit(2)
         raise

@@ -58,12 +58,12 @@ def columns_of(
     if not columns:
         raise ValueError(f"{path} holds no rows: give a file with a problem a row")
     filled = {name: any(_is_filled(row.get(name)) for row in rows) for name in columns}
-    prompt = column_of("--prompt", prompt, filled, PROMPTS, path, rows)
-    answer = column_of("--answer", answer, filled, ANSWERS, path, rows)
+    prompt = _column_of("--prompt", prompt, filled, PROMPTS, path, rows)
+    answer = _column_of("--answer", answer, filled, ANSWERS, path, rows)
     if prompt == answer:
         raise ValueError(f"--prompt and --answer are both {prompt!r}: name two columns of {path}")
     if cluster is not None:
-        column_of("--cluster", cluster, filled, (), path)
+        _column_of("--cluster", cluster, filled, (), path)
     options = _options(filled, rows)
     said = [*_left_out(prompt, answer, filled)]
     if options is not None:
@@ -79,7 +79,7 @@ def _is_filled(value: Any) -> bool:
     return value is not None and value not in ("", [], {})
 
 
-def column_of(
+def _column_of(
     option: str,
     given: str | None,
     filled: Mapping[str, bool],

@@ -300,7 +300,7 @@ _NUMBER = re.compile(
 )
 
 
-def number_of(gold: str) -> str | None:
+def _number_of(gold: str) -> str | None:
     """The number that a gold is, written in digits; None where it is none. A unit is left out.
 
     >>> number_of("57,500"), number_of("-18 apples"), number_of("2x"), number_of("1, 2")
@@ -402,7 +402,7 @@ def trials(gold: str, grader: str) -> Iterator[str]:
     if grader not in BOXED | CHOICE:
         return
     yield f"\\boxed{{{gold}}}"
-    if grader in BOXED and (number := number_of(gold)) not in (None, gold):
+    if grader in BOXED and (number := _number_of(gold)) not in (None, gold):
         yield f"\\boxed{{{number}}}"
     # without a box LaTeX stands in dollars, as models write it
     is_latex = "\\" in gold and "$" not in gold

@@ -199,7 +199,7 @@ def _texts(values: Iterable[Any]) -> Iterator[str]:
         yield str(value).strip()
 
 
-def labels_of(row: Row, key: str) -> dict[str, str]:
+def _labels_of(row: Row, key: str) -> dict[str, str]:
     """The letter behind each label of a row's own that is another, e.g. 1 to 4."""
     value = value_of(row, key)
     labels = value.get("label") if isinstance(value, Mapping) else None
@@ -214,7 +214,7 @@ def asked(row: Row, key: str, question: str, gold: Any) -> tuple[str, Any]:
     options = options_of(row, key)
     if len(options) < 2:
         raise Unfit("has no two options: leave it out")
-    label = labels_of(row, key).get(str(gold).strip())
+    label = _labels_of(row, key).get(str(gold).strip())
     listed = lists_options(question, options)
     return question if listed else with_options(question, options), label or gold
 

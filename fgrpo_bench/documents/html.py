@@ -157,13 +157,13 @@ def _table(table: Table) -> str:
         marked = (f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
         return f"<tr>{''.join(marked)}</tr>"
 
-    header, *rows = lines_of(table, _text, _marked)
+    header, *rows = lines_of(table, _marked)
     body = "\n".join(row(cells, "td") for cells in rows)
     whole = (
         f'<div class="scroll"><table>\n<thead>{row(header, "th")}</thead>\n'
         f"<tbody>\n{body}\n</tbody>\n</table></div>"
     )
-    notes = [f'<p class="note">{note}</p>' for note in legend_and_notes(table, _text, _marked)]
+    notes = [f'<p class="note">{note}</p>' for note in legend_and_notes(table, _marked)]
     if table.is_folded:
         n_rows = f"<details>\n<summary>{len(rows)} rows</summary>"
         return "\n".join([n_rows, whole, *notes, "</details>"])

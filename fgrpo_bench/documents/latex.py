@@ -55,11 +55,7 @@ def latex_table(table: Table, *, caption: str) -> str:
 
     caption: LaTeX, already escaped.
     """
-
-    def escaped(text: str) -> str:
-        return "--" if text == NONE else escape_latex(text)
-
-    rows = lines_of(table, escaped, _latex)
+    rows = lines_of(table, _latex)
     columns = _parts(table)
     parts = [_tabular([[row[i] for i in some] for row in rows], table) for some in columns]
     is_wide = any(_points(table, some) > COLUMN_WIDTH for some in columns)
@@ -68,14 +64,14 @@ def latex_table(table: Table, *, caption: str) -> str:
         [
             rf"\begin{{{environment}}}",
             r"\centering\small\setlength{\tabcolsep}{4pt}",
-            rf"\caption{{{caption}}}\label{{{label(table)}}}\medskip",
+            rf"\caption{{{caption}}}\label{{{_label(table)}}}\medskip",
             r"\sbox0{%",
             *(parts if len(parts) == 1 else _stacked(parts)),
             "}",
             *FITTED,
             *(
                 rf"\par\smallskip{{\footnotesize\raggedright {note}\par}}"
-                for note in legend_and_notes(table, escaped, _latex)
+                for note in legend_and_notes(table, _latex)
             ),
             rf"\end{{{environment}}}",
             "",
@@ -102,7 +98,7 @@ def latex_figure(name: str, caption: str, *, is_narrow: bool) -> str:
     )
 
 
-def label(table: Table) -> str:
+def _label(table: Table) -> str:
     """What \\ref finds a table by, e.g. `tab:countdown-problems-within-reach-at-k-256`: the words
     of its title before a comma."""
     words = re.findall(r"[a-z0-9]+", table.title.partition(",")[0].lower())

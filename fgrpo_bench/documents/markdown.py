@@ -65,10 +65,10 @@ def _markdown(block: Block) -> str:
 def markdown_table(table: Table) -> str:
     """A pipe table; words to the left, numbers to the right."""
     align = [":--" if i < table.n_words else "--:" for i in range(len(table.header))]
-    rows = lines_of(table, escape_markdown, _bold)
+    rows = lines_of(table, _bold)
     lines = [rows[0], align, *rows[1:]]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n\n".join([text, *legend_and_notes(table, escape_markdown, _bold)])
+    return "\n\n".join([text, *legend_and_notes(table, _bold)])
 
 
 def _bold(value: Value) -> str:

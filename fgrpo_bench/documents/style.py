@@ -37,7 +37,7 @@ _own_subset: Callable[..., Any] = _backend.get_glyphs_subset
 
 
 @contextmanager
-def shared_fonts() -> Iterator[None]:
+def _shared_fonts() -> Iterator[None]:
     """Within this, matplotlib takes parts of fonts from `_part`."""
     _backend.get_glyphs_subset = _subset
     try:
@@ -189,7 +189,7 @@ def drawings(draw: Callable[[], Figure], kinds: Sequence[str] = KINDS) -> dict[s
     It is laid out once for all of them; the same data give the same bytes.
     """
     files = {}
-    with matplotlib.rc_context(RC), shared_fonts():
+    with matplotlib.rc_context(RC), _shared_fonts():
         figure = draw()
         engine = figure.get_layout_engine()
         if engine is not None:

@@ -33,8 +33,9 @@ class Value:
     """Shown with a double dagger."""
 
 
-Content = str | tuple[Value, ...]
-"""What stands in a cell: text as it is, or values side by side."""
+Content = str | Value | tuple[Value, ...]
+"""What stands in a cell: text as it is, a value, or values side by side."""
+TableRow = tuple[Content, ...]
 Key = tuple[str, ...]
 """The words at the head of a row."""
 Rows = Mapping[Key, Mapping[str, tuple[Value, ...]]]
@@ -48,7 +49,7 @@ class Table:
 
     title: str
     header: tuple[str, ...]
-    rows: tuple[tuple[Content, ...], ...]
+    rows: tuple[TableRow, ...]
     n_words: int = 1
     notes: tuple[str, ...] = ()
     """Sentences below the table."""
@@ -60,11 +61,21 @@ class Table:
     """Whether a page shows its rows only when asked to."""
     caption: str = ""
     """What a paper prints with it; empty where that is the title."""
+    groups: tuple[tuple[str, int], ...] = ()
+    """A line over the header on a page of the dashboard: words, and how many columns they span;
+    columns are narrow then."""
+
+
+def _values(content: Content) -> tuple[Value, ...]:
+    """Those of a cell; text is one without marks."""
+    if isinstance(content, str):
+        return (Value(text=content),)
+    return (content,) if isinstance(content, Value) else content
 
 
 def text_of(content: Content) -> str:
     """A cell without its marks."""
-    return content if isinstance(content, str) else SEPARATOR.join(v.text for v in content)
+    return SEPARATOR.join(value.text for value in _values(content))
 
 
 def without_zeros(table: Table) -> Table:
@@ -156,11 +167,10 @@ def with_best(
 
 def explained(contents: Iterable[Content]) -> tuple[tuple[Value, str], ...]:
     """The legend of the daggers and the dash, where some cell has one."""
-    every = list(contents)
-    values = [value for content in every if not isinstance(content, str) for value in content]
+    values = [value for content in contents for value in _values(content)]
     dagger = any(value.incomplete for value in values)
     double = any(value.redesigned for value in values)
-    dash = NONE in every or any(value.text == NONE for value in values)
+    dash = any(value.text == NONE for value in values)
     return (
         *([(Value(text="", incomplete=True), "of less than was planned, see below")] * dagger),
         *([(Value(text="", redesigned=True), "of a design that was changed, see below")] * double),
@@ -168,23 +178,20 @@ def explained(contents: Iterable[Content]) -> tuple[tuple[Value, str], ...]:
     )
 
 
-def lines_of(
-    table: Table, escape: Callable[[str], str], mark: Callable[[Value], str]
-) -> list[list[str]]:
-    """Header and rows in a markup. escape: for plain text; mark: for a value."""
+def lines_of(table: Table, mark: Callable[[Value], str]) -> list[list[str]]:
+    """Header and rows in a markup, which `mark` makes of a value."""
     return [
-        [escape(cell) if isinstance(cell, str) else SEPARATOR.join(map(mark, cell)) for cell in row]
+        [SEPARATOR.join(map(mark, _values(cell))) for cell in row]
         for row in (table.header, *table.rows)
     ]
 
 
-def legend_and_notes(
-    table: Table, escape: Callable[[str], str], mark: Callable[[Value], str]
-) -> Iterator[str]:
+def legend_and_notes(table: Table, mark: Callable[[Value], str]) -> Iterator[str]:
     """What stands below a table in a markup: the legend as one paragraph, then the notes."""
     if table.legend:
-        yield "; ".join(f"{mark(value)}: {escape(words)}" for value, words in table.legend) + "."
-    yield from map(escape, table.notes)
+        meanings = (f"{mark(value)}: {mark(Value(text=words))}" for value, words in table.legend)
+        yield "; ".join(meanings) + "."
+    yield from (mark(Value(text=note)) for note in table.notes)
 
 
 @dataclass(frozen=True, kw_only=True)

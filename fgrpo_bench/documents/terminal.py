@@ -28,32 +28,32 @@ _GLUE = "\u2800"
 def terminal(title: str, blocks: Sequence[Block]) -> str:
     """The whole document, but for its figures."""
     parts = [line for block in blocks for line in _lines(block)]
-    return "\n".join([*wrapped(title), *parts]) + "\n"
+    return "\n".join([*_wrapped(title), *parts]) + "\n"
 
 
 def _lines(block: Block) -> list[str]:
     match block:
         case Heading(text=text):
-            return ["", *wrapped(text)]
+            return ["", *_wrapped(text)]
         case Paragraph(text=text):
-            return wrapped(text)
+            return _wrapped(text)
         case Outline(sections=sections):
             lines = []
             for title, about in sections:
-                lines += wrapped(title, first="- ", rest="  ")
+                lines += _wrapped(title, first="- ", rest="  ")
                 for words, text in about:  # broken between phrases only
                     glued = text.replace(" ", _GLUE).replace(f";{_GLUE}", "; ")
-                    lines += wrapped(f"{words}: {glued}", first="  ", rest="      ")
+                    lines += _wrapped(f"{words}: {glued}", first="  ", rest="      ")
             return lines
         case Notes(lines=notes):
-            return [line for note in notes for line in wrapped(note, first="- ", rest="  ")]
+            return [line for note in notes for line in _wrapped(note, first="- ", rest="  ")]
         case Figure() | Link():
             return []
         case Table():
             return ["", *plain_table(block)]
 
 
-def wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
+def _wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
     """Lines of at most COLUMNS characters. first, rest: what they begin with."""
     wrap = textwrap.TextWrapper(
         COLUMNS, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
@@ -63,8 +63,8 @@ def wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
 
 def plain_table(table: Table) -> list[str]:
     """Lines: the title, then columns of fixed width."""
-    lines = aligned(lines_of(table, plain, _starred), n_words=table.n_words)
-    notes = [line for note in legend_and_notes(table, plain, _starred) for line in wrapped(note)]
+    lines = aligned(lines_of(table, _starred), n_words=table.n_words)
+    notes = [line for note in legend_and_notes(table, _starred) for line in _wrapped(note)]
     return [plain(table.title), lines[0], "-" * len(lines[0]), *lines[1:], *notes]
 
 

@@ -104,10 +104,10 @@ def write_many(folder: Path, texts: Mapping[str, str]) -> None:
                 aside.unlink()
             raise _unwritten(path, error) from error
     if texts:
-        sync_file_system(folder)
+        _sync_file_system(folder)
 
 
-def sync_file_system(folder: Path) -> None:
+def _sync_file_system(folder: Path) -> None:
     """Make everything durable that was written to the file system of a folder."""
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     if syncfs is None:  # not Linux

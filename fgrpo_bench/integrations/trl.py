@@ -15,7 +15,8 @@ except ImportError as error:
 import torch
 from torch import Tensor
 
-from fgrpo_bench.integrations.groups import check, of_rollouts, rollout_advantages
+from fgrpo_bench.integrations import groups
+from fgrpo_bench.integrations.groups import of_rollouts, rollout_advantages
 from fgrpo_bench.objectives.advantages import reads_log_probs
 
 
@@ -35,7 +36,7 @@ class FocalGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     ) -> None:
         super().__init__(*args, **kwargs)
         self._of_table = advantage, focal_gamma, parameters or {}
-        check(advantage, self.num_generations, focal_gamma, parameters or {})
+        groups.check(advantage, self.num_generations, focal_gamma, parameters or {})
         for name in ("scale_rewards", "multi_objective_aggregation"):
             default = GRPOConfig.__dataclass_fields__[name].default
             if getattr(self, name) != default:
@@ -55,9 +56,9 @@ class FocalGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             rewards = (per_func * self.reward_weights.to(per_func.device)).nansum(1)
             names = [f"{row // n} ({str(p)[:80]})" for row, p in enumerate(self._logs["prompt"])]
             scored = (~per_func.isnan()).any(1).tolist()
-            groups = [name if is_in else None for name, is_in in zip(names, scored, strict=True)]
+            labels = [name if is_in else None for name, is_in in zip(names, scored, strict=True)]
             read = self._log_probs(output) if reads_log_probs(self._of_table[0]) else {}
-            advantages = rollout_advantages(rewards, groups, *self._of_table, read)
+            advantages = rollout_advantages(rewards, labels, *self._of_table, read)
             # A whole batch: TRL's own fall out.
             self._logs["advantages"].extend(advantages.tolist())
             output["advantages"] = advantages.view(-1, len(inputs))[self.accelerator.process_index]

@@ -14,18 +14,12 @@ import typer
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.results import results_of
-from fgrpo_bench.command.application import (
-    WHICH_RUN,
-    Application,
-    Root,
-    Select,
-    refusals,
-    refuse,
-    run,
-)
+from fgrpo_bench.command import application
+from fgrpo_bench.command.application import WHICH_RUN, Application, Root, Select, refusals, refuse
 from fgrpo_bench.command.runs import RUN_HELP, complete_run, default_root
 from fgrpo_bench.documents.terminal import escaped
-from fgrpo_bench.report.build import FILES, render, write_report
+from fgrpo_bench.report import build
+from fgrpo_bench.report.build import FILES, write_report
 
 app = Application("Answer, tables and figures of a sweep, from stored files.", guard=refusals)
 FOR_OTHERS = {
@@ -40,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given and given[0] in FOR_OTHERS:
         return int(import_module(FOR_OTHERS[given[0]]).main(given[1:]))
-    return run(app, given, "python -m fgrpo_bench.report")
+    return application.run(app, given, "python -m fgrpo_bench.report")
 
 
 @app.add(
@@ -108,7 +102,7 @@ def report(
         if chosen == ("md",) and find_spec("matplotlib") is None:
             print("no figures are linked, as matplotlib is not installed", file=sys.stderr)
         analysis = analysed(results, select)
-        sys.stdout.write(render(analysis, *chosen, compare_paper=compare_paper))
+        sys.stdout.write(build.render(analysis, *chosen, compare_paper=compare_paper))
         return 0
     written = write_report(results, select, formats=chosen, compare_paper=compare_paper)
     print(written.text)

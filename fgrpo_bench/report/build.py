@@ -37,7 +37,8 @@ from fgrpo_bench.documents.terminal import plain, terminal
 from fgrpo_bench.files.whole import write_json, write_text
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.captions import spaced, title
-from fgrpo_bench.report.comparison_tables import (
+from fgrpo_bench.report.narrative import answered, equal, explained, notes, over_all_k
+from fgrpo_bench.report.tables.comparisons import (
     comparison_table,
     comparison_tables,
     effect_tables,
@@ -50,17 +51,9 @@ from fgrpo_bench.report.comparison_tables import (
     selection_table,
     task_tables,
 )
-from fgrpo_bench.report.narrative import answered, equal, explained, notes, over_all_k
-from fgrpo_bench.report.tables import (
-    against_paper,
-    all_ks,
-    check_fixed,
-    compute_table,
-    coverage_table,
-    interval_table,
-    main_tables,
-    training_table,
-)
+from fgrpo_bench.report.tables.main import all_ks, coverage_table, interval_table, main_tables
+from fgrpo_bench.report.tables.paper import against_paper, check_fixed
+from fgrpo_bench.report.tables.training import compute_table, training_table
 from fgrpo_bench.report.words import answer, front_in_words
 from fgrpo_bench.specs.cell import COLUMNS
 
@@ -296,7 +289,7 @@ def results_csv(analysis: Analysis, *, compare_paper: bool = False) -> str:
     return _csv_text(analysis, rows, pl.Schema([*RESULTS.items(), *published_columns]))
 
 
-def by_task_csv(analysis: Analysis) -> str:
+def _by_task_csv(analysis: Analysis) -> str:
     """Every task of the benchmarks that are made of tasks (BY_TASK)."""
     return _csv_text(analysis, analysis.tasks, BY_TASK)
 
@@ -439,7 +432,7 @@ def _text(
     if kind == "csv":
         return results_csv(analysis, compare_paper=compare_paper)
     if kind == "by-task":
-        return by_task_csv(analysis)
+        return _by_task_csv(analysis)
     if kind == "latex":
         return latex(analysis, pictures, compare_paper=compare_paper)
     if kind == f"latex{APPENDIX}":

@@ -53,7 +53,7 @@ def explained(analysis: Analysis) -> list[Block]:
 
 def over_all_k(analysis: Analysis) -> list[Block]:
     """From which k on a cell loses to another; empty where no two cells have a band."""
-    sections = tuple(all_k_at_once(analysis))
+    sections = tuple(_all_k_at_once(analysis))
     if not sections:
         return []
     words = Paragraph(text=band_legend())
@@ -131,7 +131,7 @@ def budget(analysis: Analysis) -> str:
             "too."
         )
     steps = f"{train['steps']} steps, {train['updates_per_batch']} updates per rollout batch."
-    sentences = [numbers, steps, *rewarded(train), *([paper] if len(sizes) > 1 else [])]
+    sentences = [numbers, steps, *_rewarded(train), *([paper] if len(sizes) > 1 else [])]
     return " ".join(sentences)
 
 
@@ -141,7 +141,7 @@ def _own_prompts(analysis: Analysis) -> list[int]:
     return sorted(prompts for prompts in every if prompts is not None)
 
 
-def rewarded(train: Mapping[str, Any]) -> Iterator[str]:
+def _rewarded(train: Mapping[str, Any]) -> Iterator[str]:
     """What advantages learn from where it is not correctness alone. train: as JSON."""
     judge, buffer = train.get("reward"), train.get("overlong_buffer_tokens")
     if judge is not None:
@@ -279,7 +279,7 @@ def band_legend() -> str:
     )
 
 
-def all_k_at_once(analysis: Analysis) -> Iterator[tuple[str, tuple[Line, ...]]]:
+def _all_k_at_once(analysis: Analysis) -> Iterator[tuple[str, tuple[Line, ...]]]:
     """Sections: a heading, and a line a pair, of the columns that stand for all."""
     sections: dict[str, dict[str, str]] = {}
     for row in analysis.asked:

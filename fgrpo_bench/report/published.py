@@ -114,7 +114,7 @@ def _by_k(title: str, rows: pl.DataFrame, names: tuple[str, ...]) -> Table:
     )
 
 
-def render(kind: str, number: int | None = None) -> str:
+def _render(kind: str, number: int | None = None) -> str:
     """The paper's tables, or one of them, as md, latex, html or csv (the rows of published.csv).
 
     Raises ValueError for a number that is none of TITLES.
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--format", choices=("md", "latex", "csv", "html"), default="md")
     options = parser.parse_args(arguments)
     try:
-        sys.stdout.write(render(options.format, options.table))
+        sys.stdout.write(_render(options.format, options.table))
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -19,7 +19,8 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fgrpo_bench.command.application import Application, refusals, run
+from fgrpo_bench.command import application
+from fgrpo_bench.command.application import Application, refusals
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.documents.colors import ALGORITHMS, BASE
 from fgrpo_bench.documents.latex import latex_table
@@ -71,7 +72,7 @@ app = Application("The paper's categorical simulation.", guard=_refusals)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0; 1 with a line on standard error; 130 where it was stopped by Ctrl-C."""
-    return run(app, arguments, "python -m fgrpo_bench.simulation")
+    return application.run(app, arguments, "python -m fgrpo_bench.simulation")
 
 
 @app.add(

@@ -152,7 +152,7 @@ def spanning_trees(width: int) -> int:
     return rows[last - 1][last - 1]
 
 
-def digests(trees: NDArray[np.int8]) -> NDArray[np.uint64]:
+def _digests(trees: NDArray[np.int8]) -> NDArray[np.uint64]:
     """A number of 64 bits a tree, the same for equal trees: [trees]. Where others share it a maze
     is drawn again in vain, which does no harm."""
     weights = np.random.default_rng(0).integers(2**64, size=trees.shape[1], dtype=np.uint64)
@@ -294,7 +294,7 @@ class MazeTask(Task):
         """Their trees, [n_heldout, cells]."""
         trees = self._drawn("heldout", np.arange(self.n_heldout))
         for attempt in count(1):
-            first = np.unique(digests(trees), return_index=True)[1]
+            first = np.unique(_digests(trees), return_index=True)[1]
             again = np.setdiff1d(np.arange(len(trees)), first)
             if not len(again):
                 break
@@ -303,14 +303,14 @@ class MazeTask(Task):
 
     @cached_property
     def _heldout_digests(self) -> NDArray[np.uint64]:
-        return digests(self._heldout)
+        return _digests(self._heldout)
 
     def _train(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int8]:
         """The trees of training problems, [indices, cells]."""
         numbers = np.asarray(indices, np.int64)
         trees = self._drawn("train", numbers)
         for attempt in count(1):
-            again = np.flatnonzero(np.isin(digests(trees), self._heldout_digests))
+            again = np.flatnonzero(np.isin(_digests(trees), self._heldout_digests))
             if not len(again):
                 break
             trees[again] = self._drawn(f"train other {attempt}", numbers[again])
@@ -365,7 +365,7 @@ def expected_equal(spec: MazeSpec) -> float:
     if spec.width > COUNTED_WIDTH:
         return 0.0
     n = min(spec.n_train, SAMPLED)
-    counts = np.unique(digests(MazeTask(spec)._train(range(n))), return_counts=True)[1]
+    counts = np.unique(_digests(MazeTask(spec)._train(range(n))), return_counts=True)[1]
     if n == spec.n_train:
         return 1 - len(counts) / n
     pairs = float((counts * (counts - 1)).sum()) / 2

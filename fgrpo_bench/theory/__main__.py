@@ -16,7 +16,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fgrpo_bench.command.application import Application, Root, refusals, refuse, run
+from fgrpo_bench.command import application
+from fgrpo_bench.command.application import Application, Root, refusals, refuse
 from fgrpo_bench.command.runs import complete_run, default_root
 from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.theory import most_dangerous_group_size, tail_miss_probability
@@ -103,7 +104,7 @@ app = Application(str(__doc__), guard=refusals)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    return run(app, arguments, "python -m fgrpo_bench.theory")
+    return application.run(app, arguments, "python -m fgrpo_bench.theory")
 
 
 @app.add(

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fgrpo_bench.command import application
 from fgrpo_bench.command.application import Application, Root
-from fgrpo_bench.command.application import run as run_program
 from fgrpo_bench.command.runs import default_root, tracked
 from fgrpo_bench.core.commandline import INSTALLED
 from fgrpo_bench.files.paths import RunPaths
@@ -59,7 +59,7 @@ Uri = Annotated[
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0 where everything named was synced, else 1."""
-    return run_program(app, argv, "python -m fgrpo_bench.tracking")
+    return application.run(app, argv, "python -m fgrpo_bench.tracking")
 
 
 @app.add(

@@ -28,7 +28,7 @@ from fgrpo_bench.documents.table import Block, Paragraph
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
 from fgrpo_bench.report.captions import title
 from fgrpo_bench.report.narrative import answered, explained, over_all_k
-from fgrpo_bench.report.tables import interval_table
+from fgrpo_bench.report.tables.main import interval_table
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.plan import read_sweep

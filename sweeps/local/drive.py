@@ -226,7 +226,7 @@ def title(stage: Stage) -> str:
     return f"{KINDS[stage.kind].noun} {stage.point_id}"
 
 
-def overview(pool: Pool) -> Overview:
+def _overview(pool: Pool) -> Overview:
     """Counts, the workers' own words and the time left."""
     running = tuple(_running(pool, name) for name in pool.running)
     return Overview(
@@ -268,7 +268,7 @@ def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
     return schedule.seconds_left(left, pool.seconds, measured, at_work, pool.workers)
 
 
-def end_words(attempt: Attempt, outcome: Ending, seconds: float) -> str:
+def _end_words(attempt: Attempt, outcome: Ending, seconds: float) -> str:
     """One line about an end."""
     if outcome == "failed":
         return f"FAILED  {title(attempt.stage)}  see {attempt.log}"
@@ -280,13 +280,13 @@ def summary_words(seen: Overview) -> str:
     words = [
         f"{seen.stages_done} of {counted(seen.stages_total, 'stage')} done"
         + (f", {seen.failed} failed" if seen.failed else ""),
-        *(worker_words(worker) for worker in seen.running),
+        *(_worker_words(worker) for worker in seen.running),
         f"about {duration(seen.eta_seconds)} left",
     ]
     return "; ".join(words)
 
 
-def worker_words(worker: Running) -> str:
+def _worker_words(worker: Running) -> str:
     """One worker in a few words, e.g. `train grpo-n8-g1-s11 120/300 reward 0.312`."""
     words = [worker.title]
     if worker.step is not None:
@@ -311,12 +311,12 @@ class Lines:
             self.say(f"again   {title(attempt.stage)}  (attempt {attempt.number})")
 
     def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
-        self.say(end_words(attempt, outcome, seconds))
+        self.say(_end_words(attempt, outcome, seconds))
 
     def tick(self, pool: Pool) -> None:
         if time.monotonic() - self._printed >= LINE_SECONDS and pool.running:
             self._printed = time.monotonic()
-            self.say(summary_words(overview(pool)))
+            self.say(summary_words(_overview(pool)))
 
 
 class Screen:
@@ -335,12 +335,12 @@ class Screen:
 
     def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
         if outcome != "done":  # the line counts it
-            self.say(end_words(attempt, outcome, seconds), "red" if outcome == "failed" else None)
+            self.say(_end_words(attempt, outcome, seconds), "red" if outcome == "failed" else None)
 
     def tick(self, pool: Pool) -> None:
         if time.monotonic() - self._drawn >= LIVE_SECONDS:
             self._drawn = time.monotonic()
-            self.live.update(draw(overview(pool)), refresh=True)
+            self.live.update(draw(_overview(pool)), refresh=True)
 
 
 def draw(seen: Overview) -> Table:
@@ -355,7 +355,7 @@ def draw(seen: Overview) -> Table:
         _bar(seen.stages_done, seen.stages_total, width=20),
         f"about {duration(seen.eta_seconds)} left",
         f"[red]{seen.failed} failed[/red]" if seen.failed else "",
-        "; ".join(map(worker_words, seen.running)),
+        "; ".join(map(_worker_words, seen.running)),
     )
     return line
 

@@ -78,7 +78,7 @@ def holder_here(lock: Path, host: str) -> int | None:
     return int(holder["pid"]) if holder.get("host") == host and "pid" in holder else None
 
 
-def terminate(pid: int) -> None:
+def _terminate(pid: int) -> None:
     """SIGTERM; nothing where the process has just ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
@@ -98,7 +98,7 @@ def cancel(paths: RunPaths) -> Iterator[str]:
                 f"the driver is process {driver.get('pid')} on {driver.get('host')}, and this is "
                 f"{host}: run `cancel` there"
             )
-        terminate(pid)
+        _terminate(pid)
         yield f"asked the driver, process {pid}, to stop; its workers save first"
         locks = [paths.driver_lock]
     else:
@@ -109,7 +109,7 @@ def cancel(paths: RunPaths) -> Iterator[str]:
             if pid is None:
                 yield f"left alone: {lock.parent} is held on {lock_holder(lock).get('host')}"
                 continue
-            terminate(pid)
+            _terminate(pid)
             yield f"no driver is running; asked process {pid} at {lock.parent} to save and stop"
     if not locks:
         yield f"nothing of {paths.sweep} is running"
@@ -303,7 +303,7 @@ class Pool:
             for pid in {attempt.process.pid, holder_here(lock, socket.gethostname())}:
                 if pid is not None and pid not in self._asked:
                     self._asked.add(pid)
-                    terminate(pid)
+                    _terminate(pid)
 
     def _is_marked(self, stage: Stage) -> bool:
         folder = StagePaths(self.paths.folder / stage.name)

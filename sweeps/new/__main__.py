@@ -20,8 +20,8 @@ from typing import Annotated
 
 import typer
 
+from fgrpo_bench.command import application
 from fgrpo_bench.command.application import Application, refusals
-from fgrpo_bench.command.application import run as run_program
 from sweeps import REPOSITORY
 from sweeps.new.changes import Changes, filled, quoted, with_sorted_imports
 from sweeps.text import short_path
@@ -67,10 +67,10 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be wri
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command to its exit code."""
-    return run_program(app, argv, "python -m sweeps.new")
+    return application.run(app, argv, "python -m sweeps.new")
 
 
-def check_name(table: str, name: str) -> None:
+def _check_name(table: str, name: str) -> None:
     """ValueError for a name that cannot be a module's, or that a table has."""
     from fgrpo_bench.core import registry
 
@@ -131,7 +131,7 @@ def experiment(
     more=PARTS,
 )
 def advantage(name: Part, package: Package = None, is_dry: DryRun = False) -> int:
-    check_name("advantages", name)
+    _check_name("advantages", name)
     text = filled("advantage.py", name=name)
     if package is not None:
         words = [f"+algorithms.grpo.advantage={name}"]
@@ -164,7 +164,7 @@ def advantage(name: Part, package: Package = None, is_dry: DryRun = False) -> in
     "`module:function` (docs/guides/train.md).\n",
 )
 def reward(name: Part, package: Package = None, is_dry: DryRun = False) -> int:
-    check_name("graders", name)
+    _check_name("graders", name)
     if package is not None:
         words = [f"experiment.train.reward={name}"]
         text = filled("reward.py", name=name, graders="PartialCredit, countdown")
@@ -198,7 +198,7 @@ def benchmark(
     from fgrpo_bench.graders import BOXED
     from sweeps.new.experiment import check_grader, options_line, read_problems
 
-    check_name("benchmarks", name)
+    _check_name("benchmarks", name)
     problems = read_problems(data, prompt, answer, grader)
     check_grader(problems, is_reward=False)
     dataset = problems.dataset
@@ -261,7 +261,7 @@ def benchmark(
 )
 def task(name: Part, package: Package = None, is_dry: DryRun = False) -> int:
     for table in ("tasks", "graders", "benchmarks"):  # it adds to each of these
-        check_name(table, name)
+        _check_name(table, name)
     title, grade = "".join(map(str.capitalize, name.split("_"))), filled("task_grade.py")
     values = {"name": name, "title": title}
     if package is not None:

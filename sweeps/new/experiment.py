@@ -133,7 +133,7 @@ def begin(
         )
     path = config.CONF / "experiment" / f"{name}.yaml"
     changes = Changes()
-    changes.write(path, text_of(name, of, problems, held, reward))
+    changes.write(path, _text_of(name, of, problems, held, reward))
     print(
         f"problems: {problems.rows:,} of {data}, {problems.said}\n"
         f"model: {model}, {of.spec.parameters:,} parameters, {of.source}; "
@@ -151,7 +151,7 @@ def begin(
     if is_dry:
         return changes.conclude(steps, is_dry=True)
     changes.conclude([], is_dry=False)
-    print("\n".join(planned(name)))
+    print("\n".join(_planned(name)))
     if of.unknown is not None:
         print(f"not known: {of.unknown}")
     print("next:", *(f"  {step}" for step in steps), sep="\n")
@@ -163,7 +163,7 @@ def options_line(dataset: DatasetSpec, indent: int) -> str:
     return f"\n{' ' * indent}options: {quoted(dataset.options)}" if dataset.options else ""
 
 
-def planned(name: str) -> Iterator[str]:
+def _planned(name: str) -> Iterator[str]:
     """Memory, hours and disk of a sweep of an experiment, in lines for a person."""
     declared = config.load(SWEEP, [f"experiment={name}", f"profile={PROFILE}"])
     try:
@@ -178,7 +178,7 @@ def planned(name: str) -> Iterator[str]:
     yield from (f"  warning: {line}" for line in shown["warnings"])
 
 
-def text_of(
+def _text_of(
     name: str, model: Published, problems: Problems, held: Problems | None, reward: str | None
 ) -> str:
     """The experiment's file; ValueError for problems too few to train on."""

@@ -74,7 +74,7 @@ def of_failure(stage: StagePaths, log: Path, code: Path) -> str | None:
     """
     wrong = damage(code) if manifest_path(code).exists() else {}
     if wrong:
-        return damaged_code(in_words(wrong))
+        return _damaged_code(in_words(wrong))
     return _full_disk(log) or _no_room(stage.folder)
 
 
@@ -109,7 +109,7 @@ def damaged_path(batch: Path, job_id: str) -> Path:
     return batch / f"{job_id}.damaged"
 
 
-def damaged_code(words: str) -> str:
+def _damaged_code(words: str) -> str:
     """The exit reason of a job whose code was not as it was frozen."""
     return f"its code was damaged: {words}"
 
@@ -132,7 +132,7 @@ def _damaged(path: Path) -> str | None:
         return None
     failed = re.findall(r"^(.+): FAILED( open or read)?$", text, re.MULTILINE)
     wrong = {name: "is missing" if unread else "was changed" for name, unread in failed}
-    return damaged_code(in_words(wrong) if wrong else text.strip()[:SHOWN_CHARACTERS])
+    return _damaged_code(in_words(wrong) if wrong else text.strip()[:SHOWN_CHARACTERS])
 
 
 def _full_disk(log: Path) -> str | None:

@@ -149,7 +149,7 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = sch
     seconds: between ticks. Ending it stops no job.
     """
     before: list[str] = []
-    once = warn_once(say)
+    once = _warn_once(say)
     live = LiveSync(paths, once)
     while True:
         try:
@@ -157,7 +157,7 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = sch
             now = [
                 standing_now(decision),
                 *stuck(decision),
-                *saved_now(paths, decision),
+                *_saved_now(paths, decision),
             ]
         except OSError as error:
             passes = isinstance(error, BlockingIOError | ConnectionError)
@@ -357,7 +357,7 @@ def stuck(decision: Decision) -> list[str]:
     ]
 
 
-def saved_now(paths: RunPaths, decision: Decision) -> list[str]:
+def _saved_now(paths: RunPaths, decision: Decision) -> list[str]:
     """What draws that stop have saved so far, as of sweeps.status.saved_words."""
     done = {name for name, standing in decision.standings.items() if standing.state == "done"}
     if not done:
@@ -366,7 +366,7 @@ def saved_now(paths: RunPaths, decision: Decision) -> list[str]:
     return status.saved_words(status.saved_draws(paths, records, done))
 
 
-def warn_once(say: Callable[[str], None]) -> Callable[[str], None]:
+def _warn_once(say: Callable[[str], None]) -> Callable[[str], None]:
     """Say a warning once, whatever its numbers are the next time."""
     warned: set[str] = set()
 

@@ -62,12 +62,12 @@ class Payload(PackedJob):
             return "already done"
         if os.environ.get("SLURM_PROCID", "0") != "0":
             return self._assist()
-        if idle(stage, job_id(), batch()):
+        if idle(stage, _job_id(), _batch()):
             raise RuntimeError(f"{self.folder} {GETS_NOWHERE}: see its logs")
         note, output = begin(
             stage,
-            job_id=job_id(),
-            batch=batch(),
+            job_id=_job_id(),
+            batch=_batch(),
             node=socket.gethostname(),
             restarts=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
         )
@@ -95,9 +95,9 @@ class Payload(PackedJob):
         if why is not None:
             raise RuntimeError(f"{message}; {why}")
         if outcome == "stopped":
-            if signal.SIGTERM in received and state() != "RUNNING":
+            if signal.SIGTERM in received and _state() != "RUNNING":
                 print(f"{message}; SLURM is ending this job", flush=True)
-            elif idle(stage, job_id(), batch()):
+            elif idle(stage, _job_id(), _batch()):
                 raise RuntimeError(f"{message}; it {GETS_NOWHERE}")
             else:
                 requeue()
@@ -176,7 +176,7 @@ def is_marked(stage: StagePaths) -> bool:
     return is_done(stage, fingerprint=spec.fingerprint, target=spec.target)
 
 
-def job_id(environment: Mapping[str, str] = os.environ) -> str | None:
+def _job_id(environment: Mapping[str, str] = os.environ) -> str | None:
     """This job's id as squeue shows it, e.g. `12_3`; None outside a job."""
     array = environment.get("SLURM_ARRAY_JOB_ID")
     if array is not None:
@@ -184,15 +184,15 @@ def job_id(environment: Mapping[str, str] = os.environ) -> str | None:
     return environment.get("SLURM_JOB_ID")
 
 
-def batch(environment: Mapping[str, str] = os.environ) -> str | None:
+def _batch(environment: Mapping[str, str] = os.environ) -> str | None:
     """The name of this job's batch, which no other job ever has; None outside a job."""
     return environment.get("SLURM_JOB_NAME")
 
 
-def state() -> str | None:
+def _state() -> str | None:
     """This job's state; None where SLURM does not say or knows another job by this id, as it may
     after a reset of the controller."""
-    asked = ["squeue", "-h", "-j", str(job_id()), f"--name={batch()}", "-o", "%T"]
+    asked = ["squeue", "-h", "-j", str(_job_id()), f"--name={_batch()}", "-o", "%T"]
     try:
         done = subprocess.run(
             asked, capture_output=True, text=True, timeout=REQUEUE_SECONDS, env=environment()
@@ -204,10 +204,10 @@ def state() -> str | None:
 
 def requeue(command: Sequence[str] = ("scontrol", "requeue")) -> None:
     """Ask SLURM to run this job again; where it refuses, whoever reconciles submits it again."""
-    if state() is None:
-        print(f"not requeued: SLURM shows no job {job_id()} named {batch()}", flush=True)
+    if _state() is None:
+        print(f"not requeued: SLURM shows no job {_job_id()} named {_batch()}", flush=True)
         return
     done = subprocess.run(
-        [*command, str(job_id())], capture_output=True, text=True, timeout=REQUEUE_SECONDS
+        [*command, str(_job_id())], capture_output=True, text=True, timeout=REQUEUE_SECONDS
     )
     print(f"requeue: exit code {done.returncode} {done.stderr.strip()}", flush=True)

@@ -71,7 +71,7 @@ def check(
         ):
             say("note: too few of the nodes that fit are in service now, so the jobs will wait")
             break
-        raise ValueError(f"no job was sent: {refusal}{explained(refusal, nodes, profile, call)}")
+        raise ValueError(f"no job was sent: {refusal}{_explained(refusal, nodes, profile, call)}")
     _check_time(nodes, profile)
     _check_folder(sender.paths.root, nodes, profile, mounts)
     if (warning := _short_turn(profile)) is not None:
@@ -107,7 +107,7 @@ def _refusal(text: str, call: Call) -> str | None:
 
 def _most(nodes: Iterable[Node], profile: SlurmProfile) -> int:
     """Most nodes of one partition that fit."""
-    return max(fitting(nodes, profile).values(), default=0)
+    return max(_fitting(nodes, profile).values(), default=0)
 
 
 def _in_service(nodes: Iterable[Node], profile: SlurmProfile) -> int:
@@ -116,12 +116,12 @@ def _in_service(nodes: Iterable[Node], profile: SlurmProfile) -> int:
 
 def _check_time(nodes: Sequence[Node], profile: SlurmProfile) -> None:
     """Only partitions with nodes that fit count: in no other one can the jobs begin."""
-    counts = fitting(nodes, profile)
+    counts = _fitting(nodes, profile)
     fit = [node for node in nodes if counts[node.partition] >= profile.nodes] or nodes
     most = max((node.max_minutes for node in fit), default=math.inf)
     if profile.time_minutes > most:
-        where = partition_of(fit)
-        alone = "" if where == partition_of(nodes) else ", whose nodes alone fit a stage,"
+        where = _partition_of(fit)
+        alone = "" if where == _partition_of(nodes) else ", whose nodes alone fit a stage,"
         raise ValueError(
             f"time_minutes={profile.time_minutes} is over the {most:.0f} minutes that "
             f"{where}{alone} allows, so SLURM would leave the jobs waiting for ever "
@@ -155,7 +155,7 @@ def _check_folder(root: Path, nodes: Sequence[Node], profile: SlurmProfile, moun
     python = profile.python or sys.executable
     raise ValueError(
         f"nodes could not see the run root {root}: it lies on {mount}, a disk of this machine "
-        f"alone ({kind}), and node {elsewhere.name} of {partition_of(nodes)} is another machine; "
+        f"alone ({kind}), and node {elsewhere.name} of {_partition_of(nodes)} is another machine; "
         f"name a folder that all of them see, with run_root=<folder> or FGRPO_RUN_ROOT=<folder>, "
         "or, where this machine exports the disk to them, set profile.shared_run_root=true. The "
         f"interpreter {python} must be there on the nodes as well (profile.python names another)"
@@ -230,7 +230,7 @@ def graces(partition: str | None, call: Call) -> dict[str, int]:
     return by_partition
 
 
-def explained(refusal: str, nodes: Sequence[Node], profile: SlurmProfile, call: Call) -> str:
+def _explained(refusal: str, nodes: Sequence[Node], profile: SlurmProfile, call: Call) -> str:
     """The remedy, to follow SLURM's words; empty where none is known.
 
     nodes: of the profile's partition. SLURM is asked for what there is to choose; where it gives no
@@ -259,11 +259,11 @@ def explained(refusal: str, nodes: Sequence[Node], profile: SlurmProfile, call: 
 def _too_large(nodes: Sequence[Node], profile: SlurmProfile) -> str:
     if all(node.memory_mb <= UNDECLARED_MB for node in nodes) and profile.mem_gb is not None:
         return (
-            f": profile.mem_gb={profile.mem_gb:g} cannot be had, as {partition_of(nodes)} declares "
-            "no memory of its nodes (no RealMemory in slurm.conf, which counts as 1 MB): "
+            f": profile.mem_gb={profile.mem_gb:g} cannot be had, as {_partition_of(nodes)} "
+            "declares no memory of its nodes (no RealMemory in slurm.conf, which counts as 1 MB): "
             "profile.mem_gb=null asks for none"
         )
-    n_fitting = max(fitting(nodes, profile).values(), default=0)
+    n_fitting = max(_fitting(nodes, profile).values(), default=0)
     if n_fitting >= profile.nodes:
         return (
             ", although nodes of this size are in service: look at profile.constraint, "
@@ -276,13 +276,13 @@ def _too_large(nodes: Sequence[Node], profile: SlurmProfile) -> str:
         asked.append(counted(profile.gpus_per_node, "GPU"))
     return (
         f": a stage asks for {counted(profile.nodes, 'node')} with {', '.join(asked)}, and "
-        f"{n_fitting} such are in {partition_of(nodes)}, which has {_sizes(nodes)}; "
+        f"{n_fitting} such are in {_partition_of(nodes)}, which has {_sizes(nodes)}; "
         "lower profile.nodes, profile.cpus_per_task, profile.mem_gb or profile.gpus_per_node, or "
         "name another profile.partition"
     )
 
 
-def fitting(nodes: Iterable[Node], profile: SlurmProfile) -> Counter[str]:
+def _fitting(nodes: Iterable[Node], profile: SlurmProfile) -> Counter[str]:
     """By partition, how many nodes have what a stage asks for on each."""
     return Counter(
         node.partition
@@ -293,7 +293,7 @@ def fitting(nodes: Iterable[Node], profile: SlurmProfile) -> Counter[str]:
     )
 
 
-def partition_of(nodes: Iterable[Node]) -> str:
+def _partition_of(nodes: Iterable[Node]) -> str:
     """e.g. `partition gpu,eval`."""
     return "partition " + ",".join(dict.fromkeys(node.partition for node in nodes))
 

@@ -37,17 +37,17 @@ CARD = "batch.json"
 def batch_name(paths: RunPaths, kind: str) -> str:
     """A job name that no other batch ever had, e.g. smoke-train-5d41c01f0c66a2b9: the run folder's
     mark and a random number."""
-    return f"{paths.sweep}-{kind}-{run_tag(paths)}{uuid.uuid4().hex[:10]}"
+    return f"{paths.sweep}-{kind}-{_run_tag(paths)}{uuid.uuid4().hex[:10]}"
 
 
-def run_tag(paths: RunPaths) -> str:
+def _run_tag(paths: RunPaths) -> str:
     """Six digits that stand for the run folder, wherever on this machine it is reached from."""
     return hashlib.sha256(str(paths.folder.resolve()).encode()).hexdigest()[:6]
 
 
 def is_own(paths: RunPaths, name: str) -> bool:
     """Whether a job name carries the run folder's mark."""
-    form = rf"{re.escape(paths.sweep)}-[a-z]+-{run_tag(paths)}[0-9a-f]{{10}}"
+    form = rf"{re.escape(paths.sweep)}-[a-z]+-{_run_tag(paths)}[0-9a-f]{{10}}"
     return re.fullmatch(form, name) is not None
 
 

@@ -222,12 +222,12 @@ def with_stale_resources(
             continue
         batch = stage.place.batch
         if batch.name not in changes:
-            changes[batch.name] = changed(sender, batch)
+            changes[batch.name] = _changed(sender, batch)
         renewed.append(replace(stage, anew=changes[batch.name]))
     return renewed
 
 
-def changed(sender: Sender, batch: JobBatch) -> str:
+def _changed(sender: Sender, batch: JobBatch) -> str:
     """e.g. `--time=2 in place of --time=5`; empty where a batch would ask for the same now, or what
     was sent is not there any more.
 

@@ -235,7 +235,7 @@ def _known(batch: JobBatch, call: Call) -> set[str] | str:
     return ids
 
 
-def reconcile_journal(
+def _reconcile_journal(
     paths: RunPaths, call: Call, *, now: float, warn: Callable[[str], None]
 ) -> Observed:
     """Observe, and first make up the books: of a driver that died between sbatch and its note, and
@@ -321,7 +321,7 @@ def tick(
     """
     profile = frozen_profile(paths)
     with driving(paths):  # two drivers would both send what neither has noted yet
-        observed = reconcile_journal(paths, call, now=clock(), warn=say)
+        observed = _reconcile_journal(paths, call, now=clock(), warn=say)
         history = observed.history
         sender = Sender(
             paths=paths,

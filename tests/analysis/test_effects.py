@@ -11,7 +11,7 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.comparisons import Resamples
 from fgrpo_bench.analysis.effects import contrasts, effects, full_grids
 from fgrpo_bench.analysis.rows import EffectRow, from_frame, make_cell
-from fgrpo_bench.report.comparison_tables import effect_tables
+from fgrpo_bench.report.tables.comparisons import effect_tables
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stats.intervals import estimate
 from tests.support.on_paths import PATHS

@@ -15,7 +15,7 @@ from fgrpo_bench.analysis.scoring import count_stored, score
 from fgrpo_bench.analysis.stored import digest_of
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.build import appendix, write_report
-from fgrpo_bench.report.comparison_tables import grader_tables
+from fgrpo_bench.report.tables.comparisons import grader_tables
 from fgrpo_bench.report.verify import verify
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stages.markers import rewritten

@@ -8,9 +8,9 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.results import load_results
-from fgrpo_bench.report.comparison_tables import equal_pass_at_1_tables
 from fgrpo_bench.report.figures import pictures
 from fgrpo_bench.report.narrative import counted
+from fgrpo_bench.report.tables.comparisons import equal_pass_at_1_tables
 from fgrpo_bench.report.words import answer
 from fgrpo_bench.stats.significance import holm
 from tests.support.on_paths import AT, FOCAL, PLAIN, SLOW, STILL, sweep_on_paths

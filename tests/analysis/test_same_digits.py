@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from dashboards.charts import rate_steps
-from dashboards.page import Page, PageTable, Shade
+from dashboards.page import Page
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.documents.table import Table, text_of
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.states import RunState
 
@@ -41,8 +42,8 @@ def page(analysis: Analysis, view: str, **chosen: Any) -> Page:
     return BUILDERS[view](analysis.results, given)
 
 
-def texts(grid: PageTable) -> list[list[str]]:
-    return [[c.text if isinstance(c, Shade) else c for c in row] for row in grid.rows]
+def texts(grid: Table) -> list[list[str]]:
+    return [list(map(text_of, row)) for row in grid.rows]
 
 
 def percent(value: float, sign: str = "") -> str:

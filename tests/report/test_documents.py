@@ -26,7 +26,7 @@ from fgrpo_bench.report.build import (
 )
 from fgrpo_bench.report.captions import title
 from fgrpo_bench.report.figures import pictures
-from fgrpo_bench.report.tables import all_ks, interval_table, main_tables
+from fgrpo_bench.report.tables.main import all_ks, interval_table, main_tables
 from tests.support.report import (
     ONE_SEED,
     constant,

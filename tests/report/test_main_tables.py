@@ -12,7 +12,8 @@ from fgrpo_bench.documents.table import Value, text_of
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.narrative import effects
-from fgrpo_bench.report.tables import OURS, THEIRS, main_tables
+from fgrpo_bench.report.tables.likelihood import OURS, THEIRS
+from fgrpo_bench.report.tables.main import main_tables
 from tests.support.report import (
     constant,
     copy,

@@ -12,7 +12,7 @@ from fgrpo_bench.documents.table import difference, p_value
 from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render, write_report
-from fgrpo_bench.report.comparison_tables import equal_budget_tables, selection_table, task_tables
+from fgrpo_bench.report.tables.comparisons import equal_budget_tables, selection_table, task_tables
 from fgrpo_bench.report.verify import verify
 from tests.analysis.conftest import EQUAL_PROMPTS
 from tests.support.report import TASKS, copy, small_sweep

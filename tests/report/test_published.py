@@ -14,7 +14,7 @@ from fgrpo_bench.documents.table import text_of
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.build import RESULTS, render
 from fgrpo_bench.report.published import TITLES, main, paper_tables
-from fgrpo_bench.report.tables import against_paper
+from fgrpo_bench.report.tables.paper import against_paper
 from fgrpo_bench.specs import Cell
 from tests.support.report import with_declaration, with_frames
 from tests.support.synthetic import write_sweep

@@ -8,7 +8,7 @@ import pytest
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.report.build import render
 from fgrpo_bench.report.narrative import notes
-from fgrpo_bench.report.tables import main_tables
+from fgrpo_bench.report.tables.main import main_tables
 from fgrpo_bench.report.verify import wrong_scores
 from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table, write_table
 from tests.support.dashboard import GRADER

@@ -9,12 +9,12 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.documents.table import UNFINISHED, text_of, unfinished_note
 from fgrpo_bench.report import footnotes
 from fgrpo_bench.report.build import results_csv
-from fgrpo_bench.report.comparison_tables import (
+from fgrpo_bench.report.tables.comparisons import (
     comparison_table,
     comparison_tables,
     first_loss_table,
 )
-from fgrpo_bench.report.tables import all_ks, coverage_table, interval_table, main_tables
+from fgrpo_bench.report.tables.main import all_ks, coverage_table, interval_table, main_tables
 from fgrpo_bench.stages.tables import PASSK
 from tests.support.report import (
     constant,
@@ -43,7 +43,7 @@ def rewritten(results, folder, cell, **columns):
 
 
 def test_a_table_on_paper_has_so_many_rows_at_most(analysis, monkeypatch):
-    monkeypatch.setattr("fgrpo_bench.report.comparison_tables.ROWS", 5)
+    monkeypatch.setattr("fgrpo_bench.report.tables.comparisons.ROWS", 5)
     tables = list(comparison_tables(analysis, "countdown"))
     assert max(len(table.rows) for table in tables) == 5
     whole = comparison_table(analysis, "countdown")

@@ -157,7 +157,7 @@ def distinct_responses(tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return responses, owner, places
 
 
-def overlong_penalty(n_tokens: Tensor, longest: int, buffer: int) -> Tensor:
+def _overlong_penalty(n_tokens: Tensor, longest: int, buffer: int) -> Tensor:
     """DAPO's soft penalty of a response (arXiv 2503.14476, eq. 13), 0 up to longest - buffer tokens
     and falling to -1 at longest; n_tokens int64, of any shape."""
     return -((n_tokens - (longest - buffer)) / buffer).clamp(0, 1)
@@ -269,7 +269,7 @@ class Learner:
         buffer = self.train.overlong_buffer_tokens
         if buffer is None:
             return rollouts
-        penalty = overlong_penalty(rollouts.mask.sum(-1), shape[2], buffer)
+        penalty = _overlong_penalty(rollouts.mask.sum(-1), shape[2], buffer)
         return replace(rollouts, rewards=rollouts.rewards + penalty)
 
     def _random_rewards(

@@ -37,7 +37,7 @@ class Session:
     ) -> None:
         self.policy, self._run, self._mark = policy, run, fingerprint
         self._grad_clip = grad_clip
-        weights, self._gradient = one_piece(policy)
+        weights, self._gradient = _one_piece(policy)
         self._state = {
             "weights": weights,
             "exp_avg": torch.zeros_like(weights),
@@ -154,7 +154,7 @@ class Session:
         return diverged(self.counters.step + 1, quantity, saved=f"{saved} is saved")
 
 
-def one_piece(policy: Policy) -> tuple[Tensor, Tensor]:
+def _one_piece(policy: Policy) -> tuple[Tensor, Tensor]:
     """All parameters of a policy in one piece of memory, and their gradients in another, of which
     they are views from now on: what an update does is then one operation, not one a parameter."""
     parameters = list(policy.parameters())

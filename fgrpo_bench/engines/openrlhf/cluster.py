@@ -227,7 +227,7 @@ def free_address(host: str, job: int) -> str:
     """
     for turn in range(PAIRS):
         port = FIRST_PORT + 2 * ((job + turn) % PAIRS)
-        if is_free(host, port) and is_free(host, port + 1):
+        if _is_free(host, port) and _is_free(host, port + 1):
             return f"{host}:{port}"
     raise RuntimeError(
         f"no port for Ray's head is free on {host} between {FIRST_PORT} and "
@@ -235,7 +235,7 @@ def free_address(host: str, job: int) -> str:
     )
 
 
-def is_free(host: str, port: int) -> bool:
+def _is_free(host: str, port: int) -> bool:
     """Whether a server could listen there."""
     with socket.socket() as probe:
         try:

@@ -67,10 +67,10 @@ def available_gib(
     meminfo = (root / "proc/meminfo").read_text()
     match = re.search(r"^MemAvailable:\s*(\d+) kB", meminfo, re.MULTILINE)
     machine = int(match[1]) / 2**20 if match else 0.0
-    return min([machine, *group_limits(root), *job_limits(environment, processors)])
+    return min([machine, *_group_limits(root), *_job_limits(environment, processors)])
 
 
-def group_limits(root: Path) -> list[float]:
+def _group_limits(root: Path) -> list[float]:
     """Memory limits in GiB of this process' control group and all above it, of either version."""
     limits = []
     for line in (root / "proc/self/cgroup").read_text().splitlines():
@@ -88,16 +88,16 @@ def group_limits(root: Path) -> list[float]:
     return limits
 
 
-def job_limits(environment: Mapping[str, str], processors: int) -> list[float]:
+def _job_limits(environment: Mapping[str, str], processors: int) -> list[float]:
     """What SLURM grants a job on this node, in GiB; nothing where it names no limit."""
     node, processor = (
-        gib(environment.get(name) or "0") for name in ("SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU")
+        _gib(environment.get(name) or "0") for name in ("SLURM_MEM_PER_NODE", "SLURM_MEM_PER_CPU")
     )
     granted = int(environment.get("SLURM_CPUS_ON_NODE", processors))
     return [limit for limit in (node, processor * granted) if limit]  # 0 is all of the node
 
 
-def gib(text: str) -> float:
+def _gib(text: str) -> float:
     """GiB of a memory as SLURM writes it: MiB, or with a unit, e.g. 64G; ValueError else."""
     units = {"K": 2**-20, "M": 2**-10, "G": 1.0, "T": 2.0**10}
     return float(text.rstrip("KMGT")) * units[text[-1] if text[-1] in units else "M"]

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Train to the end or to a stop; returns the exit code."""
     options, openrlhf_arguments = parse_options(sys.argv[1:] if argv is None else argv)
     options.stop_flag.unlink(missing_ok=True)
-    handle_signals(options)
+    _handle_signals(options)
     prepare_environment()
     try:
         train(options, openrlhf_arguments)
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_CONTINUE
     except BaseException as error:
         traceback.print_exc()
-        print(f"training failed: {reason(root_cause(error))}", file=sys.stderr, flush=True)
+        print(f"training failed: {reason(_root_cause(error))}", file=sys.stderr, flush=True)
         return EXIT_FAILED
     return EXIT_DONE
 
@@ -62,7 +62,7 @@ def train(options: DriverOptions, openrlhf_arguments: list[str]) -> None:
         )
     os.environ["VLLM_BATCH_INVARIANT"] = str(int(options.batch_invariant))  # whatever was set
     with connected(options.ray_address):
-        handle_signals(options)  # again: ray.init has put a handler of its own in place
+        _handle_signals(options)  # again: ray.init has put a handler of its own in place
         install(options)
         from fgrpo_bench.engines.openrlhf import reward
 
@@ -72,7 +72,7 @@ def train(options: DriverOptions, openrlhf_arguments: list[str]) -> None:
         try:
             runpy.run_module(CLI, run_name="__main__", alter_sys=True)
         except Exception as error:
-            cause = root_cause(error)
+            cause = _root_cause(error)
             if type(cause).__name__ == "StoppedRun":  # Ray's copy of that class
                 raise Stopped(str(cause)) from None
             raise
@@ -165,7 +165,7 @@ def ray_arguments(address: str | None, folder: Path | None) -> dict[str, Any]:
     return arguments
 
 
-def handle_signals(options: DriverOptions) -> None:
+def _handle_signals(options: DriverOptions) -> None:
     """Let signals raise the stop flag, which the trainer looks for after each step.
 
     A handler that raised would run only when Ray returns to Python, and take its processes down.
@@ -180,7 +180,7 @@ def handle_signals(options: DriverOptions) -> None:
         signal.signal(signum, stop)
 
 
-def root_cause(error: BaseException) -> BaseException:
+def _root_cause(error: BaseException) -> BaseException:
     """The exception that a Ray task raised, under Ray's wrapping; any other as it is."""
     while isinstance(getattr(error, "cause", None), BaseException):
         error = error.cause  # type: ignore[attr-defined]

@@ -31,7 +31,7 @@ from fgrpo_bench.objectives.focal import focal_weight
 
 
 @lru_cache(maxsize=1)
-def read_tokenizer(folder: str, use_fast: bool) -> Any:
+def _read_tokenizer(folder: str, use_fast: bool) -> Any:
     """The tokenizer that OpenRLHF's own processes read, once a process."""
     return get_tokenizer(folder, None, "left", None, use_fast=use_fast)
 
@@ -47,7 +47,7 @@ class TokenizerOfFolder:
         self._arguments = folder, use_fast
 
     def __reduce__(self) -> tuple[Callable[[str, bool], Any], tuple[str, bool]]:
-        return read_tokenizer, self._arguments
+        return _read_tokenizer, self._arguments
 
 
 class OrderedSamples(SamplesGenerator):  # type: ignore[misc]
@@ -152,28 +152,30 @@ class FocalExperienceMaker(RemoteExperienceMaker):  # type: ignore[misc]
         groups, where one is not finite.
         """
         options, group_size = self.args.fgrpo, self.args.rollout.n_samples_per_prompt
-        rates = success_rates(experiences, group_size)
+        rates = _success_rates(experiences, group_size)
         weights: Tensor = focal_weight(rates, options.focal_gamma).repeat_interleave(group_size)
         experiences = super().compute_advantages_and_returns(experiences)
         if options.advantage != "grpo":
-            set_advantages(experiences, group_size, options.advantage, options.advantage_parameters)
+            _set_advantages(
+                experiences, group_size, options.advantage, options.advantage_parameters
+            )
         else:
-            clear_equal(experiences, group_size)
+            _clear_equal(experiences, group_size)
         for experience in experiences:
             if options.focal_gamma > 0:
                 weight = weights[torch.tensor(experience.index)].unsqueeze(-1)
                 weight = weight.to(experience.advantages.dtype)
                 experience.advantages = experience.advantages * weight
-        check_finite(self.step, experiences, group_size, options.advantage)
+        _check_finite(self.step, experiences, group_size, options.advantage)
         taught = [(experience.advantages != 0).any(1) for experience in experiences]
-        is_taught = in_order(experiences, taught).view(-1, group_size).any(1)
+        is_taught = _in_order(experiences, taught).view(-1, group_size).any(1)
         self.taught_rates = rates[is_taught].tolist()
         return experiences
 
 
-def clear_equal(experiences: list[Experience], group_size: int) -> None:
+def _clear_equal(experiences: list[Experience], group_size: int) -> None:
     """Advantages of 0 for the groups whose rewards are all equal."""
-    rewards = in_order(experiences, [experience.rewards for experience in experiences])
+    rewards = _in_order(experiences, [experience.rewards for experience in experiences])
     groups = rewards.view(-1, group_size)
     differs = (groups != groups[:, :1]).any(1).repeat_interleave(group_size)
     for experience in experiences:
@@ -184,14 +186,16 @@ def clear_equal(experiences: list[Experience], group_size: int) -> None:
         experience.returns = experience.returns.where(kept, 0)
 
 
-def check_finite(step: int, experiences: list[Experience], group_size: int, advantage: str) -> None:
+def _check_finite(
+    step: int, experiences: list[Experience], group_size: int, advantage: str
+) -> None:
     """FloatingPointError with the groups and the first one's rewards, where an advantage is not
     finite."""
     lost = [~experience.advantages.isfinite().all(1) for experience in experiences]
-    groups = in_order(experiences, lost).view(-1, group_size).any(1)
+    groups = _in_order(experiences, lost).view(-1, group_size).any(1)
     if not bool(groups.any()):
         return
-    rewards = in_order(experiences, [experience.rewards for experience in experiences])
+    rewards = _in_order(experiences, [experience.rewards for experience in experiences])
     shown = rewards.view(-1, group_size)[groups][0].tolist()
     names = [
         name
@@ -205,7 +209,7 @@ def check_finite(step: int, experiences: list[Experience], group_size: int, adva
     raise diverged(step, quantity, saved=SAVED)
 
 
-def set_advantages(
+def _set_advantages(
     experiences: list[Experience],
     group_size: int,
     advantage: str,
@@ -221,7 +225,7 @@ def set_advantages(
             for experience, mask in zip(experiences, masks, strict=True)
         ]
         read["n_tokens"] = [mask.sum(-1) for mask in masks]
-    groups = {name: in_order(experiences, values).view(-1, group_size)
+    groups = {name: _in_order(experiences, values).view(-1, group_size)
               for name, values in read.items()}  # fmt: skip
     rewards = groups.pop("rewards")
     values = registry.entry("advantages", advantage)(rewards, **(parameters or {}), **groups)
@@ -232,7 +236,7 @@ def set_advantages(
         experience.returns = experience.advantages.clone()
 
 
-def in_order(experiences: list[Experience], values: list[Tensor]) -> Tensor:
+def _in_order(experiences: list[Experience], values: list[Tensor]) -> Tensor:
     """Values [samples] of micro-batches in the batch's own order, as float32."""
     index = torch.tensor([i for experience in experiences for i in experience.index])
     given = torch.cat(values).float()
@@ -241,7 +245,7 @@ def in_order(experiences: list[Experience], values: list[Tensor]) -> Tensor:
     return out
 
 
-def success_rates(experiences: list[Experience], group_size: int) -> Tensor:
+def _success_rates(experiences: list[Experience], group_size: int) -> Tensor:
     """Share of correct samples of every group in the batch's own order; float32 [groups].
 
     A micro-batch holds the samples `index` of the batch, in any order; samples i * group_size ..
@@ -252,5 +256,5 @@ def success_rates(experiences: list[Experience], group_size: int) -> Tensor:
             "rollouts came without scores: raw correctness is needed, which "
             "fgrpo_bench.engines.openrlhf.reward gives; pass no other --train.agent_func_path"
         )
-    scores = in_order(experiences, [experience.scores for experience in experiences])
+    scores = _in_order(experiences, [experience.scores for experience in experiences])
     return (scores == 1).float().view(-1, group_size).mean(1)

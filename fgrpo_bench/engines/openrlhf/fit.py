@@ -80,7 +80,7 @@ def pass_tokens(point: SweepPoint, placement: Placement) -> int:
     return max(placement.max_tokens_per_gpu, longest(point))
 
 
-def logits_bytes(point: SweepPoint) -> int:
+def _logits_bytes(point: SweepPoint) -> int:
     """Of a logit at the start of the backward pass: OpenRLHF's fp32 copy (4), its gradient in fp32
     (4) and that of the model's own in bf16 (2); before the last, an entropy bonus has a second
     gradient in fp32 (4)."""
@@ -125,7 +125,7 @@ def phases(point: SweepPoint, placement: Placement, *, nodes: int) -> Phases | N
     )
     return Phases(
         states=states,
-        logits=logits_bytes(point) * tokens * vocabulary / GIB,
+        logits=_logits_bytes(point) * tokens * vocabulary / GIB,
         activations=per_layer * tokens * width * depth / GIB,
         step=6 * updated / GIB,
         kept=kept,
@@ -214,7 +214,7 @@ SHIPPED = {"slurm-8gpu": 8, "slurm-multinode": 16}
 """Profiles of conf/ with the GPUs over which they lay a run out at zero_stage 3."""
 
 
-def room_of_training(point: SweepPoint, placement: Placement, *, nodes: int) -> Iterator[str]:
+def _room_of_training(point: SweepPoint, placement: Placement, *, nodes: int) -> Iterator[str]:
     """Warnings of a training run, none where its parameters or the GPU's memory are not known;
     ValueError with formula and remedy where it cannot fit."""
     held, pretrained = phases(point, placement, nodes=nodes), published(point)
@@ -237,7 +237,7 @@ def room_of_training(point: SweepPoint, placement: Placement, *, nodes: int) -> 
     yield from _check_sampler(point, placement, pretrained, training, "in vLLM")
 
 
-def room_of_evaluation(point: SweepPoint, placement: Placement) -> Iterator[str]:
+def _room_of_evaluation(point: SweepPoint, placement: Placement) -> Iterator[str]:
     """The same of an evaluation by vLLM."""
     pretrained = published(point)
     if placement.gpu_memory_gb is None or pretrained is None:
@@ -291,7 +291,7 @@ def _parts(point: SweepPoint, placement: Placement, held: Phases, phase: str) ->
     states = f"{held.states:.1f} for {owned} bytes a parameter{reference})"
     kept = f"{held.kept:.1f} for what the policy keeps"
     return {
-        "an update": f"{states}, {held.logits:.1f} for logits ({logits_bytes(point)} bytes x "
+        "an update": f"{states}, {held.logits:.1f} for logits ({_logits_bytes(point)} bytes x "
         f"{pass_tokens(point, placement):,} tokens x vocabulary), {held.activations:.1f} for "
         "activations",
         "an optimizer step": f"{states}, {held.step:.1f} for gradients in one piece and in fp32 "
@@ -378,7 +378,7 @@ def check(point: SweepPoint, profile: SlurmProfile | None, placement: Placement)
     gpus = None if profile is None else profile.gpus_per_node
     _check_gpus(placement, nodes=nodes, gpus_per_node=gpus)
     _check_batches(point, placement, nodes=nodes)
-    warnings = list(room_of_training(point, placement, nodes=nodes))
+    warnings = list(_room_of_training(point, placement, nodes=nodes))
     saving = None if profile is None else save(point, profile)
     if profile is not None and saving is not None and saving.seconds > profile.signal_seconds:
         warnings.append(
@@ -448,7 +448,7 @@ def check_evaluation(
     gpus = None if profile is None else profile.gpus_per_node
     if gpus is not None:
         _check_share(placement, gpus=gpus)
-    return list(room_of_evaluation(point, placement))
+    return list(_room_of_evaluation(point, placement))
 
 
 def _check_share(placement: Placement, *, gpus: int) -> None:

@@ -56,7 +56,7 @@ class Machine:
     """Whether this Python has its own."""
 
 
-def look(cuda: int | None) -> Machine:
+def _look(cuda: int | None) -> Machine:
     """This machine; of CUDA only what matters where a version is needed."""
     home = cuda_home(os.environ) if cuda is not None else None
     lacking = [name for name in HEADERS if home and not (home / "include" / name).exists()]
@@ -208,7 +208,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Say what is missing to install pinned packages.")
     parser.add_argument("pins", type=Path, help="e.g. requirements/openrlhf.txt")
     cuda = cuda_major(parser.parse_args().pins.read_text(encoding="utf-8"))
-    machine = look(cuda)
+    machine = _look(cuda)
     reasons = lacks(machine, cuda)
     if cuda is not None:
         try:

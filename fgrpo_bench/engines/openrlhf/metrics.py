@@ -118,7 +118,7 @@ def step_row(
         "eval_pass_at_1": None,
         "eval_pass_at_n": None,
     }
-    return {name: finite(value) for name, value in row.items()}
+    return {name: _finite(value) for name, value in row.items()}
 
 
 def evaluation_metrics(
@@ -133,7 +133,7 @@ def evaluation_metrics(
     }
 
 
-def finite(value: Any) -> Any:
+def _finite(value: Any) -> Any:
     """None for a number that JSON cannot hold (nan, infinity)."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

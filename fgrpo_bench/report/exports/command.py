@@ -12,6 +12,7 @@ from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results, results_of
+from fgrpo_bench.command import application
 from fgrpo_bench.command.application import (
     WHICH_RUN,
     Application,
@@ -20,7 +21,6 @@ from fgrpo_bench.command.application import (
     Select,
     check_choice,
     refusals,
-    run,
 )
 from fgrpo_bench.command.runs import address, default_root
 from fgrpo_bench.report.exports import formats
@@ -45,7 +45,7 @@ app = Application("Evaluations in the format of another program.", guard=refusal
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with a line on standard error."""
-    return run(app, arguments, "python -m fgrpo_bench.report export")
+    return application.run(app, arguments, "python -m fgrpo_bench.report export")
 
 
 @app.add(

@@ -49,7 +49,7 @@ def curves(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
         labels = []
         several_lines = len(lines(cells, algorithm)) > 1
         for cell in (c for c in cells if c.is_base or c.algorithm == algorithm):
-            mean, low, high = percents(analysis.over_k(column, cell))
+            mean, low, high = _percents(analysis.over_k(column, cell))
             if np.isnan(mean).all():
                 continue
             style, short = styles[cell], cell.label if several_lines else cell.short
@@ -139,7 +139,7 @@ def by_axis(analysis: Analysis, column: str, axis: str, width: float = PAGE) -> 
             style = _line_style(trained, key, axis)
             x = np.array([ticks.index(_at(cell, axis)) for cell in cells])
             offset = min(0.12, 0.6 / len(by_line)) * (rank - centre)
-            mean, low, high = percents(analysis.estimate(column, cell, k) for cell in cells)
+            mean, low, high = _percents(analysis.estimate(column, cell, k) for cell in cells)
             axes.errorbar(
                 x + offset,
                 mean,
@@ -205,7 +205,7 @@ def _at(cell: CellRow, axis: str) -> float:
     return float((cell.group_size if axis == "group_size" else cell.focal_gamma) or 0)
 
 
-def percents(estimates: Iterable[Estimate]) -> tuple[NDArray[np.float64], ...]:
+def _percents(estimates: Iterable[Estimate]) -> tuple[NDArray[np.float64], ...]:
     """Mean, low and high in percent, float64 [estimates] each, nan where there is none."""
     rows = [(row.mean, row.low, row.high) for row in estimates]
     columns = zip(*rows, strict=True)

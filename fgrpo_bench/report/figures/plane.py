@@ -101,7 +101,7 @@ def _panels(
                 color=style.color,
                 elinewidth=0.8,
                 capsize=2,
-                **_marker(style, hollow=is_dominated(analysis, column, cell)),
+                **_marker(style, hollow=_is_dominated(analysis, column, cell)),
                 label=in_math(cell.short if is_short else cell.label),
             )
         axes.set_xlabel(f"pass@{ks[0]} (%)")
@@ -130,7 +130,7 @@ def _named(axes: Axes) -> tuple[list[Name], list[Corners]]:
     return names, covered
 
 
-def is_dominated(analysis: Analysis, column: str, cell: CellRow | str) -> bool:
+def _is_dominated(analysis: Analysis, column: str, cell: CellRow | str) -> bool:
     """Whether another cell of the question dominates this one in the plane."""
     place = analysis.on_front(column, cell)
     return place is not None and place.is_on_front is False
@@ -154,7 +154,7 @@ def _numbered(analysis: Analysis, column: str, width: float) -> Figure:
                       zorder=1)  # fmt: skip
     circles: list[dict[str, Any]] = [
         {"marker": "o", "ls": "none", "mew": 0.9, "mec": styles[cell].color}
-        | {"mfc": "white" if is_dominated(analysis, column, cell) else styles[cell].color}
+        | {"mfc": "white" if _is_dominated(analysis, column, cell) else styles[cell].color}
         for cell in known
     ]
     names = [in_math(f"{number}  {cell.label}") for number, cell in enumerate(known)]
@@ -226,7 +226,7 @@ def plane_words(analysis: Analysis, column: str) -> str:
     words = "the line joins group sizes without focal weight"
     if len(algorithms(cells)) > ABREAST:
         words = "numbers stand for the cells of the legend, on their point or joined to it"
-    if any(is_dominated(analysis, column, cell) for cell in cells):
+    if any(_is_dominated(analysis, column, cell) for cell in cells):
         words += "; hollow: dominated by another"
     return words
 

@@ -1,9 +1,8 @@
-"""The tables that every sweep has, and ours beside the published ones.
+"""The tables of pass@k that every sweep has.
 
 In: an Analysis. Out: the main table, with every cell and benchmark; where there are averages, a
 table of these alone beside it for each question that the sweep asks (group size, focal exponent,
-controls); intervals, all k, coverage, training and compute; our cells beside the paper's.
-Next: report.comparison_tables.
+controls); intervals, all k and the problems within reach. Next: report.tables.comparisons.
 """
 
 from __future__ import annotations
@@ -13,30 +12,18 @@ from dataclasses import dataclass
 
 from fgrpo_bench.analysis import LEVEL, SIGNIFICANT, Analysis
 from fgrpo_bench.analysis.coverage import SURE, least_rate, surely_out
-from fgrpo_bench.analysis.published import (
-    AVERAGES,
-    BENCHMARKS,
-    MAZE_SIZE,
-    MODELS,
-    main_ks,
-    published_delta_nll,
-    same_columns,
-)
 from fgrpo_bench.analysis.question import base_method
 from fgrpo_bench.analysis.rows import UNSCORED, CellRow, Comparison, Estimate
 from fgrpo_bench.documents.table import (
     NONE,
     UNFINISHED,
-    Content,
     Rows,
     Table,
+    TableRow,
     Value,
     explained,
     grid,
-    number,
-    percent,
     percent_value,
-    points,
     raised,
     unfinished_note,
     unfinished_shares,
@@ -45,8 +32,8 @@ from fgrpo_bench.documents.table import (
     with_interval,
 )
 from fgrpo_bench.report.captions import caption, ends_in_words, means
-from fgrpo_bench.report.footnotes import BOLD, footnotes, redeclared, rule_note
-from fgrpo_bench.stages.watch import METRICS
+from fgrpo_bench.report.footnotes import BOLD, footnotes, redeclared
+from fgrpo_bench.report.tables.likelihood import OURS, THEIRS, delta_nll, nll_note
 
 NAMES = ("method", "N", "gamma")
 FATES = ("retained", "lost", "gained", "neither", "surely_lost", "surely_gained")
@@ -75,7 +62,7 @@ def interval_table(analysis: Analysis, column: str) -> Table:
     """pass@k on a benchmark or average at the smallest and the largest k with intervals."""
     cells = list(analysis.by_cell.values())
     further = unfinished_columns(analysis, column)
-    rows: list[tuple[Content, ...]] = []
+    rows: list[TableRow] = []
     for cell in cells:
         ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
         values = [
@@ -87,7 +74,7 @@ def interval_table(analysis: Analysis, column: str) -> Table:
             for row in ends
         ]
         shares = unfinished_shares(ends[0].unfinished)[: len(further)]
-        rows.append((*names(cell), *((value,) for value in values), *shares, str(ends[0].n_seeds)))
+        rows.append((*names(cell), *values, *shares, str(ends[0].n_seeds)))
     return Table(
         title=f"{column}: pass@k in percent with 95% intervals",
         caption=caption(
@@ -190,62 +177,6 @@ def _out_of_reach(analysis: Analysis, column: str) -> Iterator[str]:
         )
 
 
-def training_table(analysis: Analysis) -> Table:
-    """What a run of each cell learned from, and how much choice its policy was left with."""
-    return Table(
-        title="Training, mean over the runs of a cell",
-        header=(*NAMES, "runs", "active groups, %", METRICS["entropy"].label),
-        rows=tuple(
-            (
-                *names(cell),
-                str(cost.n_runs),
-                NONE if cost.active_fraction is None else percent(cost.active_fraction),
-                number(cost.entropy, digits=3),
-            )
-            for cell in analysis.by_cell.values()
-            if not cell.is_base and (cost := analysis.costs.get(cell.cell)) is not None
-        ),
-        notes=(
-            "Active: with an advantage that is not 0, mean over all steps. Entropy: over the last "
-            "tenth of the steps.",
-            rule_note(analysis),
-        ),
-    )
-
-
-def compute_table(analysis: Analysis) -> Table:
-    """What a run of each cell cost."""
-    return Table(
-        title="Compute, mean over the runs of a cell",
-        header=(
-            *(*NAMES, "runs", "rollouts", "tokens", "optimizer steps"),
-            *("training CPU-s", "training GPU-s", "evaluation CPU-s"),
-        ),
-        rows=tuple(
-            (
-                *names(cell),
-                str(cost.n_runs),
-                *map(number, (cost.rollouts, cost.tokens, cost.optimizer_steps)),
-                *(
-                    number(seconds, digits=1)
-                    for seconds in (
-                        *(cost.train_cpu_seconds, cost.train_gpu_seconds),
-                        cost.evaluate_cpu_seconds,
-                    )
-                ),
-            )
-            for cell in analysis.by_cell.values()
-            if (cost := analysis.costs.get(cell.cell)) is not None
-        ),
-        notes=(rule_note(analysis),),
-    )
-
-
-OURS, THEIRS = "Delta NLL", "paper's Delta NLL"
-PAPERS_MODEL = "Qwen2.5-7B"
-"""The one model of the paper's table 2."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class _VariedAxis:
     title: str
@@ -336,8 +267,8 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
     notes = footnotes(analysis, asked.cells, *asked.columns)
     if with_nll:
         for cell in asked.cells:
-            marked[names(cell)] |= _delta_nll(analysis, cell)
-        notes = (*notes, _nll_note(analysis))
+            marked[names(cell)] |= delta_nll(analysis, cell)
+        notes = (*notes, nll_note(analysis))
     further = unfinished_columns(analysis, *asked.columns)
     if further:
         parts = map(analysis.benchmarks_of, asked.columns)
@@ -387,140 +318,3 @@ def _base_method(analysis: Analysis, cell: CellRow) -> CellRow | None:
     sweep = analysis.results.sweep
     algorithms = {} if sweep is None else sweep.algorithms
     return base_method(cell, list(analysis.by_cell.values()), algorithms)
-
-
-def _delta_nll(analysis: Analysis, cell: CellRow) -> dict[str, tuple[Value, ...]]:
-    """Rise of the negative log-likelihood of rare correct answers, ours and the paper's."""
-    if cell.is_base:
-        return {OURS: (Value(text="0"),)}
-    likelihood = analysis.likelihoods.get(cell.cell)
-    theirs = published_delta_nll(cell.setting)
-    spread = (
-        likelihood
-        and f"{likelihood.mean:.2f} [{min(likelihood.by_seed):.2f}, {max(likelihood.by_seed):.2f}]"
-    )
-    return {name: (Value(text=text),) for name, text in ((OURS, spread), (THEIRS, theirs)) if text}
-
-
-def _nll_note(analysis: Analysis) -> str:
-    rows = analysis.likelihoods.values()
-    sizes = sorted({n for row in rows for n in row.n_rare})
-    size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    seeds = max(len(row.seeds) for row in rows)
-    return (
-        f"{OURS}: mean rise of the negative log-likelihood, nats per token, of {size} rare correct "
-        "answers of the base model to training prompts, a fixed set: those of its correct draws "
-        f"that were least likely. Mean over {seeds} seeds and [lowest, highest]. The paper's "
-        f"is its figure of the same algorithm, N and gamma, on {PAPERS_MODEL} and mathematics."
-    )
-
-
-DRAWS = 1024
-"""Draws a problem of every published pass@k of a language model."""
-
-
-def against_paper(analysis: Analysis) -> list[Table]:
-    """A table an average and a benchmark: ours, the paper's and the difference at the k of the
-    model's main table there.
-
-    An average of ours stands beside a published one where both are over the same benchmarks; else
-    a note says why it does not. Raises ValueError where the paper has no figures of this model or
-    of any benchmark, and as `check_fixed`.
-    """
-    check_fixed(analysis)
-    sweep = analysis.results.of_sweep()
-    model, same = sweep.model, same_columns(sweep)
-    if model not in MODELS:
-        raise ValueError(
-            f"the paper has no figures of model {model!r}; it has {', '.join(MODELS)}: leave out "
-            "--compare-paper, or report a sweep of one of those"
-        )
-    theirs = main_ks(model)
-    ks = [k for k in theirs if k in analysis.ks]
-    if not same or not ks:
-        mazes = f" (mazes of size {MAZE_SIZE})"
-        known = (name + mazes * (name == "maze") for name in BENCHMARKS)
-        raise ValueError(
-            f"the paper has {', '.join(f'pass@{k}' for k in theirs)} on {', '.join(known)}; this "
-            f"sweep has k in {list(analysis.ks)} on {', '.join(analysis.results.benchmarks)}"
-        )
-    notes = (_of_the_figures("maze" in same), *_left_out(analysis))
-    return [
-        _paper_table(analysis, column, same[column], ks=ks, notes=notes)
-        for column in analysis.columns
-        if column in same
-    ]
-
-
-def _of_the_figures(are_of_mazes: bool) -> str:
-    printed = "printed to 0.1 points; it has none of base models"
-    if are_of_mazes:
-        return (
-            f"The paper's figures are {printed}, and does not say of how many draws and runs they "
-            "are, nor which walks it takes for right."
-        )
-    return f"The paper's figures are of {DRAWS:,} draws per problem, {printed}."
-
-
-def check_fixed(analysis: Analysis) -> None:
-    """ValueError where problems stop early."""
-    declared = analysis.results.stopping
-    words = [] if declared is None else [declared.words]
-    words += [
-        w for name in analysis.columns for row in analysis.of_column(name) for w in row.designs
-    ]
-    if words:
-        raise ValueError(
-            f"--compare-paper with {words[0]}: the paper's figures and its tests are of a fixed "
-            f"{DRAWS:,} draws; run the sweep again with experiment.evaluation.design=null, which "
-            "adds the missing draws, or leave out --compare-paper"
-        )
-
-
-def _left_out(analysis: Analysis) -> Iterator[str]:
-    """A sentence for every published average over some benchmark of ours that has no like one."""
-    for published, benchmarks in AVERAGES.items():
-        near = {
-            title: averaged
-            for title, averaged in analysis.averages.items()
-            if not benchmarks.isdisjoint(averaged)
-        }
-        known = [name for name in BENCHMARKS if name in benchmarks]
-        included = [name for name in known if name in analysis.results.benchmarks]
-        if included and benchmarks not in [set(averaged) for averaged in near.values()]:
-            ours = [f"our {title} is over {', '.join(item)}" for title, item in near.items()]
-            yield (
-                f"The published {published} is left out: it is over {', '.join(known)}; "
-                f"{'; '.join(ours) or f'of these this sweep has {included[0]} alone'}."
-            )
-
-
-def _paper_table(
-    analysis: Analysis, column: str, published: str, *, ks: list[int], notes: tuple[str, ...]
-) -> Table:
-    cells = list(analysis.by_cell.values())
-    rows = []
-    for cell in cells:
-        row: list[Content] = list(names(cell))
-        for estimate in (analysis.estimate(column, cell, k) for k in ks):
-            ours, theirs = estimate.mean, estimate.published
-            row += [
-                (value_of(estimate),),
-                percent(theirs),
-                points(None if ours is None or theirs is None else ours - theirs),
-            ]
-        rows.append(tuple(row))
-    called = "" if column == published else f" ({published})"
-    model = MODELS[analysis.results.of_sweep().model]
-    return Table(
-        title=f"{column}: ours beside arXiv 2602.06717, {model}{called}, in percent",
-        caption=caption(
-            analysis,
-            f"pass@k on {column} beside the figures of arXiv 2602.06717 for {model}, in percent",
-            column,
-        ),
-        header=(*NAMES, *(f"{name} @{k}" for k in ks for name in ("ours", "paper", "difference"))),
-        rows=tuple(rows),
-        legend=explained(content for row in rows for content in row[len(NAMES) :]),
-        notes=(*footnotes(analysis, cells, column), *notes),
-    )

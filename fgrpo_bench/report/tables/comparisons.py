@@ -37,7 +37,7 @@ from fgrpo_bench.documents.table import (
 from fgrpo_bench.report.captions import caption, ends_in_words, ks_in_words, means
 from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, rule_note
 from fgrpo_bench.report.narrative import band_legend
-from fgrpo_bench.report.tables import NAMES, names, value_of
+from fgrpo_bench.report.tables.main import NAMES, names, value_of
 from fgrpo_bench.specs import method_name
 
 DOUBLED = {"group_size": "N", "prompts_per_step": "prompts", "product": "both (product)"}

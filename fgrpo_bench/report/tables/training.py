@@ -1,0 +1,63 @@
+"""What training was: what its runs learned from, and what they cost.
+
+In: an Analysis. Out: a table each, a row a cell.
+"""
+
+from __future__ import annotations
+
+from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.documents.table import NONE, Table, number, percent
+from fgrpo_bench.report.footnotes import rule_note
+from fgrpo_bench.report.tables.main import NAMES, names
+from fgrpo_bench.stages.watch import METRICS
+
+
+def training_table(analysis: Analysis) -> Table:
+    """What a run of each cell learned from, and how much choice its policy was left with."""
+    return Table(
+        title="Training, mean over the runs of a cell",
+        header=(*NAMES, "runs", "active groups, %", METRICS["entropy"].label),
+        rows=tuple(
+            (
+                *names(cell),
+                str(cost.n_runs),
+                NONE if cost.active_fraction is None else percent(cost.active_fraction),
+                number(cost.entropy, digits=3),
+            )
+            for cell in analysis.by_cell.values()
+            if not cell.is_base and (cost := analysis.costs.get(cell.cell)) is not None
+        ),
+        notes=(
+            "Active: with an advantage that is not 0, mean over all steps. Entropy: over the last "
+            "tenth of the steps.",
+            rule_note(analysis),
+        ),
+    )
+
+
+def compute_table(analysis: Analysis) -> Table:
+    """What a run of each cell cost."""
+    return Table(
+        title="Compute, mean over the runs of a cell",
+        header=(
+            *(*NAMES, "runs", "rollouts", "tokens", "optimizer steps"),
+            *("training CPU-s", "training GPU-s", "evaluation CPU-s"),
+        ),
+        rows=tuple(
+            (
+                *names(cell),
+                str(cost.n_runs),
+                *map(number, (cost.rollouts, cost.tokens, cost.optimizer_steps)),
+                *(
+                    number(seconds, digits=1)
+                    for seconds in (
+                        *(cost.train_cpu_seconds, cost.train_gpu_seconds),
+                        cost.evaluate_cpu_seconds,
+                    )
+                ),
+            )
+            for cell in analysis.by_cell.values()
+            if (cost := analysis.costs.get(cell.cell)) is not None
+        ),
+        notes=(rule_note(analysis),),
+    )
