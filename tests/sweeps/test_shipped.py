@@ -11,7 +11,7 @@ import pytest
 
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import Declaration, config
-from sweeps.cost import estimate
+from sweeps.estimate import plan_cost
 from sweeps.plan import Plan, make_plan, plan_record
 from tests.support.plans import loaded, shipped
 
@@ -45,7 +45,7 @@ def meant_together() -> dict[str, Declaration]:
 
 def is_priced(plan: Plan, root: Path) -> bool:
     paths = RunPaths(root=root, sweep="any", experiment="any", version="v1")
-    cost = estimate(plan, paths, list(plan.stages))
+    cost = plan_cost(plan, paths, list(plan.stages))
     seconds = cost["cpu_seconds"] > 0 or cost["on_gpus"]["gpu_hours"] > 0
     return cost["not_estimated"] == 0 and seconds
 
