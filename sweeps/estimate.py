@@ -1,11 +1,11 @@
-"""What a plan takes: hours, days, requeues and disk, and what is left of them while it runs.
+"""What a plan takes: hours, days, requeues and disk, and the time that is left while it runs.
 
 In: a plan, what its done stages took, and what `make check-gpu` measured. Out: `plan_cost` as JSON
-types, in words by `cost_words`; `assumed_seconds` of every stage, which order them; `seconds_left`
-of a sweep at work. A stage is tokens drawn, tokens trained and gigabytes saved, over the rates of
-its model: what was measured, else the table below, which is what one would expect and tells hours
-from days. Stages that are done scale those of their kind. Next: sweeps.preview, which shows a plan;
-sweeps.local.drive, which shows what is left.
+types; `assumed_seconds` of every stage, by which they are ordered; `seconds_left` of a sweep at
+work. A stage is tokens drawn, tokens trained and gigabytes saved, over the rates of its model: what
+was measured, else the tables below, which tell minutes from hours. Stages that are done scale those
+of their kind. What a GPU's memory holds is known to the engine (Engine.memory). Next:
+sweeps.preview, which puts it into words; sweeps.local.drive, which shows what is left.
 
 <run root>/_measured/<model>.<gpu>.json, as check-gpu leaves it:
     {"model": "qwen3-4b-base", "gpu": "NVIDIA H100 80GB HBM3", "date": "2026-07-01",
@@ -62,7 +62,7 @@ MOST_TOKENS = 50_000.0
 """A second and GPU, whatever a small model's size would allow: starting kernels takes its time."""
 RESPONSE_SHARE = 0.2
 """Of the longest response, the mean of a model that the table does not have."""
-PROCESSORS = 800
+PROCESSORS = 1_000
 """As which a GPU such as an H100 is as fast with small models of the built-in engine, assumed."""
 SAMPLED = 256
 """Problems and demonstrations of a task whose mean lengths are taken for those of all."""
@@ -109,7 +109,7 @@ TABLE = {
 SMALL_PARAMETERS = 279_648
 """Of the model of conf/experiment/countdown.yaml."""
 BUILT_IN = {
-    "countdown": Rates(generate=500_000.0, train=38_000.0, response=8.0, prompt=8.0),
+    "countdown": Rates(generate=600_000.0, train=38_000.0, response=8.0, prompt=8.0),
     "maze": Rates(generate=300_000.0, train=19_000.0, response=18.0, prompt=136.0),
 }
 """By task, on one thread of a common server processor by the built-in engine, as sweeps of that
@@ -129,7 +129,7 @@ def table_rates(needs: Inputs, parameters: int, *, is_placed: bool, on_gpus: boo
         task = "countdown" if needs.task is None else needs.task.name
         small = BUILT_IN.get(task, BUILT_IN["countdown"])
         factor = SMALL_PARAMETERS / parameters * (PROCESSORS if on_gpus else 1)
-        rates = _scaled(small, factor, f"assumed of {PROCESSORS} processors", longest)
+        rates = _scaled(small, factor, f"assumed of {PROCESSORS:,} processors", longest)
     if needs.task is None:
         return replace(rates, response=min(rates.response, longest))
     prompt, response = task_lengths(needs.task)
@@ -304,9 +304,11 @@ def _is_placed(stage: Stage) -> bool:
 def model_of(plan: Plan, paths: RunPaths | None = None) -> Model:
     """The model of a plan. paths: where something may have been measured; None takes the table
     alone. ValueError as of by_check_gpu."""
-    point, profile, answers = plan.points[0], plan.declaration.profile, plan.declaration.experiment
-    needs, placement, on_gpus = inputs(point), profile.placement, profile.device == "cuda"
-    engine, named, parameters = engines.of(point.train), needs.pretrained or needs.model, 0
+    point, profile = plan.points[0], plan.declaration.profile
+    engine, needs = engines.of(point.train), inputs(point)
+    rare_answers = plan.declaration.experiment.rare
+    placement, on_gpus = profile.placement, profile.device == "cuda"
+    named, parameters = needs.pretrained or needs.model, 0
     assert named is not None
     if needs.pretrained is not None:
         parameters = needs.pretrained.parameters
@@ -337,7 +339,7 @@ def model_of(plan: Plan, paths: RunPaths | None = None) -> Model:
         placed=placed,
         weights_gb=(2 if engine.environment.is_placed else 4) * parameters / 1e9,
         state_gb=engine.state_gb(point, placement) or 0.0,
-        kept=0.0 if answers.rare is None else answers.rare.share,
+        kept=0.0 if rare_answers is None else rare_answers.share,
     )
 
 
@@ -374,22 +376,19 @@ def _training(model: Model, stage: Stage) -> Work:
     """A training run, with its saves and the evaluations meanwhile; the built-in engine reads a
     prompt once a group."""
     point, rates = model.points[stage.name], model.rates(stage)
-    steps, save_every, eval_every = (
-        point.train.steps,
-        point.train.save_every,
-        point.train.eval_every,
-    )
+    spec, placement = point.train, model.profile.placement
     rollouts = point.n_prompts * point.group_size
     drawn = rollouts * (FILTERED if point.algorithm.dynamic_sampling else 1.0)
-    if eval_every:
-        drawn += point.train.eval_n_problems * point.train.eval_n_samples / eval_every
+    if spec.eval_every:
+        drawn += spec.eval_n_problems * spec.eval_n_samples / spec.eval_every
     prompts = rollouts if _is_placed(stage) else point.n_prompts
     trained = prompts * rates.prompt + rollouts * rates.response
     trained *= 1.0 + (REFERENCE_PASS if point.algorithm.kl_coef > 0 else 0.0)
-    saved_gb = model.state_gb / model.profile.placement.state_every
-    saved_gb += model.weights_gb / save_every
+    saved_gb = model.state_gb / placement.state_every + model.weights_gb / spec.save_every
     return Work(
-        drawn=steps * drawn * rates.response, trained=steps * trained, saved_gb=steps * saved_gb
+        drawn=spec.steps * drawn * rates.response,
+        trained=spec.steps * trained,
+        saved_gb=spec.steps * saved_gb,
     )
 
 
@@ -449,7 +448,7 @@ class StageJob:
 def job(model: Model, stage: Stage, factor: float = 1.0) -> StageJob:
     """What a stage takes. factor: by which done stages took longer than this tells."""
     start, seconds = stage_seconds(model, stage)
-    seconds = max((seconds + start) * factor - start, 0.0)
+    seconds = (start + seconds) * factor - start
     starts, profile = 1, model.profile
     if isinstance(profile, SlurmProfile):
         before_signal = profile.time_minutes * 60 - profile.signal_seconds

@@ -15,7 +15,7 @@ from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import SlurmProfile, to_dict
 from fgrpo_bench.stages.states import read_stages
 from fgrpo_bench.stats.power import Smallest, advice, smallest_range
-from sweeps.estimate import FILTERED, TEXT_BYTES, plan_cost
+from sweeps.estimate import FILTERED, PROCESSORS, TEXT_BYTES, plan_cost
 from sweeps.plan import Plan, plan_record
 from sweeps.status import first_undone
 from sweeps.text import counted, duration, short_path
@@ -215,6 +215,10 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
     )
 
 
+LONG = 2 * 86400
+"""Seconds from which on days are told."""
+
+
 def cost_words(answer: Mapping[str, Any], profile: str) -> Iterator[str]:
     """What `plan_cost` found, a line each; profile: the name of the one planned."""
     if answer["estimated"]:
@@ -227,6 +231,12 @@ def cost_words(answer: Mapping[str, Any], profile: str) -> Iterator[str]:
             f"estimated cost: {_days(answer['cpu_seconds'])} of processor time, "
             f"{_days(answer['wall_seconds'])} with {counted(answer['workers'], 'worker')} "
             f"({basis})"
+        )
+    if answer["wall_seconds"] >= LONG:
+        yield (
+            f"on a GPU (profile.device=cuda) it would take about "
+            f"{_hours(answer['cpu_seconds'] / PROCESSORS / 3600)} GPU-hours, were that as fast as "
+            f"{PROCESSORS:,} processors (assumed)"
         )
     if answer["on_gpus"] is not None:
         yield from _gpu_words(answer["on_gpus"])
@@ -314,8 +324,8 @@ def _download_words(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _days(seconds: float) -> str:
-    """e.g. 4.3 days, or from two on as `duration`."""
-    return f"{seconds / 86400:,.1f} days" if seconds >= 2 * 86400 else duration(seconds)
+    """e.g. 4.3 days, or as `duration` where that is short."""
+    return f"{seconds / 86400:,.1f} days" if seconds >= LONG else duration(seconds)
 
 
 def _hours(hours: float) -> str:
