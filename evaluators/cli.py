@@ -54,9 +54,8 @@ With a folder that holds a spec.json it runs that stage.
     + EXIT
 )
 PLAN = """\
-Under a design that stops (design=staged) these are expected draws, tokens and hours beside those of
-n_samples for every problem, and the standard error of mean pass@k of both: by success rates of what
-is graded here, else by a prior that is named.
+Under a design that stops (design=staged) these are the most: a problem stops where enough of its
+draws are correct.
 """
 COMPARE = """\
 PLACE is the name of an evaluation under evals/ (without its digest too), its folder, or a cell or a
@@ -267,7 +266,7 @@ def _run_stage(
             )
         from . import standalone
 
-        print(standalone.expected_draws(paths))
+        print(standalone.planned(paths))
         return EXIT_DONE
     device, threads = options.device or "cpu", options.threads or 1
     given = None if placement is None else _placement(placement)
@@ -345,7 +344,7 @@ def _run_model(options: Options, *, dry_run: bool) -> int:
     for line in said:
         print(line, flush=True)
     if dry_run:
-        print(standalone.expected_draws(standalone.freeze(request)))
+        print(standalone.planned(standalone.freeze(request)))
         return EXIT_DONE
     return _run_alone(request)
 
@@ -393,7 +392,7 @@ def _share_verdicts(root: Path) -> None:
 
 app.add(
     "plan",
-    "say what `run` with the same words would draw, and what it would cost; draw nothing",
+    "say what `run` with the same words would draw; draw nothing",
     "fgrpo-bench evaluate plan out/my-model --data mine.jsonl -n 64 --staged",
     "fgrpo-bench evaluate plan checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500]' n_samples=1024 "
     "design=staged",

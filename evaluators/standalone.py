@@ -39,7 +39,6 @@ from fgrpo_bench.files.spec import StageSpec, read_spec, read_spec_of
 from fgrpo_bench.files.whole import now, read_json, write_json
 from fgrpo_bench.kinds import evaluate
 from fgrpo_bench.kinds.benchmarks import load_problems
-from fgrpo_bench.kinds.expected_draws import expected, read_graded, words
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import (
     DatasetSpec,
@@ -156,26 +155,23 @@ def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
     return folder
 
 
-def expected_draws(paths: StagePaths) -> str:
+def planned(paths: StagePaths) -> str:
     """What a run would draw, of a sweep's stage too; ValueError where a stage of that folder is no
     evaluation."""
     spec = read_spec_of(evaluate.EvaluationSpec, paths)
-    evaluation, sizes = spec.eval_spec, dict[str, int]()
+    evaluation = spec.eval_spec
     lines = [f"checkpoint {_checkpoint_name(*spec.looks_at)}, sampler {evaluation.sampler}"]
     for name, benchmark in evaluation.benchmarks.items():
         problems = load_problems(benchmark, spec.task, spec.data_folder(name))
         n_samples = evaluation.n_samples
         seeds = expected_seeds(problems, n_samples=n_samples, seed=spec.draw_seed)
         have = len(stored_draws(paths.benchmark(name), seeds)[0])
-        sizes[name] = len(problems)
         asked = f"{name}: {len(problems)} problems x {n_samples} draws"
         if evaluation.design is None:
             left = max(len(problems) * n_samples - have, 0)
             lines.append(f"{asked}; {have:,} are there, {left:,} to make")
         else:
             lines.append(f"{asked} at most; {have:,} are there")
-    graded = read_graded(paths, spec.fingerprint, sizes)
-    lines += words(expected(evaluation, sizes, [graded]))
     return "\n".join([*lines, f"files: {paths.folder}"])
 
 

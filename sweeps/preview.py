@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +11,14 @@ from fgrpo_bench import engines
 from fgrpo_bench.analysis.results import averages_of
 from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.files.paths import RunPaths
-from fgrpo_bench.kinds import KINDS, evaluate, expected_draws
-from fgrpo_bench.kinds.expected_draws import find_graded
+from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import SlurmProfile, to_dict
 from fgrpo_bench.stages.states import read_stages
 from fgrpo_bench.stats.power import Smallest, advice, smallest_range
-from sweeps import cost
+from sweeps.estimate import FILTERED, PROCESSORS, TEXT_BYTES, plan_cost
 from sweeps.plan import Plan, plan_record
 from sweeps.status import first_undone
-from sweeps.text import counted, short_path
+from sweeps.text import counted, duration, short_path
 
 if TYPE_CHECKING:
     from fgrpo_bench.analysis.power import Detected, Spread
@@ -65,11 +64,10 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "points_total": len(plan.points),
         "stages_total": len(plan.stages),
         "stages_to_run": {kind: counts[kind] for kind in KINDS},
-        "cost": cost.estimate(plan, paths, to_run),
+        "cost": plan_cost(plan, paths, to_run),
         "saving": saving(plan),
         "memory": engines.of(plan.points[0].train).memory(plan.points, declaration.profile),
         "digits": engines.of(plan.points[0].train).digits(declaration.profile),
-        "draws": design_draws(plan, paths),
         "can_show": can_show(plan, spreads),
         "family": plan.family.name,
         "at_equal_pass_at_1": plan.family.at_equal_pass_at_1,
@@ -90,23 +88,6 @@ def saving(plan: Plan) -> str | None:
         return None
     saves = engines.of(plan.points[0].train).save(plan.points[0], profile)
     return None if saves is None else str(saves)
-
-
-def design_draws(plan: Plan, paths: RunPaths) -> list[dict[str, Any]]:
-    """What a design is expected to draw on benchmarks of known size; empty for a
-    fixed number of draws, of which nothing is read."""
-    evaluation = plan.points[0].evaluation
-    if evaluation.design is None:
-        return []
-    stages = [stage for stage in plan.stages if stage.kind == evaluate.NAME]
-    graded = {stage.name: find_graded(paths, stage) for stage in stages}
-    sizes = {
-        name: benchmark.n_problems
-        for name, benchmark in evaluation.benchmarks.items()
-        if benchmark.n_problems is not None
-    }
-    bases = [graded[stage.name] for stage in stages if stage.step == 0]
-    return expected_draws.expected(evaluation, sizes, list(graded.values()), bases)
 
 
 def spreads_of(plan: Plan, paths: RunPaths) -> dict[str, Spread]:
@@ -224,8 +205,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             f"{counted(answer['points_total'], 'point')}, "
             f"{counted(answer['stages_total'], 'stage')}: {done} done, "
             + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
-            *cost.words(answer["cost"], answer["profile"]),
-            *expected_draws.words(answer["draws"]),
+            *cost_words(answer["cost"], answer["profile"]),
             *filter(None, [answer["saving"]]),
             *answer["memory"],
             *answer["digits"],
@@ -234,6 +214,124 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             *(f"warning: {text}" for text in answer["warnings"]),
         ]
     )
+
+
+LONG = 2 * 86400
+"""Seconds from which on days are told."""
+
+
+def cost_words(answer: Mapping[str, Any], profile: str) -> Iterator[str]:
+    """What `plan_cost` found, a line each; profile: the name of the one planned."""
+    if answer["estimated"]:
+        basis = (
+            f"scaled by {counted(answer['measured_stages'], 'stage')} measured here"
+            if answer["measured_stages"]
+            else "by the rates of sweeps/estimate.py, nothing measured here yet"
+        )
+        yield (
+            f"estimated cost: {_days(answer['cpu_seconds'])} of processor time, "
+            f"{_days(answer['wall_seconds'])} with {counted(answer['workers'], 'worker')} "
+            f"({basis})"
+        )
+    if answer["wall_seconds"] >= LONG:
+        yield (
+            f"on a GPU (profile.device=cuda) it would take about "
+            f"{_hours(answer['cpu_seconds'] / PROCESSORS / 3600)} GPU-hours, were that as fast as "
+            f"{PROCESSORS:,} processors (assumed)"
+        )
+    if answer["on_gpus"] is not None:
+        yield from _gpu_words(answer["on_gpus"])
+    if (most := answer["at_most_draws"]) is not None:
+        yield (
+            f"this is the most that it can cost: with all {most:,} draws of every problem, though "
+            "the design stops a problem sooner where enough are correct"
+        )
+    yield from _download_words(answer["downloads"])
+    if answer["not_estimated"]:
+        yield (
+            f"cost not estimated: {counted(answer['not_estimated'], 'stage')} of kinds that "
+            "sweeps/estimate.py does not know"
+        )
+    if answer["on_processors"]:
+        yield (
+            f"no GPU: profile={profile} runs {counted(answer['on_processors'], 'stage')} that are "
+            "made for GPUs on processors; profile=slurm-8gpu and others of conf/profile ask for "
+            "GPUs"
+        )
+
+
+def _gpu_words(answer: Mapping[str, Any]) -> Iterator[str]:
+    by_kind = {KINDS[kind].noun: item for kind, item in answer["by_kind"].items()}
+    parts = [
+        f"{counted(kind['stages'], noun)} {_hours(kind['gpu_hours'])}"
+        for noun, kind in by_kind.items()
+    ]
+    line = f"estimated on GPUs: {_hours(answer['gpu_hours'])} GPU-hours ({', '.join(parts)})"
+    if answer["wall_seconds"] is not None:
+        jobs = counted(answer["jobs_at_once"], "job")
+        line += f", {_days(answer['wall_seconds'])} with {jobs} at once"
+    yield line if answer["requeues_at"] is None else f"{line}, waits in queues apart"
+    if answer["requeues_at"] is not None:
+        longest = [
+            f"{noun} {_days(kind['longest']['seconds'])} on "
+            f"{counted(kind['longest']['gpus'], 'GPU')}, "
+            f"{counted(kind['longest']['requeues'], 'requeue')}"
+            for noun, kind in by_kind.items()
+        ]
+        limit = f"profile.time_minutes={answer['requeues_at']}"
+        yield f"  the longest at {limit}: {'; '.join(longest)}"
+    yield f"  disk: {_disk_words(answer)}"
+    yield f"  {answer['model']}: {answer['rates']['words']}"
+    yield f"  {_assumptions(answer)}"
+    if answer["of_unknown_size"]:
+        names = ", ".join(answer["of_unknown_size"])
+        yield f"  without draws on {names}, whose size only the fetch tells"
+
+
+def _disk_words(answer: Mapping[str, Any]) -> str:
+    checkpoints, responses = answer["checkpoints"], answer["responses_gb"]
+    of_checkpoints = checkpoints * answer["checkpoint_gb"]
+    line = (
+        f"{of_checkpoints + responses:,.1f} GB kept ({counted(checkpoints, 'checkpoint')} of "
+        f"{answer['checkpoint_gb']:,.2f} GB, responses {responses:,.1f} GB)"
+    )
+    if held := answer["states"] * answer["state_gb"]:
+        line += (
+            f", and {held:,.0f} GB while runs are at work ({counted(answer['states'], 'state')} "
+            f"of {answer['state_gb']:,.1f} GB)"
+        )
+    return line
+
+
+def _assumptions(answer: Mapping[str, Any]) -> str:
+    line = (
+        f"assumed: {answer['rates']['prompt']:.0f} tokens per prompt, "
+        f"{answer['start_seconds']:g} s until a job computes, {TEXT_BYTES} bytes a token of a "
+        "stored response"
+    )
+    if answer["filters"]:
+        line += f", {FILTERED:g} rollouts for each that dynamic sampling keeps"
+    if answer["measured_stages"]:
+        line += f"; scaled by {counted(answer['measured_stages'], 'stage')} measured here"
+    return line
+
+
+def _download_words(answer: Mapping[str, Any]) -> Iterator[str]:
+    parts = [f"a model of {answer['models_gb']:,.1f} GB"] if answer["models_gb"] else []
+    if answer["datasets"]:
+        parts.append(counted(answer["datasets"], "dataset"))
+    if parts:
+        yield f"plus downloads, not timed: {', '.join(parts)}"
+
+
+def _days(seconds: float) -> str:
+    """e.g. 4.3 days, or as `duration` where that is short."""
+    return f"{seconds / 86400:,.1f} days" if seconds >= LONG else duration(seconds)
+
+
+def _hours(hours: float) -> str:
+    """e.g. 0.4 or 1,240."""
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"
 
 
 OF_LAST = "that power is of last checkpoints; at equal pass@1 seeds may differ by more or less"

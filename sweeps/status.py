@@ -89,20 +89,40 @@ def saved_draws(
     staged = [record for record in records if record.target.get("design") and record.name in done]
     if not staged:
         return None
-    from fgrpo_bench.kinds.expected_draws import (
-        draws_used,  # loads Polars: without a design nobody needs it
-    )
-
     totals = dict.fromkeys(("evaluations", "draws", "of"), 0)
     for record in staged:
         target = record.target
         names = [name for name in target["graders"] if "/" not in name]  # not of further graders
-        counts = draws_used(StagePaths(paths.folder / record.name), names)
+        counts = _draws_used(StagePaths(paths.folder / record.name), names)
         if counts is not None:
+            n_problems, n_draws = counts
             totals["evaluations"] += 1
-            totals["draws"] += counts.draws
-            totals["of"] += counts.problems * target["n_samples"]
+            totals["draws"] += n_draws
+            totals["of"] += n_problems * target["n_samples"]
     return totals
+
+
+def _draws_used(stage: StagePaths, benchmarks: Iterable[str]) -> tuple[int, int] | None:
+    """Problems of these benchmarks of a done evaluation under a design, and the draws that stand
+    behind their pass@k; None where a table of it cannot be read."""
+    import polars as pl  # without a design nobody needs it
+
+    from fgrpo_bench.stages.tables import PASSK, reading, scan_table
+
+    n_problems = n_draws = 0
+    try:
+        for name in benchmarks:
+            path = stage.benchmark(name).passk
+            with reading(path):
+                # the counts of a problem are the same at every k
+                of_problems = scan_table(path, PASSK).filter(pl.col("k") == pl.col("k").min())
+                used = (pl.col("n_scored") + pl.col("n_unscored").list.sum()).sum()
+                counts = of_problems.select(pl.len(), draws=used).collect()
+            n_problems += counts["len"].item()
+            n_draws += counts["draws"].item()
+    except (OSError, ValueError):
+        return None
+    return n_problems, n_draws
 
 
 def saved_words(draws: Mapping[str, int] | None) -> list[str]:

@@ -167,7 +167,7 @@ class Anything(dict[Any, Any]):
 STORED = SimpleNamespace(benchmark=SimpleNamespace(name="b", grader="math"))
 RUN = RunPaths(root=Path("runs"), sweep="smoke", experiment="countdown-tiny", version="v1")
 WORK: dict[str, Any] = {
-    "evaluators.standalone.expected_draws": "planned",
+    "evaluators.standalone.planned": "planned",
     "evaluators.standalone.freeze": None,
     "evaluators.cli._run": {},
     "evaluators.cli.read_spec": SimpleNamespace(kind="evaluate"),

@@ -1,7 +1,7 @@
 """The kinds of stages: one file each, one line each in KINDS.
 
-What a kind's stages compute and what defines it, their command, what they cost, and what whoever
-dispatches them must know stands in its file. Whoever runs, shows or reads stages asks the table.
+What a kind's stages compute and what defines it, their command, and what whoever dispatches them
+must know stands in its file. Whoever runs, shows or reads stages asks the table.
 """
 
 from fgrpo_bench.kinds import evaluate, fetch, likelihood, rare, train, warmup

@@ -16,7 +16,6 @@ from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.files.whole import fields_of
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, by_module, inputs, make_stage
 from fgrpo_bench.specs import (
@@ -27,14 +26,13 @@ from fgrpo_bench.specs import (
     SweepPoint,
     TaskSpec,
     TrainSpec,
-    from_dict,
     to_dict,
 )
 from fgrpo_bench.specs.fingerprint import defining, fingerprint
 from fgrpo_bench.specs.stored import from_stored, typed
 from fgrpo_bench.stages.draws import Design
 from fgrpo_bench.stages.markers import Marker
-from fgrpo_bench.stats.staged import StagedDesign, draws_by_prior
+from fgrpo_bench.stats.staged import StagedDesign
 
 NAME = "evaluate"
 VERSION = 2
@@ -44,13 +42,6 @@ SEED_SCHEME = "splitmix64-2"
 SHARED_STREAM = 0
 """Stream of what belongs to no training seed: a base model that several seeds share, and by default
 a checkpoint that is evaluated outside a sweep."""
-DRAW_SECONDS, TOKEN_SECONDS = 1.05e-5, 1.28e-6
-"""Of a processor, for a draw of a trained model, sampled and graded, and for each of its tokens."""
-TOKENS = 8
-"""Of a draw, where no task tells."""
-BASE = 1.4
-"""Times that for a draw of a base model: fewer of its responses begin alike, and what begins alike
-is computed once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,24 +322,4 @@ class EvaluationMarker(EvaluationFacts, Marker):
 command = by_module("evaluators", "run")
 
 
-def draws(stage: Stage) -> float:
-    """How many a stage makes, of a design those that are expected a priori; those on a benchmark
-    whose size only the fetch tells are left out."""
-    spec = stage.spec.of(DrawsSpec)
-    problems = sum(benchmark["n_problems"] or 0 for benchmark in spec.asked.benchmarks.values())
-    if spec.asked.design is None:
-        return float(problems * spec.asked.n_samples)
-    design = spec.asked.design
-    staged = StagedDesign(stages=design.stages, enough=design.enough)
-    return problems * draws_by_prior(staged)
-
-
-def cost(stage: Stage) -> float:
-    """By its draws and their tokens."""
-    task = stage.spec.of(DrawsSpec).task
-    tokens = flops.lengths(from_dict(TaskSpec, task)).response if task else TOKENS
-    a_draw = (DRAW_SECONDS + TOKEN_SECONDS * tokens) * (BASE if stage.step == 0 else 1.0)
-    return a_draw * draws(stage)
-
-
-KIND = Kind(name=NAME, noun="evaluation", stages=stages, command=command, cost=cost, in_report=True)
+KIND = Kind(name=NAME, noun="evaluation", stages=stages, command=command, in_report=True)

@@ -124,9 +124,6 @@ class Kind:
     """Those that a plan needs."""
     command: Callable[[Path, Profile, Environment], list[str]]
     """Arguments of the interpreter that runs a stage; the folder is absolute."""
-    cost: Callable[[Stage], float | None] = lambda _: 0.0
-    """Processor seconds of a stage beside its start, on one thread of a common server processor;
-    None where nobody can tell."""
     comes_first: bool = False
     """Whether everything else of a sweep waits for its stages."""
     fetches: bool = False

@@ -11,7 +11,7 @@ from typing import Any
 from fgrpo_bench import engines
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.kinds.evaluate import DrawsSpec, command, cost, draws_identity, stream_of
+from fgrpo_bench.kinds.evaluate import DrawsSpec, command, draws_identity, stream_of
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, inputs, make_stage
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, RareSpec, SweepPoint, to_dict
@@ -134,4 +134,4 @@ class RareFacts(Record):
     """The same of the set."""
 
 
-KIND = Kind(name=NAME, noun="rare set", stages=stages, command=command, cost=cost)
+KIND = Kind(name=NAME, noun="rare set", stages=stages, command=command)

@@ -11,7 +11,6 @@ from fgrpo_bench import engines
 from fgrpo_bench.core import registry
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.function import located
-from fgrpo_bench.kinds import flops
 from fgrpo_bench.kinds.kind import (
     Environment,
     Kind,
@@ -27,13 +26,6 @@ from fgrpo_bench.specs.fingerprint import defining
 from fgrpo_bench.specs.stored import TrainStageSpec
 
 NAME = "train"
-PROMPT_SECONDS, RESPONSE_SECONDS = 4.0e-11, 5.3e-11
-"""Of a processor, for an operation of a forward pass over a group's prompt and over its responses,
-with its share of the updates."""
-ROLLOUT_SECONDS = 0.105 / 256
-"""For a rollout with all of these, where the model is not one of ours."""
-EVALUATED_DRAW_SECONDS = 1 / 60_000
-"""For a draw of an evaluation during training."""
 
 
 def identity(point: SweepPoint) -> dict[str, Any]:
@@ -99,25 +91,11 @@ def command(folder: Path, profile: Profile, environment: Environment) -> list[st
     return by_module(*program)(folder, profile, environment)
 
 
-def cost(stage: Stage) -> float:
-    """By the operations of its groups and the draws of the evaluations during it."""
-    point = stage.spec.of(TrainStageSpec).sweep_point
-    train, prompts = point.train, point.n_prompts
-    evaluations = train.steps // train.eval_every if train.eval_every else 0
-    draws = evaluations * train.eval_n_problems * train.eval_n_samples
-    a_step = ROLLOUT_SECONDS * prompts * point.group_size
-    if once := flops.forward_of(inputs(point)):
-        a_group = PROMPT_SECONDS * once.prompt + RESPONSE_SECONDS * point.group_size * once.response
-        a_step = prompts * a_group
-    return float(a_step * train.steps + EVALUATED_DRAW_SECONDS * draws)
-
-
 KIND = Kind(
     name=NAME,
     noun="training",
     stages=stages,
     command=command,
-    cost=cost,
     takes="profile",
     rerun_hint="trains it again from its start, since only training makes it",
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from fgrpo_bench.core import registry
 from fgrpo_bench.engines.embedded import kernels
-from fgrpo_bench.kinds import flops
+from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, base_name, by_module, inputs, make_stage
 from fgrpo_bench.specs import ModelSpec, SweepPoint, TaskSpec, to_dict
 from fgrpo_bench.specs.fingerprint import defining, model_fields
@@ -17,10 +17,6 @@ from fgrpo_bench.tasks import make_task
 NAME = "warmup"
 VERSION = 2
 """Raised when the same spec is warmed up to other weights."""
-DEMONSTRATION_SECONDS = 0.0001
-"""Of a processor, to make a demonstration."""
-OPERATION_SECONDS = 4.4e-11
-"""For an operation of a forward pass over it, with its share of the update."""
 PROGRAM = "fgrpo_bench.engines.embedded"
 """Its command, whichever engine trains from there."""
 MOST_PARAMETERS = 2 * 10**10
@@ -70,7 +66,7 @@ def check_fits(model: ModelSpec, task: TaskSpec) -> None:
     no device's memory itself."""
     generator = make_task(task)
     longest = generator.prompt_length + generator.response_length + 1
-    symbols = flops.lengths(task).symbols
+    symbols = _symbols(task)
     if model.n_positions is not None and model.n_positions < longest:
         raise ValueError(
             f"n_positions={model.n_positions} of the model, but task {task.name} has prompts of "
@@ -82,7 +78,7 @@ def check_fits(model: ModelSpec, task: TaskSpec) -> None:
             f"vocabulary_size={model.vocabulary_size} of the model, but task {task.name} needs "
             f"{symbols} tokens, padding and end included: raise it, or leave it out"
         )
-    weights = flops.parameters(model, model.vocabulary_size or symbols)
+    weights = parameters(model, task)
     if weights > MOST_PARAMETERS:
         raise ValueError(
             f"hidden_size={model.hidden_size}, n_layers={model.n_layers} and intermediate_size="
@@ -92,12 +88,19 @@ def check_fits(model: ModelSpec, task: TaskSpec) -> None:
         )
 
 
-def cost(stage: Stage) -> float:
-    """By its demonstrations and the operations over them."""
-    computed = stage.spec.of(WarmupStageSpec).computed
-    warmup, once = computed.warmup, flops.forward(computed.model, computed.task)
-    demonstration = DEMONSTRATION_SECONDS + OPERATION_SECONDS * (once.prompt + once.response)
-    return demonstration * warmup.steps * warmup.batch_size
+def parameters(model: ModelSpec, task: TaskSpec) -> int:
+    """Weights of a model with tied embeddings, of a task's symbols where it names no vocabulary."""
+    width, head = model.hidden_size, model.hidden_size // model.n_heads
+    joint = (model.n_heads + 2 * model.n_kv_heads) * head
+    layer = joint * (width + 1) + model.n_heads * head * width
+    layer += 3 * width * model.intermediate_size + 2 * width
+    symbols = model.vocabulary_size or _symbols(task)
+    return model.n_layers * layer + width * symbols + width
+
+
+def _symbols(task: TaskSpec) -> int:
+    """Of a task's vocabulary, padding and end included."""
+    return Tokenizer(make_task(task).vocabulary).size
 
 
 KIND = Kind(
@@ -105,7 +108,6 @@ KIND = Kind(
     noun="warm-up",
     stages=stages,
     command=by_module(PROGRAM),
-    cost=cost,
     comes_first=True,
     rerun_hint="trains it again from its start, since only training makes it",
 )

@@ -449,21 +449,12 @@ def beta_rates(a: float, b: float) -> Floats:
     return np.asarray(betaincinv(a, b, (np.arange(QUANTILES) + 0.5) / QUANTILES))
 
 
-@lru_cache(maxsize=64)
-def draws_by_prior(design: StagedDesign) -> float:
-    """Expected draws of a problem whose success rate is as of PRIOR."""
-    return float(design.expected_draws(beta_rates(*PRIOR)).mean())
-
-
-def mean_variance(
-    design: StagedDesign, k: int, rates: Floats, weights: Floats | None = None
-) -> float:
+def mean_variance(design: StagedDesign, k: int, rates: Floats) -> float:
     """Of a problem's pass@k over its draws, as a mean over problems of these success rates,
-    [problems]; over their number it is the variance of mean pass@k. weights: of the problems, None
-    for the same of all."""
+    [problems]; over their number it is the variance of mean pass@k."""
     distinct, index = np.unique(rates, return_inverse=True)
     variance = design.draw_moments(k=k, success_rate=distinct)[1]
-    return float(np.average(variance, weights=np.bincount(index, weights)))
+    return float(np.average(variance, weights=np.bincount(index)))
 
 
 def fewest_draws(*, ks: Sequence[int], rates: Floats, variance: float) -> int | None:

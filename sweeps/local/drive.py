@@ -34,7 +34,7 @@ from fgrpo_bench.stages.attempts import Ending, tail
 from fgrpo_bench.stages.locks import driving, lock_holder
 from fgrpo_bench.stages.markers import read_marker_of
 from fgrpo_bench.stages.states import damage_of, driver_id, read_progress
-from sweeps import schedule
+from sweeps import estimate
 from sweeps.commands import (
     StageCommand,
     check_installed,
@@ -96,12 +96,12 @@ def pooled(
 
     workers: at once. begin: called when what is done is known and nothing was started.
     """
-    profile = plan.declaration.profile
+    profile, seconds = plan.declaration.profile, estimate.assumed_seconds(plan)
     with stop_requests() as stop, progress_view(sys.stdout) as seen:
         pool = Pool(
             paths=paths,
             stages=stages,
-            seconds={stage.name: schedule.cpu_seconds(stage) for stage in stages},
+            seconds={stage.name: seconds[stage.name] for stage in stages},
             workers=workers,
             command=lambda stage, folder: command(stage.kind, folder, profile, stage.environment),
             environment=lambda stage: stage_environment(
@@ -256,16 +256,16 @@ def _running(pool: Pool, name: str) -> Running:
 def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
     """Of everything that can still be done."""
     kinds = {stage.name: stage.kind for stage in pool.stages}
-    walls = schedule.at_mean_load(pool.walls, pool.loads)
+    walls = estimate.at_mean_load(pool.walls, pool.loads)
     measured = [(kinds[name], pool.seconds[name], wall) for name, wall in walls.items()]
     blocked = {failure.stage.name for failure in pool.failures}
     left = [item.stage for item in pool.running.values()]
     left += [item for item in pool.waiting.values() if not blocked.intersection(item.needs)]
     at_work = {
-        name: schedule.AtWork(elapsed=worker.elapsed_seconds, left=worker.eta_seconds)
+        name: estimate.AtWork(elapsed=worker.elapsed_seconds, left=worker.eta_seconds)
         for name, worker in zip(pool.running, running, strict=True)
     }
-    return schedule.seconds_left(left, pool.seconds, measured, at_work, pool.workers)
+    return estimate.seconds_left(left, pool.seconds, measured, at_work, pool.workers)
 
 
 def _end_words(attempt: Attempt, outcome: Ending, seconds: float) -> str:

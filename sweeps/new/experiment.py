@@ -22,7 +22,7 @@ from fgrpo_bench.data.prepare import table_of_file
 from fgrpo_bench.data.published import Published, read_published
 from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, function, get_grader
 from fgrpo_bench.specs import DatasetSpec, PretrainedSpec, config, from_dict, to_dict
-from sweeps import cost, preview
+from sweeps import preview
 from sweeps.freeze import run_paths
 from sweeps.new.changes import Changes, filled, quoted
 from sweeps.plan import make_plan
@@ -173,7 +173,7 @@ def _planned(name: str) -> Iterator[str]:
         return
     shown = preview.preview(plan, run_paths(plan.declaration))
     yield f"as {SWEEP} with profile={PROFILE}, {shown['points_total']} points:"
-    yield from (f"  {line}" for line in cost.words(shown["cost"], PROFILE))
+    yield from (f"  {line}" for line in preview.cost_words(shown["cost"], PROFILE))
     yield from (f"  {line}" for line in shown["memory"])
     yield from (f"  warning: {line}" for line in shown["warnings"])
 

@@ -27,9 +27,9 @@ from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config
 from sweeps.commands import stage_command, stage_environment
+from sweeps.estimate import MeasuredRates
 from sweeps.freeze import freeze, run_paths
 from sweeps.plan import Plan, expand, make_plan
-from sweeps.rates import MeasuredRates
 from tests.gpu.machine import Machine, lacks_openrlhf, watched_memory
 from tests.gpu.model import make_model, sizes, write_problems
 

@@ -68,7 +68,7 @@ def command(folder: Path, profile: Profile, environment: str) -> list[str]:
     return ["-c", COUNT, str(folder)]
 
 
-KIND = Kind(name="count", noun="count", stages=stages, command=command, cost=lambda stage: 0.1)
+KIND = Kind(name="count", noun="count", stages=stages, command=command)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import re
 
-import numpy as np
 import pytest
 
 from fgrpo_bench import StagedDesign
@@ -14,7 +13,6 @@ from fgrpo_bench.stats.staged import (
     cheapest_design,
     fewest_draws,
     fixed_design,
-    mean_variance,
 )
 
 RATES = beta_rates(0.5, 0.5)[2::5]
@@ -41,13 +39,6 @@ def test_where_fewer_draws_than_any_first_stage_are_enough_they_are_fixed():
     design = cheapest_design(ks=(4,), rates=RATES, variance=0.03, fixed=few)
     assert few < 16 and design.stages == (few,)
     assert fewest_draws(ks=(4,), rates=RATES, variance=1e-9) is None
-
-
-def test_problems_may_stand_for_several_in_a_mean():
-    design = StagedDesign(stages=(4, 16), enough=2)
-    twice = mean_variance(design, 4, np.array([0.1, 0.4, 0.1]))
-    weighted = mean_variance(design, 4, np.array([0.4, 0.1]), np.array([0.5, 1.0]))
-    assert weighted == pytest.approx(twice, rel=1e-12)
 
 
 def test_all_numbers_up_to_the_most_are_tried(monkeypatch):

@@ -177,11 +177,11 @@ def test_mazes_are_priced_on_a_gpu_and_without_one_it_is_said_what_one_would_tak
     sweeps: Sweeps,
 ) -> None:
     said = sweeps("plan", "maze", "experiment=maze", "profile.device=cuda")[1]
-    assert "estimated on GPUs: 30 GPU-hours (1 warm-up 0.0, 18 trainings 30," in said
-    assert "from operations and not from a measured step: 5.4e+18 of training" in said
+    assert "estimated on GPUs: 32 GPU-hours (1 warm-up 0.0, 18 trainings 32," in said
+    assert "tokens drawn a second and GPU (assumed of 1,000 processors by its parameters)" in said
     said = sweeps("plan", "maze", "experiment=maze")[1]
     assert "days of processor time" in said
-    assert "on a GPU (profile.device=cuda) the training would take about 30 GPU-hours" in said
+    assert "on a GPU (profile.device=cuda) it would take about 32 GPU-hours, were that" in said
 
 
 @pytest.mark.parametrize(

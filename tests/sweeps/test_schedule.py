@@ -1,4 +1,4 @@
-"""Estimates, their calibration, and the schedule they set."""
+"""The time that is left of a sweep, and the schedule that estimates set."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fgrpo_bench.files.spec import StageSpec
-from fgrpo_bench.kinds import Stage, train, warmup
-from fgrpo_bench.kinds.flops import forward
-from sweeps import schedule
-from sweeps.plan import make_plan
+from fgrpo_bench.kinds import Stage
+from sweeps import estimate
+from sweeps.estimate import assumed_seconds
+from sweeps.plan import Plan, make_plan
 from sweeps.schedule import in_order, ready, wall_seconds
 from tests.support.plans import loaded
 
@@ -27,7 +27,6 @@ RECORDED = json.loads(Path(__file__).with_name("stage-seconds.json").read_text()
 FRONTIER = json.loads(Path(__file__).with_name("frontier-stages.json").read_text())
 """Of every stage of the sweep frontier as it ran on two processors beside other work: begin, end,
 and the wall and processor seconds that its worker counted, by kind, point and step."""
-COUNTDOWN = loaded("groupsize").experiment.train
 FIRST, EVERY, LAST = 60.0, 30.0, 0.85
 """Seconds until the estimate is looked at, and between looks; the part of a sweep's time after
 which it is not: then a single stage is a large share of what is left."""
@@ -39,17 +38,16 @@ def played(
     stages: Sequence[Stage],
     seconds: Mapping[str, float],
     workers: int,
-    estimated: Mapping[str, float] | None = None,
+    estimated: Mapping[str, float],
 ) -> Spans:
     """The spans of stages that take so long, as the pool starts them on an idle machine."""
-    estimated = estimated or {s.name: schedule.cpu_seconds(s) for s in stages}
-    waiting = schedule.in_order(stages, estimated)
+    waiting = in_order(stages, estimated)
     spans: dict[str, tuple[float, float]] = {}
     done: set[str] = set()
     running: list[tuple[float, str]] = []
     clock = 0.0
     while waiting or running:
-        for stage in list(islice(schedule.ready(waiting, done), workers - len(running))):
+        for stage in list(islice(ready(waiting, done), workers - len(running))):
             del waiting[stage.name]
             spans[stage.name] = (clock, clock + seconds[stage.name])
             heapq.heappush(running, (spans[stage.name][1], stage.name))
@@ -59,39 +57,39 @@ def played(
 
 
 def errors(
-    stages: Sequence[Stage],
+    plan: Plan,
     spans: Spans,
     workers: int,
     loads: Mapping[str, float] = MappingProxyType({}),
 ) -> list[float]:
     """How far the estimate was off at each look: 0.1 is 10% too long.
 
-    A worker is taken to know its own end once it may tell (schedule.TOLD_SECONDS); the report and
+    A worker is taken to know its own end once it may tell (estimate.TOLD_SECONDS); the report and
     the sync behind the last stage take the seconds that the estimate says. loads: wall over
     processor seconds, by name.
     """
     begun, end = min(b for b, _ in spans.values()), max(e for _, e in spans.values())
-    estimated = {stage.name: schedule.cpu_seconds(stage) for stage in stages}
+    stages, estimated = plan.stages, assumed_seconds(plan)
     kinds = {stage.name: stage.kind for stage in stages}
     off = []
     for now in np.arange(begun + FIRST, begun + LAST * (end - begun), EVERY).tolist():
         done = sorted((e, name) for name, (_, e) in spans.items() if e <= now)
         names = {name for _, name in done}
-        walls = schedule.at_mean_load(
+        walls = estimate.at_mean_load(
             {n: spans[n][1] - spans[n][0] for _, n in done},
             {n: loads[n] for _, n in done if n in loads},
         )
         measured = [(kinds[n], estimated[n], wall) for n, wall in walls.items()]
         at_work = {
-            name: schedule.AtWork(
-                elapsed=now - b, left=e - now if now - b >= schedule.TOLD_SECONDS else None
+            name: estimate.AtWork(
+                elapsed=now - b, left=e - now if now - b >= estimate.TOLD_SECONDS else None
             )
             for name, (b, e) in spans.items()
             if b <= now < e
         }
         left = [stage for stage in stages if stage.name not in names]
-        told = schedule.seconds_left(left, estimated, measured, at_work, workers)
-        off.append(told / (end - now + schedule.finish_seconds(len(stages))) - 1)
+        told = estimate.seconds_left(left, estimated, measured, at_work, workers)
+        off.append(told / (end - now + estimate.finish_seconds(len(stages))) - 1)
     return off
 
 
@@ -105,56 +103,26 @@ def stage(name: str, *needs: str, kind: str = "train") -> Stage:
     )
 
 
-def seconds_by_kind(*overrides: str) -> dict[str, float]:
-    plan = make_plan(loaded("groupsize", *overrides))
-    return {each.kind: schedule.cpu_seconds(each) for each in plan.stages}
-
-
-def test_a_stage_costs_its_start_and_what_it_samples() -> None:
-    training, evaluation = "experiment.train", "experiment.evaluation"
-    seconds = seconds_by_kind(
-        f"{training}.warmup.steps=500",
-        f"{training}.warmup.batch_size=128",
-        f"{training}.steps=300",
-        f"{training}.rollouts_per_step=256",
-        f"{training}.eval_every=100",
-        f"{training}.eval_n_problems=300",
-        f"{training}.eval_n_samples=100",
-        f"{evaluation}.n_samples=6000",
-        f"{evaluation}.benchmarks.countdown.n_problems=100",
-    )
-    once = forward(COUNTDOWN.model, COUNTDOWN.task)
-    of_a_group = train.PROMPT_SECONDS * once.prompt + 8 * train.RESPONSE_SECONDS * once.response
-    assert seconds["train"] == pytest.approx(2.5 + 300 * 32 * of_a_group + 3 * 0.5)
-    a_demonstration = 0.0001 + warmup.OPERATION_SECONDS * (once.prompt + once.response)
-    assert seconds["warmup"] == pytest.approx(2.5 + 64_000 * a_demonstration)
-    assert seconds["evaluate"] == pytest.approx(2.5 + 600_000 * (1.05e-5 + 1.28e-6 * 8), rel=0.01)
-
-
 @pytest.mark.parametrize("chosen", RECORDED)
 def test_a_sweep_takes_what_its_plan_estimates(chosen: str) -> None:
     """On the machine whose seconds are recorded, within a quarter."""
     sweep, *overrides = chosen.split()
-    stages = make_plan(loaded(sweep, *overrides)).stages
-    estimated = sum(map(schedule.cpu_seconds, stages))
+    estimated = sum(assumed_seconds(make_plan(loaded(sweep, *overrides))).values())
     assert estimated == pytest.approx(sum(RECORDED[chosen].values()), rel=0.25)
 
 
 def test_constant_prompts_make_large_groups_dear() -> None:
-    plan = make_plan(loaded("groupsize", "experiment=countdown-prompts"))
-    seconds = {
-        each.point_id: schedule.cpu_seconds(each) for each in plan.stages if each.kind == "train"
-    }
+    seconds = assumed_seconds(make_plan(loaded("groupsize", "experiment=countdown-prompts")))
     assert seconds["grpo-n32-g0-s11"] > 5 * seconds["grpo-n2-g0-s11"]
 
 
 def test_calibration_takes_the_median_so_that_an_interrupted_stage_does_not_count() -> None:
     measured = [("train", 10.0, 20.0), ("train", 10.0, 21.0), ("train", 10.0, 0.5)]
-    factors = schedule.calibration(measured)
+    factors = estimate.calibration(measured)
     assert factors == {"train": 2.0}
-    assert schedule.scaled(5.0, "train", factors) == 10.0
-    assert schedule.scaled(5.0, "evaluate", factors) == 10.0
-    assert schedule.scaled(5.0, "evaluate", {}) == 5.0
+    assert estimate.factor_of("train", factors) == 2.0
+    assert estimate.factor_of("evaluate", factors) == 2.0
+    assert estimate.factor_of("evaluate", {}) == 1.0
 
 
 def test_warm_ups_go_first_and_then_the_longest() -> None:
@@ -191,56 +159,56 @@ def test_the_time_left_is_within_a_quarter_from_the_first_minute_on(
     chosen: str, workers: int, slower: float
 ) -> None:
     sweep, *overrides = chosen.split()
-    stages = make_plan(loaded(sweep, *overrides)).stages
-    seconds = {s.name: RECORDED[chosen][f"{s.kind} {s.point_id}"] * slower for s in stages}
-    off = errors(stages, played(stages, seconds, workers), workers)
+    plan = make_plan(loaded(sweep, *overrides))
+    seconds = {s.name: RECORDED[chosen][f"{s.kind} {s.point_id}"] * slower for s in plan.stages}
+    off = errors(plan, played(plan.stages, seconds, workers, assumed_seconds(plan)), workers)
     assert max(map(abs, off)) <= 0.25, off
 
 
 def test_the_time_left_holds_on_a_long_sweep_quiet_or_beside_other_work() -> None:
-    stages = make_plan(loaded("frontier")).stages
-    rows = {s.name: FRONTIER[f"{s.kind} {s.point_id} {s.step}"] for s in stages}
+    plan = make_plan(loaded("frontier"))
+    rows = {s.name: FRONTIER[f"{s.kind} {s.point_id} {s.step}"] for s in plan.stages}
     assert len(rows) == len(FRONTIER)
     processor = {name: seconds for name, (*_, seconds) in rows.items()}
-    off = errors(stages, played(stages, processor, 2), 2)
+    off = errors(plan, played(plan.stages, processor, 2, assumed_seconds(plan)), 2)
     assert max(map(abs, off)) <= 0.25, off
     spans = {name: (begun, end) for name, (begun, end, *_) in rows.items()}
     loads = {name: wall / seconds for name, (_, _, wall, seconds) in rows.items()}
     assert max(loads.values()) > 1.8 * min(loads.values()), "what else the machine did varied"
     # At first only warm-ups tell of the load, which then doubled.
-    _, _, _, *off = errors(stages, spans, 2, loads)
+    _, _, _, *off = errors(plan, spans, 2, loads)
     assert max(map(abs, off)) <= 0.27, off
 
 
 def test_what_a_worker_says_of_itself_counts_before_any_stage_is_done() -> None:
     stages = [stage("a"), stage("b"), stage("c")]
     estimated = dict.fromkeys("abc", 10.0)
-    quiet = {"a": schedule.AtWork(elapsed=20.0, left=None)}
-    told = {"a": schedule.AtWork(elapsed=20.0, left=80.0)}
-    after = schedule.finish_seconds(3)
-    assert schedule.seconds_left(stages, estimated, [], quiet, 1) == 1 + 10 + 10 + after
-    assert schedule.seconds_left(stages, estimated, [], told, 1) == 80 + 100 + 100 + after
-    early = {"a": schedule.AtWork(elapsed=1.0, left=80.0)}
-    assert schedule.seconds_left(stages, estimated, [], early, 1) == 80 + 10 + 10 + after
+    quiet = {"a": estimate.AtWork(elapsed=20.0, left=None)}
+    told = {"a": estimate.AtWork(elapsed=20.0, left=80.0)}
+    after = estimate.finish_seconds(3)
+    assert estimate.seconds_left(stages, estimated, [], quiet, 1) == 1 + 10 + 10 + after
+    assert estimate.seconds_left(stages, estimated, [], told, 1) == 80 + 100 + 100 + after
+    early = {"a": estimate.AtWork(elapsed=1.0, left=80.0)}
+    assert estimate.seconds_left(stages, estimated, [], early, 1) == 80 + 10 + 10 + after
 
 
 @pytest.mark.parametrize("chosen", RECORDED)
 def test_a_first_evaluation_beside_other_work_does_not_spoil_the_time_left(chosen: str) -> None:
     sweep, *overrides = chosen.split()
-    stages = make_plan(loaded(sweep, *overrides)).stages
-    seconds = {s.name: RECORDED[chosen][f"{s.kind} {s.point_id}"] for s in stages}
+    plan = make_plan(loaded(sweep, *overrides))
+    seconds = {s.name: RECORDED[chosen][f"{s.kind} {s.point_id}"] for s in plan.stages}
     loads = dict.fromkeys(seconds, 1.02)
-    first = next(s.name for s in stages if s.kind == "evaluate" and s.step == 0)
+    first = next(s.name for s in plan.stages if s.kind == "evaluate" and s.step == 0)
     seconds[first], loads[first] = 2 * seconds[first], 2 * loads[first]
-    off = errors(stages, played(stages, seconds, 2), 2, loads)
+    off = errors(plan, played(plan.stages, seconds, 2, assumed_seconds(plan)), 2, loads)
     assert max(map(abs, off)) <= 0.25, off
 
 
 def test_walls_are_those_of_the_mean_load() -> None:
     walls = {"first": 40.0, "other": 7.0} | {str(i): 10.0 for i in range(6)}
-    assert schedule.at_mean_load(walls, {}) == walls
+    assert estimate.at_mean_load(walls, {}) == walls
     loads = {"first": 2.0} | {str(i): 1.0 for i in range(6)}
-    assert schedule.at_mean_load(walls, loads) == {
+    assert estimate.at_mean_load(walls, loads) == {
         "first": 25.0,
         "other": 7.0,
         **{str(i): 12.5 for i in range(6)},

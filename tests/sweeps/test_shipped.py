@@ -13,7 +13,7 @@ from fgrpo_bench.analysis.results import read_declared
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import Declaration, config
 from fgrpo_bench.stages.plan import SweepRecord
-from sweeps.cost import estimate
+from sweeps.estimate import plan_cost
 from sweeps.freeze import run_paths, stored_declaration
 from sweeps.plan import Plan, make_plan, plan_record
 from tests.support.plans import loaded, shipped
@@ -48,7 +48,7 @@ def meant_together() -> dict[str, Declaration]:
 
 def is_priced(plan: Plan, root: Path) -> bool:
     paths = RunPaths(root=root, sweep="any", experiment="any", version="v1")
-    cost = estimate(plan, paths, list(plan.stages))
+    cost = plan_cost(plan, paths, list(plan.stages))
     seconds = cost["cpu_seconds"] > 0 or cost["on_gpus"]["gpu_hours"] > 0
     return cost["not_estimated"] == 0 and seconds
 

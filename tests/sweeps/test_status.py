@@ -9,14 +9,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from fgrpo_bench.analysis.scoring import score
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.attempts import begin, end
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import StageStatus, driver_id, driver_of, read_stages
+from fgrpo_bench.stages.tables import PASSK, UNFINISHED, write_table
 from sweeps import REPOSITORY, status
 from sweeps.cli import main
 from sweeps.plan import Plan, plan_record
@@ -244,3 +247,29 @@ def test_a_failed_stage_without_a_log_is_named_too_and_nothing_where_nothing_fai
     paths.point(TRAIN).attempt(1).unlink()
     whole = status.report(paths)
     assert status.with_last_lines(paths, whole) == whole and status.render_failures(whole) == ""
+
+
+def test_status_tells_in_a_line_what_finished_evaluations_saved(tmp_path: Path) -> None:
+    staged = "experiment.evaluation.design={stages:[8,32],enough:2}"
+    paths, plan = planned(tmp_path, "smoke", "evaluation@experiment.evaluation=pass16", staged)
+    first = next(stage for stage in plan.stages if stage.kind == "evaluate")
+    finish(paths, plan, first.name)
+    counts = pl.DataFrame(
+        {
+            "problem_id": ["p0", "p1"],
+            "n_samples": [8, 32],
+            "n_scored": [7, 32],
+            "n_correct": [3, 1],
+            **{name: [0] * 2 for name in UNFINISHED},
+            "n_unscored": [[1, 0], [0, 0]],
+        }
+    )
+    passk = score(counts, [1, 16], plan.points[0].evaluation.stopping)
+    write_table(StagePaths(paths.folder / first.name).benchmark("countdown").passk, passk, PASSK)
+    records = plan_record(plan).stages
+    told = status.saved_draws(paths, records, {first.name})
+    assert told == {"evaluations": 1, "draws": 40, "of": 64}
+    (line,) = status.saved_words(told)
+    assert line == "draws: 40 in 1 finished evaluation; 24 of 64 were saved by stopping (38%)"
+    assert status.saved_draws(paths, records, set()) is None
+    assert status.saved_words(None) == []

@@ -1,4 +1,4 @@
-"""GPU-hours, days and disk of a plan: arithmetic by hand, and what measured rates replace."""
+"""Hours, days and disk of a plan: arithmetic by hand, and what measured rates replace."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ import pytest
 
 from fgrpo_bench.files.journal import append_lines
 from fgrpo_bench.files.paths import RunPaths, StagePaths
+from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.files.whole import write_json
-from sweeps import cost
-from sweeps.plan import Plan
-from tests.support.plans import planned
+from fgrpo_bench.kinds import KINDS, Kind
+from fgrpo_bench.kinds.kind import by_module, inputs, make_stage
+from fgrpo_bench.kinds.warmup import parameters
+from sweeps import estimate
+from sweeps.estimate import plan_cost
+from sweeps.plan import Plan, make_plan
+from sweeps.preview import cost_words
+from tests.support.plans import loaded, planned
 
 MEASURED = {
     "model": "qwen2.5-7b",
@@ -48,7 +54,7 @@ def on_a_cluster(root: Path, *overrides: str, sweep: str = "transfer") -> tuple[
 
 def on_gpus(plan: Plan, paths: RunPaths, *, done: str | None = None) -> dict[str, Any]:
     stages = [stage for stage in plan.stages if done is None or stage.name != done]
-    answer: dict[str, Any] = cost.estimate(plan, paths, stages)["on_gpus"]
+    answer: dict[str, Any] = plan_cost(plan, paths, stages)["on_gpus"]
     return answer
 
 
@@ -141,3 +147,82 @@ def test_controls_and_filters_cost_more_and_other_models_go_by_their_size(tmp_pa
     half += [f"experiment.train.pretrained.parameters={7615616512 // 2}"]
     half += ["experiment.train.response_tokens=7500"]  # a fifth of it is the 1,500 of the table
     assert longest(*half) == pytest.approx((plain - 5 * 300) / 2 + 3 * 300)
+
+
+def seconds_by_kind(*overrides: str) -> dict[str, float]:
+    plan = make_plan(loaded("groupsize", *overrides))
+    seconds = estimate.assumed_seconds(plan)
+    return {stage.kind: seconds[stage.name] for stage in plan.stages}
+
+
+def test_a_stage_costs_its_start_and_its_tokens() -> None:
+    training, evaluation = "experiment.train", "experiment.evaluation"
+    seconds = seconds_by_kind(
+        f"{training}.warmup.steps=500",
+        f"{training}.warmup.batch_size=128",
+        f"{training}.steps=300",
+        f"{training}.rollouts_per_step=256",
+        f"{training}.eval_every=100",
+        f"{training}.eval_n_problems=300",
+        f"{training}.eval_n_samples=100",
+        f"{evaluation}.n_samples=6000",
+        f"{evaluation}.benchmarks.countdown.n_problems=100",
+    )
+    # Prompts of 8 tokens, responses of 8: 600,000 drawn a second, 38,000 trained, 1 GB saved. The
+    # last training has N = 8 and 32 prompts a step, each read once a group; its evaluations make
+    # 300 * 100 draws every 100 steps, 300 a step.
+    drawn = 300 * (256 + 300) * 8 / 600_000
+    trained = 300 * (32 + 256) * 8 / 38_000
+    assert seconds["train"] == pytest.approx(2.5 + drawn + trained, rel=0.01)
+    assert seconds["warmup"] == pytest.approx(2.5 + 64_000 * 16 / 38_000, rel=0.01)
+    assert seconds["evaluate"] == pytest.approx(2.5 + 600_000 * 8 / 600_000, rel=0.01)
+
+
+def test_a_larger_model_of_the_built_in_engine_goes_by_its_parameters(tmp_path: Path) -> None:
+    paths, plan = planned(tmp_path, "maze", "experiment=maze")
+    needs = inputs(plan.points[0])
+    assert needs.model is not None and needs.task is not None
+    assert parameters(needs.model, needs.task) == 3_944_704
+    slow = estimate.model_of(plan).built_in
+    paths, gpu = planned(tmp_path, "maze", "experiment=maze", "profile.device=cuda")
+    fast = estimate.model_of(gpu).built_in
+    small = estimate.BUILT_IN["maze"]
+    assert slow.train == pytest.approx(small.train * 279_648 / 3_944_704)
+    assert fast.train == pytest.approx(1_000 * slow.train)
+    answer = on_gpus(gpu, paths)
+    assert answer["by_kind"]["train"]["longest"]["gpus"] == 1
+    assert "of 1,000 processors" in answer["rates"]["words"]
+
+
+def test_a_staged_plan_says_its_largest_cost(tmp_path: Path) -> None:
+    def told(*overrides: str) -> tuple[float, list[str]]:
+        paths, plan = planned(tmp_path, "groupsize", *overrides)
+        answer = plan_cost(plan, paths, list(plan.stages))
+        return answer["cpu_seconds"], list(cost_words(answer, "local"))
+
+    staged = "experiment.evaluation.design={stages:[64,512],enough:8}"
+    (seconds, words), (fixed_seconds, fixed_words) = told(staged), told()
+    assert seconds == fixed_seconds
+    assert len(words) == len(fixed_words) + 1
+    assert words[-1].startswith("this is the most that it can cost: with all 512 draws")
+
+
+def test_how_many_stages_are_of_unknown_kinds_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def stages(planned: Any) -> Any:
+        for point in planned.points:
+            name = f"{point.point_id}/count"
+            yield make_stage(StageSpec, "count", name, {}, point_id=point.point_id)
+
+    kind = Kind(name="count", noun="count", stages=stages, command=by_module("count"))
+    monkeypatch.setitem(KINDS, "count", kind)
+    paths, plan = planned(tmp_path)
+    answer = plan_cost(plan, paths, list(plan.stages))
+    assert answer["not_estimated"] == 2
+    assert [line for line in cost_words(answer, "local") if "not estimated" in line] == [
+        "cost not estimated: 2 stages of kinds that sweeps/estimate.py does not know"
+    ]
+    monkeypatch.delitem(KINDS, "count")
+    _, known = planned(tmp_path)
+    assert answer["cpu_seconds"] == plan_cost(known, paths, list(known.stages))["cpu_seconds"]
