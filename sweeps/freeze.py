@@ -49,12 +49,13 @@ from fgrpo_bench.stats.selection import saved_steps
 from sweeps import REPOSITORY
 from sweeps.plan import Plan, make_plan, plan_record
 
-UNSEALED = (
-    "was changed after it was frozen, or lost its seal: put back what it said (another question is "
-    "declared on the command line), or delete it: `run` then writes it anew, and the report says "
-    "that what was declared before is not recorded"
+EDITED = "was changed after it was written, or lost its seal"
+"""What is wrong with a record that does not have the digest of its own content."""
+PUT_BACK = (
+    "put back what it said (another question is declared on the command line), or delete it: `run` "
+    "then writes it anew, and the report says that what was declared before is not recorded"
 )
-"""What is wrong with an edited sweep.json, and what to do."""
+"""What to do about such a sweep.json."""
 
 
 def check_conflicts(paths: RunPaths, plan: Plan) -> None:
@@ -88,7 +89,7 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
 def _check_seal(paths: RunPaths) -> None:
     """plan.json needs none: it is written anew of the declaration, whatever it says."""
     if paths.sweep_json.exists() and checksum_mismatch(read_json(paths.sweep_json)):
-        raise ValueError(f"{paths.sweep_json} {UNSEALED}")
+        raise ValueError(f"{paths.sweep_json} {EDITED}: {PUT_BACK}")
 
 
 def _check_states(paths: RunPaths, plan: Plan) -> None:
