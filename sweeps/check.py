@@ -29,11 +29,11 @@ from fgrpo_bench.files.whole import quarantine, readable_record
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.provenance import Provenance
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.digests import Manifest, checksum_mismatch, differing, of_digests
+from fgrpo_bench.stages.digests import EDITED, Manifest, checksum_mismatch, differing, of_digests
 from fgrpo_bench.stages.locks import driving, is_locked, locked
 from fgrpo_bench.stages.markers import Marker, Owner, quarantine_output
 from fgrpo_bench.stages.plan import PlanRecord, StageRecord, SweepRecord, read_plan
-from sweeps.freeze import EDITED, PUT_BACK
+from sweeps.freeze import PUT_BACK
 from sweeps.slurm import code
 from sweeps.text import counted, short_path
 

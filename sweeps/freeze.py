@@ -35,7 +35,7 @@ from fgrpo_bench.kinds import Stage, fetch, train
 from fgrpo_bench.specs import Declaration, to_dict
 from fgrpo_bench.specs.fingerprint import differences
 from fgrpo_bench.specs.stored import TrainStageSpec
-from fgrpo_bench.stages.digests import checksum_mismatch, with_checksum
+from fgrpo_bench.stages.digests import EDITED, checksum_mismatch, with_checksum
 from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stages.plan import (
     DeclaredFamily,
@@ -49,13 +49,11 @@ from fgrpo_bench.stats.selection import saved_steps
 from sweeps import REPOSITORY
 from sweeps.plan import Plan, make_plan, plan_record
 
-EDITED = "was changed after it was written, or lost its seal"
-"""What is wrong with a record that does not have the digest of its own content."""
 PUT_BACK = (
     "put back what it said (another question is declared on the command line), or delete it: `run` "
     "then writes it anew, and the report says that what was declared before is not recorded"
 )
-"""What to do about such a sweep.json."""
+"""What to do about an edited sweep.json."""
 
 
 def check_conflicts(paths: RunPaths, plan: Plan) -> None:

@@ -30,7 +30,7 @@ from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.report.build import FILES, write_files
 from fgrpo_bench.report.provenance import NAME, Provenance, drawing_program, graded, read
-from fgrpo_bench.stages.digests import checksum_mismatch, differing, of_digests
+from fgrpo_bench.stages.digests import EDITED, checksum_mismatch, differing, of_digests
 from fgrpo_bench.stages.tables import CUT_OFF, DRAWS, GRADES, PASSK, read_table
 
 FIGURES = (".svg", ".pdf")
@@ -133,7 +133,7 @@ def _edited(known: Provenance, results: Results) -> Iterator[str]:
         records.append((results.sweep.paths.sweep_json.name, results.sweep.record))
     for name, record in records:
         if checksum_mismatch(record.as_json()):
-            yield f"{name}: was changed after it was written, or lost its seal"
+            yield f"{name}: {EDITED}"
 
 
 def _other_sources(known: Provenance, anew: Provenance, absent: set[str]) -> Iterator[str]:

@@ -20,6 +20,8 @@ from fgrpo_bench.files.records import Record
 
 SEAL = "content_sha256"
 """Key under which `with_checksum` keeps the digest."""
+EDITED = "was changed after it was written, or lost its seal"
+"""What is said of an object whose digest is not that of its content."""
 
 
 @dataclass(frozen=True, kw_only=True)
