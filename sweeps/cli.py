@@ -25,7 +25,6 @@ from fgrpo_bench.command.application import Application, Run, refuse
 from fgrpo_bench.command.runs import choose_run, default_root, find_runs, named, split_name
 from fgrpo_bench.core.commandline import check_once
 from fgrpo_bench.files.paths import RunPaths
-from fgrpo_bench.stages.digests import MANIFEST_FILE
 from sweeps import REPOSITORY
 from sweeps.text import error_words
 
@@ -358,77 +357,43 @@ def show_status(sweep: Run, keys: Keys = None, as_json: Json = False) -> int:
 
 @app.add(
     "check",
-    "compare every file of a sweep with its digest; --repair makes again what is damaged",
+    "compare every file of a sweep with its digest; --fix moves aside what is damaged",
     "fgrpo-bench sweep check groupsize",
     "fgrpo-bench sweep check groupsize/countdown/v1 --json",
-    "fgrpo-bench sweep check groupsize --repair",
-    "fgrpo-bench sweep check groupsize-countdown-v1/",
+    "fgrpo-bench sweep check groupsize --fix",
     more=f"{RUN_KEYS}\n"
-    "It lists what is damaged or missing and what rests on it. With --repair damaged files\n"
-    "are moved into folders named `damaged`, and the sweep is run as it was declared, which\n"
-    "makes again what is missing. In place of a sweep's name it takes the folder of an\n"
-    "unpacked bundle (`fgrpo-bench bundle`), its name with a / at its end, and names added\n"
-    "files, too. MLflow is a view of these files and is not compared: `fgrpo-bench tracking\n"
-    "rebuild` makes it anew.\n"
-    "Exit codes: 0 whole (with --repair: mended, or SLURM has it), 1 damaged, 2 refused.\n",
+    "It lists which files differ from their digests, which are missing, and which no record\n"
+    "lists. With --fix damaged files are moved into folders named `damaged`; the next `run`\n"
+    "makes again what is missing. MLflow is a view of these files and is not compared:\n"
+    "`fgrpo-bench tracking rebuild` makes it anew.\n"
+    "Exit codes: 0 whole (with --fix: what is damaged was moved aside), 1 damaged, 2 refused.\n",
 )
 def check(
     context: typer.Context,
     sweep: Run,
     keys: Keys = None,
     as_json: Json = False,
-    is_repair: Annotated[
-        bool,
-        typer.Option("--repair", help="move what is damaged aside, and run the sweep again"),
-    ] = False,
+    is_fix: Annotated[bool, typer.Option("--fix", help="move aside what is damaged")] = False,
 ) -> int:
-    if as_json and is_repair:
-        context.fail("--json and --repair: take one of them")
-    if _is_folder(sweep):
-        return _check_folder(sweep, keys, as_json=as_json, is_repair=is_repair)
+    if as_json and is_fix:
+        context.fail("--json and --fix: take one of them")
     from fgrpo_bench.documents.terminal import escaped
     from fgrpo_bench.stages.plan import check_format
-    from sweeps.check import examine
+    from sweeps import check
+    from sweeps.text import echo
 
     paths = find_run(sweep, keys)
     check_format(paths)
     try:
-        with examine.reading(sys.stderr) as bar:
-            examined = examine.examine(paths, bar)
+        checked = check.check(paths)
     except ValueError as error:  # without a plan there is nothing to compare
         print(f"damaged: {escaped(str(error))}", file=sys.stderr)
         return EXIT_DAMAGED
-    result = examine.findings(examined)
-    print(json.dumps(result, indent=1) if as_json else examine.render(result))
-    if not result["damaged"] or not is_repair:
-        return EXIT_DAMAGED if result["damaged"] else 0
-    from sweeps.check.examine import repair
-    from sweeps.text import echo
-
-    return repair(examined, say=lambda text: echo(escaped(text)), run=_start)
-
-
-def _is_folder(word: str) -> bool:
-    """Whether `check` was given an unpacked bundle in place of a run's name."""
-    folder = Path(word)
-    is_path = folder.is_absolute() or word.startswith(".") or word.endswith("/")
-    return is_path or (folder / MANIFEST_FILE).exists()
-
-
-def _check_folder(
-    folder: str, keys: Sequence[str] | None, *, as_json: bool, is_repair: bool
-) -> int:
-    from sweeps.check import examine
-
-    if is_repair or keys:
-        raise ValueError(
-            f"{folder} is an unpacked bundle, which takes no --repair and no key=value: "
-            "unpack its archive again"
-        )
-    with examine.reading(sys.stderr) as bar:
-        answer = examine.examine_folder(Path(folder), bar)
-    print(json.dumps(answer, indent=1) if as_json else examine.render_unpacked(answer))
-    return EXIT_DAMAGED if answer["damaged"] else 0
+    print(json.dumps(check.findings(checked), indent=1) if as_json else check.render(checked))
+    if not is_fix:
+        return EXIT_DAMAGED if checked.faults else 0
+    check.fix(checked, lambda text: echo(escaped(text)))
+    return EXIT_DAMAGED if any(fault.remedy for fault in checked.faults) else 0
 
 
 @app.add(

@@ -35,7 +35,7 @@ from fgrpo_bench.kinds import Stage, fetch, train
 from fgrpo_bench.specs import Declaration, to_dict
 from fgrpo_bench.specs.fingerprint import differences
 from fgrpo_bench.specs.stored import TrainStageSpec
-from fgrpo_bench.stages.digests import checksum_mismatch, with_checksum
+from fgrpo_bench.stages.digests import EDITED, checksum_mismatch, with_checksum
 from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stages.plan import (
     DeclaredFamily,
@@ -49,12 +49,11 @@ from fgrpo_bench.stats.selection import saved_steps
 from sweeps import REPOSITORY
 from sweeps.plan import Plan, make_plan, plan_record
 
-UNSEALED = (
-    "was changed after it was frozen, or lost its seal: put back what it said (another question is "
-    "declared on the command line), or delete it: `run` then writes it anew, and the report says "
-    "that what was declared before is not recorded"
+PUT_BACK = (
+    "put back what it said (another question is declared on the command line), or delete it: `run` "
+    "then writes it anew, and the report says that what was declared before is not recorded"
 )
-"""What is wrong with an edited sweep.json, and what to do."""
+"""What to do about an edited sweep.json."""
 
 
 def check_conflicts(paths: RunPaths, plan: Plan) -> None:
@@ -88,7 +87,7 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
 def _check_seal(paths: RunPaths) -> None:
     """plan.json needs none: it is written anew of the declaration, whatever it says."""
     if paths.sweep_json.exists() and checksum_mismatch(read_json(paths.sweep_json)):
-        raise ValueError(f"{paths.sweep_json} {UNSEALED}")
+        raise ValueError(f"{paths.sweep_json} {EDITED}: {PUT_BACK}")
 
 
 def _check_states(paths: RunPaths, plan: Plan) -> None:

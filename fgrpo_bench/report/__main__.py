@@ -82,7 +82,7 @@ def report(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="compute every number of a report again: its folder, or one file of it",
+            help="build a report anew and compare: its folder, or one file of it",
         ),
     ] = None,
     regrade: Annotated[
@@ -130,11 +130,11 @@ def _verify(path: Path, *, root: Path, regrade: bool) -> int:
         print(escaped(line))
     for line in verified.unseen:
         print(escaped(f"not looked at: {line}"))
-    judged = " and judged" if regrade else ""
+    built = "judged again and built anew" if regrade else "built anew"
     print(
         f"{path}: {len(verified.differences)} differences"
         if verified.differences
-        else f"{path}: every number computed{judged} again, none differs"
+        else f"{path}: {built}, nothing differs"
     )
     return 1 if verified.differences else 0
 

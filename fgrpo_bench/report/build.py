@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -338,10 +339,22 @@ def write_report(
     which checkpoint stands for every run. formats: those of FILES that are wanted. compare_paper:
     as for `render`.
     """
+    analysis = analysed(results, rule)
+    folder = results.address.report
+    names = write_files(analysis, folder, formats=formats, compare_paper=compare_paper)
+    return Report(
+        text=terminal_text(analysis, compare_paper=compare_paper),
+        files=[folder / name for name in names],
+    )
+
+
+def write_files(
+    analysis: Analysis, folder: Path, *, formats: Sequence[str], compare_paper: bool
+) -> list[str]:
+    """The same files of an analysis in any folder; returns their names."""
     from fgrpo_bench.documents.style import write
 
-    analysis = analysed(results, rule)
-    folder, pictures = results.address.report, _pictures(analysis)
+    pictures = _pictures(analysis)
     drawn = _drawn(pictures)
     texts = {
         FILES[kind]: _text(analysis, kind, pictures, drawn, compare_paper=compare_paper)
@@ -351,14 +364,14 @@ def write_report(
     }
     for name, text in texts.items():
         write_text(folder / name, text)
-    figures = [file for name, kinds in drawn.items() for file in write(kinds, folder / name)]
-    contents = {name: text.encode() for name, text in texts.items()} | _files(drawn)
+    figures = [file.name for name, kinds in drawn.items() for file in write(kinds, folder / name)]
+    drawings = {
+        f"{name}.{kind}": data for name, kinds in drawn.items() for kind, data in kinds.items()
+    }
+    contents = {name: text.encode() for name, text in texts.items()} | drawings
     record = provenance.record(analysis, contents, compare_paper=compare_paper)
     write_json(folder / provenance.NAME, record)
-    return Report(
-        text=terminal_text(analysis, compare_paper=compare_paper),
-        files=[*(folder / name for name in (*texts, provenance.NAME)), *figures],
-    )
+    return [*texts, provenance.NAME, *figures]
 
 
 def render(analysis: Analysis, kind: str, *, compare_paper: bool = False) -> str:
@@ -379,12 +392,6 @@ def figures(analysis: Analysis) -> tuple[list[Figure], dict[str, str]]:
     drawn = _drawn(pictures, ["svg"])
     shown = [Figure(name=picture.name, caption=picture.caption) for picture in pictures]
     return shown, {name: kinds["svg"].decode() for name, kinds in drawn.items()}
-
-
-def draw(analysis: Analysis, name: str | None = None) -> dict[str, bytes]:
-    """The figures of a report by file name; nothing is written. name: of one, without its suffix;
-    None draws all."""
-    return _files(_drawn(_pictures(analysis), only=name))
 
 
 Drawn = Mapping[str, Mapping[str, bytes]]
@@ -414,10 +421,6 @@ def _drawn(
         for name, drawn in picture.versions.items()
         if only in (None, name)
     }
-
-
-def _files(drawn: Drawn) -> dict[str, bytes]:
-    return {f"{name}.{kind}": data for name, kinds in drawn.items() for kind, data in kinds.items()}
 
 
 def _text(

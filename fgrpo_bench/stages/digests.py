@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +18,10 @@ from typing import Any
 from fgrpo_bench.files.paths import is_below
 from fgrpo_bench.files.records import Record
 
-PART_BYTES = 2**22
-"""Read at once where somebody is told how far a digest is."""
 SEAL = "content_sha256"
 """Key under which `with_checksum` keeps the digest."""
-MANIFEST_FILE = "manifest.sha256"
-"""The manifest of a folder, in it, as `sha256sum --check` reads it."""
-Tell = Callable[[int], None]
-"""Told of bytes that were read."""
+EDITED = "was changed after it was written, or lost its seal"
+"""What is said of an object whose digest is not that of its content."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,38 +64,28 @@ def size_fault(path: Path, known: Listed) -> str | None:
     return None
 
 
-def fault_of(path: Path, known: Listed, tell: Tell | None = None) -> str | None:
+def fault_of(path: Path, known: Listed) -> str | None:
     """What is wrong with a file, for a person, e.g. `is missing`; None where it is as its manifest
     has it. One of another size is not read."""
     try:
         fault = size_fault(path, known)
-        if fault is None and sha256_file(path, tell) != known.sha256:
+        if fault is None and sha256_file(path) != known.sha256:
             fault = "was changed"
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         fault = f"cannot be read: {getattr(error, 'strerror', None) or error}"
     return fault
 
 
-def differing(folder: Path, manifest: Manifest, tell: Tell | None = None) -> dict[str, str]:
+def differing(folder: Path, manifest: Manifest) -> dict[str, str]:
     """The files of a folder that are not as its manifest has them, as `fault_of`. Of a name that
     leads out of the folder nothing is read."""
     faults = {}
     for name, known in manifest.items():
         is_inside = is_below(name)
-        fault = fault_of(folder / name, known, tell) if is_inside else "leads out of the folder"
+        fault = fault_of(folder / name, known) if is_inside else "leads out of the folder"
         if fault is not None:
             faults[name] = fault
     return faults
-
-
-def added(folder: Path, manifest: Manifest) -> list[str]:
-    """Files of a folder that its manifest does not list, MANIFEST_FILE left out."""
-    files = (
-        (Path(at) / name).relative_to(folder).as_posix()
-        for at, _, names in os.walk(folder)
-        for name in names
-    )
-    return sorted(set(files) - manifest.keys() - {MANIFEST_FILE})
 
 
 def as_lines(manifest: Manifest) -> str:
@@ -115,31 +100,10 @@ def as_lines(manifest: Manifest) -> str:
     return "".join(f"{known.sha256}  {name}\n" for name, known in manifest.items())
 
 
-def from_lines(text: str) -> dict[str, Listed]:
-    """The manifest that `as_lines` wrote; ValueError where a line is none of its."""
-    manifest = {}
-    lines = text.removesuffix("\n").split("\n") if text else []
-    for number, line in enumerate(lines, start=1):
-        digest, gap, name = line.partition("  ")
-        if len(digest) != 64 or not gap or not name:
-            raise ValueError(
-                f"line {number} of the list of digests is {line[:80]!r}, which is not "
-                "`<sha256>  <path>`: get that file again from where it came"
-            )
-        manifest[name] = Listed(sha256=digest)
-    return manifest
-
-
-def sha256_file(path: Path, tell: Tell | None = None) -> str:
-    """Hex digest of a file's bytes. tell: called for every part that was read."""
+def sha256_file(path: Path) -> str:
+    """Hex digest of a file's bytes."""
     with path.open("rb") as file:
-        if tell is None:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-        digest = hashlib.sha256()
-        while part := file.read(PART_BYTES):
-            digest.update(part)
-            tell(len(part))
-        return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def with_checksum(value: dict[str, Any]) -> dict[str, Any]:

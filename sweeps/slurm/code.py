@@ -3,10 +3,9 @@
 <sweep>/code/<digest>/         the files, at their paths in the checkout
 <sweep>/code/<digest>.sha256   their digests, as sha256sum writes them; <digest> is this file's own
 <sweep>/code/<digest>.json     git commit, and whether files differ from it
-<sweep>/code/<digest>.patch    the differences from the commit; absent where there are none
 
 A copy may lose files (a purge of a scratch disk) or have them changed: it is compared with its
-digests before anything is submitted and by each job, and made again as it was or not at all.
+digests before anything is submitted and by each job, and nothing runs from a damaged one.
 """
 
 from __future__ import annotations
@@ -18,16 +17,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from fgrpo_bench.files.whole import now, readable_json, write_bytes, write_json, write_text
-from fgrpo_bench.stages.digests import (
-    Listed,
-    Manifest,
-    as_lines,
-    differing,
-    fault_of,
-    from_lines,
-    made_manifest,
-)
+from fgrpo_bench.files.whole import now, quarantine, write_json, write_text
+from fgrpo_bench.stages.digests import Manifest, as_lines, differing, made_manifest, of_digests
 from sweeps import REPOSITORY
 
 PACKAGES = ("fgrpo_bench", "sweeps", "evaluators", "conf")
@@ -36,6 +27,8 @@ MAX_MEGABYTES = 200
 """A frozen copy above this is refused: something large stands in the checkout."""
 NAME_DIGITS = 16
 """Of the copy's digest, in its folder's name."""
+DAMAGED = "damaged"
+"""Folder beside the copies, of those that were damaged."""
 
 
 def _beside(code: Path, suffix: str) -> Path:
@@ -47,13 +40,20 @@ def manifest_path(code: Path) -> Path:
     return _beside(code, ".sha256")
 
 
+def copies(folder: Path) -> list[Path]:
+    """The copies under a sweep's folder of code, those included that lost all files or their
+    digests."""
+    stems = {path.stem for path in folder.glob("[!.]*")} - {DAMAGED}
+    return [folder / stem for stem in sorted(stems)]
+
+
 def damage(code: Path) -> dict[str, str]:
     """What is not as it was frozen, by name, as `differing`; empty where all is whole. Where the
     file of digests is damaged, that alone.
 
     What was added is no damage: Python's caches are, and whatever a stage leaves where it runs.
     """
-    manifest = _read_manifest(code)
+    manifest = read_manifest(code)
     if manifest is None:
         path = manifest_path(code)
         return {path.name: "was changed" if path.exists() else "is missing"}
@@ -67,7 +67,8 @@ def in_words(wrong: Mapping[str, str]) -> str:
 
 
 def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
-    """Copy the code under `folder` unless the same stands there whole; returns the copy's folder.
+    """Copy the code under `folder` unless the same stands there whole; returns the copy's folder. A
+    damaged one is moved into `folder`/damaged first.
 
     Of a git checkout all tracked files and those that are neither tracked nor ignored; else the
     packages that jobs run. Raises ValueError where that is more than MAX_MEGABYTES, or where a name
@@ -84,8 +85,9 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
     lines = as_lines(made_manifest(repository, files))
     target = folder / _copy_name(lines)
     if target.exists():
-        mend(target, repository)
-        return target
+        if not damage(target):
+            return target
+        quarantine(target, folder / DAMAGED)
     # renamed last: a folder of this name is a whole copy, whenever its maker was killed
     aside = folder / f".{target.name}.{os.getpid()}.tmp"
     shutil.rmtree(aside, ignore_errors=True)
@@ -106,85 +108,21 @@ def code_folder(folder: Path, repository: Path = REPOSITORY) -> Path:
     return folder / _copy_name(as_lines(made_manifest(repository, _listing(repository)[1])))
 
 
-def mend(code: Path, repository: Path = REPOSITORY) -> dict[str, str]:
-    """Make again what is damaged, from a checkout or the commit that it was taken from; returns
-    what that was, as `damage` does.
-
-    Files are replaced one by one, so that jobs which run from them go on. Raises ValueError with
-    the remedy where the same content is nowhere any more.
-    """
-    wrong = damage(code)
-    if manifest_path(code).name in wrong:
-        _mend_manifest(code, repository, wrong)
-        wrong |= damage(code)
-    if not wrong:
-        return wrong
-    commit = _frozen_commit(code)
-    # all are found before any is written: what cannot be made again stays as it was found
-    contents: dict[str, bytes] = {}
-    for name, known in (_read_manifest(code) or {}).items():
-        if name not in wrong:
-            continue
-        content = _frozen_content(repository, name, known, commit)
-        if content is None:
-            raise _irreparable(code, repository, wrong)
-        contents[name] = content
-    for name, content in contents.items():
-        write_bytes(code / name, content)
-    if not _beside(code, ".json").exists() and code_folder(code.parent, repository) == code:
-        _record(code, repository, _listing(repository)[0])
-    return wrong
-
-
-def _mend_manifest(code: Path, repository: Path, wrong: Mapping[str, str]) -> None:
-    """From the copy itself, or from a checkout that is as it was."""
-    for folder, names in ((code, _files_of(code)), (repository, _listing(repository)[1])):
-        lines = as_lines(made_manifest(folder, names))
-        if _copy_name(lines) == code.name:
-            return write_text(manifest_path(code), lines)
-    raise _irreparable(code, repository, wrong)
-
-
-def _irreparable(code: Path, repository: Path, wrong: Mapping[str, str]) -> ValueError:
-    commit, patch = _frozen_commit(code), _beside(code, ".patch")
-    patched = f" with {patch}" if patch.exists() else ""
-    restored = f", or check out commit {commit}{patched} and give this command again"
-    return ValueError(
-        f"the frozen code {code} is damaged ({in_words(wrong)}) and cannot be made again as it "
-        f"was: {repository} has changed since. Nothing was submitted, as it would run other code: "
-        "`fgrpo-bench sweep run` freezes the code as it is now and resumes with that"
-        + (restored if commit else "")
-    )
-
-
 def _copy_name(lines: str) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()[:NAME_DIGITS]
 
 
-def _read_manifest(code: Path) -> Manifest | None:
+def read_manifest(code: Path) -> Manifest | None:
     """None where the file of digests is missing or not as it was written."""
     try:
         text = manifest_path(code).read_text(encoding="utf-8")
     except (OSError, ValueError):
         return None
     # the folder's name is the digest of this file, which so vouches for all others
-    return from_lines(text) if _copy_name(text) == code.name else None
-
-
-def _frozen_content(repository: Path, name: str, known: Listed, commit: str | None) -> bytes | None:
-    """What a frozen file held, from the checkout or the commit that it was taken from; None where
-    neither has it any more."""
-    if fault_of(repository / name, known) is None:
-        return (repository / name).read_bytes()
-    content = None if commit is None else _git(repository, "show", f"{commit}:{name}")
-    is_same = content is not None and hashlib.sha256(content).hexdigest() == known.sha256
-    return content if is_same else None
-
-
-def _frozen_commit(code: Path) -> str | None:
-    facts = readable_json(_beside(code, ".json")) or {}
-    commit = facts.get("git_commit")
-    return commit if isinstance(commit, str) else None
+    if _copy_name(text) != code.name:
+        return None
+    lines = (line.partition("  ") for line in text.split("\n")[:-1])
+    return of_digests({name: digest for digest, _, name in lines})
 
 
 def _listing(repository: Path) -> tuple[bool, list[str]]:
@@ -208,15 +146,13 @@ def _files_of(folder: Path) -> list[str]:
 
 
 def _record(code: Path, repository: Path, is_git: bool) -> None:
-    asked = ("diff --binary HEAD", "rev-parse HEAD", "ls-files --others --exclude-standard")
+    asked = ("diff --name-only HEAD", "rev-parse HEAD", "ls-files --others --exclude-standard")
     outputs = [_git(repository, *words.split()) if is_git else None for words in asked]
-    patch, commit, new = ((output or b"").decode(errors="replace") for output in outputs)
-    if patch:
-        write_text(_beside(code, ".patch"), patch)
+    changed, commit, new = ((output or b"").decode(errors="replace") for output in outputs)
     facts = {
         "source": str(repository),
         "git_commit": commit.strip() or None,
-        "patched": bool(patch) if is_git else None,
+        "patched": bool(changed) if is_git else None,
         "untracked": new.splitlines() if is_git else None,
         "frozen": now(),
     }

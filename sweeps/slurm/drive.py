@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.command.runs import address
@@ -31,7 +32,7 @@ from sweeps.local.drive import fetch_files
 from sweeps.plan import Plan, plan_record
 from sweeps.reporting import LiveSync
 from sweeps.slurm import preflight, recover, scheduler, submissions
-from sweeps.slurm.code import code_folder, freeze_code
+from sweeps.slurm.code import code_folder, damage, freeze_code
 from sweeps.slurm.decide import Decision, StageObservation, decide, decide_stage, remedy
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import Allow, Cancelled, Event, Hold, Synced, arrange, is_job
@@ -182,7 +183,8 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = sch
 def retry(
     paths: RunPaths, point_id: str | None, *, say: Say = echo, call: Call = scheduler.call
 ) -> int:
-    """Try again what was given up, of one point or of all, with the code as it was frozen."""
+    """Try again what was given up, of one point or of all, with the code as it was frozen, or
+    where that is damaged, as it is now."""
     records = read_plan(paths).stages
     known = sorted({record.point_id for record in records})
     if point_id is not None and point_id not in known:
@@ -200,11 +202,13 @@ def retry(
 def again(
     paths: RunPaths, stages: Sequence[str], *, say: Say = echo, call: Call = scheduler.call
 ) -> Decision:
-    """Submit stages that are not done, whatever became of them before, with the code as it was
-    frozen."""
+    """Submit stages that are not done, whatever became of them before; with the code as `retry`."""
     with driving(paths):
         recover.at_home(paths, read_plan(paths).stages, call)
         code = submissions.read(paths.submissions).code
+        if code is not None and damage(Path(code)):
+            code = str(freeze_code(paths.code))
+            say(f"the frozen code was damaged: it is frozen anew in {short_path(Path(code))}")
         submissions.append(paths.submissions, Allow(stages=tuple(stages), code=code))
     return tick(paths, say=say, call=call)
 

@@ -35,7 +35,7 @@ from sweeps.slurm.attempts import (
     of_batches,
     of_start,
 )
-from sweeps.slurm.code import in_words, mend
+from sweeps.slurm.code import damage, in_words
 from sweeps.slurm.decide import STALE_RESOURCES, Decision, StageObservation, decide
 from sweeps.slurm.packing import is_packed, output_file
 from sweeps.slurm.scheduler import Answer, Call, Job, elements
@@ -333,7 +333,7 @@ def tick(
         seen = with_stale_resources(observed.seen, sender) if renew else observed.seen
         decision = decide(seen, now=clock(), max_attempts=profile.max_attempts, held=history.held)
         if decision.submit:
-            _prepare(paths, history, say)
+            _prepare(paths, history)
         _tell_anew(seen, decision, say)
         _cancel([*decision.cancel, *_held_reports(observed)], "of no more use", call, say)
         _tell_exit_reasons(decision, say)
@@ -382,7 +382,7 @@ def _tell_anew(
         say(f"{counted(count, 'job')} that waited: sent again with {change}")
 
 
-def _prepare(paths: RunPaths, history: History, say: Callable[[str], None]) -> None:
+def _prepare(paths: RunPaths, history: History) -> None:
     """See that what is sent could run: with its own code, where something can still be written."""
     if history.code is None:
         raise ValueError(
@@ -390,9 +390,13 @@ def _prepare(paths: RunPaths, history: History, say: Callable[[str], None]) -> N
             f"sweep run {address(paths, full=True)} profile=slurm`"
         )
     check_room(paths.folder)
-    wrong = mend(Path(history.code))
+    wrong = damage(Path(history.code))
     if wrong:
-        say(f"the frozen code was damaged ({in_words(wrong)}): it was made again as it was")
+        raise ValueError(
+            f"the frozen code {history.code} is damaged ({in_words(wrong)}): nothing was "
+            f"submitted, as jobs would run other code; `fgrpo-bench sweep retry {address(paths)}` "
+            "freezes the code as it is now and goes on with that"
+        )
 
 
 def _submit(

@@ -12,7 +12,7 @@ import pytest
 from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.table import Table
-from fgrpo_bench.report.build import draw, latex, render
+from fgrpo_bench.report.build import FILES, latex, write_files
 from fgrpo_bench.report.published import main as paper_tables
 from tests.latex.install import LATEX
 from tests.support.report import ONE_SEED, forget, nine_benchmarks, small_sweep, with_frames
@@ -49,10 +49,9 @@ def set_by_latex(folder: Path, tables: str, begins: str = r"\documentclass{artic
 
 def both(analysis: Analysis, folder: Path) -> str:
     """The main file and its appendix; the figures that it shows are written into the folder."""
-    for name, data in draw(analysis).items():
-        if name.endswith(".pdf"):
-            (folder / name).write_bytes(data)
-    return "\n".join(render(analysis, kind) for kind in ("latex", "latex-appendix"))
+    kinds = ("latex", "latex-appendix")
+    write_files(analysis, folder, formats=kinds, compare_paper=False)
+    return "\n".join((folder / FILES[kind]).read_text() for kind in kinds)
 
 
 def test_the_tables_and_figures_of_a_sweep_compile_as_they_are(tmp_path):

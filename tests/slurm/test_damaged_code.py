@@ -9,16 +9,16 @@ import pytest
 
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import read_json
+from sweeps.check import check
 from sweeps.cli import main
-from sweeps.slurm import code as snapshot
-from sweeps.slurm import tick
-from sweeps.slurm.code import damage
+from sweeps.slurm import drive
+from sweeps.slurm.code import copies, damage
+from sweeps.slurm.tick import tick
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
     all_done,
     check_fake,
     fake_until,
-    finish_fake,
     hold,
     job_at_hold,
     start_fake,
@@ -30,9 +30,8 @@ pytestmark = pytest.mark.usefixtures("cluster")
 FILE = "sweeps/slurm/payload.py"
 
 
-def lose_a_file(code: Path) -> str:
+def lose_a_file(code: Path) -> None:
     (code / FILE).unlink()
-    return f"{FILE} is missing"
 
 
 def only_the_held_point_is_left(paths: RunPaths) -> None:
@@ -43,7 +42,7 @@ def only_the_held_point_is_left(paths: RunPaths) -> None:
 
 
 def code_of(paths: RunPaths) -> Path:
-    (code,) = (path for path in paths.code.iterdir() if path.is_dir())
+    (code,) = copies(paths.code)
     return code
 
 
@@ -52,7 +51,7 @@ def wait_for_a_job_that_says_so(paths: RunPaths) -> None:
 
 
 @pytest.mark.fault
-def test_jobs_that_find_their_code_damaged_say_so_and_run_once_it_is_made_again(
+def test_nothing_is_sent_with_damaged_code_until_retry_freezes_it_anew(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -61,39 +60,23 @@ def test_jobs_that_find_their_code_damaged_say_so_and_run_once_it_is_made_again(
     hold(tmp_path).touch()
     paths = start_fake(tmp_path, monkeypatch)
     only_the_held_point_is_left(paths)
-    words = lose_a_file(code_of(paths))
-    hold(tmp_path).unlink()
-    wait_for_a_job_that_says_so(paths)
-    capsys.readouterr()
-    fake_until(paths, all_done)
-    said = capsys.readouterr().out
-    assert f"the frozen code was damaged ({words}" in said
-    assert "): it was made again as it was" in said
-    assert ": its code was damaged: " in said
-    assert "never started" not in said
-    assert damage(code_of(paths)) == {}
-    check_fake(paths)
-    assert contents(paths, "**/result.json") == fake_results
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-def test_where_the_code_cannot_be_made_again_nothing_is_sent_with_other_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hold(tmp_path).touch()
-    paths = start_fake(tmp_path, monkeypatch)
-    only_the_held_point_is_left(paths)
     lose_a_file(code_of(paths))
     hold(tmp_path).unlink()
     wait_for_a_job_that_says_so(paths)
-    with monkeypatch.context() as patch:
-        patch.setattr(tick, "mend", partial(snapshot.mend, repository=tmp_path / "changed"))
-        with pytest.raises(ValueError, match=f"{FILE} is missing.* cannot be made again as it was"):
-            fake_until(paths, all_done)
+    remedy = f"`fgrpo-bench sweep retry smoke run_root={tmp_path}` freezes the code as it is now"
+    with pytest.raises(ValueError, match=f"damaged \\({FILE} is missing\\): nothing.*") as said:
+        fake_until(paths, all_done)
+    assert remedy in str(said.value)
     before = paths.submissions.read_bytes()
     assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
     assert f"its code was damaged: {FILE} is missing" in capsys.readouterr().out
+    (fault,) = (fault for fault in check(paths).faults if fault.name.endswith(FILE))
+    assert fault.what == "is missing" and fault.remedy == remedy
     assert paths.submissions.read_bytes() == before
-    tick.tick(paths, say=print, command=fake_command)
-    finish_fake(paths)
+    monkeypatch.setattr(drive, "tick", partial(tick, command=fake_command))
+    assert main(["retry", "smoke", f"run_root={tmp_path}"]) == 0
+    assert "the frozen code was damaged: it is frozen anew in " in capsys.readouterr().out
+    fake_until(paths, all_done)
+    assert damage(code_of(paths)) == {}
+    check_fake(paths)
+    assert contents(paths, "**/result.json") == fake_results

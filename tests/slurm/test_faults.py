@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,9 @@ from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.specs import config
 from fgrpo_bench.stages.attempts import attempts
-from sweeps.check.compare import REPORT
-from sweeps.check.examine import Examined, examine, repair
+from sweeps.check import check, fix
 from sweeps.freeze import run_paths
-from sweeps.slurm import decide, drive, submissions, tick
+from sweeps.slurm import decide, submissions, tick
 from sweeps.slurm.decide import Decision
 from sweeps.slurm.packing import Packing
 from sweeps.slurm.scheduler import Call
@@ -45,7 +43,6 @@ from tests.slurm.strikes import (
     restart_controller,
     warn,
 )
-from tests.support.fake_stage import fake_command
 from tests.support.faults import contents
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -173,12 +170,8 @@ def test_a_stage_that_is_warned_of_its_time_limit_saves_and_goes_on_in_the_same_
     ]
 
 
-def examined(paths: RunPaths) -> Examined:
-    return examine(paths, lambda total: lambda part: None)
-
-
 def damaged(paths: RunPaths) -> list[str]:
-    return [each.name for each in examined(paths).damage if each.of != REPORT]
+    return [fault.name for fault in check(paths).faults if fault.stage is not None]
 
 
 @pytest.mark.fault
@@ -194,8 +187,8 @@ def test_a_damaged_result_is_made_again_by_one_job(
     result.write_bytes(before.replace(b"8", b"9", 1))
     assert damaged(paths) == [f"{POINT}/result.json"]
     monkeypatch.setattr(decide, "GRACE_SECONDS", 0.0)
-    run = partial(drive.run, command=fake_command)
-    assert repair(examined(paths), say=print, run=run) == 0
+    fix(check(paths), print)
+    start_fake(tmp_path, monkeypatch)
     fake_until(paths, all_done)
     assert damaged(paths) == [] and result.read_bytes() == before
     history = submissions.read(paths.submissions)

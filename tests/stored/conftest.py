@@ -1,4 +1,4 @@
-"""The real finished sweep in copies to be damaged, and what the check says of them."""
+"""The real finished sweep in copies to be damaged."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.files.paths import RunPaths, StagePaths
-from sweeps.check.examine import Examined, examine
 
 TRAIN = "grpo-n4-g0-s11"
 """The trained point; the other one is its base model."""
-
-
-def look(paths: RunPaths) -> Examined:
-    return examine(paths, lambda total: lambda part: None)
 
 
 def evaluation(paths: RunPaths) -> StagePaths:

@@ -1,4 +1,5 @@
-"""`sweeps check` on a real finished sweep: what is damaged is named, with what rests on it."""
+"""`sweep check` on a real finished sweep: which files differ, are missing, or stand in no record;
+and that `--fix` moves aside what `run` makes again."""
 
 from __future__ import annotations
 
@@ -16,27 +17,32 @@ from hypothesis import strategies as st
 
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.rows import FRAMES
-from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import read_json, write_json
-from fgrpo_bench.stages.digests import SEAL, sha256_file, with_checksum
+from fgrpo_bench.stages.attempts import Note
+from fgrpo_bench.stages.digests import EDITED, SEAL, sha256_file, with_checksum
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import clear_damage, is_done
-from sweeps.check.examine import findings, render
+from sweeps.check import check, render
 from sweeps.cli import main
-from sweeps.freeze import UNSEALED
-from tests.stored.conftest import TRAIN, copied, evaluation, look
+from sweeps.freeze import PUT_BACK
+from tests.stored.conftest import TRAIN, copied
 
 WEIGHTS = f"{TRAIN}/checkpoints/step-00004/model.safetensors"
 
 
 def faults(paths: RunPaths) -> dict[str, str]:
-    return {damage.name: damage.fault for damage in look(paths).damage}
+    return {fault.name: fault.what for fault in check(paths).faults}
 
 
 @pytest.fixture(scope="module")
 def shared(real_run: RunPaths, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
-    """A copy that every test leaves as it found it."""
-    return copied(real_run, tmp_path_factory.mktemp("check"))
+    """A copy that every test leaves as it found it, with a note that each stage was done."""
+    paths = copied(real_run, tmp_path_factory.mktemp("check"))
+    for marker in paths.folder.rglob("DONE.json"):
+        note = Note(attempt=1, outcome="done")
+        write_json(StagePaths(marker.parent).attempt(1), note.as_json())
+    return paths
 
 
 @pytest.fixture
@@ -96,6 +102,23 @@ def test_a_missing_result_is_found_and_nothing_else(whole: RunPaths) -> None:
         aside.rename(path)
 
 
+def test_files_that_no_record_lists_are_named_and_those_of_undone_stages_are_not(
+    whole: RunPaths,
+) -> None:
+    (whole.report / "other.md").write_text("of before")
+    (whole.warmup(11).folder / "further.parquet").write_bytes(b"nobody's")
+    (whole.folder / "former-s12").mkdir()
+    (whole.folder / "former-s12" / "metrics.parquet").write_bytes(b"of a plan before")
+    whole.point(TRAIN).attempt(1).unlink()
+    whole.point(TRAIN).done.unlink()
+    checked = check(whole)
+    assert (checked.faults, checked.undone) == ((), (TRAIN,))
+    names = ("former-s12/metrics.parquet", "_warmup/s11/further.parquet", "report/other.md")
+    assert sorted(checked.unlisted) == sorted(names)
+    said = render(checked)
+    assert "no record lists: " in said and f"not done yet: {TRAIN}" in said
+
+
 def test_a_whole_sweep_has_exit_code_0_and_every_result_was_compared(
     shared: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,33 +133,32 @@ def test_a_whole_sweep_has_exit_code_0_and_every_result_was_compared(
     report = len(list(shared.report.iterdir())) - 1  # provenance.json has the others' digests
     assert found["files"] == outputs + report + len(FRAMES) and len(markers) == 4
     assert (found["damaged"], found["undone"]) == ([], [])
-    assert (found["of_no_stage_of_the_plan"], found["in_no_record"]) == ([], [])
+    assert (found["in_no_record"], found["begun_again"]) == ([], [])
 
 
-def test_damage_has_exit_code_1_and_comes_with_what_rests_on_it_and_what_it_took(
+def test_damage_has_exit_code_1_and_comes_with_what_to_do(
     whole: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    one(whole, WEIGHTS).write_bytes(b"short")
-    one(whole, "report/plane-countdown.svg").write_text("<svg/>")
-    assert main(["check", "smoke", f"run_root={whole.root}"]) == 1
+    figure = one(whole, "report/plane-countdown.svg")
+    figure.write_text("<svg/>")
+    command = ["check", "smoke", f"run_root={whole.root}"]
+    assert main(command) == 1
     said = capsys.readouterr().out
-    assert f"{WEIGHTS}: has 5 bytes instead of" in said
     assert "report/plane-countdown.svg: was changed" in said
-    assert f"on {TRAIN} rest {TRAIN}/eval/" in said and "/step-00004, report, MLflow" in said
-    assert f"to be made again: 1 stage (train {TRAIN}) and the report" in said
-    assert f"check smoke/countdown-tiny/v1 run_root={whole.root} --" in said
-
-
-def test_a_forger_is_named_by_the_report_if_not_by_the_marker(whole: RunPaths) -> None:
-    stage = evaluation(whole)
-    passk = stage.benchmark("countdown").passk
-    passk.write_bytes(passk.read_bytes() + b"\0")
-    marker = {key: value for key, value in read_json(stage.done).items() if key != SEAL}
-    written = {"bytes": passk.stat().st_size, "sha256": sha256_file(passk)}
-    marker["outputs"]["countdown/passk.parquet"] = written
-    write_json(stage.done, with_checksum(marker))
-    name = passk.relative_to(whole.folder).as_posix()
-    assert faults(whole) == {"report/provenance.json": f"was made from another {name}"}
+    assert f"`fgrpo-bench report smoke/countdown-tiny/v1 --root {whole.root}` writes" in said
+    one(whole, WEIGHTS).write_bytes(b"short")
+    assert main(command) == 1
+    said = capsys.readouterr().out
+    run = f"smoke/countdown-tiny/v1 run_root={whole.root}"
+    assert f"{WEIGHTS}: has 5 bytes instead of" in said
+    assert f"`fgrpo-bench sweep check {run} --fix` moves" in said
+    assert f"`fgrpo-bench sweep run {run}`, with the settings" in said
+    assert main([*command, "--json"]) == 1
+    damaged = json.loads(capsys.readouterr().out)["damaged"]
+    assert {each["file"]: each["stage"] for each in damaged} == {
+        "report/plane-countdown.svg": None,
+        WEIGHTS: TRAIN,
+    }
 
 
 def test_a_marker_without_its_own_digest_or_of_another_stage_is_damaged(whole: RunPaths) -> None:
@@ -144,40 +166,11 @@ def test_a_marker_without_its_own_digest_or_of_another_stage_is_damaged(whole: R
     marker = read_json(done)
     write_json(done, {key: value for key, value in marker.items() if key != SEAL})
     name = f"{TRAIN}/DONE.json"
-    assert faults(whole) == {name: "was changed after it was written"}
+    assert faults(whole) == {name: EDITED}
     shutil.copy(other, done)
     assert faults(whole)[name] == "is of another stage, or of other settings"
     done.write_text("[]")
-    assert faults(whole)[name] == "cannot be read as a completion marker"
-
-
-def test_what_a_damaged_marker_lists_is_compared_with_the_reports_provenance(
-    whole: RunPaths,
-) -> None:
-    stage = evaluation(whole)
-    done, passk = stage.done, stage.benchmark("countdown").passk
-    passk.write_bytes(passk.read_bytes() + b"\0")
-    name = passk.relative_to(whole.folder).as_posix()
-    marker = read_json(done)
-    without = with_checksum({key: marker[key] for key in marker if key not in ("outputs", SEAL)})
-    for content in (b"[]", json.dumps(without).encode(), None):
-        done.write_bytes(content) if content else done.unlink()
-        said = faults(whole)
-        assert said.pop(done.relative_to(whole.folder).as_posix())
-        assert said == {name: "was changed"}
-
-
-def test_results_of_other_weights_than_stand_there_are_damaged(whole: RunPaths) -> None:
-    train = whole.point(TRAIN)
-    weights = train.checkpoint(4) / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[::-1])
-    marker = {key: value for key, value in read_json(train.done).items() if key != SEAL}
-    marker["outputs"]["checkpoints/step-00004/model.safetensors"]["sha256"] = sha256_file(weights)
-    write_json(train.done, with_checksum(marker))
-    said = faults(whole)
-    assert said.pop("report/provenance.json").startswith("was made from another ")
-    assert set(said.values()) == {f"was made with other weights than {TRAIN} has now"}
-    assert {Path(name).name for name in said} >= {"draws.parquet", "passk.parquet"}
+    assert faults(whole)[name] == "cannot be read"
 
 
 def test_a_stage_at_work_or_begun_again_is_not_compared(whole: RunPaths) -> None:
@@ -188,15 +181,15 @@ def test_a_stage_at_work_or_begun_again_is_not_compared(whole: RunPaths) -> None
     assert list(faults(whole)) == [f"{TRAIN}/metrics.parquet"]
     owner = read_json(train.owner)
     write_json(train.owner, owner | {"token": "newer", "over": owner["token"]})
-    found = look(whole)
-    assert found.damage == ()
-    assert f"begun again and not compared: {TRAIN}" in render(findings(found))
+    found = check(whole)
+    assert found.faults == ()
+    assert f"begun again and not compared: {TRAIN}" in render(found)
 
 
 def test_a_file_that_the_disk_does_not_give_is_damage_and_no_end(
     whole: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(path: Path, tell: object) -> str:
+    def read(path: Path) -> str:
         if path.name == "metrics.parquet":
             raise OSError(5, "Input/output error")
         return sha256_file(path)
@@ -211,11 +204,30 @@ def test_a_declaration_or_a_plan_of_another_kind_is_named_with_what_to_do(
     write_json(whole.plan, edited(read_json(whole.plan), "points", 1, "group_size", to=1))
     with pytest.raises(ValueError, match=r"plan\.json does not .*group_size.*delete it and run"):
         load_results(whole)
-    whole.sweep_json.write_text("[]")
-    assert faults(whole)["sweep.json"] == "cannot be read: delete it, and `run` writes it again"
     whole.plan.write_text("[]")
     assert main(["check", "smoke", f"run_root={whole.root}"]) == 1
     assert f"damaged: {whole.plan} " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "to", "what", "remedy"),
+    [
+        ("sweep.json", ("declaration", "sweep", "question"), "Another one?", EDITED, PUT_BACK),
+        ("sweep.json", ("families", 0, "trained"), 7, EDITED, PUT_BACK),
+        ("sweep.json", (SEAL,), None, EDITED, PUT_BACK),
+        ("sweep.json", ("declaration",), None, "cannot be read", "delete it, and `run` writes it"),
+        ("plan.json", ("points", 1, "group_size"), 16, EDITED, "`run` writes it again"),
+        ("plan.json", ("stages", 0, "name"), "../x", EDITED, "`run` writes it again"),
+        ("plan.json", (SEAL,), None, EDITED, "`run` writes it again"),
+    ],
+)
+def test_an_edited_declaration_or_plan_is_named_with_what_to_do(
+    whole: RunPaths, name: str, keys: tuple[Any, ...], to: Any, what: str, remedy: str
+) -> None:
+    at = whole.folder / name
+    write_json(at, edited(read_json(at), *keys, to=to))
+    (fault,) = check(whole).faults
+    assert (fault.name, fault.what) == (name, what) and str(fault.remedy).startswith(remedy)
 
 
 def edited(value: Any, *keys: Any, to: Any) -> Any:
@@ -229,64 +241,6 @@ def edited(value: Any, *keys: Any, to: Any) -> Any:
     else:
         copied[key] = to
     return copied
-
-
-def test_a_declaration_with_another_seal_is_not_that_of_the_report(whole: RunPaths) -> None:
-    declared = read_json(whole.sweep_json)
-    for keys, to in ((("declaration", "sweep", "family"), {"ks": [8]}), (("first", "plan"), "0")):
-        write_json(whole.sweep_json, with_checksum(edited(declared, *keys, to=to)))
-        said = "was made from another sweep.json or plan.json"
-        assert faults(whole) == {"report/provenance.json": said}
-
-
-OF_POINT = f"of {TRAIN}, and its spec.json"
-EDITED = [
-    ("sweep.json", "declaration", "sweep", "question", "Another one?", UNSEALED),
-    ("sweep.json", "families", 0, "trained", 7, UNSEALED),
-    ("sweep.json", SEAL, None, UNSEALED),
-    ("plan.json", "points", 1, "group_size", 16, f"group_size 16 {OF_POINT} 4: `run` writes it"),
-    ("plan.json", "points", 1, "learning_rate_factor", 2.0, f"_factor 2.0 {OF_POINT} 1.0: "),
-    ("plan.json", "points", 1, "point_id", "other", f"other of other, and its spec.json {TRAIN}"),
-    ("plan.json", "points", 1, "checkpoints", 0, "step", 3, f"{OF_POINT} step 4 of {TRAIN}"),
-    ("plan.json", "points", 1, None, "was changed after"),
-    ("plan.json", "stages", 0, "name", "../\x1b[2J", r"'../\x1b[2J', which is outside its folder"),
-    ("plan.json", SEAL, None, "was changed after"),
-]
-"""A file, keys in it, another value, and what is said of it."""
-
-
-@pytest.mark.parametrize("edit", EDITED, ids=lambda edit: f"{edit[0]}-{edit[-3]}")
-def test_one_edited_value_of_the_declaration_or_the_plan_is_found(
-    whole: RunPaths, edit: tuple[Any, ...]
-) -> None:
-    name, *keys, to, said = edit
-    at = whole.folder / name
-    write_json(at, edited(read_json(at), *keys, to=to))
-    found = faults(whole)
-    assert said in found[name] and (name == "plan.json" or len(found) == 1)
-
-
-def test_a_plan_without_its_evaluations_is_found(whole: RunPaths) -> None:
-    plan = read_json(whole.plan)
-    stages = [stage for stage in plan["stages"] if stage["kind"] != "evaluate"]
-    write_json(whole.plan, plan | {"stages": stages})
-    assert "which is no stage that it lists" in faults(whole)["plan.json"]
-
-
-def test_stages_that_the_plan_does_not_have_and_files_of_no_record_are_named(
-    whole: RunPaths,
-) -> None:
-    plan = read_json(whole.plan)
-    fewer = [stage for stage in plan["stages"] if not stage["name"].startswith(TRAIN)]
-    write_json(whole.plan, with_checksum(plan | {"points": plan["points"][:1], "stages": fewer}))
-    (whole.report / "other.md").write_text("of before")
-    (whole.warmup(11).folder / "further.parquet").write_bytes(b"nobody's")
-    seen = look(whole)
-    assert seen.unplanned[0] == TRAIN and len(seen.unplanned) == 2
-    assert seen.unlisted == ("_warmup/s11/further.parquet", "report/other.md")
-    said = render(findings(seen))
-    assert f"not compared, of no stage of the plan: {TRAIN}, " in said
-    assert "not compared, in no record: _warmup/s11/further.parquet, report/other.md" in said
 
 
 @contextmanager
@@ -330,7 +284,7 @@ def test_what_is_no_file_is_damage_of_that_file_and_no_end(
 def test_a_plan_that_is_no_file_is_named_with_what_to_do(whole: RunPaths) -> None:
     for by in ("a folder", "a loop of links"):
         with replaced(whole.plan, by), pytest.raises(ValueError, match="delete it and run") as said:
-            look(whole)
+            check(whole)
         assert str(said.value).startswith(f"{whole.plan} is no file (")
 
 
@@ -357,7 +311,7 @@ def test_a_name_outside_the_folder_is_refused_and_nobody_looks_there(
     at = whole.folder / record
     write_json(at, with_checksum(edited(read_json(at), key, OUTSIDE, to=listed)))
     said = faults(whole)
-    assert list(said) == [record] and repr(OUTSIDE) in said[record]
+    assert list(said) == [record] and f"lists '{OUTSIDE}" in said[record]
     assert looked and not any("passwd" in path for path in looked)
 
 

@@ -67,7 +67,7 @@ def test_a_root_that_reads_as_a_pattern_is_scored_reported_and_verified_by_its_o
         assert point.passk("countdown").drop("cluster").equals(expected)
     file = finished.report / "results.csv"
     assert report(["--verify", str(file), "--regrade"]) == 0
-    assert "none differs" in capsys.readouterr().out
+    assert "nothing differs" in capsys.readouterr().out
     plain = replace(finished, root=tmp_path)
     shutil.copytree(finished.folder, plain.folder)
     assert report(["smoke", "--root", str(tmp_path)]) == 0

@@ -1,12 +1,11 @@
-"""What is missing or damaged is made again and nothing else, by a run and by `check --repair`,
-which keeps what was damaged; and every printed remedy works."""
+"""What is missing is made again by `run` and nothing else; `check --fix` moves aside what is
+damaged and keeps it; and every printed remedy works."""
 
 from __future__ import annotations
 
+import json
 import re
-import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,26 +15,32 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds import rerun_hint
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.stages.locks import locked
-from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
-from sweeps.check.compare import ANALYSIS, REPORT, Damage, StoredStage, resting
-from sweeps.check.examine import Examined, repair
+from sweeps.check import check, fix, render
 from sweeps.cli import main
 from sweeps.commands import StageCommand, stage_command
 from sweeps.local import drive
-from tests.stored.conftest import TRAIN, evaluation, look
-from tests.support.sent import stage_record
-from tests.support.tiny_run import run_stages
+from tests.stored.conftest import TRAIN, evaluation
+from tests.support.tiny_run import run_stages, tiny_plan
 
 TIMES = ("DONE.json", "metrics.parquet", "owner.json", "progress.json", "stage.lock")
 """What a stage that is run again writes with other times."""
 
 
+def content(path: Path) -> bytes:
+    """Of a file; of draws.json without the entry of the run root's shared draws, which a repaired
+    evaluation gets where it had none."""
+    if path.name != "draws.json":
+        return path.read_bytes()
+    facts = {key: value for key, value in read_json(path).items() if key != "shared"}
+    return json.dumps(facts).encode()
+
+
 def results(paths: RunPaths) -> dict[str, bytes]:
     """All stored results and the report, but for what holds times; not what was set aside."""
     return {
-        name: path.read_bytes()
+        name: content(path)
         for path in sorted(paths.folder.rglob("*"))
         for name in [path.relative_to(paths.folder).as_posix()]
         if path.is_file() and path.name not in TIMES and "damaged/" not in name
@@ -46,18 +51,14 @@ def results(paths: RunPaths) -> dict[str, bytes]:
     }
 
 
-def names(paths: RunPaths) -> set[str]:
-    """Of all damaged files."""
-    return {damage.name for damage in look(paths).damage}
+def fixed_and_run(paths: RunPaths, command: StageCommand = stage_command) -> int:
+    """The exit code of the run after `check --fix`, with these commands of stages."""
+    assert main(["check", "smoke", "--fix", f"run_root={paths.root}"]) == 0
+    return drive.run(tiny_plan(paths.root)[0].declaration, command=command)
 
 
 def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeps.reporting.sync", lambda paths, say: None)
-
-
-def repaired(paths: RunPaths, command: StageCommand = stage_command) -> int:
-    """The exit code of `check --repair`, with these commands of stages."""
-    return repair(look(paths), say=print, run=partial(drive.run, command=command))
 
 
 def flip(path: Path) -> bytes:
@@ -86,9 +87,9 @@ def test_pass_at_k_and_a_figure_are_made_again_and_nothing_else(
         commands.append(kind)
         return stage_command(kind, folder, profile, environment)
 
-    assert repaired(paths, command) == 0
+    assert fixed_and_run(paths, command) == 0
     assert commands == ["evaluate"]
-    assert results(paths) == before and look(paths).damage == ()
+    assert results(paths) == before and check(paths).faults == ()
     assert {path: path.stat().st_mtime_ns for path in untouched} == untouched
     aside = evaluation(paths).damaged / "countdown" / "passk.parquet"
     assert (aside.read_bytes(), (paths.damaged / "report" / figure.name).read_bytes()) == damaged
@@ -96,7 +97,7 @@ def test_pass_at_k_and_a_figure_are_made_again_and_nothing_else(
 
 
 @pytest.mark.slow
-def test_a_report_and_a_spec_are_written_again_by_the_command_and_no_stage_is_run(
+def test_a_report_and_a_spec_are_written_again_and_no_stage_is_run(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_mlflow(monkeypatch)
@@ -106,8 +107,8 @@ def test_a_report_and_a_spec_are_written_again_by_the_command_and_no_stage_is_ru
     (paths.report / "report.md").symlink_to("report.md")
     paths.point(TRAIN).spec.write_text("{}")
     notes = sorted(paths.folder.rglob("attempt-*"))
-    assert main(["check", "smoke", "--repair", f"run_root={paths.root}"]) == 0
-    assert results(paths) == before and look(paths).damage == ()
+    assert fixed_and_run(paths) == 0
+    assert results(paths) == before and check(paths).faults == ()
     assert sorted(paths.folder.rglob("attempt-*")) == notes
     assert (paths.damaged / "report" / "report.tex").read_text() == "edited"
     assert (paths.damaged / "report" / "report.md").is_symlink()
@@ -125,8 +126,8 @@ def test_weights_draws_and_a_marker_come_out_with_the_same_bytes(
     flip(evaluation(paths).benchmark("countdown").draws)
     warmup = paths.warmup(11)
     warmup.done.write_text("[]")
-    assert repaired(paths) == 0
-    assert results(paths) == before and look(paths).damage == ()
+    assert fixed_and_run(paths) == 0
+    assert results(paths) == before and check(paths).faults == ()
     aside = paths.point(TRAIN).damaged / "checkpoints" / "step-00004" / "model.safetensors"
     assert aside.read_bytes() == damaged
     assert (warmup.damaged / "DONE.json").read_text() == "[]"
@@ -135,38 +136,46 @@ def test_weights_draws_and_a_marker_come_out_with_the_same_bytes(
 @pytest.mark.parametrize(
     "name", ["comparisons.parquet", pytest.param("analysis.json", marks=pytest.mark.slow)]
 )
-def test_a_damaged_frame_is_moved_aside_and_computed_again(
-    paths: RunPaths, monkeypatch: pytest.MonkeyPatch, name: str
+def test_a_damaged_frame_is_moved_aside_and_computed_again_by_the_printed_remedy(
+    paths: RunPaths, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    no_mlflow(monkeypatch)
     before = results(paths)
     damaged = flip(paths.analysis / name)
-    assert [damage.of for damage in look(paths).damage] == [ANALYSIS]
-    assert repaired(paths) == 0
-    assert results(paths) == before and look(paths).damage == ()
+    assert main(["check", "smoke", "--fix", f"run_root={paths.root}"]) == 0
+    remedy = re.search(r"`fgrpo-bench report (.*)` writes again", capsys.readouterr().out)
+    assert remedy is not None and report(remedy[1].split()) == 0
+    assert results(paths) == before and check(paths).faults == ()
     assert (paths.damaged / "analysis" / name).read_bytes() == damaged
 
 
-def refused(found: Examined, *words: str) -> None:
-    before = sorted(found.paths.folder.rglob("*"))
-    with pytest.raises((ValueError, BlockingIOError)) as error:
-        repair(found, say=print, run=drive.run)
-    assert all(word in str(error.value) for word in words), error.value
-    assert sorted(found.paths.folder.rglob("*")) == before
+def left_alone(paths: RunPaths, *words: str) -> None:
+    """`check --fix` moves nothing and says so."""
+    before = sorted(paths.folder.rglob("*"))
+    checked = check(paths)
+    assert all(word in render(checked) for word in words), render(checked)
+    fix(checked, print)
+    assert sorted(paths.folder.rglob("*")) == before
 
 
-def test_what_cannot_be_mended_by_making_it_again_is_refused_and_nothing_is_moved(
-    paths: RunPaths,
-) -> None:
+def test_nothing_of_a_sweep_that_is_being_run_is_moved(paths: RunPaths) -> None:
     flip(evaluation(paths).benchmark("countdown").passk)
-    with locked(paths.driver_lock, wait=False, what="a driver"):
-        refused(look(paths), "is already being run by process")
+    with (
+        locked(paths.driver_lock, wait=False, what="a driver"),
+        pytest.raises(BlockingIOError, match="is already being run by process"),
+    ):
+        fix(check(paths), print)
+    assert not evaluation(paths).damaged.exists()
+
+
+def test_what_only_its_owner_can_put_right_is_left_alone(paths: RunPaths, tmp_path: Path) -> None:
     declaration = paths.sweep_json.read_bytes()
     paths.sweep_json.write_text("[]")
-    refused(look(paths), "sweep.json cannot be read", "`run` writes it again", "nothing was moved")
+    left_alone(paths, "sweep.json: cannot be read", "`run` writes it again")
     paths.sweep_json.write_bytes(declaration)
-    shutil.copy(paths.warmup(11).spec, paths.point(TRAIN).spec)
-    refused(look(paths), TRAIN, "were two folders swapped?", "nothing was moved")
+    train, warmup, aside = paths.point(TRAIN).folder, paths.warmup(11).folder, tmp_path / "aside"
+    for source, target in ((train, aside), (warmup, train), (aside, warmup)):
+        source.rename(target)
+    left_alone(paths, f"{TRAIN}/DONE.json: is of another stage", "were two of them swapped?")
 
 
 def test_a_model_that_stands_elsewhere_is_its_owners_to_restore(
@@ -178,38 +187,8 @@ def test_a_model_that_stands_elsewhere_is_its_owners_to_restore(
     folder.rename(elsewhere)
     folder.symlink_to(elsewhere)
     flip(elsewhere / "model.safetensors")
-    refused(look(paths), str(elsewhere), "restore it there", "nothing was moved")
-
-
-def stage(name: str, kind: str, *needs: str) -> StoredStage:
-    record = stage_record(name, *needs, kind=kind)
-    marker = Marker(fingerprint="f", target={}, outputs={})
-    return StoredStage(record=record, standing="done", marker=marker, faults=())
-
-
-def test_everything_that_follows_from_a_damaged_stage_rests_on_it() -> None:
-    stages = [
-        stage("_warmup/s1", "warmup"),
-        stage("a", "train", "_warmup/s1"),
-        stage("b", "train", "_warmup/s1"),
-        stage("a/eval", "evaluate", "a"),
-    ]
-    records = [one.record for one in stages]
-    damage = [Damage(of="a", name="a/x", fault=""), Damage(of=REPORT, name="report/y", fault="")]
-    assert resting(damage, records) == {"a": ["a/eval", "report", "MLflow"]}
-    base = resting([Damage(of="_warmup/s1", name="_warmup/s1/x", fault="")], records)
-    assert base == {"_warmup/s1": ["a", "b", "a/eval", "report", "MLflow"]}
-
-
-def test_a_repair_that_fails_has_the_exit_code_of_a_run(
-    paths: RunPaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(drive, "LOG_LINES", 1)
-    no_mlflow(monkeypatch)
-    flip(evaluation(paths).benchmark("countdown").passk)
-    failing = ["false"]
-    assert repaired(paths, command=lambda *_: failing) == 1
-    assert len(look(paths).damage) == 1
+    left_alone(paths, str(elsewhere), "restore it there")
+    assert main(["check", "smoke", "--fix", f"run_root={paths.root}"]) == 1
 
 
 def outputs(paths: RunPaths) -> dict[str, tuple[bytes, int]]:
@@ -305,11 +284,13 @@ def test_draws_that_lost_their_origin_alone_keep_the_engine_that_made_them(
     stage = evaluation(paths)
     manifest = stage.benchmark("countdown").manifest
     known = read_json(manifest)
-    (engine,) = known["engines"]
+    (canaries,) = known["canaries"]
+    assert canaries["start"] == canaries["end"] and canaries["draws"] == 192
+    assert canaries["start"]["alone"] == canaries["start"]["batch"]
     manifest.unlink()
     make_again(paths)
-    assert read_json(manifest) == known and engine["engine"] == "embedded"
-    assert read_json(stage.done)["engines"] == {"countdown": [engine]}
+    assert read_json(manifest) == known and known["engine"]["engine"] == "embedded"
+    assert read_json(stage.done)["canaries"] == {"countdown": [canaries]}
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_what_is_frozen_is_sealed_and_an_edited_declaration_is_refused_before_an
     lost = {key: value for key, value in declared.items() if key != SEAL}
     for edited in (declared, lost):
         write_json(paths.sweep_json, edited)
-        with pytest.raises(ValueError, match="was changed after it was frozen, or lost its seal"):
+        with pytest.raises(ValueError, match="was changed after it was written, or lost its seal"):
             check_conflicts(paths, plan)
     paths.sweep_json.unlink()
     write_json(paths.point(NAME).done, {"step": 1})

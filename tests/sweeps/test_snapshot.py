@@ -12,7 +12,7 @@ import pytest
 
 from fgrpo_bench.files.whole import read_json
 from sweeps.slurm import code as snapshot
-from sweeps.slurm.code import damage, freeze_code, manifest_path, mend
+from sweeps.slurm.code import damage, freeze_code, manifest_path
 
 
 @pytest.fixture
@@ -47,8 +47,6 @@ def test_tracked_and_new_files_are_kept_and_ignored_ones_are_not(
     facts = read_json(code.with_name(code.name + ".json"))
     assert len(facts["git_commit"]) == 40
     assert (facts["patched"], facts["untracked"]) == (True, ["new.py"])
-    patch = code.with_name(code.name + ".patch").read_text()
-    assert "-a = 1\n+a = 2\n" in patch
 
 
 def test_edits_make_another_copy_and_leave_the_first(checkout: Path, tmp_path: Path) -> None:
@@ -61,7 +59,6 @@ def test_edits_make_another_copy_and_leave_the_first(checkout: Path, tmp_path: P
     assert contents(first) == before
     assert {path.name for path in (tmp_path / "code").iterdir()} == {
         *(f"{code.name}{end}" for code in (first, second) for end in ("", ".json", ".sha256")),
-        f"{second.name}.patch",
     }
 
 
@@ -122,7 +119,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("strike", DAMAGES, ids=lambda strike: strike.__name__)
-def test_a_damaged_copy_is_noticed_and_made_again_as_it_was(
+def test_a_damaged_copy_is_noticed_and_moved_aside_for_a_new_one(
     checkout: Path, tmp_path: Path, strike: Callable[[Path], None]
 ) -> None:
     code = freeze_code(tmp_path / "code", checkout)
@@ -133,43 +130,12 @@ def test_a_damaged_copy_is_noticed_and_made_again_as_it_was(
     strike(code)
     named = {name.replace(code.name, "*"): fault for name, fault in damage(code).items()}
     assert named == DAMAGES[strike]
-    mend(code, checkout)
-    assert (contents(code), damage(code)) == (before, {})
-    assert read_json(code.with_name(code.name + ".json"))["patched"] is False
-    strike(code)
+    damaged = contents(code) if code.exists() else None
     assert freeze_code(tmp_path / "code", checkout) == code
     assert (contents(code), damage(code)) == (before, {})
-
-
-def test_a_copy_is_mended_from_its_commit_where_the_checkout_has_changed(
-    checkout: Path, tmp_path: Path
-) -> None:
-    code = freeze_code(tmp_path / "code", checkout)
-    (checkout / "sweeps" / "a.py").write_text("a = 3\n")
-    lose_a_file(code)
-    assert mend(code, checkout) == {"sweeps/a.py": "is missing"}
-    assert (code / "sweeps" / "a.py").read_text() == "a = 1\n"
-
-
-def test_where_the_code_is_nowhere_any_more_nothing_else_is_put_in_its_place(
-    checkout: Path, tmp_path: Path
-) -> None:
-    (checkout / "sweeps" / "a.py").write_text("a = 2\n")
-    code = freeze_code(tmp_path / "code", checkout)
-    (checkout / "sweeps" / "a.py").write_text("a = 3\n")
-    lose_a_file(code)
-    words = (
-        r"sweeps/a\.py is missing\) and cannot be made again as it was: .* has changed since.*"
-        r"`fgrpo-bench sweep run` freezes the code as it is now.* check out commit [0-9a-f]{40} "
-        "with"
-    )
-    with pytest.raises(ValueError, match=words):
-        mend(code, checkout)
-    assert not (code / "sweeps" / "a.py").exists()
-    lose_all(code)
-    with pytest.raises(ValueError, match="cannot be made again"):
-        mend(code, checkout)
-    assert not code.exists()
+    assert read_json(code.with_name(code.name + ".json"))["patched"] is False
+    if damaged is not None:
+        assert contents(tmp_path / "code" / "damaged" / code.name) == damaged
 
 
 def test_the_digests_are_those_of_sha256sum(checkout: Path, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import Stage
-from sweeps.check.examine import reading
 from sweeps.local.drive import Lines, Overview, Running, draw, progress_view, summary_words
 from sweeps.local.pool import Pool, stop_requests
 from sweeps.text import counted, duration
@@ -79,22 +78,6 @@ def test_durations_and_counts_read_well() -> None:
     read |= {3600: "1 h 00 min", 10_020: "2 h 47 min"}
     assert {seconds: duration(seconds) for seconds in read} == read
     assert [counted(1, "point"), counted(0, "point")] == ["1 point", "0 points"]
-
-
-class Terminal(io.StringIO):
-    """A stream that says that it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_bar_of_bytes_is_drawn_on_a_terminal_alone() -> None:
-    for out in (io.StringIO(), Terminal()):
-        with reading(out) as begin:
-            tell = begin(4_000_000)
-            tell(1_000_000)
-        assert bool(out.getvalue()) == out.isatty()
-        assert ("/4.0 MB" in out.getvalue()) == out.isatty()
 
 
 LEAVES_A_MARKER = (

@@ -3,7 +3,7 @@
 It holds declaration, plan, the specs and markers of all stages, counts, grades, analysis and
 report, on request the draws, and the digest of every file as `sha256sum --check` reads them.
 Unpacked, its folder `runs` is a folder of runs that report, dashboard and
-`fgrpo_bench.analysis.load` read; `fgrpo-bench check` compares it with its digests.
+`fgrpo_bench.analysis.load` read.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ from fgrpo_bench.files.whole import write_whole
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.provenance import evaluated, graded
 from fgrpo_bench.specs.dataset import withheld
-from fgrpo_bench.stages.digests import MANIFEST_FILE, Listed, as_lines, made_manifest
+from fgrpo_bench.stages.digests import Listed, as_lines, made_manifest
 
+MANIFEST_FILE = "manifest.sha256"
+"""In the archive's folder, as `sha256sum --check` reads it."""
 README = """\
 Results of the sweep {sweep} ({experiment}, {version}), made by fgrpo-bench {program}.
 
@@ -48,7 +50,6 @@ runs/              specs, markers, counts, grades, analysis and report
 manifest.sha256    the digest of every other file: sha256sum --check manifest.sha256
 
 In a checkout of fgrpo-bench, FOLDER being this one:
-fgrpo-bench check FOLDER    the same, and what was added
 fgrpo-bench report --verify FOLDER/{report}    every number from the grades
 fgrpo-bench report {sweep} --root FOLDER/runs    the report again
 
@@ -69,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     "pack a sweep's results into one archive with the digest of every file",
     "fgrpo-bench bundle groupsize",
     "fgrpo-bench bundle groupsize/countdown/v1 --draws --out groupsize.tar.gz",
-    more=f"{WHICH_RUN}\nOthers, who have unpacked it:\n"
-    "  fgrpo-bench check groupsize-countdown-v1/\n",
+    more=f"{WHICH_RUN}\nOthers, in the folder that they unpacked:\n"
+    "  sha256sum --check manifest.sha256\n",
 )
 def bundle(
     sweep: Run,

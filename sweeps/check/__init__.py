@@ -1,1 +1,0 @@
-"""`check`: is every file of a sweep as it was made, and making again what is not."""
