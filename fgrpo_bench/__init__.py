@@ -38,7 +38,8 @@ def _check_environment() -> None:
         from fgrpo_bench.__main__ import COMMANDS
         from fgrpo_bench.core.commandline import check_packages
 
-        if any(module == place.removesuffix(".__main__") for place, _ in COMMANDS.values()):
+        names = {f"{__name__}.{name}" for name in COMMANDS}
+        if module in names | {place.removesuffix(".__main__") for place, _ in COMMANDS.values()}:
             check_packages()
 
 

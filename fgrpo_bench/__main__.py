@@ -27,10 +27,10 @@ COMMANDS = {
     "export": ("fgrpo_bench.report.exports.command", "evaluations in other programs' formats"),
     "bundle": ("fgrpo_bench.report.exports.bundle", "a sweep's results as one archive"),
     "power": ("fgrpo_bench.analysis.power", "how many seeds and draws are enough, before a run"),
-    "theory": ("fgrpo_bench.theory.__main__", "which group size is dangerous, by formulas"),
+    "theory": ("fgrpo_bench.paper.theory.__main__", "which group size is dangerous, by formulas"),
     "data": ("evaluators.cli:fetch", "fetch benchmarks, once, and list what is fetched"),
     "analysis": ("fgrpo_bench.analysis.__main__", "every number of a sweep as tables, or as CSV"),
-    "simulation": ("fgrpo_bench.simulation.__main__", "the paper's categorical simulation"),
+    "simulation": ("fgrpo_bench.paper.simulation.__main__", "the paper's categorical simulation"),
     "tracking": ("fgrpo_bench.tracking.__main__", "bring MLflow up to date without its UI"),
 }
 """By name: the place of its application (fgrpo_bench.command.application.program), and what it

@@ -1,8 +1,8 @@
 """The picture of the architecture, drawn from the imports: `python -m tests.architecture`.
 
-It writes docs/developers/architecture.svg (and .png where a path is given): a box a package, each
-on the first floor above everything that it imports, and an arrow for each import that no other path
-implies.
+It writes docs/developers/architecture.svg (and .png where a path is given): a box a package, and
+three of the paper's, each on the first floor above everything that it imports, and an arrow for
+each import that no other path implies.
 Raises ValueError where packages import each other in a circle.
 """
 
@@ -17,18 +17,26 @@ import grimp
 
 ROOTS = ("fgrpo_bench", "sweeps", "evaluators", "dashboards")
 PICTURE = Path(__file__).parents[1] / "docs" / "developers" / "architecture.svg"
+LIBRARY = PICTURE.parents[2] / ROOTS[0]
+PAPER = "paper"
+"""Its packages are boxes of their own: the analysis stands on one, another on the analysis."""
 FOLDERS = {
     *ROOTS[1:],
-    *(path.parent.name for path in (PICTURE.parents[2] / ROOTS[0]).glob("*/__init__.py")),
-}
+    *(path.parent.name for path in LIBRARY.glob("*/__init__.py")),
+    *(f"{PAPER}/{path.parent.name}" for path in LIBRARY.glob(f"{PAPER}/*/__init__.py")),
+} - {PAPER}
 Imports = Mapping[str, frozenset[str]]
 """By package, the packages that it imports."""
 
 
 def package_of(module: str) -> str:
-    """The box of a module: a folder or file of fgrpo_bench, else the application as a whole."""
+    """The box of a module: a folder of fgrpo_bench, else the application as a whole. A file beside
+    the folders is part of the front door."""
     root, *below = module.split(".")
-    return below[0] if root == "fgrpo_bench" and below not in ([], ["__main__"]) else root
+    if root != "fgrpo_bench":
+        return root
+    folder = "/".join(below[:2] if below[:1] == [PAPER] else below[:1])
+    return folder if folder in FOLDERS else root
 
 
 def imports() -> Imports:
@@ -38,8 +46,8 @@ def imports() -> Imports:
     for module in graph.modules:
         own = package_of(module)
         edges[own] |= {package_of(m) for m in graph.find_modules_directly_imported_by(module)}
-    # the package's own front door re-exports three names, and its version is read from there; its
-    # command hands on to others
+    # the package's own front door re-exports names, and its version is read from there; its
+    # commands hand on to others
     edges.pop("fgrpo_bench")
     return {name: frozenset(of - {name, "fgrpo_bench"}) for name, of in edges.items()}
 

@@ -26,10 +26,7 @@ AT_HOME = {
     "lm_eval": {"fgrpo_bench.graders"},
     "markupsafe": {"dashboards"},
     "math_verify": {"fgrpo_bench.graders"},
-    "matplotlib": {
-        *("fgrpo_bench.documents", "fgrpo_bench.report"),
-        *("fgrpo_bench.simulation", "fgrpo_bench.theory"),
-    },
+    "matplotlib": {"fgrpo_bench.documents", "fgrpo_bench.paper", "fgrpo_bench.report"},
     "mlflow": {"fgrpo_bench.tracking"},
     "nltk": {"fgrpo_bench.graders"},
     "omegaconf": {"fgrpo_bench.specs"},
@@ -53,8 +50,8 @@ AT_HOME = {
     "transformers": {"fgrpo_bench.engines", "evaluators"},
     "trl": {"fgrpo_bench.integrations"},
     "typer": {
-        *("fgrpo_bench.command", "fgrpo_bench.analysis", "fgrpo_bench.report"),
-        *("fgrpo_bench.simulation", "fgrpo_bench.theory", "fgrpo_bench.tracking"),
+        *("fgrpo_bench.command", "fgrpo_bench.analysis", "fgrpo_bench.paper"),
+        *("fgrpo_bench.report", "fgrpo_bench.tracking"),
         *("sweeps", "evaluators", "dashboards"),
     },
     "uvicorn": {"dashboards"},

@@ -14,12 +14,12 @@ import polars as pl
 
 from fgrpo_bench.analysis.checkpoints import At, key_of
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.analysis.published import published_delta_nll
 from fgrpo_bench.analysis.results import Results, SweepResults
 from fgrpo_bench.analysis.rows import CellRow, Likelihood, OtherGrader, TaskRow
 from fgrpo_bench.analysis.scoring import mean_bound
 from fgrpo_bench.files.paths import DataPaths, StagePaths
 from fgrpo_bench.kinds.likelihood import LikelihoodMarker
+from fgrpo_bench.paper.published import published_delta_nll
 from fgrpo_bench.stages.markers import read_marker_of, stands
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.tables import BOUNDS, PROBLEMS, read_table

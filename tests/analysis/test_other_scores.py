@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.published import published_delta_nll
 from fgrpo_bench.analysis.results import SweepResults, load_results
 from fgrpo_bench.analysis.scoring import count_stored, score
 from fgrpo_bench.analysis.stored import digest_of
 from fgrpo_bench.files.whole import read_json, write_json
+from fgrpo_bench.paper.published import published_delta_nll
 from fgrpo_bench.report.build import appendix, write_report
 from fgrpo_bench.report.tables.comparisons import grader_tables
 from fgrpo_bench.report.verify import verify

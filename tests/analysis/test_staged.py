@@ -13,10 +13,10 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.checkpoints import read_scores
 from fgrpo_bench.analysis.coverage import fates
 from fgrpo_bench.files.whole import read_json, write_json
+from fgrpo_bench.paper.theory.__main__ import measure
 from fgrpo_bench.stages.tables import PASSK, read_table
 from fgrpo_bench.stats.bands import grid
 from fgrpo_bench.stats.significance import normal_test
-from fgrpo_bench.theory.__main__ import measure
 from fgrpo_bench.tracking.desired import desired_experiment
 from tests.analysis import test_same_digits
 from tests.analysis.test_same_digits import interval, page, texts

@@ -12,8 +12,8 @@ import pytest
 from fgrpo_bench.analysis import Analysis, analyse
 from fgrpo_bench.documents.latex import PREAMBLE, escape_latex, latex_table
 from fgrpo_bench.documents.table import Table
+from fgrpo_bench.paper.published.__main__ import main as paper_tables
 from fgrpo_bench.report.build import FILES, latex, write_files
-from fgrpo_bench.report.published import main as paper_tables
 from tests.latex.install import LATEX
 from tests.support.report import ONE_SEED, forget, nine_benchmarks, small_sweep, with_frames
 

@@ -50,7 +50,7 @@ GROUPS = {
 """How many mutants `--draw` draws of each."""
 HOMES = {
     "fgrpo_bench.stats": ("tests/stats",),
-    "fgrpo_bench.objectives": ("tests/objectives", "tests/test_expected_weight.py"),
+    "fgrpo_bench.objectives": ("tests/objectives", "tests/paper/test_expected_weight.py"),
     "fgrpo_bench.analysis": ("tests/analysis", "tests/stats/test_power.py"),
     "fgrpo_bench.analysis.published": ("tests/report", "tests/analysis"),
     "fgrpo_bench.files": ("tests/stages", "tests/stored"),

@@ -149,7 +149,7 @@ def test_all_five_pass_what_make_test_asks_of_them_at_once(data: Path, tmp_path:
     assert len(generated) == 4
     about = ["tests/sweeps/test_shipped.py", "tests/objectives/test_advantages.py",
              "tests/graders/test_linear_time.py", "tests/data/test_layouts.py",
-             "tests/test_theory.py", "tests/analysis/test_question.py"]  # fmt: skip
+             "tests/paper/test_theory.py", "tests/analysis/test_question.py"]  # fmt: skip
     chosen = "my_ or shipped or shown or every or new_wrote or declare"
     assert "[100%]" in run(checkout, "pytest", "-q", "-n", "0", *generated, *about, "-k", chosen)
     run(checkout, "ruff", "check", "-q", ".")

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from fgrpo_bench.files.paths import RESERVED, RunPaths
 from fgrpo_bench.kinds.train import identity
-from fgrpo_bench.simulation import FOLDER
+from fgrpo_bench.paper.simulation import FOLDER
 from fgrpo_bench.specs import Declaration, config, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from sweeps.cli import main

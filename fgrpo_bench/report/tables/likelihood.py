@@ -7,9 +7,9 @@ note below it. Next: report.tables.main.
 from __future__ import annotations
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.published import published_delta_nll
 from fgrpo_bench.analysis.rows import CellRow
 from fgrpo_bench.documents.table import Value
+from fgrpo_bench.paper.published import published_delta_nll
 
 OURS, THEIRS = "Delta NLL", "paper's Delta NLL"
 PAPERS_MODEL = "Qwen2.5-7B"

@@ -1,7 +1,7 @@
 """Our cells beside the figures that the paper published (arXiv 2602.06717).
 
 In: an Analysis of a sweep of one of the paper's models. Out: a table an average and a benchmark.
-Next: fgrpo_bench.analysis.published, which has the figures; report.published, which prints them.
+Next: fgrpo_bench.paper.published, which has the figures and prints them.
 """
 
 from __future__ import annotations
@@ -9,15 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.published import (
-    AVERAGES,
-    BENCHMARKS,
-    MAZE_SIZE,
-    MODELS,
-    main_ks,
-    same_columns,
-)
+from fgrpo_bench.analysis.published import same_columns
 from fgrpo_bench.documents.table import Content, Table, explained, percent, points
+from fgrpo_bench.paper.published import AVERAGES, BENCHMARKS, MAZE_SIZE, MODELS, main_ks
 from fgrpo_bench.report.captions import caption
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.tables.main import NAMES, names, value_of

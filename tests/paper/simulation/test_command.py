@@ -11,10 +11,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from fgrpo_bench.simulation import Settings, grid, make, run_path, stored
-from fgrpo_bench.simulation.__main__ import ends, frame, main, words, write_report
+from fgrpo_bench.paper.simulation import Settings, grid, make, run_path, stored
+from fgrpo_bench.paper.simulation.__main__ import ends, frame, main, words, write_report
 
-EXAMPLE = Path(__file__).parents[2] / "fgrpo_bench/report/examples/simulation"
+EXAMPLE = Path(__file__).parents[3] / "fgrpo_bench/report/examples/simulation"
 TINY = Settings(n_actions=500, n_correct=40, steps=40)
 RUNS = grid(None, group_sizes=[2, 8, 32], gammas=[0.0, 1.0], seeds=[0, 1])
 

@@ -13,15 +13,15 @@ from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.objectives.advantages import ADVANTAGES, reads_log_probs
 from fgrpo_bench.objectives.focal import focal_weight
-from fgrpo_bench.theory import (
+from fgrpo_bench.paper.theory import (
     active_probability,
     expected_weight,
     low_lr_multiplier,
     most_dangerous_group_size,
     tail_miss_probability,
 )
-from fgrpo_bench.theory.__main__ import main, mean_tail_miss, measure
-from fgrpo_bench.theory.weights import CURVE, METHODS, Method, lines_at
+from fgrpo_bench.paper.theory.__main__ import main, mean_tail_miss, measure
+from fgrpo_bench.paper.theory.weights import CURVE, METHODS, Method, lines_at
 from sweeps import REPOSITORY
 from tests.support.plans import is_somebodys
 from tests.support.report import ONE_SEED, forget, small_sweep

@@ -19,7 +19,7 @@ from fgrpo_bench.documents.colors import FOCAL, LINES, PLAIN, shade
 from fgrpo_bench.documents.table import Table
 from fgrpo_bench.objectives.advantages import check_parameters, reads_log_probs
 from fgrpo_bench.objectives.by_rewards import EPSILON
-from fgrpo_bench.theory import epsilon_effect, expected_weight
+from fgrpo_bench.paper.theory import epsilon_effect, expected_weight
 
 RATES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 """Success rates of the table."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fgrpo_bench.simulation import (
+from fgrpo_bench.paper.simulation import (
     Adam,
     CategoricalPolicy,
     Literally,
@@ -13,7 +13,7 @@ from fgrpo_bench.simulation import (
     Settings,
     group_rewards,
 )
-from tests.simulation.dense_simulation import Dense
+from tests.paper.simulation.dense_simulation import Dense
 
 SMALL = Settings(n_actions=600, n_correct=60, learning_rate=0.05)
 

@@ -29,7 +29,7 @@ from fgrpo_bench.documents.style import PAGE, in_math, save
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain_table
 from fgrpo_bench.files.whole import write_text
-from fgrpo_bench.simulation import (
+from fgrpo_bench.paper.simulation import (
     FOLDER,
     GAMMAS,
     GROUP_SIZES,

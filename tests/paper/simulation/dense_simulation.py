@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fgrpo_bench.simulation import Run, Settings
+from fgrpo_bench.paper.simulation import Run, Settings
 
 
 class Dense:

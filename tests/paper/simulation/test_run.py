@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fgrpo_bench.simulation import GROUP_SIZES, Rule, Run, Settings, grid, simulate
-from tests.simulation.dense_simulation import Dense
+from fgrpo_bench.paper.simulation import GROUP_SIZES, Rule, Run, Settings, grid, simulate
+from tests.paper.simulation.dense_simulation import Dense
 
 SMALL = Settings(n_actions=2_000, n_correct=156, steps=1_000)
 """The paper's ratio of kinds, and its logits, so that the policy begins with the same mass."""

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fgrpo_bench.objectives.by_rewards import EPSILON, grpo
-from fgrpo_bench.theory import epsilon_effect, expected_weight
+from fgrpo_bench.paper.theory import epsilon_effect, expected_weight
 
 RATES = [Fraction(n, 100) for n in (1, 5, 10, 20, 50, 75, 90, 99)]
 

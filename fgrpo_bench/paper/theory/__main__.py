@@ -1,7 +1,7 @@
 """Which group size is dangerous? Tail-miss probability against N, as a table and a figure.
 
 In: success rates, given or measured by a sweep's base models, and tail shares. Out: words, or with
---weights what each advantage gives a prompt (theory.weights). Next: fgrpo_bench.theory, formulas.
+--weights what each advantage gives a prompt (weights.py). Next: the formulas, in __init__.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fgrpo_bench.command import application
 from fgrpo_bench.command.application import Application, Root, refusals, refuse
 from fgrpo_bench.command.runs import complete_run, default_root
 from fgrpo_bench.documents.terminal import aligned
-from fgrpo_bench.theory import most_dangerous_group_size, tail_miss_probability
+from fgrpo_bench.paper.theory import most_dangerous_group_size, tail_miss_probability
 
 if TYPE_CHECKING:  # the analysis is loaded only for a sweep
     from fgrpo_bench.analysis import Analysis
@@ -195,7 +195,7 @@ def _weights(
 ) -> int:
     """Tables of the weights. folder: of the figure; None draws none."""
     from fgrpo_bench.documents.terminal import plain_table
-    from fgrpo_bench.theory.weights import METHODS, OVER, Method, draw, weight_table
+    from fgrpo_bench.paper.theory.weights import METHODS, OVER, Method, draw, weight_table
 
     if min(group_sizes) < 2:
         raise ValueError(f"--group-size {min(group_sizes)}: a group has at least 2 rollouts")
