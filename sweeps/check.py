@@ -34,7 +34,7 @@ from fgrpo_bench.stages.locks import driving, is_locked, locked
 from fgrpo_bench.stages.markers import Marker, Owner, quarantine_output
 from fgrpo_bench.stages.plan import PlanRecord, StageRecord, SweepRecord, read_plan
 from sweeps.freeze import PUT_BACK
-from sweeps.slurm import code
+from sweeps.slurm import code, submissions
 from sweeps.text import counted, short_path
 
 R = TypeVar("R", bound=Record)
@@ -50,7 +50,7 @@ SHOWN = 8
 """Most names that are listed."""
 NOT_COMPARED = (
     "not compared: logs, locks, notes of progress and saved states; and whether the results follow "
-    "from each other, which `fgrpo-bench report --verify <the report's folder>` computes"
+    "from each other, which `fgrpo-bench report --verify <the report's folder>` tells"
 )
 MISSING, UNREADABLE = "is missing", "cannot be read"
 REWRITTEN = "`run` writes it again"
@@ -215,18 +215,20 @@ def _listing(
 
 
 def _code(paths: RunPaths) -> Iterator[Fault | Listing]:
-    """Of every copy of the code that jobs run; what was added to one is no fault, as Python
-    adds to it."""
+    """Of the code that jobs on SLURM are sent with. What was added to it is no fault: Python's
+    caches are."""
+    sent_with = submissions.read(paths.submissions).code
+    if sent_with is None:
+        return
     remedy = f"`fgrpo-bench sweep retry {address(paths)}` freezes the code as it is now"
-    for copy in code.copies(paths.code):
-        files, digests = code.read_manifest(copy), code.manifest_path(copy)
-        if files is not None:
-            folder = copy.relative_to(paths.folder).as_posix()
-            yield Listing(folder=folder, files=files, remedy=remedy)
-        else:
-            name = digests.relative_to(paths.folder).as_posix()
-            what = "was changed" if digests.exists() else "is missing"
-            yield Fault(name=name, what=what, remedy=remedy)
+    copy = paths.code / Path(sent_with).name
+    files = code.read_manifest(copy)
+    if files is not None:
+        folder = copy.relative_to(paths.folder).as_posix()
+        yield Listing(folder=folder, files=files, remedy=remedy)
+        return
+    for name, what in code.damage(copy).items():
+        yield Fault(name=f"{paths.code.name}/{name}", what=what, remedy=remedy)
 
 
 def _size(path: Path) -> int:
