@@ -108,14 +108,14 @@ def check(paths: RunPaths) -> Checked:
     stages = [record for record in plan.stages if is_below(record.name)]
     standings = {record.name: _standing(paths, record) for record in stages}
     done = [record for record in stages if standings[record.name] == "done"]
-    looked_at = [*_declaration(paths, plan), *_report(paths, is_complete=len(done) == len(stages))]
-    looked_at += [item for record in done for item in _stage(paths, record)]
-    looked_at += [*_analyses(paths), *_code(paths)]
-    listings = [item for item in looked_at if isinstance(item, Listing)]
+    entries = [*_declaration(paths, plan), *_report(paths, is_complete=len(done) == len(stages))]
+    entries += [item for record in done for item in _stage(paths, record)]
+    entries += [*_analyses(paths), *_code(paths)]
+    listings = [item for item in entries if isinstance(item, Listing)]
     files = [paths.folder / item.folder / name for item in listings for name in item.files]
     n_bytes = sum(map(_size, files))
     print(f"reading {counted(len(files), 'file')}, {n_bytes / 1e6:.1f} MB", file=sys.stderr)
-    faults = [item for item in looked_at if isinstance(item, Fault)]
+    faults = [item for item in entries if isinstance(item, Fault)]
     faults += [fault for listing in listings for fault in _differing(paths, listing)]
     return Checked(
         paths=paths,
@@ -303,8 +303,8 @@ def findings(checked: Checked) -> dict[str, Any]:
         "files": checked.n_files,
         "bytes": checked.n_bytes,
         "damaged": [
-            {"stage": each.stage, "file": each.name, "fault": each.what, "remedy": each.remedy}
-            for each in checked.faults
+            {"stage": item.stage, "file": item.name, "fault": item.what, "remedy": item.remedy}
+            for item in checked.faults
         ],
         "in_no_record": list(checked.unlisted),
         "undone": list(checked.undone),

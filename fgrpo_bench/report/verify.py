@@ -204,10 +204,10 @@ def _other_grades(results: Results, absent: set[str], *, regrade: bool) -> Itera
     def name(path: Path) -> str:
         return path.relative_to(results.folder).as_posix()
 
-    for checkpoint, benchmark, own_version in graded(results):
+    for checkpoint, benchmark, main_version in graded(results):
         paths = checkpoint.evaluate.benchmark(benchmark)
-        own = checkpoint.evaluation_spec().benchmark(benchmark).grader
-        layers = [(own, own_version, paths.passk)]
+        main_grader = checkpoint.evaluation_spec().benchmark(benchmark).grader
+        layers = [(main_grader, main_version, paths.passk)]
         for grader, version in checkpoint.beside(benchmark).items():
             layers.append((grader, version, paths.extra_passk(version)))
         for grader, version, passk in layers:
