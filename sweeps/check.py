@@ -31,7 +31,7 @@ from fgrpo_bench.report.provenance import Provenance
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.digests import EDITED, Manifest, checksum_mismatch, differing, of_digests
 from fgrpo_bench.stages.locks import driving, is_locked, locked
-from fgrpo_bench.stages.markers import Marker, Owner, quarantine_output
+from fgrpo_bench.stages.markers import Marker, is_of_last, quarantine_output
 from fgrpo_bench.stages.plan import PlanRecord, StageRecord, SweepRecord, read_plan
 from sweeps.freeze import PUT_BACK
 from sweeps.slurm import code, submissions
@@ -137,10 +137,13 @@ def _standing(paths: RunPaths, record: StageRecord) -> Literal["done", "undone",
         return "done" if tried and tried[-1].outcome == "done" and not at_work else "undone"
     if at_work:
         return "begun again"
-    marker, owner = _sealed(stage.done, Marker), readable_record(stage.owner, Owner)
-    if isinstance(marker, str) or marker.fingerprint != record.fingerprint or owner is None:
+    marker = _sealed(stage.done, Marker)
+    if isinstance(marker, str) or marker.fingerprint != record.fingerprint:
         return "done"
-    return "done" if marker.owner == owner.token else "begun again"
+    try:
+        return "done" if is_of_last(stage, marker) else "begun again"
+    except ValueError:  # an owner.json that cannot be read says nothing
+        return "done"
 
 
 def _sealed(path: Path, kind: type[R]) -> R | str:
