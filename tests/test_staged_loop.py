@@ -79,7 +79,7 @@ def check_report(paths: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
     """Every number of the report follows from the draws."""
     capsys.readouterr()
     assert report(["--verify", str(paths.report / "report.md"), "--regrade"]) == 0
-    assert "every number computed and judged again, none differs" in capsys.readouterr().out
+    assert "judged again and built anew, nothing differs" in capsys.readouterr().out
 
 
 @pytest.mark.rare  # tests/evaluators/test_staged_draws.py shows both of drawing itself
