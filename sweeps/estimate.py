@@ -63,7 +63,7 @@ MOST_TOKENS = 50_000.0
 RESPONSE_SHARE = 0.2
 """Of the longest response, the mean of a model that the table does not have."""
 PROCESSORS = 1_000
-"""As which a GPU such as an H100 is as fast with small models of the built-in engine, assumed."""
+"""That a GPU such as an H100 is taken for, with the small models of the built-in engine."""
 SAMPLED = 256
 """Problems and demonstrations of a task whose mean lengths are taken for those of all."""
 ON_H100 = "assumed of an H100 80GB"
