@@ -138,7 +138,8 @@ def evaluate(
             # all draws of a fixed number count; what is beyond a problem's last stage never does
             is_exact = stopping is not None or len(draws) == evaluation.n_samples * len(problems)
             manifest = replace(session.manifest, identity=of_draws if is_exact else None)
-            write_json(paths.manifest, manifest.as_json())
+            if manifest != session.manifest:
+                write_json(paths.manifest, manifest.as_json())
             for layer in layers:
                 layer.finish(draws)
                 is_main = layer is layers[0]
