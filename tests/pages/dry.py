@@ -135,7 +135,7 @@ WAYS |= {
     ("fgrpo_bench.analysis",): runs,
     ("fgrpo_bench.report", "groupsize", "--format", "csv"): runs,
     ("fgrpo_bench.report.published",): runs,
-    ("fgrpo_bench.paper.simulation",): runs_dry,
+    ("fgrpo_bench.simulation",): runs_dry,
     ("fgrpo_bench.paper.theory",): runs,
     ("tests.calibration",): elsewhere("tests/stats/test_calibration.py", "from tests import"),
     ("verl.trainer.main_ppo",): elsewhere("tests/integrations/test_verl.py", "adv_estimator"),

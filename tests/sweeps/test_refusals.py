@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fgrpo_bench.files.paths import RESERVED, RunPaths
+from fgrpo_bench.files.paths import RESERVED, RunPaths, finished_draws
 from fgrpo_bench.kinds.train import identity
 from fgrpo_bench.paper.simulation import FOLDER
 from fgrpo_bench.specs import Declaration, config, from_dict, to_dict
@@ -325,7 +325,10 @@ def test_names_of_other_things_in_a_run_root_are_refused(where: str) -> None:
 
 def test_reserved_are_all_names_that_the_project_gives_in_a_run_root(tmp_path: Path) -> None:
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v")
-    made = (paths.mlflow_db, paths.mlflow_artifacts, paths.mlflow_lock, paths.verdicts)
+    made = (
+        *(paths.mlflow_db, paths.mlflow_artifacts, paths.mlflow_lock, paths.verdicts),
+        finished_draws(tmp_path, "digest").parent,
+    )
     assert {path.name for path in made} | {FOLDER, "evals"} <= RESERVED
 
 
