@@ -27,9 +27,9 @@ from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.files.whole import now, quarantine, read_record, write_json
-from fgrpo_bench.kinds.benchmarks import graders_of, load_problems
+from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationFacts, EvaluationMarker, EvaluationSpec
-from fgrpo_bench.specs import EvalSpec, Placement, to_dict
+from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.draws import Design, DesignedSince, DrawsRecord
@@ -82,7 +82,7 @@ def evaluate(
             bar(name, done, of, numbers)
         run.progress(step=done, of=of, **numbers)
 
-    for name, benchmark in evaluation.benchmarks.items():
+    def evaluate_on(name: str, benchmark: BenchmarkSpec) -> None:
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, asked.settings["task"], spec.data_folder(name))
         # in the order of making: draws whose origin nobody knows go first, then what rests on them
@@ -94,59 +94,47 @@ def evaluate(
         of_draws = identity(asked, name, problems)
         if root is not None:
             manifest = take_over(paths, manifest, of_draws, root=root)
+        session = _Session(paths, manifest, engine)
         with GradeWorkers(problems, workers=grade_workers()) as workers:
-            layers = [
+            main, *_ = layers = [
                 Grading(
                     paths,
                     problems,
                     grader,
                     workers=workers,
-                    decides=stopping is not None and grader == benchmark.grader,
+                    decides=grader == benchmark.grader and not stopping.is_fixed,
                 )
                 for grader in graders_of(benchmark)
             ]
-            session = _Session(paths, manifest, engine)
 
-            # defaults bind what belongs to this benchmark; a closure would see the next one's
-            def on_draws(
-                done: int,
-                of: int,
-                draws: Sequence[Draw],
-                layers: Sequence[Grading] = layers,
-                session: _Session = session,
-                name: str = name,
-            ) -> None:
+            def on_draws(done: int, of: int, draws: Sequence[Draw]) -> None:
                 session.add(draws)
                 for layer in layers:
                     layer.add(draws)
                 if done < of:  # the last line is the table's, once all is graded
-                    say(name, done, of, layers[0].pass_at_1, session.tokens_per_second)
+                    say(name, done, of, main.pass_at_1, session.tokens_per_second)
                 if run.stopping and done < of:
                     raise Stopped(f"{done} of {of} draws are saved")
 
             draws, draws_made[name] = complete_draws(
                 paths,
                 problems,
-                n_samples=evaluation.n_samples,
+                stopping=stopping,
+                grading=main,
                 seed=spec.draw_seed,
                 sampler=session.sampler,
                 on_draws=on_draws,
-                stopping=stopping,
-                grading=layers[0] if stopping else None,
             )
             rate = session.tokens_per_second
-            # all draws of a fixed number count; what is beyond a problem's last stage never does
-            is_exact = stopping is not None or len(draws) == evaluation.n_samples * len(problems)
-            manifest = replace(session.manifest, identity=of_draws if is_exact else None)
-            write_json(paths.manifest, manifest.as_json())
+            manifests[name] = replace(session.manifest, identity=of_draws)
+            write_json(paths.manifest, manifests[name].as_json())
             for layer in layers:
                 layer.finish(draws)
-                is_main = layer is layers[0]
-                at = paths.passk if is_main else paths.extra_passk(layer.version)
+                at = passk_path(paths, benchmark, layer.grader)
                 counts = count_stored(paths.grades(layer.version), stopping, draws=paths.draws)
                 table = score(counts, list(evaluation.ks), stopping, problems=problems)
                 write_table(at, table, PASSK)
-                if is_main and draws_made[name]:
+                if layer is main and draws_made[name]:
                     first = table.filter(pl.col("k") == 1)["pass_at_k"].mean()
                     pass_at_1 = first if isinstance(first, float) else None
                     say(name, len(draws), len(draws), pass_at_1, rate)
@@ -154,8 +142,10 @@ def evaluate(
             run.leave(paths.manifest, paths.draws)
             if bar is not None:
                 bar.close()
-            manifests[name] = manifest
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
+
+    for name, benchmark in evaluation.benchmarks.items():
+        evaluate_on(name, benchmark)
     for name, manifest in manifests.items():
         if root is not None and manifest.identity is not None:
             offer(run.paths.benchmark(name), manifest.identity, root=root)

@@ -514,7 +514,9 @@ def plan_cost(plan: Plan, paths: RunPaths, to_run: Sequence[Stage]) -> dict[str,
         "estimated": len(others),
         "on_processors": sum(map(_is_placed, computed)) * (model.profile.device == "cpu"),
         "on_gpus": _on_gpus(model, on_gpus, jobs, len(measured)) if on_gpus else None,
-        "at_most_draws": evaluation.n_samples if evaluation.design and is_drawn else None,
+        "at_most_draws": None
+        if evaluation.stopping.is_fixed or not is_drawn
+        else evaluation.n_samples,
         "downloads": _downloads(to_run),
     }
 
