@@ -127,7 +127,8 @@ def evaluate(
             )
             rate = session.tokens_per_second
             manifests[name] = replace(session.manifest, identity=of_draws)
-            write_json(paths.manifest, manifests[name].as_json())
+            if manifests[name] != session.manifest:
+                write_json(paths.manifest, manifests[name].as_json())
             for layer in layers:
                 layer.finish(draws)
                 at = passk_path(paths, benchmark, layer.grader)

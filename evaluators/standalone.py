@@ -172,6 +172,8 @@ def planned(paths: StagePaths) -> str:
             lines.append(f"{asked}; {have:,} are there, {left:,} to make")
         else:
             lines.append(f"{asked} at most; {have:,} are there")
+    if evaluation.stopping is not None:
+        lines.append(f"design: {evaluation.stopping.words}")
     return "\n".join([*lines, f"files: {paths.folder}"])
 
 

@@ -23,7 +23,7 @@ COMMANDS = {
     "report": ("fgrpo_bench.report.__main__", "answer, tables and figures of a sweep"),
     "dashboard": ("dashboards.cli", "look at the results in a browser"),
     "mlflow": ("dashboards.cli:mlflow", "sync every sweep into MLflow and serve its UI"),
-    "check": ("sweeps.cli:check", "is every file of a sweep, or of a bundle, as it was made?"),
+    "check": ("sweeps.cli:check", "is every file of a sweep as it was made?"),
     "export": ("fgrpo_bench.report.exports.command", "evaluations in other programs' formats"),
     "bundle": ("fgrpo_bench.report.exports.bundle", "a sweep's results as one archive"),
     "power": ("fgrpo_bench.analysis.power", "how many seeds and draws are enough, before a run"),

@@ -31,10 +31,10 @@ from fgrpo_bench.report.provenance import Provenance
 from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.digests import EDITED, Manifest, checksum_mismatch, differing, of_digests
 from fgrpo_bench.stages.locks import driving, is_locked, locked
-from fgrpo_bench.stages.markers import Marker, Owner, quarantine_output
+from fgrpo_bench.stages.markers import Marker, is_of_last, quarantine_output
 from fgrpo_bench.stages.plan import PlanRecord, StageRecord, SweepRecord, read_plan
 from sweeps.freeze import PUT_BACK
-from sweeps.slurm import code
+from sweeps.slurm import code, submissions
 from sweeps.text import counted, short_path
 
 R = TypeVar("R", bound=Record)
@@ -50,7 +50,7 @@ SHOWN = 8
 """Most names that are listed."""
 NOT_COMPARED = (
     "not compared: logs, locks, notes of progress and saved states; and whether the results follow "
-    "from each other, which `fgrpo-bench report --verify <the report's folder>` computes"
+    "from each other, which `fgrpo-bench report --verify <the report's folder>` tells"
 )
 MISSING, UNREADABLE = "is missing", "cannot be read"
 REWRITTEN = "`run` writes it again"
@@ -108,14 +108,14 @@ def check(paths: RunPaths) -> Checked:
     stages = [record for record in plan.stages if is_below(record.name)]
     standings = {record.name: _standing(paths, record) for record in stages}
     done = [record for record in stages if standings[record.name] == "done"]
-    looked_at = [*_declaration(paths, plan), *_report(paths, is_complete=len(done) == len(stages))]
-    looked_at += [item for record in done for item in _stage(paths, record)]
-    looked_at += [*_analyses(paths), *_code(paths)]
-    listings = [item for item in looked_at if isinstance(item, Listing)]
+    entries = [*_declaration(paths, plan), *_report(paths, is_complete=len(done) == len(stages))]
+    entries += [item for record in done for item in _stage(paths, record)]
+    entries += [*_analyses(paths), *_code(paths)]
+    listings = [item for item in entries if isinstance(item, Listing)]
     files = [paths.folder / item.folder / name for item in listings for name in item.files]
     n_bytes = sum(map(_size, files))
     print(f"reading {counted(len(files), 'file')}, {n_bytes / 1e6:.1f} MB", file=sys.stderr)
-    faults = [item for item in looked_at if isinstance(item, Fault)]
+    faults = [item for item in entries if isinstance(item, Fault)]
     faults += [fault for listing in listings for fault in _differing(paths, listing)]
     return Checked(
         paths=paths,
@@ -137,10 +137,13 @@ def _standing(paths: RunPaths, record: StageRecord) -> Literal["done", "undone",
         return "done" if tried and tried[-1].outcome == "done" and not at_work else "undone"
     if at_work:
         return "begun again"
-    marker, owner = _sealed(stage.done, Marker), readable_record(stage.owner, Owner)
-    if isinstance(marker, str) or marker.fingerprint != record.fingerprint or owner is None:
+    marker = _sealed(stage.done, Marker)
+    if isinstance(marker, str) or marker.fingerprint != record.fingerprint:
         return "done"
-    return "done" if marker.owner == owner.token else "begun again"
+    try:
+        return "done" if is_of_last(stage, marker) else "begun again"
+    except ValueError:  # an owner.json that cannot be read says nothing
+        return "done"
 
 
 def _sealed(path: Path, kind: type[R]) -> R | str:
@@ -215,18 +218,20 @@ def _listing(
 
 
 def _code(paths: RunPaths) -> Iterator[Fault | Listing]:
-    """Of every copy of the code that jobs run; what was added to one is no fault, as Python
-    adds to it."""
+    """Of the code that jobs on SLURM are sent with. What was added to it is no fault: Python's
+    caches are."""
+    sent_with = submissions.read(paths.submissions).code
+    if sent_with is None:
+        return
     remedy = f"`fgrpo-bench sweep retry {address(paths)}` freezes the code as it is now"
-    for copy in code.copies(paths.code):
-        files, digests = code.read_manifest(copy), code.manifest_path(copy)
-        if files is not None:
-            folder = copy.relative_to(paths.folder).as_posix()
-            yield Listing(folder=folder, files=files, remedy=remedy)
-        else:
-            name = digests.relative_to(paths.folder).as_posix()
-            what = "was changed" if digests.exists() else "is missing"
-            yield Fault(name=name, what=what, remedy=remedy)
+    copy = paths.code / Path(sent_with).name
+    files = code.read_manifest(copy)
+    if files is not None:
+        folder = copy.relative_to(paths.folder).as_posix()
+        yield Listing(folder=folder, files=files, remedy=remedy)
+        return
+    for name, what in code.damage(copy).items():
+        yield Fault(name=f"{paths.code.name}/{name}", what=what, remedy=remedy)
 
 
 def _size(path: Path) -> int:
@@ -301,8 +306,8 @@ def findings(checked: Checked) -> dict[str, Any]:
         "files": checked.n_files,
         "bytes": checked.n_bytes,
         "damaged": [
-            {"stage": each.stage, "file": each.name, "fault": each.what, "remedy": each.remedy}
-            for each in checked.faults
+            {"stage": item.stage, "file": item.name, "fault": item.what, "remedy": item.remedy}
+            for item in checked.faults
         ],
         "in_no_record": list(checked.unlisted),
         "undone": list(checked.undone),

@@ -453,7 +453,8 @@ def follow(
     "try again what was given up on SLURM",
     "fgrpo-bench sweep retry groupsize",
     "fgrpo-bench sweep retry groupsize grpo-n8-g0.5-s11",
-    more=RUN_KEYS,
+    more=f"{RUN_KEYS}\n"
+    "Jobs run the code as it was frozen, or where that copy is damaged, as it is now.\n",
 )
 def retry(
     sweep: Run,

@@ -63,7 +63,7 @@ MOST_TOKENS = 50_000.0
 RESPONSE_SHARE = 0.2
 """Of the longest response, the mean of a model that the table does not have."""
 PROCESSORS = 1_000
-"""As which a GPU such as an H100 is as fast with small models of the built-in engine, assumed."""
+"""That a GPU such as an H100 is taken for, with the small models of the built-in engine."""
 SAMPLED = 256
 """Problems and demonstrations of a task whose mean lengths are taken for those of all."""
 ON_H100 = "assumed of an H100 80GB"
@@ -484,10 +484,10 @@ def factor_of(kind: str, factors: Mapping[str, float]) -> float:
 
 def plan_cost(plan: Plan, paths: RunPaths, to_run: Sequence[Stage]) -> dict[str, Any]:
     """As JSON types: processor and wall seconds of what runs without GPUs and how many done stages
-    they rest on, what runs on GPUs (null: nothing), the draws of each problem where a design makes
-    them at most (null: it makes no fewer), and what is fetched, which has bytes and no time.
+    they rest on, what runs on GPUs (null: nothing), the design, in words, whose most draws are
+    counted (null: of a fixed number), and what is fetched, which has bytes and no time.
     ValueError for a file of measured rates that cannot be one."""
-    model, evaluation = model_of(plan, paths), plan.points[0].evaluation
+    model, design = model_of(plan, paths), plan.points[0].evaluation.stopping
     computed = [stage for stage in to_run if not KINDS[stage.kind].fetches]
     is_drawn = any(stage.kind == evaluate.NAME for stage in computed)
     names = {stage.name for stage in to_run}
@@ -514,9 +514,7 @@ def plan_cost(plan: Plan, paths: RunPaths, to_run: Sequence[Stage]) -> dict[str,
         "estimated": len(others),
         "on_processors": sum(map(_is_placed, computed)) * (model.profile.device == "cpu"),
         "on_gpus": _on_gpus(model, on_gpus, jobs, len(measured)) if on_gpus else None,
-        "at_most_draws": None
-        if evaluation.stopping.is_fixed or not is_drawn
-        else evaluation.n_samples,
+        "at_most": design.words if is_drawn and not design.is_fixed else None,
         "downloads": _downloads(to_run),
     }
 

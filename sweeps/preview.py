@@ -241,11 +241,8 @@ def cost_words(answer: Mapping[str, Any], profile: str) -> Iterator[str]:
         )
     if answer["on_gpus"] is not None:
         yield from _gpu_words(answer["on_gpus"])
-    if (most := answer["at_most_draws"]) is not None:
-        yield (
-            f"this is the most that it can cost: with all {most:,} draws of every problem, though "
-            "the design stops a problem sooner where enough are correct"
-        )
+    if answer["at_most"] is not None:
+        yield f"this is the most that it can cost, with {answer['at_most']}"
     yield from _download_words(answer["downloads"])
     if answer["not_estimated"]:
         yield (

@@ -1,6 +1,7 @@
 """Who imports what: no circle between packages, and other people's packages only where they are
 at home, so that a notebook pays for none of the heavy ones."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -119,6 +120,20 @@ def test_packages_from_elsewhere_are_imported_only_where_they_are_at_home():
             }:
                 used[package].add(own)
     assert {k: v for k, v in used.items() if k not in sys.stdlib_module_names} == AT_HOME
+
+
+def test_a_name_with_a_leading_underscore_is_used_in_its_own_file_alone():
+    files = [path for root in architecture.ROOTS for path in (REPOSITORY / root).rglob("*.py")]
+    imported = [
+        (path, alias.name)
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        if node.level or str(node.module).partition(".")[0] in architecture.ROOTS
+        for alias in node.names
+    ]
+    assert len(imported) > 1000
+    assert not [pair for pair in imported if re.match("_(?!_)", pair[1])]
 
 
 def test_no_package_imports_one_that_stands_on_it():

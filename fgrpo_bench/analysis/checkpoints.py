@@ -89,57 +89,59 @@ class Scores:
 
     def pass_at_ks(self, ks: tuple[int, ...]) -> Floats:
         """pass@k at any k, [seeds, problems, ks]; nan where a problem has no estimate."""
-        # Of a fixed number of draws all seeds at once, by one look-up: there are many k and cells.
-        out, fixed = np.empty((*self.present.shape, len(ks))), self._fixed
-        out[fixed] = pass_at_ks(self.n_scored[fixed], self.n_correct[fixed], ks)
-        for row, design in self._staged():
-            out[row] = self._of_design(row, design.pass_at_k, ks)
-        return out
+        return self._by_seed(ks, lambda n, c: pass_at_ks(n, c, ks), StagedDesign.pass_at_k)
 
     def success_rates(self) -> Floats:
         """pass@1, of a fixed number of draws the share of correct ones, [seeds, problems]; nan
         likewise."""
-        out = np.full(self.present.shape, np.nan)
-        np.divide(self.n_correct, self.n_scored, out=out, where=self.n_scored > 0)
-        for row, design in self._staged():  # where correct draws stop a problem their share is high
-            out[row] = self._of_design(row, design.pass_at_k, (1,))[:, 0]
-        return out
+        # Where correct draws stop a problem their share is high.
+        return self._by_seed((1,), lambda n, c: (c / n)[:, None], StagedDesign.pass_at_k)[..., 0]
 
     def draw_variance(self, k: int) -> Floats:
         """Unbiased estimate of the variance of pass@k over the draws, [seeds, problems]; nan where
         a problem has fewer than 2k judged draws, or a design's last stage has."""
-        # An unbiased estimate needs two sets of k draws that share none.
-        enough = self._fixed[:, None] & (self.n_scored >= 2 * k)
-        out = np.full(self.present.shape, np.nan)
-        if enough.any():
-            n, c = self.n_scored[enough], self.n_correct[enough]
-            out[enough] = draw_variance(n_samples=n, n_correct=c, k=k)
-        for row, design in self._staged():
-            out[row] = self._of_design(row, design.draw_variance, (k,))[:, 0]
-        return out
+
+        def variance(n: Ints, c: Ints) -> Floats:
+            out = np.full((len(n), 1), np.nan)
+            # An unbiased estimate needs two sets of k draws that share none.
+            if (enough := n >= 2 * k).any():
+                out[enough, 0] = draw_variance(n_samples=n[enough], n_correct=c[enough], k=k)
+            return out
+
+        return self._by_seed((k,), variance, StagedDesign.draw_variance)[..., 0]
 
     @cached_property
     def clusters(self) -> Ints | None:
         """As `cluster_numbers`."""
         return cluster_numbers(self.cluster_names)
 
-    @property
-    def _fixed(self) -> NDArray[np.bool_]:
-        return np.array([design.is_fixed for design in self.designs], bool)
+    def _by_seed(
+        self,
+        ks: tuple[int, ...],
+        usual: Callable[[Ints, Ints], Floats],
+        exact: Callable[..., Any],
+    ) -> Floats:
+        """[seeds, problems, ks], nan where a problem has no judged draw or has not stopped.
 
-    def _staged(self) -> Iterator[tuple[int, StagedDesign]]:
-        return ((row, design) for row, design in enumerate(self.designs) if not design.is_fixed)
-
-    def _of_design(self, row: int, estimate: Callable[..., Any], ks: tuple[int, ...]) -> Floats:
-        """A method of the seed's design at where its problems stopped, [problems, ks]."""
-        out = np.full((len(self.problems), len(ks)), np.nan)
-        stopped = self.n_drawn[row] > 0
-        out[stopped] = estimate(
-            n_drawn=self.n_drawn[row, stopped, None],
-            n_correct=self.n_correct[row, stopped, None],
-            n_unscored=self.n_unscored[row][stopped, None],
-            k=np.array(ks),
-        )
+        usual: by the formula of a fixed number of draws, in floating point, which is many times as
+        quick: of judged and of correct draws, [problems] each, gives [problems, ks]. exact: a
+        method of StagedDesign, for draws that stop.
+        """
+        out = np.full((*self.present.shape, len(ks)), np.nan)
+        for row, design in enumerate(self.designs):
+            n, c = self.n_scored[row], self.n_correct[row]
+            if design.is_fixed:
+                judged = n > 0
+                out[row, judged] = usual(n[judged], c[judged])
+                continue
+            stopped = self.n_drawn[row] > 0
+            out[row, stopped] = exact(
+                design,
+                n_drawn=self.n_drawn[row, stopped, None],
+                n_correct=c[stopped, None],
+                n_unscored=self.n_unscored[row][stopped, None],
+                k=np.array(ks),
+            )
         return out
 
     def of_seeds(self, seeds: Sequence[int | None]) -> Scores:

@@ -303,7 +303,7 @@ _NUMBER = re.compile(
 def _number_of(gold: str) -> str | None:
     """The number that a gold is, written in digits; None where it is none. A unit is left out.
 
-    >>> number_of("57,500"), number_of("-18 apples"), number_of("2x"), number_of("1, 2")
+    >>> _number_of("57,500"), _number_of("-18 apples"), _number_of("2x"), _number_of("1, 2")
     ('57500', '-18', None, None)
     """
     whole = _NUMBER.fullmatch(gold.strip())

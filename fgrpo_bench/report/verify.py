@@ -204,25 +204,25 @@ def _other_grades(results: Results, absent: set[str], *, regrade: bool) -> Itera
     def name(path: Path) -> str:
         return path.relative_to(results.folder).as_posix()
 
-    for checkpoint, benchmark, own_version in graded(results):
+    for checkpoint, benchmark, main_version in graded(results):
         paths = checkpoint.evaluate.benchmark(benchmark)
-        own = checkpoint.evaluation_spec().benchmark(benchmark).grader
-        layers = [(own, own_version, paths.passk())]
+        main_grader = checkpoint.evaluation_spec().benchmark(benchmark).grader
+        layers = [(main_grader, main_version, paths.passk())]
         for grader, version in checkpoint.beside(benchmark).items():
             layers.append((grader, version, paths.passk(version)))
         for grader, version, passk in layers:
             grades = paths.grades(version)
             absent |= {name(table) for table in (grades, paths.draws) if not table.exists()}
-            if grades.exists() and not _gives(checkpoint, grades, paths.draws, passk):
+            if grades.exists() and not scores_agree(checkpoint, grades, paths.draws, passk):
                 yield f"{name(passk)}: is not what the stored grades give"
             if regrade and grades.exists() and paths.draws.exists():
                 fault = _other_verdicts(checkpoint, benchmark, grader, version)
                 yield from [] if fault is None else [f"{name(grades)}: {fault}"]
 
 
-def _gives(checkpoint: EvaluatedCheckpoint, grades: Path, draws: Path, passk: Path) -> bool:
-    """Whether grades give the stored pass@k; without draws nothing tells how many were cut off, and
-    grades know of no clusters."""
+def scores_agree(checkpoint: EvaluatedCheckpoint, grades: Path, draws: Path, passk: Path) -> bool:
+    """Whether grades give the stored pass@k; where there are no draws nothing tells how many were
+    cut off, and grades know of no clusters."""
     stored, design = read_table(passk, PASSK).sort("k", "problem_id"), checkpoint.stopping()
     counts = count_stored(grades, design, draws=draws if draws.exists() else None)
     again = score(counts, stored["k"].unique().sort().to_list(), design).sort("k", "problem_id")

@@ -165,7 +165,7 @@ def _tagged(kinds: tuple[tuple[str, type], ...], key: str) -> TypeAdapter[Any]:
 def check_name(option: str, name: str) -> None:
     """ValueError for a name given on a command line that cannot be one folder of a run root."""
     try:
-        _adapter(FolderName).validate_python(name)
+        adapter(FolderName).validate_python(name)
     except ValidationError as error:
         rule = error.errors()[0]["msg"]
         raise ValueError(
@@ -174,17 +174,18 @@ def check_name(option: str, name: str) -> None:
         ) from None
 
 
-_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+"""What checks and dumps values of a type, made once."""
 
 
 def to_dict(value: Any) -> dict[str, Any]:
     """A spec as plain JSON types, every field present."""
-    dumped = _adapter(type(value)).dump_python(value, mode="json")
+    dumped = adapter(type(value)).dump_python(value, mode="json")
     assert isinstance(dumped, dict)
     return dumped
 
 
 def from_dict(cls: type[T], data: Any) -> T:
     """Strictly validated inverse of `to_dict`; raises pydantic.ValidationError."""
-    value: T = _adapter(cls).validate_json(json.dumps(data))
+    value: T = adapter(cls).validate_json(json.dumps(data))
     return value

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from fgrpo_bench.specs.base import _adapter
+from fgrpo_bench.specs.base import adapter
 from fgrpo_bench.specs.dataset import DatasetSpec, PretrainedSpec
 from fgrpo_bench.specs.training import ModelSpec
 
@@ -34,7 +34,7 @@ def defining(
     A field with its neutral value, which is its default, is left out, in specs within it too: so a
     field that is added with one changes no fingerprint.
     """
-    dumped = _adapter(type(value)).dump_python(value, mode="json", exclude_defaults=True)
+    dumped = adapter(type(value)).dump_python(value, mode="json", exclude_defaults=True)
     return {
         name: value
         for name, value in dumped.items()

@@ -26,7 +26,7 @@ from fgrpo_bench.specs import (
     TaskSpec,
     WarmupSpec,
 )
-from fgrpo_bench.specs.base import STRICT, _adapter
+from fgrpo_bench.specs.base import STRICT, adapter
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.profile import LocalProfile, SlurmProfile
 
@@ -42,7 +42,7 @@ def from_stored(cls: type[T], data: Any, path: Path) -> T:
     """
     try:
         text, known = json.dumps(data), {"extra": "ignore"}
-        value: T = _adapter(cls).validate_json(text, extra="ignore", context=known)
+        value: T = adapter(cls).validate_json(text, extra="ignore", context=known)
         return value
     except ValidationError as error:
         fault = error.errors()[0]

@@ -15,7 +15,6 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from fgrpo_bench.files.paths import is_below
 from fgrpo_bench.files.records import Record
 
 SEAL = "content_sha256"
@@ -77,15 +76,9 @@ def fault_of(path: Path, known: Listed) -> str | None:
 
 
 def differing(folder: Path, manifest: Manifest) -> dict[str, str]:
-    """The files of a folder that are not as its manifest has them, as `fault_of`. Of a name that
-    leads out of the folder nothing is read."""
-    faults = {}
-    for name, known in manifest.items():
-        is_inside = is_below(name)
-        fault = fault_of(folder / name, known) if is_inside else "leads out of the folder"
-        if fault is not None:
-            faults[name] = fault
-    return faults
+    """The files of a folder that are not as its manifest has them, as `fault_of`."""
+    faults = {name: fault_of(folder / name, known) for name, known in manifest.items()}
+    return {name: fault for name, fault in faults.items() if fault is not None}
 
 
 def as_lines(manifest: Manifest) -> str:

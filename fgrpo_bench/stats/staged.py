@@ -444,7 +444,7 @@ MOST_FIXED = 4_096
 QUANTILES = 200
 """Success rates that stand for the Beta distribution."""
 PRIOR = (0.5, 0.5)
-"""Parameters of the Beta distribution that success rates are taken from where nothing is graded."""
+"""Parameters of the Beta distribution that success rates are taken from where none are given."""
 
 
 def beta_rates(a: float, b: float) -> Floats:

@@ -27,8 +27,6 @@ MAX_MEGABYTES = 200
 """A frozen copy above this is refused: something large stands in the checkout."""
 NAME_DIGITS = 16
 """Of the copy's digest, in its folder's name."""
-DAMAGED = "damaged"
-"""Folder beside the copies, of those that were damaged."""
 
 
 def _beside(code: Path, suffix: str) -> Path:
@@ -38,13 +36,6 @@ def _beside(code: Path, suffix: str) -> Path:
 def manifest_path(code: Path) -> Path:
     """Where the digests of a copy's files stand."""
     return _beside(code, ".sha256")
-
-
-def copies(folder: Path) -> list[Path]:
-    """The copies under a sweep's folder of code, those included that lost all files or their
-    digests."""
-    stems = {path.stem for path in folder.glob("[!.]*")} - {DAMAGED}
-    return [folder / stem for stem in sorted(stems)]
 
 
 def damage(code: Path) -> dict[str, str]:
@@ -87,7 +78,7 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
     if target.exists():
         if not damage(target):
             return target
-        quarantine(target, folder / DAMAGED)
+        quarantine(target, folder / "damaged")
     # renamed last: a folder of this name is a whole copy, whenever its maker was killed
     aside = folder / f".{target.name}.{os.getpid()}.tmp"
     shutil.rmtree(aside, ignore_errors=True)
@@ -113,7 +104,8 @@ def _copy_name(lines: str) -> str:
 
 
 def read_manifest(code: Path) -> Manifest | None:
-    """None where the file of digests is missing or not as it was written."""
+    """The digests of a copy's files; None where the file of them is missing or not as it was
+    written."""
     try:
         text = manifest_path(code).read_text(encoding="utf-8")
     except (OSError, ValueError):

@@ -40,6 +40,7 @@ def test_a_design_is_a_word_and_a_plan_says_what_it_draws_at_most(words, root, c
     assert main(["plan", str(folder.parents[2])]) == 1
     assert "is of kind 'checkpoint': only an evaluation is planned" in capsys.readouterr().err
     assert "3 problems x 16 draws at most; 0 are there" in said
+    assert "in stages 4 and 16; a problem stops after a stage with 2 correct" in said
     fewer = changed(words, "evaluation.benchmarks.math500.n_problems=2")
     assert main(["plan", *fewer]) == 0
     assert "2 problems x " in capsys.readouterr().out

@@ -76,7 +76,7 @@ def test_a_chat_template_and_a_column_that_problems_share_are_used(mine, qwen, c
     )
     asked = evaluated(capsys, *words, "--suffix", "Go.", "--cluster", "level", "--staged")
     assert "prompt: the tokenizer's chat template, after each problem 'Go.'\n" in asked
-    assert "1, 2, 4, 8, 16 until 8 are correct" in asked
+    assert "design: at most 16 draws per problem, in stages 1, 2, 4, 8 and 16; a problem" in asked
     (spec,) = {
         path
         for path in mine.glob("runs/evals/chat-*/eval/*/step-00000/spec.json")

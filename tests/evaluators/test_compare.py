@@ -18,7 +18,6 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.exports.command import FORMATS
 from tests.report.conftest import drawing_plainly
-from tests.support.graded import forge
 from tests.support.synthetic import write_sweep
 
 SUMS = [{"question": f"What is {i} + {i}?", "answer": str(2 * i)} for i in range(12)]
@@ -215,7 +214,6 @@ def test_they_have_a_report_that_can_be_verified_and_exports(mine, root, capsys)
         assert report(["--verify", str(folder), "--regrade"]) == 0
         page = folder / "results.csv"
         page.write_text(page.read_text().replace(",1,0.", ",1,1."))
-        forge(together(root, ["old", "new"]))
         assert report(["--verify", str(folder)]) == 1
     assert "results.csv, line " in capsys.readouterr().out
     assert report(["evals/odl"]) == 1

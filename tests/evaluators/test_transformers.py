@@ -23,7 +23,7 @@ def told(draw, asked):
 
 @pytest.fixture(scope="module")
 def draw(model):
-    made, facts, _ = make_engine(asked(model))
+    made, facts = make_engine(asked(model))
     assert facts["engine"] == "transformers" and facts["transformers"]
     return made
 

@@ -11,8 +11,8 @@ from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import read_json
 from sweeps.check import check
 from sweeps.cli import main
-from sweeps.slurm import drive
-from sweeps.slurm.code import copies, damage
+from sweeps.slurm import drive, submissions
+from sweeps.slurm.code import damage
 from sweeps.slurm.tick import tick
 from tests.slurm.processes import wait_until
 from tests.slurm.running import (
@@ -42,8 +42,7 @@ def only_the_held_point_is_left(paths: RunPaths) -> None:
 
 
 def code_of(paths: RunPaths) -> Path:
-    (code,) = copies(paths.code)
-    return code
+    return Path(str(submissions.read(paths.submissions).code))
 
 
 def wait_for_a_job_that_says_so(paths: RunPaths) -> None:

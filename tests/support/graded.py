@@ -13,7 +13,7 @@ from fgrpo_bench.graders import get_grader
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.specs import BenchmarkSpec, from_dict
-from fgrpo_bench.stages.digests import SEAL, sha256_file, with_checksum
+from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, write_table
@@ -73,13 +73,3 @@ def weights_and_markers(point: PointResult) -> None:
     write_json(paths.manifest, manifest.as_json())
     files = [paths.manifest, paths.draws, paths.grades("countdown-1"), paths.passk()]
     rewritten(point.evaluate, files, step=point.step, weights_sha256=digest)
-
-
-def forge(results):
-    """Give every file that the provenance names the digest that it has now, and seal it again."""
-    report = results.address.report
-    at = report / "provenance.json"
-    known = {key: value for key, value in read_json(at).items() if key != SEAL}
-    for key, folder in (("files", report), ("inputs", results.folder)):
-        known[key] = {name: sha256_file(folder / name) for name in known[key]}
-    write_json(at, with_checksum(known))

@@ -204,7 +204,10 @@ def test_a_staged_plan_says_its_largest_cost(tmp_path: Path) -> None:
     (seconds, words), (fixed_seconds, fixed_words) = told(staged), told()
     assert seconds == fixed_seconds
     assert len(words) == len(fixed_words) + 1
-    assert words[-1].startswith("this is the most that it can cost: with all 512 draws")
+    assert words[-1] == (
+        "this is the most that it can cost, with at most 512 draws per problem, in stages 64 and "
+        "512; a problem stops after a stage with 8 correct"
+    )
 
 
 def test_how_many_stages_are_of_unknown_kinds_is_said(

@@ -157,13 +157,14 @@ class Evaluated:
         return rows
 
 
-def stopped(evaluated: Evaluated, why: str) -> ValueError:
-    """The refusal of a format that has no place for draws that stop."""
-    return ValueError(
-        f"{evaluated.label} on {evaluated.benchmark} made {evaluated.design.words}, and {why}: the "
-        "usual formula is biased on such draws; take --to every-eval-ever or hf-eval-results, or "
-        "draw a fixed number (design=null)"
-    )
+def check_fixed(evaluated: Evaluated, why: str) -> None:
+    """ValueError for draws that stop, for a format that has no place for them; why: it has none."""
+    if not evaluated.design.is_fixed:
+        raise ValueError(
+            f"{evaluated.label} on {evaluated.benchmark} made {evaluated.design.words}, and {why}: "
+            "the usual formula is biased on such draws; take --to every-eval-ever or "
+            "hf-eval-results, or draw a fixed number (design=null)"
+        )
 
 
 def write_json_lines(path: Path, rows: Iterable[Any]) -> int:

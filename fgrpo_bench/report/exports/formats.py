@@ -36,7 +36,7 @@ from fgrpo_bench import __version__
 from fgrpo_bench.analysis import LEVEL, REPLICATES
 from fgrpo_bench.analysis.checkpoints import CheckpointEstimate
 from fgrpo_bench.files.whole import write_json, write_text, write_whole
-from fgrpo_bench.report.exports.evaluated import PROGRAM, Evaluated, stopped, write_json_lines
+from fgrpo_bench.report.exports.evaluated import PROGRAM, Evaluated, check_fixed, write_json_lines
 from fgrpo_bench.specs.cell import to_columns
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
@@ -286,8 +286,8 @@ REASONS = {"stop": "stop", "length": "max_tokens"}
 def write_inspect_log(evaluated: Evaluated, folder: Path, *, draws: bool) -> list[Path]:
     """<date>_<benchmark>_<model>_<id>.json. ValueError for draws of a design that stops, and of a
     gated benchmark."""
-    if draws and not evaluated.design.is_fixed:
-        raise stopped(evaluated, "inspect averages the draws of a problem")
+    if draws:
+        check_fixed(evaluated, "inspect averages the draws of a problem")
     date, model = evaluated.finished.strftime("%Y-%m-%dT%H-%M-%S"), evaluated.model.split("/")[1]
     # `_` separates the parts, of which the viewer reads the second and the last
     parts = [date, *(name.replace("_", "-") for name in (evaluated.benchmark, model))]
@@ -393,8 +393,8 @@ def write_lm_eval(evaluated: Evaluated, folder: Path, *, draws: bool) -> list[Pa
 
     ValueError for draws of a design that stops, and of a gated benchmark.
     """
-    if draws and not evaluated.design.is_fixed:
-        raise stopped(evaluated, "lm-eval's sample logs have no place for that")
+    if draws:
+        check_fixed(evaluated, "lm-eval's sample logs have no place for that")
     date = evaluated.finished.strftime("%Y-%m-%dT%H-%M-%S.%f")
     place = folder / evaluated.model.replace("/", "__") / evaluated.benchmark
     files = [place / f"results_{date}.json"]
@@ -481,8 +481,7 @@ def write_passk_inference(evaluated: Evaluated, folder: Path, *, draws: bool) ->
     could be judged, and with draws, for which there is no place."""
     if draws:
         raise ValueError("--draws: passk-inference reads counts alone; leave --draws out")
-    if not evaluated.design.is_fixed:
-        raise stopped(evaluated, "passk-inference reads a number of draws and of correct ones")
+    check_fixed(evaluated, "passk-inference reads a number of draws and of correct ones")
     rows = evaluated.counts.select("problem_id", "n_correct", "n_scored").rows()
     empty = [name for name, _, n in rows if not n]
     if empty:

@@ -74,7 +74,7 @@ def interval_table(analysis: Analysis, column: str) -> Table:
             for row in ends
         ]
         shares = unfinished_shares(ends[0].unfinished)[: len(further)]
-        rows.append((*names(cell), *values, *shares, str(ends[0].n_seeds)))
+        rows.append((*names(cell), *((value,) for value in values), *shares, str(ends[0].n_seeds)))
     return Table(
         title=f"{column}: pass@k in percent with 95% intervals",
         caption=caption(

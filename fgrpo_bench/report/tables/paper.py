@@ -112,7 +112,7 @@ def _paper_table(
         for estimate in (analysis.estimate(column, cell, k) for k in ks):
             ours, theirs = estimate.mean, estimate.published
             row += [
-                value_of(estimate),
+                (value_of(estimate),),
                 percent(theirs),
                 points(None if ours is None or theirs is None else ours - theirs),
             ]
