@@ -60,7 +60,7 @@ def evaluate(
     run.quiet = bar is not None and bar.shown
     spec = stored.of(EvaluationSpec)
     asked = SamplingTarget.of(spec, device=device, placement=placement)
-    evaluation, stopping = asked.evaluation, asked.evaluation.stopping
+    evaluation, design = asked.evaluation, asked.evaluation.stopping
 
     @cache
     def engine() -> SamplingEngine:
@@ -72,6 +72,7 @@ def evaluate(
     draws_made: dict[str, int] = {}
     graded: dict[str, dict[str, Any]] = {}
     manifests: dict[str, DrawsRecord] = {}
+    identities: dict[str, str] = {}
     former = None if run.former is None else EvaluationMarker.parsed(run.former.as_json())
 
     def say(name: str, done: int, of: int, pass_at_1: float | None, rate: float) -> None:
@@ -91,9 +92,9 @@ def evaluate(
         manifest = check_manifest(paths, problems, asked.sha256, spec.mark(name))
         manifest = with_former(paths, manifest, former, name)
         manifest = with_design(paths, manifest, evaluation)
-        of_draws = identity(asked, name, problems)
+        identities[name] = identity(asked, name, problems)
         if root is not None:
-            manifest = take_over(paths, manifest, of_draws, root=root)
+            manifest = take_over(paths, manifest, identities[name], root=root)
         session = _Session(paths, manifest, engine)
         with GradeWorkers(problems, workers=grade_workers()) as workers:
             main, *_ = layers = [
@@ -102,7 +103,7 @@ def evaluate(
                     problems,
                     grader,
                     workers=workers,
-                    decides=grader == benchmark.grader and not stopping.is_fixed,
+                    decides=grader == benchmark.grader and not design.is_fixed,
                 )
                 for grader in graders_of(benchmark)
             ]
@@ -119,21 +120,21 @@ def evaluate(
             draws, draws_made[name] = complete_draws(
                 paths,
                 problems,
-                stopping=stopping,
+                design=design,
                 grading=main,
                 seed=spec.draw_seed,
                 sampler=session.sampler,
                 on_draws=on_draws,
             )
             rate = session.tokens_per_second
-            manifests[name] = replace(session.manifest, identity=of_draws)
+            manifests[name] = replace(session.manifest, identity=identities[name])
             if manifests[name] != session.manifest:
                 write_json(paths.manifest, manifests[name].as_json())
             for layer in layers:
                 layer.finish(draws)
                 at = passk_path(paths, benchmark, layer.grader)
-                counts = count_stored(paths.grades(layer.version), stopping, draws=paths.draws)
-                table = score(counts, list(evaluation.ks), stopping, problems=problems)
+                counts = count_stored(paths.grades(layer.version), design, draws=paths.draws)
+                table = score(counts, list(evaluation.ks), design, problems=problems)
                 write_table(at, table, PASSK)
                 if layer is main and draws_made[name]:
                     first = table.filter(pl.col("k") == 1)["pass_at_k"].mean()
@@ -147,9 +148,9 @@ def evaluate(
 
     for name, benchmark in evaluation.benchmarks.items():
         evaluate_on(name, benchmark)
-    for name, manifest in manifests.items():
-        if root is not None and manifest.identity is not None:
-            offer(run.paths.benchmark(name), manifest.identity, root=root)
+    if root is not None:
+        for name, of_draws in identities.items():
+            offer(run.paths.benchmark(name), of_draws, root=root)
     return EvaluationFacts(
         step=spec.looks_at[1],
         weights_sha256=asked.sha256,

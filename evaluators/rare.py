@@ -65,7 +65,7 @@ def collect(
         draws, _ = complete_draws(
             paths,
             problems,
-            stopping=evaluation.stopping,
+            design=evaluation.stopping,
             grading=grading,
             seed=spec.draw_seed,
             sampler=lambda: make_engine(asked).draw,

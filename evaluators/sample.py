@@ -119,7 +119,7 @@ def complete_draws(
     paths: BenchmarkPaths,
     problems: list[Problem],
     *,
-    stopping: StagedDesign,
+    design: StagedDesign,
     grading: Grading,
     seed: int,
     sampler: Callable[[], Sampler],
@@ -127,14 +127,14 @@ def complete_draws(
 ) -> tuple[pl.DataFrame, int]:
     """All draws of a benchmark (tables.DRAWS), and how many of them were made just now.
 
-    Of every problem these are as many as `stopping` asks for by the judgements of `grading`, and
+    Of every problem these are as many as `design` asks for by the judgements of `grading`, and
     what was stored beyond that before.
 
     sampler: gives the back end; called only if a draw is missing. on_draws(done, of, draws): called
     whenever draws are stored, with these, and gives them to `grading`, and while none is finished,
     with none; it may raise to stop there.
     """
-    seeds = expected_seeds(problems, n_samples=stopping.stages[-1], seed=seed)
+    seeds = expected_seeds(problems, n_samples=design.stages[-1], seed=seed)
     have, refused = stored_draws(paths, seeds)
     for path, lines in refused.items():
         print(
@@ -143,7 +143,7 @@ def complete_draws(
             "drawn again",
             flush=True,
         )
-    missing = DrawScheduler(stopping, problems, seeds, have, grading)
+    missing = DrawScheduler(design, problems, seeds, have, grading)
     if not len(missing) and not paths.shards.exists():
         return have, 0
     new_draws: list[Draw] = []

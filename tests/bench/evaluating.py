@@ -138,7 +138,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
             draws, made = complete_draws(
                 paths,
                 problems,
-                stopping=design,
+                design=design,
                 grading=grading,
                 seed=0,
                 sampler=lambda: sampler,

@@ -140,7 +140,7 @@ def measured(sampler: Sampler, problems: list[Problem], stopping: StagedDesign) 
         draws, made = complete_draws(
             paths,
             problems,
-            stopping=stopping,
+            design=stopping,
             grading=grading,
             seed=SEED,
             sampler=lambda: sampler,

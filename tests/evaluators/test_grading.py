@@ -60,7 +60,7 @@ def sampled(paths, grading, n_samples=40, until=None):
     return complete_draws(
         paths,
         PROBLEMS,
-        stopping=fixed_design(n_samples),
+        design=fixed_design(n_samples),
         grading=grading,
         seed=0,
         sampler=sampler,

@@ -50,7 +50,7 @@ def draw(paths, n_samples, backend, on_draws=lambda done, of, draws: None, probl
     return complete_draws(
         paths,
         problems,
-        stopping=fixed_design(n_samples),
+        design=fixed_design(n_samples),
         grading=None,  # whom a fixed number of draws never asks
         seed=5,
         sampler=lambda: backend,

@@ -55,7 +55,7 @@ def run(folder, plan, backend, *, design=DESIGN, stop_after=None):
         table, made = complete_draws(
             paths,
             problems,
-            stopping=design,
+            design=design,
             grading=grading,
             seed=0,
             sampler=lambda: backend,
@@ -186,7 +186,7 @@ def test_a_draw_that_is_never_judged_ends_the_evaluation_and_does_not_hang(tmp_p
         complete_draws(
             BenchmarkPaths(tmp_path),
             [problem("easy")],
-            stopping=DESIGN,
+            design=DESIGN,
             grading=Silent(),
             seed=0,
             sampler=lambda: backend_of(PLAN),
