@@ -207,9 +207,9 @@ def _other_grades(results: Results, absent: set[str], *, regrade: bool) -> Itera
     for checkpoint, benchmark, main_version in graded(results):
         paths = checkpoint.evaluate.benchmark(benchmark)
         main_grader = checkpoint.evaluation_spec().benchmark(benchmark).grader
-        layers = [(main_grader, main_version, paths.passk)]
+        layers = [(main_grader, main_version, paths.passk())]
         for grader, version in checkpoint.beside(benchmark).items():
-            layers.append((grader, version, paths.extra_passk(version)))
+            layers.append((grader, version, paths.passk(version)))
         for grader, version, passk in layers:
             grades = paths.grades(version)
             absent |= {name(table) for table in (grades, paths.draws) if not table.exists()}
@@ -223,7 +223,7 @@ def _other_grades(results: Results, absent: set[str], *, regrade: bool) -> Itera
 def scores_agree(checkpoint: EvaluatedCheckpoint, grades: Path, draws: Path, passk: Path) -> bool:
     """Whether grades give the stored pass@k; where there are no draws nothing tells how many were
     cut off, and grades know of no clusters."""
-    stored, design = read_table(passk, PASSK).sort("k", "problem_id"), checkpoint.asked().design
+    stored, design = read_table(passk, PASSK).sort("k", "problem_id"), checkpoint.stopping()
     counts = count_stored(grades, design, draws=draws if draws.exists() else None)
     again = score(counts, stored["k"].unique().sort().to_list(), design).sort("k", "problem_id")
     not_computed = ["cluster", *(() if draws.exists() else CUT_OFF)]

@@ -76,7 +76,7 @@ def test_pass_at_k_and_a_figure_are_made_again_and_nothing_else(
     no_mlflow(monkeypatch)
     before, commands = results(paths), []
     countdown = evaluation(paths).benchmark("countdown")
-    table, figure = countdown.passk, paths.report / "plane-countdown.pdf"
+    table, figure = countdown.passk(), paths.report / "plane-countdown.pdf"
     damaged = flip(table), flip(figure)
     flip(countdown.manifest)  # what the draws were made with is known from the marker as well
     stored = [path for path in paths.folder.rglob("*.parquet") if path.parent != paths.analysis]
@@ -158,7 +158,7 @@ def left_alone(paths: RunPaths, *words: str) -> None:
 
 
 def test_nothing_of_a_sweep_that_is_being_run_is_moved(paths: RunPaths) -> None:
-    flip(evaluation(paths).benchmark("countdown").passk)
+    flip(evaluation(paths).benchmark("countdown").passk())
     with (
         locked(paths.driver_lock, wait=False, what="a driver"),
         pytest.raises(BlockingIOError, match="is already being run by process"),
