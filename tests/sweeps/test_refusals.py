@@ -325,7 +325,7 @@ def test_names_of_other_things_in_a_run_root_are_refused(where: str) -> None:
 
 def test_reserved_are_all_names_that_the_project_gives_in_a_run_root(tmp_path: Path) -> None:
     paths = RunPaths(root=tmp_path, sweep="s", experiment="e", version="v")
-    made = (paths.mlflow_db, paths.mlflow_artifacts, paths.mlflow_lock, paths.verdicts, paths.draws)
+    made = (paths.mlflow_db, paths.mlflow_artifacts, paths.mlflow_lock, paths.verdicts)
     assert {path.name for path in made} | {FOLDER, "evals"} <= RESERVED
 
 
