@@ -325,7 +325,7 @@ def _judged_by(
             if named == benchmark.grader:
                 continue
             versions[name] = grader_version(named)
-            if not item.evaluate.benchmark(name).extra_passk(versions[name]).exists():
+            if not item.evaluate.benchmark(name).passk(versions[name]).exists():
                 option = "--strict" if strict else f"--grader {named}"
                 raise ValueError(
                     f"{item.name} has no grades of {versions[name]} on {name}: run `fgrpo-bench "

@@ -27,9 +27,9 @@ from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.files.whole import now, quarantine, read_record, write_json
-from fgrpo_bench.kinds.benchmarks import graders_of, load_problems
+from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationFacts, EvaluationMarker, EvaluationSpec
-from fgrpo_bench.specs import EvalSpec, Placement, to_dict
+from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.draws import Design, DesignedSince, DrawsRecord
@@ -60,7 +60,7 @@ def evaluate(
     run.quiet = bar is not None and bar.shown
     spec = stored.of(EvaluationSpec)
     asked = SamplingTarget.of(spec, device=device, placement=placement)
-    evaluation, stopping = asked.evaluation, asked.evaluation.stopping
+    evaluation, design = asked.evaluation, asked.evaluation.stopping
 
     @cache
     def engine() -> SamplingEngine:
@@ -72,6 +72,7 @@ def evaluate(
     draws_made: dict[str, int] = {}
     graded: dict[str, dict[str, Any]] = {}
     manifests: dict[str, DrawsRecord] = {}
+    identities: dict[str, str] = {}
     former = None if run.former is None else EvaluationMarker.parsed(run.former.as_json())
 
     def say(name: str, done: int, of: int, pass_at_1: float | None, rate: float) -> None:
@@ -82,7 +83,7 @@ def evaluate(
             bar(name, done, of, numbers)
         run.progress(step=done, of=of, **numbers)
 
-    for name, benchmark in evaluation.benchmarks.items():
+    def evaluate_on(name: str, benchmark: BenchmarkSpec) -> None:
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, asked.settings["task"], spec.data_folder(name))
         # in the order of making: draws whose origin nobody knows go first, then what rests on them
@@ -91,63 +92,51 @@ def evaluate(
         manifest = check_manifest(paths, problems, asked.sha256, spec.mark(name))
         manifest = with_former(paths, manifest, former, name)
         manifest = with_design(paths, manifest, evaluation)
-        of_draws = identity(asked, name, problems)
+        identities[name] = identity(asked, name, problems)
         if root is not None:
-            manifest = take_over(paths, manifest, of_draws, root=root)
+            manifest = take_over(paths, manifest, identities[name], root=root)
+        session = _Session(paths, manifest, engine)
         with GradeWorkers(problems, workers=grade_workers()) as workers:
-            layers = [
+            main, *_ = layers = [
                 Grading(
                     paths,
                     problems,
                     grader,
                     workers=workers,
-                    decides=stopping is not None and grader == benchmark.grader,
+                    decides=grader == benchmark.grader and not design.is_fixed,
                 )
                 for grader in graders_of(benchmark)
             ]
-            session = _Session(paths, manifest, engine)
 
-            # defaults bind what belongs to this benchmark; a closure would see the next one's
-            def on_draws(
-                done: int,
-                of: int,
-                draws: Sequence[Draw],
-                layers: Sequence[Grading] = layers,
-                session: _Session = session,
-                name: str = name,
-            ) -> None:
+            def on_draws(done: int, of: int, draws: Sequence[Draw]) -> None:
                 session.add(draws)
                 for layer in layers:
                     layer.add(draws)
                 if done < of:  # the last line is the table's, once all is graded
-                    say(name, done, of, layers[0].pass_at_1, session.tokens_per_second)
+                    say(name, done, of, main.pass_at_1, session.tokens_per_second)
                 if run.stopping and done < of:
                     raise Stopped(f"{done} of {of} draws are saved")
 
             draws, draws_made[name] = complete_draws(
                 paths,
                 problems,
-                n_samples=evaluation.n_samples,
+                design=design,
+                grading=main,
                 seed=spec.draw_seed,
                 sampler=session.sampler,
                 on_draws=on_draws,
-                stopping=stopping,
-                grading=layers[0] if stopping else None,
             )
             rate = session.tokens_per_second
-            # all draws of a fixed number count; what is beyond a problem's last stage never does
-            is_exact = stopping is not None or len(draws) == evaluation.n_samples * len(problems)
-            manifest = replace(session.manifest, identity=of_draws if is_exact else None)
-            if manifest != session.manifest:
-                write_json(paths.manifest, manifest.as_json())
+            manifests[name] = replace(session.manifest, identity=identities[name])
+            if manifests[name] != session.manifest:
+                write_json(paths.manifest, manifests[name].as_json())
             for layer in layers:
                 layer.finish(draws)
-                is_main = layer is layers[0]
-                at = paths.passk if is_main else paths.extra_passk(layer.version)
-                counts = count_stored(paths.grades(layer.version), stopping, draws=paths.draws)
-                table = score(counts, list(evaluation.ks), stopping, problems=problems)
+                at = passk_path(paths, benchmark, layer.grader)
+                counts = count_stored(paths.grades(layer.version), design, draws=paths.draws)
+                table = score(counts, list(evaluation.ks), design, problems=problems)
                 write_table(at, table, PASSK)
-                if is_main and draws_made[name]:
+                if layer is main and draws_made[name]:
                     first = table.filter(pl.col("k") == 1)["pass_at_k"].mean()
                     pass_at_1 = first if isinstance(first, float) else None
                     say(name, len(draws), len(draws), pass_at_1, rate)
@@ -155,11 +144,13 @@ def evaluate(
             run.leave(paths.manifest, paths.draws)
             if bar is not None:
                 bar.close()
-            manifests[name] = manifest
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}
-    for name, manifest in manifests.items():
-        if root is not None and manifest.identity is not None:
-            offer(run.paths.benchmark(name), manifest.identity, root=root)
+
+    for name, benchmark in evaluation.benchmarks.items():
+        evaluate_on(name, benchmark)
+    if root is not None:
+        for name, of_draws in identities.items():
+            offer(run.paths.benchmark(name), of_draws, root=root)
     return EvaluationFacts(
         step=spec.looks_at[1],
         weights_sha256=asked.sha256,

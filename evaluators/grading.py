@@ -91,7 +91,7 @@ class Grading:
         self._decides = decides
         self.version = grader_version(grader)
         self.tally = Tally()
-        self._paths, self._grader = paths, grader
+        self._paths, self.grader = paths, grader
         self._problems = [replace(problem, grader=grader) for problem in problems]
         self._rows = {problem.problem_id: row for row, problem in enumerate(problems)}
         self._grades: list[Grade] = []  # the different ones
@@ -116,7 +116,7 @@ class Grading:
         for draw in draws:
             self._ask(self._rows[draw.problem_id], draw.draw, draw.response, wait=self._decides)
         if self._workers is not None:
-            self._take(self._workers.answers(self._grader, wait=False))
+            self._take(self._workers.answers(self.grader, wait=False))
 
     def judge(self, draws: pl.DataFrame) -> None:
         """Judge what is not judged yet of these (tables.DRAWS), and wait for it."""
@@ -125,13 +125,13 @@ class Grading:
         for i in np.flatnonzero(self._at[rows, numbers] == UNKNOWN).tolist():
             self._ask(int(rows[i]), int(numbers[i]), draws["response"][i], wait=True)
             if self._workers is not None:
-                self._take(self._workers.answers(self._grader, wait=False))
+                self._take(self._workers.answers(self.grader, wait=False))
         self.wait()
 
     def wait(self) -> None:
         """Until all that was asked of a grader of WAITING is judged."""
         if self._workers is not None:
-            self._take(self._workers.answers(self._grader, wait=True))
+            self._take(self._workers.answers(self.grader, wait=True))
 
     def correct(self, problem_id: str, n_draws: int) -> int | None:
         """Of a problem's first draws those judged correct; None where some are not judged yet."""
@@ -167,10 +167,10 @@ class Grading:
             self._askers[key].append(draw)
         elif self._workers is None:
             self.tally.judgements += 1
-            grade = get_grader(self._grader)(self._problems[row], response)
+            grade = get_grader(self.grader)(self._problems[row], response)
             self._known[key] = number = self._number(grade)
             self._settle(row, [draw], number)
-        elif self._workers.offer(key, row, self._grader, response, wait=wait):
+        elif self._workers.offer(key, row, self.grader, response, wait=wait):
             self._known[key] = ASKED
             self._askers[key] = [draw]
 

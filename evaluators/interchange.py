@@ -39,7 +39,7 @@ from fgrpo_bench.data.layouts import without_options
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.whole import now, write_json, write_many
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.kinds.benchmarks import graders_of, load_problems
+from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
 from fgrpo_bench.specs import BenchmarkSpec, check_name, config, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
@@ -130,9 +130,7 @@ def _conclude(stored: StoredDraws) -> None:
     paths, benchmark = stored.paths, stored.benchmark
     files = [paths.draws, paths.manifest]
     for grader in graders_of(benchmark):
-        version = grader_version(grader)
-        is_main = grader == benchmark.grader
-        files += [paths.grades(version), paths.passk if is_main else paths.extra_passk(version)]
+        files += [paths.grades(grader_version(grader)), passk_path(paths, benchmark, grader)]
     marker = Marker(
         fingerprint=stored.spec.fingerprint,
         target=stored.spec.target,

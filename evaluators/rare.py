@@ -65,7 +65,8 @@ def collect(
         draws, _ = complete_draws(
             paths,
             problems,
-            n_samples=evaluation.n_samples,
+            design=evaluation.stopping,
+            grading=grading,
             seed=spec.draw_seed,
             sampler=lambda: make_engine(asked).draw,
             on_draws=on_draws,

@@ -1,13 +1,13 @@
 """Drawing what is missing: draws are appended to a shard as they are made, and complete shards
 become one table.
 
-In: problems, a number of draws or a staged design, and a sampler (`backends`). Out: the table of
-all draws (tables.DRAWS). `grading` judges them meanwhile.
+In: problems, a design that says how many draws each makes, and a sampler (`backends`). Out: the
+table of all draws (tables.DRAWS). `grading` judges them meanwhile.
 
-A kill costs the draws in flight. A rerun draws only what no shard holds, and a larger n_samples
-only adds draws; every draw follows from its own recorded seed. A fixed number of draws waits for no
-judgement; a staged design (`DrawScheduler`, the second half of this file) asks for a stage only
-after the judgement of all before it.
+A kill costs the draws in flight. A rerun draws only what no shard holds, and a larger number of
+draws only adds some; every draw follows from its own recorded seed. Draws are asked for stage by
+stage (`DrawScheduler`, the second half of this file), each only after the judgement of all before
+it: a fixed number of draws is one stage and waits for no judgement.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,23 +119,22 @@ def complete_draws(
     paths: BenchmarkPaths,
     problems: list[Problem],
     *,
-    n_samples: int,
+    design: StagedDesign,
+    grading: Grading,
     seed: int,
     sampler: Callable[[], Sampler],
     on_draws: Callable[[int, int, Sequence[Draw]], None],
-    stopping: StagedDesign | None = None,
-    grading: Grading | None = None,
 ) -> tuple[pl.DataFrame, int]:
     """All draws of a benchmark (tables.DRAWS), and how many of them were made just now.
 
-    Of every problem these are n_samples, or as many as `stopping` asks for by the judgements of
-    `grading`, which judges them all; and what was stored beyond that before.
+    Of every problem these are as many as `design` asks for by the judgements of `grading`, and
+    what was stored beyond that before.
 
     sampler: gives the back end; called only if a draw is missing. on_draws(done, of, draws): called
     whenever draws are stored, with these, and gives them to `grading`, and while none is finished,
     with none; it may raise to stop there.
     """
-    seeds = expected_seeds(problems, n_samples=n_samples, seed=seed)
+    seeds = expected_seeds(problems, n_samples=design.stages[-1], seed=seed)
     have, refused = stored_draws(paths, seeds)
     for path, lines in refused.items():
         print(
@@ -144,9 +143,7 @@ def complete_draws(
             "drawn again",
             flush=True,
         )
-    if grading is not None:
-        grading.judge(have)
-    missing = _missing(problems, seeds, have, stopping, grading)
+    missing = DrawScheduler(design, problems, seeds, have, grading)
     if not len(missing) and not paths.shards.exists():
         return have, 0
     new_draws: list[Draw] = []
@@ -157,8 +154,7 @@ def complete_draws(
                     shard.append(draws)  # before they are reported, so that a stop loses none
                 new_draws += draws
                 on_draws(len(have) + len(new_draws), len(have) + len(missing), draws)
-                if isinstance(missing, DrawScheduler):
-                    missing.count_drawn(draws)
+                missing.count_drawn(draws)
     if len(new_draws) < len(missing):
         raise RuntimeError(f"the sampler made {len(new_draws)} of {len(missing)} draws and ended")
     table = pl.concat([have, pl.DataFrame(new_draws, schema=DRAWS, orient="row")])
@@ -172,44 +168,18 @@ def complete_draws(
     return table, len(new_draws)
 
 
-def _missing(
-    problems: Sequence[Problem],
-    seeds: Seeds,
-    have: pl.DataFrame,
-    stopping: StagedDesign | None,
-    grading: Grading | None,
-) -> list[SampleRequest] | DrawScheduler:
-    """What `have` (tables.DRAWS) lacks: problem by problem in the order of the draws' numbers, or
-    stage by stage where `stopping` stops problems."""
-    numbers = _numbers(have)
-    if stopping is not None:
-        assert grading is not None  # its judgements stop a problem
-        return DrawScheduler(stopping, problems, seeds, numbers, grading)
-    return [
-        SampleRequest(problem=problem, draw=number, seed=seed)
-        for problem in problems
-        for number, seed in enumerate(seeds[problem.problem_id])
-        if number not in numbers.get(problem.problem_id, ())
-    ]
-
-
-def _numbers(draws: pl.DataFrame) -> dict[str, set[int]]:
-    """Of the draws that are there, by problem_id."""
-    by_problem = draws.group_by("problem_id").agg("draw")
-    return {problem_id: set(numbers) for problem_id, numbers in by_problem.iter_rows()}
-
-
-# Staged designs. A stage is asked for only after the judgement of all before it, so no draw of a
-# problem is in the making when the problem stops. Which draws are made follows from the judgements
-# alone, whatever the order in which they come; a later run finds the same ones missing.
+# A stage is asked for only after the judgement of all before it, so no draw of a problem is in the
+# making when the problem stops. Which draws are made follows from the judgements alone, whatever
+# the order in which they come; a later run finds the same ones missing.
 
 
 class DrawScheduler:
-    """An iterator over what is missing, for a sampler (evaluators.records.Sampler).
+    """An iterator over what is missing, for a sampler (evaluators.records.Sampler): of each stage
+    problem by problem, in the order of the draws' numbers.
 
-    have: the numbers of the draws that are stored, by problem_id. seeds: of a problem's draws up to
-    the last stage. grading: whose judgements stop a problem, and which has judged what is stored.
-    Its length is the number of draws that were missing so far; later stages add to it.
+    have: the draws that are stored (tables.DRAWS). seeds: of a problem's draws up to the last
+    stage. grading: whose judgements stop a problem; with one stage it is not asked. Its length is
+    the number of draws that were missing so far; later stages add to it.
     """
 
     def __init__(
@@ -217,18 +187,23 @@ class DrawScheduler:
         design: StagedDesign,
         problems: Sequence[Problem],
         seeds: Mapping[str, Sequence[int]],
-        have: Mapping[str, Collection[int]],
+        have: pl.DataFrame,
         grading: Grading,
     ) -> None:
         self._n_asked = 0
-        self._design, self._seeds, self._have, self._grading = design, seeds, have, grading
+        self._design, self._seeds, self._grading = design, seeds, grading
+        numbers = have.group_by("problem_id").agg("draw").iter_rows()
+        self._have = {problem_id: set(draws) for problem_id, draws in numbers}
         self._ready: deque[SampleRequest] = deque()
         self._n_in_progress = 0
-        self._n_missing: dict[str, int] = {}  # draws of its stage that a problem still lacks
-        self._stages: dict[str, int] = {}  # that problems are in, those that have stopped left out
+        # Of problems that may go on after their stage: which it is, and what they still lack of it.
+        self._stages: dict[str, int] = {}
+        self._n_missing: dict[str, int] = {}
         self._problems = {problem.problem_id: problem for problem in problems}
         for problem in problems:
             self._enter(problem, 0)
+        if self._stages:
+            grading.judge(have)
         self._go_on()
 
     def __iter__(self) -> DrawScheduler:
@@ -256,7 +231,8 @@ class DrawScheduler:
         """Count draws that were made and given to the grading."""
         self._n_in_progress -= len(draws)
         for draw in draws:
-            self._n_missing[draw.problem_id] -= 1
+            if draw.problem_id in self._n_missing:
+                self._n_missing[draw.problem_id] -= 1
 
     def _enter(self, problem: Problem, stage: int) -> None:
         """Ask for what a stage of a problem lacks."""
@@ -267,21 +243,19 @@ class DrawScheduler:
             for number in range(start, self._design.stages[stage])
             if number not in drawn
         ]
-        self._stages[name], self._n_missing[name] = stage, len(missing)
+        if stage < len(self._design.stages) - 1:
+            self._stages[name], self._n_missing[name] = stage, len(missing)
         self._ready += missing
         self._n_asked += len(missing)
 
     def _go_on(self) -> None:
         """Let every problem whose stage is judged stop, or enter the next."""
-        stages = self._design.stages
         for name in [name for name, n_missing in self._n_missing.items() if not n_missing]:
             while not self._n_missing.get(name, 1):
                 stage = self._stages[name]
-                if stage < len(stages) - 1:
-                    correct = self._grading.correct(name, stages[stage])
-                    if correct is None:
-                        break
-                    if correct < self._design.enough:
-                        self._enter(self._problems[name], stage + 1)
-                        continue
+                correct = self._grading.correct(name, self._design.stages[stage])
+                if correct is None:
+                    break
                 del self._stages[name], self._n_missing[name]
+                if correct < self._design.enough:
+                    self._enter(self._problems[name], stage + 1)

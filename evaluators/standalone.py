@@ -167,7 +167,7 @@ def planned(paths: StagePaths) -> str:
         seeds = expected_seeds(problems, n_samples=n_samples, seed=spec.draw_seed)
         have = len(stored_draws(paths.benchmark(name), seeds)[0])
         asked = f"{name}: {len(problems)} problems x {n_samples} draws"
-        if evaluation.design is None:
+        if evaluation.stopping.is_fixed:
             left = max(len(problems) * n_samples - have, 0)
             lines.append(f"{asked}; {have:,} are there, {left:,} to make")
         else:

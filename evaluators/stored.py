@@ -15,7 +15,6 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.analysis.evaluated import SampledAs
 from fgrpo_bench.analysis.results import with_digest
 from fgrpo_bench.analysis.scoring import count, score, shares_of
 from fgrpo_bench.command.runs import default_root
@@ -34,7 +33,7 @@ from fgrpo_bench.files.spec import read_spec_of
 from fgrpo_bench.graders import CHOICE, STRICT, grader_version
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.graders.ifeval import COUNTS
-from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, n_choices
+from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, n_choices, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.specs.config import load_benchmark
@@ -201,9 +200,7 @@ def _example(kind: str, row: dict[str, Any]) -> str:
 
 def _rows(stored: StoredDraws, more: Sequence[str]) -> Iterator[tuple[str, ...]]:
     for grader in dict.fromkeys((*graders_of(stored.benchmark), *more)):
-        is_main = grader == stored.benchmark.grader
-        version = grader_version(grader)
-        path = stored.paths.passk if is_main else stored.paths.extra_passk(version)
+        path = passk_path(stored.paths, stored.benchmark, grader)
         if not path.exists():
             continue
         table = read_table(path, PASSK)
@@ -211,10 +208,8 @@ def _rows(stored: StoredDraws, more: Sequence[str]) -> Iterator[tuple[str, ...]]
 
 
 def _of(table: pl.DataFrame, stored: StoredDraws, grader: str) -> Iterator[tuple[str, ...]]:
-    n, stopping = _drawn(stored.paths.draws), stored.spec.stopping
-    problems = table["problem_id"].n_unique()
-    asked = SampledAs(n_samples=n // max(problems, 1), design=stopping)
-    shares = shares_of(table, asked.n_drawn)
+    n, problems = _drawn(stored.paths.draws), table["problem_id"].n_unique()
+    shares = shares_of(table)
     data = stored.spec.data_folder(stored.benchmark.name)
     options = n_choices(stored.benchmark, data) if grader in CHOICE else ()
     for k in table["k"].unique().sort():
@@ -323,9 +318,9 @@ def _regrade(stored: StoredDraws, problems: list[Problem], *, grader: str, gradi
     draws = read_table(stored.paths.draws, DRAWS)
     table = grading.finish(draws)
     is_main = grader == stored.benchmark.grader
-    at = stored.paths.passk if is_main else stored.paths.extra_passk(grading.version)
-    counts = count(table, stored.spec.stopping, draws=draws)
+    at = passk_path(stored.paths, stored.benchmark, grader)
     ks, stopping = list(stored.spec.asked.ks), stored.spec.stopping
+    counts = count(table, stopping, draws=draws)
     write_table(at, score(counts, ks, stopping, problems=problems), PASSK)
     n_missing = counts["n_samples"].null_count()
     _mark(

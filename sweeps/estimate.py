@@ -487,7 +487,7 @@ def plan_cost(plan: Plan, paths: RunPaths, to_run: Sequence[Stage]) -> dict[str,
     they rest on, what runs on GPUs (null: nothing), the design, in words, whose most draws are
     counted (null: of a fixed number), and what is fetched, which has bytes and no time.
     ValueError for a file of measured rates that cannot be one."""
-    model, evaluation = model_of(plan, paths), plan.points[0].evaluation
+    model, design = model_of(plan, paths), plan.points[0].evaluation.stopping
     computed = [stage for stage in to_run if not KINDS[stage.kind].fetches]
     is_drawn = any(stage.kind == evaluate.NAME for stage in computed)
     names = {stage.name for stage in to_run}
@@ -514,7 +514,7 @@ def plan_cost(plan: Plan, paths: RunPaths, to_run: Sequence[Stage]) -> dict[str,
         "estimated": len(others),
         "on_processors": sum(map(_is_placed, computed)) * (model.profile.device == "cpu"),
         "on_gpus": _on_gpus(model, on_gpus, jobs, len(measured)) if on_gpus else None,
-        "at_most": evaluation.stopping.words if evaluation.stopping and is_drawn else None,
+        "at_most": design.words if is_drawn and not design.is_fixed else None,
         "downloads": _downloads(to_run),
     }
 

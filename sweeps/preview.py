@@ -102,12 +102,12 @@ def can_show(plan: Plan, spreads: Mapping[str, Spread]) -> list[str]:
     seeds limit it, a line a benchmark and an average of a domain; none for benchmarks whose size
     only the fetch tells."""
     evaluation = plan.points[0].evaluation
-    draws, k = evaluation.stopping or evaluation.n_samples, evaluation.ks[-1]
+    k = evaluation.ks[-1]
     lines = []
     for column, sizes in _sizes(plan).items():
         if known := _known(sizes):
             limit = _with_seeds(plan, column, spreads[column], known)
-            words = advice(n_samples=draws, k=k, n_problems=known, with_seeds=limit)
+            words = advice(design=evaluation.stopping, k=k, n_problems=known, with_seeds=limit)
             lines.append(f"{column}: {words}")
     return lines
 

@@ -107,17 +107,16 @@ def _draws_used(stage: StagePaths, benchmarks: Iterable[str]) -> tuple[int, int]
     behind their pass@k; None where a table of it cannot be read."""
     import polars as pl  # without a design nobody needs it
 
-    from fgrpo_bench.stages.tables import PASSK, reading, scan_table
+    from fgrpo_bench.stages.tables import N_DRAWN, PASSK, reading, scan_table
 
     n_problems = n_draws = 0
     try:
         for name in benchmarks:
-            path = stage.benchmark(name).passk
+            path = stage.benchmark(name).passk()
             with reading(path):
                 # the counts of a problem are the same at every k
                 of_problems = scan_table(path, PASSK).filter(pl.col("k") == pl.col("k").min())
-                used = (pl.col("n_scored") + pl.col("n_unscored").list.sum()).sum()
-                counts = of_problems.select(pl.len(), draws=used).collect()
+                counts = of_problems.select(pl.len(), draws=N_DRAWN.sum()).collect()
             n_problems += counts["len"].item()
             n_draws += counts["draws"].item()
     except (OSError, ValueError):

@@ -23,12 +23,12 @@ import numpy as np
 
 from fgrpo_bench.analysis.checkpoints import Scores
 from fgrpo_bench.analysis.comparisons import Resamples, bands, first_losses, p_of_draws
-from fgrpo_bench.analysis.evaluated import SampledAs
 from fgrpo_bench.analysis.question import Compared
 from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate
 from fgrpo_bench.stats.passk import draw_moments, pass_at_k
 from fgrpo_bench.stats.power import smallest_effect
 from fgrpo_bench.stats.significance import TestResult, draws_test
+from fgrpo_bench.stats.staged import fixed_design
 from tests import few_seeds_calibration as few_seeds
 from tests import path_calibration, staged_calibration
 from tests.stats.subsampling import subsampling_test
@@ -69,7 +69,7 @@ def power_of_tests(k: int, times: int) -> list[Finding]:
     rng = np.random.default_rng([k, 2])
     grid = np.linspace(1e-4, 0.9, 4_000)
     worst = grid[draw_moments(n_samples=N, k=k, success_rate=grid)[1].argmax()]
-    effect = smallest_effect(n_samples=N, k=k, n_problems=PROBLEMS)
+    effect = smallest_effect(design=fixed_design(N), k=k, n_problems=PROBLEMS)
     at = 1 - (1 - worst) ** k
     better = 1 - (1 - min(1.0, at + effect)) ** (1 / k)
     pairs = (
@@ -150,9 +150,9 @@ def _judged(correct: np.ndarray, n: int = N, ks: tuple[int, ...] = KS) -> Scores
         n_scored=np.full(correct.shape, n),
         n_correct=correct,
         n_drawn=np.full(correct.shape, n),
-        n_unscored=(None,) * n_seeds,
+        n_unscored=(np.zeros((n_problems, 1), int),) * n_seeds,
         unfinished=np.full((3, *correct.shape), -1),
-        asked=(SampledAs(n_samples=n, design=None),) * n_seeds,
+        designs=(fixed_design(n),) * n_seeds,
         is_drawn_once=False,
         is_redesigned=(False,) * n_seeds,
     )

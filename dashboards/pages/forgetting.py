@@ -257,7 +257,7 @@ class ForgettingCharts:
         """What draws that could not be judged leave open of the rates of points."""
         for checkpoint in self.checkpoints:
             table = checkpoint.passk(self.benchmark)
-            unscored = shares_of(table, checkpoint.asked().n_drawn).unscored
+            unscored = shares_of(table).unscored
             for k, ends in list(bounds_of(table).items())[:1]:
                 if shares := unscored_beside(*open_part(unscored, *ends)):
                     mean = table.filter(k=k).select(pl.col("pass_at_k").mean()).item()

@@ -21,13 +21,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, SampledAs
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.analysis.rows import CheckpointRow, Cost, Shares, open_part, unfinished_of
 from fgrpo_bench.analysis.scoring import bounds_of, shares_of
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stages.markers import Marker, read_marker
-from fgrpo_bench.stages.tables import BOUNDS
+from fgrpo_bench.stages.tables import BOUNDS, N_DRAWN
 from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 from fgrpo_bench.stats.passk import draw_variance, pass_at_ks
 from fgrpo_bench.stats.selection import Candidate, best, is_for_selection, saved_steps
@@ -47,8 +47,8 @@ def key_of(checkpoint: EvaluatedCheckpoint) -> At:
 def read_scores(results: Results) -> dict[str, dict[At, Scores]]:
     """By benchmark, then cell and step: all are there, with no seeds where nothing is done."""
     every = results.every
-    asked = [checkpoint.asked() if checkpoint.is_evaluated else None for checkpoint in every]
-    return {name: _of_benchmark(every, asked, name, results.evaluation["ks"])
+    designs = {i: item.stopping() for i, item in enumerate(every) if item.is_evaluated}
+    return {name: _of_benchmark(every, designs, name, results.evaluation["ks"])
             for name in results.benchmarks}  # fmt: skip
 
 
@@ -75,13 +75,13 @@ class Scores:
     n_drawn: Ints = field(repr=False)
     """[seeds, problems], draws up to where a problem stopped, judged or not; 0 where a seed lacks
     the problem, and where its judgements ask for draws that are missing."""
-    n_unscored: tuple[Ints | None, ...] = field(repr=False)
-    """[seeds] of [problems, stages], of a design draws that were not judged, by the stage that made
-    them; None of a fixed number of draws."""
+    n_unscored: tuple[Ints, ...] = field(repr=False)
+    """[seeds] of [problems, stages], draws that were not judged, by the stage that made them; -1 of
+    problems that have not stopped or are not there."""
     unfinished: Ints = field(repr=False)
     """[3, seeds, problems], those of tables.UNFINISHED; -1 where they are not known or there."""
-    asked: tuple[SampledAs, ...]
-    """[seeds], the draws that were asked for; seeds may have other designs for a while."""
+    designs: tuple[StagedDesign, ...]
+    """[seeds], by which problems stop; seeds may have other ones for a while."""
     is_drawn_once: bool
     """Whether one evaluation stands for several seeds: that of a base model that they share."""
     is_redesigned: tuple[bool, ...]
@@ -89,59 +89,59 @@ class Scores:
 
     def pass_at_ks(self, ks: tuple[int, ...]) -> Floats:
         """pass@k at any k, [seeds, problems, ks]; nan where a problem has no estimate."""
-        out, fixed = np.empty((*self.present.shape, len(ks))), self._fixed
-        out[fixed] = pass_at_ks(self.n_scored[fixed], self.n_correct[fixed], ks)
-        for row, design in self._staged():
-            out[row] = self._of_design(row, design.pass_at_k, ks)
-        return out
+        return self._by_seed(ks, lambda n, c: pass_at_ks(n, c, ks), StagedDesign.pass_at_k)
 
     def success_rates(self) -> Floats:
         """pass@1, of a fixed number of draws the share of correct ones, [seeds, problems]; nan
         likewise."""
-        out = np.full(self.present.shape, np.nan)
-        np.divide(self.n_correct, self.n_scored, out=out, where=self.n_scored > 0)
-        for row, design in self._staged():  # where correct draws stop a problem their share is high
-            out[row] = self._of_design(row, design.pass_at_k, (1,))[:, 0]
-        return out
+        # Where correct draws stop a problem their share is high.
+        return self._by_seed((1,), lambda n, c: (c / n)[:, None], StagedDesign.pass_at_k)[..., 0]
 
     def draw_variance(self, k: int) -> Floats:
         """Unbiased estimate of the variance of pass@k over the draws, [seeds, problems]; nan where
         a problem has fewer than 2k judged draws, or a design's last stage has."""
-        # An unbiased estimate needs two sets of k draws that share none.
-        enough = self._fixed[:, None] & (self.n_scored >= 2 * k)
-        out = np.full(self.present.shape, np.nan)
-        if enough.any():
-            n, c = self.n_scored[enough], self.n_correct[enough]
-            out[enough] = draw_variance(n_samples=n, n_correct=c, k=k)
-        for row, design in self._staged():
-            out[row] = self._of_design(row, design.draw_variance, (k,))[:, 0]
-        return out
+
+        def variance(n: Ints, c: Ints) -> Floats:
+            out = np.full((len(n), 1), np.nan)
+            # An unbiased estimate needs two sets of k draws that share none.
+            if (enough := n >= 2 * k).any():
+                out[enough, 0] = draw_variance(n_samples=n[enough], n_correct=c[enough], k=k)
+            return out
+
+        return self._by_seed((k,), variance, StagedDesign.draw_variance)[..., 0]
 
     @cached_property
     def clusters(self) -> Ints | None:
         """As `cluster_numbers`."""
         return cluster_numbers(self.cluster_names)
 
-    @property
-    def _fixed(self) -> NDArray[np.bool_]:
-        return np.array([request.design is None for request in self.asked], bool)
+    def _by_seed(
+        self,
+        ks: tuple[int, ...],
+        usual: Callable[[Ints, Ints], Floats],
+        exact: Callable[..., Any],
+    ) -> Floats:
+        """[seeds, problems, ks], nan where a problem has no judged draw or has not stopped.
 
-    def _staged(self) -> Iterator[tuple[int, StagedDesign]]:
-        for row, request in enumerate(self.asked):
-            if request.design is not None:
-                yield row, request.design
-
-    def _of_design(self, row: int, estimate: Callable[..., Any], ks: tuple[int, ...]) -> Floats:
-        """A method of the seed's design at where its problems stopped, [problems, ks]."""
-        out = np.full((len(self.problems), len(ks)), np.nan)
-        unscored, stopped = self.n_unscored[row], self.n_drawn[row] > 0
-        assert unscored is not None
-        out[stopped] = estimate(
-            n_drawn=self.n_drawn[row, stopped, None],
-            n_correct=self.n_correct[row, stopped, None],
-            n_unscored=unscored[stopped, None],
-            k=np.array(ks),
-        )
+        usual: by the formula of a fixed number of draws, in floating point, which is many times as
+        quick: of judged and of correct draws, [problems] each, gives [problems, ks]. exact: a
+        method of StagedDesign, for draws that stop.
+        """
+        out = np.full((*self.present.shape, len(ks)), np.nan)
+        for row, design in enumerate(self.designs):
+            n, c = self.n_scored[row], self.n_correct[row]
+            if design.is_fixed:
+                judged = n > 0
+                out[row, judged] = usual(n[judged], c[judged])
+                continue
+            stopped = self.n_drawn[row] > 0
+            out[row, stopped] = exact(
+                design,
+                n_drawn=self.n_drawn[row, stopped, None],
+                n_correct=c[stopped, None],
+                n_unscored=self.n_unscored[row][stopped, None],
+                k=np.array(ks),
+            )
         return out
 
     def of_seeds(self, seeds: Sequence[int | None]) -> Scores:
@@ -160,7 +160,7 @@ class Scores:
             n_drawn=self.n_drawn[rows],
             n_unscored=tuple(self.n_unscored[row] for row in rows),
             unfinished=self.unfinished[:, rows],
-            asked=tuple(self.asked[row] for row in rows),
+            designs=tuple(self.designs[row] for row in rows),
             is_redesigned=tuple(self.is_redesigned[row] for row in rows),
         )
 
@@ -177,9 +177,7 @@ class Scores:
             n_scored=self.n_scored[:, kept],
             n_correct=self.n_correct[:, kept],
             n_drawn=self.n_drawn[:, kept],
-            n_unscored=tuple(
-                counts if counts is None else counts[kept] for counts in self.n_unscored
-            ),
+            n_unscored=tuple(counts[kept] for counts in self.n_unscored),
             unfinished=self.unfinished[:, :, kept],
         )
 
@@ -195,7 +193,7 @@ def cluster_numbers(names: Sequence[str | None]) -> Ints | None:
 
 def _of_benchmark(
     checkpoints: Sequence[EvaluatedCheckpoint],
-    asked: Sequence[SampledAs | None],
+    designs: Mapping[int, StagedDesign],
     benchmark: str,
     ks: Sequence[int],
 ) -> dict[At, Scores]:
@@ -206,10 +204,12 @@ def _of_benchmark(
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     place = problems.search_sorted(table["problem_id"]).to_numpy()
     shape = len(tables), len(problems)
-    present, n_scored, n_correct = np.zeros(shape, bool), np.zeros(shape, int), np.zeros(shape, int)
+    present = np.zeros(shape, bool)
     present[row, place] = True
+    n_scored, n_correct, n_drawn = np.zeros((3, *shape), int)
     n_scored[row, place] = table["n_scored"].to_numpy()
     n_correct[row, place] = table["n_correct"].to_numpy()
+    n_drawn[row, place] = table.select(N_DRAWN.fill_null(0)).to_series().to_numpy()
     unfinished = np.full((3, *shape), -1)
     unfinished[:, row, place] = unfinished_of(table)
     values = np.full((3, *shape, len(ks)), np.nan)
@@ -220,18 +220,14 @@ def _of_benchmark(
     names, out = tuple(problems), {}
     for key, rows in _rows_by_key(checkpoints).items():
         done = sorted((r for r in rows if present[r].any()), key=lambda r: _place(checkpoints[r]))
-        asked_by_row = {r: request for r in done if (request := asked[r]) is not None}
         unscored = [
             _unscored(
-                checkpoints[r].evaluate.benchmark(benchmark).passk, request, tables[r], problems
+                checkpoints[r].evaluate.benchmark(benchmark).passk(),
+                designs[r],
+                tables[r],
+                problems,
             )
-            for r, request in asked_by_row.items()
-        ]
-        drawn = [
-            np.where(present[r], request.n_samples, 0)
-            if counts is None
-            else _stopped(n_scored[r], counts)
-            for (r, request), counts in zip(asked_by_row.items(), unscored, strict=True)
+            for r in done
         ]
         out[key] = Scores(
             seeds=tuple(checkpoints[r].seed for r in done),
@@ -242,10 +238,10 @@ def _of_benchmark(
             bounds=values[1:, done],
             n_scored=n_scored[done],
             n_correct=n_correct[done],
-            n_drawn=np.array(drawn, int).reshape(len(done), len(problems)),
+            n_drawn=n_drawn[done],
             n_unscored=tuple(unscored),
             unfinished=unfinished[:, done],
-            asked=tuple(asked_by_row.values()),
+            designs=tuple(designs[r] for r in done),
             is_drawn_once=len({checkpoints[r].evaluate.folder for r in done}) < len(done),
             is_redesigned=tuple(checkpoints[r].has_new_design(benchmark) for r in done),
         )
@@ -268,30 +264,21 @@ def _cluster_names(benchmark: str, table: pl.DataFrame) -> tuple[str | None, ...
     return tuple(pairs["cluster"])
 
 
-def _unscored(
-    path: Path, asked: SampledAs, table: pl.DataFrame, problems: pl.Series
-) -> Ints | None:
-    """[problems, stages], of problems that have not stopped or are not there -1; None of a fixed
-    number of draws. table: stored at path."""
-    if asked.design is None:
-        return None
+def _unscored(path: Path, design: StagedDesign, table: pl.DataFrame, problems: pl.Series) -> Ints:
+    """[problems, stages], of problems that have not stopped or are not there -1. table: stored at
+    path."""
     known = table.drop_nulls("n_unscored").unique("problem_id")
-    out = np.full((len(problems), len(asked.design.stages)), -1)
+    out = np.full((len(problems), len(design.stages)), -1)
     if len(known):
         if known["n_unscored"].list.len().unique().to_list() != [out.shape[1]]:
             raise ValueError(
-                f"{path}: n_unscored is not by the stages {asked.design.stages} that its "
+                f"{path}: n_unscored is not by the stages {design.stages} that its "
                 "evaluation was marked done with: it is being scored under another design, or was "
                 "stopped in between; run the sweep again, which makes only what is missing"
             )
         place = problems.search_sorted(known["problem_id"]).to_numpy()
         out[place] = np.array(known["n_unscored"].to_list())
     return out
-
-
-def _stopped(n_scored: Ints, n_unscored: Ints) -> Ints:
-    """Draws up to where problems stopped, [problems]; 0 where they have not."""
-    return np.where(n_unscored[:, 0] < 0, 0, n_scored + n_unscored.sum(axis=1))
 
 
 def _rows_by_key(checkpoints: Iterable[EvaluatedCheckpoint]) -> dict[At, list[int]]:
@@ -592,7 +579,7 @@ def checkpoint_estimates(
     table = checkpoint.passk(benchmark).sort("problem_id", "k")
     if not len(table):
         return []
-    shares = shares_of(table, checkpoint.asked().n_drawn)
+    shares = shares_of(table)
     ks = table["k"].unique().sort().to_list()
     values = table["pass_at_k"].fill_null(float("nan")).to_numpy().reshape(-1, len(ks))
     bounds = bounds_of(table)

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.checkpoints import At, Floats, Ints, Scores
-from fgrpo_bench.analysis.evaluated import SampledAs
 from fgrpo_bench.analysis.published import published_value
 from fgrpo_bench.analysis.question import Compared, Family
 from fgrpo_bench.analysis.results import Results
@@ -51,6 +50,7 @@ from fgrpo_bench.stats.intervals import IntervalEstimate as IntervalEstimate
 from fgrpo_bench.stats.repetition import AcrossSeeds, chances
 from fgrpo_bench.stats.significance import benjamini_hochberg, holm, normal_test
 from fgrpo_bench.stats.spread import of_average
+from fgrpo_bench.stats.staged import StagedDesign
 
 
 class Resamples:
@@ -167,9 +167,8 @@ def estimates(
             by_benchmark = [resamples.scores[name][at] for name in names]
             resampled, cell = resamples.of(column, at), cells[at[0]]
             means = [NOTHING] * len(ks) if resampled is None else conclude(resampled)
-            asked = [request for cell_scores in by_benchmark for request in cell_scores.asked]
+            designs = [design for cell_scores in by_benchmark for design in cell_scores.designs]
             n_draws, of_draws = _drawn(by_benchmark)
-            designs = _designs(asked)
             n_open = [_n_open(cell_scores) for cell_scores in by_benchmark]
             is_redesigned = any(any(cell_scores.is_redesigned) for cell_scores in by_benchmark)
             for i, (k, estimate) in enumerate(zip(ks, means, strict=True)):
@@ -187,9 +186,9 @@ def estimates(
                     seeds=() if resampled is None else by_benchmark[0].seeds,
                     by_seed=estimate.by_seed,
                     n_problems=estimate.n_problems,
-                    n_samples=min((request.n_samples for request in asked), default=None),
+                    n_samples=min((design.stages[-1] for design in designs), default=None),
                     n_draws=n_draws,
-                    designs=designs,
+                    designs=_designs_in_words(designs),
                     is_redesigned=is_redesigned,
                     **vars(of_draws),
                     all_wrong=_bound(
@@ -198,7 +197,7 @@ def estimates(
                     all_right=_bound(
                         [cell_scores.bounds[1, :, :, i] for cell_scores in by_benchmark]
                     ),
-                    lacks=_lacks(by_benchmark, n_open, i, cell.n_planned, results.wanted),
+                    lacks=_lacks(by_benchmark, n_open, i, cell.n_planned, results.stopping),
                     published=published_value(results, cell.setting, column, k),
                 )
 
@@ -224,11 +223,11 @@ def _drawn(scores: Sequence[Scores]) -> tuple[float | None, Shares]:
     return (float(stopped.mean()) if len(stopped) else None), of_draws
 
 
-def _designs(asked: Sequence[SampledAs]) -> tuple[str, ...]:
-    """In words, each once; none where no problem stops early."""
-    if not any(request.design for request in asked):
+def _designs_in_words(designs: Sequence[StagedDesign]) -> tuple[str, ...]:
+    """Each once; none where no problem stops early."""
+    if all(design.is_fixed for design in designs):
         return ()
-    return tuple(dict.fromkeys(request.words for request in asked))
+    return tuple(dict.fromkeys(design.words for design in designs))
 
 
 def _bound(ends: Sequence[Floats]) -> float | None:
@@ -248,9 +247,9 @@ def _lacks(
     n_open: Sequence[int],
     end: int,
     n_planned: int,
-    wanted: SampledAs | None,
+    wanted: StagedDesign | None,
 ) -> tuple[str, ...]:
-    """What a value has too few of; empty where it has all or is none. wanted: the draws that were
+    """What a value has too few of; empty where it has all or is none. wanted: the design that was
     declared; None where each checkpoint was asked for its own."""
     out: dict[str, None] = {}
     for cell_scores, n in zip(scores, n_open, strict=True):
@@ -258,13 +257,16 @@ def _lacks(
             continue
         complete = int((~np.isnan(cell_scores.values[:, :, end])).all(axis=0).sum())
         waiting = f" (the judgements of {n} ask for more draws)" if n else ""
-        fewest = min(request.n_samples for request in cell_scores.asked)
+        designs = cell_scores.designs
+        fewest = min(design.stages[-1] for design in designs)
+        # Of fixed numbers the line of draws says which are smaller.
         alike = sum(
-            wanted is None or request.design == wanted.design for request in cell_scores.asked
+            wanted is None or design == wanted or (design.is_fixed and wanted.is_fixed)
+            for design in designs
         )
         for have, want, noun in (
             (len(cell_scores.seeds), n_planned, "seeds"),
-            (fewest, fewest if wanted is None else wanted.n_samples, "draws"),
+            (fewest, fewest if wanted is None else wanted.stages[-1], "draws"),
             (alike, len(cell_scores.seeds), "seeds with the declared design"),
             (complete, len(cell_scores.problems), f"problems{waiting}"),
         ):

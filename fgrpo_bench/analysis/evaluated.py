@@ -26,29 +26,6 @@ LONGEST_LABEL = 80
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampledAs:
-    """How many draws an evaluation made."""
-
-    n_samples: int
-    """Draws per problem; of a design the most."""
-    design: StagedDesign | None
-    """When a problem stops; None: never."""
-
-    @property
-    def n_drawn(self) -> pl.Expr:
-        """Draws of a problem up to where it stopped, judged or not, over rows of tables.PASSK; null
-        where its judgements ask for draws that are missing."""
-        if self.design is None:
-            return pl.lit(self.n_samples, pl.Int64)
-        return pl.col("n_scored") + pl.col("n_unscored").list.sum()
-
-    @property
-    def words(self) -> str:
-        """For a person."""
-        return f"{self.n_samples:,} draws per problem" if self.design is None else self.design.words
-
-
-@dataclass(frozen=True, kw_only=True)
 class EvaluatedCheckpoint:
     """A checkpoint with its label and seed, and where the files of its evaluation are."""
 
@@ -111,7 +88,7 @@ class EvaluatedCheckpoint:
         """The evaluation's files on a benchmark; None where it is not complete, ValueError where
         they are another evaluation's."""
         paths = self.evaluate.benchmark(benchmark)
-        if not self.is_evaluated or not paths.passk.exists():
+        if not self.is_evaluated or not paths.passk().exists():
             return None
         if paths.manifest.exists():
             said = read_record(paths.manifest, DrawsRecord).fingerprint
@@ -124,9 +101,8 @@ class EvaluatedCheckpoint:
         paths = self.results_on(benchmark)
         if paths is None:
             return PASSK.to_frame()
-        version = self.judged_by.get(benchmark)
-        at = paths.passk if version is None else paths.extra_passk(version)
-        return self._restricted(read_table(at, PASSK), benchmark)
+        table = read_table(paths.passk(self.judged_by.get(benchmark)), PASSK)
+        return self._restricted(table, benchmark)
 
     def judge_on(self, benchmark: str) -> str | None:
         """Version of the grader whose judgements are read; None where it was not recorded."""
@@ -152,24 +128,22 @@ class EvaluatedCheckpoint:
         return {
             grader: version
             for (name, _, grader), version in parts.items()
-            if name == benchmark and grader and of.extra_passk(version).exists()
+            if name == benchmark and grader and of.passk(version).exists()
         }
 
     def passk_beside(self, benchmark: str, grader: str) -> pl.DataFrame:
         """pass@k by problem (tables.PASSK) as judged by a grader of `beside`."""
         version = self.beside(benchmark)[grader]
-        table = read_table(self.evaluate.benchmark(benchmark).extra_passk(version), PASSK)
+        table = read_table(self.evaluate.benchmark(benchmark).passk(version), PASSK)
         return self._restricted(table, benchmark)
 
     def evaluated(self) -> EvaluationMarker:
         """The marker of the evaluation."""
         return read_marker_of(EvaluationMarker, self.evaluate)
 
-    def asked(self) -> SampledAs:
-        """The draws that the stored pass@k is of."""
-        asked = self.evaluated().asked
-        design = None if asked.design is None else asked.design.as_json()
-        return SampledAs(n_samples=asked.n_samples, design=stopping(design, self.evaluate.done))
+    def stopping(self) -> StagedDesign:
+        """When a problem stopped whose pass@k is stored."""
+        return stopping(self.evaluated().target, self.evaluate.done)
 
     def has_new_design(self, benchmark: str) -> bool:
         """Whether another design was asked for when draws were there already, so that it may have

@@ -22,7 +22,7 @@ from fgrpo_bench.kinds.likelihood import LikelihoodMarker
 from fgrpo_bench.paper.published import published_delta_nll
 from fgrpo_bench.stages.markers import read_marker_of, stands
 from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.tables import BOUNDS, PROBLEMS, read_table
+from fgrpo_bench.stages.tables import BOUNDS, N_DRAWN, PROBLEMS, read_table
 
 
 def other_graders(
@@ -57,7 +57,7 @@ def _grader_rows(
     problems: Collection[str],
 ) -> Iterator[OtherGrader]:
     tables = [
-        checkpoint.passk_beside(benchmark, grader).with_columns(n_drawn=checkpoint.asked().n_drawn)
+        checkpoint.passk_beside(benchmark, grader).with_columns(n_drawn=N_DRAWN)
         for checkpoint in checkpoints
     ]
     values = (
@@ -138,7 +138,7 @@ def _by_problem(results: Results, benchmark: str) -> Iterator[pl.DataFrame]:
             .with_columns(
                 cell=pl.lit(checkpoint.label),
                 seed=pl.lit(checkpoint.seed, pl.Int64),
-                n_drawn=checkpoint.asked().n_drawn.fill_null(pl.col("n_scored")),
+                n_drawn=N_DRAWN.fill_null(pl.col("n_scored")),
             )
             .join(known[folder], on="problem_id")
         )

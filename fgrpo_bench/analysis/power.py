@@ -49,7 +49,7 @@ from fgrpo_bench.stats.power import (
     seeds_needed,
     smallest_range,
 )
-from fgrpo_bench.stats.staged import PRIOR
+from fgrpo_bench.stats.staged import PRIOR, fixed_design
 
 MOST = 100_000
 """Of draws, k, problems and comparisons that the command takes: a table has a row a draw."""
@@ -387,7 +387,7 @@ def power(
         print(*(_of_seeds(options, spread, at_k) for at_k in k), sep="\n")
     for at_k in k:
         for n in options.n_samples:
-            print(advice(n_samples=n, k=at_k, n_problems=_known(problems)))
+            print(advice(design=fixed_design(n), k=at_k, n_problems=_known(problems)))
     if half_width is not None and design:
         print(
             design_advice(

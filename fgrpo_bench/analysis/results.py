@@ -19,7 +19,6 @@ import polars as pl
 from fgrpo_bench.analysis.evaluated import (
     NOT_EVALUATED,
     EvaluatedCheckpoint,
-    SampledAs,
     from_evaluation,
 )
 from fgrpo_bench.command.runs import choose_run, split_name
@@ -179,14 +178,10 @@ class Results:
         return self.sweep
 
     @property
-    def wanted(self) -> SampledAs | None:
-        """The draws that were declared; None where each checkpoint was asked for its own."""
-        return None
-
-    @property
     def stopping(self) -> StagedDesign | None:
-        """The declared design; None: a fixed number of draws, or none declared."""
-        return None if self.wanted is None else self.wanted.design
+        """When a problem stops, as it was declared; None where each checkpoint was asked for its
+        own."""
+        return None
 
     @property
     def benchmarks(self) -> list[str]:
@@ -253,9 +248,8 @@ class SweepResults(Results):
         return self.checkpoints
 
     @property
-    def wanted(self) -> SampledAs:
-        design = stopping(self.evaluation.get("design"), self.paths.sweep_json)
-        return SampledAs(n_samples=self.evaluation["n_samples"], design=design)
+    def stopping(self) -> StagedDesign:
+        return stopping(self.evaluation, self.paths.sweep_json)
 
     @property
     def question(self) -> str:

@@ -15,20 +15,18 @@ from fgrpo_bench.stages.tables import (
     BOUNDS,
     DRAWS,
     GRADES,
+    N_DRAWN,
     PASSK,
     UNFINISHED,
     reading,
     scan_table,
 )
-from fgrpo_bench.stats.passk import pass_at_k
 from fgrpo_bench.stats.staged import StagedDesign
 
 _UNSCORED, _CORRECT = pl.col("outcome") == "unscored", pl.col("outcome") == "correct"
 
 
-def count_stored(
-    grades: Path, design: StagedDesign | None = None, *, draws: Path | None
-) -> pl.DataFrame:
+def count_stored(grades: Path, design: StagedDesign, *, draws: Path | None) -> pl.DataFrame:
     """`count` of stored tables, of which only the columns that count are read. draws: None where
     they are not here."""
     with reading(grades, *([] if draws is None else [draws])):
@@ -38,17 +36,17 @@ def count_stored(
 
 def count(
     grades: pl.DataFrame | pl.LazyFrame,
-    design: StagedDesign | None = None,
+    design: StagedDesign,
     *,
     draws: pl.DataFrame | pl.LazyFrame | None = None,
 ) -> pl.DataFrame:
     """Counts by problem, sorted by problem_id: n_samples, n_scored, n_correct, those of
     tables.UNFINISHED and n_unscored.
 
-    design: None counts all draws, and n_unscored is null. A design is followed along the draws in
-    their order, whichever were made: n_samples are those up to where the problem stops, and
-    n_unscored is as in tables.PASSK. Both are null where it would go on and draws are missing.
-    draws: those that were graded; None: how each ended is not known.
+    The design is followed along the draws in their order, whichever were made: n_samples are those
+    up to where the problem stops, and n_unscored is as in tables.PASSK. Both are null where it
+    would go on and draws are missing. draws: those that were graded; None: how each ended is not
+    known.
     """
     rows = grades.lazy()
     if draws is None:
@@ -56,11 +54,7 @@ def count(
     else:
         ends = draws.lazy().select("problem_id", "draw", "finish_reason")
         rows = rows.join(ends, on=["problem_id", "draw"], how="left")
-    if design is None:
-        counted = _counted(rows, pl.lit(None, pl.List(pl.Int64)))
-    else:
-        counted = _followed(rows, design)
-    return counted.sort("problem_id").collect()
+    return _followed(rows, design).sort("problem_id").collect()
 
 
 def _counted(rows: pl.LazyFrame, n_unscored: pl.Expr) -> pl.LazyFrame:
@@ -110,7 +104,7 @@ def _followed(rows: pl.LazyFrame, design: StagedDesign) -> pl.LazyFrame:
 def score(
     counts: pl.DataFrame,
     ks: list[int],
-    design: StagedDesign | None = None,
+    design: StagedDesign,
     *,
     problems: Iterable[Problem] = (),
 ) -> pl.DataFrame:
@@ -140,19 +134,8 @@ def score(
     ).cast(PASSK)
 
 
-def _estimated(counts: pl.DataFrame, k: int, design: StagedDesign | None) -> dict[str, Any]:
+def _estimated(counts: pl.DataFrame, k: int, design: StagedDesign) -> dict[str, Any]:
     """pass@k and its bounds, nan where there is none."""
-    if design is not None:
-        return _staged(counts, k, design)
-    drawn, n, c = (counts[name].to_numpy() for name in ("n_samples", "n_scored", "n_correct"))
-    return {
-        "pass_at_k": pass_at_k(n_samples=n, n_correct=c, k=k),
-        "pass_at_k_low": pass_at_k(n_samples=drawn, n_correct=c, k=k),
-        "pass_at_k_high": pass_at_k(n_samples=drawn, n_correct=c + drawn - n, k=k),
-    }
-
-
-def _staged(counts: pl.DataFrame, k: int, design: StagedDesign) -> dict[str, Any]:
     values = np.full((3, len(counts)), np.nan)
     is_known = counts["n_samples"].is_not_null().to_numpy()
     known = counts.filter(is_known)
@@ -168,9 +151,9 @@ def _staged(counts: pl.DataFrame, k: int, design: StagedDesign) -> dict[str, Any
     return dict(zip(("pass_at_k", "pass_at_k_low", "pass_at_k_high"), values, strict=True))
 
 
-def shares_of(table: pl.DataFrame, n_drawn: pl.Expr) -> Shares:
-    """Of rows of tables.PASSK. n_drawn: as of analysis.evaluated.SampledAs."""
-    rows = table.unique("problem_id").with_columns(n_drawn=n_drawn.fill_null(0))
+def shares_of(table: pl.DataFrame) -> Shares:
+    """Of rows of tables.PASSK."""
+    rows = table.unique("problem_id").with_columns(n_drawn=N_DRAWN.fill_null(0))
     counts = {name: rows[name].to_numpy() for name in ("n_drawn", "n_scored", "n_correct")}
     return shares(**counts, unfinished=unfinished_of(rows))
 

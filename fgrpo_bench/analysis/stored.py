@@ -149,9 +149,9 @@ def _evaluations(
     """The same of evaluations alone."""
     for checkpoint in checkpoints:
         stage = checkpoint.evaluate
-        tables = [stage.benchmark(name).passk for name in results.benchmarks]
+        tables = [stage.benchmark(name).passk() for name in results.benchmarks]
         tables += [
-            stage.benchmark(name).extra_passk(version)
+            stage.benchmark(name).passk(version)
             for name in results.judged_twice
             for version in checkpoint.beside(name).values()
         ]

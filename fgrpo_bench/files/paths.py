@@ -98,8 +98,6 @@ class BenchmarkPaths:
     """All draws (tables.DRAWS), once they are complete."""
     shards = Below("shards")
     """Folder of the shards."""
-    passk = Below("passk.parquet")
-    """pass@k by problem (tables.PASSK), as the benchmark's grader judges."""
 
     @property
     def damaged(self) -> Path:
@@ -118,9 +116,10 @@ class BenchmarkPaths:
         """Folder of judgements while grading goes on, a JSON line each; append-only."""
         return self.folder / f"judging.{grader_version}"
 
-    def extra_passk(self, grader_version: str) -> Path:
-        """The same by a grader beside the benchmark's own."""
-        return self.folder / f"passk.{grader_version}.parquet"
+    def passk(self, further: str | None = None) -> Path:
+        """pass@k by problem (tables.PASSK). further: version of a grader beside the benchmark's
+        own; None: by its own."""
+        return self.folder / f"passk{'' if further is None else f'.{further}'}.parquet"
 
 
 @dataclass(frozen=True)

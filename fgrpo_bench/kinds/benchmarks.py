@@ -9,7 +9,8 @@ from typing import Any
 
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data import dataset_problems
-from fgrpo_bench.files.paths import DataPaths
+from fgrpo_bench.files.paths import BenchmarkPaths, DataPaths
+from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.choice import n_options
 from fgrpo_bench.specs import BenchmarkSpec, TaskSpec, from_dict
 from fgrpo_bench.stages.tables import PROBLEMS, read_table
@@ -19,6 +20,11 @@ from fgrpo_bench.tasks import make_task
 def graders_of(benchmark: BenchmarkSpec) -> list[str]:
     """The benchmark's grader, then those beside it."""
     return [benchmark.grader, *benchmark.extra_graders]
+
+
+def passk_path(paths: BenchmarkPaths, benchmark: BenchmarkSpec, grader: str) -> Path:
+    """Where pass@k on the benchmark stands, as the present version of a grader judges."""
+    return paths.passk(None if grader == benchmark.grader else grader_version(grader))
 
 
 def load_problems(

@@ -32,7 +32,7 @@ from fgrpo_bench.specs.fingerprint import defining, fingerprint
 from fgrpo_bench.specs.stored import from_stored, typed
 from fgrpo_bench.stages.draws import Design
 from fgrpo_bench.stages.markers import Marker
-from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.stats.staged import StagedDesign, fixed_design
 
 NAME = "evaluate"
 VERSION = 2
@@ -97,9 +97,9 @@ class DrawsSpec(StageSpec):
             return None if task is None else dict(task)
 
     @property
-    def stopping(self) -> StagedDesign | None:
-        """When a problem stops; None: never."""
-        return stopping(self.evaluation.get("design"), self.file)
+    def stopping(self) -> StagedDesign:
+        """When a problem stops."""
+        return stopping(self.evaluation, self.file)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,10 +225,12 @@ def target(evaluation: EvalSpec) -> dict[str, Any]:
     }
 
 
-def stopping(design: dict[str, Any] | None, path: Path) -> StagedDesign | None:
-    """The estimator of a design as a target or an evaluation has it in a file (None: of a fixed
-    number of draws); ValueError that names the file where it is none."""
-    return None if design is None else from_stored(DesignSpec, design, path).estimator
+def stopping(stored: Mapping[str, Any], path: Path) -> StagedDesign:
+    """When a problem stops, by a target or an evaluation as a file has it: n_samples and a design,
+    null for a fixed number of draws. ValueError that names the file where that is none."""
+    if (design := stored.get("design")) is None:
+        return fixed_design(stored["n_samples"])
+    return from_stored(DesignSpec, design, path).estimator
 
 
 def versions(benchmarks: Mapping[str, BenchmarkSpec]) -> dict[str, str]:

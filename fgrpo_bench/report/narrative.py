@@ -339,7 +339,7 @@ def notes(analysis: Analysis) -> Notes:
         lines += dict.fromkeys(
             f"No p draws: {why}."
             for k in sorted({row.k for row in analysis.asked if row.p_draws is None})
-            if design is not None and (why := design.no_variance(k)) is not None
+            if design and not design.is_fixed and (why := design.no_variance(k)) is not None
         )
     return Notes(
         lines=(

@@ -100,9 +100,9 @@ def inputs(results: Results) -> dict[str, Input]:
     for checkpoint, benchmark, grader_version in graded(results):
         stage = checkpoint.evaluate
         of = stage.benchmark(benchmark)
-        listed |= dict.fromkeys((of.grades(grader_version), of.passk), (stage, False))
+        listed |= dict.fromkeys((of.grades(grader_version), of.passk()), (stage, False))
         for further in checkpoint.beside(benchmark).values():
-            files = of.grades(further), of.extra_passk(further)
+            files = of.grades(further), of.passk(further)
             listed |= dict.fromkeys(files, (stage, False))
         listed |= dict.fromkeys((of.manifest, of.draws), (stage, True))
     for point in evaluated(results.sweep):

@@ -206,24 +206,22 @@ def _other_grades(results: Results, absent: set[str], *, regrade: bool) -> Itera
 
     for checkpoint, benchmark, main_version in graded(results):
         paths = checkpoint.evaluate.benchmark(benchmark)
-        main_grader = checkpoint.evaluation_spec().benchmark(benchmark).grader
-        layers = [(main_grader, main_version, paths.passk)]
-        for grader, version in checkpoint.beside(benchmark).items():
-            layers.append((grader, version, paths.extra_passk(version)))
-        for grader, version, passk in layers:
+        extra = {version: grader for grader, version in checkpoint.beside(benchmark).items()}
+        for version in (main_version, *extra):
+            passk = paths.passk(version if version in extra else None)
             grades = paths.grades(version)
             absent |= {name(table) for table in (grades, paths.draws) if not table.exists()}
             if grades.exists() and not scores_agree(checkpoint, grades, paths.draws, passk):
                 yield f"{name(passk)}: is not what the stored grades give"
             if regrade and grades.exists() and paths.draws.exists():
-                fault = _other_verdicts(checkpoint, benchmark, grader, version)
+                fault = _other_verdicts(checkpoint, benchmark, version, extra.get(version))
                 yield from [] if fault is None else [f"{name(grades)}: {fault}"]
 
 
 def scores_agree(checkpoint: EvaluatedCheckpoint, grades: Path, draws: Path, passk: Path) -> bool:
     """Whether grades give the stored pass@k; where there are no draws nothing tells how many were
     cut off, and grades know of no clusters."""
-    stored, design = read_table(passk, PASSK).sort("k", "problem_id"), checkpoint.asked().design
+    stored, design = read_table(passk, PASSK).sort("k", "problem_id"), checkpoint.stopping()
     counts = count_stored(grades, design, draws=draws if draws.exists() else None)
     again = score(counts, stored["k"].unique().sort().to_list(), design).sort("k", "problem_id")
     not_computed = ["cluster", *(() if draws.exists() else CUT_OFF)]
@@ -231,18 +229,23 @@ def scores_agree(checkpoint: EvaluatedCheckpoint, grades: Path, draws: Path, pas
 
 
 def _other_verdicts(
-    checkpoint: EvaluatedCheckpoint, benchmark: str, grader: str, version: str
+    checkpoint: EvaluatedCheckpoint, benchmark: str, version: str, extra_grader: str | None
 ) -> str | None:
     """Where grades are not what the grader says now: outcome, answer and reason of every distinct
-    response, draws without a grade, grades without a draw; None where they are."""
+    response, draws without a grade, grades without a draw; None where they are.
+
+    extra_grader: None is the benchmark's own.
+    """
+    spec, paths = checkpoint.evaluation_spec(), checkpoint.evaluate.benchmark(benchmark)
+    declared = spec.benchmark(benchmark)
+    grader = extra_grader or declared.grader
     if grader_version(grader) != version:
         return (
             f"was graded by {version}, and this is {grader_version(grader)}: `fgrpo-bench evaluate "
             "grade` grades it again"
         )
-    spec, paths = checkpoint.evaluation_spec(), checkpoint.evaluate.benchmark(benchmark)
     with fields_of(checkpoint.evaluate.spec):
-        loaded = load_problems(spec.benchmark(benchmark), spec.task, spec.data_folder(benchmark))
+        loaded = load_problems(declared, spec.task, spec.data_folder(benchmark))
     problems = {problem.problem_id: problem for problem in loaded}
     draws, grades = read_table(paths.draws, DRAWS), read_table(paths.grades(version), GRADES)
     judged = draws.join(grades, on=["problem_id", "draw"], how="full", coalesce=True)

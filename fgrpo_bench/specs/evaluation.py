@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.specs.base import STRICT, FolderName, GraderName, Name, Positive, Seed, Temperature
 from fgrpo_bench.specs.dataset import DatasetSpec
-from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.stats.staged import StagedDesign, fixed_design
 
 FIXED_DRAWS_ONLY = frozenset({"maze-reached"})
 """Graders that stand beside another one only where every problem makes n_samples draws."""
@@ -157,9 +157,9 @@ class EvalSpec:
             )
 
     @property
-    def stopping(self) -> StagedDesign | None:
-        """The design's estimator; None where every problem makes n_samples draws."""
-        return None if self.design is None else self.design.estimator
+    def stopping(self) -> StagedDesign:
+        """When a problem stops; without a design after n_samples draws."""
+        return fixed_design(self.n_samples) if self.design is None else self.design.estimator
 
     def __post_init__(self) -> None:
         if not self.benchmarks or not self.ks:
@@ -181,15 +181,15 @@ class EvalSpec:
                 f"k={self.ks[-1]} is larger than n_samples={self.n_samples}: pass@k needs at "
                 "least k draws per problem; raise n_samples or drop that k"
             )
-        if self.design is not None and self.design.stages[-1] != self.n_samples:
+        stages = self.stopping.stages
+        if stages[-1] != self.n_samples:
             raise ValueError(
-                f"n_samples={self.n_samples}, but the last of design.stages="
-                f"{list(self.design.stages)} is another: n_samples is the most draws per problem, "
-                "so set both alike"
+                f"n_samples={self.n_samples}, but the last of design.stages={list(stages)} is "
+                "another: n_samples is the most draws per problem, so set both alike"
             )
         for key, benchmark in self.benchmarks.items():
             unfit = sorted(FIXED_DRAWS_ONLY.intersection(benchmark.extra_graders))
-            if self.design is not None and unfit:
+            if unfit and not self.stopping.is_fixed:
                 raise ValueError(
                     f"benchmarks.{key} has extra_graders={list(benchmark.extra_graders)} under a "
                     f"design: problems stop by the verdicts of {benchmark.grader}, and {unfit[0]} "

@@ -48,7 +48,7 @@ class DrawsRecord(Record):
     """Versions by package; None without any."""
     identity: str | None = None
     """Digest of what exactly these draws follow from (evaluators.takeover.identity); None as long
-    as they are not complete, and where there are more."""
+    as they are not complete."""
     taken_from: str | None = None
     """Folder, in the run root, of the evaluation that they were taken over from, all or the first
     of them; None where they were made here."""

@@ -14,7 +14,7 @@ from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_json, read_record, readable_json, record_of
 from fgrpo_bench.stages.digests import content_sha256
 
-FORMAT = 4
+FORMAT = 5
 """Of the files in a sweep's folder. It rises when this code could no longer read what the code
 before it wrote, or the other way round."""
 

@@ -55,13 +55,16 @@ PASSK = pl.Schema(
         "pass_at_k": pl.Float64,  # fraction; null where n_scored < k of a fixed number of draws
         "pass_at_k_low": pl.Float64,  # were all unscored draws incorrect; null with fewer than k
         "pass_at_k_high": pl.Float64,  # were they all correct
-        # Of a staged design, draws that were not judged, by the stage that made them, 0 for those
-        # after the problem stopped; null for a fixed number of draws, and where the judgements ask
-        # for draws that are not there.
+        # Draws that were not judged, by the stage that made them, 0 for those after the problem
+        # stopped; a fixed number of draws is one stage. Null where the judgements ask for draws
+        # that are not there.
         "n_unscored": _NUMBERS,
         "cluster": pl.String,  # what the problem shares with others; null: nothing
     }
 )
+N_DRAWN = pl.col("n_scored") + pl.col("n_unscored").list.sum()
+"""Over rows of PASSK: draws of a problem up to where it stopped, judged or not; null where its
+judgements ask for draws that are missing."""
 BOUNDS = ("pass_at_k_low", "pass_at_k_high")
 CUT_OFF = ("n_cut_off", "n_correct_cut_off")
 UNFINISHED = (*CUT_OFF, "n_by_place")

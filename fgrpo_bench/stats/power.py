@@ -24,7 +24,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.stats.passk import draw_moments
 from fgrpo_bench.stats.spread import normal_variance
 from fgrpo_bench.stats.staged import (
     MOST_FIXED,
@@ -33,6 +32,7 @@ from fgrpo_bench.stats.staged import (
     cheapest_design,
     fewest,
     fewest_draws,
+    fixed_design,
 )
 
 Floats = NDArray[np.float64]
@@ -51,24 +51,18 @@ RATES = np.exp(np.linspace(math.log(1e-6), math.log(0.999), 240))
 """Success rates that are tried; the variance is flat around its largest value."""
 
 
-Draws = int | StagedDesign
-"""Draws of a problem: a fixed number, or a design by which they stop."""
-
-
 @lru_cache(maxsize=256)
-def worst_variance(n_samples: Draws, k: int) -> float:
+def worst_variance(design: StagedDesign, k: int) -> float:
     """The largest variance of a problem's pass@k over its draws, at whatever success rate.
 
     0.25 for n = k: a problem's value is 0 or 1 then, a coin flip.
     """
-    if isinstance(n_samples, StagedDesign):
-        return float(n_samples.draw_moments(k=k, success_rate=RATES)[1].max())
-    return float(draw_moments(n_samples=n_samples, k=k, success_rate=RATES)[1].max())
+    return float(design.draw_moments(k=k, success_rate=RATES)[1].max())
 
 
 def smallest_effect(
     *,
-    n_samples: Draws,
+    design: StagedDesign,
     k: int,
     n_problems: int | Sequence[int],
     level: float = LEVEL,
@@ -82,13 +76,13 @@ def smallest_effect(
     """
     sizes = [n_problems] if isinstance(n_problems, int) else n_problems
     z = _quantile((1 + level) / 2) + _quantile(power)
-    variance = worst_variance(n_samples, k) * sum(1 / size for size in sizes) / len(sizes) ** 2
+    variance = worst_variance(design, k) * sum(1 / size for size in sizes) / len(sizes) ** 2
     return z * math.sqrt(2 * variance)
 
 
-def half_width(*, n_samples: Draws, k: int, n_problems: int, level: float = LEVEL) -> float:
+def half_width(*, design: StagedDesign, k: int, n_problems: int, level: float = LEVEL) -> float:
     """Half the width of an interval for one model's pass@k, at most; a fraction."""
-    return _quantile((1 + level) / 2) * math.sqrt(worst_variance(n_samples, k) / n_problems)
+    return _quantile((1 + level) / 2) * math.sqrt(worst_variance(design, k) / n_problems)
 
 
 def draws_needed(
@@ -97,15 +91,17 @@ def draws_needed(
     """Fewest draws per problem whose interval is surely no wider; None above MOST_DRAWS."""
 
     def suffices(n_samples: int) -> bool:
-        width = half_width(n_samples=n_samples, k=k, n_problems=n_problems, level=level)
-        return width <= half_width_wanted
+        design = fixed_design(n_samples)
+        return (
+            half_width(design=design, k=k, n_problems=n_problems, level=level) <= half_width_wanted
+        )
 
     return fewest(suffices, least=k, most=MOST_DRAWS)
 
 
 def advice(
     *,
-    n_samples: Draws,
+    design: StagedDesign,
     k: int,
     n_problems: int | Sequence[int],
     with_seeds: Smallest | None = None,
@@ -113,11 +109,9 @@ def advice(
     """One line for a person, e.g. of `sweeps plan`. n_problems: as of `smallest_effect`.
     with_seeds: the difference that is shown with the planned training seeds; the line then says
     which of both limits. None: nothing of seeds is known."""
-    effect = smallest_effect(n_samples=n_samples, k=k, n_problems=n_problems)
-    draws, most = str(n_samples), n_samples
-    if isinstance(n_samples, StagedDesign):
-        most = n_samples.stages[-1]
-        draws = f"{n_samples.stages[0]} to {most}"
+    effect = smallest_effect(design=design, k=k, n_problems=n_problems)
+    first, most = design.stages[0], design.stages[-1]
+    draws = f"{most}" if design.is_fixed else f"{first} to {most}"
     flip = "; n = k makes each problem a coin flip, draw 2k" if most == k else ""
     of = n_problems if isinstance(n_problems, int) else " + ".join(map(str, n_problems))
     return (
@@ -150,7 +144,7 @@ def design_advice(
     if fixed is None:
         return f"{goal}not even {max(MOST_FIXED, *ks)} draws are enough"
     design = cheapest_design(ks=ks, rates=rates, variance=variance, fixed=fixed)
-    if len(design.stages) == 1:
+    if design.is_fixed:
         return f"{goal}{fixed} draws per problem; no design that stops makes fewer"
     stages = ", ".join(map(str, design.stages))
     return (

@@ -249,6 +249,11 @@ class StagedDesign:
         object.__setattr__(self, "enough", enough)
 
     @property
+    def is_fixed(self) -> bool:
+        """Whether every problem makes as many draws, whatever its verdicts."""
+        return len(self.stages) == 1
+
+    @property
     def words(self) -> str:
         """How many draws a problem makes, for a person."""
         *first, last = (f"{stage:,}" for stage in self.stages)
@@ -277,7 +282,7 @@ class StagedDesign:
         design cannot end with such counts.
         """
         ends = self._read(n_drawn, n_correct, k, n_unscored)
-        if len(self.stages) == 1:
+        if self.is_fixed:
             return pass_at_k(n_samples=ends.last, n_correct=ends.n_correct, k=ends.k)
         return self._estimated(ends, estimates, draws=ends.k)
 
@@ -292,7 +297,7 @@ class StagedDesign:
         W_k by C(n-c-k, u) / C(n-c, u).
         """
         ends = self._read(n_drawn, n_correct, k, n_unscored)
-        if len(self.stages) == 1:
+        if self.is_fixed:
             n, k = ends.n_drawn, ends.k
             right = ends.n_correct + ends.n_unscored
             low = pass_at_k(n_samples=n, n_correct=ends.n_correct, k=k)
@@ -348,7 +353,7 @@ class StagedDesign:
         By the chance of every end; the mean is 1 - (1 - p)^k. Raises ValueError for rates outside
         [0, 1] or k outside 1 .. last stage.
         """
-        if len(self.stages) == 1 or not 1 <= k <= self.stages[-1]:
+        if self.is_fixed or not 1 <= k <= self.stages[-1]:
             return draw_moments(n_samples=self.stages[-1], k=k, success_rate=success_rate)
         rate = np.asarray(success_rate, dtype=float)[..., None]
         mean, _ = draw_moments(n_samples=k, k=k, success_rate=success_rate)

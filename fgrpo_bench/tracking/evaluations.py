@@ -78,9 +78,9 @@ def _run(checkpoint: EvaluatedCheckpoint, paths: RunPaths) -> RunState:
             }
             | shares_and_bounds(checkpoint, benchmark)
         )
-        files[f"{benchmark}/passk.parquet"] = checkpoint.evaluate.benchmark(
-            benchmark
-        ).passk.read_bytes()
+        files[f"{benchmark}/passk.parquet"] = (
+            checkpoint.evaluate.benchmark(benchmark).passk().read_bytes()
+        )
     for benchmark, share in shares.items():
         points += bounds(checkpoint, benchmark, share, step=0, time=end)
         points.append(MetricPoint(f"{benchmark}/unscored_fraction", 0, end, readable(share)))

@@ -22,6 +22,7 @@ from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.files.spec import read_spec, read_spec_of
 from fgrpo_bench.specs.stored import TrainStageSpec, trained_with
 from fgrpo_bench.stages.attempts import logs, tail
+from fgrpo_bench.stages.tables import N_DRAWN
 from fgrpo_bench.tracking.source import Mean, Source
 from fgrpo_bench.tracking.states import (
     COLOR,
@@ -140,9 +141,9 @@ def _scores(source: Source, point: PointResult) -> Iterator[MetricPoint]:
 def unscored(point: EvaluatedCheckpoint, benchmarks: Sequence[str]) -> dict[str, float]:
     """Share of the draws up to where problems stopped that the grader could not judge, by benchmark
     with results."""
-    n_drawn, tables = point.asked().n_drawn, {name: point.passk(name) for name in benchmarks}
+    tables = {name: point.passk(name) for name in benchmarks}
     done = {name: table for name, table in tables.items() if len(table)}
-    return {name: shares_of(table, n_drawn).unscored for name, table in done.items()}
+    return {name: shares_of(table).unscored for name, table in done.items()}
 
 
 def bounds(
@@ -160,7 +161,7 @@ def bounds(
 def shares_and_bounds(point: EvaluatedCheckpoint, benchmark: str) -> dict[str, list[float | None]]:
     """Columns of a table of pass@k by rising k: what it rests on."""
     table = point.passk(benchmark)
-    of_draws, by_k = shares_of(table, point.asked().n_drawn), bounds_of(table)
+    of_draws, by_k = shares_of(table), bounds_of(table)
     return {
         "unscored_fraction": [of_draws.unscored] * len(by_k),
         "all_wrong": [low for low, _ in by_k.values()],
@@ -196,9 +197,7 @@ def _tables(
             }
             | shares_and_bounds(point, benchmark)
         )
-        named = passk.with_columns(
-            pl.format("pass_at_{}", "k").alias("name"), n_drawn=point.asked().n_drawn
-        )
+        named = passk.with_columns(pl.format("pass_at_{}", "k").alias("name"), n_drawn=N_DRAWN)
         counts = ["problem_id", "n_drawn", "n_scored", "n_correct"]
         problems = named.pivot("name", index=counts, values="pass_at_k")
         tables[f"{benchmark}/pass_at_k_by_problem.json"] = problems
@@ -210,7 +209,7 @@ def _files(results: SweepResults, point: PointResult) -> dict[str, bytes]:
     files = {"evaluation.json": point.evaluate.spec.read_bytes()}
     for name in results.benchmarks:
         if len(point.passk(name)):
-            table = point.evaluate.benchmark(name).passk
+            table = point.evaluate.benchmark(name).passk()
             files[f"{name}/passk.parquet"] = table.read_bytes()
     return files | {"log-tail.txt": _log_tail(point), "draws.txt": _draws(results, point)}
 

@@ -175,7 +175,7 @@ class Source:
         files = [_digests(point.train, [point.train.step_rows, point.train.metrics])]
         for checkpoint in checkpoints:
             benchmarks = [checkpoint.evaluate.benchmark(name) for name in self.results.benchmarks]
-            tables = [file for paths in benchmarks for file in (paths.manifest, paths.passk)]
+            tables = [file for paths in benchmarks for file in (paths.manifest, paths.passk())]
             files.append(_digests(checkpoint.evaluate, tables))
         return digest_of(
             *(self.origin, self.outline(point), point.point_id in self.failed, files),

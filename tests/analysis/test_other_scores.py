@@ -49,12 +49,12 @@ def sweep(tmp_path_factory):
             grader_version=pl.lit(SECOND),
         )
         write_table(paths.grades(SECOND), grades, GRADES)
-        counts = count_stored(paths.grades(SECOND), draws=paths.draws)
-        table = score(counts, results.evaluation["ks"])
-        write_table(paths.extra_passk(SECOND), table, PASSK)
+        counts = count_stored(paths.grades(SECOND), results.stopping, draws=paths.draws)
+        table = score(counts, results.evaluation["ks"], results.stopping)
+        write_table(paths.passk(SECOND), table, PASSK)
         target = point.evaluated().target
         target["graders"]["countdown/math"] = SECOND
-        written = [paths.grades(SECOND), paths.extra_passk(SECOND)]
+        written = [paths.grades(SECOND), paths.passk(SECOND)]
         rewritten(point.evaluate, written, target=target)
     return load_results(results.paths)
 
@@ -108,7 +108,7 @@ def test_changed_verdicts_of_the_second_are_another_analysis_and_are_found(
     file = results.paths.report / "results.csv"
     assert verify(file, root=tmp_path, regrade=False).differences == ()
     before = digest_of(results)
-    path = results.points[0].evaluate.benchmark("countdown").extra_passk(SECOND)
+    path = results.points[0].evaluate.benchmark("countdown").passk(SECOND)
     table = read_table(path, PASSK)
     write_table(path, table.with_columns(pass_at_k=pl.lit(0.25)), PASSK)
     assert digest_of(results) != before

@@ -84,7 +84,7 @@ def test_the_sweep_has_all_that_could_go_wrong(staged):
     assert [point.point_id for point in staged.points] == POINTS
     ends = {(len(d), "unscored" in d) for p in POINTS for q in PROBLEMS if (d := draws_of(p, q))}
     assert ends == {(2, False), *((n, unscored) for n in (4, 8) for unscored in (False, True))}
-    assert staged.stopping == DESIGN and staged.points[-1].asked().design == OTHER
+    assert staged.stopping == DESIGN and staged.points[-1].stopping() == OTHER
 
 
 @pytest.mark.parametrize("cell", ["base", PLAIN, FOCAL])
@@ -275,7 +275,7 @@ def test_all_problems_may_wait_for_draws(staged, tmp_path):
                 pl.lit(value, PASSK[name]).alias(name) for name, value in waiting.items()
             ),
         )
-        table = read_table(point.evaluate.benchmark("countdown").passk, PASSK)
+        table = read_table(point.evaluate.benchmark("countdown").passk(), PASSK)
         assert table["n_unscored"].null_count() == len(table)
     row = analyse(results).estimate("countdown", "base", 4)
     assert (row.mean, row.n_draws, row.unscored) == (None, None, 0.0)

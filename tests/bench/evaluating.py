@@ -110,6 +110,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     from fgrpo_bench.analysis.scoring import count_stored, score
     from fgrpo_bench.files.paths import BenchmarkPaths
     from fgrpo_bench.stages.tables import PASSK, write_table
+    from fgrpo_bench.stats.staged import fixed_design
     from tests.openrlhf.vllm_draws import PLACEMENT
 
     def sampler(wanted: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
@@ -128,6 +129,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
         answer = f"\\frac{{{1 + draw % DISTINCT}}}{{17}}"
         return f"{draw}. {TEXT * 10}So the answer is $\\boxed{{{answer}}}$."
 
+    design = fixed_design(DRAWS)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FGRPO_VERDICTS"] = str(Path(folder) / "verdicts")
         paths = BenchmarkPaths(Path(folder))
@@ -136,16 +138,17 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
             draws, made = complete_draws(
                 paths,
                 problems,
-                n_samples=DRAWS,
+                design=design,
+                grading=grading,
                 seed=0,
                 sampler=lambda: sampler,
                 on_draws=lambda done, of, draws: grading.add(draws),
             )
             grading.finish(draws)
         assert made == grading.tally.graded == PROBLEMS * DRAWS
-        counts = count_stored(paths.grades(grading.version), draws=paths.draws)
-        table = score(counts, [1, DRAWS])
-        write_table(paths.passk, table, PASSK)
+        counts = count_stored(paths.grades(grading.version), design, draws=paths.draws)
+        table = score(counts, [1, DRAWS], design)
+        write_table(paths.passk(), table, PASSK)
 
 
 def main() -> None:

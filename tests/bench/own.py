@@ -51,7 +51,7 @@ def best_seconds(words: Sequence[str], times: int = 5) -> float:
 def compared(root: Path) -> dict[str, float]:
     results = write_sweep(root, "groupsize", SIZE)
     tables = [
-        str(point.evaluate.benchmark("countdown").passk)
+        str(point.evaluate.benchmark("countdown").passk())
         for point in results.points
         if any(cell.endswith(f"/{point.label}") for cell in CELLS)
     ]

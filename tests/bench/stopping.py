@@ -140,12 +140,11 @@ def measured(sampler: Sampler, problems: list[Problem], stopping: StagedDesign) 
         draws, made = complete_draws(
             paths,
             problems,
-            n_samples=stopping.stages[-1],
+            design=stopping,
+            grading=grading,
             seed=SEED,
             sampler=lambda: sampler,
             on_draws=lambda done, of, draws: grading.add(draws),
-            stopping=stopping,
-            grading=grading,
         )
         counts = count(grading.finish(draws), stopping)
         table = score(counts, list(KS), stopping)

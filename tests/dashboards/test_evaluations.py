@@ -50,8 +50,12 @@ def test_what_draws_that_could_not_be_judged_leave_open_stands_beside_pass_at_k(
     results = together(tmp_path / "runs", ["after", "before"])
     (benchmark,) = results.benchmarks
     for checkpoint, n_scored in zip(results.checkpoints, (7, 8), strict=True):
-        path = checkpoint.evaluate.benchmark(benchmark).passk
-        judged = {"n_scored": pl.lit(n_scored), "n_correct": pl.col("n_correct").clip(0, n_scored)}
+        path = checkpoint.evaluate.benchmark(benchmark).passk()
+        judged = {
+            "n_scored": pl.lit(n_scored),
+            "n_correct": pl.col("n_correct").clip(0, n_scored),
+            "n_unscored": [8 - n_scored],
+        }
         low = pl.col("pass_at_k") * n_scored / 8
         table = read_table(path, PASSK).with_columns(**judged, pass_at_k_low=low).cast(PASSK)
         write_table(path, table, PASSK)

@@ -48,7 +48,7 @@ def test_hostile_names_in_the_stored_files_are_text_too(tmp_path):
     declared["declaration"]["sweep"]["question"] = name
     write_json(results.paths.sweep_json, declared)
     for point in results.points:
-        path = point.evaluate.benchmark("countdown").passk
+        path = point.evaluate.benchmark("countdown").passk()
         table = read_table(path, PASSK)
         table = table.with_columns(problem_id=table["problem_id"].replace("p000", name))
         write_table(path, table, PASSK)

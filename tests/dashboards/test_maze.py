@@ -91,7 +91,7 @@ def test_the_page_shows_the_walks_of_two_points_side_by_side(tmp_path):
     results = write_sweep(tmp_path, "smoke", SWEEP)
     names = {f"p{i:03d}": f"9-4-h{i}" for i in range(24)}
     for point in results.points:
-        path = point.evaluate.benchmark("maze").passk
+        path = point.evaluate.benchmark("maze").passk()
         table = read_table(path, PASSK).with_columns(pl.col("problem_id").replace(names))
         write_table(path, table, PASSK)
         add_draws(point, "maze", (f"{PATH}!", "DDDR!", "<script>x</script>"))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from unittest.mock import patch
 
 import numpy as np
 import polars as pl
 import pytest
 
-from dashboards.pages import BUILDERS, audit, sweep
+from dashboards.pages import BUILDERS, audit, compare, sweep
 from dashboards.pages.draws import answers, draws
 from dashboards.pages.problems import problem_text, words_of
 from dashboards.queries import (
@@ -23,9 +22,8 @@ from dashboards.queries import (
     remembered,
     stamp,
 )
-from fgrpo_bench.analysis import Analysis, analyse, analysed, frames
+from fgrpo_bench.analysis import analyse, analysed, frames
 from fgrpo_bench.analysis.results import load_results
-from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.files.whole import read_json, write_json, write_text
 from fgrpo_bench.specs import TaskSpec, from_dict
 from fgrpo_bench.stages.tables import GRADES, METRICS, read_table, write_table
@@ -51,55 +49,17 @@ def test_a_finished_sweep_is_read_and_one_that_has_gone_on_is_analysed_in_memory
     assert snapshot(tmp_path) == changed
 
 
-def test_the_frames_behind_compare_come_from_seven_files(finished, monkeypatch):
-    shown, get = set(), Analysis.__getattribute__
+def test_compare_computes_what_it_shows_and_nothing_else(finished, monkeypatch):
+    def unwanted(*_):
+        raise AssertionError("nothing of this is shown")
 
-    def recorded(self, name):
-        shown.update({name} & set(FRAMES))
-        return get(self, name)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Analysis, "__getattribute__", recorded)
-        BUILDERS["compare"](finished, {})
-    shown |= {
-        "estimates",
-        "comparisons",
-        "bands",
-        "front",
-        "cost",
-        "completeness",
-    }  # some were kept
-    whole, files = analyse(finished), {analysis_of.__module__}
-    for frame, source in {
-        "coverage": "coverages",
-        "likelihood": "likelihoods",
-        "other_graders": "other_graders",
-        "tasks": "tasks",
-    }.items():
-        assert frame not in shown
-        monkeypatch.setattr(frames, source, lambda *_: ())
-    sys.setprofile(lambda frame, *_: files.add(frame.f_globals.get("__name__")))
-    try:
-        alone = analyse(finished)
-    finally:
-        sys.setprofile(None)
-    for name in shown:
-        assert getattr(alone, name).equals(getattr(whole, name)), name
-    reads_what_is_stored = {
-        f"fgrpo_bench.analysis.{name}"
-        for name in ("evaluated", "points", "published", "results", "stored")
-    }
-    computing = {n for n in files if n and n.startswith(("fgrpo_bench.analysis", "dash"))}
-    assert computing - reads_what_is_stored == {
-        "dashboards.queries",
-        "fgrpo_bench.analysis.checkpoints",
-        "fgrpo_bench.analysis.comparisons",
-        "fgrpo_bench.analysis.effects",
-        "fgrpo_bench.analysis.frames",
-        "fgrpo_bench.analysis.paths",
-        "fgrpo_bench.analysis.question",
-        "fgrpo_bench.analysis.rows",
-    }
+    for source in ("coverages", "likelihoods", "other_graders", "tasks"):
+        monkeypatch.setattr(frames, source, unwanted)
+    analysis = analyse(finished)
+    monkeypatch.setattr(compare, "analysis_of", lambda _: analysis)
+    assert "F-GRPO N=8 gamma=1" in str(BUILDERS["compare"](finished, {}))
+    with pytest.raises(AssertionError, match="nothing of this is shown"):
+        analysis.rows("coverage")
 
 
 def test_two_sweeps_with_the_same_results_are_told_apart(finished, tmp_path):

@@ -63,7 +63,7 @@ def test_a_checkpoint_is_evaluated_extended_and_found_again(words, root, capsys)
     assert marker["grading"]["math500"]["math-4"]["graded"] == 18
     draws = read_table(stored.paths.draws, DRAWS)
     assert len(draws) == 30 and draws.filter(pl.col("draw") < 4).equals(first)
-    passk = read_table(stored.paths.passk, PASSK)
+    passk = read_table(stored.paths.passk(), PASSK)
     assert passk["k"].unique().sort().to_list() == [1, 10]
 
     assert main(["run", *words, "n_samples=10", "ks=[1,10]"]) == 0
@@ -93,7 +93,7 @@ def test_a_new_grader_version_grades_what_is_stored_and_says_what_changed(words,
     )
     write_table(stored.paths.grades("math-0"), older, GRADES)
     stored.paths.grades("math-4").unlink()
-    stored.paths.passk.unlink()
+    stored.paths.passk().unlink()
     capsys.readouterr()
     assert main(["grade", "mine"]) == 0
     shown = capsys.readouterr().out
@@ -101,7 +101,7 @@ def test_a_new_grader_version_grades_what_is_stored_and_says_what_changed(words,
     assert "2 of 12 verdicts differ from math-0 (2 unscored -> incorrect)" in shown
     assert read_table(stored.paths.grades("math-4"), GRADES).equals(grades)
     assert read_table(stored.paths.grades("math-0"), GRADES).equals(older)
-    assert len(read_table(stored.paths.passk, PASSK)) == 9
+    assert len(read_table(stored.paths.passk(), PASSK)) == 9
     assert main(["grade", "mine", "--grader", "countdwn"]) == 1
     assert "unknown grader 'countdwn'" in capsys.readouterr().err
 
@@ -123,14 +123,14 @@ def test_where_another_grader_would_not_have_stopped_the_same_command_draws_on(w
 
     assert main(["grade", "mine"]) == 0
     assert "1 of 3 problems would not have stopped where they did" in capsys.readouterr().out
-    rows = read_table(stored.paths.passk, PASSK).filter(k=8)
+    rows = read_table(stored.paths.passk(), PASSK).filter(k=8)
     assert rows.filter(pl.col("pass_at_k").is_null())["problem_id"].to_list() == [name]
     assert read_json(stored.stage.done)["target"]["design"]["lacking"] == {"math500": 1}
 
     assert main(["run", *words, *staged]) == 0
     assert read_json(stored.stage.done)["draws_made"] == {"math500": 6}
     assert read_table(stored.paths.draws, DRAWS).equals(whole)
-    assert read_table(stored.paths.passk, PASSK)["pass_at_k"].null_count() == 0
+    assert read_table(stored.paths.passk(), PASSK)["pass_at_k"].null_count() == 0
     assert main(["run", *words, *staged]) == 0
     assert "already done" in capsys.readouterr().out
 

@@ -312,7 +312,8 @@ def test_shares_cut_off_by_place_and_unscored_stand_beside_pass_at_k_and_unlike_
         *("12.5%", "25.0%", "75.0%")
     ]
     passk = next(root.glob("evals/new/**/passk.parquet"))
-    pl.read_parquet(passk).with_columns(n_scored=pl.lit(6, pl.Int64)).write_parquet(passk)
+    judged = {"n_scored": pl.lit(6, pl.Int64), "n_unscored": pl.lit([DRAWS - 6])}
+    pl.read_parquet(passk).with_columns(**judged).write_parquet(passk)
     words = " ".join(said(capsys, "old", "new", "--json", "c.json", "--md", "c.md").split())
     kept = read_json(Path("c.json"))
     assert kept["remarks"][0].startswith("Of old 0.0% of the draws on mine-")

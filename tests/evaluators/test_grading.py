@@ -20,6 +20,7 @@ from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table
+from fgrpo_bench.stats.staged import fixed_design
 from tests.evaluators.fake_engine import Answering
 
 GOLDS = ("\\frac{1}{2}", "3\\sqrt{2}", "12")
@@ -57,7 +58,13 @@ def sampled(paths, grading, n_samples=40, until=None):
             raise Stopped("")
 
     return complete_draws(
-        paths, PROBLEMS, n_samples=n_samples, seed=0, sampler=sampler, on_draws=on_draws
+        paths,
+        PROBLEMS,
+        design=fixed_design(n_samples),
+        grading=grading,
+        seed=0,
+        sampler=sampler,
+        on_draws=on_draws,
     )[0]
 
 

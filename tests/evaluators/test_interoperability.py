@@ -61,7 +61,7 @@ def test_completions_of_another_program_are_scored_like_our_own(keys, tmp_path, 
     grades = read_table(stored.paths.grades("math-4"), GRADES)
     right = grades.filter(pl.col("outcome") == "correct").group_by("problem_id").len()
     assert dict(right.iter_rows()) == {IDS[0]: 2, IDS[1]: 3, IDS[2]: 2}
-    passk = read_table(stored.paths.passk, PASSK)
+    passk = read_table(stored.paths.passk(), PASSK)
     first = passk.filter(k=1).sort("problem_id")
     assert first["pass_at_k"].to_list() == [0.5, 0.75, 0.5]
     assert passk["k"].unique().sort().to_list() == [1, 2, 4]
@@ -83,11 +83,11 @@ def test_a_column_of_a_dataset_names_the_clusters_in_pass_at_k(root, tmp_path, c
     file = write(tmp_path / "theirs.jsonl", draws)
     assert main(["import", str(file), *words, "--benchmark", "math500", "--name", "theirs"]) == 0
     (stored,) = find("theirs")
-    rows = read_table(stored.paths.passk, PASSK).filter(k=2).sort("problem_id")
+    rows = read_table(stored.paths.passk(), PASSK).filter(k=2).sort("problem_id")
     assert rows["cluster"].to_list() == ["7", "b", "7", None, None, None]
-    stored.paths.passk.unlink()
+    stored.paths.passk().unlink()
     assert main(["grade", "theirs"]) == 0
-    again = read_table(stored.paths.passk, PASSK).filter(k=2).sort("problem_id")
+    again = read_table(stored.paths.passk(), PASSK).filter(k=2).sort("problem_id")
     assert again.equals(rows)
 
 
@@ -216,7 +216,7 @@ def test_lm_eval_runs_an_exported_task_and_its_log_is_imported(keys, model, tmp_
     assert main(["import", str(samples), *keys, "--benchmark", "math500", "--name", "harness"]) == 0
     (stored,) = find("harness")
     assert len(read_table(stored.paths.draws, DRAWS)) == 6
-    passk = read_table(stored.paths.passk, PASSK)
+    passk = read_table(stored.paths.passk(), PASSK)
     assert passk.filter(pl.col("k") == 1)["pass_at_k"].mean() == pytest.approx(theirs)
 
 
@@ -352,7 +352,7 @@ def test_nothing_is_marked_done_before_it_is_graded_and_scored(keys, tmp_path, m
     assert stored.paths.draws.exists() and not stored.stage.done.exists()
     assert main(words) == 0
     assert is_done(stored.stage, fingerprint=stored.spec.fingerprint, target={"n_samples": 1})
-    stored.paths.passk.unlink()
+    stored.paths.passk().unlink()
     assert not is_done(stored.stage, fingerprint=stored.spec.fingerprint, target={})
 
 

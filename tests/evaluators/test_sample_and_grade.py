@@ -22,6 +22,7 @@ from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.kinds.evaluate import SEED_SCHEME
 from fgrpo_bench.stages.stage import Stopped
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table
+from fgrpo_bench.stats.staged import fixed_design
 from tests.evaluators.fake_engine import Answering
 
 PROBLEMS = [
@@ -47,7 +48,13 @@ def counting():
 
 def draw(paths, n_samples, backend, on_draws=lambda done, of, draws: None, problems=PROBLEMS):
     return complete_draws(
-        paths, problems, n_samples=n_samples, seed=5, sampler=lambda: backend, on_draws=on_draws
+        paths,
+        problems,
+        design=fixed_design(n_samples),
+        grading=None,  # whom a fixed number of draws never asks
+        seed=5,
+        sampler=lambda: backend,
+        on_draws=on_draws,
     )
 
 
@@ -203,10 +210,10 @@ def test_grades_hold_no_text_and_count_to_pass_at_k(tmp_path):
         sum(response(s) == answer for s in draws.filter(pl.col("problem_id") == p)["seed"])
         for p, answer in (("3256-24", "5*2*3-6"), ("4161-24", "4*6*1*1"), ("8311-24", "8*3*1*1"))
     ]
-    counts = count(grades)
+    counts = count(grades, fixed_design(40))
     assert counts["n_correct"].to_list() == by_hand
     assert min(by_hand) > 0
-    table = score(counts, [1, 40, 41])
+    table = score(counts, [1, 40, 41], fixed_design(40))
     assert table.schema == PASSK
     for k, values in ((1, [c / 40 for c in by_hand]), (40, [1.0] * 3), (41, [None] * 3)):
         assert table.filter(k=k)["pass_at_k"].to_list() == values
@@ -234,12 +241,26 @@ def test_grades_of_draws_that_are_gone_are_not_those_of_new_draws(tmp_path):
 def test_unscored_draws_leave_the_denominator():
     outcomes = ["correct", "unscored", "incorrect", "unscored"]
     rows = [("a", draw, outcome, None, "", "g-1") for draw, outcome in enumerate(outcomes)]
-    counts = count(pl.DataFrame(rows, schema=GRADES, orient="row"))
-    assert counts.row(0) == ("a", 4, 2, 1, None, None, 0, None)  # how they ended is not known
-    table = score(counts, [1, 2, 4])
+    counts = count(pl.DataFrame(rows, schema=GRADES, orient="row"), fixed_design(4))
+    assert counts.row(0) == ("a", 4, 2, 1, None, None, 0, [2])  # how they ended is not known
+    table = score(counts, [1, 2, 4], fixed_design(4))
     assert table["pass_at_k"].to_list() == [0.5, 1.0, None]
     assert table["pass_at_k_low"].to_list() == [0.25, 0.5, 1.0]
     assert table["pass_at_k_high"].to_list() == [0.75, 1.0, 1.0]
+
+
+def test_of_more_draws_than_a_fixed_number_the_first_ones_count_and_fewer_have_no_value():
+    outcomes = ["incorrect", "correct", "unscored", "correct"]
+    rows = [("a", draw, outcome, None, "", "g-1") for draw, outcome in enumerate(outcomes)]
+    grades = pl.DataFrame(rows, schema=GRADES, orient="row")
+    for n, n_unscored, values in (
+        (2, [0], [0.5, 1.0]),
+        (3, [1], [0.5, 1.0]),
+        (5, None, [None] * 2),
+    ):
+        table = score(count(grades, fixed_design(n)), [1, 2], fixed_design(n))
+        assert table["pass_at_k"].to_list() == values
+        assert table["n_unscored"].to_list() == [n_unscored] * 2
 
 
 @pytest.mark.parametrize(("is_terminal", "columns"), [(True, 80), (True, 200), (False, 80)])

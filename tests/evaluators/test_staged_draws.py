@@ -55,12 +55,11 @@ def run(folder, plan, backend, *, design=DESIGN, stop_after=None):
         table, made = complete_draws(
             paths,
             problems,
-            n_samples=design.stages[-1],
+            design=design,
+            grading=grading,
             seed=0,
             sampler=lambda: backend,
             on_draws=on_draws,
-            stopping=design,
-            grading=grading,
         )
         return table, made, grading.finish(table)
 
@@ -187,10 +186,9 @@ def test_a_draw_that_is_never_judged_ends_the_evaluation_and_does_not_hang(tmp_p
         complete_draws(
             BenchmarkPaths(tmp_path),
             [problem("easy")],
-            n_samples=16,
+            design=DESIGN,
+            grading=Silent(),
             seed=0,
             sampler=lambda: backend_of(PLAN),
             on_draws=lambda done, of, draws: None,
-            stopping=DESIGN,
-            grading=Silent(),
         )

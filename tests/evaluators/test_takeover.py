@@ -20,7 +20,7 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.specs import DesignSpec, config
 from fgrpo_bench.specs.config import load_benchmark
-from fgrpo_bench.stages.tables import DRAWS, read_table
+from fgrpo_bench.stages.tables import DRAWS, PASSK, read_table
 from tests.evaluators.fake_engine import Answering
 from tests.evaluators.test_run import warmed_up
 from tests.support.stages import start
@@ -130,12 +130,14 @@ def test_one_that_has_draws_goes_on_with_them(evaluations):
     assert read_json(evaluations.stage("second").done)["taken_from"] == {}
 
 
-def test_more_draws_than_an_evaluation_asks_for_are_offered_to_nobody(evaluations):
+def test_of_more_draws_than_an_evaluation_asks_for_the_first_count(evaluations):
     evaluations.run("first", n_samples=32)
     evaluations.stage("first").done.unlink()
     assert evaluations.run("first") == 0
     assert len(read_table(evaluations.files("first").draws, DRAWS)) == N_PROBLEMS * 32
-    assert evaluations.run("second") == N_PROBLEMS * N
+    assert evaluations.run("second") == 0
+    scored = read_table(evaluations.files("second").passk(), PASSK)
+    assert set(scored["n_scored"]) == {N}
 
 
 def more_draws(evaluations, name):

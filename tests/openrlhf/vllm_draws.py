@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import yaml
 
 import evaluators.evaluate as evaluating
@@ -39,6 +40,7 @@ from fgrpo_bench.specs import (
     from_dict,
     to_dict,
 )
+from fgrpo_bench.stages import tables
 from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.markers import Marker, write_marker
 from fgrpo_bench.stages.stage import EXIT_DONE, run_stage
@@ -115,6 +117,9 @@ class Judgements:
     def add(self, draws: Sequence[Draw]) -> None:
         for made in draws:
             self.right.setdefault(made.problem_id, {})[made.draw] = is_right(made.response)
+
+    def judge(self, draws: pl.DataFrame) -> None:
+        """Nothing is stored."""
 
     def correct(self, problem_id: str, n_draws: int) -> int:
         return sum(self.right[problem_id][number] for number in range(n_draws))
@@ -228,7 +233,7 @@ def drawn(engine: SamplingEngine, rows: list[list[SampleRequest]]) -> Rows:
 def drawn_in_stages(engine: SamplingEngine, rows: list[list[SampleRequest]]) -> Rows:
     judged, problems = Judgements(), heldout_problems(3)
     seeds = {row[0].problem.problem_id: [wanted.seed for wanted in row] for row in rows}
-    scheduler = DrawScheduler(DESIGN, problems, seeds, {}, judged)  # type: ignore[arg-type]
+    scheduler = DrawScheduler(DESIGN, problems, seeds, tables.DRAWS.to_frame(), judged)  # type: ignore[arg-type]
     found = {problem.problem_id: dict[int, tuple[str, int, str]]() for problem in problems}
     for batch in engine.draw(scheduler):
         for made in batch:

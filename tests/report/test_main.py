@@ -108,7 +108,7 @@ def test_faults_are_one_message_and_exit_code_1(tmp_path, capsys):
 
 def test_a_damaged_table_is_named_with_the_remedy(tmp_path, capsys):
     results = small_sweep(tmp_path, "smoke")
-    path = results.points[0].evaluate.benchmark("countdown").passk
+    path = results.points[0].evaluate.benchmark("countdown").passk()
     path.write_bytes(path.read_bytes()[:50])
     assert main(["smoke", "--root", str(tmp_path)]) == 1
     error = capsys.readouterr().err

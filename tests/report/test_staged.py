@@ -81,7 +81,7 @@ def test_scores_are_verified_by_playing_the_design_over_the_grades(staged, tmp_p
 
     def agree(point, draws):
         paths = point.evaluate.benchmark("countdown")
-        return scores_agree(point, paths.grades(GRADER), draws, paths.passk)
+        return scores_agree(point, paths.grades(GRADER), draws, paths.passk())
 
     for point in results.points:
         draws = point.evaluate.benchmark("countdown").draws

@@ -45,7 +45,7 @@ def grades(results):
 
 
 def passk(results):
-    return evaluated(results).passk
+    return evaluated(results).passk()
 
 
 # edits

@@ -49,7 +49,7 @@ def test_all_numbers_up_to_the_most_are_tried(monkeypatch):
     most = fixed_design(39).draw_moments(k=3, success_rate=rates)[1].mean()
     assert fewest_draws(ks=(3,), rates=rates, variance=most) == 39
     assert fewest_draws(ks=(3,), rates=rates, variance=most / 2) is None
-    widest = half_width(n_samples=39, k=3, n_problems=9)
+    widest = half_width(design=fixed_design(39), k=3, n_problems=9)
     assert draws_needed(k=3, n_problems=9, half_width_wanted=widest) == 39
     assert draws_needed(k=3, n_problems=9, half_width_wanted=widest / 2) is None
 
@@ -65,13 +65,11 @@ def test_quantiles_have_the_mean_of_their_distribution():
 
 def test_power_takes_a_design_and_knows_its_coin_flip():
     design = StagedDesign(stages=(16, 64), enough=4)
-    fixed = StagedDesign(stages=(64,), enough=1)
-    assert worst_variance(fixed, 16) == worst_variance(64, 16)
-    assert worst_variance(design, 16) > worst_variance(64, 16)
-    assert half_width(n_samples=design, k=64, n_problems=9) == pytest.approx(0.98 / 3, rel=1e-3)
-    said = advice(n_samples=design, k=64, n_problems=9)
+    assert worst_variance(design, 16) > worst_variance(fixed_design(64), 16)
+    assert half_width(design=design, k=64, n_problems=9) == pytest.approx(0.98 / 3, rel=1e-3)
+    said = advice(design=design, k=64, n_problems=9)
     assert "of 9 problems from 16 to 64 draws each" in said and said.endswith("draw 2k")
-    assert "coin flip" not in advice(n_samples=design, k=32, n_problems=9)
+    assert "coin flip" not in advice(design=design, k=32, n_problems=9)
 
 
 def test_the_command_names_the_design_and_what_fixed_draws_would_take(capsys):

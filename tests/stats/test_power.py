@@ -23,6 +23,7 @@ from fgrpo_bench.stats.power import (
     worst_variance,
 )
 from fgrpo_bench.stats.spread import spread, variance
+from fgrpo_bench.stats.staged import fixed_design
 from sweeps.cli import main as sweeps
 from tests.support.report import small_sweep
 
@@ -34,13 +35,13 @@ PARTS = Parts(seeds=1e-6, problems=4e-7, n_problems=64)
 def test_the_worst_variance_is_the_worst_of_a_dense_search(n, k):
     rates = np.linspace(1e-5, 0.9999, 6_000)
     dense = draw_moments(n_samples=n, k=k, success_rate=rates)[1].max()
-    assert worst_variance(n, k) == pytest.approx(dense, rel=5e-3)
+    assert worst_variance(fixed_design(n), k) == pytest.approx(dense, rel=5e-3)
 
 
 def test_where_n_is_k_a_problem_is_a_coin_flip():
-    assert worst_variance(256, 256) == pytest.approx(0.25, rel=1e-3)
-    assert "coin flip, draw 2k" in advice(n_samples=256, k=256, n_problems=30)
-    assert "coin flip" not in advice(n_samples=512, k=256, n_problems=30)
+    assert worst_variance(fixed_design(256), 256) == pytest.approx(0.25, rel=1e-3)
+    assert "coin flip, draw 2k" in advice(design=fixed_design(256), k=256, n_problems=30)
+    assert "coin flip" not in advice(design=fixed_design(512), k=256, n_problems=30)
 
 
 def test_the_smallest_effect_is_found_with_the_promised_power():
@@ -50,14 +51,14 @@ def test_the_smallest_effect_is_found_with_the_promised_power():
     rng = np.random.default_rng(0)
     draws = pass_at_k(n_samples=n, n_correct=rng.binomial(n, worst, (4_000, problems)), k=k)
     sd = 2**0.5 * draws.mean(axis=1).std()
-    effect = smallest_effect(n_samples=n, k=k, n_problems=problems)
+    effect = smallest_effect(design=fixed_design(n), k=k, n_problems=problems)
     assert effect == pytest.approx((1.959964 + 0.841621) * sd, rel=0.05)
 
 
 def test_the_draws_needed_are_the_fewest():
     needed = draws_needed(k=8, n_problems=100, half_width_wanted=0.05)
-    assert half_width(n_samples=needed, k=8, n_problems=100) <= 0.05
-    assert half_width(n_samples=needed - 1, k=8, n_problems=100) > 0.05
+    assert half_width(design=fixed_design(needed), k=8, n_problems=100) <= 0.05
+    assert half_width(design=fixed_design(needed - 1), k=8, n_problems=100) > 0.05
     assert draws_needed(k=8, n_problems=100, half_width_wanted=0.5) == 8
     assert draws_needed(k=256, n_problems=30, half_width_wanted=1e-4) is None
 
@@ -84,7 +85,7 @@ def test_the_command_says_what_draws_show_and_refuses_what_makes_no_sense(capsys
 
 
 def test_the_average_of_benchmarks_is_as_sure_as_its_parts_together():
-    shared = {"n_samples": 256, "k": 64}
+    shared = {"design": fixed_design(256), "k": 64}
     one = smallest_effect(**shared, n_problems=100)
     assert smallest_effect(**shared, n_problems=[100]) == one
     assert smallest_effect(**shared, n_problems=[100] * 4) == pytest.approx(one / 2)

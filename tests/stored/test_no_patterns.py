@@ -63,7 +63,8 @@ def test_a_root_that_reads_as_a_pattern_is_scored_reported_and_verified_by_its_o
         paths = point.evaluate.benchmark("countdown")
         grades = pl.read_parquet(BytesIO(paths.grades("countdown-1").read_bytes()))
         draws = pl.read_parquet(BytesIO(paths.draws.read_bytes()))
-        expected = score(count(grades, draws=draws), [1, 4, 16]).drop("cluster")
+        design = point.stopping()
+        expected = score(count(grades, design, draws=draws), [1, 4, 16], design).drop("cluster")
         assert point.passk("countdown").drop("cluster").equals(expected)
     file = finished.report / "results.csv"
     assert report(["--verify", str(file), "--regrade"]) == 0

@@ -14,6 +14,7 @@ from fgrpo_bench.analysis.scoring import count
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, UNFINISHED, read_table, write_table
+from fgrpo_bench.stats.staged import fixed_design
 from tests.support.synthetic import SMALL, copy, template_root, write_sweep
 
 TWO_SEEDS = [*SMALL, "sweep.grid.seed=[11,12]", "sweep.grid.group_size=[2,8]"]
@@ -54,7 +55,7 @@ def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> Non
     """Draws and grades of a point as its pass@k table has them; the last draw is cut off, and the
     last ones are those that could not be judged."""
     paths = point.evaluate.benchmark(benchmark)
-    table = read_table(paths.passk, PASSK)
+    table = read_table(paths.passk(), PASSK)
     table = table.filter(pl.col("k") == pl.col("k").min()).sort("problem_id")
     n, problems = read_json(point.evaluate.done)["target"]["n_samples"], table["problem_id"]
     size = n * len(problems)
@@ -85,10 +86,10 @@ def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> Non
     draws, grades = pl.DataFrame(draws, schema=DRAWS), pl.DataFrame(grades, schema=GRADES)
     write_table(paths.draws, draws, DRAWS)
     write_table(paths.grades(GRADER), grades, GRADES)
-    counts = count(grades, draws=draws).select("problem_id", *UNFINISHED)
-    passk = read_table(paths.passk, PASSK).drop(UNFINISHED)
+    counts = count(grades, fixed_design(n), draws=draws).select("problem_id", *UNFINISHED)
+    passk = read_table(paths.passk(), PASSK).drop(UNFINISHED)
     counted = passk.join(counts, on="problem_id", maintain_order="left").select(PASSK.names())
-    write_table(paths.passk, counted, PASSK)
+    write_table(paths.passk(), counted, PASSK)
     marker = read_json(point.evaluate.done)
     marker["target"]["graders"] |= {benchmark: GRADER}
     write_json(point.evaluate.done, marker)

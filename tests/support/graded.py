@@ -17,6 +17,7 @@ from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, write_table
+from fgrpo_bench.stats.staged import fixed_design
 from tests.support.report import ONE_SEED, small_sweep
 
 
@@ -53,8 +54,9 @@ def draw_and_grade(point):
     draws = pl.DataFrame(rows, schema=DRAWS, orient="row")
     write_table(paths.draws, draws, DRAWS)
     write_table(paths.grades("countdown-1"), table, GRADES)
-    counts = count(table, draws=draws)
-    write_table(paths.passk, score(counts, evaluation["ks"], problems=problems), PASSK)
+    design = fixed_design(n)
+    counts = count(table, design, draws=draws)
+    write_table(paths.passk(), score(counts, evaluation["ks"], design, problems=problems), PASSK)
 
 
 def weights_and_markers(point: PointResult) -> None:
@@ -69,5 +71,5 @@ def weights_and_markers(point: PointResult) -> None:
     mark = read_json(point.evaluate.spec)["fingerprint"]
     manifest = DrawsRecord(fingerprint=mark, weights_sha256=digest, prompts_sha256="p")
     write_json(paths.manifest, manifest.as_json())
-    files = [paths.manifest, paths.draws, paths.grades("countdown-1"), paths.passk]
+    files = [paths.manifest, paths.draws, paths.grades("countdown-1"), paths.passk()]
     rewritten(point.evaluate, files, step=point.step, weights_sha256=digest)

@@ -79,9 +79,12 @@ def constant(**rates: float):
 
 
 def rewrite_passk(point: PointResult, change) -> None:
-    """Pass a point's pass@k table through a function."""
-    path = point.evaluate.benchmark("countdown").passk
+    """Pass a point's pass@k table through a function; of a fixed number of draws those without a
+    judgement are what the judged ones leave."""
+    path, design = point.evaluate.benchmark("countdown").passk(), point.stopping()
     frame: pl.DataFrame = change(read_table(path, PASSK))
+    if design.is_fixed:
+        frame = frame.with_columns(n_unscored=pl.concat_list(design.stages[0] - pl.col("n_scored")))
     write_table(path, frame, PASSK)
 
 
@@ -192,7 +195,7 @@ def made_of_tasks(results: SweepResults) -> SweepResults:
         spec["evaluation"]["benchmarks"]["countdown"]["dataset"] = {"layout": "synlogic"}
         spec["data"] = {"countdown": str(folder)}
         write_json(point.evaluate.spec, spec)
-        if point.asked().design is None:
+        if point.stopping().is_fixed:
             rewrite_passk(point, unjudged)
     return results
 

@@ -105,7 +105,7 @@ def judge(point: PointResult, design: StagedDesign, *, open_problem: bool) -> No
     write_table(paths.draws, draws, DRAWS)
     write_table(paths.grades(GRADER), grades, GRADES)
     ks = read_json(point.evaluate.spec)["evaluation"]["ks"]
-    write_table(paths.passk, score(count(grades, design, draws=draws), ks, design), PASSK)
+    write_table(paths.passk(), score(count(grades, design, draws=draws), ks, design), PASSK)
     marker = read_json(point.evaluate.done)
     asked = Design(stages=tuple(design.stages), enough=design.enough)
     marker["target"] |= {"design": asked.as_json(), "graders": {"countdown": GRADER}}

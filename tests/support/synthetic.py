@@ -139,7 +139,7 @@ def _evaluate(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRat
                 "n_cut_off": np.zeros(problems * len(ks), int),
                 "n_correct_cut_off": np.zeros(problems * len(ks), int),
                 "n_by_place": np.zeros(problems * len(ks), int),
-                "n_unscored": [None] * (problems * len(ks)),
+                "n_unscored": [[0]] * (problems * len(ks)),
                 "cluster": [None] * (problems * len(ks)),
             }
             | dict.fromkeys(
@@ -148,7 +148,7 @@ def _evaluate(point: PointResult, ks: tuple[int, ...], success_rates: SuccessRat
             ),
             schema=PASSK,
         )
-        write_table(point.evaluate.benchmark(name).passk, table, PASSK)
+        write_table(point.evaluate.benchmark(name).passk(), table, PASSK)
     _mark(point.evaluate)
 
 

@@ -15,6 +15,7 @@ from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.specs import config
 from fgrpo_bench.stats.power import smallest_effect
+from fgrpo_bench.stats.staged import fixed_design
 from sweeps import REPOSITORY
 from sweeps.cli import find_run, main, plain_value
 from sweeps.freeze import run_paths
@@ -52,7 +53,7 @@ def test_plan_and_a_dry_run_show_points_states_and_cost_and_write_nothing(
     assert lines[6].split() == row
     assert "2 points, 6 stages: 0 done, 1 warm-up, 2 trainings, 3 evaluations to run" in said
     assert "nothing measured here yet" in said
-    effect = 100 * smallest_effect(n_samples=32, k=16, n_problems=16)
+    effect = 100 * smallest_effect(design=fixed_design(32), k=16, n_problems=16)
     difference = f"detectable difference {effect:.1f} points"
     assert f"pass@16 of 16 problems from 32 draws each: {difference}" in said
     assert sweeps("run", "smoke", "--dry-run") == (0, said, "")
@@ -62,7 +63,8 @@ def test_plan_and_a_dry_run_show_points_states_and_cost_and_write_nothing(
 def test_plan_says_what_an_average_can_show_where_every_size_is_known(sweeps: Sweeps) -> None:
     asked = ["experiment=qwen2.5-7b", "evaluation@experiment.evaluation=paper"]
     said = sweeps("plan", "gamma", *asked)[1]
-    effect = 100 * smallest_effect(n_samples=1024, k=256, n_problems=[500, 30, 30, 40, 272, 674])
+    sizes = [500, 30, 30, 40, 272, 674]
+    effect = 100 * smallest_effect(design=fixed_design(1024), k=256, n_problems=sizes)
     (line,) = [line for line in said.splitlines() if line.startswith("average ")]
     assert line.startswith("average in-domain: ")  # SynLogic's size is known after its fetch
     assert f"detectable difference {effect:.1f} points" in line

@@ -265,7 +265,7 @@ def test_status_tells_in_a_line_what_finished_evaluations_saved(tmp_path: Path) 
         }
     )
     passk = score(counts, [1, 16], plan.points[0].evaluation.stopping)
-    write_table(StagePaths(paths.folder / first.name).benchmark("countdown").passk, passk, PASSK)
+    write_table(StagePaths(paths.folder / first.name).benchmark("countdown").passk(), passk, PASSK)
     records = plan_record(plan).stages
     told = status.saved_draws(paths, records, {first.name})
     assert told == {"evaluations": 1, "draws": 40, "of": 64}

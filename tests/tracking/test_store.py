@@ -33,7 +33,7 @@ def test_a_server_gets_what_the_embedded_store_gets_until_it_dies(synced, tmp_pa
         client = MlflowClient(tracking_uri=uri)
         run = next(run.info.run_id for run in runs(uri) if run.data.tags["kind"] == "point")
         folder = client.download_artifacts(run, "countdown")
-        passk = synced.points[0].evaluate.benchmark("countdown").passk
+        passk = synced.points[0].evaluate.benchmark("countdown").passk()
         assert Path(folder, "passk.parquet").read_bytes() == passk.read_bytes()
 
         client.delete_run(run)

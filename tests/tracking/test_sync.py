@@ -74,7 +74,7 @@ def change_nothing(results: SweepResults) -> None:
 
 def regrade(results: SweepResults) -> None:
     """Give the second point other pass@k."""
-    path = results.points[1].evaluate.benchmark("countdown").passk
+    path = results.points[1].evaluate.benchmark("countdown").passk()
     table = read_table(path, PASSK).with_columns(pl.col("pass_at_k") / 2)
     write_table(path, table, PASSK)
     rewritten(results.points[1].evaluate, [path])
@@ -236,7 +236,7 @@ def test_a_sync_that_breaks_off_at_any_call_is_completed_by_the_next(
 
     for name in WRITING:
         monkeypatch.setattr(MlflowClient, name, limited(getattr(MlflowClient, name)))
-    path = swept.points[1].evaluate.benchmark("countdown").passk
+    path = swept.points[1].evaluate.benchmark("countdown").passk()
     graded = read_table(path, PASSK)
     regraded = graded.with_columns(pl.col("pass_at_k") / 2)
 

@@ -156,7 +156,7 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
     for checkpoint, benchmark, version in graded(results):
         of = checkpoint.evaluate.benchmark(benchmark)
         versions = (version, *checkpoint.beside(benchmark).values())
-        yield from _existing(of.passk, of.manifest, *map(of.extra_passk, versions[1:]))
+        yield from _existing(of.passk(), of.manifest, *map(of.passk, versions[1:]))
         spec = checkpoint.evaluation_spec()
         if withheld(spec.known.get(benchmark)):
             gated.add(benchmark)

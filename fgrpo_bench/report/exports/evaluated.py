@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,8 @@ from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.kinds.evaluate import EvaluationMarker
 from fgrpo_bench.specs import BenchmarkSpec
 from fgrpo_bench.specs.dataset import withheld
-from fgrpo_bench.stages.tables import DRAWS, GRADES, reading, scan_table
+from fgrpo_bench.stages.tables import DRAWS, GRADES, N_DRAWN, reading, scan_table
+from fgrpo_bench.stats.staged import StagedDesign
 
 PROGRAM = "fgrpo-bench"
 BATCH = 64
@@ -97,15 +98,9 @@ class Evaluated:
         return datetime.fromisoformat(self.marker.finished)
 
     @cached_property
-    def design(self) -> dict[str, Any] | None:
-        """When problems stopped (fgrpo_bench.specs.DesignSpec as JSON); None: never."""
-        design = self.checkpoint.asked().design
-        return None if design is None else asdict(design)
-
-    @property
-    def words(self) -> str:
-        """How many draws problems made."""
-        return self.checkpoint.asked().words
+    def design(self) -> StagedDesign:
+        """When problems stopped."""
+        return self.checkpoint.stopping()
 
     @property
     def is_withheld(self) -> bool:
@@ -121,9 +116,7 @@ class Evaluated:
     def counts(self) -> pl.DataFrame:
         """problem_id, n_drawn (null where judgements ask for draws that are missing), n_scored and
         n_correct, a row a problem."""
-        passk = self.checkpoint.passk(self.benchmark).with_columns(
-            n_drawn=self.checkpoint.asked().n_drawn
-        )
+        passk = self.checkpoint.passk(self.benchmark).with_columns(n_drawn=N_DRAWN)
         columns = ["problem_id", "n_drawn", "n_scored", "n_correct"]
         return passk.select(columns).unique("problem_id").sort("problem_id")
 
@@ -164,13 +157,14 @@ class Evaluated:
         return rows
 
 
-def stopped(evaluated: Evaluated, why: str) -> ValueError:
-    """The refusal of a format that has no place for draws that stop."""
-    return ValueError(
-        f"{evaluated.label} on {evaluated.benchmark} made {evaluated.words}, and {why}: the usual "
-        "formula is biased on such draws; take --to every-eval-ever or hf-eval-results, or draw a "
-        "fixed number (design=null)"
-    )
+def check_fixed(evaluated: Evaluated, why: str) -> None:
+    """ValueError for draws that stop, for a format that has no place for them; why: it has none."""
+    if not evaluated.design.is_fixed:
+        raise ValueError(
+            f"{evaluated.label} on {evaluated.benchmark} made {evaluated.design.words}, and {why}: "
+            "the usual formula is biased on such draws; take --to every-eval-ever or "
+            "hf-eval-results, or draw a fixed number (design=null)"
+        )
 
 
 def write_json_lines(path: Path, rows: Iterable[Any]) -> int:

@@ -28,6 +28,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from fgrpo_bench import __version__
 from fgrpo_bench.analysis import LEVEL, REPLICATES
 from fgrpo_bench.analysis.checkpoints import CheckpointEstimate
 from fgrpo_bench.files.whole import write_json, write_text, write_whole
-from fgrpo_bench.report.exports.evaluated import PROGRAM, Evaluated, stopped, write_json_lines
+from fgrpo_bench.report.exports.evaluated import PROGRAM, Evaluated, check_fixed, write_json_lines
 from fgrpo_bench.specs.cell import to_columns
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
@@ -137,9 +138,7 @@ def _result(evaluated: Evaluated, row: CheckpointEstimate) -> dict[str, Any]:
             "score_type": "continuous",
             "min_score": 0.0,
             "max_score": 1.0,
-            "additional_details": _texts(
-                {"grader": evaluated.grader, "draws": evaluated.words, "design": _design(evaluated)}
-            ),
+            "additional_details": {"grader": evaluated.grader, **_stopping(evaluated)},
         },
         "score_details": {
             "score": row.mean,
@@ -194,7 +193,7 @@ def _source(evaluated: Evaluated) -> dict[str, Any]:
 
 def _samples(evaluated: Evaluated, evaluation_id: str) -> Iterator[dict[str, Any]]:
     """A row a draw that the grader could judge, of pass@1: one draw tells nothing of a larger k."""
-    design = _texts({"draws": evaluated.words, "design": _design(evaluated)})
+    drawn = _stopping(evaluated)
     for problem, draws in evaluated.draws():
         for draw in draws:
             if draw["outcome"] == "unscored":
@@ -220,12 +219,15 @@ def _samples(evaluated: Evaluated, evaluation_id: str) -> Iterator[dict[str, Any
                     }
                 ],
                 "evaluation": {"score": float(is_correct), "is_correct": is_correct},
-                "metadata": {"draw": str(draw["draw"]), **design},
+                "metadata": {"draw": str(draw["draw"]), **drawn},
             }
 
 
-def _design(evaluated: Evaluated) -> str | None:
-    return None if evaluated.design is None else json.dumps(evaluated.design)
+def _stopping(evaluated: Evaluated) -> dict[str, str]:
+    """How many draws problems made, and the design where they stop early."""
+    design = evaluated.design
+    stops = {} if design.is_fixed else {"design": json.dumps(asdict(design))}
+    return {"draws": design.words, **stops}
 
 
 def _texts(values: dict[str, Any]) -> dict[str, str]:
@@ -266,8 +268,8 @@ def write_hf_eval_results(evaluated: Evaluated, folder: Path, *, draws: bool) ->
         dataset_revision=dataset.revision,
         value=round(100 * float(by_k[1].mean or 0.0), 4),
         date=evaluated.finished.isoformat(),
-        notes=f"{', '.join(notes)} (95% intervals over problems); {evaluated.words}{unscored}; "
-        f"{drawn_at}{evaluated.grader}",
+        notes=f"{', '.join(notes)} (95% intervals over problems); {evaluated.design.words}"
+        f"{unscored}; {drawn_at}{evaluated.grader}",
     )
     path = folder / evaluated.model / ".eval_results" / f"{evaluated.benchmark}.yaml"
     text = yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False, allow_unicode=True)
@@ -284,8 +286,8 @@ REASONS = {"stop": "stop", "length": "max_tokens"}
 def write_inspect_log(evaluated: Evaluated, folder: Path, *, draws: bool) -> list[Path]:
     """<date>_<benchmark>_<model>_<id>.json. ValueError for draws of a design that stops, and of a
     gated benchmark."""
-    if draws and evaluated.design is not None:
-        raise stopped(evaluated, "inspect averages the draws of a problem")
+    if draws:
+        check_fixed(evaluated, "inspect averages the draws of a problem")
     date, model = evaluated.finished.strftime("%Y-%m-%dT%H-%M-%S"), evaluated.model.split("/")[1]
     # `_` separates the parts, of which the viewer reads the second and the last
     parts = [date, *(name.replace("_", "-") for name in (evaluated.benchmark, model))]
@@ -338,7 +340,7 @@ def _head(evaluated: Evaluated) -> dict[str, Any]:
             "config": {"epochs": settings["n_samples"]},
             "model_generate_config": evaluated.sampling,
             "packages": {PROGRAM: __version__},
-            "metadata": {"setting": evaluated.label, "draws": evaluated.words},
+            "metadata": {"setting": evaluated.label, "draws": evaluated.design.words},
         },
         "plan": {"name": "plan", "steps": [{"solver": "generate"}]},
         "results": {
@@ -391,8 +393,8 @@ def write_lm_eval(evaluated: Evaluated, folder: Path, *, draws: bool) -> list[Pa
 
     ValueError for draws of a design that stops, and of a gated benchmark.
     """
-    if draws and evaluated.design is not None:
-        raise stopped(evaluated, "lm-eval's sample logs have no place for that")
+    if draws:
+        check_fixed(evaluated, "lm-eval's sample logs have no place for that")
     date = evaluated.finished.strftime("%Y-%m-%dT%H-%M-%S.%f")
     place = folder / evaluated.model.replace("/", "__") / evaluated.benchmark
     files = [place / f"results_{date}.json"]
@@ -429,7 +431,7 @@ def _results(evaluated: Evaluated) -> dict[str, Any]:
                 "metric_list": [{"metric": name, "aggregation": "mean"} for name in better],
                 "metadata": {
                     "version": evaluated.grader,
-                    "draws": evaluated.words,
+                    "draws": evaluated.design.words,
                     "n_unscored_draws": evaluated.unscored,
                 },
             }
@@ -479,8 +481,7 @@ def write_passk_inference(evaluated: Evaluated, folder: Path, *, draws: bool) ->
     could be judged, and with draws, for which there is no place."""
     if draws:
         raise ValueError("--draws: passk-inference reads counts alone; leave --draws out")
-    if evaluated.design is not None:
-        raise stopped(evaluated, "passk-inference reads a number of draws and of correct ones")
+    check_fixed(evaluated, "passk-inference reads a number of draws and of correct ones")
     rows = evaluated.counts.select("problem_id", "n_correct", "n_scored").rows()
     empty = [name for name, _, n in rows if not n]
     if empty:

@@ -66,7 +66,7 @@ def _of_the_figures(are_of_mazes: bool) -> str:
 def check_fixed(analysis: Analysis) -> None:
     """ValueError where problems stop early."""
     declared = analysis.results.stopping
-    words = [] if declared is None else [declared.words]
+    words = [declared.words] if declared and not declared.is_fixed else []
     words += [
         w for name in analysis.columns for row in analysis.of_column(name) for w in row.designs
     ]
