@@ -22,7 +22,6 @@ from fgrpo_bench.kinds.evaluate import EvaluationMarker
 from fgrpo_bench.specs import BenchmarkSpec
 from fgrpo_bench.specs.dataset import withheld
 from fgrpo_bench.stages.tables import DRAWS, GRADES, N_DRAWN, reading, scan_table
-from fgrpo_bench.stats.staged import StagedDesign
 
 PROGRAM = "fgrpo-bench"
 BATCH = 64
@@ -97,11 +96,6 @@ class Evaluated:
         """When the evaluation was complete."""
         return datetime.fromisoformat(self.marker.finished)
 
-    @cached_property
-    def design(self) -> StagedDesign:
-        """When problems stopped."""
-        return self.checkpoint.stopping()
-
     @property
     def is_withheld(self) -> bool:
         """Whether no text of the benchmark, nor of a response, may be shown to others."""
@@ -159,9 +153,10 @@ class Evaluated:
 
 def check_fixed(evaluated: Evaluated, why: str) -> None:
     """ValueError for draws that stop, for a format that has no place for them; why: it has none."""
-    if not evaluated.design.is_fixed:
+    design = evaluated.checkpoint.stopping()
+    if not design.is_fixed:
         raise ValueError(
-            f"{evaluated.label} on {evaluated.benchmark} made {evaluated.design.words}, and {why}: "
+            f"{evaluated.label} on {evaluated.benchmark} made {design.words}, and {why}: "
             "the usual formula is biased on such draws; take --to every-eval-ever or "
             "hf-eval-results, or draw a fixed number (design=null)"
         )

@@ -225,7 +225,7 @@ def _samples(evaluated: Evaluated, evaluation_id: str) -> Iterator[dict[str, Any
 
 def _stopping(evaluated: Evaluated) -> dict[str, str]:
     """How many draws problems made, and the design where they stop early."""
-    design = evaluated.design
+    design = evaluated.checkpoint.stopping()
     stops = {} if design.is_fixed else {"design": json.dumps(asdict(design))}
     return {"draws": design.words, **stops}
 
@@ -268,7 +268,7 @@ def write_hf_eval_results(evaluated: Evaluated, folder: Path, *, draws: bool) ->
         dataset_revision=dataset.revision,
         value=round(100 * float(by_k[1].mean or 0.0), 4),
         date=evaluated.finished.isoformat(),
-        notes=f"{', '.join(notes)} (95% intervals over problems); {evaluated.design.words}"
+        notes=f"{', '.join(notes)} (95% intervals over problems); {evaluated.checkpoint.stopping().words}"
         f"{unscored}; {drawn_at}{evaluated.grader}",
     )
     path = folder / evaluated.model / ".eval_results" / f"{evaluated.benchmark}.yaml"
@@ -340,7 +340,10 @@ def _head(evaluated: Evaluated) -> dict[str, Any]:
             "config": {"epochs": settings["n_samples"]},
             "model_generate_config": evaluated.sampling,
             "packages": {PROGRAM: __version__},
-            "metadata": {"setting": evaluated.label, "draws": evaluated.design.words},
+            "metadata": {
+                "setting": evaluated.label,
+                "draws": evaluated.checkpoint.stopping().words,
+            },
         },
         "plan": {"name": "plan", "steps": [{"solver": "generate"}]},
         "results": {
@@ -431,7 +434,7 @@ def _results(evaluated: Evaluated) -> dict[str, Any]:
                 "metric_list": [{"metric": name, "aggregation": "mean"} for name in better],
                 "metadata": {
                     "version": evaluated.grader,
-                    "draws": evaluated.design.words,
+                    "draws": evaluated.checkpoint.stopping().words,
                     "n_unscored_draws": evaluated.unscored,
                 },
             }
