@@ -268,8 +268,8 @@ def write_hf_eval_results(evaluated: Evaluated, folder: Path, *, draws: bool) ->
         dataset_revision=dataset.revision,
         value=round(100 * float(by_k[1].mean or 0.0), 4),
         date=evaluated.finished.isoformat(),
-        notes=f"{', '.join(notes)} (95% intervals over problems); {evaluated.checkpoint.stopping().words}"
-        f"{unscored}; {drawn_at}{evaluated.grader}",
+        notes=f"{', '.join(notes)} (95% intervals over problems); "
+        f"{evaluated.checkpoint.stopping().words}{unscored}; {drawn_at}{evaluated.grader}",
     )
     path = folder / evaluated.model / ".eval_results" / f"{evaluated.benchmark}.yaml"
     text = yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False, allow_unicode=True)
