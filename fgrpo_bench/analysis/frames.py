@@ -311,6 +311,10 @@ class Analysis:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.tables[name].frame
 
+    def __dir__(self) -> list[str]:
+        """With the frames, which a notebook completes."""
+        return [*super().__dir__(), *FRAMES]
+
     def rows(self, name: str) -> tuple[Any, ...]:
         """Of a frame, by its name: instances of its row class, by FRAMES."""
         return self.tables[name].rows

@@ -51,6 +51,7 @@ def test_the_frames_are_stored_and_read_back(results, computed):
 
 def test_every_row_survives_its_frame(analysis):
     for name, row in FRAMES.items():
+        assert name in dir(analysis), "a notebook completes it"
         frame = getattr(analysis, name)
         assert frame.schema == schema(row)
         assert to_frame(row, from_frame(row, frame)).equals(frame), name
