@@ -517,6 +517,7 @@ class _Question(Record):
     name: str
     question: str
     family: _Family | None = None
+    replicates: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
