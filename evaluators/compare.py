@@ -274,12 +274,8 @@ class ComparedCheckpoints:
 
     def differences(self, column: str, new: str, old: str) -> list[Comparison]:
         """A row a k, new minus old."""
-        rows = (
-            row
-            for row in self.analysis.rows("comparisons")
-            if (row.column, row.new, row.old) == (column, new, old)
-        )
-        return sorted(rows, key=lambda row: row.k)
+        rows = (self.analysis.comparison(column, k, new, old) for k in self.analysis.ks)
+        return [row for row in rows if row is not None]
 
 
 def compare(

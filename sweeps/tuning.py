@@ -28,9 +28,9 @@ from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import Cell, Grid, SweepSpec, config, to_dict
 from fgrpo_bench.specs.cell import to_columns
 from fgrpo_bench.specs.sweep import CellPair, FamilySpec
-from fgrpo_bench.stats.paths import at_pass_at_1, on_path
+from fgrpo_bench.stats.paths import at_pass_at_1
 
-Path = tuple[np.ndarray, np.ndarray]
+PassCurve = tuple[np.ndarray, np.ndarray]
 """pass@1 and pass@k of a cell's checkpoints, means over problems and seeds, fractions."""
 
 
@@ -106,7 +106,7 @@ def choose_rates(analysis: Analysis, seeds: Collection[int]) -> Choices:
     return Choices(by_method=choices, score=score)
 
 
-def _path(analysis: Analysis, cell: Cell) -> Path:
+def _path(analysis: Analysis, cell: Cell) -> PassCurve:
     """ValueError where a checkpoint lacks results."""
     column, k = analysis.headline[0], analysis.ks[-1]
     rows = analysis.estimates.filter(
@@ -119,19 +119,17 @@ def _path(analysis: Analysis, cell: Cell) -> Path:
     return np.array(pass_at_1) / 100, np.array(pass_at_k) / 100
 
 
-def _shared_level(tried: Mapping[Cell, Sequence[Cell]], paths: Mapping[Cell, Path]) -> float:
+def _shared_level(tried: Mapping[Cell, Sequence[Cell]], paths: Mapping[Cell, PassCurve]) -> float:
     """The highest pass@1 that every method that rises at all reaches at one of its rates."""
     reached = []
     for cells in tried.values():
-        rising = [
-            paths[cell][0].max()
-            for cell in cells
-            if len(on_path(paths[cell][0], np.zeros_like(paths[cell][0]))) > 1
-        ]
-        reached += [max(rising)] if rising else []
+        base = paths[cells[0]][0][0]  # one for all cells: where every path begins
+        highest = max(paths[cell][0].max() for cell in cells)
+        if highest > base:
+            reached.append(float(highest))
     if not reached:
         raise ValueError("pass@1 of no method rises above its base models: train for longer")
-    return float(min(reached))
+    return min(reached)
 
 
 def _best(scores: dict[float, float | None], cell: Cell) -> Choice:

@@ -17,9 +17,9 @@ from dashboards.queries import analysis_of, changed, checked, is_analysed
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, checkpoint_estimates
 from fgrpo_bench.analysis.results import load_results, together
-from fgrpo_bench.analysis.rows import open_part
-from fgrpo_bench.documents.table import unscored_beside, with_interval
+from fgrpo_bench.documents.table import with_interval
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
+from fgrpo_bench.report.footnotes import most_unscored
 from fgrpo_bench.report.words import answer
 
 WIDTH, HEIGHT, EDGE = 180, 84, 4
@@ -130,8 +130,7 @@ def name_of(run: RunPaths) -> str:
 def _curve_words(analysis: Analysis, front: tuple[str, ...]) -> str:
     named = " and ".join(analysis.by_cell[name].label for name in front)
     ks = f"k = {analysis.ks[0]} to {analysis.ks[-1]}"
-    shares = (row.unscored for row in analysis.of_column(analysis.columns[0]))
-    unscored = unscored_beside(*open_part(max(shares, default=0.0), None, None))
+    unscored = most_unscored(analysis.of_column(analysis.columns[0]))
     in_front = f"; in front {named}" if named else ""
     return f"pass@k on {analysis.columns[0]}{unscored}, {ks}{in_front}"
 

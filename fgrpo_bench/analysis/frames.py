@@ -376,6 +376,17 @@ class Analysis:
         return tuple(self.estimate(column, cell, k) for k in self.ks)
 
     @cached_property
+    def _at_every_checkpoint(self) -> dict[str, list[Estimate]]:
+        by_cell: dict[str, list[Estimate]] = {}
+        for row in self.rows("estimates"):
+            by_cell.setdefault(row.cell, []).append(row)
+        return by_cell
+
+    def at_every_checkpoint(self, cell: str) -> list[Estimate]:
+        """pass@k of a cell at each evaluated checkpoint, on every column and at every k."""
+        return self._at_every_checkpoint.get(cell, [])
+
+    @cached_property
     def asked(self) -> tuple[Comparison, ...]:
         """Those that some question asks for, at the smallest and the largest k, and the family."""
         return tuple(
@@ -440,8 +451,8 @@ class Analysis:
         """Steps of a cell's evaluated checkpoints, the base models first, and mean pass@1 and
         pass@k of each in percent; none where pass@1 is not among the k."""
         by_step: dict[int, dict[int, float]] = {}
-        for row in self.rows("estimates"):
-            if row.column == column and row.cell in (BASE, cell) and row.mean is not None:
+        for row in (*self.at_every_checkpoint(BASE), *self.at_every_checkpoint(cell)):
+            if row.column == column and row.mean is not None:
                 by_step.setdefault(row.step, {})[row.k] = 100 * row.mean
         whole = [(step, by_step[step]) for step in sorted(by_step) if {1, k} <= {*by_step[step]}]
         return [step for step, _ in whole], [of[1] for _, of in whole], [of[k] for _, of in whole]

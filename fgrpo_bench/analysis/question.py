@@ -87,9 +87,14 @@ class Family:
         return list(product(self.columns, self.ks, self.pairs))
 
     @property
+    def names(self) -> list[tuple[str, int, str, str]]:
+        """Column, k, new and old cell of each."""
+        return [(column, k, p.new.cell, p.old.cell) for column, k, p in self.comparisons]
+
+    @property
     def sha256(self) -> str:
         """Digest of which comparisons these are, by the names of their cells, in whatever order."""
-        named = [[column, k, p.new.cell, p.old.cell] for column, k, p in self.comparisons]
+        named = map(list, self.names)
         at = {"at": EQUAL_PASS_AT_1} if self.at_equal_pass_at_1 else {}
         return content_sha256({"comparisons": sorted(named, key=str), **at})
 

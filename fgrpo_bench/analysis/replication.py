@@ -82,18 +82,12 @@ def check_replicates(paths: RunPaths, name: str, *, family: Family, seeds: Colle
             "on; set others in sweep.grid.seed"
         )
     asked = question_of(first, tuple(cells_of(first).values()))[1]
-    missing = sorted(_keys(family) - _keys(asked))
+    is_alike = family.at_equal_pass_at_1 == asked.at_equal_pass_at_1
+    missing = sorted(set(family.names).difference(asked.names if is_alike else ()))
     if missing:
-        column, k, new, old, _ = missing[0]
+        column, k, new, old = missing[0]
         raise ValueError(
             f"{named(first.paths)} did not ask for {new} against {old} at k = {k} on {column}"
             f"{' at equal pass@1' * family.at_equal_pass_at_1}, which this sweep would replicate: "
             "declare comparisons of its family in sweep.family, or set sweep.replicates to null"
         )
-
-
-def _keys(family: Family) -> set[tuple[str, int, str, str, bool]]:
-    return {
-        (column, k, pair.new.cell, pair.old.cell, family.at_equal_pass_at_1)
-        for column, k, pair in family.comparisons
-    }

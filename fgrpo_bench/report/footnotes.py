@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import rule_in_words
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
-from fgrpo_bench.analysis.rows import UNSCORED, CellRow, Estimate
-from fgrpo_bench.documents.table import Value, percent
+from fgrpo_bench.analysis.rows import UNSCORED, CellRow, Estimate, open_part
+from fgrpo_bench.documents.table import Value, percent, unscored_beside
 from fgrpo_bench.engines.embedded.kernels import OWN
 from fgrpo_bench.graders import CHOICE
 from fgrpo_bench.graders.choice import guessing_floor
@@ -45,6 +45,12 @@ def footnotes(analysis: Analysis, cells: Sequence[CellRow], *columns: str) -> tu
         *_redesigned(analysis, cells, benchmarks),
         *engines(analysis),
     )
+
+
+def most_unscored(rows: Iterable[Estimate]) -> str:
+    """What stands behind a value that is of several rows, e.g. of several checkpoints or k: the
+    largest share unscored among them."""
+    return unscored_beside(*open_part(max((row.unscored for row in rows), default=0.0), None, None))
 
 
 def draws_made(rows: Sequence[Estimate]) -> str:

@@ -17,10 +17,10 @@ from fgrpo_bench.analysis.rows import (
     Comparison,
     EffectRow,
     EqualPassAt1,
+    Estimate,
     OtherGrader,
     PathRange,
     TaskRow,
-    open_part,
 )
 from fgrpo_bench.documents.table import (
     NONE,
@@ -35,7 +35,7 @@ from fgrpo_bench.documents.table import (
     unscored_beside,
 )
 from fgrpo_bench.report.captions import caption, ends_in_words, ks_in_words, means
-from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, rule_note
+from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, most_unscored, rule_note
 from fgrpo_bench.report.narrative import band_legend
 from fgrpo_bench.report.tables.main import NAMES, names, value_of
 from fgrpo_bench.specs import method_name
@@ -338,7 +338,7 @@ def selection_table(analysis: Analysis) -> Iterator[Table]:
                 number(row.budget),
                 ", ".join(
                     f"{item.step}: {percent(item.pass_at_1)}"
-                    f"{_most_unscored(analysis, item.cell, step=item.step)}"
+                    f"{most_unscored(_at_step(analysis, item))}"
                     for item in candidate
                 ),
             )
@@ -350,15 +350,8 @@ def selection_table(analysis: Analysis) -> Iterator[Table]:
     )
 
 
-def _most_unscored(analysis: Analysis, cell: str, **where: int | str) -> str:
-    """What stands behind a value of a cell that is of several checkpoints or benchmarks: the
-    largest share unscored among them. where: columns of `estimates` and their values."""
-    shares = [
-        row.unscored
-        for row in analysis.rows("estimates")
-        if row.cell == cell and all(getattr(row, name) == value for name, value in where.items())
-    ]
-    return unscored_beside(*open_part(max(shares, default=0.0), None, None))
+def _at_step(analysis: Analysis, item: CheckpointRow) -> list[Estimate]:
+    return [row for row in analysis.at_every_checkpoint(item.cell) if row.step == item.step]
 
 
 def equal_budget_tables(analysis: Analysis) -> Iterator[Table]:
@@ -400,6 +393,12 @@ def equal_budget_tables(analysis: Analysis) -> Iterator[Table]:
         )
 
 
+def _on_path(analysis: Analysis, compared: EqualPassAt1) -> list[Estimate]:
+    """Of the new cell, at the checkpoints that its path goes through."""
+    rows = analysis.at_every_checkpoint(compared.new)
+    return [row for row in rows if row.column == compared.column]
+
+
 def equal_pass_at_1_tables(analysis: Analysis, *, asked: bool = False) -> Iterator[Table]:
     """A table an average and a benchmark with a row a pair and k; none where runs have one
     evaluated checkpoint.
@@ -429,7 +428,7 @@ def equal_pass_at_1_tables(analysis: Analysis, *, asked: bool = False) -> Iterat
                     *of,
                     str(row.k),
                     f"{percent(reach.low)} to {percent(row.pass_at_1)}",
-                    percent(row.pass_at_k) + _most_unscored(analysis, row.new, column=column),
+                    percent(row.pass_at_k) + most_unscored(_on_path(analysis, row)),
                     difference(row.difference, row.low, row.high),
                     difference(row.mean_difference, row.mean_low, row.mean_high),
                     p_value(row.p),
