@@ -25,7 +25,7 @@ from fgrpo_bench.command.runs import choose_run, split_name
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths, StagePaths
-from fgrpo_bench.files.records import Misfit, Record
+from fgrpo_bench.files.records import NAMES, Misfit, Record
 from fgrpo_bench.files.whole import damaged, fields_of
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, stopping
 from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell
@@ -522,6 +522,12 @@ class _Question(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class _Train(Record):
+    budget: str
+    rollouts_per_step: int | None = None
+    prompts_per_step: int | None = None
+    steps: int
+    save_every: int
+    updates_per_batch: int
     model: _Named | None = None
     pretrained: _Named | None = None
     task: Record | None = None
@@ -530,6 +536,7 @@ class _Train(Record):
 @dataclass(frozen=True, kw_only=True)
 class _Benchmark(Record):
     domain: str = ""
+    grader: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -565,7 +572,12 @@ def read_declared(paths: RunPaths) -> SweepRecord:
     `read_record`."""
     record = read_sweep(paths)
     try:
-        _Declaration.parsed_part(record.declaration, ".declaration")
+        declared = _Declaration.parsed_part(record.declaration, ".declaration")
+        train = declared.experiment.train
+        unit = "rollouts" if train.budget == "constant_rollouts" else "prompts"
+        if getattr(train, f"{unit}_per_step") is None:
+            place = f".declaration.experiment.train.{unit}_per_step"
+            raise Misfit(None, NAMES[int]).within(place)
     except Misfit as fault:
         raise damaged(paths.sweep_json, fault) from None
     return record
