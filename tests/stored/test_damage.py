@@ -81,6 +81,10 @@ def read_report(paths: RunPaths) -> object:
 
 
 def read_verified(paths: RunPaths) -> object:
+    return verify(paths.report / "results.csv", root=paths.root, regrade=False)
+
+
+def read_regraded(paths: RunPaths) -> object:
     return verify(paths.report / "results.csv", root=paths.root, regrade=True)
 
 
@@ -98,6 +102,13 @@ QUICK: Sequence[Reading] = (read_status, load_results)
 READERS: Sequence[Reading] = (*QUICK, read_report, read_verified, read_pages)
 TABLES = ("algorithms", "versions", "files", "inputs", "outputs")
 """Keys of objects whose entries are alike."""
+
+
+@pytest.fixture(autouse=True)
+def plain_figures() -> Iterator[None]:
+    """`verify` builds a report for each of some hundred files, and its figures take seconds."""
+    with drawing_plainly():
+        yield
 
 
 class Once:
@@ -192,7 +203,8 @@ def test_no_damage_to_a_stored_file_is_a_traceback(swept: RunPaths, name: str) -
         "halved": content[: len(content) // 2],
         "a byte that is no UTF-8": content[:20] + b"\xff" + content[20:],
     }
-    assert faults(swept, path, [(*each, READERS) for each in damages.items()]) == []
+    readers = (*READERS, read_regraded)
+    assert faults(swept, path, [(*each, readers) for each in damages.items()]) == []
 
 
 @pytest.mark.slow
