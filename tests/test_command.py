@@ -73,6 +73,7 @@ def test_the_list_needs_no_package_and_an_unknown_command_names_the_nearest(
     assert not {"numpy", "polars", "pydantic", "typer", "yaml"} & set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_outside_the_environment_one_line_says_how_to_enter_it(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", with_pip=False)
     bare = str(tmp_path / "bare/bin/python")
@@ -113,6 +114,7 @@ def made(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=checkout, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_set_up_the_command_works_in_any_folder_and_hides_no_frozen_code(
     checkout: Path, tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def imported_by(statement):
     return set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_the_light_parts_import_nothing_heavy():
     """scipy.stats takes longer to import than a plan to be made."""
     light = "fgrpo_bench.analysis.results, fgrpo_bench.graders, fgrpo_bench.tasks, sweeps.plan"
@@ -119,6 +120,7 @@ def test_packages_from_elsewhere_are_imported_only_where_they_are_at_home():
     assert {k: v for k, v in used.items() if k not in sys.stdlib_module_names} == AT_HOME
 
 
+@pytest.mark.slow
 def test_a_name_with_a_leading_underscore_is_used_in_its_own_file_alone():
     files = [path for root in architecture.ROOTS for path in (REPOSITORY / root).rglob("*.py")]
     imported = [

@@ -310,6 +310,7 @@ def with_option(words: list[str], option: str, value: list[str]) -> list[str]:
     return [*words, option, *value]
 
 
+@pytest.mark.slow
 def test_every_option_of_every_command_changes_what_is_done_or_is_refused(
     here: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -333,6 +334,7 @@ def test_every_option_of_every_command_changes_what_is_done_or_is_refused(
             assert not refused or near in refused.replace("-", "_"), f"{option} {base}: {refused}"
 
 
+@pytest.mark.slow
 def test_an_option_of_one_value_is_refused_with_a_second_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -398,6 +400,7 @@ def test_the_same_setting_as_an_option_and_as_an_override_is_one_request(
     assert named == done(here, capsys, "evaluate", "run", *OF_MODEL, "--dry-run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["out/lr=1e-6,seed=1", "./epoch=3", "n_samples=4", "a'b[0]"])
 def test_a_word_that_is_a_path_here_is_one_whatever_it_holds(
     place: str, here: list[Any], capsys: pytest.CaptureFixture[str]
@@ -444,6 +447,7 @@ EXTRA = {
 said of it."""
 
 
+@pytest.mark.slow
 def test_a_word_that_means_nothing_is_refused_by_every_command_that_takes_many(
     folder: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

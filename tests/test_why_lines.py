@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests import architecture
 
 REPOSITORY = Path(__file__).parents[1]
@@ -109,6 +111,7 @@ def _replaces_others(node: ast.AST, foreign: set[str]) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_locks_numbers_and_replacements_have_a_line_that_says_why():
     assert {
         f"{at}:{line}" for at, module in modules().items() for line in unexplained(*module)

@@ -31,6 +31,7 @@ def steps(analysis: Analysis) -> dict[str, int]:
     return dict(analysis.cells.select("cell", "step").iter_rows())
 
 
+@pytest.mark.slow
 def test_the_last_checkpoint_stands_for_a_run_unless_a_rule_says_otherwise(
     every_step: SweepResults,
 ) -> None:
@@ -160,6 +161,7 @@ def test_cells_of_other_n_are_compared_at_the_same_rollouts(every_step: SweepRes
     assert [row["p_holm"] for row in rows] == holm([row["p"] for row in rows])
 
 
+@pytest.mark.slow
 def test_runs_that_cost_the_same_are_not_compared_at_equal_rollouts(analysis: Analysis) -> None:
     assert analysis.equal_budget.is_empty()
 
@@ -177,6 +179,7 @@ def test_equal_rollouts_are_compared_on_averages_too(tmp_path: Path) -> None:
             assert by_column[title, k]["difference"] == pytest.approx(np.mean(parts))
 
 
+@pytest.mark.slow
 def test_active_groups_are_a_mean_over_all_steps_and_entropy_over_the_last_tenth(mixed):
     rows = mixed.cost.filter(cell="grpo-n8-g0").to_dicts()
     runs = [p for p in mixed.results.points if p.point_id.startswith("grpo-n8-g0-")]

@@ -58,6 +58,7 @@ def of_grid(tmp_path_factory):
     return analyse(small_sweep(root, "groupsize", *overrides, success_rates=rates))
 
 
+@pytest.mark.slow
 def test_planted_effects_on_pass_at_1_lie_within_their_intervals(of_grid):
     rows = {row.effect: row for row in from_frame(EffectRow, of_grid.effects) if row.k == 1}
     for name, truth in (
@@ -100,6 +101,7 @@ def along_paths(point, rng, n_problems):
     return rate_of(1.5 * progress + stretch * (base + 1) - 1)
 
 
+@pytest.mark.slow
 def test_what_only_makes_runs_faster_has_no_effect_at_equal_pass_at_1(tmp_path):
     grid = ("sweep.grid.group_size=[8,32]", "+sweep.grid.prompts_per_step=[8,32]", "sweep.cells=[]")
     overrides = (*PATHS, *grid, "sweep.family=null")

@@ -57,6 +57,7 @@ def test_every_row_survives_its_frame(analysis):
         assert to_frame(row, from_frame(row, frame)).equals(frame), name
 
 
+@pytest.mark.slow
 def test_an_edited_frame_and_those_of_another_version_are_computed_anew(
     results, computed, monkeypatch
 ):

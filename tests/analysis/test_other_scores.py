@@ -99,6 +99,7 @@ def test_a_sweep_that_is_not_judged_by_the_second_yet_has_no_row(tmp_path, sweep
     assert analyse(load_results(results.paths)).other_graders.is_empty()
 
 
+@pytest.mark.slow
 def test_changed_verdicts_of_the_second_are_another_analysis_and_are_found(
     tmp_path, sweep, monkeypatch
 ):

@@ -26,6 +26,7 @@ def rows(analysis, new, k=32):
     return analysis.equal_pass_at_1.filter(new=new, old=PLAIN, k=k).to_dicts()
 
 
+@pytest.mark.slow
 def test_a_slower_cell_on_the_same_path_differs_at_its_last_checkpoint_and_not_at_equal_pass_at_1(
     on_paths,
 ):
@@ -92,6 +93,7 @@ def test_the_answer_says_what_is_kept(on_paths):
     assert len(picture.draw().axes) == 2
 
 
+@pytest.mark.slow
 def test_a_question_of_last_checkpoints_says_it_beside_its_answer_uncorrected(on_paths, tmp_path):
     usual = analyse(sweep_on_paths(tmp_path))
     assert usual.equal_pass_at_1["p_holm"].null_count() == len(usual.equal_pass_at_1)

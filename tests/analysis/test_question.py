@@ -142,6 +142,7 @@ def test_what_the_sweep_does_not_have_is_refused_before_anything_runs(asked, sai
 EVERY = "experiment.checkpoints=every"
 
 
+@pytest.mark.slow
 def test_a_family_at_equal_pass_at_1_is_another_one_at_the_largest_k():
     usual, at_last, equal = (family(EVERY, at=at) for at in (None, "last", "equal_pass_at_1"))
     assert usual == at_last and usual.sha256 == family().sha256
@@ -255,6 +256,7 @@ def test_comparisons_that_are_not_there_yet_count_in_the_correction(finished, tm
     assert own["p_holm"].to_list() == holm([*own["p"], 1.0, 1.0])[:2]
 
 
+@pytest.mark.slow
 def test_with_nine_benchmarks_the_question_can_still_be_answered_after_holm(tmp_path):
     """Over every comparison of the pair, as many as there are benchmarks and k, it could not."""
 

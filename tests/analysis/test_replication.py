@@ -35,6 +35,7 @@ def test_a_result_that_is_significant_in_both_is_replicated_and_both_are_printed
     assert "significant" in here and "significant" in there and there.endswith(" here.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [HARMS, constant(Base=0.2, GRPO=0.1, F_GRPO=0.1)])
 def test_a_result_of_the_other_sign_or_of_none_is_not(tmp_path, again):
     said = said_of(tmp_path, first=HELPS, again=again)

@@ -242,6 +242,7 @@ def shown(values: dict[tuple[str, int], float | None]) -> dict[tuple[str, int], 
     return {key: float(f"{value:.4g}") for key, value in values.items() if value is not None}
 
 
+@pytest.mark.slow
 def test_every_cell_in_mlflow_holds_the_estimates_and_first_losses(mixed, runs):
     for cell, step in mixed.cells.select("cell", "step").iter_rows():
         expected: dict[tuple[str, int], float | None] = {}

@@ -47,6 +47,7 @@ TRAVERSALS = (
 )
 
 
+@pytest.mark.slow
 def test_the_first_page_links_every_sweep_and_every_view_of_it(client):
     page = client.get("/")
     assert page.status_code == 200

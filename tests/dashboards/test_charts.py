@@ -85,6 +85,7 @@ def test_a_call_gives_the_rows_that_its_chart_shows(sweep, monkeypatch, view, ch
         assert run(chart.call, sweep, monkeypatch).equals(chart.data), name
 
 
+@pytest.mark.slow
 def test_paths_are_drawn_with_their_steps_and_the_gap_at_equal_pass_at_1(tmp_path, monkeypatch):
     results = sweep_on_paths(tmp_path, AT)
     page = build(results, "compare", over=f"{FOCAL}:{PLAIN}")

@@ -32,6 +32,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
+@pytest.mark.slow
 def test_the_first_page_lists_them_with_pass_at_k_and_a_form_that_compares(root):
     page = Reader(client_of(root).get("/").text)
     assert {"/evals/before/together/draws", "/evals/after/together/draws"} <= set(page.hrefs())

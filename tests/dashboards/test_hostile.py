@@ -23,6 +23,7 @@ from tests.support.watched import note
 BASE = "/groupsize/countdown/v1"
 
 
+@pytest.mark.slow
 def test_pages_over_hostile_draws_run_nothing_and_show_the_text(hostile):
     client = client_of(hostile.paths.root)
     for view in VIEWS:
@@ -134,6 +135,7 @@ def test_prices_and_shell_variables_are_no_formulas():
     assert "<math" not in str(rendered("a\\$b\\$c"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece", ["{", "\\frac", "\\left(", "^", "\\sqrt{", "$", "\\[", "\\(", "\\begin{matrix}"]
 )

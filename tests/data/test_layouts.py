@@ -183,6 +183,7 @@ def test_another_number_of_rows_is_an_error_of_a_benchmark_and_a_remark_of_a_tra
     assert len(prepared(tmp_path / "b", replace(exact, limit=1))) == 1
 
 
+@pytest.mark.slow
 def test_the_shipped_benchmarks_are_those_of_the_paper_with_its_counts():
     counts = {name: load_benchmark(name).n_problems for name in options("benchmark")}
     assert (

@@ -19,6 +19,7 @@ from tests.evaluators.evaluations import changed, write_source
 from tests.support.openrlhf import make_untrained
 
 
+@pytest.mark.slow
 def test_a_design_is_a_word_and_a_plan_says_what_it_draws_at_most(words, root, capsys):
     asked = standalone.load_request(
         ["checkpoint=x", "evaluation=staged", "design.enough=4"]
@@ -155,6 +156,7 @@ def test_a_moved_model_is_linked_again_and_changed_weights_under_its_name_are_re
     assert "belongs to weights with sha256" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_a_sweep_is_evaluated_on_its_own_held_out_problems(root, tmp_path, capsys):
     from fgrpo_bench.specs import to_dict
     from tests.support.openrlhf import TASK

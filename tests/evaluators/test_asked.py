@@ -131,6 +131,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", REFUSED)
 def test_what_cannot_be_meant_is_refused_in_a_line_before_a_model_is_loaded(mine, words, capsys):
     Path("empty.jsonl").touch()
@@ -159,6 +160,7 @@ def test_words_that_make_no_command_are_refused(mine, words, said, capsys):
     assert said in evaluated(capsys, *words.split(), code=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -180,6 +182,7 @@ def test_a_model_that_cannot_be_loaded_is_refused_in_a_line(mine, qwen, damage, 
     assert said in shown and "Traceback" not in shown
 
 
+@pytest.mark.slow
 def test_a_model_is_evaluated_resumed_and_extended_by_one_command(mine, qwen, capsys):
     words = ("out/my-model", "--data", "mine.jsonl", "--max-tokens", "8")
     said = evaluated(capsys, *words, "-n", "4")
@@ -196,6 +199,7 @@ def test_a_model_is_evaluated_resumed_and_extended_by_one_command(mine, qwen, ca
     assert len(extended) == 32 and extended.filter(pl.col("draw") < 4).equals(first)
 
 
+@pytest.mark.slow
 def test_a_model_of_the_hubs_cache_is_found_without_a_network(mine, qwen, monkeypatch, capsys):
     kept = mine / "hub" / "models--lab--my-model"
     snapshot = kept / "snapshots" / "0123"

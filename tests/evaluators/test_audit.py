@@ -87,6 +87,7 @@ def test_a_gated_multiple_choice_is_counted_by_how_it_was_read_and_no_text_is_sh
     assert "gpqa-000000, draw 2" in shown and "secret" not in shown and "must be" not in shown
 
 
+@pytest.mark.slow
 def test_a_benchmark_of_tasks_is_broken_down_by_task(root, tmp_path):
     games = [("boolean_expressions", "A"), ("boolean_expressions", "B"), ("unheard_of", "C")]
     rows = [

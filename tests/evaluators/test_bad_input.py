@@ -71,6 +71,7 @@ WITHOUT_VLLM = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -135,6 +136,7 @@ def test_weights_of_another_architecture_are_refused_and_never_filled_up(model, 
         load_whole(other(model, tmp_path / "copy", **changes), "float32")
 
 
+@pytest.mark.slow
 def test_a_model_that_is_no_causal_language_model_or_not_readable_is_refused(
     words, model, tmp_path, capsys
 ):

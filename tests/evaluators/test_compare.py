@@ -91,6 +91,7 @@ def test_several_places_are_seeds_and_one_stands_beside_all_of_them(sweep, root,
         compare([f"a={seeds.rpartition(',')[0]}", f"b={seeds}"], root)
 
 
+@pytest.mark.slow
 def test_names_that_differ_in_a_step_are_checkpoints_of_one_run_compared_at_equal_pass_at_1(
     mine, root, capsys
 ):
@@ -121,6 +122,7 @@ def test_names_that_differ_in_a_step_are_checkpoints_of_one_run_compared_at_equa
     assert len(apart.labels) == 3 and apart.analysis.path_ranges.is_empty()
 
 
+@pytest.mark.slow
 def test_what_was_won_and_lost_and_changed_most_is_told_problem_by_problem(mine, root, capsys):
     imported("old", [8] * 4 + [1] * 4 + [0] * 4)
     imported("new", [8] * 4 + [0] * 4 + [8] + [0] * 3)
@@ -136,6 +138,7 @@ def test_what_was_won_and_lost_and_changed_most_is_told_problem_by_problem(mine,
     assert "12.5    0.0" in shown
 
 
+@pytest.mark.slow
 def test_all_that_is_shown_is_of_the_problems_and_k_that_both_have_so_that_columns_subtract(
     mine, root, capsys
 ):
@@ -166,6 +169,7 @@ def test_all_that_is_shown_is_of_the_problems_and_k_that_both_have_so_that_colum
     )["problem_id"].n_unique() == 5  # fmt: skip
 
 
+@pytest.mark.slow
 def test_files_hold_every_number_and_a_page_stands_alone(mine, capsys):
     imported("old", [4] * 6 + [1] * 6)
     imported("new", [2] * 12)
@@ -183,6 +187,7 @@ def test_files_hold_every_number_and_a_page_stands_alone(mine, capsys):
     assert "| 8 | " in Path("c.md").read_text()
 
 
+@pytest.mark.slow
 def test_draws_of_another_program_are_compared_as_they_lie(mine, root, capsys):
     imported("old", [4] * 12)
     imported("new", [2] * 12)
@@ -199,6 +204,7 @@ def test_draws_of_another_program_are_compared_as_they_lie(mine, root, capsys):
     assert "say what problems they are of" in said(capsys, "old-run", "new", code=1)
 
 
+@pytest.mark.slow
 def test_they_have_a_report_that_can_be_verified_and_exports(mine, root, capsys):
     imported("old", [8] * 6 + [1] * 6)
     imported("new", [2] * 12)
@@ -224,6 +230,7 @@ def test_they_have_a_report_that_can_be_verified_and_exports(mine, root, capsys)
         assert any(folder.parents[1].glob(f"together/exports/{to}/**/*new*")), to
 
 
+@pytest.mark.slow
 def test_a_fall_gives_an_exit_code(mine, capsys):
     imported("old", [8] * 12)
     imported("new", [2] * 12)
@@ -234,6 +241,7 @@ def test_a_fall_gives_an_exit_code(mine, capsys):
     )
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compared_is_refused_with_its_remedy(mine, sweep, capsys):
     imported("old", [4] * 12)
     write("mine.jsonl", SUMS[:9])
@@ -263,6 +271,7 @@ def test_what_cannot_be_compared_is_refused_with_its_remedy(mine, sweep, capsys)
     assert "new minus old" not in said(capsys, "old", "again")
 
 
+@pytest.mark.slow
 def test_they_are_compared_by_another_layer_of_grades_once_each_has_it(mine, root, capsys):
     imported("new", [2] * 12)
     unboxed = re.sub(r"\\\\boxed\{(-?\d+)\}", r"It makes \1", Path("new.jsonl").read_text())
@@ -292,6 +301,7 @@ def rows_of(*words: str) -> list[dict]:
     return read_json(Path("rows.json"))["rows"]
 
 
+@pytest.mark.slow
 def test_shares_cut_off_by_place_and_unscored_stand_beside_pass_at_k_and_unlike_ones_come_first(
     mine, root, capsys
 ):

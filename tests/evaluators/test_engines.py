@@ -44,6 +44,7 @@ def gone(pid: int) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_every_draw_is_made_once_and_every_engine_makes_some(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     before = children()
@@ -117,6 +118,7 @@ def test_an_engine_always_has_what_it_draws_at_once_and_a_block_to_begin():
     assert [len(part) for part in deal(deque(wanted(1, 1)), [2, 2, 2], 1)] == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_problem_that_no_engine_takes_is_told_before_the_first_draw():
     def check(problem):
         if problem.problem_id == "p4":
@@ -126,6 +128,7 @@ def test_a_problem_that_no_engine_takes_is_told_before_the_first_draw():
         next(started("answer", at_once=1, check=check).draw(wanted(5, 9)))
 
 
+@pytest.mark.slow
 def test_engines_end_with_their_sampler_and_not_while_it_draws():
     """So that the likelihoods that a stage asks for next find the GPUs free."""
     draw, facts = started("answer", engines=1)
@@ -137,6 +140,7 @@ def test_engines_end_with_their_sampler_and_not_while_it_draws():
     assert gone(facts["pid"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "said"),
     [("refuse", "ValueError: no such checkpoint"), ("raise", "MemoryError: out of memory")],
@@ -147,6 +151,7 @@ def test_an_engine_that_fails_ends_the_evaluation_with_its_words(what, said):
         list(draw(wanted(2, 2)))
 
 
+@pytest.mark.slow
 def test_a_killed_engine_is_named_by_its_exit_code_and_stopping_in_the_middle_ends_engines():
     draw, facts = started("slow")
     drawing = draw(wanted(4, 50))
@@ -161,6 +166,7 @@ def test_a_killed_engine_is_named_by_its_exit_code_and_stopping_in_the_middle_en
         list(drawing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [None, signal.SIGKILL])
 def test_engines_end_with_the_process_that_started_them(signum):
     seconds = "0" if signum is None else "60"

@@ -40,6 +40,7 @@ def only(root: Path) -> DataPaths:
     return DataPaths(folder)
 
 
+@pytest.mark.slow
 def test_a_benchmark_is_fetched_once_and_its_revision_is_told_and_another_file_refused(
     tmp_path, here, capfd
 ):
@@ -63,6 +64,7 @@ def test_a_benchmark_is_fetched_once_and_its_revision_is_told_and_another_file_r
     assert "it is not the file that was meant" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_sweep_finds_what_was_fetched_and_its_own_folder_is_a_link_to_it(tmp_path, here):
     assert fetch(tmp_path, "aime25") == 0
     (tmp_path / "another" / "large" / "disk").mkdir(parents=True)

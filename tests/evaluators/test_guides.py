@@ -46,6 +46,7 @@ def followed(root: Path, model: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     return follow
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_evaluated(followed):
     page = (REPOSITORY / "docs/guides/evaluate.md").read_text(encoding="utf-8")
     Path("mypkg").mkdir()
@@ -59,6 +60,7 @@ def test_a_checkpoint_is_evaluated(followed):
     assert "grader mypkg.grade:grade, as mine-" in judged and "0.00%" in judged
 
 
+@pytest.mark.slow
 def test_two_models_are_compared(followed, root):
     write_sweep(root)
     steps = [f"{run}-step-{step}" for run in "ab" for step in (100, 200)]
@@ -81,6 +83,7 @@ def test_two_models_are_compared(followed, root):
     assert "ours, theirs against base" in along and "theirs against ours" in along
 
 
+@pytest.mark.slow
 def test_what_lm_eval_and_inspect_drew_is_imported(followed):
     answers = [str(a + b) for a, b in SUMS]
     texts = [f"What is {a} + {b}?" for a, b in SUMS]

@@ -69,6 +69,7 @@ def test_completions_of_another_program_are_scored_like_our_own(keys, tmp_path, 
     assert main(["import", str(file), *keys, "--benchmark", "math500", "--name", "theirs"]) == 0
 
 
+@pytest.mark.slow
 def test_a_column_of_a_dataset_names_the_clusters_in_pass_at_k(root, tmp_path, capsys):
     write(tmp_path / "source.jsonl", [
         {"problem": f"{i}?", "answer": "1", "passage": passage}

@@ -52,6 +52,7 @@ def folder(made: tuple[Plan, RunPaths], kind: str) -> StagePaths:
     return StagePaths(paths.folder / next(s.name for s in plan.stages if s.kind == kind))
 
 
+@pytest.mark.slow
 def test_the_set_holds_the_correct_draws_that_are_least_likely(
     made: tuple[Plan, RunPaths],
 ) -> None:

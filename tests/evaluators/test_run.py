@@ -116,6 +116,7 @@ def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_keeps_what_was_dr
     assert made == 12 * 4096 - kept and len(read_table(paths.draws, DRAWS)) == 12 * 4096
 
 
+@pytest.mark.slow
 def test_every_engine_that_made_some_of_the_draws_is_recorded_with_them(tmp_path, monkeypatch):
     stage = warmed_up(tmp_path)
     paths = stage.benchmark("countdown")
@@ -160,6 +161,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_a_stage_that_is_not_what_it_must_be_is_refused_by_name(stage, capsys):
     whole = read_json(stage.spec)
     for damage, said in reversed(REFUSED):

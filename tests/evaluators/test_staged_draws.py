@@ -99,6 +99,7 @@ def test_a_problem_makes_the_draws_up_to_the_stage_at_which_enough_are_correct(t
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @example([[False] * 16] * 2, 1, 1)
 @given(

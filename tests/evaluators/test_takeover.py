@@ -163,6 +163,7 @@ def content(evaluations, name):
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("becomes", [more_draws, graded_anew, drawn_anew, deleted])
 @pytest.mark.parametrize("name", ["first", "second"])
 def test_what_becomes_of_one_later_changes_no_byte_of_the_other(evaluations, becomes, name):
@@ -199,6 +200,7 @@ def other_engine_written_in(evaluations):
 DAMAGED = "is not the file that"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("happens", "said"),
     [
@@ -250,6 +252,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before the link", "before its name"])
 @pytest.mark.parametrize("is_left", [True, False])
 def test_a_kill_in_the_middle_leaves_an_evaluation_that_begins_again(
@@ -279,6 +282,7 @@ def test_a_kill_in_the_middle_leaves_an_evaluation_that_begins_again(
     assert len(read_table(files.draws, DRAWS)) == N_PROBLEMS * N
 
 
+@pytest.mark.slow
 def test_two_at_once_take_the_same_draws_over(evaluations):
     evaluations.run("first")
     shell = {"FGRPO_RUN_ROOT": str(evaluations.root)}

@@ -40,6 +40,7 @@ def test_models_have_the_published_number_of_parameters(name: str, tmp_path: Pat
     assert made.config.rope_parameters["rope_theta"] == 1e6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", model.CONFIGS)
 def test_a_made_model_is_a_folder_as_publishers_make_it(name: str, tmp_path: Path) -> None:
     model.make_model(tmp_path / "model", model.sizes(name, "cpu"), device="cpu")
@@ -65,6 +66,7 @@ def test_problems_are_as_long_as_problems_in_words(tmp_path: Path) -> None:
     assert all(100 < len(tokenizer(row["problem"])["input_ids"]) < 400 for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n_gpus", "used"),
     [("qwen2.5-7b", 1, 1), ("qwen3-4b-base", 1, 1), ("qwen2.5-7b", 3, 2), ("qwen3-4b-base", 8, 8)],
@@ -90,6 +92,7 @@ def test_the_built_in_engines_sweeps_can_be_planned(tmp_path: Path) -> None:
         freeze(tmp_path, *checks.BUILT_IN, *overrides)
 
 
+@pytest.mark.slow
 def test_two_gpus_run_what_node_8gpu_ships(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     started: list[checks.Sweep] = []
     monkeypatch.setattr(checks, "_start", started.append)
@@ -103,6 +106,7 @@ def test_two_gpus_run_what_node_8gpu_ships(monkeypatch: pytest.MonkeyPatch, tmp_
     assert profile.placement == replace(shipped, **on_two, gpu_memory_gb=79.0, state_every=1)
 
 
+@pytest.mark.slow
 def test_what_a_machine_has_no_room_for_is_told_with_the_numbers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -41,6 +41,7 @@ def test_a_box_with_one_letter_at_the_end_always_counts(text, letter):
     assert grade(problem(letter), f"{text} So \\boxed{{{letter}}}").outcome == "correct"
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80) | st.lists(PIECES, max_size=30).map("".join))
 def test_what_is_extracted_is_a_letter_of_the_text_or_nothing(text):
     letter = read_letter(text)

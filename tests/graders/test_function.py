@@ -41,6 +41,7 @@ def judged(name: str, response: str):
     return get_grader(name)(PROBLEM, response)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("response", "outcome", "reason"),
     [

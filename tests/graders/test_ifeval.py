@@ -41,6 +41,7 @@ def test_the_case_table_has_all_25_types():
     assert len(json.loads(every_type().target)["kwargs"]) == 25
 
 
+@pytest.mark.slow
 def test_a_prompt_is_followed_where_all_its_instructions_are():
     asked = problem(("punctuation:no_comma", {}), ("detectable_format:title", {}))
     grades = [grade(asked, text) for text in ("<<A>> b", "<<A>> b, c", "*<<A>>*")]

@@ -127,6 +127,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.slow
 def test_the_processes_end_with_the_one_that_started_them():
     done = subprocess.run([sys.executable, "-c", PARENT], capture_output=True, text=True)
     pid = int(done.stdout)
@@ -178,6 +179,7 @@ HALF = ("\\frac{1}{2}", "0.5", True)
 EQUAL = Grade(outcome="correct", extracted="0.5", reason="equal")
 
 
+@pytest.mark.slow
 def test_a_question_is_judged_once_over_all_processes(tmp_path):
     with Judge(store=VerdictStore(tmp_path)) as first:
         said = [first.verdict("\\frac{1}{2}", answer) for answer in ("0.5", "0.25", "0.5")]

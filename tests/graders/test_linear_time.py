@@ -349,6 +349,7 @@ def takes_too_long(call: Callable[[str], object], text: Text) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRADED)
 def test_a_grader_takes_time_linear_in_the_text(name):
     golds, texts = GRADED[name]
@@ -364,6 +365,7 @@ def test_a_grader_takes_time_linear_in_the_text(name):
     assert [text for text in texts if takes_too_long(grade_all, text)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BEFORE)
 def test_what_comes_before_a_judgement_takes_time_linear_in_the_text(name):
     step, texts = BEFORE[name]

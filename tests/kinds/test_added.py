@@ -91,6 +91,7 @@ def mixed(kind: str, folder: Path, profile: Profile, environment: str) -> list[s
     return fake_command(kind, folder, profile, environment)
 
 
+@pytest.mark.slow
 def test_it_is_planned_and_run_by_the_pool(kind: Kind, declaration: Declaration) -> None:
     assert drive.run(declaration, command=mixed, finish=lambda *_: None) == 0
     plan, paths = plan_over(declaration)

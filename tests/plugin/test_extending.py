@@ -71,6 +71,7 @@ def printed(checkout: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_an_advantage_is_added_in_two_files_by_what_the_page_says(checkout: Path) -> None:
     section = PAGE.partition("## An advantage, in two files")[2].partition("\n## ")[0]
     assert len(follow(checkout, *blocks(section, "diff"))) == 2
@@ -83,6 +84,7 @@ def test_an_advantage_is_added_in_two_files_by_what_the_page_says(checkout: Path
     assert printed(checkout, "-c", code) == "[[1.0, -1.0]]\n"
 
 
+@pytest.mark.slow
 def test_a_benchmark_is_added_in_three_files_by_what_the_page_says(checkout: Path) -> None:
     section = PAGE.partition("## A benchmark with its grader")[2].partition("\n## ")[0]
     assert len(follow(checkout, *blocks(section, "diff"))) == 3

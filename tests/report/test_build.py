@@ -43,6 +43,7 @@ def report(finished):
     return write_report(finished)
 
 
+@pytest.mark.slow
 def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(finished, report):
     assert [file.name for file in report.files] == [
         *TEXTS,
@@ -88,6 +89,7 @@ def test_the_page_is_one_file_that_asks_for_nothing_and_whose_links_have_their_e
     assert "Does a focal weight at N = 8" in page
 
 
+@pytest.mark.slow
 def test_a_figure_is_verified_by_itself_and_a_moved_point_is_found(report, finished, tmp_path):
     results = copy(finished, tmp_path)
     file = results.paths.report / "plane-countdown.svg"
@@ -143,6 +145,7 @@ def test_a_sweep_that_is_only_trained_shows_its_training(tmp_path):
     assert [file.name for file in report.files] == [*TEXTS, *figures("training-grpo")]
 
 
+@pytest.mark.slow
 def test_a_single_base_model_can_be_reported(finished, tmp_path):
     results = copy(finished, tmp_path)
     keep = ("base-s11", "grpo-n2-g0-s12")

@@ -98,6 +98,7 @@ def test_the_same_results_give_the_same_bytes(archive, results, tmp_path):
             assert first.extractfile(one).read() == second.extractfile(other).read(), one.name
 
 
+@pytest.mark.slow
 def test_a_bundle_of_a_real_run_names_no_folder_of_this_machine_and_no_user(real_run, tmp_path):
     out, here = tmp_path / "out.tar.gz", str(real_run.root)
     paths = replace(real_run, root=tmp_path / "runs")
@@ -121,6 +122,7 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
+@pytest.mark.slow
 def test_no_text_of_a_gated_benchmark_is_packed(tmp_path):
     results = published_and_gated(tmp_path / "runs")
     write_report(results)

@@ -109,6 +109,7 @@ def test_every_table_says_which_checkpoints_it_is_about(analysis):
     assert len(main) == 3 and not [table for table in further if table in main]
 
 
+@pytest.mark.slow
 def test_a_caption_is_a_sentence_or_two_that_a_paper_can_print(analysis, nine, every_step):
     for each in (analysis, nine, analyse(every_step)):
         tables = [block for block in (*content(each), *appendix(each)) if isinstance(block, Table)]

@@ -106,6 +106,7 @@ def test_cells_of_several_learning_rates_are_lines_of_their_own(of_two_rates, ax
     assert {line.get_linestyle() for line in lines} == {"-", ":"}
 
 
+@pytest.mark.slow
 def test_no_legend_leaves_out_a_learning_rate(of_two_rates):
     cells = of_two_rates.by_cell.values()
     made = cell_styles(list(cells))
@@ -242,6 +243,7 @@ def smallest(svg: str, *, is_narrow: bool) -> float:
     return min(letters) * PRINTED[is_narrow] / width
 
 
+@pytest.mark.slow
 def test_no_letter_of_a_figure_is_below_seven_points_in_print(analysis, every_step):
     paths = [each for each in pictures(analyse(every_step)) if each.name.startswith("paths-")]
     drawn = {
@@ -257,6 +259,7 @@ def test_no_letter_of_a_figure_is_below_seven_points_in_print(analysis, every_st
         assert smallest(file.read_text(), is_narrow=False) >= SMALL - 0.01, file
 
 
+@pytest.mark.slow
 def test_every_figure_keeps_its_words_apart_on_the_page_and_in_a_column(analysis):
     names = []
     for picture in pictures(analysis):

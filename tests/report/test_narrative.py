@@ -52,6 +52,7 @@ def test_another_reward_than_correctness_is_said(tmp_path):
     assert "falls by up to 1 over the last 3 tokens" in words
 
 
+@pytest.mark.slow
 def test_planted_effects_are_said_in_their_direction(tmp_path):
     rates = constant(Base=0.03, GRPO=0.005, F_GRPO=0.12)
     sweep = small_sweep(tmp_path, "groupsize", MANY_PROBLEMS, success_rates=rates)

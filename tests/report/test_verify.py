@@ -194,6 +194,7 @@ FLIPS = 2
 """Bits of each file that are flipped, one at a time."""
 
 
+@pytest.mark.slow
 def test_any_flipped_bit_of_any_file_of_a_report_is_found(results):
     folder = results.paths.report
     files = {path.suffix + path.stem[:6]: path for path in sorted(folder.iterdir())}.values()
@@ -240,6 +241,7 @@ def last_of_equal_responses(results):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("edit", "said"),
     [

@@ -83,6 +83,7 @@ def test_variance_due_to_neither_is_counted_up_to_three_times():
     assert ratio == pytest.approx((2 - 1 / size) ** 2 - 1, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_seeds", "n_problems", "of_seeds", "of_problems", "of_neither", "least", "most"),
     [
@@ -156,6 +157,7 @@ def test_there_is_room_near_the_ends_alone():
     assert not room_of_difference(values, values[::-1]).any(axis=2)[:, 1:].any()
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(1, 5), st.integers(2, 60), st.integers(0, 2**32 - 1))
 @example(2, 2, 1190)  # less than one degree of freedom, and problems that do not vary

@@ -199,6 +199,7 @@ def planned(capsys, *words):
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_its_family_detects_from_stored_seeds_or_from_assumed_ones(
     tmp_path, capsys
 ):
@@ -237,6 +238,7 @@ def test_a_plan_says_what_its_family_detects_from_stored_seeds_or_from_assumed_o
     assert planned(capsys, "smoke", three, root, other).splitlines()[-1] == assumed, "damaged"
 
 
+@pytest.mark.slow
 def test_a_plan_says_beside_the_draws_whether_they_or_the_seeds_limit(tmp_path, capsys):
     root = f"run_root={tmp_path}"
     asked = planned(capsys, "groupsize", root)

@@ -14,6 +14,7 @@ from fgrpo_bench.stats.significance import benjamini_hochberg, draws_test, holm
 from tests.stats.subsampling import subsampling_test
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 16, 64])
 def test_of_equal_models_the_draws_test_rejects_as_often_as_it_says(k):
     rates, rng = np.random.default_rng(3).beta(0.2, 3.0, 100), np.random.default_rng(7)

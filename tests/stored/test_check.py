@@ -68,6 +68,7 @@ def recorded(paths: RunPaths) -> list[Path]:
     return sorted({*outputs, *specs, *markers, *paths.report.iterdir()})
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_flipped_bit_of_any_result_is_found_and_nothing_else(
@@ -95,6 +96,7 @@ def analysed_files(paths: RunPaths) -> list[Path]:
     return [paths.analysis / name for name in names]
 
 
+@pytest.mark.slow
 def test_a_missing_result_is_found_and_nothing_else(whole: RunPaths) -> None:
     for path in recorded(whole):
         aside = path.rename(whole.folder / "aside.lock")

@@ -36,6 +36,7 @@ def takes_pattern(node: ast.AST) -> bool | None:
     return None
 
 
+@pytest.mark.slow
 def test_no_reader_of_the_sources_takes_a_path_for_a_pattern() -> None:
     calls = {
         f"{path.relative_to(REPOSITORY)}:{node.lineno}": takes_pattern(node)

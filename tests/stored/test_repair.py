@@ -123,6 +123,7 @@ def test_weights_draws_and_a_marker_come_out_with_the_same_bytes(
     assert (warmup.damaged / "DONE.json").read_text() == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["comparisons.parquet", pytest.param("analysis.json", marks=pytest.mark.slow)]
 )

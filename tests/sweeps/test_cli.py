@@ -60,6 +60,7 @@ def test_plan_and_a_dry_run_show_points_states_and_cost_and_write_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_plan_says_what_an_average_can_show_where_every_size_is_known(sweeps: Sweeps) -> None:
     asked = ["experiment=qwen2.5-7b", "evaluation@experiment.evaluation=paper"]
     said = sweeps("plan", "gamma", *asked)[1]
@@ -70,6 +71,7 @@ def test_plan_says_what_an_average_can_show_where_every_size_is_known(sweeps: Sw
     assert f"detectable difference {effect:.1f} points" in line
 
 
+@pytest.mark.slow
 def test_plan_counts_what_exists_and_scales_the_cost_by_it(sweeps: Sweeps, tmp_path: Path) -> None:
     before = json.loads(sweeps("plan", "smoke", "--json", "version=v1")[1])
     paths, _ = frozen(tmp_path)
@@ -88,6 +90,7 @@ def test_plan_counts_what_exists_and_scales_the_cost_by_it(sweeps: Sweeps, tmp_p
     assert "0.5 asked for" in errors
 
 
+@pytest.mark.slow
 def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -99,6 +102,7 @@ def test_the_printed_configuration_is_a_list_of_overrides_that_makes_it(
     assert config.load("groupsize", lines) == config.load("groupsize", chosen)
 
 
+@pytest.mark.slow
 def test_a_plan_without_gpus_says_so_and_what_it_would_take_on_gpus(sweeps: Sweeps) -> None:
     code, out, _ = sweeps("plan", "groupsize", "experiment=qwen2.5-7b")
     assert code == 0
@@ -166,6 +170,7 @@ def test_a_run_is_named_by_its_sweep_experiment_and_version_or_refused_with_thos
     assert "'profile=local' says nothing here" in errors
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     command = f"{sys.executable} -m sweeps plan groupsize --config | head -n 1"
     done = subprocess.run(
@@ -175,6 +180,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_mazes_are_priced_on_a_gpu_and_without_one_it_is_said_what_one_would_take(
     sweeps: Sweeps,
 ) -> None:
@@ -186,6 +192,7 @@ def test_mazes_are_priced_on_a_gpu_and_without_one_it_is_said_what_one_would_tak
     assert "on a GPU (profile.device=cuda) it would take about 32 GPU-hours, were that" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "given"),
     [("a b", "{}"), ("a, b[1] = c", "'{}'")],
@@ -200,6 +207,7 @@ def test_a_run_is_found_by_the_run_root_that_it_was_given(
     assert find_run("smoke", [override]) == paths
 
 
+@pytest.mark.slow
 def test_escaped_quotes_and_variables_of_a_run_root_are_read_as_run_reads_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -81,6 +81,7 @@ def test_every_key_of_the_configuration_is_offered(asked: Callable[..., list[str
     assert set(numbers) <= set(asked("sweep", "plan", "groupsize", *chosen, ""))
 
 
+@pytest.mark.slow
 def test_bash_completes_on_a_terminal(tmp_path: Path) -> None:
     bash = Terminal(REPOSITORY, "bash", "--norc", "--noprofile", "-i", PATH=with_command(tmp_path))
     try:

@@ -84,6 +84,7 @@ def test_a_dry_run_says_what_it_would_write_and_writes_nothing(
     assert any(f"{REPOSITORY}/" in str(file) for file in files)
 
 
+@pytest.mark.slow
 def test_an_experiment_is_written_and_planned_with_memory_hours_and_disk(
     data: Path, tmp_path: Path
 ) -> None:

@@ -313,6 +313,7 @@ def test_more_draws_are_a_target_and_other_sampling_is_another_evaluation() -> N
     assert hotter.stages[1].fingerprint == before.stages[1].fingerprint
 
 
+@pytest.mark.slow
 def test_a_prompt_is_part_of_an_evaluations_identity_and_a_further_grader_is_not() -> None:
     chosen = ["experiment=qwen2.5-7b", f"evaluation@{EVALUATION}=paper"]
     no_grader = f"{EVALUATION}.benchmarks.minerva.extra_graders=[]"
@@ -339,6 +340,7 @@ def test_a_prompt_is_part_of_an_evaluations_identity_and_a_further_grader_is_not
     assert {f"_data/{name}" for name in benchmarks} < untouched, "each is fetched"
 
 
+@pytest.mark.slow
 def test_pass_at_k_of_mazes_is_of_the_simple_path_and_arrivals_stand_beside_it() -> None:
     stage = next(stage for stage in plan_of("maze").stages if stage.kind == "evaluate")
     assert stage.target["graders"] == {"maze": "maze-1", "maze/maze-reached": "maze-reached-1"}
@@ -428,6 +430,7 @@ DESIGN = f"{EVALUATION}.design"
 PAPER = f"experiment=qwen2.5-7b evaluation@{EVALUATION}=paper"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("overrides", "stages_and_enough"),
     [

@@ -49,6 +49,7 @@ def refusal(words: str) -> str:
     return str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [  # where the message has three dots, anything may stand between
@@ -196,6 +197,7 @@ def test_what_cannot_be_is_refused_with_value_rule_and_remedy(words: str, said: 
     assert all(part in message for part in said.split(" ... ")), message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -267,6 +269,7 @@ def numbers(node: Any, kind: type) -> Iterator[tuple[Any, Any]]:
             yield node, key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [RARE, OPENRLHF])
 @pytest.mark.parametrize(
     ("kind", "absurd"), [(float, (math.nan, math.inf, -math.inf, 1e300)), (int, (10**15,))]
@@ -358,6 +361,7 @@ def test_a_damaged_file_of_conf_is_named_with_its_fault_in_one_line(
     assert "\n" not in said and len(said) < 400
 
 
+@pytest.mark.slow
 def test_an_override_without_bottom_is_refused_in_one_line() -> None:
     with pytest.raises(ValueError, match="these overrides are nested too deeply") as error:
         config.load("smoke", ["+x=" + "[" * 400 + "]" * 400])

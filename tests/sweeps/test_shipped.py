@@ -53,6 +53,7 @@ def is_priced(plan: Plan, root: Path) -> bool:
     return cost["not_estimated"] == 0 and seconds
 
 
+@pytest.mark.slow
 def test_every_sweep_with_every_experiment_is_priced_and_has_its_fingerprints(
     tmp_path: Path, golden: Callable[[str, str], None]
 ) -> None:

@@ -36,6 +36,7 @@ def tune(results, capsys):
     return code, capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_it_takes_the_learning_rate_with_the_highest_pass_at_1(tmp_path, capsys):
     results = small_sweep(tmp_path, "methods", *METHODS, SEED, RATES, success_rates=rates)
     code, said = tune(results, capsys)
@@ -74,6 +75,7 @@ def along_paths(point, rng, n_problems):
     return rates
 
 
+@pytest.mark.slow
 def test_a_sweep_at_equal_pass_at_1_is_tuned_by_what_is_kept_there(tmp_path, capsys):
     """GRPO stays at every rate, and each method is compared with all of them."""
     results = small_sweep(
@@ -110,6 +112,7 @@ def test_of_equal_ones_it_takes_the_one_nearest_to_the_experiments(tmp_path, cap
     assert code == 0 and said.out.count("learning_rate_factor: 1.0}") == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [

@@ -296,6 +296,7 @@ def test_a_sweep_that_was_never_run_is_refused(results):
         desired_experiment(results.paths)
 
 
+@pytest.mark.slow
 def test_neither_mlflow_nor_its_database_is_loaded_before_a_sync():
     modules = "fgrpo_bench.tracking.sync, dashboards.mlflow_ui"
     code = f"import {modules}, sys; print(*{{name.partition('.')[0] for name in sys.modules}})"
@@ -320,6 +321,7 @@ def test_a_cell_has_the_mean_and_interval_of_the_analysis(whole, stored):
         assert exact == ("countdown", 32, row.mean, row.low, row.high, row.n_problems, *beside)
 
 
+@pytest.mark.slow
 def test_points_average_to_their_cell_also_where_draws_are_unscored(tmp_path):
     name = "experiment.evaluation.benchmarks.aime25"
     second = [f"+benchmark@{name}=aime25", f"{name}.n_problems=24"]
@@ -382,6 +384,7 @@ def test_keys_are_bounded_however_many_k_there_are(tmp_path):
     assert len({point.key for point in runs["grpo-n2-g0-s11"].points}) <= 4 + 30
 
 
+@pytest.mark.slow
 def test_every_evaluated_checkpoint_is_a_step_of_the_plain_metrics(tmp_path):
     results = write_sweep(tmp_path, overrides=[*TINY, *EVERY])
     run = states(results)["grpo-n2-g0-s11"]
@@ -393,6 +396,7 @@ def test_every_evaluated_checkpoint_is_a_step_of_the_plain_metrics(tmp_path):
     assert history(run, "countdown/pass_at_k") == {}
 
 
+@pytest.mark.slow
 def test_the_report_is_a_run_of_its_files_and_its_checkpoints_are_those_of_cells_and_words(
     tmp_path, stored, monkeypatch
 ):

@@ -21,6 +21,7 @@ def root(tmp_path: Path, blank_store: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_each_is_a_run_with_pass_at_k_and_a_second_sync_changes_nothing(root, capsys):
     assert main(["sync", "--root", str(root)]) == 0
     assert "MLflow evaluations: 2 created, 0 unchanged (" in capsys.readouterr().out
@@ -40,6 +41,7 @@ def test_each_is_a_run_with_pass_at_k_and_a_second_sync_changes_nothing(root, ca
     assert "MLflow evaluations: 2 unchanged (" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_one_that_is_damaged_is_left_out_by_name(root, capsys):
     spec = next((root / "evals" / "after").rglob("spec.json"))
     spec.write_text("{")

@@ -82,6 +82,7 @@ def test_a_run_that_was_watched_and_killed_has_the_histories_of_one_sync(
     check_history(swept, run)
 
 
+@pytest.mark.slow
 def test_a_look_at_what_has_grown_writes_what_a_whole_sync_would(swept):
     point = swept.points[1]
     run = Training(point, "openrlhf")
@@ -103,6 +104,7 @@ def test_a_look_does_not_wait_for_another_sync(swept):
         sync_training(swept.paths, {swept.points[1].point_id})
 
 
+@pytest.mark.slow
 def test_a_run_is_running_then_failed_then_running_again_in_the_same_run(swept):
     point = swept.points[1]
     training = Training(point, "embedded")

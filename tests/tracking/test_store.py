@@ -71,6 +71,7 @@ def test_a_closed_port_is_said_at_once_with_the_remedy(swept):
     assert "fgrpo-bench tracking sync" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("uri", "reason"),
     [
@@ -94,6 +95,7 @@ def test_a_damaged_database_is_named_and_made_again_once_it_is_deleted(swept):
     assert "delete mlflow.db" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "has_artifacts",
     [
@@ -132,6 +134,7 @@ def test_only_the_user_information_of_an_address_is_hidden():
     assert without_password("http://host:5000/a@b") == "http://host:5000/a@b"
 
 
+@pytest.mark.slow
 def test_the_command_syncs_every_sweep_under_the_root_also_beside_a_damaged_one(synced, capsys):
     root = synced.paths.root
     alone = ["sweep.grid.focal_gamma=[1.0]", "sweep.cells=[]", "sweep.family=null"]

@@ -107,6 +107,7 @@ REGRADED = {"grpo-n2-g0", "grpo-n2-g0-s11", "grpo-n2-g0.5"}
 """A point, its cell, and what is compared with it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "expected", "other_runs"),
     [
@@ -130,6 +131,7 @@ def test_a_sync_writes_anew_what_differs_from_the_files_and_nothing_else(
     assert {name for name in before if before[name] != after[name]} == other_runs
 
 
+@pytest.mark.slow
 def test_a_run_that_somebody_edited_is_mended_by_a_full_sync(synced):
     client_of(synced).set_tag(ids(synced)["grpo-n2-g0-s11"], "method", "edited")
     assert counts(synced) == (0, 0, 0, 6)
@@ -138,6 +140,7 @@ def test_a_run_that_somebody_edited_is_mended_by_a_full_sync(synced):
     check_what_is_held(synced)
 
 
+@pytest.mark.slow
 def test_tables_of_several_runs_open_as_one(synced, monkeypatch):
     from mlflow import MlflowClient
 
@@ -159,6 +162,7 @@ def test_of_unchanged_runs_nothing_is_computed(synced, monkeypatch):
     assert counts(synced) == (0, 0, 0, 6)
 
 
+@pytest.mark.slow
 def test_a_store_that_is_moved_away_between_two_syncs_of_a_process_is_made_again(
     synced, blank_store
 ):
@@ -168,6 +172,7 @@ def test_a_store_that_is_moved_away_between_two_syncs_of_a_process_is_made_again
     check_what_is_held(synced)
 
 
+@pytest.mark.slow
 def test_a_half_finished_sweep_is_completed_in_the_same_runs(swept):
     point = swept.points[1]
     aside = {path: path.read_bytes() for path in (point.train.done, point.evaluate.done)}
@@ -190,6 +195,7 @@ def test_a_half_finished_sweep_is_completed_in_the_same_runs(swept):
     check_what_is_held(swept)
 
 
+@pytest.mark.slow
 def test_two_versions_of_a_sweep_share_an_experiment_and_no_run(synced):
     write_sweep(synced.paths.root, overrides=[*TINY, "version=v2"])
     other = dataclasses.replace(synced.paths, version="v2")
@@ -198,6 +204,7 @@ def test_two_versions_of_a_sweep_share_an_experiment_and_no_run(synced):
     assert counts(synced) == (0, 0, 0, 6)
 
 
+@pytest.mark.slow
 def test_the_embedded_store_is_found_from_any_folder_and_under_any_name(
     swept, tmp_path, monkeypatch
 ):

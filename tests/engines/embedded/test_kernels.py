@@ -79,6 +79,7 @@ def test_draws_have_the_same_bits_whatever_the_shell_asks_for(warmed, shell):
     assert drawn[0].equals(drawn[1]) and len(drawn[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("processor", "said"),
     [

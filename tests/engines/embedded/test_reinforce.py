@@ -576,6 +576,7 @@ def test_a_control_runs_to_its_end_and_the_same_with_a_stop(warmed, tmp_path, na
     assert divergences == [None] * 4 if name == "grpo-entropy" else min(divergences) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "constant_length"])
 def test_a_batch_in_parts_has_the_loss_and_gradient_of_the_whole(tmp_path, aggregation):
     gradients, sums = [], []

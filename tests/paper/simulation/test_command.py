@@ -108,6 +108,7 @@ def test_what_a_worker_cannot_write_is_an_error_that_names_the_place(
     assert said.startswith("error: ") and str(tmp_path / "masses") in said
 
 
+@pytest.mark.slow
 def test_the_report_has_words_tables_and_a_figure(made: Path, tmp_path: Path) -> None:
     masses = frame(stored(made, TINY))
     files = write_report(tmp_path, TINY, masses)

@@ -17,6 +17,7 @@ def ends(settings: Settings, size: int, gamma: float = 0.0, rule: Rule = "adam")
     return [float(np.mean(masses)) for masses in zip(*last, strict=True)]
 
 
+@pytest.mark.slow
 def test_retained_mass_is_high_for_small_and_for_large_groups_and_low_between() -> None:
     small, middle, large = (ends(SMALL, size) for size in (2, 32, 8_192))
     assert small[1] > 0.9
