@@ -49,7 +49,6 @@ TABLES: dict[str, tuple[Callable[[Case], Problem], list[Case]]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "case"),
     [

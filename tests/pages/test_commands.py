@@ -84,7 +84,6 @@ def test_a_command_of_the_pages_is_one_that_there_is(
         way([module, *rest])(module, rest)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page, code", PYTHON, ids=[name(page) for page, _ in PYTHON])
 def test_python_of_the_pages_gives_what_stands_beside_it(page: Path, code: str, finished: Path):
     if (test := OWN_TESTS.get(name(page))) is not None:

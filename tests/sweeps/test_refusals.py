@@ -49,7 +49,6 @@ def refusal(words: str) -> str:
     return str(refused.value)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [  # where the message has three dots, anything may stand between
