@@ -387,6 +387,7 @@ def test_a_key_is_refused_with_a_second_value(
         assert code and f"{pair[0]} beside {pair[1]}" in capsys.readouterr().err, words
 
 
+@pytest.mark.slow
 def test_the_same_setting_as_an_option_and_as_an_override_is_one_request(
     here: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

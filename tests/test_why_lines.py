@@ -118,6 +118,7 @@ def test_locks_numbers_and_replacements_have_a_line_that_says_why():
     } == (set())
 
 
+@pytest.mark.slow
 def test_a_class_has_a_name_of_its_own_and_no_name_says_nothing():
     classes, vague = defaultdict(list), []
     for where, (_, _, nodes) in modules().items():

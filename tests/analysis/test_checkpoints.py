@@ -194,6 +194,7 @@ def test_active_groups_are_a_mean_over_all_steps_and_entropy_over_the_last_tenth
     assert rows[0]["entropy"] != rows[1]["entropy"]
 
 
+@pytest.mark.slow
 def test_a_base_model_was_not_trained_on_anything(mixed):
     (row,) = mixed.cost.filter(cell="base").to_dicts()
     assert row["active_fraction"] is row["entropy"] is None

@@ -73,6 +73,7 @@ def test_planted_effects_on_pass_at_1_lie_within_their_intervals(of_grid):
     assert ks == set(of_grid.ks)
 
 
+@pytest.mark.slow
 def test_an_effect_resamples_clusters_where_problems_have_them(of_grid):
     from fgrpo_bench.analysis.checkpoints import read_scores
 

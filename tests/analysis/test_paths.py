@@ -40,6 +40,7 @@ def test_a_slower_cell_on_the_same_path_differs_at_its_last_checkpoint_and_not_a
     ), "the slower one ends there"
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_significant_within_the_declared_family_alone(on_paths):
     assert on_paths.family.endswith("at equal pass@1; k = 32; countdown")
     assert on_paths.comparisons["family"].null_count() == len(on_paths.comparisons)

@@ -58,6 +58,7 @@ def by_default(*overrides, sweep="groupsize"):
     return make_plan(config.load(sweep, ["sweep.family=null", *overrides])).family
 
 
+@pytest.mark.slow
 def test_by_default_it_is_the_first_kind_of_pairs_at_the_ends_of_k_on_the_headline():
     declared = by_default()
     assert pairs(declared) == FOCAL and declared.ks == (1, 256)
@@ -166,6 +167,7 @@ def test_at_equal_pass_at_1_paths_are_needed_and_a_larger_k(override, asked, sai
     assert said in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_plan_lists_the_family_and_no_stage_depends_on_it(tmp_path, capsys):
     assert main(["plan", "smoke", f"run_root={tmp_path}"]) == 0
     said = capsys.readouterr().out
@@ -184,6 +186,7 @@ def test_a_plan_lists_the_family_and_no_stage_depends_on_it(tmp_path, capsys):
     assert asked.stages == other.stages and asked.family != other.family
 
 
+@pytest.mark.slow
 def test_no_pairs_declare_no_comparison_and_with_cells_these_alone():
     none = family(pairs=[])
     assert none.comparisons == [] and none.name == NONE_DECLARED
@@ -202,6 +205,7 @@ def test_a_plan_without_a_family_says_so_in_a_sentence(tmp_path, capsys):
     assert (answer["family"], answer["comparisons"]) == (NONE_DECLARED, [])
 
 
+@pytest.mark.slow
 def test_without_a_family_every_pair_is_there_and_none_is_corrected_or_significant(tmp_path):
     def rates(point, rng, n_problems):
         level = 0.8 if point.cell and point.cell.algorithm == "nsr" else 0.4
@@ -230,6 +234,7 @@ def test_every_shipped_sweep_declares_which_comparisons_it_asks_about():
         assert "family" in text.get("sweep", text), path
 
 
+@pytest.mark.slow
 def test_only_the_family_is_corrected_and_nothing_beside_it_is_significant(tmp_path):
     few = ["sweep.grid.group_size=[2,16,32]", "sweep.cells=[]"]
     few += ["sweep.grid.seed=[11,12,13,14,15,16,17,18]", "sweep.family.pairs=[base]"]

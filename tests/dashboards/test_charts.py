@@ -54,6 +54,7 @@ def charts(results: Any) -> dict[str, Any]:
     return {chart.name: chart for page in pages for chart in page.charts}
 
 
+@pytest.mark.slow
 def test_every_figure_is_one_that_plotly_takes(finished):
     for name, chart in charts(finished).items():
         graph.Figure(chart.figure)
@@ -122,6 +123,7 @@ def test_forgetting_says_in_a_sentence_and_on_its_bars_how_many_problems_were_lo
     )
 
 
+@pytest.mark.slow
 def test_compute_is_drawn_where_cells_cost_differently_and_said_where_they_cost_the_same(
     sweep, uneven, monkeypatch
 ):

@@ -46,6 +46,7 @@ def test_the_first_page_lists_them_with_pass_at_k_and_a_form_that_compares(root)
     assert client_of(root).get("/compare?name=before").status_code == 400
 
 
+@pytest.mark.slow
 def test_what_draws_that_could_not_be_judged_leave_open_stands_beside_pass_at_k(root, tmp_path):
     shutil.copytree(root, tmp_path / "runs")
     results = together(tmp_path / "runs", ["after", "before"])

@@ -87,6 +87,7 @@ def test_what_is_no_maze_has_no_picture():
     assert "its path has 16 moves" in picture(GRID) and "right" not in lines(picture(GRID))
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_walks_of_two_points_side_by_side(tmp_path):
     results = write_sweep(tmp_path, "smoke", SWEEP)
     names = {f"p{i:03d}": f"9-4-h{i}" for i in range(24)}

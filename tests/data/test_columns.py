@@ -203,6 +203,7 @@ def test_what_cannot_be_meant_is_refused(name, tmp_path):
     assert said in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_gold_that_its_grader_does_not_call_correct_is_refused_and_of_gpqa_not_shown(
     tmp_path, monkeypatch
 ):

@@ -34,6 +34,7 @@ def test_no_file_outside_the_engines_names_one() -> None:
     assert {name for name in found if not name.startswith("fgrpo_bench/engines/")} == set(NAMED)
 
 
+@pytest.mark.slow
 def test_the_tables_of_engines_and_objectives_load_nothing_heavy() -> None:
     code = (
         "from fgrpo_bench.core import registry; import sys;"

@@ -136,6 +136,7 @@ def test_where_another_grader_would_not_have_stopped_the_same_command_draws_on(w
     assert "already done" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_moved_model_is_linked_again_and_changed_weights_under_its_name_are_refused(
     words, root, model, tmp_path, capsys
 ):

@@ -57,6 +57,7 @@ def evaluated(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) ->
     return shown.err if code else shown.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["mine.jsonl", "mine.csv", "mine.parquet"])
 def test_columns_sampler_prompt_and_lengths_are_looked_up_and_said(mine, file, capsys):
     said = evaluated(capsys, "out/my-model", "--data", file, "--dry-run")
@@ -67,6 +68,7 @@ def test_columns_sampler_prompt_and_lengths_are_looked_up_and_said(mine, file, c
     assert "4 problems x 16 draws; 0 are there, 64 to make" in said
 
 
+@pytest.mark.slow
 def test_a_chat_template_and_a_column_that_problems_share_are_used(mine, qwen, capsys):
     copy = shutil.copytree(qwen, mine / "chat")
     (copy / "chat_template.jinja").write_text("{{ messages[0].content }}")

@@ -62,6 +62,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     return shown.err if code == 1 else shown.out
 
 
+@pytest.mark.slow
 def test_cells_of_a_sweep_have_the_differences_of_its_analysis(sweep, root, capsys):
     run = "groupsize/countdown/v1"
     of = compare([f"{run}/grpo-n8-g0", f"{run}/grpo-n8-g0.5"], root)

@@ -98,6 +98,7 @@ def by_problem(
     return [[w for w in taken if int(w.problem.problem_id[1:]) % 8 == i] for i in range(8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_samples", "at_once"), [(64, 16), (64, 64), (64, 512), (512, 256)])
 def test_thirty_problems_of_unequal_lengths_keep_eight_engines_at_work(n_samples, at_once):
     asked = wanted(30, n_samples)

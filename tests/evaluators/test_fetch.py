@@ -86,6 +86,7 @@ def test_a_sweep_finds_what_was_fetched_and_its_own_folder_is_a_link_to_it(tmp_p
     assert fetch(tmp_path, "aime25") == 0
 
 
+@pytest.mark.slow
 def test_a_gated_benchmark_says_what_to_do_and_a_token_opens_it(tmp_path, here, capfd, monkeypatch):
     header = ["Record ID", "Question", "Correct Answer"]
     header += [f"Incorrect Answer {i}" for i in (1, 2, 3)]
@@ -106,6 +107,7 @@ def test_a_gated_benchmark_says_what_to_do_and_a_token_opens_it(tmp_path, here, 
     assert only(tmp_path).problems.exists()
 
 
+@pytest.mark.slow
 def test_a_local_file_takes_its_columns_and_needs_no_publisher(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     file = tmp_path / "mine.jsonl"

@@ -357,6 +357,7 @@ def test_nothing_is_marked_done_before_it_is_graded_and_scored(keys, tmp_path, m
     assert not is_done(stored.stage, fingerprint=stored.spec.fingerprint, target={})
 
 
+@pytest.mark.slow
 def test_words_may_stand_after_options_and_others_are_refused(keys, tmp_path, capsys):
     given = ["export-lm-eval", "math500", "--to", str(tmp_path / "tasks"), *keys]
     assert main(given) == 0

@@ -78,6 +78,7 @@ def test_the_set_holds_the_correct_draws_that_are_least_likely(
         assert get_grader("countdown")(problem, row["response"]).outcome == "correct"
 
 
+@pytest.mark.slow
 def test_the_score_is_the_mean_rise_over_the_set(made: tuple[Plan, RunPaths]) -> None:
     scored = read_table(folder(made, "likelihood").likelihoods, LIKELIHOODS)
     base = read_table(folder(made, "rare").trajectories, TRAJECTORIES)

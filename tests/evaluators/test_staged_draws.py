@@ -126,6 +126,7 @@ def test_stops_in_the_middle_and_any_order_ask_for_the_same_draws(
     assert table.sort("problem_id", "draw").equals(rest.sort("problem_id", "draw"))
 
 
+@pytest.mark.slow
 def test_several_engines_after_one_that_was_stopped_make_the_draws_of_one(tmp_path):
     """Processes as an evaluation starts them, each with an order in which its draws end."""
     plan = {f"{name}{i}": own for i in range(4) for name, own in PLAN.items()}

@@ -88,6 +88,7 @@ def evaluations(warmed, tmp_path, monkeypatch):
     return Evaluations(StagePaths(tmp_path / "runs" / stage), tmp_path / "runs", monkeypatch)
 
 
+@pytest.mark.slow
 def test_an_identical_evaluation_makes_no_draw_and_has_the_same_results(evaluations, capsys):
     assert evaluations.run("first") == N_PROBLEMS * N
     assert "taken over" not in capsys.readouterr().out

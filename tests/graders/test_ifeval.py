@@ -57,6 +57,7 @@ def restart() -> None:
     ifeval._checkers._forget()
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.text(max_size=200))
 def test_no_text_of_a_model_makes_the_grader_raise(text):

@@ -57,6 +57,7 @@ def test_a_question_whose_processes_are_killed_from_outside_is_unscored_and_aske
         assert len(VerdictStore(tmp_path)) == 1
 
 
+@pytest.mark.slow
 def test_what_the_question_itself_causes_is_kept_for_all_processes(tmp_path, monkeypatch):
     # a busy machine may give 0.5 s of processor time no sooner than within minutes
     monkeypatch.setattr("fgrpo_bench.graders.judge.WALL_FACTOR", 600.0)
@@ -222,6 +223,7 @@ def test_any_text_can_be_kept(tmp_path):
     assert VerdictStore(tmp_path).get(question) == late
 
 
+@pytest.mark.slow
 def test_equal_questions_are_judged_and_stored_once_from_any_number_of_threads(tmp_path):
     answers = [f"{i % 5}/4" for i in range(40)]
     with Judge(workers=2, store=VerdictStore(tmp_path)) as judge, ThreadPoolExecutor(8) as pool:

@@ -92,6 +92,7 @@ def walked(rows: list[str], response: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 @given(st.integers(0, 99), st.text("UDLR!x", max_size=60), st.integers(0, 30), st.text("UDLR!x"))
 def test_graders_say_what_a_walk_by_hand_says(index, begun, kept, ended):
     task = MazeTask(MazeSpec(name="maze", seed=4, size=9, n_train=100, n_heldout=1))

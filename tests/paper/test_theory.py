@@ -169,6 +169,7 @@ def test_the_mean_over_problems_is_that_of_each_problem():
     assert mean_tail_miss(sizes, rates, 0.2) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_a_sweeps_own_rates_and_losses_stand_beside_the_prediction(sweep, tmp_path, capsys):
     root = str(sweep.paths.root)
     assert main(["--from-sweep", "groupsize", "--root", root, "--to", str(tmp_path)]) == 0
@@ -198,6 +199,7 @@ def test_the_weights_of_methods_are_printed_for_each_group_size(capsys):
     assert " ".join(rows["RLOO"][1:]).split() == 8 * ["1.00"]
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_weights_is_drawn_from_the_advantages(tmp_path, capsys):
     assert main(["--weights", "--figure", "--to", str(tmp_path)]) == 0
     drawn = (tmp_path / "weights.svg").read_bytes()

@@ -167,6 +167,7 @@ def test_an_unknown_objective_or_advantage_is_refused_with_those_that_exist(fiel
         config.load("smoke", [f"++algorithms.grpo.{field}=nope"])
 
 
+@pytest.mark.slow
 def test_a_sweep_of_a_plugins_task_trains_and_is_graded_and_records_the_plugin(
     tmp_path: Path,
 ) -> None:

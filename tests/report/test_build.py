@@ -58,6 +58,7 @@ def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(fini
     assert "\n\nDoes a focal weight at N = 8" in report.text
 
 
+@pytest.mark.slow
 def test_every_figure_is_shown_well_formed_and_without_a_date(report):
     text = report.files[0].read_text()
     for file in report.files:

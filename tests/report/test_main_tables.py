@@ -29,6 +29,7 @@ def tables_of(results):
     return main_tables(analyse(results))
 
 
+@pytest.mark.slow
 def test_averages_stand_before_their_benchmarks_by_domain(nine):
     table, further = main_tables(nine)
     assert table.header == (

@@ -43,6 +43,7 @@ def test_cells_of_other_n_are_compared_at_the_same_rollouts(every_step):
     assert first.family in " ".join(table.notes)
 
 
+@pytest.mark.slow
 def test_where_no_comparison_was_declared_those_at_equal_rollouts_are_not_corrected_either(
     tmp_path,
 ):

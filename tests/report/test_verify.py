@@ -174,6 +174,7 @@ EDITS = [
 """An edit, and what is said of it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("edit", "said"), EDITS)
 def test_an_edit_is_named_by_file_and_line(results, edit, said):
     edit(results)
@@ -327,6 +328,7 @@ def test_what_is_no_provenance_or_cannot_be_verified_is_refused_in_words(results
 # what is looked at
 
 
+@pytest.mark.slow
 def test_what_was_not_looked_at_is_said(results):
     not_judged = "whether the grader still gives these grades"
     assert any(not_judged in line for line in unseen(results))
@@ -336,6 +338,7 @@ def test_what_was_not_looked_at_is_said(results):
     assert f"1 stored files that are not there, e.g. {name}" in unseen(results)
 
 
+@pytest.mark.slow
 def test_drawings_of_another_program_are_compared_with_their_digests_alone(results, monkeypatch):
     monkeypatch.setattr("fgrpo_bench.report.verify.drawing_program", lambda: "matplotlib 0")
     replace_text(HTML, rb'd="M 10 20"', b'd="M 10.0 20"')(results)

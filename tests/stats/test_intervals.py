@@ -114,6 +114,7 @@ def test_paired_differences_are_narrower_than_the_cells_where_problems_differ():
     assert paired.high - paired.low < (alone.high - alone.low) / 5
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(DATA)
 def test_ends_of_fractions_are_fractions_and_enclose_narrower_levels(values):

@@ -104,6 +104,7 @@ def test_a_missing_result_is_found_and_nothing_else(whole: RunPaths) -> None:
         aside.rename(path)
 
 
+@pytest.mark.slow
 def test_files_that_no_record_lists_are_named_and_those_of_undone_stages_are_not(
     whole: RunPaths,
 ) -> None:

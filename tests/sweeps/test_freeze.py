@@ -177,6 +177,7 @@ def test_a_folder_of_another_format_is_refused_in_a_sentence_with_its_commit(
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [

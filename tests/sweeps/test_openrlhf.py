@@ -92,6 +92,7 @@ def test_fields_that_training_specs_did_not_always_have_are_identity_only_where_
     assert evaluated.fingerprint == stage.fingerprint, "what is drawn on meanwhile makes no weights"
 
 
+@pytest.mark.slow
 def test_how_a_run_is_laid_out_and_what_counts_its_memory_is_no_identity() -> None:
     marks = [
         {stage.name: stage.fingerprint for stage in make_plan(declaration).stages}

@@ -180,6 +180,7 @@ def settings(experiment: str) -> dict[str, tuple[Any, Any]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_what_is_shipped_has_the_papers_settings_but_for_the_listed_exceptions(
     experiment: str,

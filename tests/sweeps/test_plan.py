@@ -398,6 +398,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(json_values, json_values)
 def test_values_that_differ_have_other_fingerprints_and_the_order_of_keys_is_none(
     one: Any, other: Any
@@ -412,6 +413,7 @@ def test_a_declaration_survives_json() -> None:
     assert from_dict(Declaration, json.loads(json.dumps(to_dict(declaration)))) == declaration
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_staged_sweep_differs_in_where_it_evaluates_and_what_is_asked_for() -> None:
     fixed, staged = (
         plan_record(plan_of("groupsize", RARE, *more)).stages for more in ([], [STAGED])
@@ -609,6 +611,7 @@ def test_a_function_as_a_reward_is_identity_by_its_digest_and_found_by_its_folde
         plan_of("smoke", rewarded)
 
 
+@pytest.mark.slow
 def test_mazes_alone_can_be_drawn_under_a_design() -> None:
     staged = [f"+design@{DESIGN}=staged", f"{EVALUATION}.n_samples=1024"]
     plan_of("maze", *staged, f"{EVALUATION}.benchmarks.maze.extra_graders=[]")

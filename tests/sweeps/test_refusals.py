@@ -377,6 +377,7 @@ def test_a_secret_of_the_environment_gets_into_no_declaration(
     assert "hf_secret" not in str(error.value) and "only run_root may" in str(error.value)
 
 
+@pytest.mark.slow
 def test_the_run_root_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCRATCH", "/fast")
     assert config.load("smoke", ["run_root=${oc.env:SCRATCH}/x"]).run_root == "/fast/x"

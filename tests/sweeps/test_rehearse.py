@@ -28,6 +28,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiny_models, "tiny", lambda model, _: replace(TINY, name=model.name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPENRLHF)
 def test_an_experiment_is_planned_with_its_problems_prompt_and_reward(
     name: str, tmp_path: Path

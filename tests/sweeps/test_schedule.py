@@ -136,6 +136,7 @@ def test_only_stages_whose_needs_are_done_are_ready() -> None:
     assert [each.name for each in ready(waiting, {"a"})] == ["a", "b"]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.sets(st.integers(0, 19))), max_size=20),
     st.integers(1, 5),
@@ -165,6 +166,7 @@ def test_the_time_left_is_within_a_quarter_from_the_first_minute_on(
     assert max(map(abs, off)) <= 0.25, off
 
 
+@pytest.mark.slow
 def test_the_time_left_holds_on_a_long_sweep_quiet_or_beside_other_work() -> None:
     plan = make_plan(loaded("frontier"))
     rows = {s.name: FRONTIER[f"{s.kind} {s.point_id} {s.step}"] for s in plan.stages}

@@ -69,6 +69,7 @@ def test_every_sweep_with_every_experiment_is_priced_and_has_its_fingerprints(
     golden("fingerprints.json", json.dumps(marks, indent=0) + "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SWEEPS)
 def test_what_a_sweep_stores_of_its_declaration_is_read_again(name: str, tmp_path: Path) -> None:
     declared = loaded(name, f"run_root={tmp_path}")

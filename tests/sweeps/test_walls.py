@@ -290,6 +290,7 @@ def test_why_jobs_wait_is_counted_and_what_no_waiting_ends_comes_with_a_remedy()
     assert stuck(decided(c="Priority", e="QOSMaxJobsPerUserLimit")) == []
 
 
+@pytest.mark.slow
 def test_where_what_jobs_run_cannot_be_written_nothing_is_left_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

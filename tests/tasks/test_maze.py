@@ -92,6 +92,7 @@ def plain_prim(width: int, rng: random.Random) -> frozenset[tuple[int, int]]:
     return frozenset(edges)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [4, 8, 20])
 def test_every_maze_is_a_spanning_tree(width):
     for tree in grow(np.arange(50), width):

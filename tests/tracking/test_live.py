@@ -98,6 +98,7 @@ def test_a_look_at_what_has_grown_writes_what_a_whole_sync_would(swept):
     assert counts(swept) == (0, 0, 0, 6)
 
 
+@pytest.mark.slow
 def test_a_look_does_not_wait_for_another_sync(swept):
     what = "a sync of MLflow"
     with locked(swept.paths.mlflow_lock, wait=False, what=what), pytest.raises(BlockingIOError):

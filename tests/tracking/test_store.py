@@ -122,6 +122,7 @@ def test_a_root_that_was_copied_gets_a_store_of_its_own_with_the_same_contents(
     assert not (old / "mlflow.db.old-1").exists(), "nothing is done to the store of the old place"
 
 
+@pytest.mark.slow
 def test_the_environment_names_the_store_and_an_argument_goes_first(swept, monkeypatch):
     assert find_store(swept.paths, None).uri == embedded_uri(swept.paths)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://environment")

@@ -156,6 +156,7 @@ def test_tables_of_several_runs_open_as_one(synced, monkeypatch):
         assert found["pass_at_k"].to_list() == pytest.approx(means["pass_at_k"].to_list())
 
 
+@pytest.mark.slow
 def test_of_unchanged_runs_nothing_is_computed(synced, monkeypatch):
     for module, name in ((points, "_point_run"), (cells, "_cell_run"), (desired, "_words")):
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("computed"))

@@ -163,6 +163,7 @@ def test_a_draw_depends_on_its_own_seed_alone(policy):
     assert torch.equal(together[1, 10:20], alone)
 
 
+@pytest.mark.slow
 def test_draws_are_the_same_on_one_thread_and_on_two(policy):
     prompts, seeds = tokens(20, 8), draw_seeds(1, list(map(str, range(20))), np.arange(64))
     before, drawn = torch.get_num_threads(), []
@@ -248,6 +249,7 @@ def test_a_shorter_answer_is_padded_behind_its_end():
     assert rows.tolist() == [[2, 6, EOS, PAD, PAD, PAD], [2, 3, 4, 5, 6, EOS]]
 
 
+@pytest.mark.slow
 def test_the_papers_model_has_its_size_and_the_logits_of_transformers(tmp_path):
     task = make_task(MAZE.task)
     tokenizer = Tokenizer(task.vocabulary, MAZE.model.vocabulary_size)

@@ -88,6 +88,7 @@ def test_a_response_ends_at_the_end_token_of_the_folder_alone(folder):
     assert (drawn.tokens == 1).any()  # what the folder pads with is a token as any other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "changes", "said"),
     [
@@ -153,6 +154,7 @@ def test_settings_that_do_not_fit_the_folder_are_refused(folder, changed, said):
         make_plan(config.load("smoke", [*kept, f"++{changed}"]))
 
 
+@pytest.mark.slow
 def test_a_run_is_known_by_its_models_weights_and_not_by_where_they_are(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "copy")
 

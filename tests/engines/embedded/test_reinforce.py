@@ -562,6 +562,7 @@ def test_an_entropy_bonus_and_a_kl_term_are_means_of_tokens_as_the_loss_is(
     assert learned["reference_kl"] > 0 and one.session.counters.optimizer_steps == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["grpo-entropy", "grpo-kl"])
 def test_a_control_runs_to_its_end_and_the_same_with_a_stop(warmed, tmp_path, name):
     plan, paths = warmed

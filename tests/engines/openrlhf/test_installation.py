@@ -281,6 +281,7 @@ def test_a_job_refuses_a_driver_that_is_too_old(
     installation.check_own_driver()
 
 
+@pytest.mark.slow
 def test_training_and_sampling_ask_for_the_driver_before_they_load_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
