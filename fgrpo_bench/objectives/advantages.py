@@ -54,10 +54,7 @@ ADVANTAGES: dict[str, Advantage] = {
     "rloo": by_rewards.rloo,
     "maxrl": ByCount(by_count.maxrl),
     "maxrl_coded": OfPositiveMean(by_rewards.maxrl_coded),
-    "tailrl": by_order.tailrl,
     "pkpo": ByCountOrOrder(ByCount(by_count.pkpo), by_order.pkpo),
-    "max_at_k": by_order.max_at_k,
-    "mmpo": ByCountOrOrder(ByCount(by_count.mmpo), by_order.mmpo),
     "passk": ByCount(by_count.passk),
     "psr": ByCount(by_count.psr),
     "nsr": ByCount(by_count.nsr),
@@ -65,6 +62,9 @@ ADVANTAGES: dict[str, Advantage] = {
     "rs_grpo": by_rewards.rs_grpo,
     "ds_grpo": OfBinary(by_rewards.ds_grpo),
     "unlikeliness": by_rewards.unlikeliness,
+    "tailrl": by_order.tailrl,
+    "max_at_k": by_order.max_at_k,
+    "mmpo": ByCountOrOrder(ByCount(by_count.mmpo), by_order.mmpo),
 }
 
 

@@ -117,13 +117,13 @@ def _subsets_won(own: int, others: Sequence[int], n_none: int, k: int) -> np.lon
     """
     total = np.longdouble(0)
     for j in range(1, min(own, k) + 1):
-        left = k - j
-        ways = np.zeros((left // j + 1, left + 1), dtype=np.longdouble)
-        ways[0, : min(n_none, left) + 1] = _choices(n_none, left)
+        n_others = k - j
+        ways = np.zeros((n_others // j + 1, n_others + 1), dtype=np.longdouble)
+        ways[0, : min(n_none, n_others) + 1] = _choices(n_none, n_others)
         for count in others:
             ways = _with_answer(ways, count, j)
         ties = np.arange(1, len(ways) + 1)
-        total += np.longdouble(comb(own, j)) * (ways[:, left] / ties).sum()
+        total += np.longdouble(comb(own, j)) * (ways[:, n_others] / ties).sum()
     return total
 
 
@@ -134,15 +134,15 @@ def _choices(count: int, most: int) -> NDArray[np.longdouble]:
 
 def _with_answer(ways: NDArray[np.longdouble], count: int, j: int) -> NDArray[np.longdouble]:
     """`_subsets_won`'s ways with one more answer, of which `count` draws have at most j chosen."""
-    after = np.zeros_like(ways)
-    left = ways.shape[1] - 1
-    for i, choices in enumerate(_choices(count, min(j, left))):
-        chosen = ways[:, : left + 1 - i] * choices
+    ways_with = np.zeros_like(ways)
+    n_others = ways.shape[1] - 1
+    for i, choices in enumerate(_choices(count, min(j, n_others))):
+        chosen = ways[:, : n_others + 1 - i] * choices
         if i < j:
-            after[:, i:] += chosen
+            ways_with[:, i:] += chosen
         else:
-            after[1:, i:] += chosen[:-1]
-    return after
+            ways_with[1:, i:] += chosen[:-1]
+    return ways_with
 
 
 def gini(*, n_samples: int, n_correct: ArrayLike) -> tuple[float, float]:
@@ -198,9 +198,9 @@ def cover_at(*, n_samples: int, n_correct: ArrayLike, tau: float) -> tuple[float
     unbiased estimator exists.
 
     With m the least count of P(Bin(n, tau) >= m) <= 5%, a problem below tau has m right draws in at
-    most 5% of cases, so that (share(c >= m) - 0.05) / 0.95 is on average at most the truth; likewise
-    with m' the largest count of P(Bin(n, tau) <= m') <= 5%, (1 - share(c <= m')) / 0.95 is at least
-    the truth. Returned within 0 and 1. Raises ValueError for tau outside (0, 1) and where
+    most 5% of cases, so that (share(c >= m) - 0.05) / 0.95 is on average at most the truth;
+    likewise with m' the largest count of P(Bin(n, tau) <= m') <= 5%, (1 - share(c <= m')) / 0.95 is
+    at least the truth. Returned within 0 and 1. Raises ValueError for tau outside (0, 1) and where
     n tau < 5, as then a problem at tau may have no right draw at all.
     """
     counts = integers("n_correct", n_correct)
