@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fgrpo_bench.objectives.focal import focal_weight
     from fgrpo_bench.stats.passk import pass_at_k
+    from fgrpo_bench.stats.readings import distinct_at_k
     from fgrpo_bench.stats.staged import StagedDesign
 
 __version__ = "0.1.0"
-__all__ = ["StagedDesign", "__version__", "focal_weight", "pass_at_k"]
+__all__ = ["StagedDesign", "__version__", "distinct_at_k", "focal_weight", "pass_at_k"]
 _HOMES = {
     "StagedDesign": "fgrpo_bench.stats.staged",
+    "distinct_at_k": "fgrpo_bench.stats.readings",
     "focal_weight": "fgrpo_bench.objectives.focal",
     "pass_at_k": "fgrpo_bench.stats.passk",
 }

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench.core import registry
 from fgrpo_bench.core.seeds import uniforms
-from fgrpo_bench.objectives import by_count, by_rewards
+from fgrpo_bench.objectives import by_count, by_order, by_rewards
 from fgrpo_bench.objectives.by_rewards import (
     ByCount,
+    ByCountOrOrder,
     Key,
     OfBinary,
     OfPositiveMean,
@@ -53,7 +54,7 @@ ADVANTAGES: dict[str, Advantage] = {
     "rloo": by_rewards.rloo,
     "maxrl": ByCount(by_count.maxrl),
     "maxrl_coded": OfPositiveMean(by_rewards.maxrl_coded),
-    "pkpo": ByCount(by_count.pkpo),
+    "pkpo": ByCountOrOrder(ByCount(by_count.pkpo), by_order.pkpo),
     "passk": ByCount(by_count.passk),
     "psr": ByCount(by_count.psr),
     "nsr": ByCount(by_count.nsr),
@@ -61,6 +62,9 @@ ADVANTAGES: dict[str, Advantage] = {
     "rs_grpo": by_rewards.rs_grpo,
     "ds_grpo": OfBinary(by_rewards.ds_grpo),
     "unlikeliness": by_rewards.unlikeliness,
+    "tailrl": by_order.tailrl,
+    "max_at_k": by_order.max_at_k,
+    "mmpo": ByCountOrOrder(ByCount(by_count.mmpo), by_order.mmpo),
 }
 
 
@@ -98,7 +102,7 @@ def _function(advantage: str) -> Callable[..., Any]:
 
 
 def _unrestricted(entry: Advantage) -> Advantage:
-    return entry.function if isinstance(entry, Restricted) else entry
+    return entry.function if isinstance(entry, Restricted | ByCountOrOrder) else entry
 
 
 def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, Any]) -> None:
@@ -127,7 +131,8 @@ def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, A
 
 def _is_exact(advantage: str) -> bool:
     """Whether `right_wrong` has it: those of this package that are functions of rewards."""
-    is_ours = _function(advantage).__module__ in (by_rewards.__name__, by_count.__name__)
+    homes = [module.__name__ for module in (by_rewards, by_count, by_order)]
+    is_ours = _function(advantage).__module__ in homes
     return is_ours and not reads_log_probs(advantage)
 
 
@@ -145,8 +150,8 @@ def _right_wrong(entry: Advantage, group_size: int, key: Key) -> tuple[by_count.
     import numpy as np
 
     parameters = {name: value for name, _, value in key}
-    if isinstance(entry, ByCount) or entry is by_rewards.grpo:
-        function = entry.function if isinstance(entry, ByCount) else by_count.grpo
+    if isinstance(entry, ByCount | ByCountOrOrder) or entry is by_rewards.grpo:
+        function = by_count.grpo if entry is by_rewards.grpo else _unrestricted(entry)
         return tuple(function(c, group_size, **parameters) for c in range(group_size + 1))
     groups = np.tri(group_size + 1, group_size, -1)  # the first c of row c are right
     exact = np.vectorize(Fraction, otypes=[object])(groups)

@@ -45,10 +45,7 @@ def pkpo(
     paper's choice), which for k = 1 is none. Without changing the expected weight k (1 - p)^(k - 1)
     they lessen its variance.
     """
-    known = {"none": group_size, "sloo": group_size - 1, "sloo_minus_one": group_size}
-    if baseline not in known:
-        raise ValueError(f"baseline={baseline!r} of pkpo: choose one of {', '.join(known)}")
-    _at_most("pkpo", k, known[baseline], f"with baseline {baseline} and group_size={group_size}")
+    check_pkpo(group_size, k, baseline)
     right = Fraction(k)
     wrong = k * _any_right(group_size - 1, n_correct, k - 1)
     others = n_correct - 1, n_correct  # right rollouts among the others
@@ -62,11 +59,32 @@ def pkpo(
     return right, wrong
 
 
+def check_pkpo(group_size: int, k: int, baseline: str) -> None:
+    """ValueError for what PKPO is not defined for."""
+    known = {"none": group_size, "sloo": group_size - 1, "sloo_minus_one": group_size}
+    if baseline not in known:
+        raise ValueError(f"baseline={baseline!r} of pkpo: choose one of {', '.join(known)}")
+    check_k("pkpo", k, known[baseline], f"with baseline {baseline} and group_size={group_size}")
+
+
+def mmpo(n_correct: int, group_size: int, *, k: int = 4) -> RightWrong:
+    """The first k failure moments (MMPO, arXiv 2608.02149, whose T is k), without the bias of its
+    plug-in estimate w(m) (R - m): the sum of PKPO's over 1 .. k, with the baseline
+    `sloo_minus_one`, for 1 that of RLOO. Expected weight: sum_{j <= k} j (1 - p)^(j - 1)."""
+    check_k("mmpo", k, group_size, f"with group_size={group_size}")
+    right = Fraction(group_size - n_correct, group_size - 1)
+    wrong = -Fraction(n_correct, group_size - 1)
+    for j in range(2, k + 1):
+        more = pkpo(n_correct, group_size, k=j)
+        right, wrong = right + more[0], wrong + more[1]
+    return right, wrong
+
+
 def passk(n_correct: int, group_size: int, *, k: int) -> RightWrong:
     """Pass@k training, analytic form (arXiv 2508.10751): with R = 1 - C(N - c, k) / C(N, k) and
     s = sqrt(R (1 - R)), (1 - R) / s for a right rollout and
     (1 - R - C(N - c - 1, k - 1) / C(N - 1, k - 1)) / s for a wrong one; 0 where s = 0."""
-    _at_most("passk", k, group_size, f"with group_size={group_size}")
+    check_k("passk", k, group_size, f"with group_size={group_size}")
     mean = _any_right(group_size, n_correct, k)
     if mean in (0, 1):
         return 0, 0
@@ -99,7 +117,8 @@ def _any_right(n: int, n_correct: int, k: int) -> Fraction:
     return 1 - Fraction(comb(n - min(max(n_correct, 0), n), k), comb(n, k))
 
 
-def _at_most(name: str, k: int, largest: int, where: str) -> None:
+def check_k(name: str, k: int, largest: int, where: str) -> None:
+    """ValueError for a k that an advantage is not defined for."""
     if not isinstance(k, int) or not 1 <= k <= largest:
         raise ValueError(f"k={k} of {name}: must be a whole number from 1 to {largest} {where}")
 

@@ -34,11 +34,11 @@ def grpo(rewards: Any) -> Any:
 def dr_grpo(rewards: Any) -> Any:
     """R - mu (Dr. GRPO, arXiv 2503.20783); the method also sums tokens over a constant length,
     which is an aggregation of losses and no advantage."""
-    rewards = _exactly_equal_to_0(rewards)
+    rewards = exactly_equal_to_0(rewards)
     return rewards - rewards.mean(1)[:, None]
 
 
-def _exactly_equal_to_0(rewards: Any) -> Any:
+def exactly_equal_to_0(rewards: Any) -> Any:
     """Rewards less that of their group where all of it earned the same; others bit for bit.
 
     The mean of eight rewards of 0.95 is off by a rounding, and that divided by a deviation of its
@@ -68,7 +68,7 @@ def maxrl_coded(rewards: Any) -> Any:
 def rs_grpo(rewards: Any, *, beta: float = 2.0) -> Any:
     """(e^(beta R) / mean(e^(beta R)) - 1) / beta: risk-sensitive (RS-GRPO, arXiv 2509.24261)."""
     check_positive("rs_grpo", beta)
-    raised = math.e ** (beta * _exactly_equal_to_0(rewards))  # a shift divides out
+    raised = math.e ** (beta * exactly_equal_to_0(rewards))  # a shift divides out
     return (raised / raised.mean(1)[:, None] - 1) / beta
 
 
@@ -85,7 +85,7 @@ def unlikeliness(rewards: Any, *, log_probs: Any, n_tokens: Any, beta: float = 0
     equal ones keep their order: likely answers earn less (arXiv 2506.02355, after its authors'
     code)."""
     check_positive("unlikeliness", beta)
-    rank = _like(rewards, _ranks(log_probs / n_tokens))
+    rank = like(rewards, _ranks(log_probs / n_tokens))
     return grpo(rewards * (1 - beta * rank / rewards.shape[1]))
 
 
@@ -175,10 +175,27 @@ class ByCount(OfBinary):
 
     def _values(self, rewards: Any, **keywords: Any) -> Any:
         values = _table(self.function, rewards.shape[1], key_of(keywords))
-        table = _like(rewards, values)
+        table = like(rewards, values)
         both = table[rewards.sum(1).round().astype(int) if hasattr(rewards, "astype")
                      else rewards.sum(1).round().long()]  # fmt: skip
         return rewards * both[:, :1] + (1 - rewards) * both[:, 1:]
+
+
+@dataclass(frozen=True)
+class ByCountOrOrder:
+    """An advantage with a formula for rewards of 0 and 1 and one for all others."""
+
+    by_count: ByCount
+    by_order: Callable[..., Any]
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """Of 0 and 1; its parameters are those of the other one too."""
+        return self.by_count.function
+
+    def __call__(self, rewards: Any, **keywords: Any) -> Any:
+        is_binary = self.by_count.allowed(rewards).all()
+        return (self.by_count if is_binary else self.by_order)(rewards, **keywords)
 
 
 @lru_cache(maxsize=64)
@@ -191,7 +208,7 @@ def _table(
     return [[float(right), float(wrong)] for right, wrong in rows]
 
 
-def _like(rewards: Any, values: Any) -> Any:
+def like(rewards: Any, values: Any) -> Any:
     """Values as the kind of array that the rewards are."""
     import numpy as np
 

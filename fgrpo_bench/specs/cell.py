@@ -19,9 +19,11 @@ PUBLISHED_NAMES = {
     "grpo-entropy": "GRPO-H",
     "grpo-lowlr": "GRPO-low-LR",
     "grpo-random": "GRPO (random rewards)",
+    "max_at_k": "max@K",
     "maxrl": "MaxRL",
     "maxrl_coded": "MaxRL (coded)",
     "passk": "Pass@k training",
+    "tailrl": "TailRL",
     "unlikeliness": "Unlikeliness",
 }
 """Of algorithms that their authors do not write in capitals; controls as in arXiv 2602.06717."""

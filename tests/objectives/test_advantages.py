@@ -74,17 +74,36 @@ REWARDS = torch.tensor(
 """Groups with 1, 2, 3, 4 and 0 right rollouts of 4."""
 
 
-def by_subsets(k: int) -> torch.Tensor:
+GRADED = torch.tensor(
+    [[0.25, 1.0, 0.0, 0.5], [0.5, 0.5, 0.0, 1.0], [-1.0, 2.0, 2.0, 0.1], [0.3, 0.3, 0.3, 0.3]],
+    dtype=torch.float64,
+)
+
+
+def by_subsets(groups: torch.Tensor, k: int) -> torch.Tensor:
     """PKPO's theorem 1, by definition: N / C(N, k) times the sum over the subsets of k that hold a
     rollout of their best reward, less the best of the others in the subset."""
-    out = torch.zeros_like(REWARDS)
-    for group, rewards in enumerate(REWARDS.tolist()):
+    out = torch.zeros_like(groups)
+    for group, rewards in enumerate(groups.tolist()):
         subsets = list(combinations(range(4), k))
         for subset in subsets:
             for i in subset:
                 others = [rewards[j] for j in subset if j != i]
                 gain = max(rewards[j] for j in subset) - max(others)
                 out[group, i] += 4 / len(subsets) * gain
+    return out
+
+
+def with_and_without(groups: torch.Tensor, k: int) -> torch.Tensor:
+    """max@K by definition: the mean best of the subsets of k with a rollout less of those
+    without."""
+    out = torch.zeros_like(groups)
+    for group, rewards in enumerate(groups.tolist()):
+        for i in range(4):
+            best: dict[bool, list[float]] = {True: [], False: []}
+            for subset in combinations(range(4), k):
+                best[i in subset].append(max(rewards[j] for j in subset))
+            out[group, i] = sum(best[True]) / len(best[True]) - sum(best[False]) / len(best[False])
     return out
 
 
@@ -129,7 +148,46 @@ def test_published_advantages_are_those_computed_by_hand(advantage, parameters, 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_pkpo_is_its_definition_over_subsets(k):
-    torch.testing.assert_close(group_advantages(REWARDS, 0.0, "pkpo", {"k": k}), by_subsets(k))
+    for groups in (REWARDS, GRADED):
+        torch.testing.assert_close(
+            group_advantages(groups, 0.0, "pkpo", {"k": k}), by_subsets(groups, k)
+        )
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_max_at_k_is_its_definition_over_subsets(k):
+    for groups in (REWARDS, GRADED):
+        torch.testing.assert_close(
+            group_advantages(groups, 0.0, "max_at_k", {"k": k}), with_and_without(groups, k)
+        )
+    rloo = group_advantages(GRADED, 0.0, "rloo")
+    torch.testing.assert_close(group_advantages(GRADED, 0.0, "max_at_k", {"k": 1}), rloo)
+
+
+def test_mmpo_is_the_sum_of_pkpos_with_rloo_at_1():
+    for groups in (REWARDS, GRADED):
+        expected = group_advantages(groups, 0.0, "rloo")
+        for k in (2, 3):
+            expected = expected + by_subsets(groups, k)
+        torch.testing.assert_close(group_advantages(groups, 0.0, "mmpo", {"k": 3}), expected)
+
+
+def test_tailrl_is_maxrl_as_coded_and_carries_it_to_graded_rewards():
+    """The authors' own example: [0.2, 0.5, 0.8] -> [-0.6, -0.15, 0.75]."""
+    coded = group_advantages(REWARDS, 0.0, "maxrl_coded")
+    torch.testing.assert_close(group_advantages(REWARDS, 0.0, "tailrl"), coded)
+    example = torch.tensor([[0.8, 0.2, 0.5]], dtype=torch.float64)
+    expected = torch.tensor([[0.75, -0.6, -0.15]], dtype=torch.float64)
+    torch.testing.assert_close(group_advantages(example, 0.0, "tailrl"), expected)
+    torch.testing.assert_close(group_advantages(example - 3, 0.0, "tailrl"), expected)
+
+
+def test_softmax_grpo_is_risk_seeking_times_one_over_tau():
+    """SoftmaxGRPO (arXiv 2608.09271): N softmax(R / tau) - 1."""
+    tau = 0.4
+    softmax = GRADED.shape[1] * torch.softmax(GRADED / tau, 1) - 1
+    ours = group_advantages(GRADED, 0.0, "rs_grpo", {"beta": 1 / tau}) / tau
+    torch.testing.assert_close(softmax, ours)
 
 
 def test_risk_seeking_is_near_the_mean_for_a_small_beta_and_near_maxrl_for_a_large_one():
@@ -191,20 +249,22 @@ def test_leave_one_out_of_pkpo_teaches_from_groups_that_are_all_right():
     assert has_signal_when_all_are_alike("pkpo", 4, {"k": 2, "baseline": "sloo"})
 
 
-BINARY = {"maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"}
+BINARY = {"maxrl", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"}
 """Advantages whose formula is for rewards of 0 and 1."""
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("reward", [0.95, 0.1, 1000000.1, -3.3])
-@pytest.mark.parametrize("advantage", ["grpo", "dr_grpo", "rloo", "rs_grpo"])
+@pytest.mark.parametrize(
+    "advantage", ["grpo", "dr_grpo", "rloo", "rs_grpo", "tailrl", "max_at_k", "pkpo", "mmpo"]
+)
 def test_equal_rewards_give_exactly_0_whatever_the_rounding(advantage, reward, dtype):
     for group_size in (7, 8, 9, 33):
         rewards = torch.full((1, group_size), reward, dtype=dtype)
-        assert not group_advantages(rewards, 0.0, advantage).any()
-        assert group_advantages(
-            torch.cat([rewards[:, 1:], 2 * rewards[:, :1]], 1), 0.0, advantage
-        ).all()
+        given = {"k": 2} if "k" in parameters_of(advantage) else {}
+        assert not group_advantages(rewards, 0.0, advantage, given).any()
+        other = torch.cat([rewards[:, 1:], 2 * rewards[:, :1]], 1)
+        assert group_advantages(other, 0.0, advantage, given).any()
 
 
 def test_rewards_that_differ_have_the_bits_of_the_formula():

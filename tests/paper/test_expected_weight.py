@@ -48,6 +48,16 @@ def test_maxrl_as_published_is_the_likelihood_truncated_at_n_and_as_coded_at_n_l
 def test_pkpo_is_the_gradient_of_pass_at_k_whatever_its_baseline(n, k, baseline):
     exact = [k * (1 - p) ** (k - 1) for p in RATES]
     assert weights("pkpo", n, k=k, baseline=baseline) == exact
+    if k < n:
+        assert weights("max_at_k", n, k=k) == [weight / k for weight in exact]
+
+
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (4, 4), (8, 4)])
+def test_mmpo_sums_these_up_to_k_and_tailrl_weighs_as_maxrl_is_coded(n, k):
+    assert weights("mmpo", n, k=k) == [
+        sum(j * (1 - p) ** (j - 1) for j in range(1, k + 1)) for p in RATES
+    ]
+    assert weights("tailrl", n) == weights("maxrl_coded", n)
 
 
 @pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])

@@ -132,6 +132,7 @@ def test_methods_that_weigh_alike_are_one_line_and_no_two_lines_look_alike(group
     alike = {"Dr. GRPO", "RLOO", "PSR", "NSR", "W-REINFORCE weight=0.1"}
     if group_size == 2:
         alike |= {"GRPO", "F-GRPO gamma=0.5", "F-GRPO gamma=1", "MaxRL (coded)", "RS-GRPO beta=2"}
+        alike |= {"TailRL"}
     assert set(flat.labels) == alike
 
 

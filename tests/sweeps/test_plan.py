@@ -563,7 +563,7 @@ def test_advantages_of_0_and_1_refuse_what_changes_rewards(
         monkeypatch.setitem(GRADERS, "countdown", with_credit)
     field = f"experiment.train.{changed}"
     plan_of("gamma", "sweep.grid.algorithm=[grpo,rs_grpo]", field)
-    for name in ("maxrl", "pkpo", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"):
+    for name in ("maxrl", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"):
         defined = f"advantage {name}, whose rewards must be 0 and 1, and {said}"
         with pytest.raises(ValueError, match=defined):
             plan_of("gamma", f"sweep.grid.algorithm=[{name}]", field)

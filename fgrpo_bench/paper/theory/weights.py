@@ -38,6 +38,7 @@ SIZES = (2, 4, 8, 16, 32, 64, 128)
 METHODS = (
     *("grpo", "grpo@0.5", "grpo@1", "dr_grpo", "rloo", "maxrl", "maxrl@1", "maxrl_coded"),
     *("pkpo:k=4", "passk:k=4", "psr", "nsr", "w_reinforce:weight=0.1", "rs_grpo:beta=2"),
+    *("tailrl", "max_at_k:k=4", "mmpo:k=4"),
 )
 """What is shown where no method is named: every advantage that is a function of rewards alone."""
 STYLES = ("-", "--", ":", "-.")

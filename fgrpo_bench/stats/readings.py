@@ -1,0 +1,222 @@
+"""Other readings of the draws that pass@k is computed from: pass^k, maj@k, best@k, distinct@k, and
+how success is spread over problems.
+
+In: counts or rewards of a problem's n draws. Out: the exact mean over all k-subsets of these, which
+is unbiased for k fresh draws, for every k up to n; nan where n < k, as then no such estimator is.
+Staged draws have these for k up to their first stage alone: a later one depends on what was seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fgrpo_bench.stats.passk import binomial, integers, pass_at_k
+
+ALPHA = 0.05
+"""Of the bounds of Cover@tau: the chance that a problem on the other side of tau is counted."""
+LEAST_EXPECTED = 5.0
+"""Fewest right draws, n tau, that a problem at tau is expected to have."""
+
+
+def distinct_at_k(*, n_samples: int, n_by_solution: ArrayLike, k: int) -> float:
+    """Expected number of different right solutions among k of a problem's n draws.
+
+    The sum over solutions m of 1 - C(n - c_m, k) / C(n, k), c_m of the draws being solution m.
+    n_by_solution: the c_m, [solutions]; wrong draws are in none. nan where n_samples < k. Raises
+    TypeError and ValueError as `pass_at_k`, and where the c_m are together more than n_samples.
+
+    >>> distinct_at_k(n_samples=4, n_by_solution=[2, 1], k=1)
+    0.75
+    """
+    given = np.atleast_1d(np.asarray(n_by_solution))
+    counts = integers("n_by_solution", given if given.size else np.zeros(0, dtype=int))
+    if counts.sum() > n_samples:
+        raise ValueError(
+            f"n_by_solution={counts.tolist()} of n_samples={n_samples}: together they are more "
+            "than the draws; count each draw once"
+        )
+    return float(np.sum(pass_at_k(n_samples=n_samples, n_correct=counts, k=k)))
+
+
+def pass_hat_k(*, n_samples: Any, n_correct: Any, k: Any) -> Any:
+    """pass^k: probability that all of k draws are correct, C(c, k) / C(n, k).
+
+    It is one minus the chance that some of k draws is wrong, so that arguments, shapes, nan and
+    errors are those of `pass_at_k` (tau-bench, arXiv 2406.12045, section 3).
+
+    >>> pass_hat_k(n_samples=4, n_correct=2, k=1)
+    0.5
+    """
+    pass_at_k(n_samples=n_samples, n_correct=n_correct, k=k)  # its checks, with the right names
+    wrong = np.asarray(n_samples) - np.asarray(n_correct)
+    return 1.0 - pass_at_k(n_samples=n_samples, n_correct=wrong, k=k)
+
+
+def best_at_k(*, rewards: ArrayLike, k: int) -> float:
+    """Expected largest reward of k of a problem's n draws.
+
+    The sum over the i-th smallest reward of C(i - 1, k - 1) / C(n, k) times it. rewards: finite,
+    [n_samples]. nan where n < k. ValueError for k < 1 and rewards that are not finite.
+
+    >>> best_at_k(rewards=[0.0, 0.5, 1.0], k=2)
+    0.8333333333333334
+    """
+    rising = np.sort(np.asarray(rewards, dtype=float))
+    if k < 1 or not np.isfinite(rising).all():
+        raise ValueError(f"k={k} of {len(rising)} rewards: k must be at least 1, rewards finite")
+    n = len(rising)
+    if n < k:
+        return float("nan")
+    # P(the largest of k is the i-th or a smaller one) = C(i, k) / C(n, k), as a running product
+    at_most = 1 - pass_at_k(n_samples=n, n_correct=n - np.arange(n + 1), k=k)
+    return float(np.diff(at_most) @ rising)
+
+
+def maj_at_k(*, n_by_answer: Sequence[int], is_right: Sequence[bool], n_none: int, k: int) -> float:
+    """Probability that the most frequent answer of k of a problem's n draws is right.
+
+    The exact mean over all k-subsets; of answers that are equally frequent each is taken with equal
+    chance. n_by_answer: draws by different answers, [answers]; is_right: which of these are right,
+    [answers]; n_none: draws without an answer, which vote for none. A subset without any vote is
+    wrong. nan where there are fewer than k draws. ValueError for negative counts and k < 1.
+
+    >>> maj_at_k(n_by_answer=[2, 1], is_right=[True, False], n_none=0, k=3)
+    1.0
+    """
+    counts = [int(count) for count in n_by_answer]
+    if k < 1 or n_none < 0 or any(count < 0 for count in counts):
+        raise ValueError(
+            f"k={k}, n_by_answer={counts}, n_none={n_none}: k must be at least 1 and no count "
+            "negative"
+        )
+    n_samples = sum(counts) + n_none
+    if n_samples < k:
+        return float("nan")
+    votes = sum(
+        _subsets_won(counts[i], [*counts[:i], *counts[i + 1 :]], n_none, k)
+        for i in range(len(counts))
+        if is_right[i]
+    )
+    return float(votes / np.longdouble(comb(n_samples, k)))
+
+
+def _subsets_won(own: int, others: Sequence[int], n_none: int, k: int) -> np.longdouble:
+    """Subsets of k draws in which an answer is the most frequent, each by its chance among those
+    that are as frequent.
+
+    For every number j of its own draws, ways[t, m] counts the choices of m draws of the others
+    in which each answer has at most j and t of them have just j. All terms are positive, so that
+    sums of long doubles keep every digit that is printed; they hold C(n, k) up to n = 16,000.
+    """
+    total = np.longdouble(0)
+    for j in range(1, min(own, k) + 1):
+        n_others = k - j
+        ways = np.zeros((n_others // j + 1, n_others + 1), dtype=np.longdouble)
+        ways[0, : min(n_none, n_others) + 1] = _choices(n_none, n_others)
+        for count in others:
+            ways = _with_answer(ways, count, j)
+        ties = np.arange(1, len(ways) + 1)
+        total += np.longdouble(comb(own, j)) * (ways[:, n_others] / ties).sum()
+    return total
+
+
+def _choices(count: int, most: int) -> NDArray[np.longdouble]:
+    """C(count, i) for i = 0 .. min(count, most)."""
+    return np.array([comb(count, i) for i in range(min(count, most) + 1)], dtype=np.longdouble)
+
+
+def _with_answer(ways: NDArray[np.longdouble], count: int, j: int) -> NDArray[np.longdouble]:
+    """`_subsets_won`'s ways with one more answer, of which `count` draws have at most j chosen."""
+    ways_with = np.zeros_like(ways)
+    n_others = ways.shape[1] - 1
+    for i, choices in enumerate(_choices(count, min(j, n_others))):
+        chosen = ways[:, : n_others + 1 - i] * choices
+        if i < j:
+            ways_with[:, i:] += chosen
+        else:
+            ways_with[1:, i:] += chosen[:-1]
+    return ways_with
+
+
+def gini(*, n_samples: int, n_correct: ArrayLike) -> tuple[float, float]:
+    """Bounds of the Gini coefficient of the success rates of problems.
+
+    The coefficient, the mean absolute difference of rates over twice their mean, of c / n is on
+    average too large (|x - y| is convex), so it is the upper bound. What noise adds falls as
+    1 / sqrt(n) where rates are equal and as 1 / n where they are spread out; the lower bound takes
+    out the first, G(n) - (G(n / 2) - G(n)) / (sqrt(2) - 1), with G(n / 2) the exact mean over all
+    halves of the draws. Within 0 and 1; nan where nothing is solved. n_correct: of each problem,
+    [problems]. ValueError for fewer than 2 draws.
+    """
+    counts = integers("n_correct", n_correct)
+    if n_samples < 2 or counts.size == 0 or counts.min() < 0 or counts.max() > n_samples:
+        raise ValueError(
+            f"n_samples={n_samples}, n_correct={counts.tolist()}: give at least 2 draws of each "
+            "problem and counts from 0 to n_samples"
+        )
+    if not counts.any():
+        return float("nan"), float("nan")
+    mean, half = counts.mean() / n_samples, n_samples // 2
+    whole = _gini_of(np.eye(n_samples + 1)[counts], mean)
+    halves = {count: _hypergeometric(n_samples, count, half) for count in set(counts.tolist())}
+    of_half = _gini_of(np.array([halves[count] for count in counts.tolist()]), mean)
+    low = whole - (of_half - whole) / (math.sqrt(2) - 1)
+    return float(np.clip(low, 0.0, 1.0)), whole
+
+
+def _hypergeometric(n: int, n_correct: int, half: int) -> NDArray[np.float64]:
+    """Chance of i correct ones in half of the draws, [half + 1]."""
+    whole = comb(n, half)
+    return np.array(
+        [float(Fraction(comb(n_correct, i) * comb(n - n_correct, half - i), whole))
+         for i in range(half + 1)]
+    )  # fmt: skip
+
+
+def _gini_of(chances: NDArray[np.float64], mean: float) -> float:
+    """E|x - y| / (2 mean) for two problems drawn with replacement; of one problem with itself 0.
+
+    chances: of each problem's number of correct ones, [problems, n + 1]. With F the share at or
+    below a value, E|x - y| of independent x and y is the sum of F_x (1 - F_y) + F_y (1 - F_x).
+    """
+    problems, width = chances.shape
+    at_most = chances.cumsum(axis=1)[:, :-1]
+    spread = at_most.mean(axis=0) * (1 - at_most.mean(axis=0))
+    with_itself = (at_most * (1 - at_most)).sum() / problems**2
+    return float(2 * (spread.sum() - with_itself) / (width - 1) / (2 * mean))
+
+
+def cover_at(*, n_samples: int, n_correct: ArrayLike, tau: float) -> tuple[float, float]:
+    """Bounds of Cover@tau, the share of problems with a success rate of at least tau, for which no
+    unbiased estimator exists.
+
+    With m the least count of P(Bin(n, tau) >= m) <= 5%, a problem below tau has m right draws in at
+    most 5% of cases, so that (share(c >= m) - 0.05) / 0.95 is on average at most the truth;
+    likewise with m' the largest count of P(Bin(n, tau) <= m') <= 5%, (1 - share(c <= m')) / 0.95 is
+    at least the truth. Returned within 0 and 1. Raises ValueError for tau outside (0, 1) and where
+    n tau < 5, as then a problem at tau may have no right draw at all.
+    """
+    counts = integers("n_correct", n_correct)
+    if not 0 < tau < 1:
+        raise ValueError(f"tau={tau}: a success rate between 0 and 1")
+    if n_samples * tau < LEAST_EXPECTED:
+        least = int(np.ceil(LEAST_EXPECTED / tau))
+        raise ValueError(
+            f"tau={tau} of {n_samples} draws: a problem at tau has {n_samples * tau:g} right draws "
+            f"on average, and fewer than {LEAST_EXPECTED:g} tell nothing; draw {least}, or take a "
+            "larger tau"
+        )
+    chances = binomial(np.arange(n_samples + 1), n_samples, np.asarray(tau))
+    at_least = chances[::-1].cumsum()[::-1]
+    above = np.searchsorted(-at_least, -ALPHA)  # the least m; n + 1 where there is none
+    below = np.searchsorted(chances.cumsum(), ALPHA, side="right") - 1
+    low = ((counts >= above).mean() - ALPHA) / (1 - ALPHA)
+    high = (1 - (counts <= below).mean()) / (1 - ALPHA)
+    return float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1))
