@@ -65,8 +65,8 @@ def best_at_k(*, rewards: ArrayLike, k: int) -> float:
     The sum over the i-th smallest reward of C(i - 1, k - 1) / C(n, k) times it. rewards: finite,
     [n_samples]. nan where n < k. ValueError for k < 1 and rewards that are not finite.
 
-    >>> best_at_k(rewards=[0.0, 0.5, 1.0], k=2)
-    0.8333333333333334
+    >>> best_at_k(rewards=[0.0, 0.25, 1.0], k=3)
+    1.0
     """
     rising = np.sort(np.asarray(rewards, dtype=float))
     if k < 1 or not np.isfinite(rising).all():
@@ -107,23 +107,23 @@ def maj_at_k(*, n_by_answer: Sequence[int], is_right: Sequence[bool], n_none: in
     return float(votes / np.longdouble(comb(n_samples, k)))
 
 
-def _subsets_won(own: int, others: Sequence[int], n_none: int, k: int) -> np.longdouble:
+def _subsets_won(n_of_answer: int, others: Sequence[int], n_none: int, k: int) -> np.longdouble:
     """Subsets of k draws in which an answer is the most frequent, each by its chance among those
     that are as frequent.
 
-    For every number j of its own draws, ways[t, m] counts the choices of m draws of the others
+    For every number j of its draws, ways[t, m] counts the choices of m draws of the others
     in which each answer has at most j and t of them have just j. All terms are positive, so that
     sums of long doubles keep every digit that is printed; they hold C(n, k) up to n = 16,000.
     """
     total = np.longdouble(0)
-    for j in range(1, min(own, k) + 1):
+    for j in range(1, min(n_of_answer, k) + 1):
         n_others = k - j
         ways = np.zeros((n_others // j + 1, n_others + 1), dtype=np.longdouble)
         ways[0, : min(n_none, n_others) + 1] = _choices(n_none, n_others)
         for count in others:
             ways = _with_answer(ways, count, j)
         ties = np.arange(1, len(ways) + 1)
-        total += np.longdouble(comb(own, j)) * (ways[:, n_others] / ties).sum()
+        total += np.longdouble(comb(n_of_answer, j)) * (ways[:, n_others] / ties).sum()
     return total
 
 
