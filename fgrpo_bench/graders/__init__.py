@@ -79,6 +79,17 @@ WAITING = BOXED | {"ifeval"}
 answer within milliseconds."""
 
 
+SOLUTIONS: dict[str, Callable[[str], str]] = {
+    "countdown": countdown.solution,
+    "countdown-partial": countdown.solution,
+    "maze": str,
+    "maze-reached": str,
+}
+"""By grader whose problems have several right answers: from the extracted one, e.g. an expression
+or a walk, to the solution that it is. Under all other graders right answers equal the gold, and are
+one solution."""
+
+
 def waits(name: str) -> bool:
     """Whether a grader is one of WAITING, or a function of somebody's, which is too."""
     return name in WAITING or ":" in name

@@ -43,6 +43,23 @@ def grade_partial(problem: Problem, response: str) -> Grade:
     return replace(judged, reward=LEGAL_REWARD) if is_legal else judged
 
 
+def solution(expression: str) -> str:
+    """The way in which an expression reaches its value: equal for those that differ only in the
+    order of their terms, in that of the factors of a term, or by factors of 1.
+
+    What else is equal in value stays apart: 2+2 and 2*2, and terms that cancel each other.
+
+    >>> {solution(text) for text in ("9*3-2*1", "9*3-1*2", "3*9-2*1", "9*1*3-2")}
+    {'9*3-2'}
+    """
+    terms: dict[str, list[str]] = {"+": [], "-": []}
+    for sign, term in re.findall(r"([+-]?)([1-9](?:\*[1-9])*)", expression):
+        factors = sorted(term.replace("*", "").replace("1", ""), reverse=True)
+        terms[sign or "+"].append("*".join(factors) or "1")
+    added, taken = (sorted(terms[sign], reverse=True) for sign in "+-")
+    return "+".join(added) + "".join(f"-{term}" for term in taken)
+
+
 def value(expression: str) -> int:
     """Value of single digits joined by + - *, with the usual precedence.
 

@@ -1,5 +1,6 @@
 """The countdown grader on right, wrong and hostile answers."""
 
+from itertools import permutations, product
 from math import prod
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import get_grader, grader_version
-from fgrpo_bench.graders.countdown import value
+from fgrpo_bench.graders.countdown import solution, value
 
 PROBLEM = Problem(
     benchmark="countdown",
@@ -69,3 +70,31 @@ def test_an_unknown_grader_is_refused_with_the_valid_ones():
         ValueError, match="unknown grader 'nope': valid ones are choice, choice-strict, "
     ):
         grader_version("nope")
+
+
+@pytest.mark.parametrize(
+    ("alike", "other"),
+    [
+        (("9*3-2*1", "9*3-1*2", "3*9-2*1", "9*1*3-2"), "9*3*1+2"),
+        (("5*2*3-6", "3*5*2-6"), "5*3+2*6"),
+        (("8-1-2", "8-2-1"), "8-1*2"),
+        (("1*1+2", "2+1*1", "1+1*2"), "1*1*2"),
+        (("2+2",), "2*2"),
+    ],
+)
+def test_a_solution_is_an_expression_up_to_order_and_factors_of_1(
+    alike: tuple[str, ...], other: str
+) -> None:
+    (one,) = {solution(text) for text in alike}
+    assert solution(other) != one
+    assert value(one) == value(alike[0])
+
+
+def test_every_expression_has_the_value_of_its_solution() -> None:
+    """All of four digits, also with equal ones and 1."""
+    for digits, signs in product(("1193", "2225"), product("+-*", repeat=3)):
+        for order in set(permutations(digits)):
+            text = order[0] + "".join(map("".join, zip(signs, order[1:], strict=True)))
+            one = solution(text)
+            assert solution(one) == one
+            assert value(text) == value(one)
