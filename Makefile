@@ -49,7 +49,7 @@ setup-dev: $(VENV)/.dev $(COMMAND) ## The same, with what tests and checks need
 $(VENV)/.base: requirements/base.txt
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 12); sys.exit(0 if ok else \
 	  f"Python {sys.version.split()[0]}: 3.11 or 3.12 is needed; name one, e.g. make setup PYTHON=python3.12")'
-	@echo "Installing into $(VENV), once (about 2 GB with torch) ..."
+	@echo "Installing into $(VENV), once: about 2 GB with a CPU build of torch (TORCH_INDEX=<its index>), 7 GB otherwise ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(if $(TORCH_INDEX),$(INSTALL) $(TORCH) --index-url $(TORCH_INDEX))
 	@$(INSTALL) -r requirements/base.txt

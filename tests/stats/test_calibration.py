@@ -45,7 +45,7 @@ def test_intervals_and_bands_over_seeds_hold_what_they_promise(n_seeds):
         assert share >= 0.93, what
         # A set of first losses is where a whole band lies: it may hold more. So may two seeds.
         if n_seeds > 2 and "first loss" not in what:
-            assert share <= 0.97, what
+            assert share <= 0.97 + 2 * (0.97 * 0.03 / TIMES) ** 0.5, what
 
 
 @pytest.mark.parametrize("k", [1, pytest.param(16, marks=REST), 256])
@@ -55,19 +55,20 @@ def test_p_of_the_draws_holds_where_random_numbers_or_a_base_model_are_shared(k)
 
 
 WORLDS = [
-    ("normal, seeds / left = 16", 0.07),
-    ("near the ceiling", 0.10),
-    pytest.param("skewed seeds", 0.10, marks=REST),
+    ("normal, seeds / left = 16", 0.07, 0.12),
+    ("near the ceiling", 0.10, 0.12),
+    pytest.param("skewed seeds", 0.10, 0.05, marks=REST),
 ]
+"""With the most that the rule may call significant, and the least that the former one did."""
 
 
-@pytest.mark.parametrize(("world", "most"), WORLDS)
+@pytest.mark.parametrize(("world", "most", "least_by_former"), WORLDS)
 def test_a_family_of_nulls_is_hardly_ever_significant_and_by_the_degrees_of_95_percent_often(
-    world, most
+    world, most, least_by_former
 ):
     for one in few_seeds_calibration.false_significant(world, 3, 256, 800):
         assert one.found <= most + 2 * (most * (1 - most) / one.times) ** 0.5, one
-    assert one.n_comparisons == 44 and one.former > 0.12, one
+    assert one.n_comparisons == 44 and one.former > least_by_former, one
 
 
 @pytest.mark.parametrize(("n_seeds", "size"), [(5, 4), (10, 4), (10, 44)])
