@@ -31,6 +31,7 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import make_cell
 from fgrpo_bench.documents.table import percent
+from fgrpo_bench.graders import SOLUTIONS
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.tables import DRAWS, GRADES, reading, scan_table
 
@@ -90,7 +91,7 @@ def build(results: Results, given: Given) -> Page:
     outcome, finish = form.value("outcome", [ALL, *OUTCOMES]), form.value("finish", FINISHES)
     low, high, searched = form.number("min"), form.number("max"), form.text("text")
     tables = {name: draws(points[name], benchmark, problem) for name in (a, b)}
-    known = {word(value) for table in tables.values() for value in table["extracted"].to_list()}
+    known = {value for table in tables.values() for value in table["answer"].to_list()}
     answer = form.value("answer", [ALL, *sorted(known)])
     listed = form.value("answers", [FEW, ALL])
     order = form.value("order", ORDERS)
@@ -100,7 +101,7 @@ def build(results: Results, given: Given) -> Page:
     filters += [] if high is None else [pl.col("n_tokens") <= high]
     filters += [pl.col("response").str.contains(searched, literal=True)] if searched else []
     if answer != ALL:
-        filters.append(pl.col("extracted").fill_null(NO_ANSWER) == answer)
+        filters.append(pl.col("answer") == answer)
     matching = {name: _ordered(table.filter(*filters), order) for name, table in tables.items()}
     n_pages = max(1, *(-(-len(table) // SHOWN) for table in matching.values()))
     at = int(form.value("page", range(1, n_pages + 1)))
@@ -319,7 +320,7 @@ def _distribution(
     counts: dict[tuple[str, str], list[int]] = {}
     for side, table in enumerate((left, right)):
         for row in answers(table).iter_rows(named=True):
-            key = word(row["extracted"]), row["outcome"] or "not graded"
+            key = row["answer"], row["outcome"] or "not graded"
             counts.setdefault(key, [0, 0])[side] += row["count"]
     ordered = sorted(counts, key=lambda key: (key[1] != "correct", -sum(counts[key]), key))
     listed = ordered if every else list(_few(ordered))
@@ -457,12 +458,13 @@ def layers(checkpoint: EvaluatedCheckpoint, benchmark: str) -> list[str]:
 
 
 def draws(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> pl.DataFrame:
-    """Draws of a problem (tables.DRAWS) with outcome, extracted, reason and grader_version, sorted
-    by draw; no rows where they are not complete, nulls where they are not graded."""
+    """Draws of a problem (tables.DRAWS) with outcome, extracted, reason and grader_version, and the
+    answer that they count for; sorted by draw. No rows where they are not complete, nulls where
+    they are not graded."""
     paths = checkpoint.evaluate.benchmark(benchmark)
     empty = pl.LazyFrame(schema=dict(DRAWS) | {name: GRADES[name] for name in JUDGED})
     if not paths.draws.exists():
-        return empty.collect()
+        return with_answers(empty.collect())
     of_problem = pl.col("problem_id") == problem
     problem_draws = scan_table(paths.draws, DRAWS).filter(of_problem)
     version = grades_version(checkpoint, benchmark)
@@ -471,7 +473,24 @@ def draws(checkpoint: EvaluatedCheckpoint, benchmark: str, problem: str) -> pl.D
         files.append(paths.grades(version))
         grades = scan_table(files[-1], GRADES).filter(of_problem).select("draw", *JUDGED)
     with reading(*files):
-        return problem_draws.join(grades, on="draw", how="left").sort("draw").collect()
+        return with_answers(
+            problem_draws.join(grades, on="draw", how="left").sort("draw").collect()
+        )
+
+
+def with_answers(table: pl.DataFrame) -> pl.DataFrame:
+    """Draws with their answer: what was extracted, and of a right one of several the solution that
+    it is (fgrpo_bench.graders.SOLUTIONS)."""
+    answers = []
+    for extracted, outcome, version in table.select(
+        "extracted", "outcome", "grader_version"
+    ).iter_rows():
+        solution = SOLUTIONS.get((version or "").rpartition("-")[0])
+        if solution is not None and extracted is not None and outcome == "correct":
+            answers.append(solution(extracted))
+        else:
+            answers.append(word(extracted))
+    return table.with_columns(pl.Series("answer", answers, pl.String))
 
 
 def _other_judgements(
@@ -489,16 +508,16 @@ def _other_judgements(
 
 
 def answers(frame: pl.DataFrame) -> pl.DataFrame:
-    """Distinct extracted answers with their outcome and count, the right ones first, each
+    """Distinct answers with their outcome and count, the right ones first, each
     group by frequency."""
     return (
         frame.lazy()
-        .group_by("extracted", "outcome")
+        .group_by("answer", "outcome")
         .agg(count=pl.len().cast(pl.Int64), tokens=pl.col("n_tokens").mean())
         .sort(
             pl.col("outcome") == "correct",
             "count",
-            "extracted",
+            "answer",
             "outcome",
             descending=[True, True, False, False],
             nulls_last=True,

@@ -47,11 +47,14 @@ def solution(expression: str) -> str:
     """The way in which an expression reaches its value: equal for those that differ only in the
     order of their terms, in that of the factors of a term, or by factors of 1.
 
-    What else is equal in value stays apart: 2+2 and 2*2, and terms that cancel each other.
+    What else is equal in value stays apart: 2+2 and 2*2, and terms that cancel each other. A text
+    that is no expression is returned as it is.
 
     >>> {solution(text) for text in ("9*3-2*1", "9*3-1*2", "3*9-2*1", "9*1*3-2")}
     {'9*3-2'}
     """
+    if not _EXPRESSION.fullmatch(expression):
+        return expression
     terms: dict[str, list[str]] = {"+": [], "-": []}
     for sign, term in re.findall(r"([+-]?)([1-9](?:\*[1-9])*)", expression):
         factors = sorted(term.replace("*", "").replace("1", ""), reverse=True)

@@ -21,7 +21,7 @@ from dashboards.app import HEADERS
 from dashboards.glossary import TERMS
 from dashboards.page import VIEWS
 from dashboards.pages import BUILDERS
-from dashboards.pages.draws import answers, draws, word
+from dashboards.pages.draws import answers, draws
 from dashboards.pages.pairs import in_front
 from dashboards.queries import by_gain, fates_of
 from fgrpo_bench.analysis import analysed
@@ -264,8 +264,7 @@ def test_the_bars_are_the_answers_of_both_cells(finished):
         table = answers(draws(side.checkpoint, "countdown", page.address.parameters[-1][1]))
         shown = [(row.text, row.outcome, row.counts[place]) for row in bars.rows]
         expected = {
-            (word(row["extracted"]), row["outcome"]): row["count"]
-            for row in table.iter_rows(named=True)
+            (row["answer"], row["outcome"]): row["count"] for row in table.iter_rows(named=True)
         }
         assert {(text, outcome): n for text, outcome, n in shown if n} == expected
         assert sum(expected.values()) == side.total

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from dashboards.pages import BUILDERS, audit, compare, sweep
-from dashboards.pages.draws import answers, draws
+from dashboards.pages.draws import answers, draws, with_answers
 from dashboards.pages.problems import problem_text, words_of
 from dashboards.queries import (
     SORTED,
@@ -99,17 +99,22 @@ def test_draws_come_with_their_grades_and_count_up_to_the_stored_table(finished)
     assert len(draws(found.checkpoints[0], "countdown", "no such problem")) == 0
 
 
-def test_answers_list_the_right_ones_first_then_the_frequent_ones():
-    table = pl.DataFrame(
-        {
-            "extracted": ["1", "1", "2", None, "3"],
-            "outcome": ["incorrect", "incorrect", "correct", "incorrect", "incorrect"],
-            "n_tokens": [1, 3, 1, 1, 1],
-        }
+def test_answers_list_the_right_ones_by_solution_first_then_the_frequent_ones():
+    rows = [
+        ("1", "incorrect"),
+        ("1", "incorrect"),
+        ("9*3-2*1", "correct"),
+        (None, "incorrect"),
+        ("1*3*9-2", "correct"),
+        ("9+3", "incorrect"),
+        ("3+9", "incorrect"),
+    ]
+    table = pl.DataFrame(rows, schema=["extracted", "outcome"], orient="row").with_columns(
+        grader_version=pl.lit("countdown-1"), n_tokens=pl.lit(1)
     )
-    found = answers(table)
-    assert found["extracted"].to_list()[:2] == ["2", "1"]
-    assert found["count"].to_list() == [1, 2, 1, 1]
+    listed = answers(with_answers(table))
+    assert listed["answer"].to_list()[:2] == ["9*3-2", "1"]
+    assert listed["count"].to_list() == [2, 2, 1, 1, 1]
 
 
 def test_a_problem_is_read_as_the_task_makes_it_and_is_empty_where_files_are_older(finished):
