@@ -9,7 +9,7 @@ Staged draws have these for k up to their first stage alone: a later one depends
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import comb
 from typing import Any
@@ -143,6 +143,20 @@ def _with_answer(ways: NDArray[np.longdouble], count: int, j: int) -> NDArray[np
         else:
             ways_with[1:, i:] += chosen[:-1]
     return ways_with
+
+
+def solution_mass(old: Mapping[str, float], new: Mapping[str, float]) -> tuple[float, float, float]:
+    """What became of one model's mass on the right solutions of a problem under another: kept,
+    moved to other solutions, lost. Together they are all of the old mass.
+
+    old, new: share of the draws by solution. Kept is the sum of the smaller share of each solution,
+    lost what the new model has less of in all. Noise of few draws makes the kept part smaller and
+    the moved part larger than they are.
+    """
+    kept = sum(min(share, new.get(solution, 0.0)) for solution, share in old.items())
+    mass = sum(old.values())
+    lost = max(0.0, mass - sum(new.values()))
+    return kept, mass - kept - lost, lost
 
 
 def gini(*, n_samples: int, n_correct: ArrayLike) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from fgrpo_bench.stats.readings import (
     gini,
     maj_at_k,
     pass_hat_k,
+    solution_mass,
 )
 
 DRAWS = [["a", "a", "b", "c", "c", None], ["a", "b"], ["c"] * 5, [None, None, "b", "a"]]
@@ -144,3 +145,20 @@ def test_the_bounds_of_cover_hold_the_planted_share_on_average() -> None:
     assert cover_at(n_samples=512, n_correct=[512, 0], tau=0.5) == pytest.approx(
         (0.45 / 0.95, 0.5 / 0.95)
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({"a": 0.5, "b": 0.25}, {"a": 0.5, "b": 0.25}, (0.75, 0.0, 0.0)),
+        ({"a": 0.5, "b": 0.25}, {"a": 0.75}, (0.5, 0.25, 0.0)),
+        ({"a": 0.5, "b": 0.25}, {"c": 0.25}, (0.0, 0.25, 0.5)),
+        ({"a": 0.5, "b": 0.25}, {"a": 0.25}, (0.25, 0.0, 0.5)),
+        ({"a": 0.25}, {"a": 0.5, "b": 0.5}, (0.25, 0.0, 0.0)),
+        ({}, {"a": 1.0}, (0.0, 0.0, 0.0)),
+    ],
+)
+def test_the_old_mass_on_solutions_is_kept_moved_or_lost(
+    old: dict[str, float], new: dict[str, float], expected: tuple[float, float, float]
+) -> None:
+    assert solution_mass(old, new) == pytest.approx(expected)
