@@ -72,8 +72,6 @@ class DumpedDraw:
     """What the draws of one prompt share, beside its text."""
     fault: str | None
     """The error that a draw ended in."""
-    is_whole: bool
-    """Whether its row holds all draws of its problem."""
     row: Row = field(compare=False, repr=False)
     """As it stands in the file; of Parquet the columns that are read."""
 
@@ -341,7 +339,8 @@ def _inside(value: Any) -> list[Row] | None:
 def _draws(dump: Dump, rows: Iterable[NumberedRow]) -> Iterator[DumpedDraw]:
     form, marks = dump.format, dump.format.marks.split()
     chosen: str | None = None
-    others, n_shared = Counter[str](), 0
+    others, n_shared, n_again = Counter[str](), 0, 0
+    lists: set[int] = set()  # digests of problems with their lists of responses
     for numbered in rows:
         number, raw = numbered
         where = f"{dump.path}, line {number}"
@@ -360,12 +359,21 @@ def _draws(dump: Dump, rows: Iterable[NumberedRow]) -> Iterator[DumpedDraw]:
         row = _arranged(form, numbered, dump.path)
         values = {name: value_of(row, column) for name, column in dump.columns.items()}
         draws = _of_row(values, number, raw, where)
+        if len(draws) > 1:
+            texts = tuple(draw.response for draw in draws)
+            digest = hash((draws[0].problem_id, draws[0].problem, texts))
+            if digest in lists:
+                n_again += 1
+                continue
+            lists.add(digest)
         n_shared += len(draws) > 1 and _is_number(values.get("score"))
         yield from draws
     for variant, count in others.items():
         dump.said.append(
             f"passed over: {count} lines with the same draws for another {form.once}, {variant}"
         )
+    if n_again:
+        dump.said.append(f"passed over: {n_again} lines with the same draws as one before")
     if n_shared:
         dump.said.append(f"left out: {n_shared} verdicts that are each one for several draws")
 
@@ -384,8 +392,7 @@ OF_A_DRAW = ("score", "seed", "step", "finish_reason", "n_tokens", "advantage", 
 def _of_row(values: dict[str, Any], number: int, raw: Row, where: str) -> list[DumpedDraw]:
     """values: by field of DumpedDraw, as they stand in the row."""
     given = values.get("response")
-    is_whole = isinstance(given, list) and not _is_chat(given)
-    texts: list[Any] = given if is_whole and given is not None else [given]
+    texts = given if isinstance(given, list) and not _is_chat(given) else [given]
     if "response" not in values or not texts:
         raise ValueError(
             f"{where}: no responses: give a text, or a list of texts, or name the column that has "
@@ -418,7 +425,6 @@ def _of_row(values: dict[str, Any], number: int, raw: Row, where: str) -> list[D
                 advantage=own["advantage"] if _is_number(own["advantage"]) else None,
                 group=group,
                 fault=None if own["fault"] in (None, "", False) else short(own["fault"]),
-                is_whole=is_whole,
                 row=raw,
             )
         )
@@ -477,8 +483,10 @@ def _gold(value: Any) -> str | None:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+def _is_number(value: object) -> bool:
+    if not isinstance(value, int | float):
+        return False
+    return math.isfinite(value)
 
 
 def _score(value: Any, where: str) -> float | None:
