@@ -707,7 +707,7 @@ def export_lm_eval(
     to: Annotated[Path, typer.Option(help="folder to write")],
     n_samples: Annotated[int, typer.Option(help="draws per problem")] = 1,
 ) -> int:
-    from .interchange import export
+    from .lm_eval_tasks import export
 
     print(export(benchmarks, to, root=default_root(), n_samples=n_samples))
     return EXIT_DONE

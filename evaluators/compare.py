@@ -46,8 +46,8 @@ from fgrpo_bench.documents.terminal import plain, terminal
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.graders import grader_version
+from fgrpo_bench.graders.recorded import is_recorded
 from fgrpo_bench.kinds.benchmarks import load_problems
-from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stats.coverage import coverage
 
 from .folders import files_at, only_step
@@ -241,7 +241,7 @@ def _taken_in(files: Sequence[Path], root: Path, wanted: Import | None) -> Path:
     if wanted is None:
         raise ValueError(f"{files[0]} holds draws: import it first, or compare it by its command")
     wanted = replace(wanted, files=tuple(files))
-    name = f"{slug(files[0].stem, 36) or 'draws'}-{fingerprint(wanted.identity)[:8]}"
+    name = f"{slug(files[0].stem, 36) or 'draws'}-{wanted.mark[:8]}"
     if not any((root / "evals" / name).glob("eval/*/*/DONE.json")):
         # what both have is compared anyway
         print(take_in(wanted, name=name, root=root)[1], file=sys.stderr)
@@ -354,12 +354,18 @@ def _judged_by(
             if named == benchmark.grader:
                 continue
             versions[name] = grader_version(named)
-            if not item.evaluate.benchmark(name).passk(versions[name]).exists():
-                option = "--strict" if strict else f"--grader {named}"
+            if item.evaluate.benchmark(name).passk(versions[name]).exists():
+                continue
+            if is_recorded(named):
                 raise ValueError(
-                    f"{item.name} has no grades of {versions[name]} on {name}: run `fgrpo-bench "
-                    f"evaluate grade {item.evaluate.folder} {option}` first, which draws nothing"
+                    f"{item.name} has no verdicts {named} on {name}: its file has none, or they "
+                    "are declared by another --threshold; import it again"
                 )
+            option = "--strict" if strict else f"--grader {named}"
+            raise ValueError(
+                f"{item.name} has no grades of {versions[name]} on {name}: run `fgrpo-bench "
+                f"evaluate grade {item.evaluate.folder} {option}` first, which draws nothing"
+            )
         return replace(item, judged_by=versions)
 
     return [last_of_run([judged(item) for item in point.of_run]) for point in checkpoints]
@@ -379,6 +385,9 @@ def remarks(of: ComparedCheckpoints) -> Iterator[str]:
         if len({json.dumps(value, sort_keys=True) for value in values.values()}) > 1:
             listed = ", ".join(f"{label} {_shown(value)}" for label, value in values.items())
             yield f"They differ in {words}: {listed}."
+    steps = {label: checkpoint.step for label, checkpoint in firsts.items() if checkpoint.step}
+    if steps:
+        yield f"Steps: {', '.join(f'{label} {step:,}' for label, step in steps.items())}."
     for benchmark, version in firsts[of.labels[0]].judged_by.items():
         yield f"Judged by {version} in place of the grader of {benchmark}."
     for benchmark in of.analysis.results.benchmarks:
