@@ -48,12 +48,14 @@ from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.recorded import is_recorded
 from fgrpo_bench.kinds.benchmarks import load_problems
+from fgrpo_bench.stages.tables import GRADES, read_table
 from fgrpo_bench.stats.coverage import coverage
 
 from .folders import files_at, only_step
 from .interchange import Import, take_in
 from .standalone import slug
 from .stored import folders, layer
+from .verdicts import differing
 
 APART = 0.05
 """Difference in the share of draws cut off that is said first."""
@@ -385,11 +387,12 @@ def remarks(of: ComparedCheckpoints) -> Iterator[str]:
         if len({json.dumps(value, sort_keys=True) for value in values.values()}) > 1:
             listed = ", ".join(f"{label} {_shown(value)}" for label, value in values.items())
             yield f"They differ in {words}: {listed}."
-    steps = {label: checkpoint.step for label, checkpoint in firsts.items() if checkpoint.step}
+    steps = {label: firsts[label].step for label in of.labels if firsts[label].step}
     if steps:
         yield f"Steps: {', '.join(f'{label} {step:,}' for label, step in steps.items())}."
     for benchmark, version in firsts[of.labels[0]].judged_by.items():
         yield f"Judged by {version} in place of the grader of {benchmark}."
+    yield from _beside({label: firsts[label] for label in of.labels})
     for benchmark in of.analysis.results.benchmarks:
         shared = of.analysis.problems.filter(benchmark=benchmark)["problem_id"].n_unique()
         sizes = {
@@ -409,6 +412,23 @@ def remarks(of: ComparedCheckpoints) -> Iterator[str]:
         yield f"Intervals and p are over problems and {len(seeds)} seeds, paired in order."
         if shared_by:
             yield f"{', '.join(shared_by)}: one model, which stands beside every seed."
+
+
+def _beside(firsts: Mapping[str, EvaluatedCheckpoint]) -> Iterator[str]:
+    """How often the verdicts that came with draws differ from those that are compared."""
+    for label, checkpoint in firsts.items():
+        for benchmark in checkpoint.evaluation_spec().asked.benchmarks:
+            of = checkpoint.evaluate.benchmark(benchmark)
+            for program, version in checkpoint.beside(benchmark).items():
+                judge = checkpoint.judge_on(benchmark)
+                if not is_recorded(program) or judge in (None, version):
+                    continue
+                ours, theirs = (read_table(of.grades(by), GRADES) for by in (judge, version))
+                n = differing(ours, theirs).height
+                yield (
+                    f"{label}: {program}'s verdicts differ on {n:,} of {len(ours):,} draws "
+                    f"(--grader {program} compares by them)."
+                )
 
 
 def _is_shared(of: ComparedCheckpoints, label: str) -> bool:

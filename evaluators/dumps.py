@@ -26,7 +26,7 @@ from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data.layouts import value_of
 from fgrpo_bench.data.rows import rows_of
 
-from .formats import BROKEN, COLUMNS, ENDS, FORMATS, USUAL, Format, Row, is_number
+from .formats import BROKEN, COLUMNS, ENDS, FORMATS, Format, Row, is_number
 
 PARQUET, ZIP = b"PAR1", b"PK\x03\x04"
 """The first bytes of such files."""
@@ -199,12 +199,15 @@ def _rows(path: Path, said: list[str]) -> Iterator[NumberedRow]:
     return _json(path, said)
 
 
+COUNTED = ("draw", "seed", "step", "n_tokens", "advantage")
+
+
 def _counted(row: Row) -> Row:
-    """A row of text with numbers where they are counted or scored."""
+    """A row of text with numbers in the columns that are COUNTED."""
     numbers = {}
-    for name in (*USUAL["score"].split(), "draw", "seed", "step", "n_tokens", "advantage"):
+    for name in COUNTED:
         if isinstance(text := row.get(name), str) and text.strip():
-            value = _value(text.strip().lower().encode())
+            value = _value(text.encode())
             numbers[name] = text if value is None else value
     return dict(row) | numbers
 
@@ -463,9 +466,12 @@ def _gold(value: Any) -> str | None:
 
 
 def _score(value: Any, where: str) -> float | None:
-    if value is None or is_number(value):
-        return None if value is None else float(value)
-    raise ValueError(f"{where}: its verdict is {short(value)}: give a number, true or false")
+    if value is None:
+        return None
+    number = _value(value.strip().lower().encode()) if isinstance(value, str) else value
+    if not is_number(number):
+        raise ValueError(f"{where}: its verdict is {short(value)}: give a number, true or false")
+    return float(number)
 
 
 def _count(value: Any, name: str, where: str) -> int | None:

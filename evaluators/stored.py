@@ -301,7 +301,8 @@ def regrade(stored: StoredDraws, grader: str | None) -> str:
     """Grade every draw with the present version of each of the benchmark's graders, or with the
     named one; returns what came of it, for a person.
 
-    ValueError for verdicts of another program that are not there; BlockingIOError where the evaluation is being run.
+    ValueError for verdicts of another program that are not there; BlockingIOError where the
+    evaluation is being run.
     """
     with locked(stored.stage.lock, wait=False, what=f"stage {stored.stage.folder.name}"):
         graders = graders_of(stored.benchmark) if grader is None else [grader]

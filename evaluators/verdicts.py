@@ -77,6 +77,19 @@ def write_verdicts(
     write_table(stored.paths.grades(version), table, GRADES)
 
 
+def differing(ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
+    """Draws that both have judged (tables.GRADES) and of which only one says that it is correct:
+    ours, with the outcome of theirs as outcome_theirs."""
+    both = ours.join(
+        theirs.select("problem_id", "draw", "outcome"),
+        on=["problem_id", "draw"],
+        suffix="_theirs",
+        maintain_order="left",
+    )
+    outcomes = [pl.col("outcome"), pl.col("outcome_theirs")]
+    return both.filter(*(outcome != "unscored" for outcome in outcomes), outcomes[0] != outcomes[1])
+
+
 def disagreements(stored: StoredDraws, layer: str) -> str:
     """Lines for a terminal: how often the benchmark's grader and the file's verdicts agree, and
     EXAMPLES of either disagreement; no text of a gated benchmark."""
@@ -84,21 +97,17 @@ def disagreements(stored: StoredDraws, layer: str) -> str:
         read_table(stored.paths.grades(grader_version(grader)), GRADES)
         for grader in (stored.benchmark.grader, layer)
     )
-    both = ours.join(theirs, on=["problem_id", "draw"], suffix="_theirs", maintain_order="left")
-    grader = stored.benchmark.grader
-    is_right, are_right = (pl.col(name) == "correct" for name in ("outcome", "outcome_theirs"))
-    judged = (pl.col("outcome") != "unscored") & (pl.col("outcome_theirs") != "unscored")
+    grader, apart = stored.benchmark.grader, differing(ours, theirs)
     kinds = {
-        f"{grader} correct, {layer} not": judged & is_right & ~are_right,
-        f"{layer} correct, {grader} not": judged & ~is_right & are_right,
+        f"{grader} correct, {layer} not": apart.filter(outcome="correct"),
+        f"{layer} correct, {grader} not": apart.filter(outcome_theirs="correct"),
     }
-    differing = [both.filter(rule) for rule in kinds.values()]
-    n = sum(map(len, differing))
-    lines = [f"{layer} and {grader} disagree on {n:,} of {len(both):,} draws"]
+    lines = [f"{layer} and {grader} disagree on {len(apart):,} of {len(ours):,} draws"]
     responses = read_table(stored.paths.draws, DRAWS).select("problem_id", "draw", "response")
     rows = []
-    for kind, rest in zip(kinds, differing, strict=True):
-        examples = rest.head(EXAMPLES).join(
+    for kind, rest in kinds.items():
+        of_each = rest.sort(pl.int_range(pl.len()).over("problem_id"), maintain_order=True)
+        examples = of_each.head(EXAMPLES).join(
             responses, on=["problem_id", "draw"], maintain_order="left"
         )
         for row in examples.to_dicts():
