@@ -31,10 +31,10 @@ class Format:
     program: str
     """Whose verdicts its scores are: a name of fgrpo_bench.graders.recorded.PROGRAMS."""
     marks: str
-    """Columns that every row has, by which it is known, with spaces between; a dot leads into a
-    column that holds objects. Likewise the next."""
+    """Columns that every row has, by which it is known, with spaces between; of a|b one is enough,
+    and a dot leads into a column that holds objects."""
     columns: Mapping[str, str]
-    """By field of DumpedDraw, the columns that may hold it: the first that a file has is read."""
+    """By field of DumpedDraw, the columns that may hold it: the first that a row has is read."""
     inside: str | None = None
     """Where a file that is one JSON object has its rows."""
     once: str | None = None
@@ -325,9 +325,10 @@ FORMATS = (
                  "score": "score"},
         arranged=_of_lighteval,
     ),
-    *(
-        Format(name="completions", program="completions", marks=mark,
-               columns=USUAL | {"response": mark})
-        for mark in ("response", "responses")
+    Format(
+        name="completions",
+        program="completions",
+        marks="responses|response",
+        columns=USUAL | {"response": "responses response"},
     ),
 )  # fmt: skip
