@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -547,7 +547,7 @@ def compare_(
         graded_by = None if grader is None or is_recorded(grader) else grader
         layer = grader if graded_by is None else None
         wanted = _wanted(
-            context, root, files, benchmark, [], data, prompt, answer, response, score, graded_by,
+            context, root, lambda: files, benchmark, [], data, prompt, answer, response, score, graded_by,
             strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=True,
         )  # fmt: skip
         _share_verdicts(root)
@@ -605,9 +605,8 @@ def import_(
     places = [Path(word) for word in what if not _is_override(word)]
     if not places:
         context.fail("no file is named: give what was drawn, e.g. val/200.jsonl")
-    files = only_step(places, step)
     wanted = _wanted(
-        context, root, files, benchmark, overrides, data, prompt, answer, response, score, grader,
+        context, root, lambda: only_step(places, step), benchmark, overrides, data, prompt, answer, response, score, grader,
         strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=subset,
     )  # fmt: skip
     _share_verdicts(root)
@@ -619,7 +618,7 @@ def import_(
 def _wanted(
     context: typer.Context,
     root: Path,
-    files: Sequence[Path],
+    files: Callable[[], Sequence[Path]],
     benchmark: str | None,
     keys: Sequence[str],
     data: Path | None,
@@ -635,7 +634,8 @@ def _wanted(
     step: int | None,
     subset: bool,
 ) -> Import:
-    """How files of draws are taken, by the words of a command."""
+    """How files of draws are taken, by the words of a command. files: looked for once the words are
+    known to fit."""
     from .asked import GRADER, Options, check_grader, own_benchmark
     from .dumps import Named, open_dump
     from .interchange import Import
@@ -668,7 +668,7 @@ def _wanted(
 
         recorded = None
         if is_theirs:
-            recorded = layer_of(open_dump(files[0], named).format.program, threshold)
+            recorded = layer_of(open_dump(files()[0], named).format.program, threshold)
         options = Options(model="", data=(), prompt=prompt, answer=answer, grader=grader)
         said: list[str] = []
         spec = own_benchmark(data, options, root, said, recorded=recorded)
@@ -677,7 +677,7 @@ def _wanted(
         check_grader(grader or GRADER)
         named = Named(prompt=prompt, response=response, answer=answer, score=score)
     return Import(
-        files=tuple(files),
+        files=tuple(files()),
         spec=spec,
         named=named,
         grader=grader or GRADER,

@@ -387,8 +387,8 @@ def remarks(of: ComparedCheckpoints) -> Iterator[str]:
         if len({json.dumps(value, sort_keys=True) for value in values.values()}) > 1:
             listed = ", ".join(f"{label} {_shown(value)}" for label, value in values.items())
             yield f"They differ in {words}: {listed}."
-    steps = {label: firsts[label].step for label in of.labels if firsts[label].step}
-    if steps:
+    imported = [label for label, spec in specs.items() if spec.kind == "import"]
+    if steps := {label: firsts[label].step for label in imported if firsts[label].step}:
         yield f"Steps: {', '.join(f'{label} {step:,}' for label, step in steps.items())}."
     for benchmark, version in firsts[of.labels[0]].judged_by.items():
         yield f"Judged by {version} in place of the grader of {benchmark}."
