@@ -112,6 +112,7 @@ def take_in(wanted: Import, *, name: str, root: Path) -> tuple[StoredDraws, str]
         problems = load_problems(spec, None, data)
         drawn = read_draws(wanted, KnownProblems(problems, subset=wanted.subset).place, said)
     draws = checked(wanted, drawn, problems, said)
+    del drawn  # as large as the files
     has_verdicts = are_usable(draws["score"], wanted.threshold, said, alone=wanted.theirs)
     if wanted.theirs:
         judged = replace(dataset_of(spec), grader=theirs)
