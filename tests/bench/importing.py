@@ -75,7 +75,6 @@ def main() -> None:
         used(root, "compare", *places)
         again = used(root, "compare", *places)
         facts = {
-            "measurement": "importing",
             "dump, MB": dump.stat().st_size / 2**20,
             "import, CPU s": imported["seconds"],
             "grading alone, CPU s": graded["seconds"],
