@@ -34,7 +34,7 @@ UTF8, WINDOWS = "utf-8-sig", "cp1252"
 
 def first_rows(path: Path) -> list[dict[str, Any]]:
     """The first READ_AT_ONCE rows with all columns; raises as `read_rows`."""
-    return list(islice(_rows_of(path), READ_AT_ONCE))
+    return list(islice(rows_of(path), READ_AT_ONCE))
 
 
 def read_rows(
@@ -51,8 +51,8 @@ def read_rows(
     names = tuple(dict.fromkeys(keys))
     schema = {"row": pl.Int64} | dict.fromkeys(names, pl.String)
     parts: list[pl.DataFrame] = []
-    with _counter_of_rows(path.name) as count_rows:
-        for start, rows in _chunks(_rows_of(path)):
+    with counter_of_rows(path.name) as count_rows:
+        for start, rows in _chunks(rows_of(path)):
             if not parts:
                 _check_columns(path, rows, [*names, *([options] if options else [])])
             numbered = range(start, start + len(rows))
@@ -91,8 +91,8 @@ def _chunks(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, list[dict[str
 
 
 @contextmanager
-def _counter_of_rows(name: str) -> Iterator[Callable[[int], None]]:
-    """What shows a person on a terminal how many rows of a file are read."""
+def counter_of_rows(name: str, what: str = "rows read") -> Iterator[Callable[[int], None]]:
+    """What shows a person on a terminal how much of something is done. what: is counted."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -102,10 +102,11 @@ def _counter_of_rows(name: str) -> Iterator[Callable[[int], None]]:
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=None)
-        yield lambda done: bar.update(task, description=f"{name}: {done:,} rows read")
+        yield lambda done: bar.update(task, description=f"{name}: {done:,} {what}")
 
 
-def _rows_of(path: Path) -> Iterator[dict[str, Any]]:
+def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    """All rows with all columns, one after another; raises as `read_rows`."""
     readers = dict(zip(SUFFIXES, (_json, _json, _csv, _csv, _parquet), strict=True))
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file: give the path of a dataset")
