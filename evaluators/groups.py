@@ -1,0 +1,479 @@
+"""`fgrpo-bench groups DUMP`: the groups of a training run's rollouts, and where each advantage
+would have put its gradient on them.
+
+In: rollouts that a trainer dumped (dumps.py reads them). Out: a summary as text, a page or JSON.
+Nothing is trained: rewards go through the table of fgrpo_bench.objectives.advantages as they would
+in training. Next: fgrpo_bench.analysis.rollouts has the records, fgrpo_bench.report.tables.rollouts
+shows them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from math import inf, isclose, isfinite
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fgrpo_bench.analysis.rollouts import (
+    BINS,
+    GradientOfMethod,
+    GroupCounts,
+    GroupsOfCount,
+    NearestMethod,
+    RolloutSummary,
+    bin_of,
+)
+from fgrpo_bench.documents.html import html as html_page
+from fgrpo_bench.documents.markdown import markdown
+from fgrpo_bench.documents.table import Figure, conjoined
+from fgrpo_bench.documents.terminal import terminal
+from fgrpo_bench.files.whole import write_text
+from fgrpo_bench.objectives.advantages import (
+    check_parameters,
+    group_advantages,
+    reads_log_probs,
+    restricted,
+)
+from fgrpo_bench.paper.theory.weights import METHODS, Method
+from fgrpo_bench.report.tables import rollouts as tables
+
+Floats = NDArray[np.float64]
+Step = int | None
+FILTER = "dapo"
+"""The method that is GRPO on the groups that DAPO's dynamic sampling keeps (arXiv 2503.14476)."""
+SHOWN = (*METHODS[:3], FILTER, *METHODS[3:])
+"""Methods where none is named."""
+LISTED = 5
+"""Most values that a refusal or a remark lists."""
+
+
+# From rollouts to groups.
+
+
+class DumpRow(Protocol):
+    step: int | None
+    prompt: str
+    response: str
+    score: float | None
+    advantage: float | None
+    group: str | None
+
+
+class Rollout(NamedTuple):
+    """What is kept of one while a dump is read."""
+
+    reward: float | None
+    response: bytes
+    """Digest of its text."""
+    advantage: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsOfSize:
+    """Groups of one size."""
+
+    steps: tuple[Step, ...]
+    """[groups]"""
+    rewards: Floats
+    """[groups, group_size], likewise the next."""
+    correct: NDArray[np.bool_]
+    dumped: Floats
+    """The advantages that stand in the dump; nan where none do."""
+    is_repeated: NDArray[np.bool_]
+    """Whether all its responses are one text; [groups]."""
+
+    @property
+    def group_size(self) -> int:
+        return int(self.rewards.shape[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RolloutGroups:
+    """The groups of a dump, and what is to be known of how they were read."""
+
+    by_size: tuple[GroupsOfSize, ...]
+    remarks: tuple[str, ...]
+
+    @cached_property
+    def are_binary(self) -> bool:
+        """Whether every reward is 0 or 1."""
+        return all(np.isin(groups.rewards, (0, 1)).all() for groups in self.by_size)
+
+
+def groups_of(
+    rows: Iterable[DumpRow], *, group_size: int | None = None, threshold: float | None = None
+) -> RolloutGroups:
+    """The groups of a dump's rows.
+
+    A group is what the dump names as one, else the rows of a step with the same prompt, in parts of
+    group_size where that is given. threshold: a rollout is right from this reward on; None: rewards
+    of 0 and 1, or of -1 and 1, say it. ValueError where groups, or what is right, cannot be told,
+    and for a dump without a group of at least two.
+    """
+    named: dict[tuple[Step, str], list[Rollout]] = defaultdict(list)
+    by_prompt: dict[tuple[Step, bytes], list[Rollout]] = defaultdict(list)
+    for row in rows:
+        rollout = Rollout(row.score, _digest(row.response), row.advantage)
+        if row.group is None:
+            by_prompt[row.step, _digest(row.prompt)].append(rollout)
+        else:
+            named[row.step, row.group].append(rollout)
+    remarks: list[str] = []
+    if named and group_size is not None:
+        raise ValueError(f"--group-size {group_size}: the dump names its groups; leave it out")
+    groups = [(step, rollouts) for (step, _), rollouts in named.items()]
+    groups += _split(by_prompt, group_size, remarks)
+    unscored = [group for group in groups if any(r.reward is None for r in group[1])]
+    alone = [group for group in groups if len(group[1]) < 2]
+    for left_out, words in ((unscored, "a rollout without a reward"), (alone, "one rollout alone")):
+        if left_out:
+            remarks.append(f"Left out: {len(left_out):,} groups with {words}.")
+    groups = [g for g in groups if len(g[1]) > 1 and all(r.reward is not None for r in g[1])]
+    if not groups:
+        raise ValueError(
+            "the dump has no group: a group is two or more rollouts of one prompt in one step, "
+            "with a reward each"
+        )
+    rewards = {float(r.reward) for _, rollouts in groups for r in rollouts if r.reward is not None}
+    at = _threshold(rewards, threshold)
+    remarks.append(f"Right is a rollout with a reward of at least {at:g}.")
+    by_size: dict[int, list[tuple[Step, list[Rollout]]]] = defaultdict(list)
+    for step, rollouts in groups:
+        by_size[len(rollouts)].append((step, rollouts))
+    return RolloutGroups(
+        by_size=tuple(_of_size(by_size[size], at) for size in sorted(by_size)),
+        remarks=tuple(remarks),
+    )
+
+
+def _digest(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _split(
+    by_prompt: Mapping[tuple[Step, bytes], list[Rollout]],
+    group_size: int | None,
+    remarks: list[str],
+) -> Iterator[tuple[Step, list[Rollout]]]:
+    """The groups of rows that share step and prompt; says in the remarks how they were told."""
+    if not by_prompt:
+        return
+    sizes = Counter(map(len, by_prompt.values()))
+    size, how = group_size or _usual_size(sizes), ""
+    repeated = sum(n for rows, n in sizes.items() if rows > size and rows % size == 0)
+    if repeated:
+        how = (
+            f" {repeated:,} prompts stand there more than once in a step; their rows are split "
+            f"into groups of {size} in the order of the dump."
+        )
+    remarks.append(f"Groups are the rows of a step with the same prompt.{how}")
+    odd = {rows: n for rows, n in sizes.items() if rows % size}
+    if odd:
+        n_rows = sum(rows * n for rows, n in odd.items())
+        remarks.append(
+            f"Left out: {sum(odd.values()):,} prompts ({n_rows:,} rollouts) whose rows are no "
+            f"multiple of {size}."
+        )
+    for (step, _), rollouts in by_prompt.items():
+        if len(rollouts) % size == 0:
+            yield from ((step, rollouts[i : i + size]) for i in range(0, len(rollouts), size))
+
+
+def _usual_size(sizes: Counter[int]) -> int:
+    """The number of rows that most prompts have, where every other is a multiple of it; ValueError
+    elsewhere. sizes: prompts by their number of rows in a step."""
+    size = min(sizes)
+    if size > 1 and all(rows % size == 0 for rows in sizes) and sizes[size] == max(sizes.values()):
+        return size
+    if len(sizes) == 1:
+        raise ValueError(
+            "every prompt stands in a step once, so these are no groups: give the dump of training "
+            "with several rollouts of a prompt"
+        )
+    listed = [f"{n:,} with {rows}" for rows, n in sizes.most_common(LISTED)]
+    raise ValueError(
+        f"which rows are one group cannot be told: by step and prompt there are {', '.join(listed)}"
+        f"{' ...' if len(sizes) > LISTED else ''} rollouts. Say the size of a group with "
+        "--group-size N: prompts with a multiple of N rows are split into groups of N, others are "
+        "left out and counted"
+    )
+
+
+def _threshold(rewards: set[float], threshold: float | None) -> float:
+    """The reward from which a rollout is right."""
+    if threshold is not None:
+        if not isfinite(threshold):
+            raise ValueError(f"--threshold {threshold}: must be a finite number")
+        return threshold
+    if rewards <= {0, 1} or rewards <= {-1, 1}:
+        return 1.0
+    listed = ", ".join(f"{reward:g}" for reward in sorted(rewards)[:LISTED])
+    raise ValueError(
+        f"rewards are {listed}{' ...' if len(rewards) > LISTED else ''}, neither 0 and 1 nor -1 "
+        "and 1, so which rollouts are right is not told: --threshold R counts a reward of at least "
+        "R as right, e.g. --threshold 1"
+    )
+
+
+def _of_size(groups: Sequence[tuple[Step, list[Rollout]]], threshold: float) -> GroupsOfSize:
+    def values(name: str) -> Floats:
+        lists = [[getattr(r, name) for r in rollouts] for _, rollouts in groups]
+        return np.array(lists, dtype=np.float64)  # None becomes nan
+
+    rewards = values("reward")
+    return GroupsOfSize(
+        steps=tuple(step for step, _ in groups),
+        rewards=rewards,
+        correct=rewards >= threshold,
+        dumped=values("advantage"),
+        is_repeated=np.array([len({r.response for r in rollouts}) == 1 for _, rollouts in groups]),
+    )
+
+
+# What each method would have done with them.
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingMethod:
+    """An advantage with its parameters and focal weight, and whether groups are filtered first."""
+
+    text: str
+    method: Method
+    is_filtered: bool
+
+    @classmethod
+    def parse(cls, text: str) -> TrainingMethod:
+        """As Method.parse, and `dapo[@focal_gamma]`; ValueError for what a dump cannot show."""
+        name, at, gamma = text.partition("@")
+        is_filtered = name == FILTER
+        method = Method.parse(f"grpo{at}{gamma}" if is_filtered else text)
+        if not 0 <= method.focal_gamma < inf:
+            raise ValueError(f"method {text!r}: a focal_gamma is a number of at least 0")
+        if reads_log_probs(method.advantage):
+            raise ValueError(
+                f"method {text!r}: it reads log-probabilities, which no dump has; leave it out"
+            )
+        return cls(text=text, method=method, is_filtered=is_filtered)
+
+    @property
+    def label(self) -> str:
+        """e.g. `F-GRPO gamma=0.5`, `GRPO, filtered as DAPO`."""
+        return self.method.label + (", filtered as DAPO" if self.is_filtered else "")
+
+    def refusal(self, group_size: int) -> str | None:
+        """Why it is not defined for groups of this size; None where it is."""
+        try:
+            check_parameters(self.method.advantage, group_size, self.method.parameters)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def reads_rewards(self, groups: RolloutGroups) -> bool:
+        """Whether its formula has a meaning for the rewards of the dump as they are."""
+        rule = restricted(self.method.advantage)
+        return rule is None or all(rule.allowed(part.rewards).all() for part in groups.by_size)
+
+    def advantages(self, groups: GroupsOfSize, *, by_rewards: bool) -> Floats:
+        """[groups, group_size]; nan for groups that it does not train on. by_rewards: of the
+        rewards as they are, else of right and wrong."""
+        correct = groups.correct.astype(np.float64)
+        if self.refusal(groups.group_size) is not None:
+            return np.full_like(correct, np.nan)
+        values: Floats = group_advantages(
+            groups.rewards if by_rewards else correct,
+            self.method.focal_gamma,
+            self.method.advantage,
+            self.method.parameters,
+            correct=correct,
+        )
+        if not np.isfinite(values).all():
+            raise ValueError(f"the advantages of {self.text} are not finite: leave it out")
+        if self.is_filtered:
+            is_mixed = (groups.correct != groups.correct[:, :1]).any(1)
+            values = np.where(is_mixed[:, None], values, np.nan)
+        return values
+
+
+def summary(
+    groups: RolloutGroups, source: str, methods: Sequence[str] | None = None
+) -> RolloutSummary:
+    """Everything that is shown. methods: as TrainingMethod.parse takes them, None is SHOWN;
+    ValueError for one that is not defined for any group of the dump, but of SHOWN it is left out
+    and said."""
+    parsed = [TrainingMethod.parse(text) for text in methods or SHOWN]
+    by_size, remarks = groups.by_size, list(groups.remarks)
+    defined = []
+    for method in parsed:
+        refusals = [method.refusal(part.group_size) for part in by_size]
+        if all(refusals) and methods:
+            raise ValueError(f"method {method.text!r}: {refusals[0]}")
+        if not all(refusals):
+            defined.append(method)
+        if any(refusals):
+            n = sum(len(p.steps) for p, no in zip(by_size, refusals, strict=True) if no)
+            remarks.append(
+                f"{method.label} is not defined for {n:,} groups: {next(filter(None, refusals))}."
+            )
+    reads = {method.text: method.reads_rewards(groups) for method in defined}
+    remarks += _reading(defined, reads, groups)
+
+    steps = [step for part in by_size for step in part.steps]
+    sizes = np.array([part.group_size for part in by_size for _ in part.steps])
+    n_correct = np.concatenate([part.correct.sum(1) for part in by_size])
+    bins = bin_of(n_correct, sizes)
+    of_dump = np.concatenate([part.dumped.ravel() for part in by_size])
+    sums, differences = dict[str, Floats](), dict[str, float]()
+    for method in defined:
+        values = [method.advantages(part, by_rewards=reads[method.text]) for part in by_size]
+        sums[method.text] = np.concatenate([np.abs(of).sum(1) for of in values])
+        if not np.isnan(of_dump).all() and not method.is_filtered:
+            differences[method.label] = _largest_difference(of_dump, values)
+    is_repeated = np.concatenate([part.is_repeated for part in by_size])
+    is_uniform = np.concatenate([(p.rewards == p.rewards[:, :1]).all(1) for p in by_size])
+
+    def counts(step: Step, chosen: NDArray[np.bool_]) -> GroupCounts:
+        def n(of: NDArray[np.bool_]) -> int:
+            return int((of & chosen).sum())
+
+        wrong, right = bins == 0, bins == len(BINS) - 1
+        return GroupCounts(
+            step=step,
+            n_groups=int(chosen.sum()),
+            n_rollouts=int(sizes[chosen].sum()),
+            n_correct=int(n_correct[chosen].sum()),
+            wrong_repeated=n(wrong & is_repeated),
+            wrong_different=n(wrong & ~is_repeated),
+            right_repeated=n(right & is_repeated),
+            right_different=n(right & ~is_repeated),
+            without_gradient=n(is_uniform),
+        )
+
+    known = sorted({step for step in steps if step is not None})
+    of_step = np.array([-1 if step is None else step for step in steps])
+    return RolloutSummary(
+        source=source,
+        remarks=tuple(remarks),
+        group_sizes={str(size): int(n) for size, n in sorted(Counter(sizes.tolist()).items())},
+        bins=BINS,
+        in_bins=tuple(np.bincount(bins, minlength=len(BINS)).tolist()),
+        total=counts(None, np.ones(len(steps), np.bool_)),
+        steps=tuple(counts(step, of_step == step) for step in known),
+        methods=tuple(
+            _gradient(method, sums[method.text], sizes, bins, by_rewards=reads[method.text])
+            for method in defined
+        ),
+        by_count=tuple(_by_count(sums, sizes, n_correct)),
+        nearest=_nearest(of_dump, differences),
+    )
+
+
+def _reading(
+    methods: Sequence[TrainingMethod], reads: Mapping[str, bool], groups: RolloutGroups
+) -> Iterator[str]:
+    """Which methods read the rewards, where that is not the same as right and wrong."""
+    if groups.are_binary:
+        return
+    by_rewards = [method.label for method in methods if reads[method.text]]
+    by_outcome = [method.label for method in methods if not reads[method.text]]
+    if by_rewards:
+        yield f"The rewards as they are: {conjoined(by_rewards)}."
+    if by_outcome:
+        yield f"Right and wrong as 1 and 0, which their formulas need: {conjoined(by_outcome)}."
+
+
+def _largest_difference(of_dump: Floats, values: Sequence[Floats]) -> float:
+    """Between advantages of the dump, [rollouts], nan where it has none, and a method's; infinite
+    where the method has none for one of them."""
+    ours = np.concatenate([of.ravel() for of in values])
+    both = np.abs(ours - of_dump)[~np.isnan(of_dump)]
+    return float(np.nan_to_num(both, nan=inf).max())
+
+
+def _nearest(of_dump: Floats, differences: Mapping[str, float]) -> NearestMethod | None:
+    """differences: by the methods' labels."""
+    smallest = min(differences.values(), default=inf)
+    if smallest == inf:
+        return None
+    return NearestMethod(
+        labels=tuple(name for name, d in differences.items() if isclose(d, smallest, abs_tol=1e-9)),
+        largest_difference=smallest,
+        largest_advantage=float(np.nanmax(np.abs(of_dump))),
+    )
+
+
+def _gradient(
+    method: TrainingMethod,
+    sums: Floats,
+    sizes: NDArray[np.int64],
+    bins: NDArray[np.int64],
+    *,
+    by_rewards: bool,
+) -> GradientOfMethod:
+    is_trained = ~np.isnan(sums)
+    by_bin = np.bincount(bins[is_trained], weights=sums[is_trained], minlength=len(BINS))
+    return GradientOfMethod(
+        method=method.text,
+        label=method.label,
+        reads="rewards" if by_rewards else "right and wrong",
+        n_groups=int(is_trained.sum()),
+        n_rollouts=int(sizes[is_trained].sum()),
+        with_gradient=int((sums[is_trained] > 0).sum()),
+        by_bin=tuple(by_bin.tolist()),
+    )
+
+
+def _by_count(
+    sums: Mapping[str, Floats], sizes: NDArray[np.int64], n_correct: NDArray[np.int64]
+) -> Iterator[GroupsOfCount]:
+    for size, right in sorted(set(zip(sizes.tolist(), n_correct.tolist(), strict=True))):
+        chosen = (sizes == size) & (n_correct == right)
+        of_method = {name: values[chosen & ~np.isnan(values)] for name, values in sums.items()}
+        yield GroupsOfCount(
+            group_size=size,
+            n_correct=right,
+            n_groups=int(chosen.sum()),
+            sums={name: float(values.sum()) for name, values in of_method.items() if len(values)},
+        )
+
+
+# What a person reads.
+
+
+def text(of: RolloutSummary) -> str:
+    """For a terminal."""
+    return terminal(tables.heading(of), tables.blocks(of))
+
+
+def page(of: RolloutSummary) -> str:
+    """One file of HTML, with figures."""
+    from fgrpo_bench.documents.style import drawings  # matplotlib is slow to import
+    from fgrpo_bench.report.figures.rollouts import pictures
+
+    shown, drawn = list[Figure](), dict[str, str]()
+    for picture in pictures(of):
+        shown.append(Figure(name=picture.name, caption=picture.caption))
+        for name, draw in picture.versions.items():
+            drawn[name] = drawings(draw, ["svg"])["svg"].decode()
+    return html_page(tables.heading(of), tables.blocks(of, shown), drawn)
+
+
+def write(of: RolloutSummary, *, html: Path | None, md: Path | None, as_json: Path | None) -> str:
+    """Write what has a place; returns the lines that say so, empty without any."""
+    files: dict[Path, str] = {}
+    if html is not None:
+        files[html] = page(of)
+    if md is not None:
+        files[md] = markdown(tables.heading(of), tables.blocks(of))
+    if as_json is not None:
+        files[as_json] = json.dumps(of.as_json(), indent=1) + "\n"
+    for path, content in files.items():
+        write_text(path, content)
+    return "\n".join(map(str, files))
