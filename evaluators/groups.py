@@ -10,14 +10,15 @@ shows them.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from math import inf, isclose, isfinite
+from math import inf, isclose
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,12 +46,16 @@ from fgrpo_bench.objectives.advantages import (
 from fgrpo_bench.paper.theory.weights import METHODS, Method
 from fgrpo_bench.report.tables import rollouts as tables
 
+from .dumps import DumpedDraw, Named, open_dump
+
 Floats = NDArray[np.float64]
 Step = int | None
 FILTER = "dapo"
 """The method that is GRPO on the groups that DAPO's dynamic sampling keeps (arXiv 2503.14476)."""
 SHOWN = (*METHODS[:3], FILTER, *METHODS[3:])
 """Methods where none is named."""
+PRIME_RL = "**/step_*/train/all/traces.jsonl"
+"""Where it writes the rollouts of training, from the folder of its run on."""
 LISTED = 5
 """Most values that a refusal or a remark lists."""
 
@@ -58,22 +63,29 @@ LISTED = 5
 # From rollouts to groups.
 
 
-class DumpRow(Protocol):
-    step: int | None
-    prompt: str
-    response: str
-    score: float | None
-    advantage: float | None
-    group: str | None
-
-
 class Rollout(NamedTuple):
     """What is kept of one while a dump is read."""
 
     reward: float | None
+    """What was trained on; None: it has none, as after an error."""
+    is_correct: bool | None
+    """By a verdict beside the reward; None: there is none."""
     response: bytes
     """Digest of its text."""
     advantage: float | None
+
+
+class Place(NamedTuple):
+    """Where rollouts of one group stand together."""
+
+    step: int | None
+    file: int
+    """Number of the file where it tells no step, else 0: some trainers write a step in parts."""
+    name: str | bytes
+    """The group's name in the dump, or the digest of its prompt."""
+
+
+Group = tuple[Step, list[Rollout]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,85 +116,144 @@ class RolloutGroups:
 
     @cached_property
     def are_binary(self) -> bool:
-        """Whether every reward is 0 or 1."""
-        return all(np.isin(groups.rewards, (0, 1)).all() for groups in self.by_size)
+        """Whether every reward is 1 of a right rollout and 0 of another."""
+        return all((groups.rewards == groups.correct).all() for groups in self.by_size)
 
 
-def groups_of(
-    rows: Iterable[DumpRow], *, group_size: int | None = None, threshold: float | None = None
-) -> RolloutGroups:
-    """The groups of a dump's rows.
-
-    A group is what the dump names as one, else the rows of a step with the same prompt, in parts of
-    group_size where that is given. threshold: a rollout is right from this reward on; None: rewards
-    of 0 and 1, or of -1 and 1, say it. ValueError where groups, or what is right, cannot be told,
-    and for a dump without a group of at least two.
-    """
-    named: dict[tuple[Step, str], list[Rollout]] = defaultdict(list)
-    by_prompt: dict[tuple[Step, bytes], list[Rollout]] = defaultdict(list)
-    for row in rows:
-        rollout = Rollout(row.score, _digest(row.response), row.advantage)
-        if row.group is None:
-            by_prompt[row.step, _digest(row.prompt)].append(rollout)
-        else:
-            named[row.step, row.group].append(rollout)
-    remarks: list[str] = []
-    if named and group_size is not None:
-        raise ValueError(f"--group-size {group_size}: the dump names its groups; leave it out")
-    groups = [(step, rollouts) for (step, _), rollouts in named.items()]
-    groups += _split(by_prompt, group_size, remarks)
-    unscored = [group for group in groups if any(r.reward is None for r in group[1])]
-    alone = [group for group in groups if len(group[1]) < 2]
-    for left_out, words in ((unscored, "a rollout without a reward"), (alone, "one rollout alone")):
-        if left_out:
-            remarks.append(f"Left out: {len(left_out):,} groups with {words}.")
-    groups = [g for g in groups if len(g[1]) > 1 and all(r.reward is not None for r in g[1])]
-    if not groups:
-        raise ValueError(
-            "the dump has no group: a group is two or more rollouts of one prompt in one step, "
-            "with a reward each"
-        )
-    rewards = {float(r.reward) for _, rollouts in groups for r in rollouts if r.reward is not None}
-    at = _threshold(rewards, threshold)
-    remarks.append(f"Right is a rollout with a reward of at least {at:g}.")
-    by_size: dict[int, list[tuple[Step, list[Rollout]]]] = defaultdict(list)
-    for step, rollouts in groups:
-        by_size[len(rollouts)].append((step, rollouts))
-    return RolloutGroups(
-        by_size=tuple(_of_size(by_size[size], at) for size in sorted(by_size)),
-        remarks=tuple(remarks),
+def files_of(place: Path) -> list[Path]:
+    """The files of a dump: itself, those in a folder, or in prime-rl's folders of steps the traces
+    of all training rollouts. ValueError for a folder without any."""
+    if not place.is_dir():
+        return [place]
+    for pattern in ("*.jsonl", "*.parquet", PRIME_RL):
+        if files := sorted(place.glob(pattern), key=_numbers):
+            return files
+    raise ValueError(
+        f"{place} has no *.jsonl, no *.parquet and no {PRIME_RL}: name a file of rollouts, or the "
+        "folder that holds a file a step"
     )
+
+
+def _numbers(path: Path) -> list[tuple[int, str]]:
+    """For sorting: 9.jsonl before 10.jsonl."""
+    return [(int(part or 0), other) for other, part in re.findall(r"(\D*)(\d*)", str(path))]
+
+
+def _step_named(path: Path) -> Step:
+    """The step in the name of a file or of its folders; None where none is."""
+    if path.stem.isdecimal():
+        return int(path.stem)
+    steps = re.findall(r"(?:step|completions)_(\d+)", str(path))
+    return int(steps[-1]) if steps else None
+
+
+def read_groups(
+    files: Sequence[Path],
+    named: Named | None = None,
+    *,
+    group_size: int | None = None,
+    threshold: float | None = None,
+) -> RolloutGroups:
+    """The groups of the rollouts in files, by their order.
+
+    A group is what the dump names as one, else the rollouts of a step with the same prompt, in
+    parts of group_size where that is given. threshold: a rollout is right from this reward on;
+    None: the dump's verdict or rewards of 0 and 1, or of -1 and 1, say it. ValueError where groups,
+    or what is right, cannot be told, and for a dump without a group of at least two; errors of
+    `open_dump` too.
+    """
+    groups: dict[Place, list[Rollout]] = defaultdict(list)
+    remarks: list[str] = []
+    for number, file in enumerate(files):
+        dump = open_dump(file, named)
+        for draw in dump.draws:
+            step = _step_named(file) if draw.step is None else draw.step
+            name = draw.group or (draw.problem and _digest(draw.problem))
+            if not name:
+                raise ValueError(
+                    f"{file}, line {draw.line} has neither a group nor a prompt, so which rollouts "
+                    "are one group is not told: name the column of the prompts with --prompt"
+                )
+            place = Place(step, number if step is None else 0, name)
+            groups[place].append(_rollout(draw, dump.columns.get("score")))
+        remarks += dump.said
+    return _grouped(groups, remarks, group_size, threshold)
+
+
+def _rollout(draw: DumpedDraw, column: str | None) -> Rollout:
+    """column: of the score. verl's dump may have beside the reward that it trains on, `score`, a
+    verdict `acc`, which the reader takes for an import."""
+    reward, is_correct = draw.score, None
+    if column == "acc" and isinstance(draw.row.get("score"), int | float):
+        reward, is_correct = float(draw.row["score"]), draw.score == 1
+    return Rollout(reward, is_correct, _digest(draw.response or ""), draw.advantage)
 
 
 def _digest(text: str) -> bytes:
     return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def _split(
-    by_prompt: Mapping[tuple[Step, bytes], list[Rollout]],
-    group_size: int | None,
+def _grouped(
+    by_place: Mapping[Place, list[Rollout]],
     remarks: list[str],
-) -> Iterator[tuple[Step, list[Rollout]]]:
-    """The groups of rows that share step and prompt; says in the remarks how they were told."""
+    group_size: int | None,
+    threshold: float | None,
+) -> RolloutGroups:
+    groups: list[Group] = [
+        (place.step, rollouts)
+        for place, rollouts in by_place.items()
+        if isinstance(place.name, str)
+    ]
+    if groups and group_size is not None:
+        raise ValueError(f"--group-size {group_size}: the dump names its groups; leave it out")
+    by_prompt = [(p.step, of) for p, of in by_place.items() if not isinstance(p.name, str)]
+    groups += _split(by_prompt, group_size, remarks)
+    scored = [(step, [r for r in group if r.reward is not None]) for step, group in groups]
+    if n_lost := sum(map(_size, groups)) - sum(map(_size, scored)):
+        remarks.append(f"Left out: {n_lost:,} rollouts without a reward, each of its group.")
+    if n_alone := sum(_size(group) < 2 for group in scored):
+        remarks.append(f"Left out: {n_alone:,} groups of less than two rollouts.")
+    by_size: dict[int, list[Group]] = defaultdict(list)
+    for group in scored:
+        if _size(group) > 1:
+            by_size[_size(group)].append(group)
+    if not by_size:
+        raise ValueError(
+            "the dump has no group: a group is two or more rollouts of one prompt in one step, "
+            "with a reward each (--score names their column)"
+        )
+    kept = [rollout for groups in by_size.values() for _, group in groups for rollout in group]
+    is_correct, how = _rule(kept, threshold)
+    return RolloutGroups(
+        by_size=tuple(_of_size(by_size[size], is_correct) for size in sorted(by_size)),
+        remarks=(*remarks, how),
+    )
+
+
+def _size(group: Group) -> int:
+    return len(group[1])
+
+
+def _split(
+    by_prompt: Sequence[Group], group_size: int | None, remarks: list[str]
+) -> Iterator[Group]:
+    """The groups of rollouts that share step and prompt; says in the remarks how they were told."""
     if not by_prompt:
         return
-    sizes = Counter(map(len, by_prompt.values()))
-    size, how = group_size or _usual_size(sizes), ""
-    repeated = sum(n for rows, n in sizes.items() if rows > size and rows % size == 0)
-    if repeated:
-        how = (
-            f" {repeated:,} prompts stand there more than once in a step; their rows are split "
+    sizes = Counter(map(_size, by_prompt))
+    size = group_size or _usual_size(sizes)
+    remarks.append("Groups are the rollouts of a step with the same prompt.")
+    if repeated := sum(n for rows, n in sizes.items() if rows > size and rows % size == 0):
+        remarks.append(
+            f"{repeated:,} prompts have a multiple of {size} rollouts in a step; these are split "
             f"into groups of {size} in the order of the dump."
         )
-    remarks.append(f"Groups are the rows of a step with the same prompt.{how}")
-    odd = {rows: n for rows, n in sizes.items() if rows % size}
-    if odd:
-        n_rows = sum(rows * n for rows, n in odd.items())
+    if odd := {rows: n for rows, n in sizes.items() if rows % size}:
         remarks.append(
-            f"Left out: {sum(odd.values()):,} prompts ({n_rows:,} rollouts) whose rows are no "
-            f"multiple of {size}."
+            f"Left out: {sum(odd.values()):,} prompts with {sum(r * n for r, n in odd.items()):,} "
+            f"rollouts, whose number in a step is no multiple of {size}."
         )
-    for (step, _), rollouts in by_prompt.items():
+    for step, rollouts in by_prompt:
         if len(rollouts) % size == 0:
             yield from ((step, rollouts[i : i + size]) for i in range(0, len(rollouts), size))
 
@@ -207,34 +278,38 @@ def _usual_size(sizes: Counter[int]) -> int:
     )
 
 
-def _threshold(rewards: set[float], threshold: float | None) -> float:
-    """The reward from which a rollout is right."""
-    if threshold is not None:
-        if not isfinite(threshold):
-            raise ValueError(f"--threshold {threshold}: must be a finite number")
-        return threshold
-    if rewards <= {0, 1} or rewards <= {-1, 1}:
-        return 1.0
-    listed = ", ".join(f"{reward:g}" for reward in sorted(rewards)[:LISTED])
-    raise ValueError(
-        f"rewards are {listed}{' ...' if len(rewards) > LISTED else ''}, neither 0 and 1 nor -1 "
-        "and 1, so which rollouts are right is not told: --threshold R counts a reward of at least "
-        "R as right, e.g. --threshold 1"
+def _rule(
+    rollouts: Sequence[Rollout], threshold: float | None
+) -> tuple[Callable[[Rollout], bool], str]:
+    """Which rollouts are right, and the rule in words."""
+    if threshold is None and all(rollout.is_correct is not None for rollout in rollouts):
+        return lambda rollout: bool(rollout.is_correct), "Right is what the dump's verdict says."
+    rewards = {rollout.reward for rollout in rollouts if rollout.reward is not None}
+    if threshold is None and not (rewards <= {0, 1} or rewards <= {-1, 1}):
+        listed = ", ".join(f"{reward:g}" for reward in sorted(rewards)[:LISTED])
+        raise ValueError(
+            f"rewards are {listed}{' ...' if len(rewards) > LISTED else ''}, neither 0 and 1 nor "
+            "-1 and 1, so which rollouts are right is not told: --threshold R counts a reward of "
+            "at least R as right, e.g. --threshold 1"
+        )
+    at = 1.0 if threshold is None else threshold
+    return (
+        lambda rollout: (rollout.reward or 0.0) >= at,
+        f"Right is a rollout with a reward of at least {at:g}.",
     )
 
 
-def _of_size(groups: Sequence[tuple[Step, list[Rollout]]], threshold: float) -> GroupsOfSize:
+def _of_size(groups: Sequence[Group], is_correct: Callable[[Rollout], bool]) -> GroupsOfSize:
     def values(name: str) -> Floats:
-        lists = [[getattr(r, name) for r in rollouts] for _, rollouts in groups]
+        lists = [[getattr(rollout, name) for rollout in group] for _, group in groups]
         return np.array(lists, dtype=np.float64)  # None becomes nan
 
-    rewards = values("reward")
     return GroupsOfSize(
         steps=tuple(step for step, _ in groups),
-        rewards=rewards,
-        correct=rewards >= threshold,
+        rewards=values("reward"),
+        correct=np.array([[is_correct(rollout) for rollout in group] for _, group in groups]),
         dumped=values("advantage"),
-        is_repeated=np.array([len({r.response for r in rollouts}) == 1 for _, rollouts in groups]),
+        is_repeated=np.array([len({r.response for r in group}) == 1 for _, group in groups]),
     )
 
 
