@@ -34,7 +34,7 @@ UTF8, WINDOWS = "utf-8-sig", "cp1252"
 
 def first_rows(path: Path) -> list[dict[str, Any]]:
     """The first READ_AT_ONCE rows with all columns; raises as `read_rows`."""
-    return list(islice(_rows_of(path), READ_AT_ONCE))
+    return list(islice(rows_of(path), READ_AT_ONCE))
 
 
 def read_rows(
@@ -52,7 +52,7 @@ def read_rows(
     schema = {"row": pl.Int64} | dict.fromkeys(names, pl.String)
     parts: list[pl.DataFrame] = []
     with _counter_of_rows(path.name) as count_rows:
-        for start, rows in _chunks(_rows_of(path)):
+        for start, rows in _chunks(rows_of(path)):
             if not parts:
                 _check_columns(path, rows, [*names, *([options] if options else [])])
             numbered = range(start, start + len(rows))
@@ -105,7 +105,8 @@ def _counter_of_rows(name: str) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, description=f"{name}: {done:,} rows read")
 
 
-def _rows_of(path: Path) -> Iterator[dict[str, Any]]:
+def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    """All rows with all columns, one after another; raises as `read_rows`."""
     readers = dict(zip(SUFFIXES, (_json, _json, _csv, _csv, _parquet), strict=True))
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file: give the path of a dataset")

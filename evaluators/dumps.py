@@ -1,0 +1,796 @@
+"""Rows of what other programs drew: one reader for the dumps of trainers and harnesses.
+
+In: a file as such a program writes it (JSON Lines, JSON, Parquet, CSV, inspect's .eval), and the
+columns of one that nobody knows. Out: its format, told by its content, and a `DumpedDraw` for each
+response, in the order of the file. Next: interchange matches them to problems and stores them.
+
+A new format is an entry of FORMATS with a fixture in tests/evaluators/dumps.py. Lines and Parquet
+are read piece by piece; nothing of a file is ever run. Whatever is wrong is a ValueError that names
+file and line; what is left out is counted and said (`Dump.said`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+import polars as pl
+
+from fgrpo_bench.core.registry import suggestion
+from fgrpo_bench.data.columns import ANSWERS, PROMPTS
+from fgrpo_bench.data.golds import quoted_items
+from fgrpo_bench.data.layouts import value_of
+from fgrpo_bench.data.rows import rows_of
+
+PARQUET, ZIP = b"PAR1", b"PK\x03\x04"
+"""The first bytes of such files."""
+BATCH = 4_096
+"""Rows of a Parquet file that are held at once."""
+MOST = 10_000_000
+"""Of draws of a problem, and of whatever else is counted."""
+BROKEN = (LookupError, TypeError, AttributeError, ValueError, RecursionError)
+"""What a row raises that is not of the format that its columns say."""
+Row = Mapping[str, Any]
+NumberedRow = tuple[int, Row]
+"""A row and its number in the file, from 1: the line where it is JSON Lines."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DumpedDraw:
+    """One response of a dump, with what the file says of it. None: it does not say."""
+
+    line: int
+    """Of its row in the file, from 1."""
+    problem: str | None
+    """The problem, or the prompt around it as the model read it."""
+    problem_id: str | None
+    """As the program calls the problem, which need not be our name of it."""
+    response: str | None
+    """None: there is none, as of a draw that failed."""
+    gold: str | None
+    score: float | None
+    """The program's own verdict; unless a threshold is declared, 1 or more is correct."""
+    draw: int | None
+    """Number within its problem, from 0; None: by its place in the file."""
+    seed: int | None
+    step: int | None
+    """Of the training that the model has behind it."""
+    finish_reason: str | None
+    """stop, length (cut off), or another word."""
+    n_tokens: int | None
+    """Sampled tokens."""
+    advantage: float | None
+    group: str | None
+    """What the draws of one prompt share, beside its text."""
+    fault: str | None
+    """The error that a draw ended in."""
+    is_whole: bool
+    """Whether its row holds all draws of its problem."""
+    row: Row = field(compare=False, repr=False)
+    """As it stands in the file; of Parquet the columns that are read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """Columns of a file that a person names; None: those of its format."""
+
+    prompt: str | None = None
+    response: str | None = None
+    answer: str | None = None
+    score: str | None = None
+
+    @property
+    def columns(self) -> dict[str, tuple[str, str]]:
+        """By field of DumpedDraw, the option and the column that it names."""
+        options = {
+            "problem": ("--prompt", self.prompt),
+            "response": ("--response", self.response),
+            "gold": ("--answer", self.answer),
+            "score": ("--score", self.score),
+        }
+        return {
+            name: (option, column)
+            for name, (option, column) in options.items()
+            if column is not None
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """How a program writes what it drew."""
+
+    name: str
+    """For a person."""
+    program: str
+    """Whose verdicts its scores are: a name of fgrpo_bench.graders.recorded.PROGRAMS."""
+    marks: str
+    """Columns that every row has, by which it is known, with spaces between; a dot leads into a
+    column that holds objects. Likewise the next."""
+    columns: Mapping[str, str]
+    """By field of DumpedDraw, the columns that may hold it: the first that a file has is read."""
+    inside: str | None = None
+    """Where a file that is one JSON object has its rows."""
+    once: str | None = None
+    """A column; rows with another value there than the first are the same draws once more."""
+    arranged: Callable[[Row], Row] = dict
+    """A row with its fields in columns, where they lie deeper; may raise BROKEN."""
+
+
+@dataclass(kw_only=True)
+class Dump:
+    """A file of a known format."""
+
+    path: Path
+    format: Format
+    columns: dict[str, str]
+    """By field of DumpedDraw, the column that is read."""
+    draws: Iterator[DumpedDraw]
+    """To be read once."""
+    said: list[str]
+    """For a person, what is left out; complete once the draws are read."""
+
+    @property
+    def described(self) -> str:
+        """e.g. "verl's dump (problem: input, response: output)"."""
+        listed = ", ".join(f"{name}: {column}" for name, column in self.columns.items())
+        return f"{self.format.name} ({listed})"
+
+
+def open_dump(path: Path, named: Named | None = None) -> Dump:
+    """A file and its format; FileNotFoundError or ValueError where it is none that is known, or
+    lacks a named column. Its draws raise likewise for a later row."""
+    named = named or Named()
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is no file: give what a trainer or a harness has drawn")
+    said: list[str] = []
+    rows = _rows(path, said)
+    first = next(rows, None)
+    if first is None:
+        raise ValueError(f"{path} holds no lines: give a file with a response a row")
+    form = _format_of(first, path, named)
+    row = _arranged(form, first, path)
+    columns: dict[str, str] = {}
+    for name, choices in form.columns.items():
+        if there := [choice for choice in choices.split() if _has(row, choice)]:
+            columns[name] = there[0]
+    for name, (option, column) in named.columns.items():
+        if not _has(row, column):
+            raise ValueError(
+                f"{option} {column}{suggestion(column, row)}: {path} has the columns "
+                f"{', '.join(row)}"
+            )
+        columns[name] = column
+    if _begins(path, PARQUET) and form.arranged is dict:
+        used = (*columns.values(), *form.marks.split())
+        rows = _parquet(path, {column.partition(".")[0] for column in used})
+    else:
+        rows = chain([first], rows)
+    dump = Dump(path=path, format=form, columns=columns, draws=iter(()), said=said)
+    dump.draws = _draws(dump, rows)
+    return dump
+
+
+def _format_of(first: NumberedRow, path: Path, named: Named) -> Format:
+    """The format with most marks of those that a file's first row has all marks of."""
+    number, row = first
+    fitting = [form for form in FORMATS if all(_has(row, mark) for mark in form.marks.split())]
+    if fitting:
+        return max(fitting, key=lambda form: len(form.marks.split()))
+    if named.response is not None:
+        return COLUMNS
+    raise ValueError(
+        f"{path}, line {number}: no responses: its columns ({', '.join(row)}) are of no format "
+        f"that is read; name the column of the responses with --response. Formats: "
+        f"{', '.join(dict.fromkeys(form.name for form in FORMATS))}"
+    )
+
+
+def _has(row: Row, column: str) -> bool:
+    """Whether a row has a column, or a dotted place within one."""
+    value: Any = row
+    for key in [column] if column in row else column.split("."):
+        if not isinstance(value, Mapping) or key not in value:
+            return False
+        value = value[key]
+    return True
+
+
+def _arranged(form: Format, numbered: NumberedRow, path: Path) -> Row:
+    number, row = numbered
+    try:
+        return form.arranged(row)
+    except BROKEN as error:
+        raise ValueError(
+            f"{path}, line {number} is no row of {form.name} ({type(error).__name__}: {error}): "
+            "mend it, or leave it out"
+        ) from None
+
+
+# Rows of a file, whatever it is.
+
+
+def _rows(path: Path, said: list[str]) -> Iterator[NumberedRow]:
+    if _begins(path, PARQUET):
+        return _parquet(path, None)
+    if _begins(path, ZIP) or path.suffix == ".eval":
+        return _archived(path)
+    if path.suffix in (".csv", ".tsv"):
+        return enumerate(map(_counted, rows_of(path)), 1)
+    return _json(path, said)
+
+
+def _counted(row: Row) -> Row:
+    """A row of text with numbers where they are counted or scored."""
+    numbers = {}
+    for name in (*USUAL["score"].split(), "draw", "seed", "step", "n_tokens", "advantage"):
+        if isinstance(text := row.get(name), str) and text.strip():
+            value = _value(text.strip().lower().encode())
+            numbers[name] = text if value is None else value
+    return dict(row) | numbers
+
+
+def _begins(path: Path, mark: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(mark)) == mark
+
+
+def _parquet(path: Path, columns: Collection[str] | None) -> Iterator[NumberedRow]:
+    """columns: that are read where they are there; None: all."""
+    number = 0
+    try:
+        scanned = pl.scan_parquet(path, glob=False)
+        if columns is not None:
+            there = scanned.collect_schema().names()
+            scanned = scanned.select(name for name in there if name in columns)
+        for batch in scanned.collect_batches(chunk_size=BATCH, maintain_order=True, lazy=True):
+            for row in batch.iter_rows(named=True):
+                number += 1
+                yield number, row
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(
+            f"{path} is no readable Parquet file ({str(error).splitlines()[0]}): copy it again"
+        ) from error
+
+
+def _archived(path: Path) -> Iterator[NumberedRow]:
+    """The samples of inspect's .eval, which is an archive of JSON files."""
+    try:
+        with ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.startswith("samples/")]
+            for number, name in enumerate(names, 1):
+                yield number, dict(json.loads(archive.read(name)))
+    except (OSError, BadZipFile, *BROKEN) as error:
+        raise ValueError(
+            f"{path} is no log of inspect with samples ({type(error).__name__}: {error}): give the "
+            ".eval or .json file of a run whose samples were logged"
+        ) from error
+
+
+def _json(path: Path, said: list[str]) -> Iterator[NumberedRow]:
+    """Of JSON Lines, or of one JSON value with rows in it (`Format.inside`)."""
+    with path.open("rb") as file:
+        first = next((line for line in file if line.strip()), b"")
+        is_only = not any(line.strip() for line in file)
+        file.seek(0)
+        value = _value(first)
+        if first and (is_only or value is None):
+            text = file.read()
+            whole = value if is_only else _value(text)
+            if (inside := _inside(whole)) is not None:
+                yield from enumerate(inside, 1)
+                return
+            file.seek(0)
+        yield from _lines(path, file, said)
+
+
+def _lines(path: Path, lines: Iterable[bytes], said: list[str]) -> Iterator[NumberedRow]:
+    """Of JSON Lines; the last line is left out where the file ends within it."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            if number > 1 and not line.endswith(b"\n"):  # only the last line of a file does not
+                said.append(f"left out: line {number} of {path}, within which the file ends")
+                return
+            raise ValueError(
+                f"{path}, line {number} is no JSON ({error}): mend the line, or leave it out; one "
+                "JSON value in several lines is read where its rows are a list of objects, or one "
+                f"at {', '.join(form.inside for form in FORMATS if form.inside)}"
+            ) from None
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}, line {number} is no JSON object: give one a line")
+        yield number, row
+
+
+def _value(text: bytes) -> Any:
+    """Of JSON; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _inside(value: Any) -> list[Row] | None:
+    """The rows within a JSON value: a list of objects, at a place of `Format.inside`, or there
+    within one of its `results`; None without any."""
+    if isinstance(value, list):
+        return value if value and all(isinstance(row, dict) for row in value) else None
+    if not isinstance(value, dict):
+        return None
+    results = value.get("results")
+    for place in (value, *(results.values() if isinstance(results, dict) else ())):
+        for form in FORMATS:
+            if form.inside and isinstance(place, dict) and form.inside in place:
+                return _inside(place[form.inside])
+    return None
+
+
+# Draws of rows.
+
+
+def _draws(dump: Dump, rows: Iterable[NumberedRow]) -> Iterator[DumpedDraw]:
+    form, marks = dump.format, dump.format.marks.split()
+    chosen: str | None = None
+    others, n_shared = Counter[str](), 0
+    for numbered in rows:
+        number, raw = numbered
+        where = f"{dump.path}, line {number}"
+        for mark in marks:
+            if not _has(raw, mark):
+                raise ValueError(
+                    f"{where} has no {mark}, which every row of {form.name} has: a file has rows "
+                    "of one format; put the others into a file of their own"
+                )
+        if form.once is not None and _has(raw, form.once):
+            variant = _variant(raw, form.once, where)
+            chosen = chosen or variant
+            if variant != chosen:
+                others[variant] += 1
+                continue
+        row = _arranged(form, numbered, dump.path)
+        values = {name: value_of(row, column) for name, column in dump.columns.items()}
+        draws = _of_row(values, number, raw, where)
+        n_shared += len(draws) > 1 and _is_number(values.get("score"))
+        yield from draws
+    for variant, count in others.items():
+        dump.said.append(
+            f"passed over: {count} lines with the same draws for another {form.once}, {variant}"
+        )
+    if n_shared:
+        dump.said.append(f"left out: {n_shared} verdicts that are each one for several draws")
+
+
+def _variant(row: Row, column: str, where: str) -> str:
+    variant = value_of(row, column)
+    if not isinstance(variant, str):
+        raise ValueError(f"{where}: {column} is {short(variant)}: give a name")
+    return variant
+
+
+OF_A_DRAW = ("score", "seed", "step", "finish_reason", "n_tokens", "advantage", "fault")
+"""Fields that a row of several responses may have as lists."""
+
+
+def _of_row(values: dict[str, Any], number: int, raw: Row, where: str) -> list[DumpedDraw]:
+    """values: by field of DumpedDraw, as they stand in the row."""
+    given = values.get("response")
+    is_whole = isinstance(given, list) and not _is_chat(given)
+    texts: list[Any] = given if is_whole and given is not None else [given]
+    if "response" not in values or not texts:
+        raise ValueError(
+            f"{where}: no responses: give a text, or a list of texts, or name the column that has "
+            "them with --response"
+        )
+    problem = _text(values.get("problem"), "user")
+    problem_id, gold = _word(values.get("problem_id")), _gold(values.get("gold"))
+    draw, group = values.get("draw"), _word(values.get("group"))
+    if draw is not None:
+        draw = _count(draw, "draw", where)
+    out = []
+    for i, text in enumerate(texts):
+        own = {name: _part(values.get(name), i, len(texts)) for name in OF_A_DRAW}
+        response = _text(text, "assistant")
+        if response is None and text is not None:
+            raise ValueError(f"{where}: response {i} is {short(text)}: give a text")
+        out.append(
+            DumpedDraw(
+                line=number,
+                problem=problem,
+                problem_id=problem_id,
+                response=response,
+                gold=gold,
+                score=_score(own["score"], where),
+                draw=draw,
+                seed=_count(own["seed"], "seed", where),
+                step=_count(own["step"], "step", where),
+                finish_reason=_end(own["finish_reason"], where),
+                n_tokens=_count(own["n_tokens"], "n_tokens", where),
+                advantage=own["advantage"] if _is_number(own["advantage"]) else None,
+                group=group,
+                fault=None if own["fault"] in (None, "", False) else short(own["fault"]),
+                is_whole=is_whole,
+                row=raw,
+            )
+        )
+    return out
+
+
+def _part(value: Any, i: int, n: int) -> Any:
+    """What a value says of draw i of n."""
+    if isinstance(value, list):
+        return value[i] if len(value) == n else None
+    return value if n == 1 else None
+
+
+def _is_chat(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(turn, Mapping) and "role" in turn for turn in value)
+    )
+
+
+def _text(value: Any, role: str) -> str | None:
+    """A text; of a chat all that was read (user), or the last message of the model (assistant).
+    None for anything else."""
+    if isinstance(value, str):
+        return value
+    if not _is_chat(value):
+        return None
+    said = [_content(turn.get("content")) for turn in value if _is_said(turn, role)]
+    return "\n\n".join(said) if role == "user" else (said or [""])[-1]
+
+
+def _is_said(turn: Row, role: str) -> bool:
+    return (turn["role"] == "assistant") == (role == "assistant")
+
+
+def _content(value: Any) -> str:
+    """Of a message; of its parts the text alone."""
+    if isinstance(value, list):
+        texts = (part.get("text") for part in value if isinstance(part, Mapping))
+        return "".join(text for text in texts if isinstance(text, str))
+    return value if isinstance(value, str) else ""
+
+
+def _word(value: Any) -> str | None:
+    is_word = isinstance(value, str | int) and not isinstance(value, bool)
+    return str(value) if is_word and value != "" else None
+
+
+def _gold(value: Any) -> str | None:
+    """A text or number, or the only one of a list; of several the list as JSON."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if value in (None, "", [], {}):
+        return None
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _score(value: Any, where: str) -> float | None:
+    if value is None or _is_number(value):
+        return None if value is None else float(value)
+    raise ValueError(f"{where}: its verdict is {short(value)}: give a number, true or false")
+
+
+def _count(value: Any, name: str, where: str) -> int | None:
+    if value is None or (type(value) is int and 0 <= value < MOST):
+        return value
+    raise ValueError(
+        f"{where}: {name} is {short(value)}: give a number from 0 to {MOST:,}, or leave it out"
+    )
+
+
+ENDS = {
+    **dict.fromkeys(("length", "max_tokens", "model_length", "max_length"), "length"),
+    **dict.fromkeys(("stop", "eos", "end_turn", "stop_sequence", "complete", "completed"), "stop"),
+    **dict.fromkeys(("unknown", ""), None),
+}
+"""How a response ended, by the words that programs have for it."""
+
+
+def _end(value: Any, where: str) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"{where}: finish_reason is {short(value)}: give a text, or leave it out")
+    return ENDS.get(value, value)
+
+
+def short(value: object) -> str:
+    """A value in a message."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return repr(value)[:80]
+
+
+# Formats. Fields that lie deeper than a column are brought up by a function of the row.
+
+
+def _of_lm_eval(row: Row) -> Row:
+    """Its `doc` is a row of the dataset, and `resps` has a list for each request. What it scored is
+    one verdict for all draws, by the name of each metric."""
+    doc: Row = row["doc"] if isinstance(row.get("doc"), dict) else row
+    texts = row["resps"]
+    if isinstance(texts, list):
+        texts = [
+            text for group in texts for text in (group if isinstance(group, list) else [group])
+        ]
+    metrics = row.get("metrics")
+    named = {"score": row.get(metrics[0])} if isinstance(metrics, list) and metrics else {}
+    prompts = [name for names in PROMPTS for name in names]
+    problem = next((doc[name] for name in prompts if isinstance(doc.get(name), str)), None)
+    arguments = row.get("arguments")
+    if problem is None and isinstance(arguments, dict) and arguments:
+        problem = next(iter(arguments.values()))["arg_0"]
+    own = {"problem": problem, "problem_id": doc.get("problem_id"), "resps": texts}
+    return dict(row) | named | own
+
+
+INSPECT = {"C": 1.0, "I": 0.0, "N": 0.0}
+"""Its scores by letters: correct, incorrect, no answer."""
+
+
+def _of_inspect(row: Row) -> Row:
+    output = row["output"] or {}
+    choice = (output.get("choices") or [None])[0]
+    own: dict[str, Any] = {"problem": row["input"], "draw": row["epoch"] - 1}
+    own["response"] = choice and [choice["message"]]
+    own["finish_reason"] = choice and choice.get("stop_reason")
+    own["n_tokens"] = (output.get("usage") or {}).get("output_tokens")
+    scores = list((row.get("scores") or {}).values())
+    if scores:
+        own["score"] = INSPECT.get(scores[0]["value"], scores[0]["value"])
+    failure = row.get("error")
+    own["fault"] = failure.get("message") if isinstance(failure, dict) else failure
+    return dict(row) | own
+
+
+SPECIAL = re.compile(r"(?:<\|[\w.-]{1,40}\|>|</s>|<eos>|<end_of_turn>|\s)+\Z")
+"""What a response ends with that was decoded with its special tokens."""
+
+
+def _of_skyrl(row: Row) -> Row:
+    """Rewards of tokens are summed, as it does itself."""
+    score = row["score"]
+    score = sum(score) if isinstance(score, list) else score
+    return dict(row) | {"score": score, "output_response": SPECIAL.sub("", row["output_response"])}
+
+
+def _of_verl(row: Row) -> Row:
+    """Its newer trainer names draws <sample>_<rollout>_<output>."""
+    return dict(row) | ({"group": row["uid"].rsplit("_", 2)[0]} if "uid" in row else {})
+
+
+def _of_trl(row: Row) -> Row:
+    """What its only reward function gave, by whatever name; none of several is the verdict."""
+    numbers = [name for name in row.keys() - {"step", "advantage"} if _is_number(row[name])]
+    return dict(row) | ({"score": row[numbers[0]]} if len(numbers) == 1 else {})
+
+
+def _of_verifiers(row: Row) -> Row:
+    cut = row.get("is_truncated")
+    ended = {} if cut is None else {"finish_reason": "length" if cut else "stop"}
+    return dict(row) | ended | {"completion": row["completion"] or ""}
+
+
+def _of_episode(row: Row) -> Row:
+    """An episode of verifiers: of its traces the one whose tokens train. Rewards that were not
+    given, as after an error, make no verdict."""
+    traces = [trace for trace in row["traces"] if trace.get("agent", {}).get("trainable", True)]
+    if len(traces) > 1:
+        raise ValueError("it has several trained agents, and a draw has one response")
+    own: dict[str, Any] = {"task": row["task"]["data"], "group": (row.get("group") or {}).get("id")}
+    errors = row.get("errors") or []
+    own["fault"] = errors[-1]["message"] if errors and not row["ok"] else None
+    for trace in traces:
+        sampled = [node for node in trace["nodes"] if node.get("sampled")]
+        own["response"] = [sampled[-1]["message"]] if sampled else None
+        calls = trace.get("calls") or []
+        own["finish_reason"] = calls[-1].get("finish_reason") if calls else None
+        usage = [(call.get("usage") or {}).get("completion_tokens") for call in calls]
+        own["n_tokens"] = sum(usage) if usage and None not in usage else None
+        rewards = [r for r in trace.get("rewards", {}).values() if r is not None]
+        own["score"] = sum(r["score"] * r.get("weight", 1) for r in rewards) if rewards else None
+        advantages = {value for node in sampled for value in node.get("advantages") or ()}
+        own["advantage"] = advantages.pop() if len(advantages) == 1 else None
+    work = (row.get("run") or {}).get("work") or {}
+    return own | {"response": own.get("response"), "step": work.get("step")}
+
+
+def _of_every_eval_ever(row: Row) -> Row:
+    verdict, texts = row["evaluation"], row["output"]["raw"]
+    own = {"response": texts[0] if len(texts) == 1 else texts}
+    return dict(row) | own | {"score": verdict.get("is_correct", verdict.get("score"))}
+
+
+_TRUTH = re.compile(r"'ground_truth': ('(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\"|[-+]?[0-9.]++)")
+
+
+def _of_nemo_rl(row: Row) -> Row:
+    """Its evaluation writes what the environment knows as Python's text of a dictionary."""
+    truth = _TRUTH.search(str(row.get("extra_env_info")))
+    items = quoted_items(f"[{truth[1]}]") if truth else None
+    return dict(row) | ({"ground_truth": items[0]} if items else {})
+
+
+def _of_validation(row: Row) -> Row:
+    """NeMo-RL writes batches of one draw, whose chat has the response as its last message."""
+    content = row["content"]
+    chat = content[0] if content and isinstance(content[0], list) else content
+    return dict(row) | {"content": chat}
+
+
+def _of_lighteval(row: Row) -> Row:
+    """Several draws have metrics of all of them, which are no verdicts."""
+    doc, answer = row["doc"], row["model_response"]
+    places = doc["gold_index"] if isinstance(doc["gold_index"], list) else [doc["gold_index"]]
+    numbers = [value for value in (row.get("metric") or {}).values() if _is_number(value)]
+    own: dict[str, Any] = {"gold": [doc["choices"][place] for place in places]}
+    if len(numbers) == 1 and len(answer["text"]) == 1:
+        own["score"] = numbers[0]
+    return dict(row) | own
+
+
+USUAL_PROMPTS = " ".join(name for names in PROMPTS for name in names)
+USUAL_ANSWERS = " ".join(name for names in ANSWERS for name in names)
+USUAL = {
+    "problem": f"problem {USUAL_PROMPTS}",
+    "problem_id": "problem_id",
+    "gold": USUAL_ANSWERS,
+    "score": "score reward correct is_correct",
+    "draw": "draw",
+    "seed": "seed",
+    "step": "step",
+    "finish_reason": "finish_reason",
+    "n_tokens": "n_tokens",
+    "advantage": "advantage",
+}
+"""Of a file of no program that is known here."""
+COLUMNS = Format(name="columns", program="columns", marks="", columns=USUAL)
+FORMATS = (
+    Format(
+        name="lm-eval samples",
+        program="lm-eval",
+        marks="resps",
+        columns={"problem": "problem", "problem_id": "problem_id", "response": "resps",
+                 "gold": "target", "score": "score"},
+        once="filter",
+        arranged=_of_lm_eval,
+    ),
+    Format(
+        name="inspect log",
+        program="inspect",
+        marks="id epoch input output",
+        columns={name: name for name in ("problem", "response", "score", "draw", "finish_reason",
+                                         "n_tokens", "fault")}
+        | {"problem_id": "id", "gold": "target"},
+        inside="samples",
+        arranged=_of_inspect,
+    ),
+    Format(
+        name="verl dump of a step",
+        program="verl",
+        marks="input output gts score step",
+        columns={"problem": "input", "response": "output", "gold": "gts", "score": "acc score",
+                 "step": "step", "group": "group"},
+        arranged=_of_verl,
+    ),
+    Format(
+        name="verl generation",
+        program="verl",
+        marks="prompt responses reward_model.ground_truth",
+        columns={"problem": "prompt", "response": "responses",
+                 "gold": "reward_model.ground_truth"},
+    ),
+    Format(
+        name="Qwen2.5-Math evaluation",
+        program="qwen2.5-math",
+        marks="question gt code",
+        columns={"problem": "question", "response": "code", "gold": "gt", "score": "score",
+                 "finish_reason": "finish_reason"},
+    ),
+    Format(
+        name="TRL completions",
+        program="trl",
+        marks="step prompt completion advantage",
+        columns={"problem": "prompt", "response": "completion", "gold": USUAL_ANSWERS,
+                 "score": "score", "step": "step", "advantage": "advantage"},
+        arranged=_of_trl,
+    ),
+    Format(
+        name="NeMo-Skills output",
+        program="nemo-skills",
+        marks="expected_answer generation",
+        columns={"problem": "problem question", "response": "_full_generation generation",
+                 "gold": "expected_answer", "score": "symbolic_correct is_correct",
+                 "n_tokens": "num_generated_tokens", "finish_reason": "finish_reason"},
+    ),
+    Format(
+        name="SkyRL evaluation",
+        program="skyrl",
+        marks="input_prompt output_response score env_class",
+        columns={"problem": "input_prompt", "response": "output_response", "score": "score",
+                 "gold": "env_extras.reward_spec.ground_truth env_extras.reward_model.ground_truth",
+                 "finish_reason": "stop_reason"},
+        arranged=_of_skyrl,
+    ),
+    Format(
+        name="verifiers results",
+        program="verifiers",
+        marks="example_id prompt completion reward",
+        columns={"problem": "prompt", "response": "completion", "gold": "answer",
+                 "score": "reward", "finish_reason": "finish_reason", "group": "example_id",
+                 "fault": "error"},
+        arranged=_of_verifiers,
+    ),
+    Format(
+        name="verifiers traces",
+        program="verifiers",
+        marks="task.data traces ok",
+        columns={name: name for name in ("response", "score", "finish_reason", "n_tokens",
+                                         "advantage", "group", "step", "fault")}
+        | {"problem": "task.prompt", "gold": "task.answer task.info.answer"},
+        arranged=_of_episode,
+    ),
+    Format(
+        name="Every Eval Ever instances",
+        program="every-eval-ever",
+        marks="sample_id input.raw output.raw evaluation",
+        columns={"problem": "input.raw", "problem_id": "sample_id", "response": "response",
+                 "gold": "input.reference", "score": "score",
+                 "n_tokens": "token_usage.output_tokens", "fault": "error"},
+        once="evaluation_result_id",
+        arranged=_of_every_eval_ever,
+    ),
+    Format(
+        name="NeMo-RL evaluation",
+        program="nemo-rl",
+        marks="prompt response reward sample_index",
+        columns={"problem": "prompt", "response": "response", "gold": "ground_truth",
+                 "score": "reward"},
+        inside="evaluation_data",
+        arranged=_of_nemo_rl,
+    ),
+    Format(
+        name="NeMo-RL validation",
+        program="nemo-rl",
+        marks="content rewards idx",
+        columns={"problem": "content", "response": "content", "score": "rewards"},
+        arranged=_of_validation,
+    ),
+    Format(
+        name="evalchemy examples",
+        program="evalchemy",
+        marks="problem expected_answer model_outputs",
+        columns={"problem": "problem", "response": "model_outputs", "gold": "expected_answer"},
+        inside="examples",
+    ),
+    Format(
+        name="lighteval details",
+        program="lighteval",
+        marks="doc.query model_response.text",
+        columns={"problem": "doc.query", "response": "model_response.text", "gold": "gold",
+                 "score": "score"},
+        arranged=_of_lighteval,
+    ),
+    *(
+        Format(name="completions", program="completions", marks=mark,
+               columns=USUAL | {"response": mark})
+        for mark in ("response", "responses")
+    ),
+)  # fmt: skip
