@@ -560,7 +560,8 @@ def groups_(
     prompt: Annotated[str | None, typer.Option("--prompt", metavar="COLUMN")] = None,
     response: Annotated[str | None, typer.Option("--response", metavar="COLUMN")] = None,
     score: Annotated[
-        str | None, typer.Option("--score", metavar="COLUMN", help="of the rewards")
+        list[str] | None,
+        typer.Option("--score", metavar="COLUMN", help="of the rewards; several are added"),
     ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write a page with figures")
@@ -573,10 +574,11 @@ def groups_(
     from . import groups
     from .dumps import Named
 
-    files = [file for place in dump for file in groups.files_of(place)]
+    scores = score or []
     read = groups.read_groups(
-        files,
-        Named(prompt=prompt, response=response, score=score),
+        [file for place in dump for file in groups.files_of(place)],
+        Named(prompt=prompt, response=response, score=scores[0] if scores else None),
+        added=scores[1:],
         group_size=group_size,
         threshold=threshold,
     )

@@ -132,6 +132,8 @@ class Dump:
     format: Format
     columns: dict[str, str]
     """By field of DumpedDraw, the column that is read."""
+    further: tuple[str, ...]
+    """Other columns with numbers, e.g. those that TRL calls by its reward functions."""
     draws: Iterator[DumpedDraw]
     """To be read once."""
     said: list[str]
@@ -144,9 +146,10 @@ class Dump:
         return f"{self.format.name} ({listed})"
 
 
-def open_dump(path: Path, named: Named | None = None) -> Dump:
+def open_dump(path: Path, named: Named | None = None, *, kept: Collection[str] = ()) -> Dump:
     """A file and its format; FileNotFoundError or ValueError where it is none that is known, or
-    lacks a named column. Its draws raise likewise for a later row."""
+    lacks a named column. Its draws raise likewise for a later row. kept: further columns that the
+    draws' rows are to have."""
     named = named or Named()
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file: give what a trainer or a harness has drawn")
@@ -169,11 +172,14 @@ def open_dump(path: Path, named: Named | None = None) -> Dump:
             )
         columns[name] = column
     if _begins(path, PARQUET) and form.arranged is dict:
-        used = (*columns.values(), *form.marks.split())
+        used = (*columns.values(), *form.marks.split(), *kept)
         rows = _parquet(path, {column.partition(".")[0] for column in used})
     else:
         rows = chain([first], rows)
-    dump = Dump(path=path, format=form, columns=columns, draws=iter(()), said=said)
+    numbers = [name for name, value in row.items() if isinstance(value, int | float)]
+    known = {*columns.values(), *form.marks.split()}
+    further = tuple(name for name in numbers if name not in known)
+    dump = Dump(path=path, format=form, columns=columns, further=further, draws=iter(()), said=said)
     dump.draws = _draws(dump, rows)
     return dump
 
@@ -482,8 +488,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _score(value: Any, where: str) -> float | None:
-    if value is None or _is_number(value):
-        return None if value is None else float(value)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None  # TRL writes nan where a reward function did not score a completion
+    if _is_number(value):
+        return float(value)
     raise ValueError(f"{where}: its verdict is {short(value)}: give a number, true or false")
 
 

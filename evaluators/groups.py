@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from math import inf, isclose
+from math import inf, isclose, isfinite
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +32,7 @@ from fgrpo_bench.analysis.rollouts import (
     RolloutSummary,
     bin_of,
 )
+from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.documents.html import html as html_page
 from fgrpo_bench.documents.markdown import markdown
 from fgrpo_bench.documents.table import Figure, conjoined
@@ -46,7 +47,7 @@ from fgrpo_bench.objectives.advantages import (
 from fgrpo_bench.paper.theory.weights import METHODS, Method
 from fgrpo_bench.report.tables import rollouts as tables
 
-from .dumps import DumpedDraw, Named, open_dump
+from .dumps import Dump, DumpedDraw, Named, open_dump
 
 Floats = NDArray[np.float64]
 Step = int | None
@@ -151,21 +152,22 @@ def read_groups(
     files: Sequence[Path],
     named: Named | None = None,
     *,
+    added: Sequence[str] = (),
     group_size: int | None = None,
     threshold: float | None = None,
 ) -> RolloutGroups:
     """The groups of the rollouts in files, by their order.
 
     A group is what the dump names as one, else the rollouts of a step with the same prompt, in
-    parts of group_size where that is given. threshold: a rollout is right from this reward on;
-    None: the dump's verdict or rewards of 0 and 1, or of -1 and 1, say it. ValueError where groups,
-    or what is right, cannot be told, and for a dump without a group of at least two; errors of
-    `open_dump` too.
+    parts of group_size where that is given. added: further columns of rewards, which are added to
+    the named one. threshold: a rollout is right from this reward on; None: the dump's verdict or
+    rewards of 0 and 1, or of -1 and 1, say it. ValueError where groups, or what is right, cannot be
+    told, and for a dump without a group of at least two; errors of `open_dump` too.
     """
     groups: dict[Place, list[Rollout]] = defaultdict(list)
     remarks: list[str] = []
     for number, file in enumerate(files):
-        dump = open_dump(file, named)
+        dump = _opened(file, named or Named(), added, remarks)
         for draw in dump.draws:
             step = _step_named(file) if draw.step is None else draw.step
             name = draw.group or (draw.problem and _digest(draw.problem))
@@ -175,17 +177,44 @@ def read_groups(
                     "are one group is not told: name the column of the prompts with --prompt"
                 )
             place = Place(step, number if step is None else 0, name)
-            groups[place].append(_rollout(draw, dump.columns.get("score")))
+            groups[place].append(_rollout(draw, dump.columns["score"], added))
         remarks += dump.said
-    return _grouped(groups, remarks, group_size, threshold)
+    return _grouped(groups, list(dict.fromkeys(remarks)), group_size, threshold)
 
 
-def _rollout(draw: DumpedDraw, column: str | None) -> Rollout:
+def _opened(file: Path, named: Named, added: Sequence[str], remarks: list[str]) -> Dump:
+    """With a column of rewards, that of the format or the named one; ValueError without any."""
+    dump = open_dump(file, named, kept=added)
+    numbers = ", ".join(dump.further) or "no column"
+    if "score" not in dump.columns:
+        raise ValueError(
+            f"{file} does not say which of its columns are rewards: name one, or several that are "
+            f"added, with --score; there are numbers in {numbers}"
+        )
+    for column in added:
+        if column not in dump.further:
+            raise ValueError(
+                f"--score {column}{suggestion(column, dump.further)}: {file} has further numbers "
+                f"in {numbers}"
+            )
+    if named.score is not None:
+        others = [column for column in dump.further if column not in added]
+        left_out = f"; further numbers are not added: {', '.join(others)}" if others else ""
+        remarks.append(f"Rewards are {' + '.join((named.score, *added))}{left_out}.")
+    return dump
+
+
+def _rollout(draw: DumpedDraw, column: str, added: Sequence[str]) -> Rollout:
     """column: of the score. verl's dump may have beside the reward that it trains on, `score`, a
     verdict `acc`, which the reader takes for an import."""
     reward, is_correct = draw.score, None
     if column == "acc" and isinstance(draw.row.get("score"), int | float):
         reward, is_correct = float(draw.row["score"]), draw.score == 1
+    for other in added:
+        # as TRL, a reward function that does not score a completion adds nothing
+        value = draw.row[other]
+        if isinstance(value, int | float) and isfinite(value):
+            reward = value + (reward or 0.0)
     return Rollout(reward, is_correct, _digest(draw.response or ""), draw.advantage)
 
 
@@ -328,7 +357,11 @@ class TrainingMethod:
     def parse(cls, text: str) -> TrainingMethod:
         """As Method.parse, and `dapo[@focal_gamma]`; ValueError for what a dump cannot show."""
         name, at, gamma = text.partition("@")
-        is_filtered = name == FILTER
+        is_filtered = name.partition(":")[0] == FILTER
+        if is_filtered and name != FILTER:
+            raise ValueError(
+                f"method {text!r}: {FILTER} has no parameters; write {FILTER}{at}{gamma}"
+            )
         method = Method.parse(f"grpo{at}{gamma}" if is_filtered else text)
         if not 0 <= method.focal_gamma < inf:
             raise ValueError(f"method {text!r}: a focal_gamma is a number of at least 0")
@@ -394,9 +427,8 @@ def summary(
             defined.append(method)
         if any(refusals):
             n = sum(len(p.steps) for p, no in zip(by_size, refusals, strict=True) if no)
-            remarks.append(
-                f"{method.label} is not defined for {n:,} groups: {next(filter(None, refusals))}."
-            )
+            reason = next(filter(None, refusals))
+            remarks.append(f"{method.label} is not defined for {n:,} groups: {reason}.")
     reads = {method.text: method.reads_rewards(groups) for method in defined}
     remarks += _reading(defined, reads, groups)
 
