@@ -76,7 +76,7 @@ class Rollout(NamedTuple):
     advantage: float | None
 
 
-class Place(NamedTuple):
+class PlaceOfGroup(NamedTuple):
     """Where rollouts of one group stand together."""
 
     step: int | None
@@ -164,7 +164,7 @@ def read_groups(
     rewards of 0 and 1, or of -1 and 1, say it. ValueError where groups, or what is right, cannot be
     told, and for a dump without a group of at least two; errors of `open_dump` too.
     """
-    groups: dict[Place, list[Rollout]] = defaultdict(list)
+    groups: dict[PlaceOfGroup, list[Rollout]] = defaultdict(list)
     remarks: list[str] = []
     for number, file in enumerate(files):
         dump = _opened(file, named or Named(), added, remarks)
@@ -176,7 +176,7 @@ def read_groups(
                     f"{file}, line {draw.line} has neither a group nor a prompt, so which rollouts "
                     "are one group is not told: name the column of the prompts with --prompt"
                 )
-            place = Place(step, number if step is None else 0, name)
+            place = PlaceOfGroup(step, number if step is None else 0, name)
             groups[place].append(_rollout(draw, dump.columns["score"], added))
         remarks += dump.said
     return _grouped(groups, list(dict.fromkeys(remarks)), group_size, threshold)
@@ -223,7 +223,7 @@ def _digest(text: str) -> bytes:
 
 
 def _grouped(
-    by_place: Mapping[Place, list[Rollout]],
+    by_place: Mapping[PlaceOfGroup, list[Rollout]],
     remarks: list[str],
     group_size: int | None,
     threshold: float | None,

@@ -12,7 +12,10 @@ import pytest
 from evaluators.__main__ import main
 from evaluators.dumps import Named
 from evaluators.groups import files_of, read_groups, summary
+from fgrpo_bench.__main__ import main as fgrpo_bench
 from fgrpo_bench.analysis.rollouts import BINS, RolloutSummary, bin_of
+from sweeps import REPOSITORY
+from tests.pages.blocks import blocks
 from tests.report.conftest import drawing_plainly
 
 N = 4
@@ -275,9 +278,7 @@ def test_several_rewards_of_trl_are_named_and_added(tmp_path: Path):
     (file,) = folder.iterdir()
     half = pl.Series("format_reward", [None if i % 5 == 4 else 0.5 for i in range(20)])
     pl.read_parquet(file).with_columns(half).write_parquet(file)
-    with pytest.raises(
-        ValueError, match="numbers in correct_reward, format_reward"
-    ):
+    with pytest.raises(ValueError, match="numbers in correct_reward, format_reward"):
         summed(folder)
     of = summed(folder, named=Named(score="correct_reward"))
     assert of.total.n_correct == 7 and "not added: format_reward." in " ".join(of.remarks)
@@ -366,3 +367,20 @@ def test_the_command_prints_writes_and_refuses(tmp_path: Path, monkeypatch, caps
     )
     assert main(["groups", "<b>dump", "--method", "grpo:k=1"]) == 1
     assert "error: " in capsys.readouterr().err
+
+
+def test_the_guide_can_be_followed(tmp_path: Path, monkeypatch, capsys):
+    page = REPOSITORY / "docs/guides/groups.md"
+    monkeypatch.chdir(tmp_path)
+    lines(Path("rollouts/1.jsonl"), rollouts())
+    printed = []
+    for line in "".join(blocks(page, "bash")).splitlines():
+        program, *words = shlex.split(line)
+        with drawing_plainly():
+            assert program == "fgrpo-bench" and fgrpo_bench(words) == 0
+        printed.append(capsys.readouterr().out)
+    first, files, chosen = printed
+    shown = [line for line in blocks(page, "")[0].splitlines() if "[...]" not in line]
+    assert len(shown) == 16 and set(shown) <= set(first.splitlines())
+    assert files.split() == ["groups.html", "groups.json"]
+    assert "GRPO, filtered as DAPO" in chosen and "PKPO k=2" in chosen and "RLOO" not in chosen
