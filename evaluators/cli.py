@@ -535,11 +535,13 @@ def compare_(
     "the groups of a training run's rollouts, and where each advantage puts its gradient",
     "fgrpo-bench groups rollouts/",
     "fgrpo-bench groups rollouts/40.jsonl --html groups.html --json groups.json",
+    "fgrpo-bench groups rollouts/ --name my-run     which the dashboard then shows",
     "fgrpo-bench groups completions/ --score accuracy_reward --threshold 1",
     "fgrpo-bench groups rollouts/ --method grpo grpo@1 dapo pkpo:k=8",
     more=GROUPS,
 )
 def groups_(
+    context: typer.Context,
     dump: Annotated[
         list[Path], typer.Argument(metavar="DUMP", help="files of rollouts, or folders of them")
     ],
@@ -570,9 +572,18 @@ def groups_(
     json_: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="write every number")
     ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="store it under this name, for the dashboard")
+    ] = None,
+    root: Root = None,
 ) -> int:
+    from fgrpo_bench.analysis.rollouts import store_groups
+
     from . import groups
     from .dumps import Named
+
+    if root is not None and name is None:
+        context.fail(f"--root {root}: is of --name, under which groups are stored; leave it out")
 
     scores = score or []
     read = groups.read_groups(
@@ -583,7 +594,11 @@ def groups_(
         threshold=threshold,
     )
     of = groups.summary(read, ", ".join(place.name or str(place) for place in dump), method)
-    print(groups.write(of, html=html, md=md, as_json=json_) or groups.text(of))
+    written = groups.write(of, html=html, md=md, as_json=json_)
+    if name is not None:
+        stored = store_groups(of, name, root=root)
+        print(f"stored as {stored}: `fgrpo-bench dashboard` shows it", file=sys.stderr)
+    print(written or groups.text(of))
     return EXIT_DONE
 
 

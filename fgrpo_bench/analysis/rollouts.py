@@ -10,9 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from fgrpo_bench.command.runs import default_root
+from fgrpo_bench.core.registry import suggestion
+from fgrpo_bench.files.paths import stored_groups
 from fgrpo_bench.files.records import Record
+from fgrpo_bench.files.whole import read_json, read_record, write_json
+from fgrpo_bench.specs import check_name
+
+STORE_ANEW = "remove it, and run `fgrpo-bench groups DUMP --name ...` again"
+"""What helps where a stored file is damaged."""
 
 BINS = ("all wrong", "<=20%", "<=40%", "<60%", "<80%", "<100%", "all right")
 """Success rates of a group, each from the end of the one before; right and wrong are treated alike,
@@ -139,7 +148,65 @@ class RolloutSummary(Record):
     nearest: NearestMethod | None = None
     """None where the dump has no advantages."""
 
+    def gradients(self) -> pl.DataFrame:
+        """A row a method and bin: the sum of |A| and its share of the method's total."""
+        return pl.DataFrame(
+            [
+                {"method": method.label, "success_rate": name, "sum": part}
+                | {"share": part / method.total if method.total else None}
+                for method in self.methods
+                for name, part in zip(self.bins, method.by_bin, strict=True)
+            ],
+            schema={"method": pl.String, "success_rate": pl.String}
+            | {"sum": pl.Float64, "share": pl.Float64},
+        )
 
-def stored_groups(root: Path) -> Path:
-    """Folder of the summaries that were stored under a name, a JSON file each."""
-    return root / "_groups"
+    def by_step(self) -> pl.DataFrame:
+        """A row a step: shares of its groups."""
+        return pl.DataFrame(
+            [
+                {
+                    "step": step.step,
+                    "all_wrong": step.all_wrong / step.n_groups,
+                    "all_right": step.all_right / step.n_groups,
+                    "all_rewards_equal": step.without_gradient / step.n_groups,
+                }
+                for step in self.steps
+            ],
+            schema={"step": pl.Int64, "all_wrong": pl.Float64}
+            | {"all_right": pl.Float64, "all_rewards_equal": pl.Float64},
+        )
+
+
+def group_names(root: Path) -> list[str]:
+    """Of the summaries that were stored under a root, sorted."""
+    return sorted(path.stem for path in stored_groups(root).glob("*.json"))
+
+
+def load_groups(name: str, *, root: Path | None = None) -> RolloutSummary:
+    """A stored summary; FileNotFoundError where the root lists none of that name, ValueError for a
+    damaged one. root: None is the usual folder of all runs."""
+    root = root or default_root()
+    names = group_names(root)
+    if name not in names:
+        raise FileNotFoundError(
+            f"no groups {name!r}{suggestion(name, names)} under {root}: store them with "
+            f"`fgrpo-bench groups DUMP --name {name}`; there are {', '.join(names) or 'none'}"
+        )
+    path = stored_groups(root) / f"{name}.json"
+    of = read_record(path, RolloutSummary, STORE_ANEW)
+    sizes = {len(of.bins), len(of.in_bins), *(len(method.by_bin) for method in of.methods)}
+    counts = [of.total, *of.steps]
+    if len(sizes) > 1 or any(part.n_groups < 1 or part.n_rollouts < 1 for part in counts):
+        raise ValueError(f"{path} has no groups, or other bins than numbers: {STORE_ANEW}")
+    return of
+
+
+def store_groups(of: RolloutSummary, name: str, *, root: Path | None = None) -> Path:
+    """Store a summary under a name, for the dashboard; ValueError where another one has it."""
+    check_name("--name", name)
+    path = stored_groups(root or default_root()) / f"{name}.json"
+    if path.exists() and read_json(path, STORE_ANEW) != of.as_json():
+        raise ValueError(f"--name {name}: {path} has the groups of another dump; take another name")
+    write_json(path, of.as_json())
+    return path

@@ -9,14 +9,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fgrpo_bench.analysis.rollouts import RolloutSummary
-from fgrpo_bench.documents.colors import BASE, FOCAL, PLAIN
+from fgrpo_bench.documents.colors import BASE, FOCAL, PLAIN, SUCCESS_RATES
 from fgrpo_bench.documents.style import PAGE, SMALL, in_math
 from fgrpo_bench.report.figures import Picture
 
-COLORS = (*reversed(FOCAL), "#dddddd", PLAIN[0], PLAIN[2], PLAIN[4])
-"""Of the bins from all wrong to all right."""
 DARK = (True, True, False, False, False, True, True)
-"""Whether a number on them is white."""
+"""Whether a number on SUCCESS_RATES is white."""
 NARROWEST = 0.045
 """Share of a bar that holds a number."""
 
@@ -46,7 +44,7 @@ def gradient(of: RolloutSummary, width: float = PAGE) -> Figure:
     places, shares = [float(i) for i in range(len(rows))], np.array(list(rows.values()))
     left = np.zeros(len(rows))
     for i, name in enumerate(of.bins):
-        axes.barh(places, 100 * shares[:, i], left=100 * left, color=COLORS[i], height=0.72,
+        axes.barh(places, 100 * shares[:, i], left=100 * left, color=SUCCESS_RATES[i], height=0.72,
                   label=name)  # fmt: skip
         for place, start, share in zip(places, left, shares[:, i], strict=True):
             if share >= NARROWEST * PAGE / width:

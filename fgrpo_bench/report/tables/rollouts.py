@@ -20,16 +20,21 @@ def heading(of: RolloutSummary) -> str:
 
 def blocks(of: RolloutSummary, figures: Sequence[Block] = ()) -> list[Block]:
     """All that is shown, figures behind the table that they draw."""
-    rate = of.total.n_correct / of.total.n_rollouts
-    words = [f"{rate:.1%} of {of.total.n_rollouts:,} rollouts are right.", *of.remarks]
     return [
-        Paragraph(text=" ".join(words)),
+        Paragraph(text=" ".join(words(of))),
         outcomes(of.total),
         gradients(of),
-        *_against_dump(of),
+        *(Paragraph(text=sentence) for sentence in against_dump(of)),
         *figures,
         *([by_step(of)] if len(of.steps) > 1 else []),
     ]
+
+
+def words(of: RolloutSummary) -> Iterator[str]:
+    """What is to be known before the tables."""
+    rate = of.total.n_correct / of.total.n_rollouts
+    yield f"{rate:.1%} of {of.total.n_rollouts:,} rollouts are right."
+    yield from of.remarks
 
 
 def outcomes(total: GroupCounts) -> Table:
@@ -85,10 +90,11 @@ def _gradient_row(method: GradientOfMethod, n_groups: int) -> tuple[str, ...]:
     )
 
 
-def _against_dump(of: RolloutSummary) -> Iterator[Block]:
+def against_dump(of: RolloutSummary) -> Iterator[str]:
+    """How near the dump's own advantages are to those of a method, where it has some."""
     if (nearest := of.nearest) is not None:
-        yield Paragraph(
-            text=f"The advantages in the dump are nearest to those of {conjoined(nearest.labels)}: "
+        yield (
+            f"The advantages in the dump are nearest to those of {conjoined(nearest.labels)}: "
             f"largest difference {nearest.largest_difference:.2g}, of advantages up to "
             f"{nearest.largest_advantage:.2g}."
         )
