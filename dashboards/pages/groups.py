@@ -95,20 +95,28 @@ def build(root: Path, name: str) -> GroupsPage:
 
 def _charts(of: RolloutSummary, name: str) -> Iterator[Chart]:
     rows = of.gradients()
-    groups = [n / of.total.n_groups for n in of.in_bins]
-    methods = [method.label for method in of.methods if method.total]
+    methods = [charts.label(method.label) for method in of.methods if method.total]
+    names = ["groups of the dump", *methods]
     traces = []
     for place, bin_name in enumerate(of.bins):
-        shares = rows.filter(pl.col("share").is_not_null(), success_rate=bin_name)["share"]
+        of_bin = rows.filter(pl.col("share").is_not_null(), success_rate=bin_name)
+        shares = [of.in_bins[place] / of.total.n_groups, *of_bin["share"].to_list()]
+        words = charts.label(bin_name)
         traces.append(
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": charts.label(bin_name),
-                "y": ["groups of the dump", *map(charts.label, methods)],
-                "x": charts.percent([groups[place], *shares.to_list()]),
+                "name": words,
+                "y": names,
+                "x": charts.percent(shares),
                 "marker": {"color": SUCCESS_RATES[place]},
             }
+            | charts.hover(
+                [
+                    f"{name}: {share:.1%} on {words}"
+                    for name, share in zip(names, shares, strict=True)
+                ]
+            )
         )
     yield Chart(
         name="gradient",
@@ -120,7 +128,7 @@ def _charts(of: RolloutSummary, name: str) -> Iterator[Chart]:
         data=rows,
         call=CALL.format(name=name, frame="gradients"),
         note="The gradient is the sum of |A|, the advantages' absolute values.",
-        height=140 + 24 * (len(methods) + 1),
+        height=60 + 26 * len(names),
     )  # fmt: skip
     if len(of.steps) > 1:
         steps = of.by_step()

@@ -14,7 +14,7 @@ from evaluators.__main__ import main
 from evaluators.dumps import Named
 from evaluators.groups import files_of, read_groups, summary
 from fgrpo_bench.__main__ import main as fgrpo_bench
-from fgrpo_bench.analysis.rollouts import BINS, RolloutSummary, bin_of
+from fgrpo_bench.analysis.rollouts import BINS, RolloutSummary, bin_of, group_names
 from sweeps import REPOSITORY
 from tests.pages.blocks import blocks
 from tests.report.conftest import drawing_plainly
@@ -373,6 +373,7 @@ def test_the_command_prints_writes_and_refuses(tmp_path: Path, monkeypatch, caps
 def test_the_guide_can_be_followed(tmp_path: Path, monkeypatch, capsys):
     page = REPOSITORY / "docs/guides/groups.md"
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FGRPO_RUN_ROOT", str(tmp_path / "runs"))
     lines(Path("rollouts/1.jsonl"), rollouts())
     printed = []
     for line in "".join(blocks(page, "bash")).splitlines():
@@ -380,8 +381,9 @@ def test_the_guide_can_be_followed(tmp_path: Path, monkeypatch, capsys):
         with drawing_plainly():
             assert program == "fgrpo-bench" and fgrpo_bench(words) == 0
         printed.append(capsys.readouterr().out)
-    first, files, chosen = printed
+    first, files, stored, chosen = printed
     shown = [line for line in blocks(page, "")[0].splitlines() if "[...]" not in line]
     assert len(shown) == 16 and set(shown) <= set(first.splitlines())
     assert files.split() == ["groups.html", "groups.json"]
+    assert stored == first and group_names(tmp_path / "runs") == ["my-run"]
     assert "GRPO, filtered as DAPO" in chosen and "PKPO k=2" in chosen and "RLOO" not in chosen

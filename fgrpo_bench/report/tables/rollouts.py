@@ -14,7 +14,8 @@ ROWS = 20
 
 def heading(of: RolloutSummary) -> str:
     """What was read, in a line."""
-    sizes = conjoined(of.group_sizes)
+    known = [*of.group_sizes]
+    sizes = conjoined(known) if len(known) < 4 else f"{known[0]} to {known[-1]}"
     return f"{of.source}: {of.total.n_groups:,} groups of {sizes} rollouts"
 
 
