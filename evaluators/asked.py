@@ -362,14 +362,8 @@ def _benchmark(word: str, options: Options, root: Path, said: list[str]) -> Benc
     return own_benchmark(path, options, root, said)
 
 
-def own_benchmark(path: Path, options: Options, root: Path, said: list[str]) -> BenchmarkSpec:
-    """A file as a benchmark, prepared below the folder of all runs.
-
-    Its name ends in digits of the file's digest, and in its grader where that is not the usual one:
-    equal names are equal problems with equal golds, and an edited file is another benchmark, whose
-    draws are not mixed with those of before.
-    """
-    grader = options.grader or GRADER
+def check_grader(grader: str) -> None:
+    """ValueError for one that judges nothing."""
     if ":" in grader:
         function.named(grader)
     elif grader not in GRADERS:
@@ -377,6 +371,21 @@ def own_benchmark(path: Path, options: Options, root: Path, said: list[str]) -> 
             f"--grader {grader}{suggestion(grader, GRADERS)}: there are {', '.join(GRADERS)}, and "
             "module:function of your own"
         )
+
+
+def own_benchmark(
+    path: Path, options: Options, root: Path, said: list[str], *, recorded: str | None = None
+) -> BenchmarkSpec:
+    """A file as a benchmark, prepared below the folder of all runs. recorded: the verdicts
+    (fgrpo_bench.graders.recorded) that count in place of a grader's.
+
+    Its name ends in digits of the file's digest, and in its grader where that is not the usual one:
+    equal names are equal problems with equal golds, and an edited file is another benchmark, whose
+    draws are not mixed with those of before.
+    """
+    grader = recorded or options.grader or GRADER
+    if recorded is None:
+        check_grader(grader)
     columns = columns_of(
         path, prompt=options.prompt, answer=options.answer, cluster=options.cluster, grader=grader
     )

@@ -26,9 +26,10 @@ from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 from .audit import COMPARED
 
 if TYPE_CHECKING:
-    from fgrpo_bench.specs import BenchmarkSpec, Placement
+    from fgrpo_bench.specs import Placement
 
     from .asked import Options
+    from .interchange import Import
     from .standalone import Request
 
 EXIT = (
@@ -58,10 +59,11 @@ Under a design that stops (design=staged) these are the most: a problem stops wh
 draws are correct.
 """
 COMPARE = """\
-PLACE is the name of an evaluation under evals/ (without its digest too), its folder, or a cell or a
-training run as <sweep>/<experiment>/<version>/<cell>; with --data or --benchmark also a file of
-draws as `import` takes it, or its folder (lm-eval's samples_*.jsonl, inspect's *.eval). Several
-places are seeds of one label; one place beside several seeds is a model that all are compared with.
+PLACE is the name of an evaluation under evals/ (without its digest too), its folder, a cell or a
+training run as <sweep>/<experiment>/<version>/<cell>, or a file of draws as `import` takes it, or a
+folder of such files: of several draws, or of steps (100.jsonl, 200.jsonl), of which the last one
+that all have is compared. Several places are seeds of one label; one place beside several seeds is
+a model that all are compared with.
 
 Compared is what all have: the problems, benchmarks and k in common, which is said first.
 exit code 0; 3: --fail-if-worse K, and pass@K fell; 1: it cannot be compared
@@ -116,9 +118,29 @@ OfData = Annotated[
     Path | None,
     typer.Option("--data", metavar="FILE", help="the same of your own problems, as of `run`"),
 ]
-OfPrompt = Annotated[str | None, typer.Option("--prompt", metavar="COLUMN", help="of --data")]
-OfAnswer = Annotated[str | None, typer.Option("--answer", metavar="COLUMN", help="of --data")]
-OfGrader = Annotated[str | None, typer.Option("--grader", help="of --data (now: math)")]
+OfPrompt = Annotated[
+    str | None,
+    typer.Option("--prompt", metavar="COLUMN", help="of the problems, in --data or else in FILE"),
+]
+OfAnswer = Annotated[
+    str | None,
+    typer.Option("--answer", metavar="COLUMN", help="of the answers, in --data or else in FILE"),
+]
+OfResponse = Annotated[
+    str | None, typer.Option("--response", metavar="COLUMN", help="of the responses in FILE")
+]
+OfScore = Annotated[
+    str | None, typer.Option("--score", metavar="COLUMN", help="of FILE's own verdicts")
+]
+Verdicts = Annotated[
+    Literal["both", "theirs"],
+    typer.Option("--verdicts", help="theirs: what FILE says alone counts; nothing is graded"),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option("--threshold", help="the least score in FILE of a correct draw (now: 1)"),
+]
+Step = Annotated[int | None, typer.Option("--step", help="of several, the one that is taken")]
 Strict = Annotated[
     bool,
     typer.Option(
@@ -475,6 +497,7 @@ def audit(
     "fgrpo-bench compare base=my-model ours=tuned-a,tuned-b,tuned-c   three seeds of one label",
     "fgrpo-bench compare groupsize/countdown/v1/grpo-n8-g0 groupsize/countdown/v1/grpo-n8-g0.5",
     "fgrpo-bench compare before after --html compare.html --fail-if-worse 1",
+    "fgrpo-bench compare a/val/200.jsonl b/val/200.jsonl",
     "fgrpo-bench compare theirs.jsonl my-model --data mine.jsonl",
     more=COMPARE,
 )
@@ -489,11 +512,16 @@ def compare_(
     data: OfData = None,
     prompt: OfPrompt = None,
     answer: OfAnswer = None,
+    response: OfResponse = None,
+    score: OfScore = None,
     grader: Annotated[
         str | None,
-        typer.Option("--grader", help="of --data; without: of `evaluate grade --grader`"),
+        typer.Option("--grader", help="of files of draws; else of `evaluate grade --grader`"),
     ] = None,
     strict: Strict = False,
+    verdicts: Verdicts = "both",
+    threshold: Threshold = None,
+    step: Step = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write a page with figures")
     ] = None,
@@ -507,21 +535,33 @@ def compare_(
         typer.Option(metavar="K", help="exit code 3 where pass@K fell: its interval is below 0"),
     ] = None,
 ) -> int:
+    from fgrpo_bench.graders.recorded import is_recorded
+
     from . import compare
 
-    root, spec = root or default_root(), None
-    of_files = {"--data": data, "--benchmark": benchmark, "--prompt": prompt, "--answer": answer}
+    root = root or default_root()
+    of_files = {
+        "--data": data, "--benchmark": benchmark, "--prompt": prompt, "--answer": answer,
+        "--response": response, "--score": score, "--threshold": threshold, "--step": step,
+        "--verdicts": None if verdicts == "both" else verdicts,
+    }  # fmt: skip
     given = [f"{option} {value}" for option, value in of_files.items() if value is not None]
-    if given and not compare.holds_draws(what):
+    files = compare.files_in(what)
+    if given and not files:
         context.fail(
             f"{given[0]} says what a file of draws is of, and none of {', '.join(what)} is such a "
             "file: leave it out"
         )
-    if given:
-        spec = _drawn_on(context, root, benchmark, [], data, prompt, answer, grader)
+    wanted, layer = None, grader
+    if files:
+        graded_by = None if grader is None or is_recorded(grader) else grader
+        layer = grader if graded_by is None else None
+        wanted = _wanted(
+            context, root, files, benchmark, [], data, prompt, answer, response, score, graded_by,
+            strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=True,
+        )  # fmt: skip
         _share_verdicts(root)
-        grader = None
-    compared = compare.compare(what, root, spec, grader=grader, strict=strict)
+    compared = compare.compare(what, root, wanted, grader=layer, strict=strict)
     worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
     written = compare.write(compared, html=html, md=md, csv=csv, as_json=json_)
     print(written or compare.text(compared))
@@ -605,82 +645,130 @@ def groups_(
 @app.add(
     "import",
     "store and score what another program has drawn",
+    "fgrpo-bench evaluate import val/200.jsonl --name theirs",
+    "fgrpo-bench evaluate import output-rs*.jsonl --name theirs          a file a draw",
     "fgrpo-bench evaluate import samples_math500.jsonl --benchmark math500 --name theirs",
     "fgrpo-bench evaluate import log.eval --data mine.jsonl --name theirs",
-    more="It takes lm-eval's samples_*.jsonl, inspect's .eval and .json logs, or lines\n"
-    '{"problem_id" or "problem": ..., "response" or "responses": ...}.\n',
+    more="It takes what trainers and harnesses write, told by its content (docs/guides/import.md),"
+    '\nor lines {"problem_id" or "problem": ..., "response" or "responses": ...}. Several files are'
+    "\ndraws of the same problems. Without --data the answers are those in the file.\n",
 )
 def import_(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="what was drawn")],
-    name: Annotated[str, typer.Option(help="folder under evals/")],
-    overrides: Annotated[
-        list[str] | None,
+    what: Annotated[
+        list[str],
         typer.Argument(
-            metavar="key=value", help="keys of the benchmark, as they were given to fetch"
+            metavar="FILE|key=value",
+            help="what was drawn; and keys of the benchmark, as they were given to fetch",
         ),
-    ] = None,
+    ],
+    name: Annotated[str, typer.Option(help="folder under evals/")],
     benchmark: OfBenchmark = None,
     data: OfData = None,
     prompt: OfPrompt = None,
     answer: OfAnswer = None,
-    grader: OfGrader = None,
+    response: OfResponse = None,
+    score: OfScore = None,
+    grader: Annotated[str | None, typer.Option("--grader", help="what judges (now: math)")] = None,
     strict: Strict = False,
-    subset: Annotated[bool, typer.Option("--subset", help="the file may lack problems")] = False,
+    verdicts: Verdicts = "both",
+    threshold: Threshold = None,
+    step: Step = None,
+    subset: Annotated[
+        bool, typer.Option("--subset", help="the file may lack problems, and have others")
+    ] = False,
 ) -> int:
+    from .folders import only_step
     from .interchange import take_in
     from .stored import closing_table
 
     root = default_root()
-    if others := [word for word in overrides or () if not _is_override(word)]:
-        context.fail(
-            f"{others[0]!r} after {str(file)!r}: import one file at a time, each by a --name"
-        )
-    spec = _drawn_on(context, root, benchmark, overrides or [], data, prompt, answer, grader)
-    if strict:
-        from .asked import with_strict
-
-        spec = with_strict(spec)
+    overrides = [word for word in what if _is_override(word)]
+    places = [Path(word) for word in what if not _is_override(word)]
+    if not places:
+        context.fail("no file is named: give what was drawn, e.g. val/200.jsonl")
+    files = only_step(places, step)
+    wanted = _wanted(
+        context, root, files, benchmark, overrides, data, prompt, answer, response, score, grader,
+        strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=subset,
+    )  # fmt: skip
     _share_verdicts(root)
-    stored, said = take_in(file, spec, name=name, root=root, subset=subset)
+    stored, said = take_in(wanted, name=name, root=root)
     print(said, closing_table([stored]), sep="\n")
     return EXIT_DONE
 
 
-def _drawn_on(
+def _wanted(
     context: typer.Context,
     root: Path,
+    files: Sequence[Path],
     benchmark: str | None,
     keys: Sequence[str],
     data: Path | None,
     prompt: str | None,
     answer: str | None,
+    response: str | None,
+    score: str | None,
     grader: str | None,
-) -> BenchmarkSpec:
-    """What a file of draws is of: a benchmark, or problems of one's own."""
-    if (benchmark is None) == (data is None):
-        context.fail("name what a file's problems are of: --benchmark, or --data with your own")
+    *,
+    strict: bool,
+    verdicts: str,
+    threshold: float | None,
+    step: int | None,
+    subset: bool,
+) -> Import:
+    """How files of draws are taken, by the words of a command."""
+    from .asked import GRADER, Options, check_grader, own_benchmark
+    from .dumps import Named, open_dump
+    from .interchange import Import
+
+    is_theirs = verdicts == "theirs"
+    if benchmark is not None and data is not None:
+        context.fail("--benchmark and --data both say what the draws are of: leave one out")
+    if is_theirs and (grader is not None or strict):
+        option = "--strict" if grader is None else f"--grader {grader}"
+        context.fail(
+            f"{option} beside --verdicts theirs, by which nothing is graded: leave one out"
+        )
     of_data = {"--prompt": prompt, "--answer": answer, "--grader": grader}
-    if data is None and (given := [option for option in of_data if of_data[option] is not None]):
+    given = [f"{option} {value}" for option, value in of_data.items() if value is not None]
+    if benchmark is not None and given:
         context.fail(
-            f"{given[0]} {of_data[given[0]]} is of --data: --benchmark {benchmark} has its own "
-            "columns and grader; `fgrpo-bench evaluate grade NAME --grader ...` grades by another"
+            f"{given[0]} is of --data: --benchmark {benchmark} has its own columns and grader; "
+            "`fgrpo-bench evaluate grade NAME --grader ...` grades by another"
         )
-    if data is not None and keys:
-        context.fail(
-            f"{keys[0]} is of --benchmark: of --data {data} say it with --prompt, --answer"
-        )
-    if data is None:
+    if benchmark is None and keys:
+        of = "the problems in a file" if data is None else f"--data {data}"
+        context.fail(f"{keys[0]} is of --benchmark: of {of} say it with --prompt, --answer")
+    spec, named = None, Named(response=response, score=score)
+    if benchmark is not None:
         from .stored import benchmark_spec
 
-        return benchmark_spec(str(benchmark), keys)[0]
-    from .asked import Options, own_benchmark
+        spec = benchmark_spec(benchmark, keys)[0]
+    elif data is not None:
+        from fgrpo_bench.graders.recorded import layer_of
 
-    options = Options(model="", data=(), prompt=prompt, answer=answer, grader=grader)
-    said: list[str] = []
-    spec = own_benchmark(data, options, root, said)
-    print(*said, sep="\n")
-    return spec
+        recorded = None
+        if is_theirs:
+            recorded = layer_of(open_dump(files[0], named).format.program, threshold)
+        options = Options(model="", data=(), prompt=prompt, answer=answer, grader=grader)
+        said: list[str] = []
+        spec = own_benchmark(data, options, root, said, recorded=recorded)
+        print(*said, sep="\n")
+    else:
+        check_grader(grader or GRADER)
+        named = Named(prompt=prompt, response=response, answer=answer, score=score)
+    return Import(
+        files=tuple(files),
+        spec=spec,
+        named=named,
+        grader=grader or GRADER,
+        theirs=is_theirs,
+        threshold=threshold,
+        step=step,
+        strict=strict,
+        subset=subset,
+    )
 
 
 @app.add(
@@ -701,7 +789,7 @@ def export_lm_eval(
     to: Annotated[Path, typer.Option(help="folder to write")],
     n_samples: Annotated[int, typer.Option(help="draws per problem")] = 1,
 ) -> int:
-    from .interchange import export
+    from .lm_eval_tasks import export
 
     print(export(benchmarks, to, root=default_root(), n_samples=n_samples))
     return EXIT_DONE

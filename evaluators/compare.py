@@ -46,15 +46,16 @@ from fgrpo_bench.documents.terminal import plain, terminal
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.graders import grader_version
+from fgrpo_bench.graders.recorded import is_recorded
 from fgrpo_bench.kinds.benchmarks import load_problems
-from fgrpo_bench.specs import BenchmarkSpec, to_dict
-from fgrpo_bench.specs.fingerprint import fingerprint
-from fgrpo_bench.stages.digests import sha256_file
+from fgrpo_bench.stages.tables import GRADES, read_table
 from fgrpo_bench.stats.coverage import coverage
 
-from .interchange import take_in
+from .folders import files_at, only_step
+from .interchange import Import, take_in
 from .standalone import slug
 from .stored import folders, layer
+from .verdicts import differing
 
 APART = 0.05
 """Difference in the share of draws cut off that is said first."""
@@ -86,19 +87,24 @@ ASKED_BY = {
 
 
 def checkpoints_of(
-    words: Sequence[str], root: Path, spec: BenchmarkSpec | None = None
+    words: Sequence[str], root: Path, wanted: Import | None = None
 ) -> list[EvaluatedCheckpoint]:
     """The checkpoints that words mean, in their order, each with a label and a seed.
 
     A word is `[label=]place[,place...]`; several places are seeds of one label, or where the names
     differ in a step alone (`mine-step-100,mine-step-200`) checkpoints of one run, of which the last
-    stands for it. A cell of a sweep has all its evaluated checkpoints. spec: what the
-    draws of files are of; None: then no file can be meant. Raises ValueError or FileNotFoundError
-    that names the word.
+    stands for it. A cell of a sweep has all its evaluated checkpoints, and a folder of dumps the
+    steps up to the last that all such folders have. wanted: how files of draws are taken; None:
+    then no file can be meant. Raises ValueError or FileNotFoundError that names the word.
     """
     if len(words) < 2:
         raise ValueError("name at least two to compare, e.g. `compare base-1b step-300-1b`")
-    sides = [_side(word, root, spec) for word in words]
+    last = _last_step(words, wanted)
+    labels = _labels(words)
+    sides = [
+        (label, _by_run([place for name in names for place in _at(name, root, wanted, last)]))
+        for label, names in zip(labels, map(_places, words), strict=True)
+    ]
     counts = [len(places) for _, places in sides]
     n_seeds = max(counts)
     several = [[place.seed for place in places] for _, places in sides if len(places) == n_seeds]
@@ -120,16 +126,45 @@ def checkpoints_of(
     return out
 
 
-def _side(
-    word: str, root: Path, spec: BenchmarkSpec | None
-) -> tuple[str, list[EvaluatedCheckpoint]]:
-    """The label of a word, and the checkpoints that it names."""
+def _last_step(words: Sequence[str], wanted: Import | None) -> int | None:
+    """The last step that all folders of dumps have, or the one that is wanted; None where no name
+    says a step. ValueError where they have none in common."""
+    if wanted is not None and wanted.step is not None:
+        return wanted.step
+    steps = {}
+    for word in words:
+        for name in _places(word):
+            if known := files_at(Path(name)).keys() - {None}:
+                steps[name] = {step for step in known if step is not None}
+    if not steps:
+        return None
+    if not (common := set.intersection(*steps.values())):
+        listed = "; ".join(
+            f"{name} has {', '.join(map(str, sorted(known)))}" for name, known in steps.items()
+        )
+        raise ValueError(f"no step is common to all that are compared: {listed}; name files")
+    return max(common)
+
+
+def _parts(word: str) -> tuple[str, str]:
+    """The label of a word, empty without one, and its places."""
     label, equals, listed = word.partition("=")
-    if not equals or is_there(_separate(word)[0]):
-        label, listed = "", word
-    names = _separate(listed)
-    checkpoints = [place for name in names for place in _at(name, root, spec)]
-    return label or Path(names[0]).name, _by_run(checkpoints)
+    return ("", word) if not equals or is_there(_separate(word)[0]) else (label, listed)
+
+
+def _places(word: str) -> list[str]:
+    return _separate(_parts(word)[1])
+
+
+def _labels(words: Sequence[str]) -> list[str]:
+    """What each word is compared as: its label, else the name of its first place, with the folders
+    above it where another one has the same name."""
+    labels = [_parts(word)[0] for word in words]
+    names = [Path(_places(word)[0]).name for word in words]
+    return [
+        label or (name if names.count(name) == 1 else _places(word)[0])
+        for label, name, word in zip(labels, names, words, strict=True)
+    ]
 
 
 def _separate(listed: str) -> list[str]:
@@ -165,13 +200,25 @@ def _by_run(places: list[EvaluatedCheckpoint]) -> list[EvaluatedCheckpoint]:
     return [last_of_run(of_run) for of_run in runs.values()]
 
 
-def _at(name: str, root: Path, spec: BenchmarkSpec | None) -> list[EvaluatedCheckpoint]:
+def _at(
+    name: str, root: Path, wanted: Import | None, last: int | None
+) -> list[EvaluatedCheckpoint]:
     """The checkpoints of a place: of a cell one a seed."""
     evals = root / "evals"
     if of_sweep := _of_sweep(name, root):
         return of_sweep
-    if (file := _file_of_draws(Path(name))) is not None:
-        return [from_evaluation(_taken_in(file, root, spec), Path(name).stem)]
+    if by_step := files_at(Path(name)):
+        if wanted is not None and wanted.step is not None:
+            by_step = {wanted.step: only_step([Path(name)], wanted.step)}
+        return [
+            last_of_run(
+                [
+                    from_evaluation(_taken_in(files, root, wanted), Path(name).stem, step=step or 0)
+                    for step, files in by_step.items()
+                    if step is None or last is None or step <= last
+                ]
+            )
+        ]
     for folder in folders(name, evals):
         if (folder / "spec.json").exists() or any(folder.glob("eval/*/*/spec.json")):
             return [from_evaluation(folder, Path(name).name)]
@@ -185,33 +232,21 @@ def _at(name: str, root: Path, spec: BenchmarkSpec | None) -> list[EvaluatedChec
     )
 
 
-def _file_of_draws(place: Path) -> Path | None:
-    """What another program drew: a file, or the only one in its folder; None for another place."""
-    if place.is_file():
-        return place
-    files = [file for kind in ("samples_*.jsonl", "*.eval") for file in sorted(place.glob(kind))]
-    if len(files) > 1:
-        listed = ", ".join(file.name for file in files)
-        raise ValueError(f"{place} holds the draws of several runs or tasks: name one of {listed}")
-    return files[0] if files else None
+def files_in(words: Sequence[str]) -> list[Path]:
+    """The files of draws that words name."""
+    names = [name for word in words for name in _places(word)]
+    return [file for name in names for files in files_at(Path(name)).values() for file in files]
 
 
-def holds_draws(words: Sequence[str]) -> bool:
-    """Whether one of the words names a file of draws."""
-    listed = (word if is_there(word) else word.partition("=")[2] or word for word in words)
-    return any(_file_of_draws(Path(name)) for word in listed for name in _separate(word))
-
-
-def _taken_in(file: Path, root: Path, spec: BenchmarkSpec | None) -> Path:
-    """The folder of the evaluation that a file was, or is now, imported as."""
-    if spec is None:
-        raise ValueError(
-            f"{file} holds draws: say what problems they are of with --data <file>, or --benchmark"
-        )
-    name = f"{slug(file.stem, 36) or 'draws'}-{fingerprint([sha256_file(file), to_dict(spec)])[:8]}"
+def _taken_in(files: Sequence[Path], root: Path, wanted: Import | None) -> Path:
+    """The folder of the evaluation that files were, or are now, imported as."""
+    if wanted is None:
+        raise ValueError(f"{files[0]} holds draws: import it first, or compare it by its command")
+    wanted = replace(wanted, files=tuple(files))
+    name = f"{slug(files[0].stem, 36) or 'draws'}-{wanted.mark[:8]}"
     if not any((root / "evals" / name).glob("eval/*/*/DONE.json")):
         # what both have is compared anyway
-        print(take_in(file, spec, name=name, root=root, subset=True)[1], file=sys.stderr)
+        print(take_in(wanted, name=name, root=root)[1], file=sys.stderr)
     return root / "evals" / name
 
 
@@ -281,15 +316,15 @@ class ComparedCheckpoints:
 def compare(
     words: Sequence[str],
     root: Path,
-    spec: BenchmarkSpec | None = None,
+    wanted: Import | None = None,
     *,
     grader: str | None = None,
     strict: bool = False,
 ) -> ComparedCheckpoints:
-    """The numbers of what the words name; spec and errors as of `checkpoints_of`, and as
+    """The numbers of what the words name; wanted and errors as of `checkpoints_of`, and as
     `compared`. grader, strict: by which stored grades, as of `stored.layer`; ValueError with the
     command that makes them where one lacks them."""
-    checkpoints = checkpoints_of(words, root, spec)
+    checkpoints = checkpoints_of(words, root, wanted)
     for checkpoint in (item for last in checkpoints for item in last.of_run):
         if not checkpoint.is_evaluated:
             raise ValueError(
@@ -321,12 +356,18 @@ def _judged_by(
             if named == benchmark.grader:
                 continue
             versions[name] = grader_version(named)
-            if not item.evaluate.benchmark(name).passk(versions[name]).exists():
-                option = "--strict" if strict else f"--grader {named}"
+            if item.evaluate.benchmark(name).passk(versions[name]).exists():
+                continue
+            if is_recorded(named):
                 raise ValueError(
-                    f"{item.name} has no grades of {versions[name]} on {name}: run `fgrpo-bench "
-                    f"evaluate grade {item.evaluate.folder} {option}` first, which draws nothing"
+                    f"{item.name} has no verdicts {named} on {name}: its file has none, or they "
+                    "are declared by another --threshold; import it again"
                 )
+            option = "--strict" if strict else f"--grader {named}"
+            raise ValueError(
+                f"{item.name} has no grades of {versions[name]} on {name}: run `fgrpo-bench "
+                f"evaluate grade {item.evaluate.folder} {option}` first, which draws nothing"
+            )
         return replace(item, judged_by=versions)
 
     return [last_of_run([judged(item) for item in point.of_run]) for point in checkpoints]
@@ -346,8 +387,12 @@ def remarks(of: ComparedCheckpoints) -> Iterator[str]:
         if len({json.dumps(value, sort_keys=True) for value in values.values()}) > 1:
             listed = ", ".join(f"{label} {_shown(value)}" for label, value in values.items())
             yield f"They differ in {words}: {listed}."
+    steps = {label: firsts[label].step for label in of.labels if firsts[label].step}
+    if steps:
+        yield f"Steps: {', '.join(f'{label} {step:,}' for label, step in steps.items())}."
     for benchmark, version in firsts[of.labels[0]].judged_by.items():
         yield f"Judged by {version} in place of the grader of {benchmark}."
+    yield from _beside({label: firsts[label] for label in of.labels})
     for benchmark in of.analysis.results.benchmarks:
         shared = of.analysis.problems.filter(benchmark=benchmark)["problem_id"].n_unique()
         sizes = {
@@ -367,6 +412,23 @@ def remarks(of: ComparedCheckpoints) -> Iterator[str]:
         yield f"Intervals and p are over problems and {len(seeds)} seeds, paired in order."
         if shared_by:
             yield f"{', '.join(shared_by)}: one model, which stands beside every seed."
+
+
+def _beside(firsts: Mapping[str, EvaluatedCheckpoint]) -> Iterator[str]:
+    """How often the verdicts that came with draws differ from those that are compared."""
+    for label, checkpoint in firsts.items():
+        for benchmark in checkpoint.evaluation_spec().asked.benchmarks:
+            of = checkpoint.evaluate.benchmark(benchmark)
+            for program, version in checkpoint.beside(benchmark).items():
+                judge = checkpoint.judge_on(benchmark)
+                if not is_recorded(program) or judge in (None, version):
+                    continue
+                ours, theirs = (read_table(of.grades(by), GRADES) for by in (judge, version))
+                n = differing(ours, theirs).height
+                yield (
+                    f"{label}: {program}'s verdicts differ on {n:,} of {len(ours):,} draws "
+                    f"(--grader {program} compares by them)."
+                )
 
 
 def _is_shared(of: ComparedCheckpoints, label: str) -> bool:

@@ -4,18 +4,17 @@ In: a file as such a program writes it (JSON Lines, JSON, Parquet, CSV, inspect'
 columns of one that nobody knows. Out: its format, told by its content, and a `DumpedDraw` for each
 response, in the order of the file. Next: interchange matches them to problems and stores them.
 
-A new format is an entry of FORMATS with a fixture in tests/evaluators/dumps.py. Lines and Parquet
-are read piece by piece; nothing of a file is ever run. Whatever is wrong is a ValueError that names
-file and line; what is left out is counted and said (`Dump.said`).
+The formats are a table (evaluators.formats). Lines and Parquet are read piece by piece; nothing of
+a file is ever run. Whatever is wrong is a ValueError that names file and line; what is left out is
+counted and said (`Dump.said`).
 """
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -25,10 +24,10 @@ from zipfile import BadZipFile, ZipFile
 import polars as pl
 
 from fgrpo_bench.core.registry import suggestion
-from fgrpo_bench.data.columns import ANSWERS, PROMPTS
-from fgrpo_bench.data.golds import quoted_items
 from fgrpo_bench.data.layouts import value_of
 from fgrpo_bench.data.rows import rows_of
+
+from .formats import BROKEN, COLUMNS, ENDS, FORMATS, Format, Row, is_number
 
 PARQUET, ZIP = b"PAR1", b"PK\x03\x04"
 """The first bytes of such files."""
@@ -36,9 +35,6 @@ BATCH = 4_096
 """Rows of a Parquet file that are held at once."""
 MOST = 10_000_000
 """Of draws of a problem, and of whatever else is counted."""
-BROKEN = (LookupError, TypeError, AttributeError, ValueError, RecursionError)
-"""What a row raises that is not of the format that its columns say."""
-Row = Mapping[str, Any]
 NumberedRow = tuple[int, Row]
 """A row and its number in the file, from 1: the line where it is JSON Lines."""
 
@@ -72,8 +68,6 @@ class DumpedDraw:
     """What the draws of one prompt share, beside its text."""
     fault: str | None
     """The error that a draw ended in."""
-    is_whole: bool
-    """Whether its row holds all draws of its problem."""
     row: Row = field(compare=False, repr=False)
     """As it stands in the file; of Parquet the columns that are read."""
 
@@ -101,27 +95,6 @@ class Named:
             for name, (option, column) in options.items()
             if column is not None
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Format:
-    """How a program writes what it drew."""
-
-    name: str
-    """For a person."""
-    program: str
-    """Whose verdicts its scores are: a name of fgrpo_bench.graders.recorded.PROGRAMS."""
-    marks: str
-    """Columns that every row has, by which it is known, with spaces between; a dot leads into a
-    column that holds objects. Likewise the next."""
-    columns: Mapping[str, str]
-    """By field of DumpedDraw, the columns that may hold it: the first that a file has is read."""
-    inside: str | None = None
-    """Where a file that is one JSON object has its rows."""
-    once: str | None = None
-    """A column; rows with another value there than the first are the same draws once more."""
-    arranged: Callable[[Row], Row] = dict
-    """A row with its fields in columns, where they lie deeper; may raise BROKEN."""
 
 
 @dataclass(kw_only=True)
@@ -233,12 +206,15 @@ def _rows(path: Path, said: list[str]) -> Iterator[NumberedRow]:
     return _json(path, said)
 
 
+COUNTED = ("draw", "seed", "step", "n_tokens", "advantage")
+
+
 def _counted(row: Row) -> Row:
-    """A row of text with numbers where they are counted or scored."""
+    """A row of text with numbers in the columns that are COUNTED."""
     numbers = {}
-    for name in (*USUAL["score"].split(), "draw", "seed", "step", "n_tokens", "advantage"):
+    for name in COUNTED:
         if isinstance(text := row.get(name), str) and text.strip():
-            value = _value(text.strip().lower().encode())
+            value = _value(text.encode())
             numbers[name] = text if value is None else value
     return dict(row) | numbers
 
@@ -347,7 +323,8 @@ def _inside(value: Any) -> list[Row] | None:
 def _draws(dump: Dump, rows: Iterable[NumberedRow]) -> Iterator[DumpedDraw]:
     form, marks = dump.format, dump.format.marks.split()
     chosen: str | None = None
-    others, n_shared = Counter[str](), 0
+    others, n_shared, n_again = Counter[str](), 0, 0
+    lists: set[int] = set()  # digests of problems with their lists of responses
     for numbered in rows:
         number, raw = numbered
         where = f"{dump.path}, line {number}"
@@ -366,12 +343,21 @@ def _draws(dump: Dump, rows: Iterable[NumberedRow]) -> Iterator[DumpedDraw]:
         row = _arranged(form, numbered, dump.path)
         values = {name: value_of(row, column) for name, column in dump.columns.items()}
         draws = _of_row(values, number, raw, where)
-        n_shared += len(draws) > 1 and _is_number(values.get("score"))
+        if len(draws) > 1:
+            texts = tuple(draw.response for draw in draws)
+            digest = hash((draws[0].problem_id, draws[0].problem, texts))
+            if digest in lists:
+                n_again += 1
+                continue
+            lists.add(digest)
+        n_shared += len(draws) > 1 and is_number(values.get("score"))
         yield from draws
     for variant, count in others.items():
         dump.said.append(
             f"passed over: {count} lines with the same draws for another {form.once}, {variant}"
         )
+    if n_again:
+        dump.said.append(f"passed over: {n_again} lines with the same draws as one before")
     if n_shared:
         dump.said.append(f"left out: {n_shared} verdicts that are each one for several draws")
 
@@ -390,8 +376,7 @@ OF_A_DRAW = ("score", "seed", "step", "finish_reason", "n_tokens", "advantage", 
 def _of_row(values: dict[str, Any], number: int, raw: Row, where: str) -> list[DumpedDraw]:
     """values: by field of DumpedDraw, as they stand in the row."""
     given = values.get("response")
-    is_whole = isinstance(given, list) and not _is_chat(given)
-    texts: list[Any] = given if is_whole and given is not None else [given]
+    texts = given if isinstance(given, list) and not _is_chat(given) else [given]
     if "response" not in values or not texts:
         raise ValueError(
             f"{where}: no responses: give a text, or a list of texts, or name the column that has "
@@ -421,10 +406,9 @@ def _of_row(values: dict[str, Any], number: int, raw: Row, where: str) -> list[D
                 step=_count(own["step"], "step", where),
                 finish_reason=_end(own["finish_reason"], where),
                 n_tokens=_count(own["n_tokens"], "n_tokens", where),
-                advantage=own["advantage"] if _is_number(own["advantage"]) else None,
+                advantage=own["advantage"] if is_number(own["advantage"]) else None,
                 group=group,
                 fault=None if own["fault"] in (None, "", False) else short(own["fault"]),
-                is_whole=is_whole,
                 row=raw,
             )
         )
@@ -450,15 +434,20 @@ def _text(value: Any, role: str) -> str | None:
     """A text; of a chat all that was read (user), or the last message of the model (assistant).
     None for anything else."""
     if isinstance(value, str):
-        return value
+        return _clean(value)
     if not _is_chat(value):
         return None
     said = [_content(turn.get("content")) for turn in value if _is_said(turn, role)]
-    return "\n\n".join(said) if role == "user" else (said or [""])[-1]
+    return _clean("\n\n".join(said) if role == "user" else (said or [""])[-1])
+
+
+def _clean(text: str) -> str:
+    """Without half of a surrogate pair, which no table holds."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _is_said(turn: Row, role: str) -> bool:
-    return (turn["role"] == "assistant") == (role == "assistant")
+    return bool(turn["role"] == "assistant") == (role == "assistant")
 
 
 def _content(value: Any) -> str:
@@ -480,19 +469,16 @@ def _gold(value: Any) -> str | None:
         value = value[0]
     if value in (None, "", [], {}):
         return None
-    return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    return _clean(value) if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _score(value: Any, where: str) -> float | None:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None  # TRL writes nan where a reward function did not score a completion
-    if _is_number(value):
-        return float(value)
-    raise ValueError(f"{where}: its verdict is {short(value)}: give a number, true or false")
+    number = _value(value.strip().lower().encode()) if isinstance(value, str) else value
+    if not is_number(number):
+        raise ValueError(f"{where}: its verdict is {short(value)}: give a number, true or false")
+    return float(number)
 
 
 def _count(value: Any, name: str, where: str) -> int | None:
@@ -501,14 +487,6 @@ def _count(value: Any, name: str, where: str) -> int | None:
     raise ValueError(
         f"{where}: {name} is {short(value)}: give a number from 0 to {MOST:,}, or leave it out"
     )
-
-
-ENDS = {
-    **dict.fromkeys(("length", "max_tokens", "model_length", "max_length"), "length"),
-    **dict.fromkeys(("stop", "eos", "end_turn", "stop_sequence", "complete", "completed"), "stop"),
-    **dict.fromkeys(("unknown", ""), None),
-}
-"""How a response ended, by the words that programs have for it."""
 
 
 def _end(value: Any, where: str) -> str | None:
@@ -524,281 +502,3 @@ def short(value: object) -> str:
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     return repr(value)[:80]
-
-
-# Formats. Fields that lie deeper than a column are brought up by a function of the row.
-
-
-def _of_lm_eval(row: Row) -> Row:
-    """Its `doc` is a row of the dataset, and `resps` has a list for each request. What it scored is
-    one verdict for all draws, by the name of each metric."""
-    doc: Row = row["doc"] if isinstance(row.get("doc"), dict) else row
-    texts = row["resps"]
-    if isinstance(texts, list):
-        texts = [
-            text for group in texts for text in (group if isinstance(group, list) else [group])
-        ]
-    metrics = row.get("metrics")
-    named = {"score": row.get(metrics[0])} if isinstance(metrics, list) and metrics else {}
-    prompts = [name for names in PROMPTS for name in names]
-    problem = next((doc[name] for name in prompts if isinstance(doc.get(name), str)), None)
-    arguments = row.get("arguments")
-    if problem is None and isinstance(arguments, dict) and arguments:
-        problem = next(iter(arguments.values()))["arg_0"]
-    own = {"problem": problem, "problem_id": doc.get("problem_id"), "resps": texts}
-    return dict(row) | named | own
-
-
-INSPECT = {"C": 1.0, "I": 0.0, "N": 0.0}
-"""Its scores by letters: correct, incorrect, no answer."""
-
-
-def _of_inspect(row: Row) -> Row:
-    output = row["output"] or {}
-    choice = (output.get("choices") or [None])[0]
-    own: dict[str, Any] = {"problem": row["input"], "draw": row["epoch"] - 1}
-    own["response"] = choice and [choice["message"]]
-    own["finish_reason"] = choice and choice.get("stop_reason")
-    own["n_tokens"] = (output.get("usage") or {}).get("output_tokens")
-    scores = list((row.get("scores") or {}).values())
-    if scores:
-        own["score"] = INSPECT.get(scores[0]["value"], scores[0]["value"])
-    failure = row.get("error")
-    own["fault"] = failure.get("message") if isinstance(failure, dict) else failure
-    return dict(row) | own
-
-
-SPECIAL = re.compile(r"(?:<\|[\w.-]{1,40}\|>|</s>|<eos>|<end_of_turn>|\s)+\Z")
-"""What a response ends with that was decoded with its special tokens."""
-
-
-def _of_skyrl(row: Row) -> Row:
-    """Rewards of tokens are summed, as it does itself."""
-    score = row["score"]
-    score = sum(score) if isinstance(score, list) else score
-    return dict(row) | {"score": score, "output_response": SPECIAL.sub("", row["output_response"])}
-
-
-def _of_verl(row: Row) -> Row:
-    """Its newer trainer names draws <sample>_<rollout>_<output>."""
-    return dict(row) | ({"group": row["uid"].rsplit("_", 2)[0]} if "uid" in row else {})
-
-
-def _of_trl(row: Row) -> Row:
-    """What its only reward function gave, by whatever name; none of several is the verdict."""
-    numbers = [name for name in row.keys() - {"step", "advantage"} if _is_number(row[name])]
-    return dict(row) | ({"score": row[numbers[0]]} if len(numbers) == 1 else {})
-
-
-def _of_verifiers(row: Row) -> Row:
-    cut = row.get("is_truncated")
-    ended = {} if cut is None else {"finish_reason": "length" if cut else "stop"}
-    return dict(row) | ended | {"completion": row["completion"] or ""}
-
-
-def _of_episode(row: Row) -> Row:
-    """An episode of verifiers: of its traces the one whose tokens train. Rewards that were not
-    given, as after an error, make no verdict."""
-    traces = [trace for trace in row["traces"] if trace.get("agent", {}).get("trainable", True)]
-    if len(traces) > 1:
-        raise ValueError("it has several trained agents, and a draw has one response")
-    own: dict[str, Any] = {"task": row["task"]["data"], "group": (row.get("group") or {}).get("id")}
-    errors = row.get("errors") or []
-    own["fault"] = errors[-1]["message"] if errors and not row["ok"] else None
-    for trace in traces:
-        sampled = [node for node in trace["nodes"] if node.get("sampled")]
-        own["response"] = [sampled[-1]["message"]] if sampled else None
-        calls = trace.get("calls") or []
-        own["finish_reason"] = calls[-1].get("finish_reason") if calls else None
-        usage = [(call.get("usage") or {}).get("completion_tokens") for call in calls]
-        own["n_tokens"] = sum(usage) if usage and None not in usage else None
-        rewards = [r for r in trace.get("rewards", {}).values() if r is not None]
-        own["score"] = sum(r["score"] * r.get("weight", 1) for r in rewards) if rewards else None
-        advantages = {value for node in sampled for value in node.get("advantages") or ()}
-        own["advantage"] = advantages.pop() if len(advantages) == 1 else None
-    work = (row.get("run") or {}).get("work") or {}
-    return own | {"response": own.get("response"), "step": work.get("step")}
-
-
-def _of_every_eval_ever(row: Row) -> Row:
-    verdict, texts = row["evaluation"], row["output"]["raw"]
-    own = {"response": texts[0] if len(texts) == 1 else texts}
-    return dict(row) | own | {"score": verdict.get("is_correct", verdict.get("score"))}
-
-
-_TRUTH = re.compile(r"'ground_truth': ('(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\"|[-+]?[0-9.]++)")
-
-
-def _of_nemo_rl(row: Row) -> Row:
-    """Its evaluation writes what the environment knows as Python's text of a dictionary."""
-    truth = _TRUTH.search(str(row.get("extra_env_info")))
-    items = quoted_items(f"[{truth[1]}]") if truth else None
-    return dict(row) | ({"ground_truth": items[0]} if items else {})
-
-
-def _of_validation(row: Row) -> Row:
-    """NeMo-RL writes batches of one draw, whose chat has the response as its last message."""
-    content = row["content"]
-    chat = content[0] if content and isinstance(content[0], list) else content
-    return dict(row) | {"content": chat}
-
-
-def _of_lighteval(row: Row) -> Row:
-    """Several draws have metrics of all of them, which are no verdicts."""
-    doc, answer = row["doc"], row["model_response"]
-    places = doc["gold_index"] if isinstance(doc["gold_index"], list) else [doc["gold_index"]]
-    numbers = [value for value in (row.get("metric") or {}).values() if _is_number(value)]
-    own: dict[str, Any] = {"gold": [doc["choices"][place] for place in places]}
-    if len(numbers) == 1 and len(answer["text"]) == 1:
-        own["score"] = numbers[0]
-    return dict(row) | own
-
-
-USUAL_PROMPTS = " ".join(name for names in PROMPTS for name in names)
-USUAL_ANSWERS = " ".join(name for names in ANSWERS for name in names)
-USUAL = {
-    "problem": f"problem {USUAL_PROMPTS}",
-    "problem_id": "problem_id",
-    "gold": USUAL_ANSWERS,
-    "score": "score reward correct is_correct",
-    "draw": "draw",
-    "seed": "seed",
-    "step": "step",
-    "finish_reason": "finish_reason",
-    "n_tokens": "n_tokens",
-    "advantage": "advantage",
-}
-"""Of a file of no program that is known here."""
-COLUMNS = Format(name="columns", program="columns", marks="", columns=USUAL)
-FORMATS = (
-    Format(
-        name="lm-eval samples",
-        program="lm-eval",
-        marks="resps",
-        columns={"problem": "problem", "problem_id": "problem_id", "response": "resps",
-                 "gold": "target", "score": "score"},
-        once="filter",
-        arranged=_of_lm_eval,
-    ),
-    Format(
-        name="inspect log",
-        program="inspect",
-        marks="id epoch input output",
-        columns={name: name for name in ("problem", "response", "score", "draw", "finish_reason",
-                                         "n_tokens", "fault")}
-        | {"problem_id": "id", "gold": "target"},
-        inside="samples",
-        arranged=_of_inspect,
-    ),
-    Format(
-        name="verl dump of a step",
-        program="verl",
-        marks="input output gts score step",
-        columns={"problem": "input", "response": "output", "gold": "gts", "score": "acc score",
-                 "step": "step", "group": "group"},
-        arranged=_of_verl,
-    ),
-    Format(
-        name="verl generation",
-        program="verl",
-        marks="prompt responses reward_model.ground_truth",
-        columns={"problem": "prompt", "response": "responses",
-                 "gold": "reward_model.ground_truth"},
-    ),
-    Format(
-        name="Qwen2.5-Math evaluation",
-        program="qwen2.5-math",
-        marks="question gt code",
-        columns={"problem": "question", "response": "code", "gold": "gt", "score": "score",
-                 "finish_reason": "finish_reason"},
-    ),
-    Format(
-        name="TRL completions",
-        program="trl",
-        marks="step prompt completion advantage",
-        columns={"problem": "prompt", "response": "completion", "gold": USUAL_ANSWERS,
-                 "score": "score", "step": "step", "advantage": "advantage"},
-        arranged=_of_trl,
-    ),
-    Format(
-        name="NeMo-Skills output",
-        program="nemo-skills",
-        marks="expected_answer generation",
-        columns={"problem": "problem question", "response": "_full_generation generation",
-                 "gold": "expected_answer", "score": "symbolic_correct is_correct",
-                 "n_tokens": "num_generated_tokens", "finish_reason": "finish_reason"},
-    ),
-    Format(
-        name="SkyRL evaluation",
-        program="skyrl",
-        marks="input_prompt output_response score env_class",
-        columns={"problem": "input_prompt", "response": "output_response", "score": "score",
-                 "gold": "env_extras.reward_spec.ground_truth env_extras.reward_model.ground_truth",
-                 "finish_reason": "stop_reason"},
-        arranged=_of_skyrl,
-    ),
-    Format(
-        name="verifiers results",
-        program="verifiers",
-        marks="example_id prompt completion reward",
-        columns={"problem": "prompt", "response": "completion", "gold": "answer",
-                 "score": "reward", "finish_reason": "finish_reason", "group": "example_id",
-                 "fault": "error"},
-        arranged=_of_verifiers,
-    ),
-    Format(
-        name="verifiers traces",
-        program="verifiers",
-        marks="task.data traces ok",
-        columns={name: name for name in ("response", "score", "finish_reason", "n_tokens",
-                                         "advantage", "group", "step", "fault")}
-        | {"problem": "task.prompt", "gold": "task.answer task.info.answer"},
-        arranged=_of_episode,
-    ),
-    Format(
-        name="Every Eval Ever instances",
-        program="every-eval-ever",
-        marks="sample_id input.raw output.raw evaluation",
-        columns={"problem": "input.raw", "problem_id": "sample_id", "response": "response",
-                 "gold": "input.reference", "score": "score",
-                 "n_tokens": "token_usage.output_tokens", "fault": "error"},
-        once="evaluation_result_id",
-        arranged=_of_every_eval_ever,
-    ),
-    Format(
-        name="NeMo-RL evaluation",
-        program="nemo-rl",
-        marks="prompt response reward sample_index",
-        columns={"problem": "prompt", "response": "response", "gold": "ground_truth",
-                 "score": "reward"},
-        inside="evaluation_data",
-        arranged=_of_nemo_rl,
-    ),
-    Format(
-        name="NeMo-RL validation",
-        program="nemo-rl",
-        marks="content rewards idx",
-        columns={"problem": "content", "response": "content", "score": "rewards"},
-        arranged=_of_validation,
-    ),
-    Format(
-        name="evalchemy examples",
-        program="evalchemy",
-        marks="problem expected_answer model_outputs",
-        columns={"problem": "problem", "response": "model_outputs", "gold": "expected_answer"},
-        inside="examples",
-    ),
-    Format(
-        name="lighteval details",
-        program="lighteval",
-        marks="doc.query model_response.text",
-        columns={"problem": "doc.query", "response": "model_response.text", "gold": "gold",
-                 "score": "score"},
-        arranged=_of_lighteval,
-    ),
-    *(
-        Format(name="completions", program="completions", marks=mark,
-               columns=USUAL | {"response": mark})
-        for mark in ("response", "responses")
-    ),
-)  # fmt: skip

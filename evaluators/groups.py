@@ -10,7 +10,6 @@ shows them.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +47,7 @@ from fgrpo_bench.paper.theory.weights import METHODS, Method
 from fgrpo_bench.report.tables import rollouts as tables
 
 from .dumps import Dump, DumpedDraw, Named, open_dump
+from .folders import files_at
 
 Floats = NDArray[np.float64]
 Step = int | None
@@ -55,7 +55,7 @@ FILTER = "dapo"
 """The method that is GRPO on the groups that DAPO's dynamic sampling keeps (arXiv 2503.14476)."""
 SHOWN = (*METHODS[:3], FILTER, *METHODS[3:])
 """Methods where none is named."""
-PRIME_RL = "**/step_*/train/all/traces.jsonl"
+PRIME_RL = "**/step_[0-9]*/train/all/traces.jsonl"
 """Where it writes the rollouts of training, from the folder of its run on."""
 LISTED = 5
 """Most values that a refusal or a remark lists."""
@@ -121,42 +121,29 @@ class RolloutGroups:
         return all((groups.rewards == groups.correct).all() for groups in self.by_size)
 
 
-def files_of(place: Path) -> list[Path]:
-    """The files of a dump: itself, those in a folder, or in prime-rl's folders of steps the traces
-    of all training rollouts. ValueError for a folder without any."""
-    if not place.is_dir():
-        return [place]
-    for pattern in ("*.jsonl", "*.parquet", PRIME_RL):
-        if files := sorted(place.glob(pattern), key=_numbers):
-            return files
-    raise ValueError(
-        f"{place} has no *.jsonl, no *.parquet and no {PRIME_RL}: name a file of rollouts, or the "
-        "folder that holds a file a step"
-    )
-
-
-def _numbers(path: Path) -> list[tuple[int, str]]:
-    """For sorting: 9.jsonl before 10.jsonl."""
-    return [(int(part or 0), other) for other, part in re.findall(r"(\D*)(\d*)", str(path))]
-
-
-def _step_named(path: Path) -> Step:
-    """The step in the name of a file or of its folders; None where none is."""
-    if path.stem.isdecimal():
-        return int(path.stem)
-    steps = re.findall(r"(?:step|completions)_(\d+)", str(path))
-    return int(steps[-1]) if steps else None
+def files_of(place: Path) -> list[tuple[Step, Path]]:
+    """The files of a dump by step, where their names say it: as `files_at` has them, of prime-rl
+    the traces of all training rollouts. ValueError for a folder without any."""
+    traces = {int(path.parts[-4].removeprefix("step_")): path for path in place.glob(PRIME_RL)}
+    if traces:
+        return sorted(traces.items())
+    files = [(step, file) for step, files in files_at(place).items() for file in files]
+    if place.is_dir() and not files:
+        raise ValueError(
+            f"{place} has no file of rollouts: name one, or the folder that holds a file a step"
+        )
+    return files or [(None, place)]
 
 
 def read_groups(
-    files: Sequence[Path],
+    files: Sequence[tuple[Step, Path]],
     named: Named | None = None,
     *,
     added: Sequence[str] = (),
     group_size: int | None = None,
     threshold: float | None = None,
 ) -> RolloutGroups:
-    """The groups of the rollouts in files, by their order.
+    """The groups of the rollouts in files, by their order. files: as `files_of` gives them.
 
     A group is what the dump names as one, else the rollouts of a step with the same prompt, in
     parts of group_size where that is given. added: further columns of rewards, which are added to
@@ -166,10 +153,12 @@ def read_groups(
     """
     groups: dict[PlaceOfGroup, list[Rollout]] = defaultdict(list)
     remarks: list[str] = []
-    for number, file in enumerate(files):
+    if group_size is not None and group_size < 2:
+        raise ValueError(f"--group-size {group_size}: a group has at least 2 rollouts")
+    for number, (of_file, file) in enumerate(files):
         dump = _opened(file, named or Named(), added, remarks)
         for draw in dump.draws:
-            step = _step_named(file) if draw.step is None else draw.step
+            step = of_file if draw.step is None else draw.step
             name = draw.group or (draw.problem and _digest(draw.problem))
             if not name:
                 raise ValueError(
@@ -239,9 +228,9 @@ def _grouped(
     groups += _split(by_prompt, group_size, remarks)
     scored = [(step, [r for r in group if r.reward is not None]) for step, group in groups]
     if n_lost := sum(map(_size, groups)) - sum(map(_size, scored)):
-        remarks.append(f"Left out: {n_lost:,} rollouts without a reward, each of its group.")
+        remarks.append(f"Left out of their groups: rollouts without a reward ({n_lost:,}).")
     if n_alone := sum(_size(group) < 2 for group in scored):
-        remarks.append(f"Left out: {n_alone:,} groups of less than two rollouts.")
+        remarks.append(f"Left out: groups of less than two rollouts ({n_alone:,}).")
     by_size: dict[int, list[Group]] = defaultdict(list)
     for group in scored:
         if _size(group) > 1:
@@ -274,13 +263,14 @@ def _split(
     remarks.append("Groups are the rollouts of a step with the same prompt.")
     if repeated := sum(n for rows, n in sizes.items() if rows > size and rows % size == 0):
         remarks.append(
-            f"{repeated:,} prompts have a multiple of {size} rollouts in a step; these are split "
-            f"into groups of {size} in the order of the dump."
+            f"Prompts with a multiple of {size} rollouts in a step ({repeated:,}) are split into "
+            f"groups of {size} in the order of the dump."
         )
     if odd := {rows: n for rows, n in sizes.items() if rows % size}:
+        n_rows = sum(rows * n for rows, n in odd.items())
         remarks.append(
-            f"Left out: {sum(odd.values()):,} prompts with {sum(r * n for r, n in odd.items()):,} "
-            f"rollouts, whose number in a step is no multiple of {size}."
+            f"Left out: prompts whose rollouts in a step are no multiple of {size} "
+            f"({sum(odd.values()):,}, with {n_rows:,} rollouts)."
         )
     for step, rollouts in by_prompt:
         if len(rollouts) % size == 0:
@@ -313,6 +303,8 @@ def _rule(
     """Which rollouts are right, and the rule in words."""
     if threshold is None and all(rollout.is_correct is not None for rollout in rollouts):
         return lambda rollout: bool(rollout.is_correct), "Right is what the dump's verdict says."
+    if threshold is not None and not isfinite(threshold):
+        raise ValueError(f"--threshold {threshold}: must be a finite number")
     rewards = {rollout.reward for rollout in rollouts if rollout.reward is not None}
     if threshold is None and not (rewards <= {0, 1} or rewards <= {-1, 1}):
         listed = ", ".join(f"{reward:g}" for reward in sorted(rewards)[:LISTED])
@@ -376,14 +368,6 @@ class TrainingMethod:
         """e.g. `F-GRPO gamma=0.5`, `GRPO, filtered as DAPO`."""
         return self.method.label + (", filtered as DAPO" if self.is_filtered else "")
 
-    def refusal(self, group_size: int) -> str | None:
-        """Why it is not defined for groups of this size; None where it is."""
-        try:
-            check_parameters(self.method.advantage, group_size, self.method.parameters)
-        except ValueError as error:
-            return str(error)
-        return None
-
     def reads_rewards(self, groups: RolloutGroups) -> bool:
         """Whether its formula has a meaning for the rewards of the dump as they are."""
         rule = restricted(self.method.advantage)
@@ -391,23 +375,63 @@ class TrainingMethod:
 
     def advantages(self, groups: GroupsOfSize, *, by_rewards: bool) -> Floats:
         """[groups, group_size]; nan for groups that it does not train on. by_rewards: of the
-        rewards as they are, else of right and wrong."""
+        rewards as they are, else of right and wrong. ValueError where they are not defined."""
+        check_parameters(self.method.advantage, groups.group_size, self.method.parameters)
         correct = groups.correct.astype(np.float64)
-        if self.refusal(groups.group_size) is not None:
-            return np.full_like(correct, np.nan)
-        values: Floats = group_advantages(
-            groups.rewards if by_rewards else correct,
-            self.method.focal_gamma,
-            self.method.advantage,
-            self.method.parameters,
-            correct=correct,
-        )
+        with np.errstate(all="ignore"):  # what is not finite is said below
+            values: Floats = group_advantages(
+                groups.rewards if by_rewards else correct,
+                self.method.focal_gamma,
+                self.method.advantage,
+                self.method.parameters,
+                correct=correct,
+            )
         if not np.isfinite(values).all():
-            raise ValueError(f"the advantages of {self.text} are not finite: leave it out")
+            raise ValueError("its advantages of these rewards are not finite")
         if self.is_filtered:
             is_mixed = (groups.correct != groups.correct[:, :1]).any(1)
             values = np.where(is_mixed[:, None], values, np.nan)
         return values
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodOnGroups:
+    """What a method would have done with all groups."""
+
+    method: TrainingMethod
+    by_rewards: bool
+    """Whether it reads the rewards as they are, else right and wrong."""
+    advantages: tuple[Floats, ...]
+    """By size, each [groups, group_size]; nan for groups that it does not train on."""
+
+    @cached_property
+    def sums(self) -> Floats:
+        """Sum of |A|, [groups]."""
+        return np.concatenate([np.abs(values).sum(1) for values in self.advantages])
+
+
+def _on_groups(
+    groups: RolloutGroups, methods: Sequence[str] | None, remarks: list[str]
+) -> Iterator[MethodOnGroups]:
+    """methods: as of `summary`; says in the remarks where one is not defined."""
+    for method in map(TrainingMethod.parse, dict.fromkeys(methods or SHOWN)):
+        by_rewards = method.reads_rewards(groups)
+        values, reasons, n_groups = list[Floats](), list[str](), 0
+        for part in groups.by_size:
+            try:
+                values.append(method.advantages(part, by_rewards=by_rewards))
+            except ValueError as error:
+                values.append(np.full_like(part.rewards, np.nan))
+                reasons.append(str(error))
+                n_groups += len(part.steps)
+        is_defined = len(reasons) < len(values)
+        if methods and not is_defined:
+            raise ValueError(f"method {method.text!r}: {reasons[0]}")
+        if reasons:
+            which = f"{n_groups:,} of the groups" if is_defined else "the groups"
+            remarks.append(f"{method.label} is not defined for {which}: {reasons[0]}.")
+        if is_defined:
+            yield MethodOnGroups(method=method, by_rewards=by_rewards, advantages=tuple(values))
 
 
 def summary(
@@ -416,33 +440,13 @@ def summary(
     """Everything that is shown. methods: as TrainingMethod.parse takes them, None is SHOWN;
     ValueError for one that is not defined for any group of the dump, but of SHOWN it is left out
     and said."""
-    parsed = [TrainingMethod.parse(text) for text in methods or SHOWN]
     by_size, remarks = groups.by_size, list(groups.remarks)
-    defined = []
-    for method in parsed:
-        refusals = [method.refusal(part.group_size) for part in by_size]
-        if all(refusals) and methods:
-            raise ValueError(f"method {method.text!r}: {refusals[0]}")
-        if not all(refusals):
-            defined.append(method)
-        if any(refusals):
-            n = sum(len(p.steps) for p, no in zip(by_size, refusals, strict=True) if no)
-            reason = next(filter(None, refusals))
-            remarks.append(f"{method.label} is not defined for {n:,} groups: {reason}.")
-    reads = {method.text: method.reads_rewards(groups) for method in defined}
-    remarks += _reading(defined, reads, groups)
-
+    on_groups = list(_on_groups(groups, methods, remarks))
+    remarks += [] if groups.are_binary else _reading(on_groups)
     steps = [step for part in by_size for step in part.steps]
     sizes = np.array([part.group_size for part in by_size for _ in part.steps])
     n_correct = np.concatenate([part.correct.sum(1) for part in by_size])
     bins = bin_of(n_correct, sizes)
-    of_dump = np.concatenate([part.dumped.ravel() for part in by_size])
-    sums, differences = dict[str, Floats](), dict[str, float]()
-    for method in defined:
-        values = [method.advantages(part, by_rewards=reads[method.text]) for part in by_size]
-        sums[method.text] = np.concatenate([np.abs(of).sum(1) for of in values])
-        if not np.isnan(of_dump).all() and not method.is_filtered:
-            differences[method.label] = _largest_difference(of_dump, values)
     is_repeated = np.concatenate([part.is_repeated for part in by_size])
     is_uniform = np.concatenate([(p.rewards == p.rewards[:, :1]).all(1) for p in by_size])
 
@@ -473,66 +477,59 @@ def summary(
         in_bins=tuple(np.bincount(bins, minlength=len(BINS)).tolist()),
         total=counts(None, np.ones(len(steps), np.bool_)),
         steps=tuple(counts(step, of_step == step) for step in known),
-        methods=tuple(
-            _gradient(method, sums[method.text], sizes, bins, by_rewards=reads[method.text])
-            for method in defined
-        ),
-        by_count=tuple(_by_count(sums, sizes, n_correct)),
-        nearest=_nearest(of_dump, differences),
+        methods=tuple(_gradient(of, sizes, bins) for of in on_groups),
+        by_count=tuple(_by_count({of.method.text: of.sums for of in on_groups}, sizes, n_correct)),
+        nearest=_nearest(by_size, on_groups),
     )
 
 
-def _reading(
-    methods: Sequence[TrainingMethod], reads: Mapping[str, bool], groups: RolloutGroups
-) -> Iterator[str]:
-    """Which methods read the rewards, where that is not the same as right and wrong."""
-    if groups.are_binary:
-        return
-    by_rewards = [method.label for method in methods if reads[method.text]]
-    by_outcome = [method.label for method in methods if not reads[method.text]]
+def _reading(on_groups: Sequence[MethodOnGroups]) -> Iterator[str]:
+    """Which methods read the rewards, and which right and wrong."""
+    by_rewards = [of.method.label for of in on_groups if of.by_rewards]
+    by_outcome = [of.method.label for of in on_groups if not of.by_rewards]
     if by_rewards:
         yield f"The rewards as they are: {conjoined(by_rewards)}."
     if by_outcome:
         yield f"Right and wrong as 1 and 0, which their formulas need: {conjoined(by_outcome)}."
 
 
-def _largest_difference(of_dump: Floats, values: Sequence[Floats]) -> float:
-    """Between advantages of the dump, [rollouts], nan where it has none, and a method's; infinite
-    where the method has none for one of them."""
-    ours = np.concatenate([of.ravel() for of in values])
-    both = np.abs(ours - of_dump)[~np.isnan(of_dump)]
-    return float(np.nan_to_num(both, nan=inf).max())
-
-
-def _nearest(of_dump: Floats, differences: Mapping[str, float]) -> NearestMethod | None:
-    """differences: by the methods' labels."""
-    smallest = min(differences.values(), default=inf)
-    if smallest == inf:
+def _nearest(
+    by_size: Sequence[GroupsOfSize], on_groups: Sequence[MethodOnGroups]
+) -> NearestMethod | None:
+    """The methods that come nearest to the advantages of the dump, of those that have one for each
+    of them; None without any."""
+    of_dump = np.concatenate([part.dumped.ravel() for part in by_size])
+    is_known = ~np.isnan(of_dump)
+    if not is_known.any():
+        return None
+    differences = {}
+    for of in on_groups:
+        ours = np.concatenate([values.ravel() for values in of.advantages])[is_known]
+        if not np.isnan(ours).any():
+            differences[of.method.label] = float(np.abs(ours - of_dump[is_known]).max())
+    smallest = min(differences.values(), default=None)
+    if smallest is None:
         return None
     return NearestMethod(
         labels=tuple(name for name, d in differences.items() if isclose(d, smallest, abs_tol=1e-9)),
         largest_difference=smallest,
-        largest_advantage=float(np.nanmax(np.abs(of_dump))),
+        largest_advantage=float(np.abs(of_dump[is_known]).max()),
     )
 
 
 def _gradient(
-    method: TrainingMethod,
-    sums: Floats,
-    sizes: NDArray[np.int64],
-    bins: NDArray[np.int64],
-    *,
-    by_rewards: bool,
+    of: MethodOnGroups, sizes: NDArray[np.int64], bins: NDArray[np.int64]
 ) -> GradientOfMethod:
-    is_trained = ~np.isnan(sums)
-    by_bin = np.bincount(bins[is_trained], weights=sums[is_trained], minlength=len(BINS))
+    is_trained = ~np.isnan(of.sums)
+    sums = of.sums[is_trained]
+    by_bin = np.bincount(bins[is_trained], weights=sums, minlength=len(BINS))
     return GradientOfMethod(
-        method=method.text,
-        label=method.label,
-        reads="rewards" if by_rewards else "right and wrong",
+        method=of.method.text,
+        label=of.method.label,
+        reads="rewards" if of.by_rewards else "right and wrong",
         n_groups=int(is_trained.sum()),
         n_rollouts=int(sizes[is_trained].sum()),
-        with_gradient=int((sums[is_trained] > 0).sum()),
+        with_gradient=int((sums > 0).sum()),
         by_bin=tuple(by_bin.tolist()),
     )
 

@@ -1,91 +1,163 @@
-"""Draws and problems exchanged with other programs: their draws imported, our prompts exported.
+"""Draws of other programs: imported, graded and scored like our own.
 
-In: a file of responses, or names of benchmarks. Out: an evaluation under evals/ whose draws are
-stored, graded (`stored.regrade`) and scored like our own, and marked done only then; or a folder of
-tasks for lm-evaluation-harness.
+In: files of draws (dumps), and what problems they are of (problems). Out: an evaluation under
+evals/ whose draws are stored, graded (`stored.regrade`) and scored, with the program's own verdicts
+as a layer of grades beside (verdicts), and marked done only then.
 
-Two kinds of JSON Lines are read, and inspect's logs (.json, .eval), whose epochs are the draws.
-lm-eval's `samples_<task>_*.jsonl` (written by --log_samples):
-
-    {"doc_id": 0, "doc": {"problem_id": "math500-000000", ...}, "resps": [["...", "..."]], ...}
-
-and completions, a line a problem or a draw:
-
-    {"problem_id": "math500-000000", "responses": ["...", "..."]}
-    {"problem": "Convert the point $(0,3)$ ...", "response": "...", "n_tokens": 512}
-
-A problem is known by its id or by its text. Nothing of a file is ever run, and whatever is wrong
-with one is a ValueError that names file and line.
-
-An exported task is judged there by this package's graders, so fgrpo_bench has to be installed
-beside lm-eval. With --log_samples its log holds every draw, which can be imported again.
+Whatever is wrong with a file is a ValueError that names file and line; what is left out is counted
+and said.
 """
 
 from __future__ import annotations
 
-import json
-import shlex
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
 
 import polars as pl
 
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.data.layouts import without_options
+from fgrpo_bench.data.rows import counter_of_rows
 from fgrpo_bench.files.paths import StagePaths
-from fgrpo_bench.files.whole import now, write_json, write_many
+from fgrpo_bench.files.whole import now, write_json
 from fgrpo_bench.graders import grader_version
+from fgrpo_bench.graders.recorded import layer_of
 from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
-from fgrpo_bench.specs import BenchmarkSpec, check_name, config, to_dict
+from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, check_name, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.markers import Marker, described, write_marker
 from fgrpo_bench.stages.tables import DRAWS, write_table
 
+from .asked import with_strict
+from .dumps import DumpedDraw, Named, open_dump, short
+from .problems import KnownProblems, OwnProblems
 from .standalone import data_folder
-from .stored import StoredDraws, benchmark_spec, regrade
+from .stored import StoredDraws, regrade
+from .verdicts import are_usable, disagreements, write_verdicts
+
+CHUNK = 8_192
+"""Draws that are held as Python's objects at once."""
 
 
-def import_file(
-    path: Path, spec: BenchmarkSpec, *, name: str, root: Path, subset: bool
-) -> tuple[StoredDraws, list[str]]:
-    """Store the draws of a file under evals/<name>, to be graded and then marked as done; and lines
-    on what of the file was passed over.
+@dataclass(frozen=True, kw_only=True)
+class Import:
+    """Files of draws of the same problems by one model, and how they are taken."""
 
-    spec: a benchmark with a dataset. subset: whether the file may leave problems out. Raises
-    ValueError for a name that is none, ids that are unknown, draws that are doubled and problems of
-    unequal n.
+    files: tuple[Path, ...]
+    spec: BenchmarkSpec | None
+    """What the draws are of; None: the problems and golds in the files."""
+    named: Named = field(default_factory=Named)
+    grader: str = "math"
+    """Of problems from the files."""
+    theirs: bool = False
+    """Whether the verdicts in the files count alone, and nothing is graded."""
+    threshold: float | None = None
+    """The least score of a correct draw; None: 1, where no score lies between."""
+    step: int | None = None
+    """Only draws of this step are taken; None: all, which are of one step."""
+    strict: bool = False
+    """Whether the strict form of the grader judges too."""
+    subset: bool = False
+    """Whether problems may be missing, and others be among the draws."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the draws and the benchmark follow from, wherever the files are; which graders judge
+        beside changes neither."""
+        spec = self.spec and to_dict(replace(self.spec, extra_graders=()))
+        counted = {"threshold": self.threshold} if self.theirs else {"grader": self.grader}
+        return {
+            "import": [sha256_file(file) for file in self.files],
+            "benchmark": spec,
+            "named": asdict(self.named),
+            "step": self.step,
+            **counted,
+        }
+
+    @property
+    def mark(self) -> str:
+        """Of everything that is stored."""
+        beside = [self.strict, self.threshold, self.spec and self.spec.extra_graders]
+        return fingerprint([self.identity, beside])
+
+
+def take_in(wanted: Import, *, name: str, root: Path) -> tuple[StoredDraws, str]:
+    """Import files, grade and score them, and mark them as done; what was stored, and what there is
+    to say.
+
+    ValueError for a name that is none, for files of several formats or steps, for unknown problems
+    and doubled draws, and for what only --data, --subset, --step or --threshold makes clear.
     """
-    said: list[str] = []
     check_name("--name", name)
-    benchmark = spec.name
+    said: list[str] = []
+    dump = open_dump(wanted.files[0], wanted.named)
+    theirs = layer_of(dump.format.program, wanted.threshold)
+    folder = root / "evals" / name
+    if wanted.spec is None:
+        grader = theirs if wanted.theirs else wanted.grader
+        own = OwnProblems(wanted.files, grader)
+        drawn = read_draws(wanted, own.place, said)
+        spec = own.benchmark(folder, root)
+        data = data_folder(root, spec.name, dataset_of(spec))
+        problems = load_problems(spec, None, data)
+    else:
+        spec = wanted.spec
+        data = data_folder(root, spec.name, dataset_of(spec))
+        problems = load_problems(spec, None, data)
+        drawn = read_draws(wanted, KnownProblems(problems, subset=wanted.subset).place, said)
+    draws = checked(wanted, drawn, problems, said)
+    has_verdicts = are_usable(draws["score"], wanted.threshold, said, alone=wanted.theirs)
+    if wanted.theirs:
+        judged = replace(dataset_of(spec), grader=theirs)
+        spec = replace(spec, grader=theirs, extra_graders=(), dataset=judged)
+    else:
+        spec = with_strict(spec) if wanted.strict else spec
+        beside = (*spec.extra_graders, theirs) if has_verdicts else spec.extra_graders
+        spec = replace(spec, extra_graders=beside)
+    stored = _stored(wanted, spec, draws, problems, folder, data)
+    if has_verdicts:
+        write_verdicts(stored, theirs, draws, wanted.threshold)
+    said.append(regrade(stored, None))
+    _conclude(stored)
+    if has_verdicts and not wanted.theirs:
+        said.append(disagreements(stored, theirs))
+    return stored, "\n".join(said)
+
+
+def dataset_of(spec: BenchmarkSpec) -> DatasetSpec:
+    """ValueError where a benchmark has none."""
     if spec.dataset is None:
-        raise ValueError(f"{benchmark} has no dataset, whose problems a file could be of")
-    data = data_folder(root, benchmark, spec.dataset)
-    problems = load_problems(spec, None, data)
-    rows = read_rows(path, said, subset=subset)
-    draws = table(list(responses(path, rows, problems, said)))
-    n_samples = check_numbers(path, draws, problems, subset=subset)
-    sha256 = sha256_file(path)
-    # without the graders, so that another import of the same file by more of them is the same
-    drawn_on = replace(spec, extra_graders=())
-    identity = {"import": sha256, "benchmark": to_dict(drawn_on)}
+        raise ValueError(f"{spec.name} has no dataset, whose problems a file could be of")
+    return spec.dataset
+
+
+def _stored(
+    wanted: Import,
+    spec: BenchmarkSpec,
+    draws: pl.DataFrame,
+    problems: Sequence[Problem],
+    folder: Path,
+    data: Path,
+) -> StoredDraws:
+    """The draws under evals/<name>, to be graded and then marked as done."""
+    identity = wanted.identity
     mark = fingerprint(identity)
-    stage = StagePaths(root / "evals" / name / "eval" / f"imported-{mark[:8]}" / "step-00000")
+    stage = StagePaths(folder / "eval" / f"imported-{mark[:8]}" / "step-00000")
+    n_samples = int(draws["draw"].max()) + 1  # type: ignore[arg-type]
     target = {
         "n_samples": n_samples,
         "ks": [2**i for i in range(n_samples.bit_length())],
-        "graders": versions({benchmark: spec}),
+        "graders": versions({spec.name: spec}),
     }
     stored = StoredDraws(
         stage=stage,
-        paths=stage.benchmark(benchmark),
+        paths=stage.benchmark(spec.name),
         benchmark=spec,
         spec=EvaluationSpec(
             stage=stage,
@@ -96,33 +168,26 @@ def import_file(
             evaluation={
                 "name": "imported",
                 "sampler": "imported",
-                "benchmarks": {benchmark: to_dict(spec)},
+                "benchmarks": {spec.name: to_dict(spec)},
                 "n_samples": n_samples,
                 "ks": target["ks"],
             },
-            data={benchmark: str(data.absolute())},
+            data={spec.name: str(data.absolute())},
         ),
     )
     write_json(stage.spec, stored.spec.as_json())
-    write_table(stored.paths.draws, draws, DRAWS)
-    engine = {"engine": "imported", "file": path.name, "sha256": sha256}
+    write_table(stored.paths.draws, draws.select(DRAWS.names()), DRAWS)
+    engine = {
+        "engine": "imported",
+        "file": ", ".join(file.name for file in wanted.files),
+        "sha256": ", ".join(identity["import"]),
+    }
     prompts = fingerprint([[p.problem_id, p.prompt] for p in problems])
     manifest = DrawsRecord(
         fingerprint=mark, weights_sha256=None, prompts_sha256=prompts, engines=(engine,)
     )
     write_json(stored.paths.manifest, manifest.as_json())
-    return stored, said
-
-
-def take_in(
-    path: Path, spec: BenchmarkSpec, *, name: str, root: Path, subset: bool
-) -> tuple[StoredDraws, str]:
-    """Import a file, grade and score it, and mark it as done; what was stored, and what there is to
-    say. Raises as `import_file`."""
-    stored, said = import_file(path, spec, name=name, root=root, subset=subset)
-    said.append(regrade(stored, None))
-    _conclude(stored)
-    return stored, "\n".join(said)
+    return stored
 
 
 def _conclude(stored: StoredDraws) -> None:
@@ -141,422 +206,147 @@ def _conclude(stored: StoredDraws) -> None:
     write_marker(stored.stage, marker)
 
 
-def table(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
-    """tables.DRAWS; seed and what follows the response are null where nobody knows them."""
-    return pl.DataFrame(rows, schema=DRAWS, orient="row").sort("problem_id", "draw")
+# Draws of the files, each at its problem.
+
+DRAWN = pl.Schema([*DRAWS.items(), ("score", pl.Float64), ("line", pl.Int64), ("file", pl.Int64)])
+"""DRAWS with the file's own score and where it stands; the response of a draw that failed is
+null."""
+Place = Callable[[DumpedDraw, str], str | None]
+"""The problem_id of a draw at some file and line; None where it is to be left out."""
 
 
-def check_numbers(
-    path: Path, draws: pl.DataFrame, problems: Sequence[Problem], *, subset: bool
-) -> int:
-    """Draws per problem; ValueError where they differ or problems are missing."""
-    counts = draws.group_by("problem_id").len().sort("len", "problem_id")
-    fewest, most = counts.row(0), counts.row(-1)
-    if fewest[1] != most[1]:
-        raise ValueError(
-            f"{path}: problem {fewest[0]} has {fewest[1]} draws and problem {most[0]} has "
-            f"{most[1]}: what another program drew is scored as a fixed number of draws, the same "
-            "for every problem, and pass@k is too high where problems stopped at correct ones; "
-            "draw what is missing, or keep the first ones of every problem, as many as each was "
-            "sure to make before any was judged"
+def read_draws(wanted: Import, place: Place, said: list[str]) -> pl.DataFrame:
+    """The draws of all files (DRAWN), in their order. said: gets what is read and left out."""
+    frames: list[pl.DataFrame] = []
+    rows: list[tuple[Any, ...]] = []
+    numbers: defaultdict[str, int] = defaultdict(int)  # of the next draw of a problem
+    formats: dict[str, Path] = {}
+    steps: dict[int | None, str] = {}
+    n_other_steps, unplaced, failed = 0, list[str](), list[str]()
+    for i, file in enumerate(wanted.files):
+        dump = open_dump(file, wanted.named)
+        formats.setdefault(dump.format.name, file)
+        if len(formats) > 1:
+            listed = ", ".join(f"{of} is {name}" for name, of in formats.items())
+            raise ValueError(f"{listed}: import files of each format by a --name of their own")
+        said.append(f"read: {file}, {dump.described}")
+        before = dict(numbers)
+        with counter_of_rows(file.name) as count_rows:
+            for draw in dump.draws:
+                where = f"{file}, line {draw.line}"
+                if wanted.step is not None and draw.step not in (None, wanted.step):
+                    n_other_steps += 1
+                    continue
+                steps.setdefault(draw.step, where)
+                _check_fixed(draw, where)
+                if (problem_id := place(draw, where)) is None:
+                    unplaced.append(where)
+                    continue
+                number = numbers[problem_id]
+                if draw.draw is not None:
+                    number = before.get(problem_id, 0) + draw.draw
+                numbers[problem_id] = max(numbers[problem_id], number + 1)
+                if draw.response is None:
+                    failed.append(where if draw.fault is None else f"{where}: {draw.fault}")
+                is_scored = draw.response is None and draw.score is not None
+                response = "" if is_scored else draw.response
+                rows.append(
+                    (
+                        *(problem_id, number, draw.seed, response),
+                        *(draw.n_tokens, draw.finish_reason, None),
+                        *(draw.score, draw.line, i),
+                    )
+                )
+                if len(rows) == CHUNK:
+                    frames.append(pl.DataFrame(rows, DRAWN, orient="row"))
+                    rows.clear()
+                    count_rows(draw.line)
+        said += dump.said
+    frames.append(pl.DataFrame(rows, DRAWN, orient="row"))
+    drawn = pl.concat(frames)
+    _check_read(wanted, drawn, steps)
+    if n_other_steps:
+        said.append(f"left out: {n_other_steps:,} draws of other steps than {wanted.step}")
+    if unplaced:
+        said.append(
+            f"left out: {len(unplaced):,} draws of other problems, the first at {unplaced[0]}"
         )
-    if len(counts) < len(problems) and not subset:
-        raise ValueError(
-            f"{path} has {len(counts)} of the benchmark's {len(problems)} problems: add the "
-            "others, or score these alone with --subset"
-        )
-    return int(most[1])
-
-
-# Lines in, rows of tables.DRAWS out.
-
-ENDS = {"stop": "stop", "max_tokens": "length", "model_length": "length"}
-"""Of a response, by inspect's name of it."""
-UNREADABLE: tuple[type[Exception], ...] = (OSError, BadZipFile, ValueError, RecursionError)
-UNREADABLE += (LookupError, TypeError, AttributeError)
-"""What a file raises that is no log of inspect."""
-PARQUET = b"PAR1"
-"""The first bytes of such a file."""
-MOST_DRAWS = 10_000_000
-"""Of a problem, and of what else is counted in a line."""
-NumberedRow = tuple[int, dict[str, Any]]
-"""A line's number in its file, from 1, and its object."""
-
-
-def read_rows(path: Path, said: list[str], *, subset: bool) -> list[NumberedRow]:
-    """One JSON object a line, where empty ones are passed over; or the samples of inspect's log, of
-    which those of problems with an error are left out where a subset is meant, and said."""
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is no file: give a JSON Lines file of responses")
-    if path.suffix in (".json", ".eval"):
-        return list(enumerate(_inspect_rows(path, said, subset=subset), 1))
-    rows: list[NumberedRow] = []
-    with path.open("rb") as file:
-        if file.read(4) == PARQUET:
-            made = repr(str(path.with_suffix(".jsonl")))
-            raise ValueError(
-                f"{path} is Parquet: what was drawn is read from JSON Lines and from inspect's "
-                f'logs; convert it: `python -c "import polars; '
-                f'polars.read_parquet({str(path)!r}).write_ndjson({made})"`'
-            )
-        file.seek(0)
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line.decode("utf-8"))
-            except (ValueError, RecursionError) as error:
-                raise ValueError(
-                    f"{path}, line {number} is no JSON ({error}): mend the line; where the file is "
-                    "of another kind, give JSON Lines or a log of inspect (.json, .eval)"
-                ) from None
-            if not isinstance(row, dict):
-                raise ValueError(f"{path}, line {number} is no JSON object: give one a line")
-            rows.append((number, row))
-    if not rows:
-        raise ValueError(f"{path} holds no lines: give a JSON Lines file of responses")
-    return rows
-
-
-def _inspect_rows(path: Path, said: list[str], *, subset: bool) -> list[dict[str, Any]]:
-    """The samples of a log of inspect as completions; ValueError where it is none, or where one
-    ended in an error and no subset is meant."""
-    rows: list[dict[str, Any]] = []
-    try:
-        if path.suffix == ".eval":
-            with ZipFile(path) as archive:
-                names = [name for name in archive.namelist() if name.startswith("samples/")]
-                samples = [json.loads(archive.read(name)) for name in names]
-        else:
-            samples = json.loads(path.read_text(encoding="utf-8"))["samples"]
-        failed = [
-            s
-            for s in samples
-            if (s.get("error") and not s.get("output")) or not s["output"]["choices"]
-        ]
-        left_out = {sample["id"] for sample in failed}
-        for sample in samples:
-            if sample["id"] in left_out:
-                continue
-            choice = sample["output"]["choices"][0]
-            rows.append(
-                {
-                    "problem_id": sample["id"],
-                    "problem": _content(sample["input"], role="user"),
-                    "response": _content([choice["message"]], role="assistant"),
-                    "draw": sample["epoch"] - 1,
-                    "finish_reason": ENDS.get(choice.get("stop_reason")),
-                }
-            )
-    except UNREADABLE as error:
-        raise ValueError(
-            f"{path} is no log of inspect with samples ({type(error).__name__}: {error}): give the "
-            ".eval or .json file of a run whose samples were logged, or JSON Lines of responses"
-        ) from error
     if failed:
-        first = failed[0]
-        failure = first.get("error")
-        message = failure.get("message") if isinstance(failure, dict) else failure
-        what = (
-            f"{len(failed)} of {len(samples)} samples have no response, e.g. {_short(first['id'])} "
-            f"in epoch {first.get('epoch')} with the error {_short(message)}"
+        missing = drawn["response"].null_count()
+        said.append(
+            f"no response: {len(failed):,} draws, of which {missing:,} count as missing and "
+            f"{len(failed) - missing:,} are scored by {next(iter(formats))}; the first at "
+            f"{failed[0]}"
         )
-        problems = f"{len(left_out)} problem{'s' * (len(left_out) > 1)}"
-        if not subset:
-            raise ValueError(
-                f"{path}: {what}: draw them again (`inspect eval-retry {shlex.quote(str(path))}`), "
-                f"or leave their {problems} out with --subset"
-            )
-        said.append(f"left out: {problems}, as {what}")
-    if not rows:
-        raise ValueError(f"{path} has no sample with a response: give the log of another run")
-    return rows
+    return drawn
 
 
-def _content(messages: Any, *, role: str) -> str:
-    """A text, or that of the last message of a role; of its parts the text alone."""
-    if isinstance(messages, str):
-        return messages
-    content = [message["content"] for message in messages if message["role"] == role][-1]
-    if isinstance(content, str):
-        return content
-    return "".join(part["text"] for part in content if part["type"] == "text")
-
-
-def responses(
-    path: Path, rows: Sequence[NumberedRow], problems: Sequence[Problem], said: list[str]
-) -> Iterator[tuple[Any, ...]]:
-    """Rows of tables.DRAWS, in the order of the file. said: gets what of it is passed over."""
-    ids = {problem.problem_id for problem in problems}
-    texts: dict[str, list[str]] = {}
-    for problem in problems:
-        texts.setdefault(_folded(problem.prompt), []).append(problem.problem_id)
-    for problem in problems:  # where a file's options were put behind its questions
-        question = _folded(without_options(problem.prompt))
-        if question != _folded(problem.prompt):
-            texts.setdefault(question, []).append(problem.problem_id)
-    logged: dict[tuple[str, str], Any] = {}  # by doc_id and problem, where no filter is named
-    others: dict[str, int] = {}  # lines of further filters
-    complete: set[str] = set()  # problems that came with all their responses
-    numbers: dict[str, int] = {}
-    seen: dict[tuple[str, int], str] = {}
-    chosen: str | None = None
-    for line, row in rows:
-        where = f"{path}, line {line}"
-        if "resps" in row and "filter" in row:  # each draw is logged once a filter
-            if not isinstance(row["filter"], str):
-                raise ValueError(
-                    f"{where}: filter is {_short(row['filter'])}: give the name of lm-eval's filter"
-                )
-            chosen = chosen or row["filter"]
-            if row["filter"] != chosen:
-                others[row["filter"]] = others.get(row["filter"], 0) + 1
-                continue
-        _check_fixed(row, where)
-        problem_id = _problem(row, ids, texts, where)
-        if "resps" in row and "doc_id" in row and "filter" not in row:  # as of an older lm-eval
-            before = logged.setdefault((str(row["doc_id"]), problem_id), row["resps"])
-            if before != row["resps"]:
-                raise ValueError(
-                    f"{where}: doc_id {_short(row['doc_id'])} came before with other responses, as "
-                    "of another run: import a file of each run"
-                )
-            if before is not row["resps"]:
-                others["without a name"] = others.get("without a name", 0) + 1
-                continue
-        own_texts = _texts(row, where)
-        if problem_id in complete:
-            raise ValueError(
-                f"{where}: problem {problem_id} came with its responses before: its draws would be "
-                "counted twice; leave one of the lines out"
-            )
-        if "response" not in row:
-            complete.add(problem_id)
-        given = _given(row, where)
-        for text in own_texts:
-            number = row.get("draw", numbers.get(problem_id, 0))
-            if not _is_count(number) or (problem_id, number) in seen:
-                raise ValueError(
-                    f"{where}: draw {_short(number)} of problem {problem_id} came before or is no "
-                    "number from 0: number the draws of a problem 0, 1, 2, ... or leave `draw` out"
-                )
-            seen[problem_id, number] = where
-            numbers[problem_id] = number + 1
-            yield (problem_id, number, None, text.encode("utf-8", "replace").decode(), *given, None)
-    _check_gaps(seen)
-    for name, count in others.items():
-        said.append(f"passed over: {count} lines with the same draws for another filter, {name}")
-
-
-def _check_gaps(seen: dict[tuple[str, int], str]) -> None:
-    """ValueError for a problem whose draws are not numbered 0, 1, 2, ... to the last."""
-    drawn: dict[str, int] = {}
-    for problem_id, _ in seen:
-        drawn[problem_id] = drawn.get(problem_id, 0) + 1
-    for (problem_id, number), where in seen.items():
-        if number >= drawn[problem_id]:
-            raise ValueError(
-                f"{where}: draw {number} of problem {problem_id}, which has {drawn[problem_id]} "
-                "draws: number them 0, 1, 2, ... without gaps, or leave `draw` out"
-            )
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < MOST_DRAWS
-
-
-def _given(row: dict[str, Any], where: str) -> tuple[int | None, str | None]:
-    """n_tokens and finish_reason of a line; None where they are not given."""
-    n_tokens, finish_reason = row.get("n_tokens"), row.get("finish_reason")
-    if n_tokens is not None and not _is_count(n_tokens):
+def _check_read(wanted: Import, drawn: pl.DataFrame, steps: Mapping[int | None, str]) -> None:
+    """ValueError for draws of several steps, and for none."""
+    named = ", ".join(map(str, wanted.files))
+    if len(steps) > 1:
+        listed = "; ".join(f"{step} at {where}" for step, where in steps.items())
         raise ValueError(
-            f"{where}: n_tokens is {_short(n_tokens)}: give a number from 0 to {MOST_DRAWS:,}, or "
-            "leave it out"
+            f"{named}: draws of several steps ({listed[:400]}), which are of several models: take "
+            "one step with --step, or import a file of each"
         )
-    if finish_reason is not None and not isinstance(finish_reason, str):
+    if not steps:
+        raise ValueError(f"{named}: no draws of step {wanted.step}: name a step that is there")
+    if drawn.is_empty():
         raise ValueError(
-            f"{where}: finish_reason is {_short(finish_reason)}: give a text, or leave it out"
+            f"{named}: none of the draws is of a problem of the data: name the problems that they "
+            "are of with --data, or leave it out where the answers stand in the file"
         )
-    return n_tokens, finish_reason
 
 
-def _check_fixed(row: dict[str, Any], where: str) -> None:
+def _check_fixed(draw: DumpedDraw, where: str) -> None:
     """ValueError for draws of a design that stops, which their metadata name."""
-    metadata = row.get("metadata")
-    design = row.get("design") or (isinstance(metadata, dict) and metadata.get("design"))
+    metadata = draw.row.get("metadata")
+    design = draw.row.get("design") or (isinstance(metadata, dict) and metadata.get("design"))
     if design:
         raise ValueError(
-            f"{where}: design is {_short(design)}, by which draws stop, and an import is scored as "
+            f"{where}: design is {short(design)}, by which draws stop, and an import is scored as "
             "a fixed number of draws, so that its pass@k would be too high; draw under that design "
             "here (`fgrpo-bench evaluate run checkpoint=... design=...`), or import draws of a "
             "fixed number"
         )
 
 
-def _problem(row: dict[str, Any], ids: set[str], texts: dict[str, list[str]], where: str) -> str:
-    """The problem that a line is about."""
-    doc = row["doc"] if isinstance(row.get("doc"), dict) else row
-    if "problem_id" in doc and isinstance(doc["problem_id"], str) and doc["problem_id"] in ids:
-        return doc["problem_id"]
-    if "problem_id" in doc and "problem" not in doc:
-        raise ValueError(
-            f"{where}: unknown problem_id {_short(doc['problem_id'])}; those of this benchmark "
-            f"look like {min(ids)!r}: use these, or give the text as `problem`"
-        )
-    known = [
-        texts[folded]
-        for value in doc.values()
-        if isinstance(value, str) and (folded := _folded(value)) in texts
-    ]
-    if not known:
-        raise ValueError(
-            f"{where}: no problem_id, and no text that is a problem of this benchmark: give one of "
-            f"the ids, e.g. {min(ids)!r}, or the problem's exact text as `problem`"
-        )
-    if len(known[0]) > 1:
-        raise ValueError(
-            f"{where}: problems {' and '.join(known[0])} have this text: name the one meant as "
-            "`problem_id`, or drop the copies from the problems"
-        )
-    return known[0][0]
+def checked(
+    wanted: Import, drawn: pl.DataFrame, problems: Sequence[Problem], said: list[str]
+) -> pl.DataFrame:
+    """The draws that are scored (DRAWN, sorted), as many of every problem, numbered 0, 1, 2, ...:
+    the first of each, as many as the problem with the fewest has.
 
-
-def _texts(row: dict[str, Any], where: str) -> list[str]:
-    texts: Any = None
-    if "resps" in row:
-        if isinstance(row["resps"], list):
-            texts = [
-                text
-                for group in row["resps"]
-                for text in (group if isinstance(group, list) else [group])
-            ]
-    elif "responses" in row:
-        texts = row["responses"]
-    elif "response" in row:
-        texts = [row["response"]]
-    for number, text in enumerate(texts if isinstance(texts, list) else ()):
-        if text is None:
-            raise ValueError(
-                f"{where}: response {number} is null, as of a draw that failed: draw it again, "
-                'give "" where the model answered nothing, or leave the problem out of the file, '
-                "with --subset"
-            )
-        if not isinstance(text, str):
-            raise ValueError(f"{where}: response {number} is {_short(text)}: give a text")
-    if not isinstance(texts, list) or not texts:
-        raise ValueError(
-            f"{where}: no responses: give `response` (a text), `responses` (a list of texts), or a "
-            "line of lm-eval's sample log with `resps`"
-        )
-    return texts
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _short(value: object) -> str:
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"
-    return repr(value)[:80]
-
-
-# Tasks for lm-evaluation-harness: a folder with YAML, problems and one Python file.
-
-UTILS = '''"""Judges what lm-eval has drawn by the graders of fgrpo_bench."""
-
-from fgrpo_bench.graders import get_grader
-from fgrpo_bench.core.problems import Problem
-
-
-def process_results(doc, results):
-    """Share of correct and of unscored draws of a problem."""
-    drawn = results[0] if isinstance(results[0], list) else results
-    problem = Problem(
-        benchmark=doc["benchmark"],
-        problem_id=doc["problem_id"],
-        prompt=doc["prompt"],
-        target=doc["target"],
-        grader=doc["grader"],
-    )
-    outcomes = [get_grader(doc["grader"])(problem, text).outcome for text in drawn]
-    return {
-        "correct": outcomes.count("correct") / len(outcomes),
-        "unscored": outcomes.count("unscored") / len(outcomes),
-    }
-'''
-
-
-def export(names: Sequence[str], folder: Path, *, root: Path, n_samples: int) -> str:
-    """Write the tasks of some benchmarks; returns what to run, for a person.
-
-    Raises ValueError for a benchmark without a dataset, FileNotFoundError for one not fetched.
+    ValueError for a number that two draws of a problem have, for one that is left out, and, unless
+    a subset is meant, for missing problems. drawn: DRAWN.
     """
-    settings = config.compose(["checkpoint=none"], root="evaluate")
-    tokens = settings["response_tokens"]
-    temperature = settings["evaluation"]["temperature"]
-    files = {"utils.py": UTILS}
-    keys = [word for word in names if "=" in word]
-    names = [word for word in names if "=" not in word]
-    if keys and len(names) != 1:
-        raise ValueError(f"{' '.join(keys)} needs exactly one benchmark to apply to: name one")
-    gated = []
-    for name in names:
-        spec, dataset = benchmark_spec(name, keys)
-        gated += [name] if dataset.gated else []
-        problems = load_problems(spec, None, data_folder(root, name, dataset))
-        files[f"{name}.jsonl"] = "".join(_row(problem) for problem in problems)
-        source = str((folder / f"{name}.jsonl").absolute())
-        task = _task(name, source, n_samples=n_samples, tokens=tokens, temperature=temperature)
-        files[f"{name}.yaml"] = task
-    write_many(folder, files)
-    tasks = ",".join(f"fgrpo_{name}" for name in names)
-    system = json.dumps(settings["prompt"]["system"], ensure_ascii=False)
-    return (
-        f"wrote {', '.join(files)} into {folder}\n{_warning(gated)}"
-        f"lm_eval --model hf --model_args pretrained=<model> --include_path {folder} "
-        f"--tasks {tasks} --apply_chat_template --system_instruction {system} --log_samples "
-        "--output_path out\n"
-        "fgrpo-bench evaluate import out/<model>/samples_fgrpo_<benchmark>_<date>.jsonl "
-        "--benchmark <benchmark> --name <name>"
-    )
-
-
-def _warning(gated: Sequence[str]) -> str:
-    """What is said where benchmarks are among them whose text must not be passed on."""
-    if not gated:
-        return ""
-    named = ", ".join(f"{name}.jsonl" for name in gated)
-    return (
-        f"warning: {named} holds the problems and answers of a gated benchmark as text, which its "
-        "publisher asks not to show to others: keep it out of repositories and off web pages, and "
-        "lm-eval's sample logs likewise\n"
-    )
-
-
-def _row(problem: Problem) -> str:
-    fields = ("benchmark", "problem_id", "prompt", "target", "grader")
-    return json.dumps({name: getattr(problem, name) for name in fields}) + "\n"
-
-
-def _task(name: str, source: str, *, n_samples: int, tokens: int, temperature: float) -> str:
-    """A task as lm-eval reads it: all of a problem's draws are judged, not the first alone."""
-    return f"""task: fgrpo_{name}
-dataset_path: json
-dataset_kwargs: {{data_files: {{test: {json.dumps(source)}}}}}
-test_split: test
-output_type: generate_until
-doc_to_text: "{{{{prompt}}}}"
-doc_to_target: "{{{{target}}}}"
-process_results: !function utils.process_results
-repeats: {n_samples}
-filter_list:
-  - name: all
-    filter: [{{function: take_first_k, k: {n_samples}}}]
-generation_kwargs:
-  {{until: [], do_sample: true, temperature: {temperature}, max_gen_toks: {tokens}}}
-metric_list:
-  - {{metric: correct, aggregation: mean, higher_is_better: true}}
-  - {{metric: unscored, aggregation: mean, higher_is_better: false}}
-metadata: {{version: 1.0}}
-"""
+    ordered = drawn.sort("problem_id", "draw", maintain_order=True)
+    place = pl.int_range(pl.len()).over("problem_id")
+    if len(wrong := ordered.filter(pl.col("draw") != place)):
+        row = wrong.sort("file", "line").row(0, named=True)
+        raise ValueError(
+            f"{wanted.files[row['file']]}, line {row['line']}: draw {row['draw']} of problem "
+            f"{row['problem_id']} came before, or one before it is not there: number the draws of "
+            "a problem 0, 1, 2, ... without gaps, or leave `draw` out"
+        )
+    there = ordered.drop_nulls("response").with_columns(draw=place)
+    counts = there.group_by("problem_id").len().sort("len", "problem_id")
+    lacking = len(problems) - len(counts)
+    if lacking and not wanted.subset:
+        raise ValueError(
+            f"{', '.join(map(str, wanted.files))}: {len(counts)} of the benchmark's "
+            f"{len(problems)} problems have draws: add the others, or score these alone with "
+            "--subset"
+        )
+    if lacking:
+        said.append(f"left out: {lacking:,} of {len(problems):,} problems, which have no draws")
+    fewest, n = counts.row(0)
+    kept = there.filter(pl.col("draw") < n)
+    if len(kept) < len(there):
+        said.append(
+            f"left out: {len(there) - len(kept):,} of {len(there):,} draws: problem {fewest} has "
+            f"{n}, and the first {n} of every problem are scored. Where a problem was drawn until "
+            "it was solved, pass@k is too high"
+        )
+    return kept

@@ -33,6 +33,7 @@ from fgrpo_bench.files.spec import read_spec_of
 from fgrpo_bench.graders import CHOICE, STRICT, grader_version
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.graders.ifeval import COUNTS
+from fgrpo_bench.graders.recorded import is_recorded
 from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, n_choices, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
@@ -300,10 +301,17 @@ def regrade(stored: StoredDraws, grader: str | None) -> str:
     """Grade every draw with the present version of each of the benchmark's graders, or with the
     named one; returns what came of it, for a person.
 
-    BlockingIOError where the evaluation is being run.
+    ValueError for verdicts of another program that are not there; BlockingIOError where the
+    evaluation is being run.
     """
     with locked(stored.stage.lock, wait=False, what=f"stage {stored.stage.folder.name}"):
         graders = graders_of(stored.benchmark) if grader is None else [grader]
+        for named in filter(is_recorded, graders):
+            if not stored.paths.grades(grader_version(named)).exists():
+                raise ValueError(
+                    f"--grader {named}: verdicts of another program stand in its file alone, and "
+                    f"none are stored in {stored.paths.folder}: import the file"
+                )
         problems = stored.problems()
         with GradeWorkers(problems, workers=grade_workers()) as workers:
             layers = [Grading(stored.paths, problems, g, workers=workers) for g in graders]

@@ -177,7 +177,7 @@ WORK: dict[str, Any] = {
     "evaluators.audit.audit": [SimpleNamespace(as_json=dict)],
     "evaluators.audit.render": "",
     "evaluators.interchange.take_in": ("stored", ""),
-    "evaluators.interchange.export": None,
+    "evaluators.lm_eval_tasks.export": None,
     "evaluators.compare.compare": SimpleNamespace(rows=[]),
     "evaluators.compare.worse_at": [],
     "evaluators.compare.write": "written",

@@ -23,6 +23,7 @@ from fgrpo_bench.analysis.evaluated import (
 )
 from fgrpo_bench.command.runs import choose_run, split_name
 from fgrpo_bench.core.registry import suggestion
+from fgrpo_bench.data.layouts import DUMP
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths, StagePaths
 from fgrpo_bench.files.records import NAMES, Misfit, Record
@@ -459,7 +460,10 @@ def _problems(spec: EvaluationSpec, benchmark: str) -> dict[str, Any]:
     if dataset is None:
         return {"task": spec.task}
     # The grader is compared by itself, and how many of its problems are taken may differ.
-    return {"dataset": {k: v for k, v in dataset.items() if k not in ("limit", "grader")}}
+    apart = {"limit", "grader"}
+    if dataset.get("layout") == DUMP:  # its problems are known by what they are, in any file
+        apart |= {"path", "sha256"}
+    return {"dataset": {k: v for k, v in dataset.items() if k not in apart}}
 
 
 def domains_of(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:

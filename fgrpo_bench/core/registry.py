@@ -25,8 +25,9 @@ TABLES = {
     "engines": "fgrpo_bench.engines.table",
 }
 """The module of each table, where it has its own name in capitals."""
-BY_FUNCTION = {"graders": "fgrpo_bench.graders.function"}
-"""Tables whose names may also be `module:function`, by the module whose `entry` makes one of it."""
+BY_NAME = {"graders": ("fgrpo_bench.graders.function", "fgrpo_bench.graders.recorded")}
+"""Tables with further names, by the modules whose `entry` makes one of them, or None of another: of
+somebody's `module:function`, and of verdicts that came with draws."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,9 @@ def table(name: str) -> dict[str, Any]:
 def entry(name: str, key: str) -> Any:
     """What a table has under a name; ValueError that lists the valid names."""
     entries = table(name)
-    if key not in entries and ":" in key and name in BY_FUNCTION:
-        return import_module(BY_FUNCTION[name]).entry(key)
+    for module in BY_NAME.get(name, ()) if key not in entries else ():
+        if (made := import_module(module).entry(key)) is not None:
+            return made
     if key not in entries:
         known = ", ".join(sorted(entries))
         near = suggestion(key, entries)

@@ -6,6 +6,7 @@ in their place. A missing column is a KeyError; no error tells anything of a row
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -65,13 +66,31 @@ def synlogic(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
     return row[prompt_key][-1]["content"], json.dumps(target, sort_keys=True)
 
 
+def dump(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
+    """Problems of what another program drew, two texts as they are, known by `content_id`."""
+    return row[prompt_key], row[answer_key]
+
+
 LAYOUTS: dict[str, Callable[[Row, str, str], tuple[Any, Any]]] = {
     "plain": plain,
     "olympiadbench": olympiadbench,
     "ifeval": ifeval,
     "gpqa": gpqa,
     "synlogic": synlogic,
+    "dump": dump,
 }
+DUMP = "dump"
+ID_DIGITS = 12
+
+
+def content_id(prompt: str, answer: str) -> str:
+    """Digits by which a problem of a dump is known: equal ones of other files have the same.
+
+    >>> content_id("1 +  1?", "2") == content_id("1 + 1? ", "2") != content_id("1 + 1?", "3")
+    True
+    """
+    text = json.dumps([" ".join(prompt.split()), answer])
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
 
 
 # Columns of a stranger's file: joined, nested, a chat, and options beside the question.

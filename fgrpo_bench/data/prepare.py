@@ -33,10 +33,12 @@ from fgrpo_bench.data import (
     golds,
 )
 from fgrpo_bench.data.fetch import fetch_file
+from fgrpo_bench.data.layouts import DUMP, content_id
 from fgrpo_bench.data.rows import read_rows
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_record, write_json
 from fgrpo_bench.graders import BOXED, CHOICE, GRADERS, Grader, get_grader, grader_version, waits
+from fgrpo_bench.graders.recorded import is_recorded
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import FetchSpec
@@ -162,6 +164,9 @@ def select(
     if dataset.limit is not None:
         kept = apply(f"the first {dataset.limit}", kept.head(dataset.limit))
     number = pl.col("row").cast(pl.String).str.zfill(6)
+    if dataset.layout == DUMP:
+        texts = kept.select(dataset.prompt_key, dataset.answer_key).iter_rows()
+        number = pl.lit(pl.Series([content_id(*row) for row in texts], dtype=pl.String))
     table = kept.select(
         problem_id=pl.concat_str(pl.lit(f"{dataset.name}-"), number),
         prompt=prompt,
@@ -211,7 +216,9 @@ def explained(faults: Sequence[tuple[str, str]], dataset: DatasetSpec) -> str | 
         return None
     problem_id, why = faults[0]
     others = f" ({len(faults):,} rows fail)" if len(faults) > 1 else ""
-    row = f"row {int(problem_id.rpartition('-')[2])} of dataset {dataset.name}"
+    row = f"problem {problem_id}"
+    if dataset.layout != DUMP:
+        row = f"row {int(problem_id.rpartition('-')[2])} of dataset {dataset.name}"
     return f"{row}, column {dataset.answer_key}: {why}{others}"
 
 
@@ -220,6 +227,8 @@ def _failing(
 ) -> list[tuple[str, str]]:
     """Problem id and reason of each gold that its grader does not call correct; of a grader of this
     package that takes other things than answers, of the first where it can judge none."""
+    if is_recorded(dataset.grader):
+        return []
     grader, unlike = get_grader(dataset.grader), dict[tuple[str, str], Problem]()
     of_prompt = dataset.grader not in BOXED  # in mathematics equal golds are tried once
     for row in table.iter_rows(named=True):
@@ -245,7 +254,7 @@ def _failing(
         return None
 
     problems, faults = list(unlike.values()), list[tuple[str, str]]()
-    if dataset.layout == "plain" and dataset.grader in GRADERS.keys() - BOXED - CHOICE:
+    if dataset.layout in ("plain", DUMP) and dataset.grader in GRADERS.keys() - BOXED - CHOICE:
         unjudged = list(takewhile(bool, (_unjudged(grader, problem) for problem in problems)))
         if len(unjudged) < len(problems):
             return []

@@ -51,7 +51,7 @@ def read_rows(
     names = tuple(dict.fromkeys(keys))
     schema = {"row": pl.Int64} | dict.fromkeys(names, pl.String)
     parts: list[pl.DataFrame] = []
-    with _counter_of_rows(path.name) as count_rows:
+    with counter_of_rows(path.name) as count_rows:
         for start, rows in _chunks(rows_of(path)):
             if not parts:
                 _check_columns(path, rows, [*names, *([options] if options else [])])
@@ -91,7 +91,7 @@ def _chunks(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, list[dict[str
 
 
 @contextmanager
-def _counter_of_rows(name: str) -> Iterator[Callable[[int], None]]:
+def counter_of_rows(name: str) -> Iterator[Callable[[int], None]]:
     """What shows a person on a terminal how many rows of a file are read."""
     if not sys.stderr.isatty():
         yield lambda done: None

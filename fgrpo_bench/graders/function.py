@@ -89,8 +89,11 @@ def located(name: str) -> str:
     return f"{named(name).folder}::{name}"
 
 
-def entry(name: str) -> tuple[str, Callable[[Problem, str], Grade]]:
-    """As fgrpo_bench.graders.GRADERS has them: version and grader."""
+def entry(name: str) -> tuple[str, Callable[[Problem, str], Grade]] | None:
+    """As fgrpo_bench.graders.GRADERS has them: version and grader; None for the name of no
+    function."""
+    if ":" not in name:
+        return None
     digest = hashlib.sha256(named(name).file.read_bytes()).hexdigest()
     return digest[:DIGITS], partial(grade, name)
 

@@ -129,7 +129,7 @@ def skyrl(folder: Path) -> Path:
         }
         for row in rollouts()
     ]
-    return lines(folder / "dumped_evals/global_step_1_evals/sums.jsonl", rows).parent
+    return lines(folder / "dumped_evals/global_step_1_evals/sums.jsonl", rows).parents[1]
 
 
 @pytest.mark.parametrize("dump", [verl, verl_with_uid, trl, prime_rl, skyrl])
@@ -188,7 +188,7 @@ def test_a_prompt_that_is_drawn_twice_in_a_step_is_split_in_the_order_of_the_fil
     of = summed(lines(tmp_path / "1.jsonl", rollouts(groups=GROUPS | twice)))
     assert of.group_sizes == {"4": 7}
     assert (of.total.wrong_repeated, of.total.right_repeated) == (2, 2)
-    assert any("1 prompts have a multiple of 4" in remark for remark in of.remarks)
+    assert any("multiple of 4 rollouts in a step (1)" in remark for remark in of.remarks)
 
 
 def test_the_same_prompt_in_another_step_is_another_group(tmp_path: Path):
@@ -205,7 +205,7 @@ def test_with_a_group_size_prompts_of_another_number_are_left_out_and_counted(tm
         summed(file)
     of = summed(file, group_size=4)
     assert of.group_sizes == {"4": 4}
-    assert any("1 prompts with 3 rollouts" in remark for remark in of.remarks)
+    assert any("no multiple of 4 (1, with 3 rollouts)" in remark for remark in of.remarks)
 
 
 def test_groups_that_the_dump_names_may_differ_in_size(tmp_path: Path):
@@ -219,8 +219,8 @@ def test_groups_that_the_dump_names_may_differ_in_size(tmp_path: Path):
     assert rloo.by_bin == pytest.approx((0, 0, 2, 8 / 3, 0, 0, 0))  # 1 of 3: 3/2 (2/3 + 2/3)
     assert (pkpo.n_groups, pkpo.n_rollouts) == (4, 16)
     said = " ".join(of.remarks)
-    assert "1 rollouts without a reward" in said and "1 groups of less than two" in said
-    assert "PKPO k=4 is not defined for 1 groups: k=4 of pkpo" in said
+    assert "rollouts without a reward (1)" in said and "less than two rollouts (1)" in said
+    assert "PKPO k=4 is not defined for 1 of the groups: k=4 of pkpo" in said
 
 
 def test_advantages_in_the_dump_are_compared_with_ours(tmp_path: Path):
@@ -305,6 +305,16 @@ def test_rewards_are_added_of_columns_that_no_trainer_names_too(tmp_path: Path):
     assert of.total.n_correct == of.total.n_rollouts == 20
 
 
+def test_rewards_that_a_formula_has_no_number_for_leave_it_out(tmp_path: Path):
+    rows = [row | {"score": 1000 * row["score"]} for row in rollouts()]
+    file = lines(tmp_path / "1.jsonl", rows)
+    of = summed(file, threshold=1)
+    assert "RS-GRPO" not in " ".join(method.label for method in of.methods)
+    assert "RS-GRPO beta=2 is not defined for the groups: its adv" in " ".join(of.remarks)
+    with pytest.raises(ValueError, match="'rs_grpo': its advantages of these rewards are not fin"):
+        summed(file, threshold=1, methods=["rs_grpo"])
+
+
 @pytest.mark.parametrize(
     ("methods", "reason"),
     [
@@ -327,6 +337,8 @@ def test_a_method_that_cannot_be_told_is_refused(methods, reason, tmp_path: Path
     [
         (rollouts()[::4], {}, "every prompt stands in a step once"),
         ([row | {"uid": "a_0_0"} for row in rollouts()], {"group_size": 4}, "names its groups"),
+        (rollouts(), {"group_size": 1}, "at least 2 rollouts"),
+        (rollouts(), {"threshold": float("nan")}, "must be a finite number"),
         ([row | {"score": None} for row in rollouts()], {}, "the dump has no group"),
         ([{"response": "a", "score": 1.0}], {}, "neither a group nor a prompt"),
         ([{"prompt": "a", "response": "a"}], {}, "numbers in no column"),
@@ -339,7 +351,7 @@ def test_a_dump_without_groups_is_refused(rows, options, reason, tmp_path: Path)
 
 
 def test_a_folder_without_files_is_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match="the folder that holds a file a step"):
+    with pytest.raises(ValueError, match="has no file of rollouts"):
         files_of(tmp_path)
 
 
