@@ -208,6 +208,19 @@ def test_with_a_group_size_prompts_of_another_number_are_left_out_and_counted(tm
     assert any("no multiple of 4 (1, with 3 rollouts)" in remark for remark in of.remarks)
 
 
+def test_a_size_that_few_prompts_have_is_not_that_of_the_groups(tmp_path: Path):
+    rows = rollouts()[:2] + rollouts()[N:]
+    with pytest.raises(ValueError, match="4 with 4, 1 with 2 rollouts"):
+        summed(lines(tmp_path / "1.jsonl", rows))
+
+
+def test_files_that_tell_no_step_are_apart(tmp_path: Path):
+    keys = {"input": "prompt", "output": "response", "score": "score"}
+    rows = [{name: row[key] for key, name in keys.items()} for row in rollouts()]
+    of = summed(lines(tmp_path / "a.jsonl", rows), lines(tmp_path / "b.jsonl", rows))
+    assert of.group_sizes == {"4": 10} and of.steps == ()
+
+
 def test_groups_that_the_dump_names_may_differ_in_size(tmp_path: Path):
     file = verl_with_uid(tmp_path)
     rows = [json.loads(line) for line in file.read_text().splitlines()]
@@ -229,6 +242,21 @@ def test_advantages_in_the_dump_are_compared_with_ours(tmp_path: Path):
     # the 1e-4 beside a deviation of 1/2
     assert of.nearest.largest_difference == pytest.approx(1.5 - 0.75 / (0.5 + 1e-4), rel=0.02)
     assert of.nearest.largest_advantage == pytest.approx(1.5, abs=1e-3)
+
+
+def test_a_method_without_an_advantage_for_some_groups_is_not_the_nearest(tmp_path: Path):
+    folder = trl(tmp_path)
+    (file,) = folder.iterdir()
+    table = pl.read_parquet(file)
+    rewards = table["correct_reward"].to_list()
+    rewards[0] = float("nan")  # which no reward function scored; its group is all wrong
+    table.with_columns(correct_reward=pl.Series(rewards)).write_parquet(file)
+    score = Named(score="correct_reward")
+    of = summed(folder, named=score, methods=["pkpo:k=4", "grpo", "grpo"])
+    assert of.group_sizes == {"3": 1, "4": 4}
+    assert [method.method for method in of.methods] == ["pkpo:k=4", "grpo"]
+    assert of.nearest is not None and of.nearest.labels == ("GRPO",)
+    assert summed(folder, named=score, methods=["pkpo:k=4"]).nearest is None
 
 
 GRADED = {
