@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from fgrpo_bench.specs import Placement
 
     from .asked import Options
+    from .dumps import Named
     from .interchange import Import
     from .standalone import Request
 
@@ -538,6 +540,7 @@ def compare_(
     from fgrpo_bench.graders.recorded import is_recorded
 
     from . import compare
+    from .dumps import Named
 
     root = root or default_root()
     of_files = {
@@ -557,7 +560,8 @@ def compare_(
         graded_by = None if grader is None or is_recorded(grader) else grader
         layer = grader if graded_by is None else None
         wanted = _wanted(
-            context, root, files, benchmark, [], data, prompt, answer, response, score, graded_by,
+            context, root, lambda: files, benchmark, [], data,
+            Named(prompt=prompt, response=response, answer=answer, score=score), graded_by,
             strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=True,
         )  # fmt: skip
         _share_verdicts(root)
@@ -678,6 +682,7 @@ def import_(
         bool, typer.Option("--subset", help="the file may lack problems, and have others")
     ] = False,
 ) -> int:
+    from .dumps import Named
     from .folders import only_step
     from .interchange import take_in
     from .stored import closing_table
@@ -687,9 +692,9 @@ def import_(
     places = [Path(word) for word in what if not _is_override(word)]
     if not places:
         context.fail("no file is named: give what was drawn, e.g. val/200.jsonl")
-    files = only_step(places, step)
     wanted = _wanted(
-        context, root, files, benchmark, overrides, data, prompt, answer, response, score, grader,
+        context, root, lambda: only_step(places, step), benchmark, overrides, data,
+        Named(prompt=prompt, response=response, answer=answer, score=score), grader,
         strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=subset,
     )  # fmt: skip
     _share_verdicts(root)
@@ -701,14 +706,11 @@ def import_(
 def _wanted(
     context: typer.Context,
     root: Path,
-    files: Sequence[Path],
+    files: Callable[[], Sequence[Path]],
     benchmark: str | None,
     keys: Sequence[str],
     data: Path | None,
-    prompt: str | None,
-    answer: str | None,
-    response: str | None,
-    score: str | None,
+    named: Named,
     grader: str | None,
     *,
     strict: bool,
@@ -717,9 +719,10 @@ def _wanted(
     step: int | None,
     subset: bool,
 ) -> Import:
-    """How files of draws are taken, by the words of a command."""
+    """How files of draws are taken, by the words of a command. files: looked for once the words are
+    known to fit."""
     from .asked import GRADER, Options, check_grader, own_benchmark
-    from .dumps import Named, open_dump
+    from .dumps import open_dump
     from .interchange import Import
 
     is_theirs = verdicts == "theirs"
@@ -730,7 +733,7 @@ def _wanted(
         context.fail(
             f"{option} beside --verdicts theirs, by which nothing is graded: leave one out"
         )
-    of_data = {"--prompt": prompt, "--answer": answer, "--grader": grader}
+    of_data = {"--prompt": named.prompt, "--answer": named.answer, "--grader": grader}
     given = [f"{option} {value}" for option, value in of_data.items() if value is not None]
     if benchmark is not None and given:
         context.fail(
@@ -740,7 +743,7 @@ def _wanted(
     if benchmark is None and keys:
         of = "the problems in a file" if data is None else f"--data {data}"
         context.fail(f"{keys[0]} is of --benchmark: of {of} say it with --prompt, --answer")
-    spec, named = None, Named(response=response, score=score)
+    spec = None
     if benchmark is not None:
         from .stored import benchmark_spec
 
@@ -748,18 +751,19 @@ def _wanted(
     elif data is not None:
         from fgrpo_bench.graders.recorded import layer_of
 
-        recorded = None
+        options = Options(
+            model="", data=(), prompt=named.prompt, answer=named.answer, grader=grader
+        )
+        named, recorded = replace(named, prompt=None, answer=None), None
         if is_theirs:
-            recorded = layer_of(open_dump(files[0], named).format.program, threshold)
-        options = Options(model="", data=(), prompt=prompt, answer=answer, grader=grader)
+            recorded = layer_of(open_dump(files()[0], named).format.program, threshold)
         said: list[str] = []
         spec = own_benchmark(data, options, root, said, recorded=recorded)
         print(*said, sep="\n")
     else:
         check_grader(grader or GRADER)
-        named = Named(prompt=prompt, response=response, answer=answer, score=score)
     return Import(
-        files=tuple(files),
+        files=tuple(files()),
         spec=spec,
         named=named,
         grader=grader or GRADER,

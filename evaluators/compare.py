@@ -208,8 +208,9 @@ def _at(
     if of_sweep := _of_sweep(name, root):
         return of_sweep
     if by_step := files_at(Path(name)):
-        if wanted is not None and wanted.step is not None:
+        if wanted is not None and wanted.step is not None and None not in by_step:
             by_step = {wanted.step: only_step([Path(name)], wanted.step)}
+            wanted = replace(wanted, step=None)  # the names have told it
         return [
             last_of_run(
                 [
@@ -336,9 +337,26 @@ def compare(
         checkpoints = _judged_by(checkpoints, grader, strict=strict)
     place = {checkpoint.name: i for i, checkpoint in enumerate(checkpoints)}
     results = compared(checkpoints)
+    for benchmark in results.benchmarks:
+        _check_in_common(checkpoints, benchmark)
     ordered = sorted(results.checkpoints, key=lambda checkpoint: place[checkpoint.name])
     results = replace(results, checkpoints=tuple(ordered))
     return ComparedCheckpoints(checkpoints=checkpoints, analysis=analyse(results))
+
+
+def _check_in_common(checkpoints: Sequence[EvaluatedCheckpoint], benchmark: str) -> None:
+    """ValueError, with the first problem of each, where no problem has draws of all."""
+    tables = {item.label: item.passk(benchmark)["problem_id"] for item in checkpoints}
+    if not all(map(len, tables.values())) or set.intersection(*map(set, tables.values())):
+        return
+    firsts = []
+    for item in checkpoints:
+        texts = _texts(item, benchmark, 2 * SHOWN_CHARACTERS)
+        firsts.append(f"{item.label} has {next(iter(texts.values()), tables[item.label][0])!r}")
+    raise ValueError(
+        f"no problem of {benchmark} is common to all that are compared: {'; '.join(firsts)}; of "
+        "files whose prompts differ around the same problems, name the problems with --data"
+    )
 
 
 def _judged_by(
@@ -387,8 +405,8 @@ def remarks(of: ComparedCheckpoints) -> Iterator[str]:
         if len({json.dumps(value, sort_keys=True) for value in values.values()}) > 1:
             listed = ", ".join(f"{label} {_shown(value)}" for label, value in values.items())
             yield f"They differ in {words}: {listed}."
-    steps = {label: firsts[label].step for label in of.labels if firsts[label].step}
-    if steps:
+    imported = [label for label, spec in specs.items() if spec.kind == "import"]
+    if steps := {label: firsts[label].step for label in imported if firsts[label].step}:
         yield f"Steps: {', '.join(f'{label} {step:,}' for label, step in steps.items())}."
     for benchmark, version in firsts[of.labels[0]].judged_by.items():
         yield f"Judged by {version} in place of the grader of {benchmark}."
@@ -500,7 +518,10 @@ def changed_most(of: ComparedCheckpoints, benchmark: str, new: str, old: str) ->
     ]
 
 
-def _texts(checkpoint: EvaluatedCheckpoint, name: str) -> dict[str, str]:
+def _texts(
+    checkpoint: EvaluatedCheckpoint, name: str, longest: int = SHOWN_CHARACTERS
+) -> dict[str, str]:
+    """The beginning of each problem by its id; none of a gated benchmark."""
     spec = checkpoint.evaluation_spec()
     benchmark = spec.benchmark(name)
     if benchmark.dataset is not None and benchmark.dataset.gated:
@@ -509,7 +530,7 @@ def _texts(checkpoint: EvaluatedCheckpoint, name: str) -> dict[str, str]:
         problems = load_problems(benchmark, spec.task, spec.data_folder(name))
     except (OSError, ValueError):  # results may be looked at where the problems are not
         return {}
-    return {problem.problem_id: plain(problem.prompt)[:SHOWN_CHARACTERS] for problem in problems}
+    return {problem.problem_id: plain(problem.prompt)[:longest] for problem in problems}
 
 
 def _won_and_lost(

@@ -133,34 +133,47 @@ def open_dump(path: Path, named: Named | None = None, *, kept: Collection[str] =
         raise ValueError(f"{path} holds no lines: give a file with a response a row")
     form = _format_of(first, path, named)
     row = _arranged(form, first, path)
-    columns: dict[str, str] = {}
-    for name, choices in form.columns.items():
-        if there := [choice for choice in choices.split() if _has(row, choice)]:
-            columns[name] = there[0]
-    for name, (option, column) in named.columns.items():
+    for option, column in named.columns.values():
         if not _has(row, column):
             raise ValueError(
                 f"{option} {column}{suggestion(column, row)}: {path} has the columns "
                 f"{', '.join(row)}"
             )
-        columns[name] = column
+    columns = _columns(form, named, row)
     if _begins(path, PARQUET) and form.arranged is dict:
-        used = (*columns.values(), *form.marks.split(), *kept)
+        used = (*columns.values(), *form.marks.replace("|", " ").split(), *kept)
         rows = _parquet(path, {column.partition(".")[0] for column in used})
     else:
         rows = chain([first], rows)
-    numbers = [name for name, value in row.items() if isinstance(value, int | float)]
-    known = {*columns.values(), *form.marks.split()}
-    further = tuple(name for name in numbers if name not in known)
+    known = {*columns.values(), *form.marks.replace("|", " ").split()}
+    further = tuple(name for name in _columns_of_numbers(path, row) if name not in known)
     dump = Dump(path=path, format=form, columns=columns, further=further, draws=iter(()), said=said)
-    dump.draws = _draws(dump, rows)
+    dump.draws = _draws(dump, named, rows)
     return dump
+
+
+def _columns(form: Format, named: Named, row: Row) -> dict[str, str]:
+    """The columns of an arranged row by field of DumpedDraw."""
+    columns: dict[str, str] = {}
+    for name, choices in form.columns.items():
+        there = (choice for choice in choices.split() if _has(row, choice))
+        if column := next(there, None):
+            columns[name] = column
+    return columns | {name: column for name, (_, column) in named.columns.items()}
+
+
+def _columns_of_numbers(path: Path, first: Row) -> list[str]:
+    """By the types of Parquet's columns, elsewhere by the first row."""
+    if not _begins(path, PARQUET):
+        return [name for name, value in first.items() if isinstance(value, int | float)]
+    kinds = pl.read_parquet_schema(path)
+    return [name for name, kind in kinds.items() if kind.is_numeric() or kind == pl.Boolean]
 
 
 def _format_of(first: NumberedRow, path: Path, named: Named) -> Format:
     """The format with most marks of those that a file's first row has all marks of."""
     number, row = first
-    fitting = [form for form in FORMATS if all(_has(row, mark) for mark in form.marks.split())]
+    fitting = [form for form in FORMATS if _lacking(row, form) is None]
     if fitting:
         return max(fitting, key=lambda form: len(form.marks.split()))
     if named.response is not None:
@@ -170,6 +183,14 @@ def _format_of(first: NumberedRow, path: Path, named: Named) -> Format:
         f"that is read; name the column of the responses with --response. Formats: "
         f"{', '.join(dict.fromkeys(form.name for form in FORMATS))}"
     )
+
+
+def _lacking(row: Row, form: Format) -> str | None:
+    """A mark of a format that a row has not."""
+    for mark in form.marks.split():
+        if not any(_has(row, column) for column in mark.split("|")):
+            return mark
+    return None
 
 
 def _has(row: Row, column: str) -> bool:
@@ -320,20 +341,19 @@ def _inside(value: Any) -> list[Row] | None:
 # Draws of rows.
 
 
-def _draws(dump: Dump, rows: Iterable[NumberedRow]) -> Iterator[DumpedDraw]:
-    form, marks = dump.format, dump.format.marks.split()
+def _draws(dump: Dump, named: Named, rows: Iterable[NumberedRow]) -> Iterator[DumpedDraw]:
+    form, columns, keys = dump.format, dump.columns, tuple[str, ...]()
     chosen: str | None = None
     others, n_shared, n_again = Counter[str](), 0, 0
     lists: set[int] = set()  # digests of problems with their lists of responses
     for numbered in rows:
         number, raw = numbered
         where = f"{dump.path}, line {number}"
-        for mark in marks:
-            if not _has(raw, mark):
-                raise ValueError(
-                    f"{where} has no {mark}, which every row of {form.name} has: a file has rows "
-                    "of one format; put the others into a file of their own"
-                )
+        if (mark := _lacking(raw, form)) is not None:
+            raise ValueError(
+                f"{where} has no {mark}, which every row of {form.name} has: a file has rows of "
+                "one format; put the others into a file of their own"
+            )
         if form.once is not None and _has(raw, form.once):
             variant = _variant(raw, form.once, where)
             chosen = chosen or variant
@@ -341,7 +361,9 @@ def _draws(dump: Dump, rows: Iterable[NumberedRow]) -> Iterator[DumpedDraw]:
                 others[variant] += 1
                 continue
         row = _arranged(form, numbered, dump.path)
-        values = {name: value_of(row, column) for name, column in dump.columns.items()}
+        if tuple(row) != keys:
+            keys, columns = tuple(row), _columns(form, named, row)
+        values = {name: value_of(row, column) for name, column in columns.items()}
         draws = _of_row(values, number, raw, where)
         if len(draws) > 1:
             texts = tuple(draw.response for draw in draws)

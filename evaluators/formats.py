@@ -31,10 +31,10 @@ class Format:
     program: str
     """Whose verdicts its scores are: a name of fgrpo_bench.graders.recorded.PROGRAMS."""
     marks: str
-    """Columns that every row has, by which it is known, with spaces between; a dot leads into a
-    column that holds objects. Likewise the next."""
+    """Columns that every row has, by which it is known, with spaces between; of a|b one is enough,
+    and a dot leads into a column that holds objects."""
     columns: Mapping[str, str]
-    """By field of DumpedDraw, the columns that may hold it: the first that a file has is read."""
+    """By field of DumpedDraw, the columns that may hold it: the first that a row has is read."""
     inside: str | None = None
     """Where a file that is one JSON object has its rows."""
     once: str | None = None
@@ -114,9 +114,11 @@ def _of_verl(row: Row) -> Row:
 
 
 def _of_trl(row: Row) -> Row:
-    """What its only reward function gave, by whatever name; none of several is the verdict."""
-    numbers = [name for name in row.keys() - {"step", "advantage"} if is_number(row[name])]
-    return dict(row) | ({"score": row[numbers[0]]} if len(numbers) == 1 else {})
+    """What its only reward function gave, by whatever name; none of several is the verdict. Null
+    stands where one did not score a completion, so a column that is null here may be one too."""
+    others = [name for name in row if name not in ("step", "advantage")]
+    rewards = [name for name in others if row[name] is None or isinstance(row[name], int | float)]
+    return dict(row) | ({"score": row[rewards[0]]} if len(rewards) == 1 else {})
 
 
 def _of_verifiers(row: Row) -> Row:
@@ -325,9 +327,10 @@ FORMATS = (
                  "score": "score"},
         arranged=_of_lighteval,
     ),
-    *(
-        Format(name="completions", program="completions", marks=mark,
-               columns=USUAL | {"response": mark})
-        for mark in ("response", "responses")
+    Format(
+        name="completions",
+        program="completions",
+        marks="responses|response",
+        columns=USUAL | {"response": "responses response"},
     ),
 )  # fmt: skip

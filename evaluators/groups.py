@@ -197,7 +197,7 @@ def _rollout(draw: DumpedDraw, column: str, added: Sequence[str]) -> Rollout:
     """column: of the score. verl's dump may have beside the reward that it trains on, `score`, a
     verdict `acc`, which the reader takes for an import."""
     reward, is_correct = draw.score, None
-    if column == "acc" and isinstance(draw.row.get("score"), int | float):
+    if column == "acc" in draw.row and isinstance(draw.row.get("score"), int | float):
         reward, is_correct = float(draw.row["score"]), draw.score == 1
     for other in added:
         # as TRL, a reward function that does not score a completion adds nothing

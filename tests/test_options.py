@@ -421,7 +421,7 @@ def test_a_word_that_is_a_path_here_is_one_whatever_it_holds(
 EXTRA = {
     "evaluate run": ("out/my-model other --data mine.jsonl", "'other' after 'out/my-model'"),
     "evaluate plan": ("out/my-model --data mine.jsonl other", "--data other"),
-    "evaluate import": ("a.jsonl other --data b --name n", "'other' after 'a.jsonl'"),
+    "evaluate import": ("mine.jsonl other --name n", "other is no file"),
     "evaluate export-lm-eval": ("math500 other=1 --to x", "dataset.other"),
     "evaluate fetch": ("math500 other=1", "dataset.other"),
     "sweep plan": ("smoke other", "'other' is no override"),

@@ -68,6 +68,8 @@ def synlogic(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
 
 def dump(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
     """Problems of what another program drew, two texts as they are, known by `content_id`."""
+    if not isinstance(row[prompt_key], str) or not isinstance(row[answer_key], str):
+        raise ValueError("the problem or the answer is no text")
     return row[prompt_key], row[answer_key]
 
 

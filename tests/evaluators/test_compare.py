@@ -196,7 +196,7 @@ def test_draws_of_another_program_are_compared_as_they_lie(mine, root, capsys):
     assert files.startswith("problems: mine.jsonl, columns ") and files.endswith(as_imported)
     assert len(list(root.glob("evals/samples_mine_2026-*"))) == 2
     assert said(capsys, "old=old-run", "new", "--data", "mine.jsonl").endswith(as_imported)
-    assert "say what problems they are of" in said(capsys, "old-run", "new", code=1)
+    assert "give the problems with answers by --data" in said(capsys, "old-run", "new", code=1)
 
 
 def test_they_have_a_report_that_can_be_verified_and_exports(mine, root, capsys):

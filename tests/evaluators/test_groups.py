@@ -305,7 +305,7 @@ def test_verls_verdict_says_what_is_right_and_its_score_what_is_learned(tmp_path
 def test_several_rewards_of_trl_are_named_and_added(tmp_path: Path):
     folder = trl(tmp_path)
     (file,) = folder.iterdir()
-    half = pl.Series("format_reward", [None if i % 5 == 4 else 0.5 for i in range(20)])
+    half = pl.Series("format_reward", [None if i % 5 == 0 else 0.5 for i in range(20)])
     pl.read_parquet(file).with_columns(half).write_parquet(file)
     with pytest.raises(ValueError, match="numbers in correct_reward, format_reward"):
         summed(folder)

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,9 +11,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from evaluators import interchange
 from evaluators.__main__ import main
-from evaluators.interchange import read_rows, responses
+from evaluators.interchange import Import, checked, read_draws
+from evaluators.problems import KnownProblems
 from evaluators.stored import find
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.stages.markers import is_done
@@ -33,10 +32,12 @@ def write(path, rows):
     return path
 
 
-def rows_of(file, said=None, *, subset=False):
-    """Rows of tables.DRAWS. said: gets the lines on what is passed over."""
+def drawn_of(file, said=None, *, subset=False, problems=PROBLEMS):
+    """The draws of a file that are scored. said: gets the lines on what is read and left out."""
     said = [] if said is None else said
-    return list(responses(file, read_rows(file, said, subset=subset), PROBLEMS, said))
+    wanted = Import(files=(file,), spec=None, subset=subset)
+    drawn = read_draws(wanted, KnownProblems(problems, subset=subset).place, said)
+    return checked(wanted, drawn, problems, said)
 
 
 @pytest.mark.slow
@@ -106,56 +107,40 @@ def log(**fields):
 
 FILES = [
     ([row(problem_id="aime-1")], "line 1: unknown problem_id 'aime-1'"),
-    ([row(problem_id=IDS)], "line 1: unknown problem_id a list"),
-    ([row(problem_id=0)], "line 1: unknown problem_id 0"),
-    ([{"problem": "what?", "response": "1"}], "no text that is a problem of this benchmark"),
-    ([ALL, row()], "would be counted twice"),
-    ([ALL, ALL], "line 2: problem math500-000000 came with its responses before"),
-    ([row(draw=0)] * 2, "line 2: draw 0 of problem math500-000000 came before"),
-    ([ALL, row(problem_id=IDS[1])], "has 1 draws and problem"),
+    ([row(problem_id=IDS)], "line 1: unknown problem_id None"),
+    ([row(problem_id=0)], "line 1: unknown problem_id '0'"),
     (
-        [ALL, row(problem_id=IDS[1])],
-        "and pass@k is too high where problems stopped at correct ones; draw what is missing",
+        [{"problem": "what?", "response": "1"}],
+        "line 1: no text that is a problem of this benchmark, nor one that a problem stands in",
     ),
+    ([row(draw=0)] * 2, "line 2: draw 0 of problem math500-000000 came before"),
     (
         [ALL | {"design": {"stages": [1, 2], "enough": 1}}],
         "line 1: design is an object, by which draws stop, and an import is scored as a fixed",
     ),
     ([ALL | {"metadata": {"design": "[64, 128]"}}], "line 1: design is '[64, 128]', by which"),
-    ([ALL], "has 1 of the benchmark's 3 problems"),
+    ([ALL], "1 of the benchmark's 3 problems have draws: add the others, or score these alone"),
     ([{"problem_id": IDS[0]}], "line 1: no responses"),
     ([{"problem_id": IDS[0], "responses": [1]}], "line 1: response 0 is 1: give a text"),
-    ([ALL | {"responses": ["1", None]}], "line 1: response 1 is null, as of a draw that failed"),
-    ([row(response=None)], "line 1: response 0 is null"),
-    ([log(resps=[["1"], [None]])], "line 1: response 1 is null"),
-    (
-        [log(doc_id=0), log(doc_id=0, resps=["2"])],
-        "line 2: doc_id 0 came before with other responses, as of another run",
-    ),
-    ([log(), log()], "line 2: problem math500-000000 came with its responses before"),
-    ([log(resps=None)], "line 1: no responses"),
-    ([log(resps=3)], "line 1: no responses"),
+    ([log(resps=3)], "line 1: response 0 is 3: give a text"),
     ([log(resps=[[["a"]]])], "line 1: response 0 is a list: give a text"),
     ([log(resps=[])], "line 1: no responses"),
-    ([log(filter={"a": 1})], "line 1: filter is an object: give the name of lm-eval's filter"),
+    ([log(filter={"a": 1})], "line 1: filter is an object: give a name"),
     (
         [log(), log(problem_id=IDS[1], filter="all"), log(problem_id=IDS[1], filter=["all"])],
         "line 3: filter is a list",
     ),
-    (
-        [row(draw=10**30)],
-        f"line 1: draw {10**30} of problem math500-000000 came before or is no number from 0",
-    ),
-    ([row(draw=True)], "line 1: draw True of problem"),
-    ([row(draw=10**12)], "line 1: draw 1000000000000"),
+    ([row(draw=10**30)], f"line 1: draw is {10**30}: give a number from 0 to 10,000,000"),
+    ([row(draw=True)], "line 1: draw is True: give a number"),
     (
         [row(draw=0), row(draw=9_999_999)],
-        "line 2: draw 9999999 of problem math500-000000, which has 2 draws: number them 0, 1",
+        "line 2: draw 9999999 of problem math500-000000 came before, or one before it is not there",
     ),
     ([row(n_tokens=2**40)], "line 1: n_tokens is 10995"),
     ([row(n_tokens="7")], "line 1: n_tokens is '7'"),
     ([row(n_tokens=-1)], "line 1: n_tokens is -1"),
     ([row(finish_reason=1)], "finish_reason is 1: give"),
+    ([row(step=1), row(step=2)], "draws of several steps (1 at "),
     ([[1]], "line 1 is no JSON object"),
     ([], "holds no lines"),
 ]
@@ -165,14 +150,36 @@ FILES = [
 def test_a_file_that_cannot_be_scored_is_refused_by_its_line(rows, said, tmp_path):
     file = write(tmp_path / "theirs.jsonl", rows)
     with pytest.raises(ValueError) as found:
-        interchange.check_numbers(file, interchange.table(rows_of(file)), PROBLEMS, subset=False)
+        drawn_of(file)
     assert said in str(found.value)
 
 
 def test_a_subset_of_the_problems_is_scored_where_it_is_meant(tmp_path):
-    file = write(tmp_path / "theirs.jsonl", [ALL])
-    made = interchange.table(rows_of(file))
-    assert interchange.check_numbers(file, made, PROBLEMS, subset=True) == 2
+    other = {"problem": "another one?", "response": "1"}
+    file, said = write(tmp_path / "theirs.jsonl", [ALL, other]), []
+    assert len(drawn_of(file, said, subset=True)) == 2
+    assert said[1:] == [
+        f"left out: 1 draws of other problems, the first at {file}, line 2",
+        "left out: 2 of 3 problems, which have no draws",
+    ]
+
+
+def test_unequal_and_missing_draws_are_scored_up_to_the_fewest_and_said(tmp_path):
+    """A draw without a response is missing, whatever was drawn after it."""
+    rows = [
+        {"problem_id": IDS[0], "responses": ["a", None, "c", "d"]},
+        *({"problem_id": IDS[1], "response": text} for text in "ef"),
+        {"problem_id": IDS[2], "responses": ["g", "h", "i"]},
+    ]
+    file, said = write(tmp_path / "theirs.jsonl", rows), []
+    kept = drawn_of(file, said).sort("problem_id", "draw")
+    assert kept["draw"].to_list() == [0, 1] * 3
+    assert kept["response"].to_list() == ["a", "c", "e", "f", "g", "h"]
+    assert said[1] == (
+        "no response: 1 draws, of which 1 count as missing and 0 are scored by completions; "
+        f"the first at {file}, line 1"
+    )
+    assert said[2].startswith("left out: 2 of 8 draws: problem math500-000001 has 2, and the first")
 
 
 @pytest.mark.parametrize("names", [("strict", "flexible"), (None, None)])
@@ -184,9 +191,9 @@ def test_each_draw_of_an_lm_eval_log_counts_once_whatever_filters_it_had(names, 
         for i, row in enumerate(ROWS)
     ]
     said = []
-    made = interchange.table(rows_of(write(tmp_path / "samples_x.jsonl", rows), said))
-    other = names[1] or "without a name"
-    assert said == [f"passed over: 3 lines with the same draws for another filter, {other}"]
+    made = drawn_of(write(tmp_path / "samples_x.jsonl", rows), said)
+    again = "as one before" if names[1] is None else "for another filter, flexible"
+    assert said[1:] == [f"passed over: 3 lines with the same draws {again}"]
     assert made.select("problem_id", "draw", "response").rows() == [
         (problem_id, draw, text) for problem_id in IDS for draw, text in ((0, "a"), (1, "b"))
     ]
@@ -234,85 +241,91 @@ def test_a_line_that_cannot_be_read_is_named_with_its_number_in_the_file(line, s
     file = tmp_path / "theirs.jsonl"
     file.write_bytes(json.dumps(ALL).encode() + b"\n\n" + line + b"\n")
     with pytest.raises(ValueError) as found:
-        rows_of(file)
+        drawn_of(file)
     assert str(found.value).startswith(f"{file}, line 3 {said}")
 
 
-@pytest.mark.parametrize("name", ["log.json", "log.eval"])
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"\xff", b"[1]", b'{"samples": [{"id": "x"}]}', b"[" * 100_000, b"PK\x03\x04 cut"],
+    ("name", "content", "said"),
+    [
+        ("log.json", b"\xff", "line 1 is no JSON"),
+        ("log.json", b"[1]", "line 1 is no JSON object"),
+        ("log.json", b'{"samples": [{"id": "x"}]}', "line 1: no responses: its columns (id)"),
+        ("log.json", b"[" * 100_000, "line 1 is no JSON"),
+        ("log.eval", b"\xff", "is no log of inspect with samples (BadZipFile"),
+        ("log.eval", b"PK\x03\x04 cut", "is no log of inspect with samples (BadZipFile"),
+        ("log.jsonl", b"PK\x03\x04 cut", "is no log of inspect with samples (BadZipFile"),
+        ("some.parquet", b"PAR1 cut", "is no readable Parquet file"),
+    ],
 )
-def test_a_file_that_is_no_log_of_inspect_is_refused_by_name(name, content, tmp_path):
+def test_a_file_that_is_none_is_refused_by_name(name, content, said, tmp_path):
     file = tmp_path / name
     file.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"{name} is no log of inspect with samples \("):
-        rows_of(file)
+    with pytest.raises(ValueError, match=re.escape(said)) as raised:
+        drawn_of(file)
+    assert name in str(raised.value)
 
 
 def test_lines_are_counted_with_the_empty_ones(tmp_path):
     file = tmp_path / "theirs.jsonl"
     file.write_text("\n\n" + json.dumps({"problem_id": "x", "response": "1"}) + "\n")
     with pytest.raises(ValueError, match="line 3: unknown problem_id 'x'"):
-        rows_of(file)
+        drawn_of(file)
 
 
 def test_two_problems_of_one_text_are_told_apart_by_their_ids_alone(tmp_path):
     copies = [replace(problem, prompt="1 + 1?") for problem in PROBLEMS[:2]]
-    for given, refused in (({"problem": "1 + 1?"}, True), ({"problem_id": IDS[1]}, False)):
-        file = write(tmp_path / "theirs.jsonl", [given | {"response": "2"}])
-        rows = responses(file, read_rows(file, [], subset=False), copies, [])
-        if refused:
-            with pytest.raises(ValueError, match="000000 and math500-000001 have this text: name"):
-                list(rows)
-        else:
-            assert [row[0] for row in rows] == [IDS[1]]
+    file = write(tmp_path / "theirs.jsonl", [{"problem": "1 + 1?", "response": "2"}])
+    with pytest.raises(ValueError, match="000000 and math500-000001 have this text: name"):
+        drawn_of(file, problems=copies)
+    file = write(tmp_path / "theirs.jsonl", [{"problem_id": IDS[1], "response": "2"}])
+    made = drawn_of(file, problems=copies, subset=True)
+    assert made["problem_id"].to_list() == [IDS[1]]
 
 
-def test_samples_without_a_response_are_named_and_left_out_where_a_subset_is_meant(tmp_path):
-    def sample(number, epoch, choices, **fields):
-        output = {"choices": [{"message": {"role": "assistant", "content": c}} for c in choices]}
-        told = {"id": IDS[number], "epoch": epoch, "input": ROWS[number][0], "output": output}
-        return told | fields
-
-    file, said = tmp_path / "log.json", []
-    failed = sample(1, 2, [], error={"message": "Timeout", "traceback": "..."})
-    samples = [*(sample(i, epoch, ["1"]) for i, epoch in ((0, 1), (0, 2), (1, 1))), failed]
-    file.write_text(json.dumps({"samples": [*samples[:3], failed | {"output": None}]}))
-    assert len(rows_of(file, subset=True)) == 2
-    file.write_text(json.dumps({"samples": samples}))
-    what = r"1 of 4 samples have no response, e\.g\. 'math500-000001' in epoch 2 with the error 'T"
-    with pytest.raises(ValueError, match=rf"{what}.*eval-retry.*leave their 1 problem out with -"):
-        rows_of(file)
-    assert [row[:2] for row in rows_of(file, said, subset=True)] == [(IDS[0], 0), (IDS[0], 1)]
-    assert len(said) == 1 and said[0].startswith("left out: 1 problem, as 1 of 4 samples have no")
-    file.write_text(json.dumps({"samples": [failed]}))
-    with pytest.raises(ValueError, match="has no sample with a response"):
-        rows_of(file, subset=True)
+WITHIN = [
+    ("user\nWhat is  1 + 1?\nassistant\n", "What is 1 + 1?"),
+    ("What is 1 + 1? Then double it. Answer:", "What is 1 + 1? Then double it."),
+    ("What is 11 + 1?", None),
+    ("Solve x = 12", None),
+    ("What is 1 + 1? Or solve x = 1 now", "both stand in its prompt"),
+]
 
 
-def test_parquet_is_named_with_a_command_that_converts_it(tmp_path):
-    file = tmp_path / "completions_10.parquet"
-    pl.DataFrame([{"problem_id": IDS[0], "response": "1"}]).write_parquet(file)
-    with pytest.raises(ValueError, match="is Parquet: what was drawn is read from JSON L") as found:
-        rows_of(file)
-    python, *words = shlex.split(str(found.value).split("`")[1])
-    assert python == "python"
-    subprocess.run([sys.executable, *words], check=True)
-    assert len(rows_of(file.with_suffix(".jsonl"))) == 1
+@pytest.mark.parametrize(("prompt", "expected"), WITHIN)
+def test_a_problem_is_found_by_its_text_within_the_prompt(prompt, expected, tmp_path):
+    """The longest where one holds the other; at borders of words."""
+    texts = ["What is 1 + 1?", "What is 1 + 1? Then double it.", "x = 1"]
+    problems = [replace(PROBLEMS[0], problem_id=text, prompt=text) for text in texts]
+    row = {"input": prompt, "output": "2", "gts": "2", "score": 1, "step": 1}
+    file = write(tmp_path / "1.jsonl", [row])
+    wanted = Import(files=(file,), spec=None)
+    place = KnownProblems(problems, subset=False).place
+    if expected in texts:
+        assert read_draws(wanted, place, [])["problem_id"].to_list() == [expected]
+    else:
+        with pytest.raises(ValueError, match=expected or re.escape(prompt)):
+            read_draws(wanted, place, [])
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("a.jsonl b.jsonl --data mine.csv --name n", "'b.jsonl' after 'a.jsonl': import one file"),
+        ("--name n path=x", "no file is named"),
+        ("a.jsonl --verdicts theirs --strict --name n", "--strict beside --verdicts theirs, by wh"),
+        ("a.jsonl --verdicts theirs --grader math --name n", "--grader math beside --verdicts th"),
+        ("a.jsonl path=x --name n", "path=x is of --benchmark: of the problems in a file"),
+        ("a.jsonl --data mine.csv --benchmark math500 --name n", "both say what the draws are of"),
         ("a.jsonl path=x --data mine.csv --name n", "path=x is of --benchmark: of --data mine.csv"),
         ("a.jsonl --benchmark math500 --answer x --name n", "--answer x is of --data: --benchmark"),
         ("a.jsonl --benchmark math500 --grader choice --name n", "--grader choice is of --data: "),
-        ("a.jsonl --name n", "name what a file's problems are of"),
     ],
 )
-def test_words_of_an_import_that_would_be_dropped_are_refused(words, said, root, capsys):
+def test_words_of_an_import_that_would_be_dropped_are_refused(
+    words, said, root, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    write(Path("a.jsonl"), [ALL])
     with pytest.raises(SystemExit, match="2"):
         main(["import", *words.split()])
     assert said in capsys.readouterr().err

@@ -14,7 +14,8 @@ import pytest
 from inspect_ai._view.common import get_log_files
 from inspect_ai.log import read_eval_log, write_eval_log
 
-from evaluators.interchange import read_rows, responses
+from evaluators.interchange import Import, read_draws
+from evaluators.problems import KnownProblems
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.report.exports.command import FORMATS, evaluations
@@ -76,8 +77,9 @@ def test_inspect_reads_the_log_with_all_draws_as_epochs(evaluated, tmp_path):
     assert log.status == "success"
     write_eval_log(log, str(tmp_path / "log.eval"))
     problems = load_problems(each.spec, each.checkpoint.evaluation_spec().task, None)
+    place = KnownProblems(problems, subset=False).place
     imported = [
-        {row[:4] for row in responses(file, read_rows(file, [], subset=False), problems, [])}
+        {row[:4] for row in read_draws(Import(files=(file,), spec=None), place, []).rows()}
         for file in (path, tmp_path / "log.eval")
     ]
     assert imported[0] == imported[1] and len(imported[0]) == len(log.samples)

@@ -9,7 +9,8 @@ import pytest
 import yaml
 from huggingface_hub import parse_eval_result_entries
 
-from evaluators.interchange import read_rows, responses
+from evaluators.interchange import Import, checked, read_draws
+from evaluators.problems import KnownProblems
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.kinds.benchmarks import load_problems
@@ -113,10 +114,9 @@ def test_what_others_read_is_read_again_with_every_response(reported, program, t
     *_, path = FORMATS[program](evaluated, tmp_path, draws=True)
     spec = evaluated.checkpoint.evaluation_spec()
     problems = load_problems(evaluated.spec, spec.task, None)
-    read = {
-        (row[0], row[1]): row[3]
-        for row in responses(path, read_rows(path, [], subset=False), problems, [])
-    }
+    wanted = Import(files=(path,), spec=None)
+    drawn = read_draws(wanted, KnownProblems(problems, subset=False).place, [])
+    read = {row[:2]: row[3] for row in checked(wanted, drawn, problems, []).rows()}
     stored = pl.read_parquet(evaluated.paths.draws)
     assert read == {
         (p, d): text for p, d, text in stored.select("problem_id", "draw", "response").rows()
