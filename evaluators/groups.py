@@ -197,8 +197,9 @@ def _rollout(draw: DumpedDraw, column: str, added: Sequence[str]) -> Rollout:
     """column: of the score. verl's dump may have beside the reward that it trains on, `score`, a
     verdict `acc`, which the reader takes for an import."""
     reward, is_correct = draw.score, None
-    if column == "acc" in draw.row and isinstance(draw.row.get("score"), int | float):
-        reward, is_correct = float(draw.row["score"]), draw.score == 1
+    trained_on = draw.row.get("score")
+    if column == "acc" and "acc" in draw.row and isinstance(trained_on, int | float):
+        reward, is_correct = float(trained_on), draw.score == 1
     for other in added:
         # as TRL, a reward function that does not score a completion adds nothing
         value = draw.row[other]
