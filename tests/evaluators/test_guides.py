@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from fgrpo_bench.__main__ import main
 from sweeps import REPOSITORY
 from tests.evaluators.evaluations import strangers_model
+from tests.evaluators.written import FILES, PROBLEMS, verl, write_all
 from tests.pages.blocks import blocks
 from tests.report.conftest import drawing_plainly
 from tests.support.synthetic import write_sweep
@@ -81,25 +83,24 @@ def test_two_models_are_compared(followed, root):
     assert "ours, theirs against base" in along and "theirs against ours" in along
 
 
-def test_what_lm_eval_and_inspect_drew_is_imported(followed):
-    answers = [str(a + b) for a, b in SUMS]
-    texts = [f"What is {a} + {b}?" for a, b in SUMS]
-    lines = [
-        {"doc_id": i, "doc": {"question": text}, "resps": [[f"\\boxed{{{answer}}}"] * N]}
-        for i, (text, answer) in enumerate(zip(texts, answers, strict=True))
-    ]
-    Path("samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    samples = [
-        {
-            "id": i,
-            "epoch": epoch,
-            "input": [{"role": "user", "content": text}],
-            "output": {"choices": [{"message": {"role": "assistant", "content": "no"}}]},
-        }
-        for i, text in enumerate(texts)
-        for epoch in range(1, N + 1)
-    ]
-    Path("log.json").write_text(json.dumps({"samples": samples}))
-    theirs, others, compared = (out for _, out in followed("import.md"))
-    assert "100.0 [" in theirs and "0.0 [" in others
-    assert "others minus theirs" in compared and "-100.0 [" in compared
+@pytest.mark.slow
+def test_what_every_program_drew_is_imported(followed, capsys):
+    write_all(Path())
+    for run in ("a", "b"):
+        for step in (100, 200):
+            verl(Path(run, "val", f"{step}.jsonl"), step)
+    rows = [{"question": question, "answer": answer} for question, answer in PROBLEMS]
+    Path("mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    imported, folders, files = (out for _, out in followed("import.md"))
+    assert "read: val/200.jsonl, verl dump of a step (problem: input" in imported
+    assert "verl and math disagree on 2 of 4 draws" in imported
+    assert "Steps: a/val 200, b/val 200." in folders
+    assert "traces.jsonl minus 200.jsonl" in files
+    page = (REPOSITORY / "docs/guides/import.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\|.*\| `fgrpo-bench (evaluate import .*?)` \|", page, re.MULTILINE)
+    assert len(commands) == len(FILES) - 1  # inspect writes two kinds of files
+    for command in commands:
+        assert main(shlex.split(command)) == 0, command
+        shown = capsys.readouterr().out
+        ours = "50.0 [" if "--verdicts theirs" in command else "100.0 ["
+        assert ours in shown and "read: " in shown, command
