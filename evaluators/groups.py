@@ -10,6 +10,7 @@ shows them.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,8 +56,8 @@ FILTER = "dapo"
 """The method that is GRPO on the groups that DAPO's dynamic sampling keeps (arXiv 2503.14476)."""
 SHOWN = (*METHODS[:3], FILTER, *METHODS[3:])
 """Methods where none is named."""
-PRIME_RL = "**/step_[0-9]*/train/all/traces.jsonl"
-"""Where it writes the rollouts of training, from the folder of its run on."""
+PRIME_RL = "**/train/all/traces.jsonl"
+"""Where it writes the rollouts of a step; beside `all` it has some of them again."""
 LISTED = 5
 """Most values that a refusal or a remark lists."""
 
@@ -123,10 +124,16 @@ class RolloutGroups:
 
 def files_of(place: Path) -> list[tuple[Step, Path]]:
     """The files of a dump by step, where their names say it: as `files_at` has them, of prime-rl
-    the traces of all training rollouts. ValueError for a folder without any."""
-    traces = {int(path.parts[-4].removeprefix("step_")): path for path in place.glob(PRIME_RL)}
+    the traces of all training rollouts. ValueError for a folder without any, or of several runs."""
+    traces: dict[Step, Path] = {}
+    for path in place.glob(PRIME_RL):
+        match = re.fullmatch(r"step_(\d+)", path.absolute().parents[2].name)
+        step = int(match[1]) if match else None
+        if step in traces:
+            raise ValueError(f"{place} holds several runs: name one, as {path.parents[3]}")
+        traces[step] = path
     if traces:
-        return sorted(traces.items())
+        return sorted(traces.items(), key=lambda item: -1 if item[0] is None else item[0])
     files = [(step, file) for step, files in files_at(place).items() for file in files]
     if place.is_dir() and not files:
         raise ValueError(

@@ -378,6 +378,16 @@ def test_a_dump_without_groups_is_refused(rows, options, reason, tmp_path: Path)
         summed(lines(tmp_path / "1.jsonl", rows), **options)
 
 
+def test_of_prime_rl_a_run_a_step_or_a_file_is_named(tmp_path: Path):
+    run = prime_rl(tmp_path / "a")
+    for place in (run, run / "step_1", run.parent):
+        ((step, file),) = files_of(place)
+        assert step == 1 and file.parts[-3:] == ("train", "all", "traces.jsonl")
+    prime_rl(tmp_path / "b")
+    with pytest.raises(ValueError, match="holds several runs: name one, as "):
+        files_of(tmp_path)
+
+
 def test_a_folder_without_files_is_refused(tmp_path: Path):
     with pytest.raises(ValueError, match="has no file of rollouts"):
         files_of(tmp_path)
