@@ -158,8 +158,8 @@ def read_groups(
     rewards of 0 and 1, or of -1 and 1, say it. ValueError where groups, or what is right, cannot be
     told, and for a dump without a group of at least two; errors of `open_dump` too.
     """
-    groups: dict[PlaceOfGroup, list[Rollout]] = defaultdict(list)
-    remarks: list[str] = []
+    groups: dict[PlaceOfGroup, dict[str | int, Rollout]] = defaultdict(dict)
+    remarks, n_earlier = list[str](), 0
     if group_size is not None and group_size < 2:
         raise ValueError(f"--group-size {group_size}: a group has at least 2 rollouts")
     for number, (of_file, file) in enumerate(files):
@@ -173,9 +173,16 @@ def read_groups(
                     "are one group is not told: name the column of the prompts with --prompt"
                 )
             place = PlaceOfGroup(step, number if step is None else 0, name)
-            groups[place].append(_rollout(draw, dump.columns["score"], added))
+            key = _session(draw) or len(groups[place])
+            n_earlier += key in groups[place]
+            groups[place][key] = _rollout(draw, dump.columns["score"], added)
         remarks += dump.said
-    return _grouped(groups, list(dict.fromkeys(remarks)), group_size, threshold)
+    if n_earlier:
+        remarks.append(
+            f"Of rollouts with several outputs the last counts (left out: {n_earlier:,})."
+        )
+    in_order = {place: list(rollouts.values()) for place, rollouts in groups.items()}
+    return _grouped(in_order, list(dict.fromkeys(remarks)), group_size, threshold)
 
 
 def _opened(file: Path, named: Named, added: Sequence[str], remarks: list[str]) -> Dump:
@@ -213,6 +220,14 @@ def _rollout(draw: DumpedDraw, column: str, added: Sequence[str]) -> Rollout:
         if isinstance(value, int | float) and isfinite(value):
             reward = value + (reward or 0.0)
     return Rollout(reward, is_correct, _digest(draw.response or ""), draw.advantage)
+
+
+def _session(draw: DumpedDraw) -> str | None:
+    """What the outputs of one rollout share: verl calls them <sample>_<rollout>_<output>, in this
+    order, and its groups are of the last ones (compute_advantage_for_multi_trajectories). None for
+    a rollout that is one output."""
+    uid = draw.row.get("uid")
+    return None if draw.group is None or not isinstance(uid, str) else uid.rpartition("_")[0]
 
 
 def _digest(text: str) -> bytes:

@@ -236,6 +236,16 @@ def test_groups_that_the_dump_names_may_differ_in_size(tmp_path: Path):
     assert "PKPO k=4 is not defined for 1 of the groups: k=4 of pkpo" in said
 
 
+def test_of_a_rollout_with_several_outputs_the_last_counts(tmp_path: Path):
+    file = verl_with_uid(tmp_path)
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    earlier = [row | {"score": 1.0} for row in rows[:3]]
+    last = [row | {"uid": row["uid"][:-1] + "1"} for row in rows[:3]]
+    of = summed(lines(file, [row for pair in zip(earlier, last) for row in pair] + rows[3:]))
+    assert of.group_sizes == {"4": 5} and of.total.n_correct == 7
+    assert "several outputs the last counts (left out: 3)" in " ".join(of.remarks)
+
+
 def test_advantages_in_the_dump_are_compared_with_ours(tmp_path: Path):
     of = summed(trl(tmp_path))
     assert of.nearest is not None and of.nearest.labels == ("GRPO",)
