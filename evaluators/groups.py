@@ -178,9 +178,7 @@ def read_groups(
             groups[place][key] = _rollout(draw, dump.columns["score"], added)
         remarks += dump.said
     if n_earlier:
-        remarks.append(
-            f"Of rollouts with several outputs the last counts (left out: {n_earlier:,})."
-        )
+        remarks.append(f"Of several outputs of a rollout the last counts ({n_earlier:,} left out).")
     in_order = {place: list(rollouts.values()) for place, rollouts in groups.items()}
     return _grouped(in_order, list(dict.fromkeys(remarks)), group_size, threshold)
 
@@ -388,8 +386,8 @@ class TrainingMethod:
 
     @property
     def label(self) -> str:
-        """e.g. `F-GRPO gamma=0.5`, `GRPO, filtered as DAPO`."""
-        return self.method.label + (", filtered as DAPO" if self.is_filtered else "")
+        """e.g. `F-GRPO gamma=0.5`, `GRPO with DAPO's filter`."""
+        return self.method.label + (" with DAPO's filter" if self.is_filtered else "")
 
     def reads_rewards(self, groups: RolloutGroups) -> bool:
         """Whether its formula has a meaning for the rewards of the dump as they are."""

@@ -40,7 +40,7 @@ def test_the_first_page_leads_to_a_page_with_charts_and_tables(root: Path):
     page = Reader(answer.text)
     assert answer.status_code == 200
     assert all(answer.headers[name] == value for name, value in HEADERS.items())
-    assert "GRPO, filtered as DAPO" in page.text and "By step" in page.text
+    assert "GRPO with DAPO's filter" in page.text and "By step" in page.text
     links = {link.partition("csv=")[2]: link for link in page.hrefs() if "csv=" in link}
     assert set(links) == {"gradient", "steps"}
     for link in links.values():

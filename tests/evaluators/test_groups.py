@@ -239,11 +239,10 @@ def test_groups_that_the_dump_names_may_differ_in_size(tmp_path: Path):
 def test_of_a_rollout_with_several_outputs_the_last_counts(tmp_path: Path):
     file = verl_with_uid(tmp_path)
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    earlier = [row | {"score": 1.0} for row in rows[:3]]
-    last = [row | {"uid": row["uid"][:-1] + "1"} for row in rows[:3]]
-    of = summed(lines(file, [row for pair in zip(earlier, last) for row in pair] + rows[3:]))
+    rows[2:3] = [rows[2] | {"score": 1.0}, rows[2] | {"uid": rows[2]["uid"][:-1] + "1"}]
+    of = summed(lines(file, rows))
     assert of.group_sizes == {"4": 5} and of.total.n_correct == 7
-    assert "several outputs the last counts (left out: 3)" in " ".join(of.remarks)
+    assert "outputs of a rollout the last counts (1 left out)" in " ".join(of.remarks)
 
 
 def test_advantages_in_the_dump_are_compared_with_ours(tmp_path: Path):
@@ -292,7 +291,7 @@ def test_rewards_between_0_and_1_need_a_threshold_which_some_methods_read(tmp_pa
     assert focal.by_bin == pytest.approx((grpo.by_bin[0], 0, 0.75 * grpo.by_bin[2], 0, 0, 0, 0))
     assert maxrl.by_bin == pytest.approx((8, 0, 6, 0, 0, 0, 0)) and maxrl.reads == "right and wrong"
     said = " ".join(of.remarks)
-    assert "The rewards as they are: Dr. GRPO, GRPO, GRPO, filtered as DAPO and F-GRPO" in said
+    assert "The rewards as they are: Dr. GRPO, GRPO, GRPO with DAPO's filter and F-GRPO" in said
     assert "Right and wrong as 1 and 0, which their formulas need: MaxRL." in said
 
 
@@ -417,7 +416,7 @@ def test_the_command_prints_writes_and_refuses(tmp_path: Path, monkeypatch, caps
         assert main(["groups", "<b>dump", *words, "--method", "grpo", "dapo"]) == 0
     assert capsys.readouterr().out.split() == ["a.html", "a.md", "a.json"]
     page = Path("a.html").read_text()
-    assert page.count("<svg") == 4 and "<b>dump" not in page and "filtered as DAPO" in page
+    assert page.count("<svg") == 4 and "<b>dump" not in page and "GRPO with DAPO" in page
     stored = RolloutSummary.parsed(json.loads(Path("a.json").read_text()))
     assert len(stored.steps) == 45 and [method.method for method in stored.methods] == [
         "grpo",
@@ -446,4 +445,4 @@ def test_the_guide_can_be_followed(tmp_path: Path, monkeypatch, capsys):
     assert len(shown) == 16 and set(shown) <= set(first.splitlines())
     assert files.split() == ["groups.html", "groups.json"]
     assert stored == first and group_names(tmp_path / "runs") == ["my-run"]
-    assert "GRPO, filtered as DAPO" in chosen and "PKPO k=2" in chosen and "RLOO" not in chosen
+    assert "GRPO with DAPO's filter" in chosen and "PKPO k=2" in chosen and "RLOO" not in chosen
