@@ -555,17 +555,17 @@ def compare_(
             f"{given[0]} says what a file of draws is of, and none of {', '.join(what)} is such a "
             "file: leave it out"
         )
-    wanted, layer = None, grader
+    request, layer = None, grader
     if files:
         graded_by = None if grader is None or is_recorded(grader) else grader
         layer = grader if graded_by is None else None
-        wanted = _wanted(
+        request = _request_of(
             context, root, lambda: files, benchmark, [], data,
             Named(prompt=prompt, response=response, answer=answer, score=score), graded_by,
             strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=True,
         )  # fmt: skip
         _share_verdicts(root)
-    compared = compare.compare(what, root, wanted, grader=layer, strict=strict)
+    compared = compare.compare(what, root, request, grader=layer, strict=strict)
     worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
     written = compare.write(compared, html=html, md=md, csv=csv, as_json=json_)
     print(written or compare.text(compared))
@@ -692,18 +692,18 @@ def import_(
     places = [Path(word) for word in what if not _is_override(word)]
     if not places:
         context.fail("no file is named: give what was drawn, e.g. val/200.jsonl")
-    wanted = _wanted(
+    request = _request_of(
         context, root, lambda: only_step(places, step), benchmark, overrides, data,
         Named(prompt=prompt, response=response, answer=answer, score=score), grader,
         strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=subset,
     )  # fmt: skip
     _share_verdicts(root)
-    stored, said = take_in(wanted, name=name, root=root)
+    stored, said = take_in(request, name=name, root=root)
     print(said, closing_table([stored]), sep="\n")
     return EXIT_DONE
 
 
-def _wanted(
+def _request_of(
     context: typer.Context,
     root: Path,
     files: Callable[[], Sequence[Path]],

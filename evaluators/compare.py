@@ -19,13 +19,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation, last_of_run
+from fgrpo_bench.analysis.evaluated import (
+    LONGEST_LABEL,
+    EvaluatedCheckpoint,
+    from_evaluation,
+    last_of_run,
+)
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.results import compared, load_results
 from fgrpo_bench.analysis.rows import BESIDE, Comparison, Estimate
 from fgrpo_bench.command.application import is_there
 from fgrpo_bench.command.runs import find_runs, named
 from fgrpo_bench.core.registry import suggestion
+from fgrpo_bench.data.layouts import DUMP
 from fgrpo_bench.documents.html import html as html_page
 from fgrpo_bench.documents.markdown import markdown
 from fgrpo_bench.documents.table import (
@@ -87,22 +93,22 @@ ASKED_BY = {
 
 
 def checkpoints_of(
-    words: Sequence[str], root: Path, wanted: Import | None = None
+    words: Sequence[str], root: Path, request: Import | None = None
 ) -> list[EvaluatedCheckpoint]:
     """The checkpoints that words mean, in their order, each with a label and a seed.
 
     A word is `[label=]place[,place...]`; several places are seeds of one label, or where the names
     differ in a step alone (`mine-step-100,mine-step-200`) checkpoints of one run, of which the last
     stands for it. A cell of a sweep has all its evaluated checkpoints, and a folder of dumps the
-    steps up to the last that all such folders have. wanted: how files of draws are taken; None:
+    steps up to the last that all such folders have. request: how files of draws are taken; None:
     then no file can be meant. Raises ValueError or FileNotFoundError that names the word.
     """
     if len(words) < 2:
         raise ValueError("name at least two to compare, e.g. `compare base-1b step-300-1b`")
-    last = _last_step(words, wanted)
+    last = _last_step(words, request)
     labels = _labels(words)
     sides = [
-        (label, _by_run([place for name in names for place in _at(name, root, wanted, last)]))
+        (label, _by_run([place for name in names for place in _at(name, root, request, last)]))
         for label, names in zip(labels, map(_places, words), strict=True)
     ]
     counts = [len(places) for _, places in sides]
@@ -126,11 +132,11 @@ def checkpoints_of(
     return out
 
 
-def _last_step(words: Sequence[str], wanted: Import | None) -> int | None:
-    """The last step that all folders of dumps have, or the one that is wanted; None where no name
-    says a step. ValueError where they have none in common."""
-    if wanted is not None and wanted.step is not None:
-        return wanted.step
+def _last_step(words: Sequence[str], request: Import | None) -> int | None:
+    """The last step that all folders of dumps have, or the requested one; None where no name says a
+    step. ValueError where they have none in common."""
+    if request is not None and request.step is not None:
+        return request.step
     steps = {}
     for word in words:
         for name in _places(word):
@@ -201,25 +207,14 @@ def _by_run(places: list[EvaluatedCheckpoint]) -> list[EvaluatedCheckpoint]:
 
 
 def _at(
-    name: str, root: Path, wanted: Import | None, last: int | None
+    name: str, root: Path, request: Import | None, last: int | None
 ) -> list[EvaluatedCheckpoint]:
     """The checkpoints of a place: of a cell one a seed."""
     evals = root / "evals"
     if of_sweep := _of_sweep(name, root):
         return of_sweep
     if by_step := files_at(Path(name)):
-        if wanted is not None and wanted.step is not None and None not in by_step:
-            by_step = {wanted.step: only_step([Path(name)], wanted.step)}
-            wanted = replace(wanted, step=None)  # the names have told it
-        return [
-            last_of_run(
-                [
-                    from_evaluation(_taken_in(files, root, wanted), Path(name).stem, step=step or 0)
-                    for step, files in by_step.items()
-                    if step is None or last is None or step <= last
-                ]
-            )
-        ]
+        return [_dumped(Path(name), by_step, root, request, last)]
     for folder in folders(name, evals):
         if (folder / "spec.json").exists() or any(folder.glob("eval/*/*/spec.json")):
             return [from_evaluation(folder, Path(name).name)]
@@ -239,15 +234,35 @@ def files_in(words: Sequence[str]) -> list[Path]:
     return [file for name in names for files in files_at(Path(name)).values() for file in files]
 
 
-def _taken_in(files: Sequence[Path], root: Path, wanted: Import | None) -> Path:
+def _dumped(
+    place: Path,
+    by_step: Mapping[int | None, Sequence[Path]],
+    root: Path,
+    request: Import | None,
+    last: int | None,
+) -> EvaluatedCheckpoint:
+    """What files of draws are of: a checkpoint, with those of earlier steps where names say some.
+    by_step: as of `files_at`."""
+    if request is not None and request.step is not None and None not in by_step:
+        by_step = {request.step: only_step([place], request.step)}
+        request = replace(request, step=None)  # the names have told it
+    of_run = []
+    for step, files in by_step.items():
+        if step is None or last is None or step <= last:
+            folder = _taken_in(files, root, request)
+            of_run.append(from_evaluation(folder, place.stem[:LONGEST_LABEL], step=step or 0))
+    return last_of_run(of_run)
+
+
+def _taken_in(files: Sequence[Path], root: Path, request: Import | None) -> Path:
     """The folder of the evaluation that files were, or are now, imported as."""
-    if wanted is None:
+    if request is None:
         raise ValueError(f"{files[0]} holds draws: import it first, or compare it by its command")
-    wanted = replace(wanted, files=tuple(files))
-    name = f"{slug(files[0].stem, 36) or 'draws'}-{wanted.mark[:8]}"
+    request = replace(request, files=tuple(files))
+    name = f"{slug(files[0].stem, 36) or 'draws'}-{request.mark[:8]}"
     if not any((root / "evals" / name).glob("eval/*/*/DONE.json")):
         # what both have is compared anyway
-        print(take_in(wanted, name=name, root=root)[1], file=sys.stderr)
+        print(take_in(request, name=name, root=root)[1], file=sys.stderr)
     return root / "evals" / name
 
 
@@ -317,15 +332,15 @@ class ComparedCheckpoints:
 def compare(
     words: Sequence[str],
     root: Path,
-    wanted: Import | None = None,
+    request: Import | None = None,
     *,
     grader: str | None = None,
     strict: bool = False,
 ) -> ComparedCheckpoints:
-    """The numbers of what the words name; wanted and errors as of `checkpoints_of`, and as
+    """The numbers of what the words name; request and errors as of `checkpoints_of`, and as
     `compared`. grader, strict: by which stored grades, as of `stored.layer`; ValueError with the
     command that makes them where one lacks them."""
-    checkpoints = checkpoints_of(words, root, wanted)
+    checkpoints = checkpoints_of(words, root, request)
     for checkpoint in (item for last in checkpoints for item in last.of_run):
         if not checkpoint.is_evaluated:
             raise ValueError(
@@ -336,12 +351,27 @@ def compare(
     if grader is not None or strict:
         checkpoints = _judged_by(checkpoints, grader, strict=strict)
     place = {checkpoint.name: i for i, checkpoint in enumerate(checkpoints)}
+    _check_dumps(checkpoints)
     results = compared(checkpoints)
     for benchmark in results.benchmarks:
         _check_in_common(checkpoints, benchmark)
     ordered = sorted(results.checkpoints, key=lambda checkpoint: place[checkpoint.name])
     results = replace(results, checkpoints=tuple(ordered))
     return ComparedCheckpoints(checkpoints=checkpoints, analysis=analyse(results))
+
+
+def _check_dumps(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:
+    """ValueError where draws with the problems of their own file stand beside an evaluation."""
+    own, others = list[str](), list[str]()
+    for checkpoint in checkpoints:
+        spec = checkpoint.evaluation_spec()
+        is_own = all(spec.layout(name) == DUMP for name in spec.asked.benchmarks)
+        (own if is_own else others).append(checkpoint.name)
+    if own and others:
+        raise ValueError(
+            f"{own[0]} has the problems of its file, and {others[0]} those that it was evaluated "
+            "on: name these with --data or --benchmark, so that the file's are found among them"
+        )
 
 
 def _check_in_common(checkpoints: Sequence[EvaluatedCheckpoint], benchmark: str) -> None:

@@ -26,7 +26,11 @@ def files_at(place: Path) -> dict[int | None, list[Path]]:
     no draws, or is an evaluation. ValueError for a folder whose files are of several kinds."""
     if place.is_file():
         return {None: [place]}
-    if not place.is_dir() or (place / "spec.json").exists() or any(place.glob("eval/*/*")):
+    if (
+        not place.is_dir()
+        or (place / "spec.json").exists()
+        or any(place.glob("eval/*/*/spec.json"))
+    ):
         return {}
     below = sorted(path for path in place.iterdir() if _may_hold_draws(path))
     if not below:
@@ -39,7 +43,7 @@ def files_at(place: Path) -> dict[int | None, list[Path]]:
         if len(kinds) > 1:
             raise ValueError(
                 f"{place} holds the draws of several runs or tasks: name one of "
-                f"{', '.join(file.name for file in kinds.values())}"
+                f"{', '.join(str(file.relative_to(place)) for file in kinds.values())}"
             )
     steps = sorted(by_step, key=lambda step: -1 if step is None else step)
     return {step: sorted(by_step[step], key=_natural) for step in steps}

@@ -19,7 +19,7 @@ import shutil
 import threading
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any, get_args
@@ -118,11 +118,14 @@ class Grading:
         if self._workers is not None:
             self._take(self._workers.answers(self.grader, wait=False))
 
-    def judge(self, draws: pl.DataFrame) -> None:
-        """Judge what is not judged yet of these (tables.DRAWS), and wait for it."""
+    def judge(self, draws: pl.DataFrame, done: Callable[[int], None] = lambda n: None) -> None:
+        """Judge what is not judged yet of these (tables.DRAWS), and wait for it. done: is told how
+        many it was asked for so far."""
         rows, numbers = self._places(draws)
         self.wait()
-        for i in np.flatnonzero(self._at[rows, numbers] == UNKNOWN).tolist():
+        for n, i in enumerate(np.flatnonzero(self._at[rows, numbers] == UNKNOWN).tolist()):
+            if n % BATCH == 0:
+                done(n)
             self._ask(int(rows[i]), int(numbers[i]), draws["response"][i], wait=True)
             if self._workers is not None:
                 self._take(self._workers.answers(self.grader, wait=False))
@@ -141,9 +144,12 @@ class Grading:
         outcomes = [self._grades[number].outcome for number in row.tolist()]
         return outcomes.count("correct")
 
-    def finish(self, draws: pl.DataFrame) -> pl.DataFrame:
-        """Judgements (tables.GRADES) of all draws (tables.DRAWS), in their order, stored."""
-        self.judge(draws)
+    def finish(
+        self, draws: pl.DataFrame, done: Callable[[int], None] = lambda n: None
+    ) -> pl.DataFrame:
+        """Judgements (tables.GRADES) of all draws (tables.DRAWS), in their order, stored. done: as
+        of `judge`."""
+        self.judge(draws, done)
         rows, numbers = self._places(draws)
         kinds = self._at[rows, numbers]
         text = {

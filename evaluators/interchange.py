@@ -87,7 +87,7 @@ class Import:
         return fingerprint([self.identity, beside])
 
 
-def take_in(wanted: Import, *, name: str, root: Path) -> tuple[StoredDraws, str]:
+def take_in(request: Import, *, name: str, root: Path) -> tuple[StoredDraws, str]:
     """Import files, grade and score them, and mark them as done; what was stored, and what there is
     to say.
 
@@ -96,36 +96,37 @@ def take_in(wanted: Import, *, name: str, root: Path) -> tuple[StoredDraws, str]
     """
     check_name("--name", name)
     said: list[str] = []
-    dump = open_dump(wanted.files[0], wanted.named)
-    theirs = layer_of(dump.format.program, wanted.threshold)
+    dump = open_dump(request.files[0], request.named)
+    theirs = layer_of(dump.format.program, request.threshold)
     folder = root / "evals" / name
-    if wanted.spec is None:
-        grader = theirs if wanted.theirs else wanted.grader
-        own = OwnProblems(wanted.files, grader)
-        drawn = read_draws(wanted, own.place, said)
+    if request.spec is None:
+        grader = theirs if request.theirs else request.grader
+        own = OwnProblems(request.files, grader)
+        drawn = read_draws(request, own.place, said)
         spec = own.benchmark(folder, root)
         data = data_folder(root, spec.name, dataset_of(spec))
         problems = load_problems(spec, None, data)
     else:
-        spec = wanted.spec
+        spec = request.spec
         data = data_folder(root, spec.name, dataset_of(spec))
         problems = load_problems(spec, None, data)
-        drawn = read_draws(wanted, KnownProblems(problems, subset=wanted.subset).place, said)
-    draws = checked(wanted, drawn, problems, said)
-    has_verdicts = are_usable(draws["score"], wanted.threshold, said, alone=wanted.theirs)
-    if wanted.theirs:
+        drawn = read_draws(request, KnownProblems(problems, subset=request.subset).place, said)
+    draws = checked(request, drawn, problems, said)
+    del drawn  # as large as the files
+    has_verdicts = are_usable(draws["score"], request.threshold, said, alone=request.theirs)
+    if request.theirs:
         judged = replace(dataset_of(spec), grader=theirs)
         spec = replace(spec, grader=theirs, extra_graders=(), dataset=judged)
     else:
-        spec = with_strict(spec) if wanted.strict else spec
+        spec = with_strict(spec) if request.strict else spec
         beside = (*spec.extra_graders, theirs) if has_verdicts else spec.extra_graders
         spec = replace(spec, extra_graders=beside)
-    stored = _stored(wanted, spec, draws, problems, folder, data)
+    stored = _stored(request, spec, draws, problems, folder, data)
     if has_verdicts:
-        write_verdicts(stored, theirs, draws, wanted.threshold)
+        write_verdicts(stored, theirs, draws, request.threshold)
     said.append(regrade(stored, None))
     _conclude(stored)
-    if has_verdicts and not wanted.theirs:
+    if has_verdicts and not request.theirs:
         said.append(disagreements(stored, theirs))
     return stored, "\n".join(said)
 
@@ -138,7 +139,7 @@ def dataset_of(spec: BenchmarkSpec) -> DatasetSpec:
 
 
 def _stored(
-    wanted: Import,
+    request: Import,
     spec: BenchmarkSpec,
     draws: pl.DataFrame,
     problems: Sequence[Problem],
@@ -146,7 +147,7 @@ def _stored(
     data: Path,
 ) -> StoredDraws:
     """The draws under evals/<name>, to be graded and then marked as done."""
-    identity = wanted.identity
+    identity = request.identity
     mark = fingerprint(identity)
     stage = StagePaths(folder / "eval" / f"imported-{mark[:8]}" / "step-00000")
     n_samples = int(draws["draw"].max()) + 1  # type: ignore[arg-type]
@@ -179,7 +180,7 @@ def _stored(
     write_table(stored.paths.draws, draws.select(DRAWS.names()), DRAWS)
     engine = {
         "engine": "imported",
-        "file": ", ".join(file.name for file in wanted.files),
+        "file": ", ".join(file.name for file in request.files),
         "sha256": ", ".join(identity["import"]),
     }
     prompts = fingerprint([[p.problem_id, p.prompt] for p in problems])
@@ -215,7 +216,7 @@ Place = Callable[[DumpedDraw, str], str | None]
 """The problem_id of a draw at some file and line; None where it is to be left out."""
 
 
-def read_draws(wanted: Import, place: Place, said: list[str]) -> pl.DataFrame:
+def read_draws(request: Import, place: Place, said: list[str]) -> pl.DataFrame:
     """The draws of all files (DRAWN), in their order. said: gets what is read and left out."""
     frames: list[pl.DataFrame] = []
     rows: list[tuple[Any, ...]] = []
@@ -223,8 +224,8 @@ def read_draws(wanted: Import, place: Place, said: list[str]) -> pl.DataFrame:
     formats: dict[str, Path] = {}
     steps: dict[int | None, str] = {}
     n_other_steps, unplaced, failed = 0, list[str](), list[str]()
-    for i, file in enumerate(wanted.files):
-        dump = open_dump(file, wanted.named)
+    for i, file in enumerate(request.files):
+        dump = open_dump(file, request.named)
         formats.setdefault(dump.format.name, file)
         if len(formats) > 1:
             listed = ", ".join(f"{of} is {name}" for name, of in formats.items())
@@ -234,7 +235,7 @@ def read_draws(wanted: Import, place: Place, said: list[str]) -> pl.DataFrame:
         with counter_of_rows(file.name) as count_rows:
             for draw in dump.draws:
                 where = f"{file}, line {draw.line}"
-                if wanted.step is not None and draw.step not in (None, wanted.step):
+                if request.step is not None and draw.step not in (None, request.step):
                     n_other_steps += 1
                     continue
                 steps.setdefault(draw.step, where)
@@ -264,9 +265,9 @@ def read_draws(wanted: Import, place: Place, said: list[str]) -> pl.DataFrame:
         said += dump.said
     frames.append(pl.DataFrame(rows, DRAWN, orient="row"))
     drawn = pl.concat(frames)
-    _check_read(wanted, drawn, steps)
+    _check_read(request, drawn, steps)
     if n_other_steps:
-        said.append(f"left out: {n_other_steps:,} draws of other steps than {wanted.step}")
+        said.append(f"left out: {n_other_steps:,} draws of other steps than {request.step}")
     if unplaced:
         said.append(
             f"left out: {len(unplaced):,} draws of other problems, the first at {unplaced[0]}"
@@ -281,9 +282,9 @@ def read_draws(wanted: Import, place: Place, said: list[str]) -> pl.DataFrame:
     return drawn
 
 
-def _check_read(wanted: Import, drawn: pl.DataFrame, steps: Mapping[int | None, str]) -> None:
+def _check_read(request: Import, drawn: pl.DataFrame, steps: Mapping[int | None, str]) -> None:
     """ValueError for draws of several steps, and for none."""
-    named = ", ".join(map(str, wanted.files))
+    named = ", ".join(map(str, request.files))
     if len(steps) > 1:
         listed = "; ".join(f"{step} at {where}" for step, where in steps.items())
         raise ValueError(
@@ -291,7 +292,7 @@ def _check_read(wanted: Import, drawn: pl.DataFrame, steps: Mapping[int | None, 
             "one step with --step, or import a file of each"
         )
     if not steps:
-        raise ValueError(f"{named}: no draws of step {wanted.step}: name a step that is there")
+        raise ValueError(f"{named}: no draws of step {request.step}: name a step that is there")
     if drawn.is_empty():
         raise ValueError(
             f"{named}: none of the draws is of a problem of the data: name the problems that they "
@@ -313,7 +314,7 @@ def _check_fixed(draw: DumpedDraw, where: str) -> None:
 
 
 def checked(
-    wanted: Import, drawn: pl.DataFrame, problems: Sequence[Problem], said: list[str]
+    request: Import, drawn: pl.DataFrame, problems: Sequence[Problem], said: list[str]
 ) -> pl.DataFrame:
     """The draws that are scored (DRAWN, sorted), as many of every problem, numbered 0, 1, 2, ...:
     the first of each, as many as the problem with the fewest has.
@@ -326,16 +327,16 @@ def checked(
     if len(wrong := ordered.filter(pl.col("draw") != place)):
         row = wrong.sort("file", "line").row(0, named=True)
         raise ValueError(
-            f"{wanted.files[row['file']]}, line {row['line']}: draw {row['draw']} of problem "
+            f"{request.files[row['file']]}, line {row['line']}: draw {row['draw']} of problem "
             f"{row['problem_id']} came before, or one before it is not there: number the draws of "
             "a problem 0, 1, 2, ... without gaps, or leave `draw` out"
         )
     there = ordered.drop_nulls("response").with_columns(draw=place)
     counts = there.group_by("problem_id").len().sort("len", "problem_id")
     lacking = len(problems) - len(counts)
-    if lacking and not wanted.subset:
+    if lacking and not request.subset:
         raise ValueError(
-            f"{', '.join(map(str, wanted.files))}: {len(counts)} of the benchmark's "
+            f"{', '.join(map(str, request.files))}: {len(counts)} of the benchmark's "
             f"{len(problems)} problems have draws: add the others, or score these alone with "
             "--subset"
         )

@@ -19,6 +19,7 @@ from fgrpo_bench.analysis.results import with_digest
 from fgrpo_bench.analysis.scoring import count, score, shares_of
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.data.rows import counter_of_rows
 from fgrpo_bench.documents.table import (
     NONE,
     UNFINISHED,
@@ -324,7 +325,9 @@ def regrade(stored: StoredDraws, grader: str | None) -> str:
 
 def _regrade(stored: StoredDraws, problems: list[Problem], *, grader: str, grading: Grading) -> str:
     draws = read_table(stored.paths.draws, DRAWS)
-    table = grading.finish(draws)
+    what = f"of {len(draws):,} draws graded by {grader}"
+    with counter_of_rows(stored.benchmark.name, what) as done:
+        table = grading.finish(draws, done)
     is_main = grader == stored.benchmark.grader
     at = passk_path(stored.paths, stored.benchmark, grader)
     ks, stopping = list(stored.spec.asked.ks), stored.spec.stopping

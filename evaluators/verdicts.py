@@ -43,7 +43,7 @@ def are_usable(scores: pl.Series, threshold: float | None, said: list[str], *, a
     if threshold is None and len(between):
         fault = (
             f"{len(between):,} of {len(there):,} verdicts in the file are other than 0 and 1, e.g. "
-            f"{between.min():g}: say with --threshold from which score on a draw is correct"
+            f"{between.sort()[0]:g}: say with --threshold from which score on a draw is correct"
         )
         if alone:
             raise ValueError(f"--verdicts theirs: {fault}")

@@ -79,8 +79,8 @@ def entry(name: str, key: str) -> Any:
     """What a table has under a name; ValueError that lists the valid names."""
     entries = table(name)
     for module in BY_NAME.get(name, ()) if key not in entries else ():
-        if (made := import_module(module).entry(key)) is not None:
-            return made
+        if (further := import_module(module).entry(key)) is not None:
+            return further
     if key not in entries:
         known = ", ".join(sorted(entries))
         near = suggestion(key, entries)

@@ -91,8 +91,8 @@ def _chunks(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, list[dict[str
 
 
 @contextmanager
-def counter_of_rows(name: str) -> Iterator[Callable[[int], None]]:
-    """What shows a person on a terminal how many rows of a file are read."""
+def counter_of_rows(name: str, what: str = "rows read") -> Iterator[Callable[[int], None]]:
+    """What shows a person on a terminal how much of something is done. what: is counted."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -102,7 +102,7 @@ def counter_of_rows(name: str) -> Iterator[Callable[[int], None]]:
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=None)
-        yield lambda done: bar.update(task, description=f"{name}: {done:,} rows read")
+        yield lambda done: bar.update(task, description=f"{name}: {done:,} {what}")
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:

@@ -27,6 +27,7 @@ from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import fields_of
 from fgrpo_bench.graders import get_grader, grader_version
+from fgrpo_bench.graders.recorded import is_recorded
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.report.build import FILES, write_files
 from fgrpo_bench.report.provenance import NAME, Provenance, drawing_program, graded, read
@@ -239,6 +240,8 @@ def _other_verdicts(
     spec, paths = checkpoint.evaluation_spec(), checkpoint.evaluate.benchmark(benchmark)
     declared = spec.benchmark(benchmark)
     grader = extra_grader or declared.grader
+    if is_recorded(grader):
+        return None  # another program has judged, in whose file alone its verdicts stand
     if grader_version(grader) != version:
         return (
             f"was graded by {version}, and this is {grader_version(grader)}: `fgrpo-bench evaluate "

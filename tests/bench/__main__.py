@@ -19,6 +19,7 @@ MEASUREMENTS = {
     "bands": "bands over all k, against passk-inference",
     "report": "a report over 36 points and 9 benchmarks, by draws per problem",
     "own": "comparing two models, against means alone; problems of 1 GB in memory, against 1 MB",
+    "importing": "a dump of 128,000 draws imported and compared, against grading them alone",
     "grading": "math grading of real and made outputs, against math-verify and lm-eval a sample",
     "evaluating": "sampling by vLLM and grading meanwhile, against the bare engine",
     "sampling": "draws per second, against transformers.generate and the products of sampling",

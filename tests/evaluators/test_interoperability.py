@@ -35,9 +35,9 @@ def write(path, rows):
 def drawn_of(file, said=None, *, subset=False, problems=PROBLEMS):
     """The draws of a file that are scored. said: gets the lines on what is read and left out."""
     said = [] if said is None else said
-    wanted = Import(files=(file,), spec=None, subset=subset)
-    drawn = read_draws(wanted, KnownProblems(problems, subset=subset).place, said)
-    return checked(wanted, drawn, problems, said)
+    request = Import(files=(file,), spec=None, subset=subset)
+    drawn = read_draws(request, KnownProblems(problems, subset=subset).place, said)
+    return checked(request, drawn, problems, said)
 
 
 @pytest.mark.slow
@@ -299,13 +299,13 @@ def test_a_problem_is_found_by_its_text_within_the_prompt(prompt, expected, tmp_
     problems = [replace(PROBLEMS[0], problem_id=text, prompt=text) for text in texts]
     row = {"input": prompt, "output": "2", "gts": "2", "score": 1, "step": 1}
     file = write(tmp_path / "1.jsonl", [row])
-    wanted = Import(files=(file,), spec=None)
+    request = Import(files=(file,), spec=None)
     place = KnownProblems(problems, subset=False).place
     if expected in texts:
-        assert read_draws(wanted, place, [])["problem_id"].to_list() == [expected]
+        assert read_draws(request, place, [])["problem_id"].to_list() == [expected]
     else:
         with pytest.raises(ValueError, match=expected or re.escape(prompt)):
-            read_draws(wanted, place, [])
+            read_draws(request, place, [])
 
 
 @pytest.mark.parametrize(

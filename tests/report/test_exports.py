@@ -114,9 +114,9 @@ def test_what_others_read_is_read_again_with_every_response(reported, program, t
     *_, path = FORMATS[program](evaluated, tmp_path, draws=True)
     spec = evaluated.checkpoint.evaluation_spec()
     problems = load_problems(evaluated.spec, spec.task, None)
-    wanted = Import(files=(path,), spec=None)
-    drawn = read_draws(wanted, KnownProblems(problems, subset=False).place, [])
-    read = {row[:2]: row[3] for row in checked(wanted, drawn, problems, []).rows()}
+    request = Import(files=(path,), spec=None)
+    drawn = read_draws(request, KnownProblems(problems, subset=False).place, [])
+    read = {row[:2]: row[3] for row in checked(request, drawn, problems, []).rows()}
     stored = pl.read_parquet(evaluated.paths.draws)
     assert read == {
         (p, d): text for p, d, text in stored.select("problem_id", "draw", "response").rows()
