@@ -17,11 +17,14 @@ from starlette.routing import Route
 
 from dashboards import rendering
 from dashboards.mlflow_ui import check_port, in_url
-from dashboards.page import CSV, VIEWS, Address, first_view
+from dashboards.page import CSV, VIEWS, Address, Chart, first_view
 from dashboards.pages import BUILDERS
+from dashboards.pages.groups import build as build_groups
+from dashboards.pages.groups import groups_entry
 from dashboards.pages.overview import evaluation_entry
 from dashboards.queries import RunRoot
 from fgrpo_bench.analysis.results import evaluations_at
+from fgrpo_bench.analysis.rollouts import group_names
 from fgrpo_bench.command.runs import tracked
 from fgrpo_bench.files.paths import RunPaths
 
@@ -43,7 +46,8 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
     async def index(_: Request) -> Response:
         def listing() -> str:
             evaluated = [evaluation_entry(root, name) for name in run_root.evaluations()]
-            return rendering.listing(run_root.runs(), evaluated, root=root)
+            groups = [groups_entry(root, name) for name in group_names(root)]
+            return rendering.listing(run_root.runs(), evaluated, groups, root=root)
 
         return _page(await run_in_threadpool(listing))
 
@@ -83,15 +87,21 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
             return _page(rendering.message("These files cannot be shown", str(error)), 500)
         if chart_name is None:
             return _page(rendering.html(page, run_root.runs()))
-        for chart in page.charts:
-            if chart.name == chart_name:
-                return Response(
-                    chart.data.write_csv(),
-                    media_type="text/csv; charset=utf-8",
-                    headers=HEADERS
-                    | {"Content-Disposition": f'attachment; filename="{chart_name}.csv"'},
-                )
-        return _page(rendering.message("Not found", "This page has no such chart."), 404)
+        return _data(page.charts, chart_name)
+
+    async def groups(request: Request) -> Response:
+        def shown() -> Response:
+            try:
+                page = build_groups(root, request.path_params["name"])
+            except FileNotFoundError as error:
+                return _page(rendering.message("Not found", str(error)), 404)
+            except (OSError, ValueError) as error:
+                return _page(rendering.message("These files cannot be shown", str(error)), 500)
+            if (chart_name := request.query_params.get(CSV)) is not None:
+                return _data(page.charts, chart_name)
+            return _page(rendering.groups_html(page))
+
+        return await run_in_threadpool(shown)
 
     async def start(request: Request) -> Response:
         run = RunPaths(root=root, **request.path_params)
@@ -102,6 +112,7 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
             Route("/", index),
             Route("/_static/{name}", asset),
             Route("/compare", compare),
+            Route("/_groups/{name}", groups),
             Route("/{sweep}/{experiment}/{version}", start),
             Route("/{sweep}/{experiment}/{version}/{view}", view),
         ],
@@ -112,6 +123,18 @@ def make_app(root: Path, *, hosts: Sequence[str] = LOOPBACK) -> Starlette:
         ],
         exception_handlers={404: _missing},
     )
+
+
+def _data(charts: Sequence[Chart], name: str) -> Response:
+    """The data of a chart of a page as CSV."""
+    for chart in charts:
+        if chart.name == name:
+            return Response(
+                chart.data.write_csv(),
+                media_type="text/csv; charset=utf-8",
+                headers=HEADERS | {"Content-Disposition": f'attachment; filename="{name}.csv"'},
+            )
+    return _page(rendering.message("Not found", "This page has no such chart."), 404)
 
 
 async def _missing(_: Request, __: Exception) -> Response:
@@ -129,7 +152,7 @@ def serve(root: Path, *, host: str, port: int) -> None:
     is taken."""
     import uvicorn
 
-    if not tracked(root):
+    if not tracked(root) and not group_names(root):
         raise FileNotFoundError(
             f"{root} holds no sweep: run `fgrpo-bench sweep run <sweep>` first, or evaluate a "
             "model with `fgrpo-bench evaluate`, or name another --root"

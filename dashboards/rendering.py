@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dashboards.glossary import Glossary
 from dashboards.page import Address, Chart, Page, first_view, views_of
+from dashboards.pages.groups import GroupsEntry, GroupsPage
 from dashboards.pages.overview import HEIGHT, WIDTH, EvaluationEntry, entry, name_of
 from dashboards.text import rendered, shortened, visible
 from fgrpo_bench.files.paths import RunPaths
@@ -73,12 +74,28 @@ def html(page: Page, runs: Sequence[RunPaths]) -> str:
     )
 
 
-def listing(runs: Sequence[RunPaths], evaluations: Sequence[EvaluationEntry], *, root: Path) -> str:
-    """The first page: every sweep and every evaluation under the root."""
+def groups_html(page: GroupsPage) -> str:
+    """The whole document of groups of a training run."""
+    return _document("groups.html", page=page, payload=_payload)
+
+
+def listing(
+    runs: Sequence[RunPaths],
+    evaluations: Sequence[EvaluationEntry],
+    groups: Sequence[GroupsEntry],
+    *,
+    root: Path,
+) -> str:
+    """The first page: every sweep, every evaluation and all groups under the root."""
     entries = [entry(run) for run in runs]
     size = {"width": WIDTH, "height": HEIGHT}
     return _document(
-        "index.html", entries=entries, evaluations=evaluations, root=str(root), size=size
+        "index.html",
+        entries=entries,
+        evaluations=evaluations,
+        groups=groups,
+        root=str(root),
+        size=size,
     )
 
 

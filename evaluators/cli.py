@@ -70,6 +70,16 @@ a model that all are compared with.
 Compared is what all have: the problems, benchmarks and k in common, which is said first.
 exit code 0; 3: --fail-if-worse K, and pass@K fell; 1: it cannot be compared
 """
+GROUPS = """\
+DUMP is what a trainer wrote of its rollouts: verl's rollout_data_dir, TRL's completions, prime-rl's
+rollouts, SkyRL's dumped evaluations, or lines with a prompt, a response and a score each.
+
+A group is what the dump names as one, else the rollouts of a step with the same prompt. Rewards
+other than 0 and 1 need a --threshold, from which on a rollout counts as right; methods whose
+formulas are for 0 and 1 alone then read right and wrong, the others the reward itself.
+
+exit code 0; 1: it cannot be read, or groups cannot be told
+"""
 EXIT_WORSE = 3
 """Of `compare --fail-if-worse`; 1 and 2 are refusals."""
 FETCH = (
@@ -562,6 +572,78 @@ def compare_(
     for row in worse:
         print(f"worse: {row.new} on {row.column} at k = {row.k}", file=sys.stderr)
     return EXIT_WORSE if worse else EXIT_DONE
+
+
+@app.add(
+    "groups",
+    "the groups of a training run's rollouts, and where each advantage puts its gradient",
+    "fgrpo-bench groups rollouts/",
+    "fgrpo-bench groups rollouts/40.jsonl --html groups.html --json groups.json",
+    "fgrpo-bench groups rollouts/ --name my-run     which the dashboard then shows",
+    "fgrpo-bench groups completions/ --score accuracy_reward --threshold 1",
+    "fgrpo-bench groups rollouts/ --method grpo grpo@1 dapo pkpo:k=8",
+    more=GROUPS,
+)
+def groups_(
+    context: typer.Context,
+    dump: Annotated[
+        list[Path], typer.Argument(metavar="DUMP", help="files of rollouts, or folders of them")
+    ],
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METHOD",
+            help="advantage[:parameter=value,...][@focal_gamma], or dapo (now: all)",
+        ),
+    ] = None,
+    group_size: Annotated[
+        int | None, typer.Option(metavar="N", help="rollouts of a group, where prompts repeat")
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(metavar="REWARD", help="a rollout is right from this reward on"),
+    ] = None,
+    prompt: Annotated[str | None, typer.Option("--prompt", metavar="COLUMN")] = None,
+    response: Annotated[str | None, typer.Option("--response", metavar="COLUMN")] = None,
+    score: Annotated[
+        list[str] | None,
+        typer.Option("--score", metavar="COLUMN", help="of the rewards; several are added"),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write a page with figures")
+    ] = None,
+    md: Annotated[Path | None, typer.Option(metavar="FILE", help="write Markdown")] = None,
+    json_: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="write every number")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="store it under this name, for the dashboard")
+    ] = None,
+    root: Root = None,
+) -> int:
+    from fgrpo_bench.analysis.rollouts import store_groups
+
+    from . import groups
+    from .dumps import Named
+
+    if root is not None and name is None:
+        context.fail(f"--root {root}: is of --name, under which groups are stored; leave it out")
+
+    scores = score or []
+    read = groups.read_groups(
+        [file for place in dump for file in groups.files_of(place)],
+        Named(prompt=prompt, response=response, score=scores[0] if scores else None),
+        added=scores[1:],
+        group_size=group_size,
+        threshold=threshold,
+    )
+    of = groups.summary(read, ", ".join(place.name or str(place) for place in dump), method)
+    written = groups.write(of, html=html, md=md, as_json=json_)
+    if name is not None:
+        stored = store_groups(of, name, root=root)
+        print(f"stored as {stored}: `fgrpo-bench dashboard` shows it", file=sys.stderr)
+    print(written or groups.text(of))
+    return EXIT_DONE
 
 
 @app.add(

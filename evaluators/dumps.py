@@ -12,6 +12,7 @@ counted and said (`Dump.said`).
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -104,6 +105,8 @@ class Dump:
     format: Format
     columns: dict[str, str]
     """By field of DumpedDraw, the column that is read."""
+    further: tuple[str, ...]
+    """Other columns with numbers, e.g. those that TRL calls by its reward functions."""
     draws: Iterator[DumpedDraw]
     """To be read once."""
     said: list[str]
@@ -116,9 +119,10 @@ class Dump:
         return f"{self.format.name} ({listed})"
 
 
-def open_dump(path: Path, named: Named | None = None) -> Dump:
+def open_dump(path: Path, named: Named | None = None, *, kept: Collection[str] = ()) -> Dump:
     """A file and its format; FileNotFoundError or ValueError where it is none that is known, or
-    lacks a named column. Its draws raise likewise for a later row."""
+    lacks a named column. Its draws raise likewise for a later row. kept: further columns that the
+    draws' rows are to have."""
     named = named or Named()
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file: give what a trainer or a harness has drawn")
@@ -137,11 +141,13 @@ def open_dump(path: Path, named: Named | None = None) -> Dump:
             )
     columns = _columns(form, named, row)
     if _begins(path, PARQUET) and form.arranged is dict:
-        used = (*columns.values(), *form.marks.replace("|", " ").split())
+        used = (*columns.values(), *form.marks.replace("|", " ").split(), *kept)
         rows = _parquet(path, {column.partition(".")[0] for column in used})
     else:
         rows = chain([first], rows)
-    dump = Dump(path=path, format=form, columns=columns, draws=iter(()), said=said)
+    known = {*columns.values(), *form.marks.replace("|", " ").split()}
+    further = tuple(name for name in _columns_of_numbers(path, row) if name not in known)
+    dump = Dump(path=path, format=form, columns=columns, further=further, draws=iter(()), said=said)
     dump.draws = _draws(dump, named, rows)
     return dump
 
@@ -154,6 +160,14 @@ def _columns(form: Format, named: Named, row: Row) -> dict[str, str]:
         if column := next(there, None):
             columns[name] = column
     return columns | {name: column for name, (_, column) in named.columns.items()}
+
+
+def _columns_of_numbers(path: Path, first: Row) -> list[str]:
+    """By the types of Parquet's columns, elsewhere by the first row."""
+    if not _begins(path, PARQUET):
+        return [name for name, value in first.items() if isinstance(value, int | float)]
+    kinds = pl.read_parquet_schema(path)
+    return [name for name, kind in kinds.items() if kind.is_numeric() or kind == pl.Boolean]
 
 
 def _format_of(first: NumberedRow, path: Path, named: Named) -> Format:
@@ -481,8 +495,8 @@ def _gold(value: Any) -> str | None:
 
 
 def _score(value: Any, where: str) -> float | None:
-    if value is None:
-        return None
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None  # TRL writes nan where a reward function did not score a completion
     number = _value(value.strip().lower().encode()) if isinstance(value, str) else value
     if not is_number(number):
         raise ValueError(f"{where}: its verdict is {short(value)}: give a number, true or false")

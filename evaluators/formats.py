@@ -114,9 +114,11 @@ def _of_verl(row: Row) -> Row:
 
 
 def _of_trl(row: Row) -> Row:
-    """What its only reward function gave, by whatever name; none of several is the verdict."""
-    numbers = [name for name in row.keys() - {"step", "advantage"} if is_number(row[name])]
-    return dict(row) | ({"score": row[numbers[0]]} if len(numbers) == 1 else {})
+    """What its only reward function gave, by whatever name; none of several is the verdict. Null
+    stands where one did not score a completion, so a column that is null here may be one too."""
+    others = [name for name in row if name not in ("step", "advantage")]
+    rewards = [name for name in others if row[name] is None or isinstance(row[name], int | float)]
+    return dict(row) | ({"score": row[rewards[0]]} if len(rewards) == 1 else {})
 
 
 def _of_verifiers(row: Row) -> Row:

@@ -20,6 +20,7 @@ COMMANDS = {
     "new": ("sweeps.new.__main__", "begin an experiment, a reward or a part of your own"),
     "evaluate": ("evaluators.cli", "a checkpoint in; draws, grades and pass@k out"),
     "compare": ("evaluators.cli:compare", "checkpoints with each other, problem by problem"),
+    "groups": ("evaluators.cli:groups", "which groups of a training run taught, by each method"),
     "report": ("fgrpo_bench.report.__main__", "answer, tables and figures of a sweep"),
     "dashboard": ("dashboards.cli", "look at the results in a browser"),
     "mlflow": ("dashboards.cli:mlflow", "sync every sweep into MLflow and serve its UI"),

@@ -77,9 +77,11 @@ BASES = {
     "evaluate audit": ["mine"],
     "evaluate import": ["mine.jsonl --data mine.jsonl --name mine"],
     "evaluate compare": ["a mine.jsonl --data mine.jsonl"],
+    "evaluate groups": ["mine.jsonl"],
     "evaluate export-lm-eval": ["math500 --to tasks"],
     "evaluate fetch": ["math500"],
     "compare": ["a b"],
+    "groups": ["mine.jsonl", "mine.jsonl --name mine"],
     "data": ["math500"],
     "sweep plan": ["smoke"],
     "sweep run": ["smoke"],
@@ -181,6 +183,10 @@ WORK: dict[str, Any] = {
     "evaluators.compare.compare": SimpleNamespace(rows=[]),
     "evaluators.compare.worse_at": [],
     "evaluators.compare.write": "written",
+    "evaluators.groups.read_groups": None,
+    "evaluators.groups.summary": None,
+    "evaluators.groups.write": "written",
+    "fgrpo_bench.analysis.rollouts.store_groups": None,
     "evaluators.fetch.fetch_command": None,
     "sweeps.cli._show_plan": None,
     "sweeps.cli._start": None,
@@ -453,7 +459,8 @@ def test_a_word_that_means_nothing_is_refused_by_every_command_that_takes_many(
     folder: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     many = {name for name, of in walked() if any(param.nargs == -1 for param in of.params)}
-    assert many - {"compare", "evaluate compare"} == set(EXTRA)  # whose words are places
+    of_places = {"compare", "evaluate compare", "groups", "evaluate groups"}
+    assert many - of_places == set(EXTRA)
     for name, (words, said) in EXTRA.items():
         capsys.readouterr()
         try:

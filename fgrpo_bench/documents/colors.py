@@ -18,6 +18,9 @@ LINES = (
     *("#cc79a7", "#999933", "#332288", "#882255", "#56b4e9"),
 )
 """Okabe and Ito's with greys and Tol's, where there are more lines than ALGORITHMS."""
+SUCCESS_RATES = (*reversed(FOCAL), "#dddddd", PLAIN[0], PLAIN[2], PLAIN[4])
+"""Dark to light orange, grey, light to dark blue: groups that are all wrong to all right, in seven
+bins."""
 MARKERS = ("o", "s", "D", "^", "v")
 BASE = "#666666"
 

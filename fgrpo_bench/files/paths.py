@@ -158,6 +158,7 @@ class RunPaths:
     <root>/verdicts/                             what judges have said, over all sweeps
     <root>/draws/<digest>                        a link to the draws of a finished evaluation, by
                                              what they follow from
+    <root>/_groups/<name>.json                   groups of another program's training run
     """
 
     root: Path
@@ -227,6 +228,11 @@ def finished_draws(root: Path, identity: str) -> Path:
     """The link to the draws of a finished evaluation on a benchmark, which identical ones under a
     root take over."""
     return root / "draws" / identity
+
+
+def stored_groups(root: Path) -> Path:
+    """Folder of what was counted of the groups of training runs, a JSON file each."""
+    return root / "_groups"
 
 
 def between(folder: Path, other: Path) -> str:

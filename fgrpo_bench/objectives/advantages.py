@@ -173,25 +173,23 @@ def has_signal_when_all_are_alike(
 
 
 def group_advantages(
-    rewards: Tensor,
+    rewards: Any,
     focal_gamma: float,
     advantage: str = "grpo",
     parameters: Mapping[str, Any] | None = None,
-    correct: Tensor | None = None,
-    **of_rollouts: Tensor,
-) -> Tensor:
-    """Focal-weighted group-relative advantages; [groups, group_size] in and out.
+    correct: Any = None,
+    **of_rollouts: Any,
+) -> Any:
+    """Focal-weighted group-relative advantages; [groups, group_size] in and out, tensors and NumPy
+    arrays alike.
 
     (1 - mu)^gamma times those of the table (weight of arXiv 2602.06717), mu the share of correct
     rollouts; at focal_gamma = 0 bitwise those. correct: 1 where correct, else 0; None: the rewards
     are that. of_rollouts: OF_ROLLOUTS, for an advantage that reads them.
     """
-    base: Tensor = registry.entry("advantages", advantage)(
-        rewards, **(parameters or {}), **of_rollouts
-    )
-    rate = (rewards if correct is None else correct).mean(1, keepdim=True)
-    weighted: Tensor = base * focal_weight(rate, focal_gamma)
-    return weighted
+    base = registry.entry("advantages", advantage)(rewards, **(parameters or {}), **of_rollouts)
+    rate = (rewards if correct is None else correct).mean(1)[:, None]
+    return base * focal_weight(rate, focal_gamma)
 
 
 def random_rewards(correct: NDArray[np.bool_], seeds: NDArray[np.int64]) -> NDArray[np.float32]:

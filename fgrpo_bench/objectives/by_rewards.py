@@ -28,7 +28,9 @@ def key_of(parameters: Mapping[str, Any]) -> Key:
 def grpo(rewards: Any) -> Any:
     """(R - mu) / (std + 1e-6) with the unbiased standard deviation over the group (GRPO, arXiv
     2402.03300, eq. 3)."""
-    return dr_grpo(rewards) / (rewards.std(1, correction=1)[:, None] + EPSILON)
+    # torch and NumPy call it by another name
+    unbiased = {"ddof": 1} if hasattr(rewards, "astype") else {"correction": 1}
+    return dr_grpo(rewards) / (rewards.std(1, **unbiased)[:, None] + EPSILON)
 
 
 def dr_grpo(rewards: Any) -> Any:

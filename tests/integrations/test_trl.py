@@ -9,8 +9,9 @@ from math import inf, nan
 import pytest
 import torch
 
+from evaluators.groups import files_of, read_groups, summary
 from fgrpo_bench.objectives.advantages import ADVANTAGES, group_advantages, reads_log_probs
-from tests.integrations.trl_runs import GROUP_SIZE, trainer
+from tests.integrations.trl_runs import GROUP_SIZE, Ours, Theirs, trainer
 from tests.support.servers import free_port
 
 NEEDED = {"pkpo": {"k": 3}, "passk": {"k": 2}}
@@ -39,6 +40,28 @@ def test_three_steps_have_our_advantages_and_change_the_weights(advantage, tmp_p
         assert step["logged"] == pytest.approx(wanted.tolist(), rel=1e-5, abs=1e-6)
     changed = [b - a.detach() for b, a in zip(before, run.model.parameters(), strict=True)]
     assert any(difference.abs().max() > 1e-4 for difference in changed)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "label"),
+    [
+        (Theirs, {}, "GRPO"),
+        (Theirs, {"configuration": {"scale_rewards": "none"}}, "Dr. GRPO"),
+        (Ours, {"advantage": "grpo", "focal_gamma": 0.5}, "F-GRPO gamma=0.5"),
+    ],
+)
+def test_its_dump_has_the_groups_and_the_advantages_that_it_trained_on(
+    kind, settings, label, tmp_path
+):
+    logs = {"log_completions": True, "logging_strategy": "steps", "logging_steps": 1}
+    configuration = settings.get("configuration", {}) | logs
+    run = trainer(tmp_path, kind=kind, **settings | {"configuration": configuration})
+    run.train()
+    of = summary(read_groups(files_of(tmp_path / "completions")), "completions")
+    assert of.group_sizes == {"4": 12} and [step.step for step in of.steps] == [1, 2, 3]
+    assert of.total.n_correct == sum(step["rewards"].sum() for step in run.steps)
+    # TRL has 1e-4 beside the standard deviation
+    assert of.nearest.labels == (label,) and of.nearest.largest_difference < 1e-3
 
 
 def test_log_probabilities_that_trl_has_computed_are_taken(tmp_path):

@@ -146,6 +146,14 @@ def test_published_advantages_are_those_computed_by_hand(advantage, parameters, 
     )
 
 
+@pytest.mark.parametrize("advantage", [name for name in SHIPPED if not reads_log_probs(name)])
+def test_arrays_have_the_advantages_of_tensors(advantage):
+    parameters = {"k": 2} if "k" in parameters_of(advantage) else {}
+    ours = group_advantages(REWARDS.numpy(), 0.5, advantage, parameters)
+    theirs = group_advantages(REWARDS, 0.5, advantage, parameters)
+    torch.testing.assert_close(torch.from_numpy(ours), theirs, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_pkpo_is_its_definition_over_subsets(k):
     for groups in (REWARDS, GRADED):

@@ -318,7 +318,7 @@ class Learner:
         if reads_log_probs(algorithm.advantage):
             of_rollouts["log_probs"] = (rollouts.log_probs * mask).sum(-1)
             of_rollouts["n_tokens"] = mask.sum(-1)
-        values = group_advantages(
+        values: Tensor = group_advantages(
             rollouts.rewards if rollouts.random_rewards is None else rollouts.random_rewards,
             self.point.focal_gamma,
             algorithm.advantage,
