@@ -379,8 +379,9 @@ def arrange(
     stages: those to be sent. Files are fetched before, so that most have at most one need that is
     not done, the model that they take. places: where unfinished stages that they may need stand in
     the queue. at_once: elements of a kind that may run at once. name: a new batch name for a kind.
-    now: Unix time. memory: of stages that ask for other than once the profile's. A report after all that is judged ends the list; it cannot wait for a batch
-    whose driver died before its job id was known.
+    now: Unix time. memory: of stages that ask for other than once the profile's. A report after all
+    that is judged ends the list; it cannot wait for a batch whose driver died before its job id was
+    known.
     """
     # a dependency needs a job id
     unsent = {place.batch.name for place in places.values() if place.job_id is None}

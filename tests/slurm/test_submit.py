@@ -61,7 +61,7 @@ def test_openrlhf_trains_with_a_task_on_each_node_and_all_else_takes_one(tmp_pat
         nodes = 2 if "--job-name=rehearsal-train-" in text else 1
         assert f"#SBATCH --nodes={nodes}\n" in text
         assert "#SBATCH --ntasks-per-node=1\n" in text
-        assert f" --nodes={nodes} --ntasks={nodes} --cpus-per-task=" in text
+        assert f" --export=ALL --nodes={nodes} --ntasks={nodes} --cpus-per-task=" in text
         assert ("--ntasks-per-node=1 --wait=60 " in text) == (nodes == 2)
 
 
