@@ -223,17 +223,18 @@ def _after(
     if seen.attempts <= 0:  # allowed again since, or it never began
         return StageDecision(state="again", exit_reason=exit_reason, cancel=cancel)
     advice = _advice(exit_reason, seen)
-    memory = 1.0 if seen.place is None else seen.place.batch.memory
-    if exit_reason == OUT_OF_MEMORY and seen.more_memory is not None:
-        memory, advice = seen.more_memory, f" ({seen.more_memory:.3g} times profile.mem_gb is next)"
-    elif exit_reason in FATAL:
+    growth = seen.more_memory if exit_reason == OUT_OF_MEMORY else None
+    if exit_reason in FATAL and growth is None:
         return StageDecision(state="failed", exit_reason=f"{exit_reason}{advice}", cancel=cancel)
-    if seen.idle and exit_reason not in NOT_COUNTED_AS_ATTEMPT:
+    if seen.idle and growth is None and exit_reason not in NOT_COUNTED_AS_ATTEMPT:
         reason = f"{exit_reason}; it got no further in {IDLE_ATTEMPTS} attempts{advice}"
         return StageDecision(state="failed", exit_reason=reason, cancel=cancel)
     if seen.attempts - (exit_reason in NOT_COUNTED_AS_ATTEMPT) >= max_attempts:
         reason = f"{exit_reason}, after {seen.attempts} jobs{advice}"
         return StageDecision(state="failed", exit_reason=reason, cancel=cancel)
+    if growth is not None:
+        advice = f" ({growth:.3g} times profile.mem_gb is next)"
+    memory = growth or (1.0 if seen.place is None else seen.place.batch.memory)
     exit_reason = f"{exit_reason}{advice}"
     return StageDecision(state="again", exit_reason=exit_reason, cancel=cancel, memory=memory)
 
@@ -294,6 +295,7 @@ def decide(
     """observed: in an order in which needs come first. held: nothing is submitted."""
     standings: dict[str, StageDecision] = {}
     submit: list[StageRecord] = []
+    uncount: list[str] = []
     ready: set[str] = set()
     observed = list(observed)
     needed = {need for seen in observed if not seen.done for need in seen.record.needs}
@@ -313,13 +315,14 @@ def decide(
         if wanted and ready.issuperset(seen.record.needs):
             submit.append(seen.record)
             ready.add(name)
+            # where it was allowed since, its last job is not among the attempts
+            if seen.attempts > 0 and standing.exit_reason in NOT_COUNTED_AS_ATTEMPT:
+                uncount.append(name)
     return Decision(
         standings=standings,
         cancel=tuple(
             standing.cancel for standing in standings.values() if standing.cancel is not None
         ),
         submit=tuple(submit),
-        uncount=tuple(
-            r.name for r in submit if standings[r.name].exit_reason in NOT_COUNTED_AS_ATTEMPT
-        ),
+        uncount=tuple(uncount),
     )

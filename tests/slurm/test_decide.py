@@ -35,6 +35,7 @@ def seen(
     at_work: bool = False,
     out_of_memory: bool = False,
     more_memory: float | None = None,
+    idle: bool = False,
     memory: float = 1.0,
 ) -> StageObservation:
     batch = JobBatch(
@@ -54,6 +55,7 @@ def seen(
         at_work=at_work,
         out_of_memory=out_of_memory,
         more_memory=more_memory,
+        idle=idle,
     )
 
 
@@ -169,7 +171,7 @@ def test_a_job_that_never_started_names_its_node_and_what_to_look_for() -> None:
 @pytest.mark.parametrize(
     ("one", "memory"),
     [
-        (seen("OUT_OF_MEMORY", memory=1.5, more_memory=2.25), 2.25),
+        (seen("OUT_OF_MEMORY", memory=1.5, more_memory=2.25, idle=True), 2.25),
         (seen("NODE_FAIL", memory=1.5), 1.5),
         (seen("OUT_OF_MEMORY", memory=1.5, attempts=0, more_memory=2.25), 1.0),
     ],
@@ -239,6 +241,8 @@ def test_what_never_began_is_no_attempt() -> None:
     one = seen("CANCELLED", name="a", attempts=2)
     decision = decide([one], now=NOW, max_attempts=3)
     assert decision.uncount == ("a",)
+    allowed_since = decide([replace(one, attempts=0)], now=NOW, max_attempts=3)
+    assert allowed_since.uncount == (), "it is counted no more"
     assert decision.standings["a"] == StageDecision(
         state="again", exit_reason="cancelled before it began"
     )
