@@ -101,6 +101,7 @@ def test_where_the_marker_stands_nothing_is_started(
         pytest.param(signal.SIGUSR2, "COMPLETING", BATCH, True, id="warned"),
         pytest.param(signal.SIGUSR2, "RUNNING", "mywork", True, id="warned-and-renamed"),
         pytest.param(signal.SIGTERM, "COMPLETING", BATCH, False, id="ended"),
+        pytest.param(signal.SIGUSR2, None, "other", False, id="lost-and-its-id-is-anothers"),
         pytest.param(signal.SIGTERM, "RUNNING", BATCH, True, id="in-the-grace-of-a-preemption"),
     ],
 )
@@ -109,12 +110,15 @@ def test_either_signal_saves_and_what_slurm_does_not_end_or_requeue_itself_is_re
     slurm: dict[str, str],
     tmp_path: Path,
     signum: signal.Signals,
-    state: str,
+    state: str | None,
     name: str,
     is_requeued: bool,
 ) -> None:
     """In a time of grace SLURM takes a job that ends by itself for failed."""
-    install(tmp_path / "bin" / "squeue", shows(state, name))
+    if state is None:
+        install(tmp_path / "bin" / "squeue", "echo '12_3|other|RUNNING|n1|0:10|N/A|None|/x.sh'")
+    else:
+        install(tmp_path / "bin" / "squeue", shows(state, name))
     job = start_slow(stage, slurm)
     job.send_signal(signum)
     assert end(job)[0] == 75
