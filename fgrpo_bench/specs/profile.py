@@ -142,7 +142,8 @@ class SlurmProfile:
     additional_parameters: dict[str, str]
     """Further sbatch options by long name without dashes, e.g. {reservation: spring}."""
     setup: tuple[str, ...]
-    """Shell lines before the stage, e.g. `module load cuda`."""
+    """Shell lines before the stage, e.g. `module load cuda`, each a whole command; one that fails
+    ends the job."""
     python: str | None
     """Interpreter of the jobs, as its path on the nodes; null is the one that submits."""
     shared_run_root: bool

@@ -110,7 +110,11 @@ class Sender:
             signal_delay_s=profile.signal_seconds,
             dependency=sending.dependency(),
             array_parallelism=sending.at_once,
-            setup=[*profile.setup, *self._checked(sending), f"export PYTHONPATH={code}"],
+            setup=[
+                *map(_or_end, profile.setup),
+                *self._checked(sending),
+                f"export PYTHONPATH={code}",
+            ],
             srun_args=self._srun(sending),
             stderr_to_stdout=True,
             additional_parameters=extra,
@@ -162,6 +166,12 @@ class Sender:
 
     def _python(self) -> str:
         return interpreter(self.profile, "base")
+
+
+def _or_end(line: str) -> str:
+    """A line of profile.setup that ends the job where it fails, and says so."""
+    words = shlex.quote(f"profile.setup: this line failed: {' '.join(line.split())}")
+    return f"{{ {line}\n}} || {{ echo {words}; exit 1; }}"
 
 
 def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> None:
