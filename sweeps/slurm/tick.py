@@ -265,8 +265,8 @@ def _reconcile_journal(
     history = observed.history
     lost: list[Job] = []
     if noted.damaged or not noted.batches:
-        own = recover.own_jobs(paths, history, call).values()
-        lost = [job for job in own if job.active and job.name not in history.batches]
+        of_sweep = recover.own_jobs(paths, history, call).values()
+        lost = [job for job in of_sweep if job.active and job.name not in history.batches]
     lost += [job for job in left(observed) if not history.batches[job.name].known]
     _cancel(lost, "of which nothing tells what they run", call, warn)
     void = [job for job in left(observed) if history.batches[job.name].void]
