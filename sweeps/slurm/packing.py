@@ -36,7 +36,8 @@ class Packing:
             folder=str(folder), max_num_timeout=0, python=shlex.quote(python)
         )
         given = {key: value for key, value in asked.items() if value is not None}
-        self._executor.update_parameters(**given)
+        # submitit's own, `submitit`, is refused where a site enforces them
+        self._executor.update_parameters(wckey=None, **given)
 
     def text(self, size: int) -> str:
         """The sbatch file for so many elements, to the letter."""
