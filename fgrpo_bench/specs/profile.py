@@ -128,6 +128,9 @@ class SlurmProfile:
     """Processors of a stage."""
     mem_gb: PositiveFloat | None
     """Memory of a stage on each node, GiB; null asks for none, as where a cluster declares none."""
+    memory_growth: bool
+    """Whether a stage that was out of memory is sent again with half as much again, as often as
+    max_attempts allows and a node has it; false gives it up, as the same memory would not do."""
     time_minutes: Positive
     """Time limit of one job; a stage that needs longer saves, is requeued and resumes."""
     signal_seconds: Positive
@@ -139,7 +142,8 @@ class SlurmProfile:
     additional_parameters: dict[str, str]
     """Further sbatch options by long name without dashes, e.g. {reservation: spring}."""
     setup: tuple[str, ...]
-    """Shell lines before the stage, e.g. `module load cuda`."""
+    """Shell lines before the stage, e.g. `module load cuda`, each a whole command; one that fails
+    ends the job."""
     python: str | None
     """Interpreter of the jobs, as its path on the nodes; null is the one that submits."""
     shared_run_root: bool
@@ -172,6 +176,11 @@ class SlurmProfile:
             raise ValueError(
                 "device='cuda' with gpus_per_node=null: the jobs would see no GPU; set "
                 "profile.gpus_per_node=1, or profile.device=cpu"
+            )
+        if self.memory_growth and self.mem_gb is None:
+            raise ValueError(
+                "memory_growth=true with mem_gb=null: jobs ask for no memory that could grow; set "
+                "profile.mem_gb, or profile.memory_growth=false"
             )
 
 

@@ -32,8 +32,12 @@ PROBE_BYTES = 65_536
 """What must fit before anything is sent: more than the files of a batch of some stages."""
 TAIL_BYTES, SHOWN_CHARACTERS = 16_384, 300
 """Of the end of a log, where the line is looked for that says why; of that line."""
-OF_SLURM = ("srun: ", "slurmstepd: ")
+OF_SLURM = re.compile(r"(srun|slurmstepd[^\s:]*): ")
 """How the lines begin that SLURM itself writes into the output of a job."""
+MEMORY_KILL = re.compile(
+    r"exceeded .*memory limit|oom[-_ ]kill|out-of-memory handler|: Out Of Memory$", re.IGNORECASE
+)
+"""What SLURM says of a kill for memory: by its own count (OverMemoryKill), and by the cgroup."""
 
 
 def last_note(stage: StagePaths, job_id: str | None, batch: str | None) -> Note | None:
@@ -100,8 +104,18 @@ def last_words(output: Path) -> str:
         lines = [line for line in tail(output, TAIL_BYTES) if line.strip()]
     except OSError:
         return ""
-    program_lines = [line for line in lines if not line.startswith(OF_SLURM)]
+    program_lines = [line for line in lines if OF_SLURM.match(line) is None]
     return f"{printable(program_lines[-1], SHOWN_CHARACTERS)} ({output})" if program_lines else ""
+
+
+def is_memory_kill(output: Path) -> bool:
+    """Whether SLURM says in a job's output that it killed for memory, as a state OUT_OF_MEMORY does
+    only where cgroups bound the job."""
+    try:
+        lines = tail(output, TAIL_BYTES)
+    except OSError:
+        return False
+    return any(OF_SLURM.match(line) and MEMORY_KILL.search(line) for line in lines)
 
 
 def damaged_path(batch: Path, job_id: str) -> Path:

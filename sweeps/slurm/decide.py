@@ -110,7 +110,8 @@ GRACE_SECONDS = 120.0
 not believed: queues, databases and file systems lag."""
 
 SlurmState = Literal["done", "active", "again", "failed", "new"]
-FATAL = ("failed", "never started", "impossible")
+OUT_OF_MEMORY = "out of memory"
+FATAL = ("failed", "never started", "impossible", OUT_OF_MEMORY)
 """Exit reasons that another attempt would share: the stage's or the user's own fault."""
 STALE_RESOURCES = "asked for anew"
 NOT_COUNTED_AS_ATTEMPT = ("cancelled before it began", "input incomplete", STALE_RESOURCES)
@@ -120,7 +121,8 @@ STILL = {"SUSPENDED": "suspended", "STOPPED": "suspended"}
 RAISED = r"[\w.]*(Error|Exception): "
 """How the line begins with which Python ends; what was killed ends with another."""
 REMEDIES = {
-    "out of memory": "raise profile.mem_gb and give `run` again; the same memory may not do",
+    OUT_OF_MEMORY: "the same memory would not do: raise profile.mem_gb, or set "
+    "profile.memory_growth=true where nodes have more, and give `run` again",
     "killed": "by hand, with its node, or for want of memory: then raise profile.mem_gb and give "
     "`run` again",
 }
@@ -146,6 +148,11 @@ class StageObservation:
     said: str = ""
     """The last line of the output of a job that failed and noted no end, and its file; empty where
     it wrote none."""
+    out_of_memory: bool = False
+    """Whether the output of a job that failed has SLURM's words on memory."""
+    more_memory: float | None = None
+    """What times the profile's memory it may ask for after it was out of memory; None where it may
+    not ask for more."""
     starts: int = 0
     """Attempts that jobs noted since the stage was last allowed, SLURM's requeues among them."""
     idle: bool = False
@@ -169,6 +176,8 @@ class StageDecision:
     """How its last job ended, or why it waits, in words; empty where there is nothing to say."""
     cancel: Job | None = None
     """Job to cancel first."""
+    memory: float = 1.0
+    """What times the profile's memory it is to ask for where it is submitted."""
 
 
 def decide_stage(seen: StageObservation, *, now: float, max_attempts: int) -> StageDecision:
@@ -201,7 +210,7 @@ def decide_stage(seen: StageObservation, *, now: float, max_attempts: int) -> St
         if -GRACE_SECONDS < now - place.batch.begun < GRACE_SECONDS:
             return StageDecision(state="active", exit_reason="SLURM does not show it yet")
         return _after(_noted(seen.note) or "lost", seen, max_attempts)
-    exit_reason = _exit_reason(job, seen.note, seen.said)
+    exit_reason = _exit_reason(job, seen)
     mends = exit_reason in ("preempted", "node failure") or job.state == "COMPLETED"
     if mends and job.ended is not None and now - job.ended < GRACE_SECONDS:
         return StageDecision(state="active", exit_reason=f"{exit_reason}; SLURM may requeue it")
@@ -214,15 +223,20 @@ def _after(
     if seen.attempts <= 0:  # allowed again since, or it never began
         return StageDecision(state="again", exit_reason=exit_reason, cancel=cancel)
     advice = _advice(exit_reason, seen)
-    if exit_reason in FATAL:
+    growth = seen.more_memory if exit_reason == OUT_OF_MEMORY else None
+    if exit_reason in FATAL and growth is None:
         return StageDecision(state="failed", exit_reason=f"{exit_reason}{advice}", cancel=cancel)
-    if seen.idle and exit_reason not in NOT_COUNTED_AS_ATTEMPT:
+    if seen.idle and growth is None and exit_reason not in NOT_COUNTED_AS_ATTEMPT:
         reason = f"{exit_reason}; it got no further in {IDLE_ATTEMPTS} attempts{advice}"
         return StageDecision(state="failed", exit_reason=reason, cancel=cancel)
     if seen.attempts - (exit_reason in NOT_COUNTED_AS_ATTEMPT) >= max_attempts:
         reason = f"{exit_reason}, after {seen.attempts} jobs{advice}"
         return StageDecision(state="failed", exit_reason=reason, cancel=cancel)
-    return StageDecision(state="again", exit_reason=f"{exit_reason}{advice}", cancel=cancel)
+    if growth is not None:
+        advice = f" ({growth:.3g} times profile.mem_gb is next)"
+    memory = growth or (1.0 if seen.place is None else seen.place.batch.memory)
+    exit_reason = f"{exit_reason}{advice}"
+    return StageDecision(state="again", exit_reason=exit_reason, cancel=cancel, memory=memory)
 
 
 def _advice(exit_reason: str, seen: StageObservation) -> str:
@@ -236,10 +250,13 @@ def _advice(exit_reason: str, seen: StageObservation) -> str:
     return f": {words}" if words else ""
 
 
-def _exit_reason(job: Job, note: Note | None, said: str) -> str:
+def _exit_reason(job: Job, seen: StageObservation) -> str:
+    note, said = seen.note, seen.said
     failure = FAILURES.get(job.state, "failed")
     if failure == "cancelled":
         return failure if note is not None else "cancelled before it began"
+    if seen.out_of_memory and failure == "failed":
+        return OUT_OF_MEMORY
     if failure != "failed":
         return failure
     if note is None or note.outcome is not None:
@@ -278,6 +295,7 @@ def decide(
     """observed: in an order in which needs come first. held: nothing is submitted."""
     standings: dict[str, StageDecision] = {}
     submit: list[StageRecord] = []
+    uncount: list[str] = []
     ready: set[str] = set()
     observed = list(observed)
     needed = {need for seen in observed if not seen.done for need in seen.record.needs}
@@ -285,21 +303,26 @@ def decide(
         name = seen.record.name
         standing = decide_stage(seen, now=now, max_attempts=max_attempts)
         if seen.done and name in needed and seen.job is not None and seen.job.reason not in NEVER:
-            standing = replace(standing, cancel=None)  # it would take along what waits for it
+            # it would take along what waits for it; where it is held, that has to be said
+            reason = seen.job.reason if standing.cancel is not None else ""
+            standing = replace(standing, cancel=None, exit_reason=reason)
         standings[name] = standing
-        if standing.state == "done" or (standing.state == "active" and seen.queued):
+        # what waits for a job that has ended is cancelled: squeue shows ended ones for a while
+        in_queue = seen.queued and seen.job is not None and seen.job.active
+        if standing.state == "done" or (standing.state == "active" and in_queue):
             ready.add(name)
         wanted = standing.state in ("new", "again") and not held
         if wanted and ready.issuperset(seen.record.needs):
             submit.append(seen.record)
             ready.add(name)
+            # where it was allowed since, its last job is not among the attempts
+            if seen.attempts > 0 and standing.exit_reason in NOT_COUNTED_AS_ATTEMPT:
+                uncount.append(name)
     return Decision(
         standings=standings,
         cancel=tuple(
             standing.cancel for standing in standings.values() if standing.cancel is not None
         ),
         submit=tuple(submit),
-        uncount=tuple(
-            r.name for r in submit if standings[r.name].exit_reason in NOT_COUNTED_AS_ATTEMPT
-        ),
+        uncount=tuple(uncount),
     )

@@ -8,6 +8,7 @@ on jobs. Next: sweeps.slurm.tick, one look at everything; sweeps.slurm.decide, t
 from __future__ import annotations
 
 import errno
+import os
 import re
 import time
 from collections import Counter
@@ -36,7 +37,7 @@ from sweeps.slurm.code import code_folder, damage, freeze_code
 from sweeps.slurm.decide import Decision, StageObservation, decide, decide_stage, remedy
 from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import Allow, Cancelled, Event, Hold, Synced, arrange, is_job
-from sweeps.slurm.submit import Sender
+from sweeps.slurm.submit import Sender, with_more_memory
 from sweeps.slurm.tick import (
     asked_config,
     failed,
@@ -97,6 +98,8 @@ def run(
     say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     say(f"folder {short_path(paths.folder)}")
     say(f"code frozen in {short_path(code)}")
+    for note in scheduler.ignored(os.environ):
+        say(note)
     for warning in warnings:
         say(f"warning: {warning}")
     decision = tick(paths, say=say, call=call, command=command, renew=True, config=config)
@@ -231,12 +234,12 @@ def cancel(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> 
             unnoted = error
         plan = readable_record(paths.plan, PlanRecord)
         records = () if plan is None else plan.stages
-        history, queue = recover.at_home(paths, records, call, say)
+        history, _ = recover.at_home(paths, records, call, say)
         unnoted = unnoted or _note(paths, Hold())
+        queue = recover.own_jobs(paths, history, call)
         for warning in scheduler.nonsense("squeue", queue):
             say(f"{warning}; jobs that it did not show may be left: give `cancel` again")
         active = [job for job in queue.values() if job.active]
-        active += recover.orphan_jobs(paths, history, call)
         scheduler.scancel(active, call)
         if queue.nonsense is None:
             unnoted = unnoted or _note(paths, Cancelled())
@@ -350,15 +353,18 @@ def standing_now(decision: Decision) -> str:
 
 def stuck(decision: Decision) -> list[str]:
     """A line for each reason that no waiting ends, with what can be done about it."""
-    held: dict[str, list[str]] = {}
+    held: dict[tuple[str, bool], list[str]] = {}
     for name, standing in decision.standings.items():
-        if standing.state == "active" and remedy(standing.exit_reason) is not None:
-            held.setdefault(standing.exit_reason, []).append(name)
-    return [
-        f"{counted(len(names), 'stage')} ({names[0]}{', ...' if len(names) > 1 else ''}) will not "
-        f"begin by waiting, as SLURM says {reason}: {remedy(reason)}"
-        for reason, names in held.items()
-    ]
+        is_done = standing.state == "done"
+        if (is_done or standing.state == "active") and remedy(standing.exit_reason) is not None:
+            held.setdefault((standing.exit_reason, is_done), []).append(name)
+    lines = []
+    for (reason, is_done), names in held.items():
+        stages = f"{counted(len(names), 'stage')} ({names[0]}{', ...' if len(names) > 1 else ''})"
+        # a job with nothing left to do has to begin and end all the same for those that wait for it
+        what = ": done, but what waits for the job will not begin" if is_done else " will not begin"
+        lines.append(f"{stages}{what} by waiting, as SLURM says {reason}: {remedy(reason)}")
+    return lines
 
 
 def _saved_now(paths: RunPaths, decision: Decision) -> list[str]:
@@ -390,20 +396,20 @@ def report(
     its state by the scheduler's word; where SLURM cannot be asked, the files' word with a warning.
     """
     answer = status.report(paths)
-    limit = frozen_profile(paths).max_attempts
+    profile = frozen_profile(paths)
     records = read_plan(paths).stages
+    by_name = {record.name: record for record in records}
+    sender = Sender(paths=paths, profile=profile, code=paths.code, records=by_name)
     try:
-        seen = {
-            observed.record.name: observed
-            for observed in observe(paths, records, call, warn=warn).seen
-        }
+        observations = observe(paths, records, call, warn=warn).seen
+        seen = {s.record.name: s for s in with_more_memory(observations, sender, call)}
     except (ValueError, ConnectionError) as error:
         warn(f"warning: SLURM was not asked, so this is what the files tell: {error}")
         seen = {}
     for point in answer["points"]:
         for stage in point["stages"]:
             observed = seen.get(stage["name"])
-            of_slurm = _of_slurm(observed, limit) if observed is not None else {}
+            of_slurm = {} if observed is None else _of_slurm(observed, profile.max_attempts)
             if stage["state"] == status.DAMAGED and of_slurm.get("state") in AT_REST:
                 of_slurm |= {"state": status.DAMAGED, "reason": stage["why"]}
             stage |= of_slurm

@@ -36,7 +36,8 @@ class Packing:
             folder=str(folder), max_num_timeout=0, python=shlex.quote(python)
         )
         given = {key: value for key, value in asked.items() if value is not None}
-        self._executor.update_parameters(**given)
+        # submitit's own, `submitit`, is refused where a site enforces them
+        self._executor.update_parameters(wckey=None, **given)
 
     def text(self, size: int) -> str:
         """The sbatch file for so many elements, to the letter."""
@@ -58,13 +59,15 @@ class Packing:
             delayed.set_timeout(executor.parameters["time"], executor.max_num_timeout)
             packed.append(executor.folder / f"{uuid4().hex}.pkl")
             delayed.dump(packed[-1])
-        script = executor.folder / f"{uuid4().hex}.sh"
+        # its folder tells whose job it is, whatever a site calls it (scheduler.squeue_of_user)
+        script = executor.folder.absolute() / f"{uuid4().hex}.sh"
         script.write_text(self.text(len(jobs)), encoding="utf-8")
         said = call(["sbatch", str(script)])
-        match = re.search(r"job (\d+)", said)
-        if match is None:
+        # the last, as a site's wrapper may print what it likes ahead of it
+        ids = re.findall(r"^Submitted batch job (\d+)", said, re.MULTILINE)
+        if not ids:
             raise ValueError(f"`sbatch` printed what makes no sense: {said!r}")
-        job_id = match[1]
+        job_id: str = ids[-1]
         script.rename(sent_file(executor.folder, job_id))
         for index, path in enumerate(packed):
             element = job_id if len(packed) == 1 else f"{job_id}_{index}"

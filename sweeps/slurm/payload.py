@@ -22,7 +22,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -32,12 +32,10 @@ from fgrpo_bench.files.spec import read_spec
 from fgrpo_bench.stages.attempts import begin, end, ending, explain
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
+from sweeps.slurm import scheduler
 from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY, idle, of_failure
 from sweeps.slurm.packing import PackedJob
-from sweeps.slurm.scheduler import environment
 
-REQUEUE_SECONDS = 60.0
-"""How long a program of SLURM that a job calls may take."""
 GETS_NOWHERE = f"got no further in {IDLE_ATTEMPTS} attempts of this job"
 
 
@@ -53,6 +51,8 @@ class Payload(PackedJob):
     cwd: str
     environment: tuple[tuple[str, str], ...]
     """What the stage needs beyond the job's own environment."""
+    batch: str
+    """Its batch, whatever SLURM calls the job."""
 
     def __call__(self) -> str:
         """Run the stage; returns where its marker stands, ends the process where it stopped, raises
@@ -62,12 +62,12 @@ class Payload(PackedJob):
             return "already done"
         if os.environ.get("SLURM_PROCID", "0") != "0":
             return self._assist()
-        if idle(stage, _job_id(), _batch()):
+        if idle(stage, _job_id(), self.batch):
             raise RuntimeError(f"{self.folder} {GETS_NOWHERE}: see its logs")
         note, output = begin(
             stage,
             job_id=_job_id(),
-            batch=_batch(),
+            batch=self.batch,
             node=socket.gethostname(),
             restarts=int(os.environ.get("SLURM_RESTART_COUNT", "0")),
         )
@@ -95,12 +95,12 @@ class Payload(PackedJob):
         if why is not None:
             raise RuntimeError(f"{message}; {why}")
         if outcome == "stopped":
-            if signal.SIGTERM in received and _state() != "RUNNING":
+            if signal.SIGTERM in received and _state(self.batch) != "RUNNING":
                 print(f"{message}; SLURM is ending this job", flush=True)
-            elif idle(stage, _job_id(), _batch()):
+            elif idle(stage, _job_id(), self.batch):
                 raise RuntimeError(f"{message}; it {GETS_NOWHERE}")
             else:
-                requeue()
+                _requeue(self.batch)
             sys.exit(EXIT_CONTINUE)
         raise RuntimeError(message)
 
@@ -184,30 +184,23 @@ def _job_id(environment: Mapping[str, str] = os.environ) -> str | None:
     return environment.get("SLURM_JOB_ID")
 
 
-def _batch(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The name of this job's batch, which no other job ever has; None outside a job."""
-    return environment.get("SLURM_JOB_NAME")
-
-
-def _state() -> str | None:
+def _state(batch: str) -> str | None:
     """This job's state; None where SLURM does not say or knows another job by this id, as it may
     after a reset of the controller."""
-    asked = ["squeue", "-h", "-j", str(_job_id()), f"--name={_batch()}", "-o", "%T"]
+    job_id = str(_job_id())
     try:
-        done = subprocess.run(
-            asked, capture_output=True, text=True, timeout=REQUEUE_SECONDS, env=environment()
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        job = scheduler.squeue_of_id(job_id).get(job_id)
+    except (ValueError, ConnectionError):
         return None
-    return done.stdout.strip() or None
+    return job.state if job is not None and job.name == batch else None
 
 
-def requeue(command: Sequence[str] = ("scontrol", "requeue")) -> None:
+def _requeue(batch: str) -> None:
     """Ask SLURM to run this job again; where it refuses, whoever reconciles submits it again."""
-    if _state() is None:
-        print(f"not requeued: SLURM shows no job {_job_id()} named {_batch()}", flush=True)
+    if _state(batch) is None:
+        print(f"not requeued: SLURM shows no job {_job_id()} of {batch}", flush=True)
         return
-    done = subprocess.run(
-        [*command, str(_job_id())], capture_output=True, text=True, timeout=REQUEUE_SECONDS
-    )
-    print(f"requeue: exit code {done.returncode} {done.stderr.strip()}", flush=True)
+    try:
+        scheduler.call(["scontrol", "requeue", str(_job_id())])
+    except (ValueError, ConnectionError) as error:
+        print(f"not requeued: {error}", flush=True)

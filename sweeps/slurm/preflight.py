@@ -59,6 +59,12 @@ def check(
     elements: of the largest array that will be sent.
     """
     profile = sender.profile
+    if "%" in str(sender.paths.root):
+        raise ValueError(
+            f"run_root={sender.paths.root}: SLURM reads % in the names of files that jobs write as "
+            "the beginning of a pattern (%j is a job's id), so they would write elsewhere; name a "
+            "folder without %"
+        )
     for kind, size in ((LARGEST, elements), (REPORT, 1)):
         batch = JobBatch(
             name=f"{sender.paths.sweep}-{kind}", kind=kind, stages=("",) * size, begun=0

@@ -75,7 +75,7 @@ def history(paths: RunPaths, warn: Callable[[str], None]) -> History:
             known.insert(batch)
         elif not former.void:
             former.stages, former.begun, former.recovered = batch.stages, batch.begun, True
-            former.cluster = batch.cluster
+            former.cluster, former.memory = batch.cluster, batch.memory
         codes[batch.begun] = code
     known.code = known.code or (codes[max(codes)] if codes else None)
     return known
@@ -92,6 +92,7 @@ def _read_card(paths: RunPaths, name: str) -> tuple[JobBatch, str | None]:
     if not isinstance(card, Intent) or card.batch != name:
         return batch, None
     batch.stages, batch.begun, batch.cluster = card.stages, card.time, card.cluster
+    batch.memory = card.memory
     return batch, card.code
 
 
@@ -105,11 +106,32 @@ def outputs(paths: RunPaths) -> dict[str, Path]:
     return {stage: file for stage, file in files.items() if file.exists()}
 
 
-def orphan_jobs(paths: RunPaths, known: History, call: Call) -> list[Job]:
-    """Active jobs under names of this sweep of which neither journal nor folder tells."""
-    queue = scheduler.squeue_of_user(call).values()
-    unknown = [job for job in queue if job.active and job.name not in known.batches]
-    return [job for job in unknown if is_own(paths, job.name)]
+def own_jobs(paths: RunPaths, known: History, call: Call) -> Answer:
+    """All jobs of the sweep in the queue: of its batches, renamed ones too, and those under its
+    names of which neither journal nor folder tells."""
+    answer = Answer()
+    of_user = scheduler.squeue_of_user(call)
+    answer.nonsense = of_user.nonsense
+    for job_id, job in of_user.items():
+        if job.name in known.batches or is_own(paths, job.name):
+            answer[job_id] = job
+    return answer
+
+
+def queue_of(known: History, undone: Iterable[str], call: Call) -> Answer:
+    """What squeue shows of a sweep's batches; where none is under the name of one that has stages
+    undone, also what was renamed."""
+    shown = scheduler.squeue(known.batches, call)
+    places = known.places()
+    awaited = {places[stage][-1].batch.name for stage in undone if places[stage]}
+    if awaited.issubset(job.name for job in shown.values()):
+        return shown
+    of_user = scheduler.squeue_of_user(call)
+    shown.nonsense = shown.nonsense or of_user.nonsense
+    for job_id, job in of_user.items():
+        if job.shown_name and job.name in known.batches:
+            shown[job_id] = job
+    return shown
 
 
 def at_home(
@@ -123,8 +145,9 @@ def at_home(
     records: the stages as plan.json lists them.
     """
     known = history(paths, warn)
-    queue = scheduler.squeue(known.batches, call)
-    check_cluster(paths, known, undone(paths, records), queue, call)
+    left = undone(paths, records)
+    queue = queue_of(known, left, call)
+    check_cluster(paths, known, left, queue, call)
     return known, queue
 
 

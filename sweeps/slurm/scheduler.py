@@ -3,7 +3,9 @@
 One squeue call answers for all batches of a sweep; sacct is asked only about batches of which
 squeue no longer shows a job. Both are asked by batch name: names are unique for ever, job ids are
 used again after a reset of the controller. So a row is somebody's only by its id and its name, and
-nothing is cancelled by its id alone.
+nothing is cancelled by its id alone. Sites and administrators rename jobs: where squeue shows none
+of a name, all jobs of the user are looked through for the batch's folder, in which the file lies
+that sbatch was given.
 
 A program may answer with exit code 0 and print the page of a proxy, half a line, or a state that
 does not exist. Such lines are told apart from rows and decide nothing: of a job that such an answer
@@ -18,9 +20,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Literal
 
 from sweeps.text import duration
@@ -29,7 +32,8 @@ CALL_SECONDS = 60.0
 """How long one call of a SLURM program may take."""
 PATIENCE_SECONDS = 5.0
 """After so long without an answer the user is told what is waited for."""
-SQUEUE_FORMAT = "%i|%j|%T|%N|%M|%e|%r"
+SQUEUE_FORMAT = "%i|%j|%T|%N|%M|%e|%r|%o"
+"""The last one is the file that sbatch was given, the Command of `scontrol show job`."""
 SQUEUE = ["squeue", "-h", "-r", "-t", "all", f"--format={SQUEUE_FORMAT}"]
 SACCT_FORMAT = "JobID,JobName,State,NodeList,Elapsed,End,Reason"
 FIRST_DAYS = "now-90days"
@@ -47,8 +51,27 @@ UNREACHABLE = ("Unable to contact slurm controller", "Socket timed out on send/r
 INVALID_ID = "Invalid job id"
 """Words of SLURM's programs for a job that the controller does not know."""
 
-HIDING = ("SQUEUE_", "SACCT_", "SCANCEL_")
-"""Beginnings of variables with which users set filters and columns of SLURM's programs."""
+ASKING = ("SBATCH_", "SRUN_", "SLURM_")
+"""Beginnings of variables with which a shell changes what jobs ask for, past the profile; sbatch
+heeds them more than its file. A surrounding job has SLURM_* of its own, which an inner srun would
+take for its: SLURM_MEM_PER_CPU beside the SLURM_MEM_PER_NODE of the profile ends it."""
+HIDING = (*ASKING, "SQUEUE_", "SACCT_", "SCANCEL_", "SINFO_")
+"""The same, and those with which users set filters and columns of SLURM's programs."""
+KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
+"""What SLURM's programs find their cluster by: its configuration, the host that hands that out, the
+cluster's name where a site has several, and the token that stands for the user."""
+OF_SWEEP = {
+    *("ARRAY_INX", "DEBUG", "ERROR", "EXPORT", "INPUT", "JOB_NAME", "NO_REQUEUE", "OPEN_MODE"),
+    *("OUTPUT", "REQUEUE", "WAIT"),
+}
+"""SBATCH_* of what every sweep sets itself."""
+KEYS = {
+    **{key.upper(): key for key in ("account", "constraint", "gpus_per_node", "partition", "qos")},
+    **dict.fromkeys(("GPUS", "GRES"), "gpus_per_node"),
+    **dict.fromkeys(("MEM_PER_CPU", "MEM_PER_GPU", "MEM_PER_NODE"), "mem_gb"),
+    **{"SIGNAL": "signal_seconds", "TIMELIMIT": "time_minutes"},
+}
+"""Keys of the profile by SBATCH_*, where they are not additional_parameters of the same name."""
 
 Call = Callable[[list[str]], str]
 SINFO_FORMAT = "%P|%N|%n|%o|%c|%m|%G|%l|%T"
@@ -101,10 +124,33 @@ def _answer(command: list[str]) -> tuple[int, str, str]:
 
 
 def environment() -> dict[str, str]:
-    """This process's, without what would hide rows from these programs (SQUEUE_PARTITION and the
-    like) or print times in another form."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(HIDING)}
+    """This process's, without what would change what jobs ask for, hide rows from these programs
+    (SQUEUE_PARTITION and the like) or print times in another form."""
+    kept = {k: v for k, v in os.environ.items() if k in KEPT or not k.startswith(HIDING)}
     return kept | {"SLURM_TIME_FORMAT": "standard"}
+
+
+def ignored(variables: Mapping[str, str]) -> list[str]:
+    """A note on what a shell sets for jobs and they do not get, with what does the same; empty
+    where it sets nothing."""
+    # a job in which the sweep was started has SLURM_* that nobody set
+    asking = ASKING[:2] if "SLURM_JOB_ID" in variables else ASKING
+    names = sorted(variables.keys() - {*KEPT, "SLURM_TIME_FORMAT"})
+    shown = [f"{name} ({_instead(name)})" for name in names if name.startswith(asking)]
+    if not shown:
+        return []
+    return [f"note: jobs ask for what the profile says, so this is ignored: {', '.join(shown)}"]
+
+
+def _instead(variable: str) -> str:
+    program, _, name = variable.partition("_")
+    if program != "SBATCH":
+        return f"profile.setup: 'export {variable}=...'"
+    if name in OF_SWEEP:
+        return "a sweep sets that itself"
+    if name == "CLUSTERS":
+        return "SLURM_CLUSTERS names a cluster to all programs"
+    return f"profile.{KEYS.get(name, f'additional_parameters.{name.lower()}')}"
 
 
 def missing(program: str) -> str | None:
@@ -123,8 +169,22 @@ def squeue(names: Iterable[str], call: Call = call) -> Answer:
 
 
 def squeue_of_user(call: Call = call) -> Answer:
-    """All jobs of whoever asks, of whatever name."""
-    return parse(call([*SQUEUE, f"--user={os.getuid()}"]))
+    """All jobs of whoever asks, each of a renamed batch under the batch's name."""
+    return _by_folder(call([*SQUEUE, f"--user={os.getuid()}"]))
+
+
+def squeue_of_id(job_id: str, call: Call = call) -> Answer:
+    """The same of one job or element."""
+    return _by_folder(call([*SQUEUE, f"--jobs={job_id}"]))
+
+
+def _by_folder(output: str) -> Answer:
+    jobs = parse(output)
+    for job_id, job in jobs.items():
+        folder = Path(job.command).parent.name
+        if re.fullmatch(r"[0-9a-f]{32}\.sh", Path(job.command).name) and folder != job.name:
+            jobs[job_id] = replace(job, name=folder, shown_name=job.name)
+    return jobs
 
 
 def sacct(names: Iterable[str], call: Call = call) -> Answer:
@@ -142,12 +202,12 @@ def _of_names(command: list[str], names: Iterable[str], call: Call) -> Answer:
 
 
 def scancel(jobs: Iterable[Job], call: Call = call) -> None:
-    """Cancel jobs or elements that squeue has shown, where it still shows them under their names;
-    one that is gone is no error.
+    """Cancel jobs or elements that squeue has shown, where it still shows them under the same
+    names; one that is gone is no error.
 
     scancel's own --name would not do: with an element that waits it ends the whole array (22.05).
     """
-    wanted = {(job.job_id, job.name) for job in jobs}
+    wanted = {(job.job_id, job.shown_name or job.name) for job in jobs}
     # asked again: after a reset of the controller the same id may be somebody else's job
     queue = [job for job in squeue({name for _, name in wanted}, call).values() if job.active]
     ids = {job.job_id for job in queue if (job.job_id, job.name) in wanted}
@@ -278,7 +338,7 @@ FAILURES: dict[str, Failure] = {
 """What an ended job without a completion marker suffered, by its state."""
 
 COLUMNS, SHOWN_CHARACTERS = 7, 80
-"""Of SQUEUE_FORMAT; of a line that has others, in an error."""
+"""Of SACCT_FORMAT, and the least of squeue's; of a line that has others, in an error."""
 MOST_ELEMENTS = 4_000_001
 """SLURM's own limit of MaxArraySize."""
 CLOCK_SECONDS = 60.0
@@ -301,6 +361,10 @@ class Job:
     """Unix time; None while it has not ended."""
     reason: str = ""
     """Why it waits or how it ended, in SLURM's words; empty where there is none."""
+    command: str = ""
+    """The file that sbatch was given; empty where that is not told."""
+    shown_name: str = ""
+    """What SLURM calls it, where somebody has given it another name than its batch's."""
 
     @property
     def active(self) -> bool:
@@ -315,7 +379,8 @@ class Answer(dict[str, Job]):
 
 
 def parse(output: str) -> Answer:
-    """An answer of squeue or sacct: the same seven columns, a bar between them.
+    """An answer of squeue or sacct: the same seven columns, a bar between them, then a path of
+    squeue's. Reasons may hold bars (`n[1|2]`).
 
     A row that stands for many elements (`12_[0-3,7%2]`) gives a job for each.
     """
@@ -329,7 +394,10 @@ def parse(output: str) -> Answer:
             jobs.nonsense = jobs.nonsense or line.strip()[:SHOWN_CHARACTERS]
         if state not in ACTIVE | FAILURES.keys():
             continue
-        _, name, _, node, elapsed, ended, reason = columns
+        _, name, _, node, elapsed, ended, last = columns
+        reason, bar, path = last.partition("|/")
+        if not bar:  # a job of no file: (null)
+            reason = reason.removesuffix("|(null)")
         for job_id in ids:
             jobs[job_id] = Job(
                 job_id=job_id,
@@ -339,6 +407,7 @@ def parse(output: str) -> Answer:
                 elapsed=elapsed,
                 ended=None if state in ACTIVE else _time(ended),
                 reason="" if reason in ("None", "(null)") else reason,
+                command=bar[1:] + path,
             )
     return jobs
 

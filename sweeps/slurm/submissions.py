@@ -2,7 +2,7 @@
 
 {"event": "allow", "stages": null, "code": "<folder>"}                  run, or retry of some stages
 {"event": "intent", "batch": "smoke-train-1f0c", "kind": "train", "stages": [...], "time": 1.7e9,
- "code": "<folder>", "cluster": "<ClusterName of its slurm.conf>"}
+ "code": "<folder>", "cluster": "<ClusterName of its slurm.conf>", "memory": 1.0}
 {"event": "submitted", "batch": "smoke-train-1f0c", "job_id": "12", "adopted": false}
 {"event": "void", "batch": "smoke-train-1f0c", "why": "..."}             nothing of it will run
 {"event": "uncount", "stages": [...]}                                   never begun: no attempt
@@ -74,6 +74,8 @@ class Intent(Event):
     """ClusterName of its slurm.conf; None where that is not known."""
     recovered: bool = False
     """Whether it was lost and made up later."""
+    memory: float = 1.0
+    """What times the profile's memory it asks for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +158,8 @@ class JobBatch:
     void: bool = False
     recovered: bool = False
     """Whether its intent was lost and made up later; it counts as no attempt."""
+    memory: float = 1.0
+    """What times the profile's memory it asks for, as its stages were out of memory with less."""
 
     @property
     def known(self) -> bool:
@@ -181,6 +185,7 @@ class JobBatch:
             time=self.begun,
             code=code,
             cluster=self.cluster,
+            memory=self.memory,
         )
 
 
@@ -303,6 +308,7 @@ def _intend(history: History, intent: Intent) -> None:
         begun=intent.time,
         cluster=intent.cluster,
         recovered=intent.recovered,
+        memory=intent.memory,
     )
     former = history.batches.get(batch.name)
     if former is not None:
@@ -366,14 +372,16 @@ def arrange(
     at_once: int,
     name: Callable[[str], str],
     now: float,
+    memory: Mapping[str, float] | None = None,
 ) -> list[Sending]:
     """Batches of at most `limit` stages, in an order in which what is waited for comes first.
 
     stages: those to be sent. Files are fetched before, so that most have at most one need that is
     not done, the model that they take. places: where unfinished stages that they may need stand in
     the queue. at_once: elements of a kind that may run at once. name: a new batch name for a kind.
-    now: Unix time. A report after all that is judged ends the list; it cannot wait for a batch
-    whose driver died before its job id was known.
+    now: Unix time. memory: of stages that ask for other than once the profile's. A report after all
+    that is judged ends the list; it cannot wait for a batch whose driver died before its job id was
+    known.
     """
     # a dependency needs a job id
     unsent = {place.batch.name for place in places.values() if place.job_id is None}
@@ -381,10 +389,21 @@ def arrange(
     sendings: list[Sending] = []
     # in the order of KINDS, so that a batch is listed after what it waits for
     for kind in filter(is_job, dict.fromkeys([*KINDS, *(stage.kind for stage in stages)])):
-        groups = list(_groups([s for s in stages if s.kind == kind], done, places, limit))
+        of_kind = [stage for stage in stages if stage.kind == kind]
+        times = {stage.name: (memory or {}).get(stage.name, 1.0) for stage in of_kind}
+        groups: list[Group] = []
+        for factor in sorted({*times.values()}):  # the elements of an array ask for the same
+            alike = [stage for stage in of_kind if times[stage.name] == factor]
+            groups += _groups(alike, done, places, limit)
         throttles = throttle([len(names) for names, _, _ in groups], at_once)
         for (names, relation, after), share in zip(groups, throttles, strict=True):
-            batch = JobBatch(name=name(kind), kind=kind, stages=tuple(names), begun=now)
+            batch = JobBatch(
+                name=name(kind),
+                kind=kind,
+                stages=tuple(names),
+                begun=now,
+                memory=times[names[0]],
+            )
             sending = Sending(batch=batch, relation=relation, after=after, at_once=share)
             sendings.append(sending)
             for index, stage in enumerate(names):

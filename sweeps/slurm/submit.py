@@ -6,10 +6,12 @@ taken back, so that a sweep is submitted whole or not at all.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 
 from fgrpo_bench import engines
@@ -33,8 +35,13 @@ from sweeps.slurm.submissions import (
     resources,
 )
 
+GROWTH = 1.5
+"""What times its memory a stage asks for after it was out of memory (profile.memory_growth)."""
 LAST_TASK_SECONDS = 60
 """How long the tasks of a job may outlive the first of them to end."""
+PASSED = ("HF_HOME", "HF_HUB_CACHE", "MLFLOW_TRACKING_URI")
+"""Variables of whoever submits that stages need and a job may not get from SLURM; no secrets, as
+what jobs run lies on the disk."""
 OPTION = "#SBATCH --"
 OF_BATCH = ("array", "dependency", "error", "job-name", "output")
 """Options that are a batch's own, whatever the profile says."""
@@ -54,7 +61,8 @@ class Sender:
 
     def payloads(self, sending: Sending) -> list[Callable[[], str]]:
         """What each element runs."""
-        variables = stage_environment(self.profile, self.paths, {}, fetches=False)
+        passed = {name: os.environ[name] for name in PASSED if name in os.environ}
+        variables = stage_environment(self.profile, self.paths, passed, fetches=False)
         variables["PYTHONPATH"] = str(self.code)
         cwd, environment = str(self.code), tuple(sorted(variables.items()))
         if sending.batch.kind == REPORT:
@@ -73,6 +81,7 @@ class Sender:
                     ),
                     cwd=cwd,
                     environment=environment,
+                    batch=sending.batch.name,
                 )
             )
         return payloads
@@ -80,7 +89,7 @@ class Sender:
     def packing(self, sending: Sending) -> Packing:
         """The batch with all that it asks of SLURM."""
         profile, code = self.profile, shlex.quote(str(self.code))
-        asked = self._resources(sending)
+        asked = self.resources(sending)
         extra: dict[str, object] = {"requeue": True, "kill-on-invalid-dep": "yes"}
         extra |= {key: value or True for key, value in profile.additional_parameters.items()}
         return Packing(
@@ -101,7 +110,11 @@ class Sender:
             signal_delay_s=profile.signal_seconds,
             dependency=sending.dependency(),
             array_parallelism=sending.at_once,
-            setup=[*profile.setup, *self._checked(sending), f"export PYTHONPATH={code}"],
+            setup=[
+                *map(_or_end, profile.setup),
+                *self._checked(sending),
+                f"export PYTHONPATH={code}",
+            ],
             srun_args=self._srun(sending),
             stderr_to_stdout=True,
             additional_parameters=extra,
@@ -123,8 +136,13 @@ class Sender:
             f"cd {code} || exit 1",
         ]
 
-    def _resources(self, sending: Sending) -> Resources:
-        return resources(self.profile, sending.batch.kind, is_placed=self._is_placed(sending))
+    def resources(self, sending: Sending) -> Resources:
+        """What each of its jobs asks for."""
+        batch = sending.batch
+        asked = resources(self.profile, batch.kind, is_placed=self._is_placed(sending))
+        if asked.mem_mb is None:
+            return asked
+        return replace(asked, mem_mb=ceil(asked.mem_mb * batch.memory))
 
     def _is_placed(self, sending: Sending) -> bool:
         records = [self.records[name] for name in sending.batch.stages if name in self.records]
@@ -132,9 +150,11 @@ class Sender:
 
     def _srun(self, sending: Sending) -> list[str]:
         """One task, or of a run over several nodes one on each."""
-        asked = self._resources(sending)
+        asked = self.resources(sending)
         tasks = asked.nodes if self._is_placed(sending) else 1
-        arguments = [f"--nodes={tasks}", f"--ntasks={tasks}"]
+        # with all that the batch script has: a site may send jobs with --export=NONE, which srun
+        # would take over, and submitit says with a variable in which environment it runs
+        arguments = ["--export=ALL", f"--nodes={tasks}", f"--ntasks={tasks}"]
         arguments += [f"--cpus-per-task={asked.cpus_per_task}"]
         if tasks > 1:  # where a task dies without a word, the others end after so many seconds
             arguments += ["--ntasks-per-node=1", f"--wait={LAST_TASK_SECONDS}"]
@@ -146,6 +166,12 @@ class Sender:
 
     def _python(self) -> str:
         return interpreter(self.profile, "base")
+
+
+def _or_end(line: str) -> str:
+    """A line of profile.setup that ends the job where it fails, and says so."""
+    words = shlex.quote(f"profile.setup: this line failed: {' '.join(line.split())}")
+    return f"{{ {line}\n}} || {{ echo {words}; exit 1; }}"
 
 
 def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> None:
@@ -197,12 +223,36 @@ def _unsent(sender: Sender, error: OSError) -> OSError:
 def _take_back(sender: Sender, sent: Sequence[Sending], call: scheduler.Call) -> None:
     """Also what an sbatch submitted that then said it had failed, found by its name."""
     names = [sending.batch.name for sending in sent]
-    scheduler.scancel(scheduler.squeue(names, call).values(), call)
+    of_user = scheduler.squeue_of_user(call).values()
+    scheduler.scancel([job for job in of_user if job.name in names], call)
     for name in names:
         submissions.append(
             sender.paths.submissions,
             Void(batch=name, why="a batch of the same sweep was refused"),
         )
+
+
+def with_more_memory(
+    seen: Iterable[StageObservation], sender: Sender, call: scheduler.Call
+) -> list[StageObservation]:
+    """With `more_memory` at every stage that was out of memory, where the profile lets it grow and
+    a node of its partition has it; raises as `call` does."""
+    grown, most_mb = [], None
+    for stage in seen:
+        job, place = stage.job, stage.place
+        ended = job is not None and not job.active and not stage.done
+        struck = stage.out_of_memory or (job is not None and job.state == "OUT_OF_MEMORY")
+        if place is None or not (sender.profile.memory_growth and ended and struck):
+            grown.append(stage)
+            continue
+        if most_mb is None:
+            nodes = scheduler.list_nodes(sender.profile.partition, call)
+            most_mb = max((node.memory_mb for node in nodes), default=0)
+        more = place.batch.memory * GROWTH
+        asked = sender.resources(Sending(batch=replace(place.batch, memory=more)))
+        fits = asked.mem_mb is not None and asked.mem_mb <= most_mb
+        grown.append(replace(stage, more_memory=more if fits else None))
+    return grown
 
 
 def with_stale_resources(

@@ -4,9 +4,9 @@ It derives where every stage stands from files and the scheduler (`observe`), ad
 driver left in the queue and what the journal lost, cancels what is of no more use, and submits what
 is to be done.
 
-One squeue call, and one sacct call where a job is no longer in the queue, whatever the number of
-jobs. A row is a stage's only by id and name: after a reset of the controller its id may be another
-job's.
+One squeue call, and a second one and one sacct call where a job is no longer in the queue under its
+batch's name, whatever the number of jobs. A row is a stage's only by id and name: after a reset of
+the controller its id may be another job's.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.attempts import (
     check_room,
+    is_memory_kill,
     last_note,
     last_words,
     no_progress,
@@ -51,7 +52,7 @@ from sweeps.slurm.submissions import (
     arrange,
     beyond,
 )
-from sweeps.slurm.submit import Sender, send, with_stale_resources
+from sweeps.slurm.submit import Sender, send, with_more_memory, with_stale_resources
 from sweeps.text import counted
 
 ORPHAN_SECONDS = 90.0
@@ -79,7 +80,7 @@ def observe(
     undone = recover.undone(paths, records)
     done = {record.name for record in records}.difference(undone)
     # the queue before the accounts: what leaves the queue in between is in the accounts by then
-    shown = scheduler.squeue(history.batches, call)
+    shown = recover.queue_of(history, undone, call)
     recover.check_cluster(paths, history, undone, shown, call)
     queue = {job_id: job for job_id, job in shown.items() if job.name in history.batches}
     _identify(history, queue.values())
@@ -99,7 +100,8 @@ def observe(
         accounts = scheduler.sacct(absent, call)
     except (ValueError, ConnectionError) as error:
         warn(f"warning: accounting gives no answer, so ended jobs are judged without it: {error}")
-    for warning in (*scheduler.nonsense("squeue", shown), *scheduler.nonsense("sacct", accounts)):
+    nonsense = (*scheduler.nonsense("squeue", shown), *scheduler.nonsense("sacct", accounts))
+    for warning in (*_renamed(shown.values()), *nonsense):
         warn(warning)
     _identify(history, accounts.values())
     seen = [
@@ -112,6 +114,18 @@ def observe(
         seen=tuple(confirmed(seen, shown, call)),
         is_readable=shown.nonsense is None and accounts.nonsense is None,
     )
+
+
+def _renamed(jobs: Iterable[Job]) -> list[str]:
+    """A warning on jobs that SLURM shows under other names."""
+    names = Counter(job.shown_name for job in jobs if job.shown_name)
+    if not names:
+        return []
+    return [
+        f"warning: SLURM shows {counted(names.total(), 'job')} of this sweep under another name "
+        f"({', '.join(sorted(names)[:3])}), by the site's or an administrator's doing: they are "
+        "told by the folder of what they run"
+    ]
 
 
 def _identify(history: History, jobs: Iterable[Job]) -> None:
@@ -163,8 +177,11 @@ def _seen(
     if place.job_id is not None and job is not None and job.state == "FAILED":
         batch = paths.batch(place.batch.name)
         note = note or of_start(batch, place.job_id)
+        output = output_file(batch, place.job_id)
         if note is None or note.outcome is None:
-            seen = replace(seen, said=last_words(output_file(batch, place.job_id)))
+            seen = replace(seen, said=last_words(output))
+        if note is None or note.why is None:
+            seen = replace(seen, out_of_memory=is_memory_kill(output))
     at_work = queued is None and is_locked(stage.lock)
     idle = no_progress(stage, notes)
     return replace(seen, note=note, at_work=at_work, starts=len(notes), idle=idle)
@@ -222,12 +239,14 @@ def _known(batch: JobBatch, call: Call) -> set[str] | str:
         output = call(["scontrol", "show", "job", "-o", batch.job_id])
     except (ValueError, ConnectionError) as error:
         return set() if scheduler.INVALID_ID in str(error) else str(error)
-    rows = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in output.splitlines() if line.strip()]
+    lines = [line for line in output.splitlines() if line.strip()]
+    rows = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
     if not rows or not all({"JobId", "JobName", "JobState"} <= row.keys() for row in rows):
         return f"`scontrol` printed what makes no sense: {output[:80]!r}"
     ids: set[str] = set()
-    for row in rows:
-        if row["JobName"] != batch.name:
+    for line, row in zip(lines, rows, strict=True):
+        in_folder = re.search(rf" Command=\S.*/{re.escape(batch.name)}/\w+\.sh ", line)
+        if row["JobName"] != batch.name and in_folder is None:
             continue
         array = row.get("ArrayTaskId")
         spelled, is_complete = elements(f"{batch.job_id}_[{array}]" if array else row["JobId"])
@@ -244,7 +263,10 @@ def _reconcile_journal(
     records = read_plan(paths).stages
     observed = observe(paths, records, call, warn=warn)
     history = observed.history
-    lost = recover.orphan_jobs(paths, history, call) if noted.damaged or not noted.batches else []
+    lost: list[Job] = []
+    if noted.damaged or not noted.batches:
+        of_sweep = recover.own_jobs(paths, history, call).values()
+        lost = [job for job in of_sweep if job.active and job.name not in history.batches]
     lost += [job for job in left(observed) if not history.batches[job.name].known]
     _cancel(lost, "of which nothing tells what they run", call, warn)
     void = [job for job in left(observed) if history.batches[job.name].void]
@@ -330,7 +352,8 @@ def tick(
             records={seen.record.name: seen.record for seen in observed.seen},
             command=command,
         )
-        seen = with_stale_resources(observed.seen, sender) if renew else observed.seen
+        seen = with_more_memory(observed.seen, sender, call)
+        seen = with_stale_resources(seen, sender) if renew else seen
         decision = decide(seen, now=clock(), max_attempts=profile.max_attempts, held=history.held)
         if decision.submit:
             _prepare(paths, history)
@@ -420,6 +443,7 @@ def _submit(
         at_once=profile.max_parallel,
         name=partial(recover.batch_name, paths),
         now=clock(),
+        memory={r.name: decision.standings[r.name].memory for r in decision.submit},
     )
     for sending in sendings:
         sending.batch.cluster = scheduler.cluster_name(config)

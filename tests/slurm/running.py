@@ -226,6 +226,7 @@ def check_sent_once(paths: RunPaths) -> None:
     assert len(sent) == len(set(sent)) == len(read_json(paths.plan)["stages"])
 
 
+BATCH = "smoke-train-5d41c01f0c66a2b9"
 RUN = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb'))(), flush=True)"
 
 
@@ -239,6 +240,7 @@ def start_payload(
         command=tuple(command),
         cwd=str(REPOSITORY),
         environment=tuple(settings.items()),
+        batch=BATCH,
     )
     file = stage.folder.parent / "payload.pkl"
     file.write_bytes(pickle.dumps(payload))

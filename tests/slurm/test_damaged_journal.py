@@ -4,31 +4,16 @@ and the sweep can be cancelled, whatever is left of them.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from fgrpo_bench.files.paths import RunPaths
-from sweeps.cli import main
 from sweeps.slurm import recover, submissions, tick
-from tests.slurm.cluster import Cluster
-from tests.slurm.processes import wait_until
-from tests.slurm.running import (
-    all_done,
-    check_begun_once,
-    check_fake,
-    check_sent_once,
-    fake_until,
-    finish_fake,
-    hold,
-    start_fake,
-    start_held,
-)
-from tests.support.fake_stage import fake_command
-from tests.support.sent import RUNNING, planned, running_on, send
+from sweeps.slurm.submissions import JobBatch
+from tests.slurm.running import check_sent_once
+from tests.support.sent import RUNNING, Queue, planned, running_on, send, submitted
 
 Damage = Callable[[Path], None]
 
@@ -110,19 +95,11 @@ def no_journal(path: Path) -> None:
     path.unlink()
 
 
-def no_journal_and_no_folders(path: Path) -> None:
-    """Jobs that wait have lost what they are to run."""
-    path.unlink()
-    shutil.rmtree(path.parent / "slurm")
-
-
 DAMAGES = (
     *(zeros_at_the_end, zeros_over_an_intent, zeros_up_to_the_line_that_gives_the_id, another_id),
     *(no_id, a_number_for_a_line, a_byte_that_is_no_text, torn_into_the_next_line),
     *(an_older_copy, nothing_in_it, no_journal),
 )
-LIVE = 3
-"""Jobs that are left where one stage is held: it, its evaluation and the report."""
 UNSEEN = (an_older_copy, nothing_in_it, no_journal, no_id)
 """Damages of which no line is left."""
 
@@ -153,80 +130,37 @@ def test_whatever_is_left_of_a_journal_what_runs_is_not_sent_again(
     assert [(b.stages, b.job_id) for b in left if not b.void] == [(("a", "b"), "7")]
 
 
-def live(root: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> RunPaths:
-    """A sweep of which one stage is held and all is done that does not wait for it."""
-    root.mkdir(exist_ok=True)
-    paths, _ = start_held(root, monkeypatch)
-    own = partial(recover.is_own, paths)
-    wait_until(lambda: sum(map(own, names(cluster))) == LIVE, what="the end of all else")
-    return paths
-
-
-def names(cluster: Cluster) -> list[str]:
-    """Of all jobs in the queue, each as often as it has elements."""
-    return sorted(cluster.squeue("-r", "--format=%j").split())
-
-
-@pytest.mark.usefixtures("cluster")
-@pytest.mark.fault
-def test_a_live_sweep_whose_journal_is_damaged_is_told_of_and_sends_nothing_twice(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    paths = live(tmp_path, monkeypatch, cluster)
-    queued = names(cluster)
-    zeros_at_the_end(paths.submissions)
-    capsys.readouterr()
-    assert main(["status", "smoke", f"run_root={tmp_path}"]) == 0
-    words = f"warning: {paths.submissions}: line"
-    assert capsys.readouterr().err.count(words) == 1
-    decision = tick.tick(paths, say=print, command=fake_command)
-    assert decision.submit == ()
-    tick.tick(paths, say=print, command=fake_command)
-    assert capsys.readouterr().out.count(words) == 1, "told once, by whoever mends it"
-    assert names(cluster) == queued
-    finish_fake(paths)
-    check_begun_once(paths)
-    check_sent_once(paths)
-
-
-@pytest.mark.usefixtures("cluster")
-@pytest.mark.fault
-def test_a_live_sweep_without_its_journal_can_be_cancelled_and_goes_on_from_its_saves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
-) -> None:
-    """A sweep of the same name under another root is live beside it, and stays."""
-    roots = tmp_path / "other", tmp_path / "lost"
-    other, lost = (live(root, monkeypatch, cluster) for root in roots)
-    before = names(cluster)
-    no_journal_and_no_folders(lost.submissions)
-    assert main(["cancel", "smoke", f"run_root={roots[1]}"]) == 0
-    others = [name for name in before if recover.is_own(other, name)]
-    wait_until(lambda: names(cluster) == others, what="the end of its own jobs")
-    hold(roots[0]).unlink()
-    hold(roots[1]).unlink()
-    start_fake(roots[1], monkeypatch)
-    fake_until(lost, all_done)
-    check_fake(lost)
-    fake_until(other, all_done)
-    check_begun_once(other)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("cluster")
-@pytest.mark.fault
 def test_jobs_of_which_nothing_tells_what_they_run_make_way_for_others(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    cluster: Cluster,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = live(tmp_path, monkeypatch, cluster)
+    queue = Queue()
+    paths = submitted(tmp_path, call=queue)
     nothing_in_it(paths.submissions)
     for card in paths.batch("").glob(f"*/{recover.CARD}"):
         card.write_bytes(b"\0" * card.stat().st_size)
-    start_fake(tmp_path, monkeypatch)
-    assert "cancelled 2 jobs of which nothing tells what they run" in capsys.readouterr().out
-    finish_fake(paths)
+    submitted(tmp_path, call=queue)
+    said = capsys.readouterr().out
+    assert "cancelled 6 jobs of which nothing tells what they run" in said, "all but the report"
+    assert len(queue.active()) == 7
+    check_sent_once(paths)
+
+
+def test_what_a_dead_driver_had_not_handed_over_is_given_up_without_its_former_id(
+    paths: RunPaths,
+) -> None:
+    """Accounting still knows the id of its job, which somebody else has by now."""
+    planned(paths, "a")
+    submissions.append(paths.submissions, submissions.Allow(stages=None, code="/code"))
+    batch = JobBatch(name=recover.batch_name(paths, "train"), kind="train", stages=("a",))
+    submissions.append(paths.submissions, batch.intent("/code"))
+    told = list[list[str]]()
+    queue = running_on(told, rows="7|innocent|RUNNING|n1|0:10|N/A|None|/x.sh\n")
+
+    def call(command: list[str]) -> str:
+        accounts = f"7|{batch.name}|RUNNING|n1|0:10|Unknown|None\n"
+        return accounts if command[0] == "sacct" else queue(command)
+
+    with pytest.raises((OSError, ValueError), match="frozen code"):  # there is none to send
+        tick.tick(paths, say=print, call=call)
+    assert submissions.read(paths.submissions).batches[batch.name].void
+    assert "scancel" not in {command[0] for command in told}

@@ -9,6 +9,7 @@ import pytest
 
 from fgrpo_bench.stages.attempts import Note
 from sweeps.slurm.decide import GRACE_SECONDS, StageDecision, StageObservation, decide, decide_stage
+from sweeps.slurm.drive import stuck
 from sweeps.slurm.scheduler import Job
 from sweeps.slurm.submissions import JobBatch, Place
 from tests.support.sent import stage_record
@@ -32,8 +33,14 @@ def seen(
     sent: bool = True,
     job_id: str | None = "12",
     at_work: bool = False,
+    out_of_memory: bool = False,
+    more_memory: float | None = None,
+    idle: bool = False,
+    memory: float = 1.0,
 ) -> StageObservation:
-    batch = JobBatch(name="b", kind="train", stages=(name,), begun=begun, job_id=job_id)
+    batch = JobBatch(
+        name="b", kind="train", stages=(name,), begun=begun, job_id=job_id, memory=memory
+    )
     job = None
     if state is not None:
         job = Job(job_id="12", name="b", state=state, reason=reason, ended=ended)
@@ -46,13 +53,17 @@ def seen(
         queued=queued and job is not None,
         note=None if note is None else Note.parsed({"attempt": 1} | note),
         at_work=at_work,
+        out_of_memory=out_of_memory,
+        more_memory=more_memory,
+        idle=idle,
     )
 
 
 FAILED = {"outcome": "failed", "exit_code": 1}
 STOPPED = {"outcome": "stopped", "exit_code": 75}
 OUT_OF_MEMORY = (
-    "out of memory (raise profile.mem_gb and give `run` again; the same memory may not do)"
+    "out of memory (the same memory would not do: raise profile.mem_gb, or set "
+    "profile.memory_growth=true where nodes have more, and give `run` again)"
 )
 KILLED = (
     "killed (by hand, with its node, or for want of memory: then raise profile.mem_gb and give "
@@ -97,8 +108,30 @@ CASES = [
     ("its node just failed", seen("NODE_FAIL", ended=NOW - 5), "active", None, None),
     ("its node failed", seen("NODE_FAIL"), "again", "node failure", None),
     ("timed out", seen("TIMEOUT"), "again", "timed out", None),
-    ("out of memory", seen("OUT_OF_MEMORY", note=FAILED), "again", OUT_OF_MEMORY, None),
-    ("out of memory thrice", seen("OUT_OF_MEMORY", attempts=3), "failed", None, None),
+    ("out of memory", seen("OUT_OF_MEMORY", note=FAILED), "failed", OUT_OF_MEMORY, None),
+    ("by slurmd's word", seen("FAILED", out_of_memory=True), "failed", OUT_OF_MEMORY, None),
+    (
+        "by the cgroup's, and its payload noted a kill",
+        seen("FAILED", out_of_memory=True, note=FAILED | {"exit_code": -9}),
+        "failed",
+        OUT_OF_MEMORY,
+        None,
+    ),
+    (
+        "out of memory, and it may have more",
+        seen("OUT_OF_MEMORY", more_memory=1.5),
+        "again",
+        "out of memory (1.5 times profile.mem_gb is next)",
+        None,
+    ),
+    (
+        "out of memory thrice",
+        seen("OUT_OF_MEMORY", more_memory=1.5, attempts=3),
+        "failed",
+        None,
+        None,
+    ),
+    ("allowed since it was", seen("OUT_OF_MEMORY", attempts=0), "again", "out of memory", None),
     ("cancelled at work", seen("CANCELLED", note=STOPPED), "again", "cancelled", None),
     ("cancelled in the queue", seen("CANCELLED", attempts=3), "again", None, None),
     ("stopped, not requeued", seen("FAILED", note=STOPPED), "again", "stopped", None),
@@ -135,11 +168,20 @@ def test_a_job_that_never_started_names_its_node_and_what_to_look_for() -> None:
     )
 
 
-def test_a_stage_that_was_out_of_memory_to_the_end_says_what_to_raise() -> None:
-    standing = decide_stage(seen("OUT_OF_MEMORY", attempts=3), now=NOW, max_attempts=3)
-    assert standing.exit_reason.startswith(
-        "out of memory, after 3 jobs (raise profile.mem_gb and give"
-    )
+@pytest.mark.parametrize(
+    ("one", "memory"),
+    [
+        (seen("OUT_OF_MEMORY", memory=1.5, more_memory=2.25, idle=True), 2.25),
+        (seen("NODE_FAIL", memory=1.5), 1.5),
+        (seen("OUT_OF_MEMORY", memory=1.5, attempts=0, more_memory=2.25), 1.0),
+    ],
+    ids=["out-of-memory", "for-another-reason", "given-to-run-again"],
+)
+def test_what_grew_stays_so_until_the_profile_is_heeded_anew(
+    one: StageObservation, memory: float
+) -> None:
+    standing = decide_stage(one, now=NOW, max_attempts=3)
+    assert (standing.state, standing.memory) == ("again", memory)
 
 
 def test_what_is_to_be_fetched_is_no_job_and_nothing_is_sent_that_needs_it() -> None:
@@ -168,6 +210,25 @@ def test_a_stage_is_submitted_with_its_need_but_not_after_one_that_was_given_up(
     assert (held.submit, held.standings) == ((), decision.standings)
 
 
+@pytest.mark.parametrize(
+    ("train", "sent"),
+    [
+        (seen("PREEMPTED", name="train", ended=NOW - 5), []),
+        (seen("COMPLETED", name="train", ended=NOW - 5, at_work=True), []),
+        (seen("PREEMPTED", name="train"), ["train", "eval"]),
+        (seen("RUNNING", name="train"), ["eval"]),
+    ],
+    ids=["may-be-requeued", "ended-but-at-work", "for-good", "runs"],
+)
+def test_nothing_is_sent_after_a_job_that_has_ended_while_squeue_still_shows_it(
+    train: StageObservation, sent: list[str]
+) -> None:
+    """SLURM would cancel it, as often as it is sent."""
+    waits = seen("CANCELLED", name="eval", needs=("train",))
+    decision = decide([train, waits], now=NOW, max_attempts=3)
+    assert [record.name for record in decision.submit] == sent
+
+
 def test_jobs_that_wait_in_vain_are_cancelled_before_others_are_sent() -> None:
     train = seen("TIMEOUT", name="train")
     waits = seen("PENDING", name="eval", needs=("train",), reason="DependencyNeverSatisfied")
@@ -180,6 +241,8 @@ def test_what_never_began_is_no_attempt() -> None:
     one = seen("CANCELLED", name="a", attempts=2)
     decision = decide([one], now=NOW, max_attempts=3)
     assert decision.uncount == ("a",)
+    allowed_since = decide([replace(one, attempts=0)], now=NOW, max_attempts=3)
+    assert allowed_since.uncount == (), "it is counted no more"
     assert decision.standings["a"] == StageDecision(
         state="again", exit_reason="cancelled before it began"
     )
@@ -202,3 +265,16 @@ def test_a_requeued_job_whose_work_is_done_is_left_to_let_the_next_one_begin(
     second = replace(second, job=replace(second.job, job_id="13"))
     decision = decide([first, second], now=NOW, max_attempts=3)
     assert tuple(j.job_id for j in decision.cancel if j.job_id == "12") == cancelled
+    held = decision.standings["p"].exit_reason
+    assert held == ("" if cancelled else reason)
+
+
+def test_a_done_stage_whose_job_is_held_is_told_with_its_remedy() -> None:
+    reason = "job requeued in held state"
+    first = seen("PENDING", reason=reason, name="p", done=True)
+    second = seen("PENDING", reason="Dependency", name="e", needs=("p",))
+    (line,) = stuck(decide([first, second], now=NOW, max_attempts=3))
+    assert line.startswith(
+        "1 stage (p): done, but what waits for the job will not begin by waiting"
+    )
+    assert line.endswith("`scontrol release <job>` lets them go")

@@ -8,6 +8,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from fgrpo_bench.stages.locks import LOOK_SECONDS, driving, is_locked, locked
 from sweeps.cli import main
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, scheduler, submissions, tick
+from sweeps.slurm.packing import sent_file
 from sweeps.slurm.submissions import JobBatch, read
 from tests.slurm.running import POINT
-from tests.support.sent import RUNNING, planned, running_on, send, submitted
+from tests.support.sent import RUNNING, Queue, planned, running_on, send, submitted
 from tests.support.slurm_programs import CONFIG, SBATCH, Programs
 
 HANGS = 'case "$*" in *--test-only*) exit 0;; esac; exec sleep 600'
@@ -286,3 +288,151 @@ def test_a_controller_whose_clock_is_an_hour_behind_is_told_of_when_jobs_are_sen
     submitted(tmp_path)
     said = capsys.readouterr().out
     assert "warning: this machine's clock is 1 h 00 min ahead of that of SLURM's controller" in said
+
+
+DOWN = ConnectionError("`squeue` cannot reach SLURM: Unable to contact slurm controller")
+
+
+def test_while_the_controller_is_down_status_tells_what_the_files_say_and_nothing_else_is_done(
+    tmp_path: Path,
+) -> None:
+    queue = Queue()
+    paths = submitted(tmp_path, call=queue)
+    before, queue.refusals["squeue"] = paths.submissions.read_bytes(), DOWN
+    warned = list[str]()
+    shown = drive.report(paths, warn=warned.append, call=queue)
+    assert "SLURM was not asked, so this is what the files tell: `squeue` cannot" in warned[0]
+    assert shown["stages"] == {"waiting": 6}
+    for command in (tick.tick, drive.cancel, partial(drive.retry, point_id=None)):
+        with pytest.raises(ConnectionError, match="Unable to contact"):
+            command(paths, say=print, call=queue)
+    assert paths.submissions.read_bytes() == before
+    with pytest.raises(KeyboardInterrupt):
+        drive.follow(paths, seconds=0, say=_until("6 active", queue), call=queue)
+
+
+def _until(last: str, queue: Queue) -> Callable[[str], None]:
+    """`say` of a `follow` that is told that the controller is down, which then is up."""
+
+    def say(text: str) -> None:
+        queue.refusals.clear()
+        if last in text:
+            raise KeyboardInterrupt
+
+    return say
+
+
+def test_jobs_that_end_while_accounting_is_down_are_judged_when_it_is_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The controller has forgotten them."""
+    queue = Queue()
+    paths = submitted(tmp_path, call=queue)
+    (job,) = (job for job in queue.active() if "-warmup-" in job.name)
+    del queue.jobs[job.job_id]
+    queue.refusals["sacct"] = ValueError("`sacct` was refused by SLURM: Connection refused")
+    unknown = tick.tick(paths, say=print, call=queue)
+    assert "warning: accounting gives no answer" in capsys.readouterr().out
+    assert unknown.standings["_warmup/s11"].state == "active", "nobody can tell yet"
+    assert unknown.submit == ()
+    queue.refusals.clear()
+
+    def call(command: list[str]) -> str:
+        row = f"{job.job_id}|{job.name}|FAILED|n1|0:10|2020-01-01T00:00:00|None\n"
+        return row if command[0] == "sacct" else queue(command)
+
+    assert tick.tick(paths, say=print, call=call).standings["_warmup/s11"].state == "failed"
+
+
+def test_where_slurm_refuses_the_second_array_the_first_is_taken_back(tmp_path: Path) -> None:
+    queue = Queue()
+
+    def call(command: list[str]) -> str:
+        if command[0] == "sbatch" and "-train-" in command[-1] and len(command) == 2:
+            raise ValueError("sbatch: error: Invalid job array specification")
+        return queue(command)
+
+    with pytest.raises(ValueError, match="it said: sbatch: error: Invalid job array specification"):
+        submitted(tmp_path, call=call)
+    assert queue.jobs and queue.active() == []
+    paths = run_paths(config.load("smoke", [f"run_root='{tmp_path}'"]))
+    assert all(batch.void for batch in submissions.read(paths.submissions).batches.values())
+
+
+def test_what_a_wrapper_of_sbatch_prints_is_not_taken_for_the_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = Programs(tmp_path / "bin", monkeypatch)
+    banner = "echo 'Note: every job 24 hours or longer needs approval'"
+    sbatch = SBATCH.format(calls=programs.folder / "calls", folder=programs.folder)
+    programs.install("sbatch", f"{banner}\n{sbatch}")
+    paths = submitted(tmp_path)
+    ids = [batch.job_id for batch in read(paths.submissions).batches.values()]
+    assert "24" not in ids and len({*ids}) == len(ids) == 5
+
+
+def test_jobs_that_were_renamed_are_neither_sent_again_nor_left_by_cancel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of them by a driver that died before it knew the id."""
+    queue = Queue()
+    paths = submitted(tmp_path, call=queue)
+    lines = paths.submissions.read_bytes().splitlines(keepends=True)
+    submitted_train = next(
+        n for n, line in enumerate(lines) if b'"submitted"' in line and b"-train-" in line
+    )
+    paths.submissions.write_bytes(b"".join(lines[:submitted_train] + lines[submitted_train + 1 :]))
+
+    def call(command: list[str]) -> str:
+        """Everything is called mywork."""
+        if command[0] != "squeue":
+            return queue(command)
+        rows = [line.split("|") for line in queue(["squeue"]).splitlines()]
+        names = {*command[-1].removeprefix("--name=").split(",")}
+        shown = [row for row in rows if "--name=" not in command[-1] or "mywork" in names]
+        return "".join("|".join([row[0], "mywork", *row[2:]]) + "\n" for row in shown)
+
+    capsys.readouterr()
+    decision = tick.tick(paths, say=print, call=call, clock=lambda: time.time() + 1000)
+    assert decision.submit == () and len(queue.active()) == 7
+    assert "SLURM shows 7 jobs of this sweep under another name (mywork)" in capsys.readouterr().out
+    assert all(batch.job_id for batch in read(paths.submissions).batches.values())
+    drive.cancel(paths, call=call)
+    assert "cancelled 7 jobs" in capsys.readouterr().out
+    assert queue.active() == []
+
+
+def test_a_stage_that_was_out_of_memory_gets_half_as_much_again_as_long_as_a_node_has_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = Queue()
+    paths = submitted(tmp_path, "profile.memory_growth=true", "profile.mem_gb=40", call=queue)
+    asked = list[str]()
+    for _ in range(2):
+        (job,) = (job for job in queue.active() if "-warmup-" in job.name)
+        asked += re.findall(
+            r"--mem=(\S+)", sent_file(paths.batch(job.name), job.job_id).read_text()
+        )
+        queue.change(job.job_id, state="OUT_OF_MEMORY", ended=0.0)
+        decision = tick.tick(paths, say=print, call=queue)
+    assert asked == ["40960MB", "61440MB"]
+    assert "out of memory (1.5 times profile.mem_gb is next)" in capsys.readouterr().out
+    given_up = decision.standings["_warmup/s11"]
+    assert given_up.state == "failed", "its node has 64000 MB"
+    assert "raise profile.mem_gb, or set profile.memory_growth" in given_up.exit_reason
+
+
+def test_a_run_says_what_the_shell_sets_and_jobs_do_not_get(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SBATCH_TIMELIMIT", "2")
+    submitted(tmp_path, call=Queue())
+    assert capsys.readouterr().out.count("SBATCH_TIMELIMIT (profile.time_minutes)") == 1
+
+
+def test_a_run_root_that_slurm_would_expand_is_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ValueError, match="SLURM reads % in the names of files"):
+        submitted(tmp_path / "x%j", call=Queue())
+    assert not (tmp_path / "x%j").exists()

@@ -1,56 +1,158 @@
 """Drivers that die at every line they write into the record of submissions, and around sbatch.
 
-The drivers are processes that really end; whoever comes next is the same command, given again.
+In this process a death is an exception that nothing catches, and SLURM a queue that remembers;
+whoever comes next is the same command, given again. On the real cluster drivers are killed.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import RunPaths
-from fgrpo_bench.files.whole import write_json
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.specs import config, to_dict
 from sweeps import REPOSITORY
 from sweeps.freeze import run_paths
-from sweeps.slurm import submissions
-from tests.slurm.cluster import Cluster
-from tests.slurm.config import user_name
-from tests.slurm.fake_slurm_driver import DIED, kind_of
-from tests.slurm.processes import wait_until
+from sweeps.slurm import drive, submissions, tick
+from sweeps.slurm.code import freeze_code
+from sweeps.slurm.packing import is_packed
 from tests.slurm.running import (
     SLURM,
     check_begun_once,
     check_fake,
     check_sent_once,
     fake_settings,
-    hold,
-    job_at_hold,
 )
 from tests.support.faults import contents
+from tests.support.sent import Queue, submitted
 
-pytestmark = pytest.mark.usefixtures("cluster")
-
-WRITES = [
-    "allow::1",
-    *(f"{event}:warmup:1" for event in ("intent", "submitted")),
-    *(f"{event}:train:1" for event in ("intent", "submitted")),
-    *(f"{event}:evaluate:1" for event in ("intent", "submitted")),
-    *(f"{event}:evaluate:2" for event in ("intent", "submitted")),
-    *(f"{event}:report:1" for event in ("intent", "submitted")),
-    "synced::1",
+LINES = [
+    "allow",
+    *(
+        f"{event}:{kind}"
+        for kind in ("warmup", "train", "evaluate", "report")
+        for event in ("intent", "submitted")
+    ),
 ]
-"""All lines of the sweep `smoke` in their order; `synced` may come again."""
-QUICK = ["submitted:train:1:before"]
-"""The death that CI sees, between sbatch and its line."""
-AROUND = ("before", "after")
+"""Events and kinds of batches in the record of the sweep `smoke`; evaluations come twice."""
+MOMENTS = ("before", "torn", "after")
+
+
+class Died(BaseException):
+    """The driver's process has ended."""
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The code, frozen once."""
+    return freeze_code(tmp_path_factory.mktemp("code"))
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch, code: Path) -> Callable[..., None]:
+    """dying(line, moment, command): the command dies at the first line of this event and kind,
+    before it is written, after half of it, or after all of it."""
+
+    def die(label: str, moment: str, command: Callable[[], object]) -> None:
+        append = submissions.append
+
+        def fatal(path: Path, line: submissions.Event) -> None:
+            if label not in (line.event, f"{line.event}:{kind_of(line)}"):
+                return append(path, line)
+            if moment == "torn":
+                text = json.dumps(submissions.as_row(line))
+                with path.open("a") as file:
+                    file.write(text[: len(text) // 2])
+            elif moment == "after":
+                append(path, line)
+            raise Died
+
+        with monkeypatch.context() as patch, pytest.raises(Died):
+            patch.setattr(submissions, "append", fatal)
+            command()
+
+    monkeypatch.setattr(tick, "ORPHAN_SECONDS", 0.0)
+    monkeypatch.setattr(drive, "freeze_code", lambda folder: code)
+    return die
+
+
+def kind_of(line: submissions.Event) -> str:
+    return submissions.kind_of(str(getattr(line, "batch", "")))
+
+
+def check_whole(paths: RunPaths, queue: Queue) -> None:
+    """Each stage is in one job that waits, with what it runs."""
+    batches, queued = submissions.read(paths.submissions).batches, queue.active()
+    held = {job.name: batches[job.name] for job in queued}
+    assert not any(batch.void for batch in held.values())
+    stages = sorted(name for batch in held.values() for name in batch.stages)
+    assert stages == sorted(stage["name"] for stage in read_json(paths.plan)["stages"])
+    assert len(queued) == sum(batch.size for batch in held.values())
+    assert all(is_packed(paths.batch(job.name), job.job_id) for job in queued)
+
+
+def at_all_moments(line: str) -> list[list[str]]:
+    return [[f"{line}@{moment}"] for moment in MOMENTS]
+
+
+DEATHS = [
+    *(death for line in LINES for death in at_all_moments(line)),
+    # The second driver dies while it adopts what the first one sent, or gives up what it did not.
+    *(["submitted:train@before", *death] for death in at_all_moments("submitted:train")),
+    *(["intent:train@after", *death] for death in at_all_moments("void:train")),
+]
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("deaths", DEATHS, ids=",".join)
+def test_drivers_that_die_at_any_line_or_halfway_through_it_are_made_up_for(
+    tmp_path: Path, dying: Callable[..., None], deaths: list[str]
+) -> None:
+    queue = Queue()
+    for death in deaths:
+        line, _, moment = death.partition("@")
+        dying(line, moment, lambda: submitted(tmp_path, call=queue))
+    paths = submitted(tmp_path, call=queue)
+    check_whole(paths, queue)
+    check_sent_once(paths)
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_driver_that_dies_while_it_forgives_jobs_that_never_began_is_made_up_for(
+    tmp_path: Path, dying: Callable[..., None], moment: str
+) -> None:
+    queue = Queue()
+    paths = submitted(tmp_path, call=queue)
+    for job in queue.active():
+        queue.change(job.job_id, state="CANCELLED")
+    dying("uncount", moment, lambda: tick.tick(paths, say=print, call=queue))
+    tick.tick(paths, say=print, call=queue)
+    check_whole(paths, queue)
+    assert set(submissions.read(paths.submissions).attempts.values()) == {1}
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_cancel_that_dies_leaves_a_sweep_that_can_be_cancelled_or_resumed(
+    tmp_path: Path, dying: Callable[..., None], moment: str
+) -> None:
+    queue = Queue()
+    paths = submitted(tmp_path, call=queue)
+    dying("hold", moment, lambda: drive.cancel(paths, call=queue))
+    assert submissions.read(paths.submissions).held == (moment == "after")
+    assert drive.cancel(paths, call=queue) == 0
+    assert queue.active() == []
+    check_whole(submitted(tmp_path, call=queue), queue)
 
 
 class Drivers:
@@ -63,149 +165,62 @@ class Drivers:
         self.declared = root / "declaration.json"
         write_json(self.declared, to_dict(declaration))
 
-    def run(self, death: str | None = None, *, verb: str = "run", path: str = "") -> int:
+    def run(self, *, path: str = "") -> int:
         """Exit code; path: folder of programs that stand in for others."""
-        command = [sys.executable, "-m", "tests.slurm.fake_slurm_driver", verb]
         environment = os.environ | fake_settings(self.root)
         environment["PATH"] = os.pathsep.join(filter(None, [path, environment["PATH"]]))
-        given = [str(self.declared), *([death] if death else [])]
         driver = subprocess.run(
-            [*command, *given], cwd=REPOSITORY, env=environment, timeout=240, check=False
+            [sys.executable, "-m", "tests.slurm.fake_slurm_driver", str(self.declared)],
+            cwd=REPOSITORY,
+            env=environment,
+            timeout=240,
+            check=False,
         )
         return driver.returncode
 
-
-@pytest.fixture
-def drivers(tmp_path: Path) -> Drivers:
-    return Drivers(tmp_path)
-
-
-def lines(paths: RunPaths) -> list[str]:
-    """The lines of the record as WRITES has them."""
-    seen: list[str] = []
-    for row in read_lines(paths.submissions):
-        label = f"{row['event']}:{kind_of(row)}"
-        seen.append(f"{label}:{1 + sum(one.rpartition(':')[0] == label for one in seen)}")
-    return seen
-
-
-def check_survived(drivers: Drivers, results: dict[str, str]) -> None:
-    """The next driver brings the sweep to its end."""
-    assert drivers.run() == 0
-    check_fake(drivers.paths)
-    check_begun_once(drivers.paths)
-    check_sent_once(drivers.paths)
-    assert contents(drivers.paths, "**/result.json") == results
+    def check(self, results: dict[str, str]) -> None:
+        """Every stage is done by one job, with the results of a sweep that nothing befell."""
+        check_fake(self.paths)
+        check_begun_once(self.paths)
+        check_sent_once(self.paths)
+        assert contents(self.paths, "**/result.json") == results
 
 
 @pytest.mark.fault
+@pytest.mark.usefixtures("cluster")
 def test_two_drivers_at_once_never_submit_twice(
-    drivers: Drivers, fake_results: dict[str, str]
+    tmp_path: Path, fake_results: dict[str, str]
 ) -> None:
+    drivers = Drivers(tmp_path)
     with ThreadPoolExecutor(2) as pool:
         codes = [*pool.map(lambda _: drivers.run(), range(2))]
     assert 0 in codes
-    check_fake(drivers.paths)
-    check_begun_once(drivers.paths)
-    check_sent_once(drivers.paths)
-    assert contents(drivers.paths, "**/result.json") == fake_results
+    drivers.check(fake_results)
 
 
-@pytest.mark.slow
-def test_the_lines_at_which_drivers_die_here_are_all_there_are(drivers: Drivers) -> None:
-    assert drivers.run() == 0
-    found = lines(drivers.paths)
-    assert found[: len(WRITES)] == WRITES
-    assert {line.split(":")[0] for line in found[len(WRITES) :]} <= {"synced"}
-
-
-TORN = ("allow::1", "intent:train:1", "submitted:train:1", "synced::1")
-DEATHS = [
-    *([f"{line}:{moment}"] for line in WRITES for moment in AROUND),
-    *([f"{line}:torn"] for line in TORN),
-    # The second driver dies while it adopts what the first one sent, or gives up what it did not.
-    *(["submitted:train:1:before", f"submitted:train:1:{moment}"] for moment in AROUND),
-    *(["intent:train:1:after", f"void:train:1:{moment}"] for moment in AROUND),
-]
-
-
-@pytest.mark.fault
-@pytest.mark.parametrize(
-    "deaths",
-    [pytest.param(one, marks=[] if one == QUICK else pytest.mark.slow) for one in DEATHS],
-    ids=",".join,
-)
-def test_drivers_that_die_at_any_line_or_halfway_through_it_are_made_up_for(
-    drivers: Drivers, fake_results: dict[str, str], deaths: list[str]
-) -> None:
-    for death in deaths:
-        assert drivers.run(death) == DIED
-    check_survived(drivers, fake_results)
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-@pytest.mark.parametrize("moment", AROUND)
-def test_a_driver_that_dies_while_it_forgives_a_job_that_never_began_is_made_up_for(
-    drivers: Drivers, cluster: Cluster, fake_results: dict[str, str], moment: str
-) -> None:
-    with cluster.drained():
-        assert drivers.run("submitted:report:1:after") == DIED
-        cluster.run("scancel", "--state=PENDING", f"--user={user_name()}")
-    takes_jobs = ("sbatch", "--test-only", "--wrap=true")  # SLURM needs a moment to see them back
-    wait_until(lambda: cluster.answers(*takes_jobs), what="nodes that take jobs")
-    assert drivers.run(f"uncount::1:{moment}") == DIED
-    assert drivers.run() == 0
-    check_fake(drivers.paths)
-    check_begun_once(drivers.paths)
-    assert contents(drivers.paths, "**/result.json") == fake_results
-
-
-@pytest.mark.slow
-@pytest.mark.fault
-@pytest.mark.parametrize("moment", AROUND)
-def test_a_cancel_that_dies_leaves_a_sweep_that_can_be_cancelled_or_gone_on_with(
-    drivers: Drivers, cluster: Cluster, fake_results: dict[str, str], moment: str
-) -> None:
-    hold(drivers.root).touch()
-    assert drivers.run("submitted:report:1:after") == DIED
-    job_at_hold(drivers.paths)
-    assert drivers.run(f"hold::1:{moment}", verb="cancel") == DIED
-    assert submissions.read(drivers.paths.submissions).held == (moment == "after")
-    assert drivers.run(verb="cancel") == 0
-    wait_until(lambda: not cluster.squeue(), what="an empty queue")
-    hold(drivers.root).unlink()
-    assert drivers.run() == 0
-    check_fake(drivers.paths)
-    assert contents(drivers.paths, "**/result.json") == fake_results
-
-
-AFTER = '{sbatch} "$@"; kill -KILL $PPID'
-BEFORE = 'kill -KILL $PPID; sleep 2; exec {sbatch} "$@"'
-SBATCH = """\
+OUTLIVED = """\
 #!/bin/sh
 case "$*" in *--test-only*) exec {sbatch} "$@";; esac
 echo >> {calls}
-if [ $(wc -l < {calls}) != {nth} ]; then exec {sbatch} "$@"; fi
-{dying}
+if [ $(wc -l < {calls}) != 2 ]; then exec {sbatch} "$@"; fi
+kill -KILL $PPID; sleep 2; exec {sbatch} "$@"
 """
 
 
 @pytest.mark.slow
 @pytest.mark.fault
-@pytest.mark.parametrize("nth", [1, 2])
-@pytest.mark.parametrize(
-    "script", [pytest.param(AFTER, id="after"), pytest.param(BEFORE, id="and-outlived-by-it")]
-)
-def test_a_driver_that_is_killed_by_its_own_sbatch_is_made_up_for(
-    drivers: Drivers, fake_results: dict[str, str], script: str, nth: int
+@pytest.mark.usefixtures("cluster")
+def test_a_driver_that_is_killed_and_outlived_by_its_sbatch_is_made_up_for(
+    tmp_path: Path, fake_results: dict[str, str]
 ) -> None:
-    """Before submitit has put what to run where the jobs look for it."""
-    program = drivers.root / "bin" / "sbatch"
+    """Before what to run has been put where the jobs look for it."""
+    drivers = Drivers(tmp_path)
+    program = tmp_path / "bin" / "sbatch"
     program.parent.mkdir()
-    real, calls = shutil.which("sbatch"), program.with_suffix(".calls")
-    dying = script.format(sbatch=real)
-    program.write_text(SBATCH.format(sbatch=real, calls=calls, nth=nth, dying=dying))
+    program.write_text(
+        OUTLIVED.format(sbatch=shutil.which("sbatch"), calls=program.with_suffix(".calls"))
+    )
     program.chmod(0o755)
     assert drivers.run(path=str(program.parent)) == -9
-    check_survived(drivers, fake_results)
+    assert drivers.run() == 0
+    drivers.check(fake_results)

@@ -18,7 +18,7 @@ from fgrpo_bench.stages.stage import run_stage
 from fgrpo_bench.stages.watch import Progress
 from sweeps.slurm.attempts import idle
 from tests.slurm.processes import PATIENCE_S, wait_until
-from tests.slurm.running import counting, start_payload
+from tests.slurm.running import BATCH, counting, start_payload
 
 SPEC = {"kind": "train", "fingerprint": "ff", "target": {}}
 
@@ -36,9 +36,14 @@ def slurm(tmp_path: Path) -> dict[str, str]:
     programs = tmp_path / "bin"
     programs.mkdir()
     install(programs / "scontrol", f'echo "$@" >> {tmp_path}/scontrol')
-    install(programs / "squeue", "echo COMPLETING")
+    install(programs / "squeue", shows("COMPLETING"))
     path = f"{programs}:{os.environ['PATH']}"
     return {"PATH": path, "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "3"}
+
+
+def shows(state: str, name: str = BATCH) -> str:
+    """A queue with the job; it runs a file in the batch's folder."""
+    return f"echo '12_3|{name}|{state}|n1|0:10|N/A|None|/r/{BATCH}/{'0' * 32}.sh'"
 
 
 def install(program: Path, script: str) -> None:
@@ -91,11 +96,13 @@ def test_where_the_marker_stands_nothing_is_started(
 
 
 @pytest.mark.parametrize(
-    ("signum", "state", "is_requeued"),
+    ("signum", "state", "name", "is_requeued"),
     [
-        pytest.param(signal.SIGUSR2, "COMPLETING", True, id="warned"),
-        pytest.param(signal.SIGTERM, "COMPLETING", False, id="ended"),
-        pytest.param(signal.SIGTERM, "RUNNING", True, id="in-the-grace-before-its-preemption"),
+        pytest.param(signal.SIGUSR2, "COMPLETING", BATCH, True, id="warned"),
+        pytest.param(signal.SIGUSR2, "RUNNING", "mywork", True, id="warned-and-renamed"),
+        pytest.param(signal.SIGTERM, "COMPLETING", BATCH, False, id="ended"),
+        pytest.param(signal.SIGUSR2, None, "other", False, id="lost-and-its-id-is-anothers"),
+        pytest.param(signal.SIGTERM, "RUNNING", BATCH, True, id="in-the-grace-of-a-preemption"),
     ],
 )
 def test_either_signal_saves_and_what_slurm_does_not_end_or_requeue_itself_is_requeued(
@@ -103,11 +110,15 @@ def test_either_signal_saves_and_what_slurm_does_not_end_or_requeue_itself_is_re
     slurm: dict[str, str],
     tmp_path: Path,
     signum: signal.Signals,
-    state: str,
+    state: str | None,
+    name: str,
     is_requeued: bool,
 ) -> None:
     """In a time of grace SLURM takes a job that ends by itself for failed."""
-    install(tmp_path / "bin" / "squeue", f"echo {state}")
+    if state is None:
+        install(tmp_path / "bin" / "squeue", "echo '12_3|other|RUNNING|n1|0:10|N/A|None|/x.sh'")
+    else:
+        install(tmp_path / "bin" / "squeue", shows(state, name))
     job = start_slow(stage, slurm)
     job.send_signal(signum)
     assert end(job)[0] == 75
@@ -160,8 +171,8 @@ def test_a_stage_whose_node_fails_at_one_step_for_ever_is_not_run_for_ever(
     assert code == 1
     assert "got no further in 3 attempts of this job" in errors
     assert len(attempts(stage)) == 3
-    assert idle(stage, "12_3", None)
-    assert not idle(stage, "13_3", None), "what another job did is not held against this one"
+    assert idle(stage, "12_3", BATCH)
+    assert not idle(stage, "13_3", BATCH), "what another job did is not held against this one"
 
 
 def test_a_stage_that_gets_further_each_time_may_be_killed_for_ever(stage: StagePaths) -> None:

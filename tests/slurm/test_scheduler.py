@@ -94,15 +94,62 @@ def test_more_names_than_an_argument_holds_are_asked_for_in_several_calls() -> N
     assert len(answer) == 2000 and answer.nonsense == "<html>"
 
 
-def test_a_users_own_filters_and_forms_do_not_reach_slurms_programs(
+def test_what_a_shell_sets_for_slurms_programs_does_not_reach_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("SQUEUE_PARTITION", "SACCT_FORMAT", "SCANCEL_STATE", "SLURM_TIME_FORMAT"):
+    """Only where their cluster is."""
+    hidden = "SQUEUE_PARTITION SACCT_FORMAT SCANCEL_STATE SINFO_PARTITION SLURM_TIME_FORMAT"
+    hidden += " SBATCH_EXPORT SBATCH_JOB_NAME SRUN_CPUS_PER_TASK SLURM_MEM_PER_CPU SLURM_JOB_ID"
+    for name in hidden.split():
         monkeypatch.setenv(name, "mine")
-    monkeypatch.setenv("SLURM_CLUSTERS", "near")
+    for name in scheduler.KEPT:
+        monkeypatch.setenv(name, "near")
     lines = scheduler.call(["env"]).splitlines()
-    assert {"SLURM_CLUSTERS=near", "SLURM_TIME_FORMAT=standard"} <= {*lines}
+    assert {*(f"{name}=near" for name in scheduler.KEPT), "SLURM_TIME_FORMAT=standard"} <= {*lines}
     assert not [line for line in lines if line.endswith("=mine")]
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ("SBATCH_TIMELIMIT", "SBATCH_TIMELIMIT (profile.time_minutes)"),
+        (
+            "SBATCH_PARTITION SBATCH_CORE_SPEC",
+            "SBATCH_CORE_SPEC (profile.additional_parameters.core_spec), "
+            "SBATCH_PARTITION (profile.partition)",
+        ),
+        ("SBATCH_EXPORT", "SBATCH_EXPORT (a sweep sets that itself)"),
+        ("SBATCH_CLUSTERS", "SBATCH_CLUSTERS (SLURM_CLUSTERS names a cluster to all programs)"),
+        ("SLURM_CPU_BIND", "SLURM_CPU_BIND (profile.setup: 'export SLURM_CPU_BIND=...')"),
+        ("SLURM_CPU_BIND SLURM_JOB_ID", None),
+        ("SLURM_CONF SLURM_TIME_FORMAT SQUEUE_FORMAT HOME", None),
+    ],
+)
+def test_what_of_it_would_change_a_profile_is_told_with_what_does_the_same(
+    names: str, told: str | None
+) -> None:
+    """In a job, SLURM_* are the job's."""
+    note = "note: jobs ask for what the profile says, so this is ignored: "
+    assert scheduler.ignored(dict.fromkeys(names.split(), "1")) == ([note + told] if told else [])
+
+
+def test_jobs_that_were_renamed_are_told_by_the_folder_of_what_they_run() -> None:
+    script = f"/my runs/slurm/smoke-train-2a/{'0f' * 16}.sh"
+    rows = f"7_0|mywork|RUNNING|n1|0:10|N/A|None|{script}\n8|other|RUNNING|n1|0:10|N/A|None|/x.sh\n"
+    rows += (
+        f"9|smoke-train-2a|PENDING||0:00|N/A|ReqNodeNotAvail, UnavailableNodes:n[1|2]|{script}\n"
+    )
+    told = list[list[str]]()
+    jobs = scheduler.squeue_of_user(queue_of(rows, told))
+    named = {job_id: (job.name, job.shown_name) for job_id, job in jobs.items()}
+    assert named == {
+        "7_0": ("smoke-train-2a", "mywork"),
+        "8": ("other", ""),
+        "9": ("smoke-train-2a", ""),
+    }
+    assert jobs["9"].reason == "ReqNodeNotAvail, UnavailableNodes:n[1|2]"
+    scheduler.scancel([jobs["7_0"]], queue_of(rows, told))
+    assert told == [["scancel", "7"]]
 
 
 def test_the_site_names_its_largest_array() -> None:

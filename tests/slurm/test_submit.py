@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def test_openrlhf_trains_with_a_task_on_each_node_and_all_else_takes_one(tmp_pat
         nodes = 2 if "--job-name=rehearsal-train-" in text else 1
         assert f"#SBATCH --nodes={nodes}\n" in text
         assert "#SBATCH --ntasks-per-node=1\n" in text
-        assert f" --nodes={nodes} --ntasks={nodes} --cpus-per-task=" in text
+        assert f" --export=ALL --nodes={nodes} --ntasks={nodes} --cpus-per-task=" in text
         assert ("--ntasks-per-node=1 --wait=60 " in text) == (nodes == 2)
 
 
@@ -115,3 +116,16 @@ def test_the_commands_for_slurm_refuse_a_sweep_of_this_machine(
     for command in ("tick", "follow", "retry"):
         assert main([command, "smoke", f"run_root={tmp_path}"]) == 2
         assert "was last run with profile=local" in capsys.readouterr().err
+
+
+def test_a_setup_line_that_fails_ends_the_job_and_is_its_last_word(tmp_path: Path) -> None:
+    lines = ["'A=1  # kept'", "'false || true'", "'(exit 3)'", "'echo never'"]
+    chosen = ["profile=slurm", f"run_root='{tmp_path}'", f"profile.setup=[{','.join(lines)}]"]
+    plan = make_plan(config.load("smoke", chosen))
+    text = drive.dry_run(plan, run_paths(plan.declaration), limit=1001)[0]
+    setup = text[text.index("# setup") : text.index("said=$(cd")]
+    done = subprocess.run(["bash", "-c", f"{setup}echo $A"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "profile.setup: this line failed: (exit 3)\n")
+    kept = setup.replace("(exit 3)", "(exit 0)")
+    done = subprocess.run(["bash", "-c", f"{kept}echo $A"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "never\n1\n")

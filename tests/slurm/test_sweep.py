@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-import json
-import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,9 @@ import pytest
 from fgrpo_bench import StagedDesign
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import read_json
-from fgrpo_bench.specs import config
 from sweeps import REPOSITORY
 from sweeps.cli import main
-from sweeps.freeze import run_paths
-from sweeps.slurm import drive, submissions, tick
+from sweeps.slurm import drive, tick
 from tests.plugin.overrides import MODULE, PARITY
 from tests.slurm.cluster import Cluster
 from tests.slurm.config import NODES
@@ -27,10 +24,12 @@ from tests.slurm.running import (
     SLURM,
     all_done,
     check_begun_once,
+    check_complete,
     check_draws,
     start,
     until,
 )
+from tests.support.mlflow_store import runs, server
 from tests.support.stages import TINY
 
 MANY = f"sweep.grid.focal_gamma=[{','.join(str(i / 8) for i in range(600))}]"
@@ -60,75 +59,61 @@ def test_a_sweep_of_four_points_runs_to_its_report_with_no_driver(
     assert len({job.split()[1] for job in jobs if "-evaluate-" in job}) > 1, jobs
 
 
+def test_what_slurm_refuses_is_said_in_its_words_and_leaves_nothing_queued(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    refusals = {
+        "profile.partition=nope": "profile.partition='nope', and `sinfo` shows gpu, eval, high",
+        "profile.constraint=nope": "Invalid feature specification",
+        "profile.cpus_per_task=9": "not available: .* and 0 such are in .* with 8 processors",
+        "+profile.additional_parameters.reservation=no": "Requested reservation is invalid",
+        f"profile.max_array_size=1100 sweep.grid.seed=[1,2] {MANY}": (
+            "Invalid job array .*max_array_size=1100 is more than"
+        ),
+    }
+    enforced = {
+        "profile.account=nope": "profile.account='nope', and `sacctmgr .*` shows .*lab",
+        "profile.qos=nope": "Invalid qos .*: profile.qos='nope', and `sacctmgr .*` shows normal",
+    }
+    for overrides, words in refusals.items():
+        with pytest.raises(ValueError, match=words):
+            start(tmp_path, *TINY, *overrides.split())
+    cluster.add_account("lab")
+    with cluster.changed(enforce_accounts=True):
+        for override, words in enforced.items():
+            with pytest.raises(ValueError, match=words):
+                start(tmp_path, *TINY, override)
+    assert cluster.squeue() == ""
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.slow
-def test_edits_while_jobs_wait_reach_none_of_them(tmp_path: Path, cluster: Cluster) -> None:
-    """The checkout's own copy is edited into something that cannot run."""
-    checkout = tmp_path / "checkout"
-    subprocess.run(["git", "clone", "-q", str(REPOSITORY), str(checkout)], check=True)
-    root = tmp_path / "runs"
-    command = [sys.executable, "-m", "sweeps", "run", "smoke", f"run_root='{root}'", *TINY, *SLURM]
-    engine = checkout / "fgrpo_bench" / "engines" / "embedded" / "__main__.py"
+def test_whatever_a_shell_sets_and_an_administrator_renames_jobs_are_the_profiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    """As inside a job, whose SLURM_MEM_PER_CPU beside a SLURM_MEM_PER_NODE ends srun."""
+    shell = {"SBATCH_EXPORT": "NONE", "SBATCH_JOB_NAME": "mywork", "SBATCH_TIMELIMIT": "2"}
+    shell |= {"SLURM_JOB_ID": "1", "SLURM_MEM_PER_CPU": "900", "SRUN_EXPORT_ENV": "NONE"}
+    for name, value in shell.items():
+        monkeypatch.setenv(name, value)
     with cluster.drained():
-        subprocess.run(command, cwd=checkout, env=os.environ | {"PYTHONPATH": ""}, check=True)
-        engine.write_text("raise SystemExit(9)\n")
-    paths = run_paths(config.load("smoke", [f"run_root='{root}'", *TINY, *SLURM]))
+        paths = start(tmp_path, *TINY)
+        first = cluster.squeue("-r", "--format=%l").split()
+        assert first == ["5:00"] * 7
+        _rename_all(cluster)
+        assert tick.tick(paths, say=print, clock=lambda: time.time() + 1000).submit == ()
+        drive.cancel(paths)
+        wait_until(lambda: not cluster.squeue(), what="an empty queue")
+        assert tick.tick(paths, say=print).submit == ()
+        drive.retry(paths, None)
+        _rename_all(cluster)
     until(paths, all_done)
     check_begun_once(paths)
 
 
-@pytest.mark.slow
-@pytest.mark.fault
-def test_an_array_larger_than_the_sites_limit_is_cut(tmp_path: Path, cluster: Cluster) -> None:
-    with cluster.changed(max_array_size=2):
-        paths = start(tmp_path, *TINY, "sweep.grid.focal_gamma=[0.0,0.5,1.0]")
-        until(paths, all_done)
-    batches = submissions.read(paths.submissions).batches.values()
-    assert [b.size for b in batches if b.kind == "train"] == [2, 1]
-    check_begun_once(paths)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
-        (["profile.partition=nope"], "profile.partition='nope', and `sinfo` shows gpu, eval, high"),
-        (["profile.constraint=nope"], "Invalid feature specification"),
-        (["profile.cpus_per_task=9"], "not available: .* and 0 such are in .* with 8 processors"),
-        (["+profile.additional_parameters.reservation=no"], "Requested reservation is invalid"),
-        (
-            ["profile.max_array_size=1100", "sweep.grid.seed=[1,2]", MANY],
-            "Invalid job array .*max_array_size=1100 is more than",
-        ),
-    ],
-    ids=["partition", "constraint", "node", "reservation", "array"],
-)
-def test_what_slurm_refuses_is_said_in_its_words_and_leaves_nothing_queued(
-    tmp_path: Path, cluster: Cluster, overrides: list[str], words: str
-) -> None:
-    with pytest.raises(ValueError, match=words):
-        start(tmp_path, *TINY, *overrides)
-    assert cluster.squeue() == ""
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        (
-            "profile.account=nope",
-            "combination specified: profile.account='nope', and `sacctmgr .*` shows .*lab",
-        ),
-        ("profile.qos=nope", "Invalid qos .*: profile.qos='nope', and `sacctmgr .*` shows normal"),
-    ],
-)
-def test_an_account_or_qos_that_does_not_exist_is_refused_where_the_site_asks_for_one(
-    tmp_path: Path, cluster: Cluster, override: str, words: str
-) -> None:
-    cluster.add_account("lab")
-    with cluster.changed(enforce_accounts=True), pytest.raises(ValueError, match=words):
-        start(tmp_path, *TINY, override)
-    assert cluster.squeue() == ""
-    assert list(tmp_path.iterdir()) == []
+def _rename_all(cluster: Cluster) -> None:
+    for job_id in {*cluster.squeue("--format=%A").split()}:
+        cluster.scontrol("update", f"jobid={job_id}", "jobname=mywork")
 
 
 @pytest.mark.slow
@@ -144,22 +129,6 @@ def test_a_node_that_does_not_see_the_run_root_is_named(
     assert words in capsys.readouterr().out
     assert words in tick.failed(tick.tick(paths, say=print))["_warmup/s11"]
     drive.cancel(paths)
-
-
-@pytest.mark.slow
-def test_cancel_stops_all_and_retry_goes_on(
-    tmp_path: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    paths = start(tmp_path, *TINY)
-    drive.cancel(paths)
-    wait_until(lambda: not cluster.squeue(), what="an empty queue")
-    assert tick.tick(paths, say=print).submit == ()
-    drive.retry(paths, None)
-    until(paths, all_done)
-    capsys.readouterr()
-    assert main(["status", "smoke", f"run_root={tmp_path}", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["points_done"] == 2
 
 
 @pytest.mark.slow
@@ -179,3 +148,19 @@ def test_jobs_load_the_plugin_from_the_frozen_code(tmp_path: Path, cluster: Clus
         marker = read_json(StagePaths(paths.folder / stage["name"]).done)
         assert marker["plugins"] == {MODULE: "0.3"}
     assert (paths.report / "results.csv").exists()
+
+
+@pytest.mark.slow
+def test_the_last_job_syncs_a_tracking_server_with_no_driver_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    with server(tmp_path / "server") as (uri, _):
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        paths = start(tmp_path, *TINY)
+        wait_until(lambda: not cluster.squeue(), what="the last job's end")
+        check_complete(paths)
+        held = [run for run in runs(uri) if run.data.tags["kind"] == "point"]
+    stages = read_json(paths.plan)["stages"]
+    points = {stage["point_id"] for stage in stages if stage["kind"] == "evaluate"}
+    assert len(held) == len(points) == 3
+    assert not paths.mlflow_db.exists()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_json
@@ -11,7 +13,7 @@ from fgrpo_bench.specs import to_dict
 from fgrpo_bench.stages.plan import FORMAT, PlanRecord, StageRecord
 from sweeps.freeze import run_paths
 from sweeps.slurm import drive, recover, scheduler, submissions
-from sweeps.slurm.scheduler import Call
+from sweeps.slurm.scheduler import Call, Job
 from sweeps.slurm.submissions import JobBatch
 from tests.support.plans import loaded
 
@@ -77,3 +79,66 @@ def running_on(told: list[list[str]], cluster: str = "near", rows: str = "") -> 
         return said.get(command[0], "")
 
     return call
+
+
+class Queue:
+    """A SLURM in this process that remembers what it was sent; jobs wait until they are changed."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        """By id, an element of an array each for itself."""
+        self.told: list[list[str]] = []
+        self.refusals: dict[str, Exception] = {}
+        """What a program raises, by its name."""
+
+    def __call__(self, command: list[str]) -> str:
+        self.told.append(command)
+        program, last = command[0], command[-1]
+        if program in self.refusals:
+            raise self.refusals[program]
+        match program:
+            case "sbatch" if "--test-only" not in command:
+                return self._send(Path(last))
+            case "squeue":
+                names = last.removeprefix("--name=").split(",")
+                of_all = not last.startswith("--name=")
+                shown = [j for j in self.jobs.values() if of_all or j.name in names]
+                return "".join(
+                    f"{j.job_id}|{j.name}|{j.state}||0:00|N/A|{j.reason}|{j.command}\n"
+                    for j in shown
+                )
+            case "scancel":
+                for job_id in self.jobs:
+                    if {job_id, job_id.partition("_")[0]} & {*command[1:]}:
+                        self.change(job_id, state="CANCELLED")
+            case "scontrol" if command[1:3] == ["show", "config"]:
+                return "ClusterName             = near\nMaxArraySize            = 1001\n"
+            case "scontrol":
+                raise ValueError(scheduler.INVALID_ID)
+            case "sinfo":
+                return "gpu*|n1|n1|localhost|8|64000|(null)|infinite|idle\n"
+        return ""
+
+    def _send(self, script: Path) -> str:
+        text = script.read_text()
+        options = dict(re.findall(r"^#SBATCH --([\w-]+)=(\S*)", text, re.MULTILINE))
+        number = 1 + max((int(job_id.partition("_")[0]) for job_id in self.jobs), default=0)
+        size = (
+            int(options["array"].partition("-")[2].partition("%")[0]) + 1
+            if "array" in options
+            else 1
+        )
+        for index in range(size):
+            job_id = f"{number}_{index}" if "array" in options else f"{number}"
+            self.jobs[job_id] = Job(
+                job_id=job_id, name=options["job-name"], state="PENDING", command=str(script)
+            )
+        return f"Submitted batch job {number}\n"
+
+    def change(self, job_id: str, **facts: Any) -> None:
+        """Set what is shown of a job."""
+        self.jobs[job_id] = replace(self.jobs[job_id], **facts)
+
+    def active(self) -> list[Job]:
+        """Jobs that wait or run."""
+        return [job for job in self.jobs.values() if job.active]

@@ -220,6 +220,7 @@ def test_an_attempt_that_fails_while_its_code_goes_says_that_it_was_the_code(
         command=(sys.executable, "-c", fails),
         cwd=str(code),
         environment=(("PYTHONPATH", str(code)),),
+        batch="b",
     )
     file = tmp_path / "payload.pkl"
     file.write_bytes(pickle.dumps(payload))
