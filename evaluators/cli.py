@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fgrpo_bench.command import application
-from fgrpo_bench.command.application import Application, Root, is_there, refusals
+from fgrpo_bench.command.application import Application, By, Root, is_there, refusals
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.commandline import INSTALLED, check_packages
 from fgrpo_bench.files.records import Record
@@ -167,6 +167,7 @@ def run(
     sampler: Annotated[
         str | None, typer.Option(help="vllm, transformers or embedded (now: what is installed)")
     ] = None,
+    by: By = None,
     name: Annotated[str | None, typer.Option(help="folder under evals/")] = None,
     seed: Annotated[int | None, typer.Option(help="of the draws (now: 0)")] = None,
     device: Annotated[
@@ -207,6 +208,7 @@ def run(
         strict=strict,
         limit=limit,
         cluster=cluster,
+        by=by,
         sampler=sampler,
         device=device,
         threads=threads,
@@ -343,14 +345,17 @@ def _run_model(options: Options, *, dry_run: bool) -> int:
     request, said = request_of(options)
     for line in said:
         print(line, flush=True)
+    if options.by is not None:
+        standalone.check_column(options.by, request.evaluation.benchmarks, request.root)
     if dry_run:
         print(standalone.planned(standalone.freeze(request)))
         return EXIT_DONE
-    return _run_alone(request)
+    return _run_alone(request, options.by)
 
 
-def _run_alone(request: Request) -> int:
-    """Freeze a request as a stage, run it, here or in vLLM's environment, and print its table."""
+def _run_alone(request: Request, by: str | None) -> int:
+    """Freeze a request as a stage, run it, here or in vLLM's environment, and print its table, by
+    the values of a column of the problems too."""
     from . import standalone
     from .stored import closing_table, examples, find
 
@@ -376,7 +381,7 @@ def _run_alone(request: Request) -> int:
     if code == EXIT_DONE:
         names = request.evaluation.benchmarks
         evaluations = [s for s in find(str(paths.folder)) if s.benchmark.name in names]
-        print(closing_table(evaluations))
+        print(closing_table(evaluations, by=by))
         print(examples(evaluations))
         name = paths.folder.parents[2].name
         print(f"next: fgrpo-bench evaluate audit {name}     what a reviewer would ask")
@@ -414,15 +419,18 @@ def grade(
         str | None, typer.Option(help="another grader than the benchmark's, e.g. math")
     ] = None,
     strict: Strict = False,
+    by: By = None,
 ) -> int:
-    from .stored import closing_table, find, layer, regrade
+    from .stored import closing_table, find, layer, partitions_of, regrade
 
     _share_verdicts(default_root())
     evaluations = find(evaluation)
+    if by is not None:  # a column that is none is refused before anything is judged
+        partitions_of(by, evaluations)
     others = [layer(of.benchmark, grader, strict=strict) for of in evaluations]
     for stored, other in zip(evaluations, others, strict=True):
         print(regrade(stored, other if strict else grader), flush=True)
-    print(closing_table(evaluations, others))
+    print(closing_table(evaluations, others, by))
     return EXIT_DONE
 
 
@@ -466,6 +474,7 @@ def audit(
     "fgrpo-bench compare groupsize/countdown/v1/grpo-n8-g0 groupsize/countdown/v1/grpo-n8-g0.5",
     "fgrpo-bench compare before after --html compare.html --fail-if-worse 1",
     "fgrpo-bench compare theirs.jsonl my-model --data mine.jsonl",
+    "fgrpo-bench compare my-model tuned --by level",
     more=COMPARE,
 )
 def compare_(
@@ -484,6 +493,7 @@ def compare_(
         typer.Option("--grader", help="of --data; without: of `evaluate grade --grader`"),
     ] = None,
     strict: Strict = False,
+    by: By = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write a page with figures")
     ] = None,
@@ -511,7 +521,7 @@ def compare_(
         spec = _drawn_on(context, root, benchmark, [], data, prompt, answer, grader)
         _share_verdicts(root)
         grader = None
-    compared = compare.compare(what, root, spec, grader=grader, strict=strict)
+    compared = compare.compare(what, root, spec, grader=grader, strict=strict, by=by)
     worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
     written = compare.write(compared, html=html, md=md, csv=csv, as_json=json_)
     print(written or compare.text(compared))
@@ -545,8 +555,10 @@ def import_(
     grader: OfGrader = None,
     strict: Strict = False,
     subset: Annotated[bool, typer.Option("--subset", help="the file may lack problems")] = False,
+    by: By = None,
 ) -> int:
     from .interchange import take_in
+    from .standalone import check_column
     from .stored import closing_table
 
     root = default_root()
@@ -559,9 +571,11 @@ def import_(
         from .asked import with_strict
 
         spec = with_strict(spec)
+    if by is not None:
+        check_column(by, {spec.name: spec}, root)
     _share_verdicts(root)
     stored, said = take_in(file, spec, name=name, root=root, subset=subset)
-    print(said, closing_table([stored]), sep="\n")
+    print(said, closing_table([stored], by=by), sep="\n")
     return EXIT_DONE
 
 

@@ -1,10 +1,11 @@
 """The data stage: obtain the source file, read its rows, apply the rules, write the table.
 
 In: a dataset's declaration (`specs.DatasetSpec`). Out: problems.parquet (tables.PROBLEMS), the
-short columns beside them (columns.parquet) and the record data.lock.json, which says where every byte came from and what each rule left; a source that
-was fetched before is used again only if it has the digest that stands there. `fetch` downloads,
-`rows` reads files, `layouts` knows how publishers lay out a row, `golds` what a short answer is,
-and `dataset_problems` (`fgrpo_bench.data`) reads the table back.
+short columns beside them (columns.parquet) and the record data.lock.json, which says where every
+byte came from and what each rule left; a source that was fetched before is used again only if it
+has the digest that stands there. `fetch` downloads, `rows` reads files, `layouts` knows how
+publishers lay out a row, `golds` what a short answer is, and `dataset_problems` and
+`problem_columns` (`fgrpo_bench.data`) read the tables back.
 
 Every gold is graded against itself: a file with one that fails is refused; of a publisher's
 training set, where these are few, it is said. No error tells anything of a row of a gated dataset.
