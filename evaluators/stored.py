@@ -286,11 +286,10 @@ def _drawn(path: Path) -> int:
 def _without_empty(table: Table) -> Table:
     """Without the columns in which nothing stands."""
     kept = [i for i in range(len(table.header)) if any(row[i] != NONE for row in table.rows)]
-    return Table(
-        title=table.title,
+    return replace(
+        table,
         header=tuple(table.header[i] for i in kept),
         rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
-        n_words=table.n_words,
     )
 
 
