@@ -28,7 +28,7 @@ from fgrpo_bench.stats.significance import holm
 OF_LAYOUT = {"synlogic": "task"}
 """The column that is taken where nobody names one, by the dataset's layout."""
 MOST_VALUES = 30
-"""Of a column that somebody names: of more, most have too few problems to say anything of."""
+"""Of a column that somebody names: of more, most have too few problems to say anything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,8 @@ def named_partitions(
     by: str, columns: Mapping[str, pl.DataFrame | None], problems: Mapping[str, Collection[str]]
 ) -> list[Partition]:
     """Of the benchmarks whose problems have the column; ValueError, with the columns that would do,
-    where none has, and where one has it with more than MOST_VALUES values or as many as problems.
+    where none has, and where one has it with a single value, more than MOST_VALUES or as many as
+    problems.
 
     columns: of `problem_columns`, by benchmark; None of generated problems, which have none.
     problems: the problem_ids that count, likewise.
@@ -90,9 +91,9 @@ def named_partitions(
             continue
         if by not in fit:
             raise ValueError(
-                f"--by {by}: {sizes[by]} values over {n_problems} problems of {benchmark}; name a "
-                f"column of at most {MOST_VALUES} values, and of fewer than there are problems: "
-                f"{benchmark} has {words}"
+                f"--by {by}: {sizes[by]} different values over {n_problems} problems of "
+                f"{benchmark}; name a column of 2 to {MOST_VALUES} values, and of fewer than there "
+                f"are problems: {benchmark} has {words}"
             )
         out.append(partition(table, by, problems[benchmark], benchmark))
     if columns and not out:
@@ -110,7 +111,7 @@ def _sizes(columns: pl.DataFrame, problems: Collection[str]) -> dict[str, int]:
 
 
 def _is_fit(n_values: int, n_problems: int) -> bool:
-    return 0 < n_values <= MOST_VALUES and n_values < n_problems
+    return 2 <= n_values <= MOST_VALUES and n_values < n_problems
 
 
 def partitions(

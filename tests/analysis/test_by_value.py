@@ -138,13 +138,14 @@ def test_what_is_significant_holds_after_the_correction(levels, tmp_path):
     ("by", "said"),
     [
         ("levle", r"--by levle: no column of the problems is called so.*countdown has level \(4 "
-                  r"values\), author \(1 values\) \(did you mean level\?\)"),
-        ("number", r"--by number: 24 values over 24 problems of countdown; name a column of at most"
-                   r" 30 values, and of fewer than there are problems: countdown has level"),
+                  r"values\) \(did you mean level\?\)"),
+        ("number", r"--by number: 24 different values over 24 problems of countdown; name a "
+                   r"column of 2 to 30 values, and of fewer than there are problems: "),
+        ("author", r"--by author: 1 different values over 24 problems of countdown"),
         ("problem_id", r"--by problem_id: no column of the problems is called so"),
     ],
 )  # fmt: skip
-def test_a_column_that_is_none_is_refused_with_those_that_would_do(levels, by, said):
+def test_a_column_that_does_not_tell_problems_apart_is_refused(levels, by, said):
     with pytest.raises(ValueError, match=said):
         analyse(levels, by=by)
     with pytest.raises(ValueError, match=said):
@@ -155,26 +156,25 @@ def test_a_column_that_is_none_is_refused_with_those_that_would_do(levels, by, s
     ("columns", "said"),
     [
         (None, "--by x: no column .*; mine has none"),
-        ({"y": ["1"] * 50}, r"--by x: no column .*; mine has y \(1 values\)"),
-        ({"x": [str(i % 31) for i in range(50)]}, "--by x: 31 values over 50 problems of mine"),
-        ({"x": [None] * 50}, "--by x: 0 values over 50 problems of mine"),
+        ({"y": ["1", "2"] * 25}, r"--by x: no column .*; mine has y \(2 values\)"),
+        ({"x": [str(i % 31) for i in range(50)]}, "--by x: 31 different values over 50 problems"),
+        ({"x": [None] * 50}, "--by x: 0 different values over 50 problems"),
     ],
 )
 def test_so_is_one_of_generated_problems_and_of_more_values_than_a_table_has(columns, said):
     names = [f"p{i}" for i in range(50)]
     frame = None
     if columns is not None:
-        frame = pl.DataFrame({"problem_id": names} | columns, schema_overrides={"x": pl.String}
-                             if "x" in columns else {})  # fmt: skip
+        frame = pl.DataFrame({"problem_id": names} | columns)
     with pytest.raises(ValueError, match=said):
         named_partitions("x", {"mine": frame}, {"mine": names})
 
 
 def test_of_several_benchmarks_those_that_have_the_column_are_told(levels):
-    frame = pl.DataFrame({"problem_id": ["a", "b", "c"], "level": ["1", "1", "2"]})
+    frame = pl.DataFrame({"problem_id": ["a", "b", "c", "d"], "level": ["1", "1", "2", "3"]})
     columns = {"mine": frame, "generated": None, "other": frame.drop("level")}
-    (part,) = named_partitions("level", columns, {key: ["a", "b"] for key in columns})
-    assert part.benchmark == "mine" and part.problems == {"1": ("a", "b")}
+    (part,) = named_partitions("level", columns, {key: ["a", "b", "c"] for key in columns})
+    assert part.benchmark == "mine" and part.problems == {"1": ("a", "b"), "2": ("c",)}
 
 
 def test_half_of_the_problems_chose_nothing_and_is_reported(tmp_path):

@@ -11,12 +11,16 @@ import pytest
 
 from evaluators.__main__ import main
 from evaluators.compare import changed_most, compare
+from evaluators.stored import closing_table, find
+from fgrpo_bench.analysis.checkpoints import table_estimates
 from fgrpo_bench.analysis.results import SweepResults, together
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.analysis.stored import analysed
+from fgrpo_bench.documents.table import with_interval
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.exports.command import FORMATS
+from fgrpo_bench.stages.tables import PASSK, read_table
 from tests.report.conftest import drawing_plainly
 from tests.support.synthetic import write_sweep
 
@@ -403,7 +407,7 @@ def test_the_closing_table_tells_pass_at_k_by_level(with_levels, capsys):
         ("levle", "no column of the problems is called so, of those that hold short texts or numb"
                   "ers; mine-"),
         ("question", "--by question: no column of the problems is called so"),
-        ("number", "--by number: 12 values over 12 problems of mine-"),
+        ("number", "--by number: 12 different values over 12 problems of mine-"),
     ],
 )  # fmt: skip
 def test_a_column_that_does_not_tell_problems_apart_is_refused_before_any_work(
@@ -412,7 +416,7 @@ def test_a_column_that_does_not_tell_problems_apart_is_refused_before_any_work(
     imported("old", [4] * 12)
     imported("new", [4] * 12)
     refused = said(capsys, "old", "new", "--by", by, code=1)
-    assert wanted in refused and "has level (3 values), source (1 values)" in refused
+    assert wanted in refused and " has level (3 values)" in refused and "source" not in refused
     before = {path: path.stat().st_mtime_ns for path in root.glob("evals/**/*.parquet")}
     for words in (
         ["grade", "old", "--by", by],
@@ -442,3 +446,17 @@ def test_problems_that_were_prepared_without_their_columns_are_prepared_again(
     imported("third", [4] * 12)
     assert "by level: new minus old" in said(capsys, "old", "new", "--by", "level")
     assert "level" not in said(capsys, "old", "new")
+
+
+def test_intervals_of_the_closing_table_follow_the_clusters(with_levels, root, capsys):
+    imported("old", [8, 8, 8, 8, 4, *[2] * 4, 8, 8, 8])
+    alone = closing_table(find("old"))
+    passk = next(root.glob("evals/old/**/passk.parquet"))
+    table = pl.read_parquet(passk)
+    half = pl.col("problem_id").str.slice(-1).cast(pl.Int64) // 6
+    table.with_columns(cluster=half.cast(pl.String)).write_parquet(passk)
+    clustered = closing_table(find("old"))
+    assert "70.8 [40.8, 92.7]" in alone and "70.8 [" in clustered
+    (at_1, *_) = table_estimates(read_table(passk, PASSK))
+    assert with_interval(at_1.mean, at_1.low, at_1.high) in clustered
+    assert "70.8 [40.8, 92.7]" not in clustered
