@@ -12,6 +12,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -159,11 +160,11 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
         versions = (version, *checkpoint.beside(benchmark).values())
         yield from _existing(of.passk(), of.manifest, *map(of.passk, versions[1:]))
         spec = checkpoint.evaluation_spec()
-        data = spec.data_folder(benchmark)
-        if data is not None and data.is_relative_to(paths.root.resolve()):
-            # no text of a problem: by these a report tells pass@k, of SynLogic its tasks
-            shared = paths.root / data.relative_to(paths.root.resolve())
-            yield from _existing(DataPaths(shared).columns)
+        if benchmark in spec.data:
+            # As the spec names it, through the run's link: there a reader looks for it.
+            data = Path(os.path.normpath(checkpoint.evaluate.folder / spec.data[benchmark]))
+            if data.is_relative_to(paths.root):
+                yield from _existing(DataPaths(data).columns)
         if withheld(spec.known.get(benchmark)):
             gated.add(benchmark)
             continue
