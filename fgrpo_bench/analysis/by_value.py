@@ -122,16 +122,19 @@ def partitions(
     problems: problem_ids by benchmark. by: None is the column of each benchmark's layout, and none
     of those whose layout has none.
     """
-    specs = {name: _spec(results, name, by) for name in results.benchmarks}
-    told = {name: spec for name, spec in specs.items() if spec is not None}
+    specs = dict[str, EvaluationSpec]()
+    for name in results.benchmarks:
+        if (spec := _spec(results, name, by)) is not None:
+            specs[name] = spec
     if by is not None:
-        return named_partitions(by, {name: _columns(told[name], name) for name in told}, problems)
+        columns = {name: _columns(spec, name) for name, spec in specs.items()}
+        return named_partitions(by, columns, problems)
     out = []
-    for name, spec in told.items():
-        own = OF_LAYOUT.get(spec.layout(name) or "")
-        columns = None if own is None else _columns(spec, name)
-        if own is not None and columns is not None:
-            out.append(partition(columns, own, problems[name], name))
+    for name, spec in specs.items():
+        column = OF_LAYOUT.get(spec.layout(name) or "")
+        table = None if column is None else _columns(spec, name)
+        if column is not None and table is not None:
+            out.append(partition(table, column, problems[name], name))
     return out
 
 
@@ -146,12 +149,12 @@ def _spec(results: Results, benchmark: str, by: str | None) -> EvaluationSpec | 
     done = [item for item in results.checkpoints if item.results_on(benchmark) is not None]
     if not done:
         return None
-    told = next((item for item in done if item.evaluate.spec.exists()), done[0])
+    first = next((item for item in done if item.evaluate.spec.exists()), done[0])
     dataset = results.evaluation["benchmarks"][benchmark].get("dataset")
     layout = dataset.get("layout") if isinstance(dataset, dict) else None
-    if by is None and layout not in OF_LAYOUT and not told.evaluate.spec.exists():
+    if by is None and layout not in OF_LAYOUT and not first.evaluate.spec.exists():
         return None
-    return told.evaluation_spec()
+    return first.evaluation_spec()
 
 
 def left_out(

@@ -487,10 +487,10 @@ class Analysis:
     def left_out_by_value(self, benchmark: str) -> tuple[str, ...]:
         """What the rows of `by_value` of a benchmark leave out, in sentences."""
         rows = [row for row in self.rows("by_value") if row.column == benchmark]
-        told = {row.column for row in self.rows("by_value")}
+        with_column = {row.column for row in self.rows("by_value")}
         sizes = self.problems.group_by("benchmark").agg(pl.col("problem_id").n_unique())
         n_problems = dict(sizes.sort("benchmark").iter_rows())
-        lacking = [name for name in n_problems if self.by is not None and name not in told]
+        lacking = [name for name in n_problems if self.by is not None and name not in with_column]
         of_values = {row.value: row.n_of_value for row in rows}
         return left_out(rows[0].by, of_values, n_problems.get(benchmark, 0), lacking)
 

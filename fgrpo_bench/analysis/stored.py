@@ -67,10 +67,10 @@ def analysed(
     if (sweep := results.sweep) is None:
         return analyse(results, rule, by)
     if by is not None:
-        told = analyse(results, rule, by)  # computes what is asked of it alone
-        named = {name: told.tables[name] for name in ("by_value", "by_value_comparisons")}
-        kept = analysed(results, rule, is_kept=is_kept)
-        return replace(kept, by=by, tables={**kept.tables, **named})
+        anew = analyse(results, rule, by)  # computes what is asked of it alone
+        by_value = {name: anew.tables[name] for name in ("by_value", "by_value_comparisons")}
+        analysis = analysed(results, rule, is_kept=is_kept)
+        return replace(analysis, by=by, tables={**analysis.tables, **by_value})
     digest = digest_of(sweep)
     stored = _stored(sweep, rule, digest)
     if stored is not None:

@@ -70,8 +70,14 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
     write_json(paths.lock, lock.as_json())
     further = filter(None, (dataset.token_field, dataset.cluster))
     keys = [dataset.prompt_key, dataset.answer_key, *further]
-    beside = ShortColumns()
-    rows = read_rows(source, keys, layout=dataset.layout, options=dataset.options, beside=beside)
+    short_columns = ShortColumns()
+    rows = read_rows(
+        source,
+        keys,
+        layout=dataset.layout,
+        options=dataset.options,
+        short_columns=short_columns,
+    )
     count = None
     if dataset.max_tokens is not None:
         tokenizer, pinned_tokenizer = _tokenizer(dataset, paths, lock, run)
@@ -97,7 +103,7 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
     if fault is not None and not _is_kept(dataset, len(faults) / len(table)):
         raise ValueError(fault)
     write_table(paths.problems, table, PROBLEMS)
-    columns = beside.of_rows(taken["row"], table["problem_id"])
+    columns = short_columns.of_rows(taken["row"], table["problem_id"])
     write_table(paths.columns, columns, columns.schema)
     result = Prepared(rows=len(table), sha256=sha256_file(paths.problems))
     answers = "; ".join(filter(None, (golds.summary(taken["_form"]), fault))) or None

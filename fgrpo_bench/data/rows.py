@@ -95,15 +95,15 @@ def read_rows(
     *,
     layout: str = "plain",
     options: str | None = None,
-    beside: ShortColumns | None = None,
+    short_columns: ShortColumns | None = None,
 ) -> pl.DataFrame:
     """The named columns as text, in the order of the file, with the row number in `row`.
 
     keys: first those of the prompt and of the gold, which the layout fills
     (fgrpo_bench.data.layouts). options: the column whose options are put behind each problem that
-    does not list them. beside: gathers the further columns of the same rows. Numbers become their
-    shortest text and null stays null. Raises ValueError that names the file where it is empty, of
-    an unknown kind, damaged, without a column, of another layout, or holds nested values.
+    does not list them. short_columns: gathers those of the same rows. Numbers become their shortest
+    text and null stays null. Raises ValueError that names the file where it is empty, of an unknown
+    kind, damaged, without a column, of another layout, or holds nested values.
     """
     names = tuple(dict.fromkeys(keys))
     schema = {"row": pl.Int64} | dict.fromkeys(names, pl.String)
@@ -119,10 +119,10 @@ def read_rows(
                 for name in names:
                     where = f"{path}, row {number}, column {name!r}"
                     texts[name].append(_text(arranged.get(name), where))
-                if beside is not None:
+                if short_columns is not None:
                     used = [*keys[:2], *([options] if options else [])]
                     without = {name for key in used for name in layouts.names_of(key, row)}
-                    beside.add(layouts.columns_beside(row, layout), without=without)
+                    short_columns.add(layouts.columns_beside(row, layout), without=without)
             parts.append(pl.DataFrame({"row": numbered} | texts, schema=schema))
             count_rows(numbered.stop)
     if not parts:

@@ -29,7 +29,7 @@ IDS = [f"p{i:03d}" for i in range(N_PROBLEMS)]
 
 
 def of_level(level: str) -> list[int]:
-    return [i for i, own in enumerate(LEVELS) if own == level]
+    return [i for i, name in enumerate(LEVELS) if name == level]
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +73,14 @@ def test_a_value_has_the_means_and_intervals_of_its_own_problems(by_level, level
     rows = by_level.rows("by_value")
     assert {row.cell for row in rows} == set(by_level.by_cell)
     for row in rows:
-        own = values(levels, row.cell, row.k)[:, of_level(row.value)]
-        (alone,) = estimate(own[..., None], limits=FRACTIONS)
-        assert row.mean == pytest.approx(own.mean())
+        of_value = values(levels, row.cell, row.k)[:, of_level(row.value)]
+        (alone,) = estimate(of_value[..., None], limits=FRACTIONS)
+        assert row.mean == pytest.approx(of_value.mean())
         assert (row.low, row.high, row.standard_error, row.n_problems) == (
             pytest.approx(alone.low),
             pytest.approx(alone.high),
             pytest.approx(alone.standard_error),
-            own.shape[1],
+            of_value.shape[1],
         )
         assert (row.low is None) == (row.value in ("2", "a"))
 
@@ -186,8 +186,8 @@ def test_half_of_the_problems_chose_nothing_and_is_reported(tmp_path):
     rows = analyse(results, HELD_OUT, "level").rows("by_value")
     kept = [name for name in IDS if not is_for_selection(name)]
     for level in ("1", "2"):
-        own = sum(int(name[1:]) % 2 == int(level) - 1 for name in kept)
-        assert {row.n_of_value for row in rows if row.value == level} == {own}
+        n_kept = sum(int(name[1:]) % 2 == int(level) - 1 for name in kept)
+        assert {row.n_of_value for row in rows if row.value == level} == {n_kept}
 
 
 def test_a_stored_analysis_is_kept_and_told_by_another_column(levels, tmp_path):
@@ -210,17 +210,17 @@ def test_a_task_scores_the_mean_over_its_own_problems_and_seeds(of_tasks):
     assert analysis.by_value["value"].unique().sort().to_list() == sorted(TASKS)
     assert set(analysis.by_value["by"]) == {"task"}
     for row in analysis.by_value.filter(value="arrow_maze").iter_rows(named=True):
-        own = values(of_tasks, row["cell"], row["k"])[:, 1::3]
-        assert row["mean"] == pytest.approx(own.mean())
-        assert (row["n_of_value"], len(row["seeds"])) == (8, len(own))
+        of_value = values(of_tasks, row["cell"], row["k"])[:, 1::3]
+        assert row["mean"] == pytest.approx(of_value.mean())
+        assert (row["n_of_value"], len(row["seeds"])) == (8, len(of_value))
         assert (row["n_draws"], row["unscored"]) == (64, 0)
 
 
 def test_draws_that_cannot_be_judged_are_counted_with_their_task_and_score_nothing(of_tasks):
-    own = analyse(of_tasks).by_value.filter(value="no | verifier")
-    assert own["mean"].null_count() == len(own) > 0
-    assert set(own["unscored"]) == {1.0} and set(own["n_draws"]) == {64.0}
-    assert set(own["n_of_value"]) == {8} and set(own["n_problems"]) == {0}
+    of_value = analyse(of_tasks).by_value.filter(value="no | verifier")
+    assert of_value["mean"].null_count() == len(of_value) > 0
+    assert set(of_value["unscored"]) == {1.0} and set(of_value["n_draws"]) == {64.0}
+    assert set(of_value["n_of_value"]) == {8} and set(of_value["n_problems"]) == {0}
 
 
 def test_a_problem_that_one_seed_lacks_is_left_out_of_its_task(tmp_path, of_tasks):
@@ -233,8 +233,8 @@ def test_a_problem_that_one_seed_lacks_is_left_out_of_its_task(tmp_path, of_task
         ),
     )
     (row,) = analyse(results).by_value.filter(value="arrow_maze", k=1, cell=point.label).to_dicts()
-    own = values(results, point.label, 1)[:, 1::3]
-    assert row["mean"] == pytest.approx(own[:, 1:].mean()) and row["n_problems"] == 7
+    of_value = values(results, point.label, 1)[:, 1::3]
+    assert row["mean"] == pytest.approx(of_value[:, 1:].mean()) and row["n_problems"] == 7
 
 
 def test_sweeps_without_such_a_column_and_unfinished_ones_have_no_rows(

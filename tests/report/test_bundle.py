@@ -163,4 +163,4 @@ def test_an_unpacked_bundle_tells_the_tasks_of_a_benchmark_without_its_problems(
                      version=run.version)  # fmt: skip
     again = analyse(load_results(paths)).by_value
     assert len(again) and again.equals(before)
-    assert not list(unpacked.rglob("problems.parquet"))
+    assert {path.name for path in unpacked.glob("runs/*/*/*/_data/*/*")} == {"columns.parquet"}
