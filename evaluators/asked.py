@@ -64,6 +64,7 @@ class Options:
     strict: bool = False
     limit: int | None = None
     cluster: str | None = None
+    by: str | None = None
     sampler: str | None = None
     device: str | None = None
     threads: int | None = None

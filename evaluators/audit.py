@@ -7,14 +7,15 @@ processes that can be killed; it takes every draw or, past a limit, an even part
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.analysis.other_scores import TASKS_LAYOUT, task_names
+from fgrpo_bench.analysis.by_value import OF_LAYOUT, partition
 from fgrpo_bench.core.problems import BY_PLACE
+from fgrpo_bench.data import problem_columns
 from fgrpo_bench.documents.table import NONE, Table
 from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.graders import BOXED, CHOICE
@@ -28,7 +29,6 @@ from fgrpo_bench.graders.math import (
     leniencies,
     spoken,
 )
-from fgrpo_bench.specs import BenchmarkSpec
 from fgrpo_bench.stages.tables import DRAWS, GRADES, read_table
 
 from .stored import StoredDraws, level_line, levels
@@ -132,7 +132,7 @@ def _audit(
         draws=len(table),
         problems=table["problem_id"].n_unique(),
         distinct_answers=distinct.select("problem_id", "extracted").n_unique(),
-        tasks=tuple(_by_task(stored.benchmark, golds, grades)),
+        tasks=tuple(_by_task(stored, grades)),
         levels=levels(grades),
         findings=tuple(
             Finding(
@@ -182,20 +182,20 @@ def _example(row: dict[str, Any], gated: bool) -> str:
     return f"{place}{judged}; it ends: {end}"
 
 
-def _by_task(
-    benchmark: BenchmarkSpec, golds: Mapping[str, str], grades: pl.DataFrame
-) -> list[TaskRow]:
+def _by_task(stored: StoredDraws, grades: pl.DataFrame) -> list[TaskRow]:
     """Counts by task, in the order of their names; empty for a benchmark without tasks.
 
-    golds: by problem_id, JSON with the task's name. grades: tables.GRADES.
+    grades: tables.GRADES.
     """
-    if benchmark.dataset is None or benchmark.dataset.layout != TASKS_LAYOUT:
+    benchmark, data = stored.benchmark, stored.spec.data_folder(stored.benchmark.name)
+    column = OF_LAYOUT.get("" if benchmark.dataset is None else benchmark.dataset.layout)
+    if column is None or data is None:
         return []
-    named = list(task_names(golds.items()).items())
-    schema = {"problem_id": pl.String, "task": pl.String}
-    tasks = pl.DataFrame(named, schema, orient="row")
+    columns = problem_columns(data)
+    tasks = partition(columns, column, stored.drawn_for(), benchmark.name).value_of
     return (
-        grades.join(tasks, on="problem_id")
+        grades.with_columns(task=pl.col("problem_id").replace_strict(tasks, default=None))
+        .drop_nulls("task")
         .group_by("task")
         .agg(
             problems=pl.col("problem_id").n_unique(),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fgrpo_bench.command import application
-from fgrpo_bench.command.application import Application, Root, is_there, refusals
+from fgrpo_bench.command.application import Application, By, Root, is_there, refusals
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.commandline import INSTALLED, check_packages
 from fgrpo_bench.files.records import Record
@@ -201,6 +201,7 @@ def run(
     sampler: Annotated[
         str | None, typer.Option(help="vllm, transformers or embedded (now: what is installed)")
     ] = None,
+    by: By = None,
     name: Annotated[str | None, typer.Option(help="folder under evals/")] = None,
     seed: Annotated[int | None, typer.Option(help="of the draws (now: 0)")] = None,
     device: Annotated[
@@ -241,6 +242,7 @@ def run(
         strict=strict,
         limit=limit,
         cluster=cluster,
+        by=by,
         sampler=sampler,
         device=device,
         threads=threads,
@@ -377,14 +379,17 @@ def _run_model(options: Options, *, dry_run: bool) -> int:
     request, said = request_of(options)
     for line in said:
         print(line, flush=True)
+    if options.by is not None:
+        standalone.check_column(options.by, request.evaluation.benchmarks, request.root)
     if dry_run:
         print(standalone.planned(standalone.freeze(request)))
         return EXIT_DONE
-    return _run_alone(request)
+    return _run_alone(request, options.by)
 
 
-def _run_alone(request: Request) -> int:
-    """Freeze a request as a stage, run it, here or in vLLM's environment, and print its table."""
+def _run_alone(request: Request, by: str | None) -> int:
+    """Freeze a request as a stage, run it, here or in vLLM's environment, and print its table, by
+    the values of a column of the problems too."""
     from . import standalone
     from .stored import closing_table, examples, find
 
@@ -410,7 +415,7 @@ def _run_alone(request: Request) -> int:
     if code == EXIT_DONE:
         names = request.evaluation.benchmarks
         evaluations = [s for s in find(str(paths.folder)) if s.benchmark.name in names]
-        print(closing_table(evaluations))
+        print(closing_table(evaluations, by=by))
         print(examples(evaluations))
         name = paths.folder.parents[2].name
         print(f"next: fgrpo-bench evaluate audit {name}     what a reviewer would ask")
@@ -448,15 +453,18 @@ def grade(
         str | None, typer.Option(help="another grader than the benchmark's, e.g. math")
     ] = None,
     strict: Strict = False,
+    by: By = None,
 ) -> int:
-    from .stored import closing_table, find, layer, regrade
+    from .stored import closing_table, find, layer, partitions_of, regrade
 
     _share_verdicts(default_root())
     evaluations = find(evaluation)
+    if by is not None:  # a column that is none is refused before anything is judged
+        partitions_of(by, evaluations)
     others = [layer(of.benchmark, grader, strict=strict) for of in evaluations]
     for stored, other in zip(evaluations, others, strict=True):
         print(regrade(stored, other if strict else grader), flush=True)
-    print(closing_table(evaluations, others))
+    print(closing_table(evaluations, others, by))
     return EXIT_DONE
 
 
@@ -501,6 +509,7 @@ def audit(
     "fgrpo-bench compare before after --html compare.html --fail-if-worse 1",
     "fgrpo-bench compare a/val/200.jsonl b/val/200.jsonl",
     "fgrpo-bench compare theirs.jsonl my-model --data mine.jsonl",
+    "fgrpo-bench compare my-model tuned --by level",
     more=COMPARE,
 )
 def compare_(
@@ -524,6 +533,7 @@ def compare_(
     verdicts: Verdicts = "both",
     threshold: Threshold = None,
     step: Step = None,
+    by: By = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write a page with figures")
     ] = None,
@@ -565,7 +575,7 @@ def compare_(
             strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=True,
         )  # fmt: skip
         _share_verdicts(root)
-    compared = compare.compare(what, root, request, grader=layer, strict=strict)
+    compared = compare.compare(what, root, request, grader=layer, strict=strict, by=by)
     worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
     written = compare.write(compared, html=html, md=md, csv=csv, as_json=json_)
     print(written or compare.text(compared))
@@ -681,10 +691,12 @@ def import_(
     subset: Annotated[
         bool, typer.Option("--subset", help="the file may lack problems, and have others")
     ] = False,
+    by: By = None,
 ) -> int:
     from .dumps import Named
     from .folders import only_step
     from .interchange import take_in
+    from .standalone import check_column
     from .stored import closing_table
 
     root = default_root()
@@ -697,9 +709,11 @@ def import_(
         Named(prompt=prompt, response=response, answer=answer, score=score), grader,
         strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=subset,
     )  # fmt: skip
+    if by is not None and request.spec is not None:
+        check_column(by, {request.spec.name: request.spec}, root)
     _share_verdicts(root)
     stored, said = take_in(request, name=name, root=root)
-    print(said, closing_table([stored]), sep="\n")
+    print(said, closing_table([stored], by=by), sep="\n")
     return EXIT_DONE
 
 

@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,13 @@ from fgrpo_bench.analysis.evaluated import (
 )
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.results import compared, load_results
-from fgrpo_bench.analysis.rows import BESIDE, Comparison, Estimate
+from fgrpo_bench.analysis.rows import (
+    BESIDE,
+    Comparison,
+    Estimate,
+    ValueComparison,
+    ValueEstimate,
+)
 from fgrpo_bench.command.application import is_there
 from fgrpo_bench.command.runs import find_runs, named
 from fgrpo_bench.core.registry import suggestion
@@ -328,6 +335,17 @@ class ComparedCheckpoints:
         rows = (self.analysis.comparison(column, k, new, old) for k in self.analysis.ks)
         return [row for row in rows if row is not None]
 
+    def differences_by_value(self, column: str, new: str, old: str) -> list[ValueComparison]:
+        """A row a value and k, of a benchmark that is told by a column of its problems."""
+        rows: Sequence[ValueComparison] = self.analysis.rows("by_value_comparisons")
+        return [row for row in rows if (row.column, row.new, row.old) == (column, new, old)]
+
+    @cached_property
+    def estimates_by_value(self) -> dict[tuple[str, str, str, int], ValueEstimate]:
+        """By benchmark, value, label and k."""
+        rows: Sequence[ValueEstimate] = self.analysis.rows("by_value")
+        return {(row.column, row.value, row.cell, row.k): row for row in rows}
+
 
 def compare(
     words: Sequence[str],
@@ -336,10 +354,12 @@ def compare(
     *,
     grader: str | None = None,
     strict: bool = False,
+    by: str | None = None,
 ) -> ComparedCheckpoints:
     """The numbers of what the words name; request and errors as of `checkpoints_of`, and as
     `compared`. grader, strict: by which stored grades, as of `stored.layer`; ValueError with the
-    command that makes them where one lacks them."""
+    command that makes them where one lacks them. by: the column of the problems by whose values
+    they are told too, as of `analyse`."""
     checkpoints = checkpoints_of(words, root, request)
     for checkpoint in (item for last in checkpoints for item in last.of_run):
         if not checkpoint.is_evaluated:
@@ -357,7 +377,7 @@ def compare(
         _check_in_common(checkpoints, benchmark)
     ordered = sorted(results.checkpoints, key=lambda checkpoint: place[checkpoint.name])
     results = replace(results, checkpoints=tuple(ordered))
-    return ComparedCheckpoints(checkpoints=checkpoints, analysis=analyse(results))
+    return ComparedCheckpoints(checkpoints=checkpoints, analysis=analyse(results, by=by))
 
 
 def _check_dumps(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:
@@ -629,6 +649,7 @@ def _of_column(of: ComparedCheckpoints, column: str, new: str, old: str) -> Iter
     loss = of.analysis.first_loss_of(column, new, old)
     if loss is not None:
         yield Paragraph(text=f"Over all k at once, by a 95% band: {new} is {loss.words}.")
+    yield from _by_value(of, column, new, old)
     if rows and column in of.analysis.results.benchmarks:
         k = rows[-1].k
         numbers = _won_and_lost(of, column, new, old, k)
@@ -646,6 +667,42 @@ def _of_column(of: ComparedCheckpoints, column: str, new: str, old: str) -> Iter
             )
 
 
+def _by_value(of: ComparedCheckpoints, column: str, new: str, old: str) -> Iterator[Block]:
+    """The same by the values of a column of the problems, where these have it."""
+    differences = {(row.value, row.k): row for row in of.differences_by_value(column, new, old)}
+    news = [
+        row for row in of.estimates_by_value.values() if (row.column, row.cell) == (column, new)
+    ]
+    if not news:
+        return
+    rows: list[tuple[str, ...]] = []
+    for row in news:
+        both = (of.estimates_by_value[column, row.value, old, row.k], row)
+        of_pair = differences.get((row.value, row.k))
+        rows.append(
+            (
+                row.value,
+                f"{row.n_of_value:,}",
+                str(row.k),
+                *(with_interval(side.mean, side.low, side.high, open_part=side.open_part)
+                  for side in both),
+                *((NONE,) * 3 if of_pair is None else (
+                    difference(of_pair.difference, of_pair.low, of_pair.high),
+                    p_value(of_pair.p),
+                    p_value(of_pair.p_holm),
+                )),
+            )
+        )  # fmt: skip
+    by = news[0].by
+    yield Table(
+        title=f"{column} by {by}: {new} minus {old}, pass@k in percent, differences in percentage "
+        "points",
+        header=(by, "problems", "k", old, new, "difference [95% interval]", "p", "p Holm"),
+        rows=tuple(rows),
+        notes=of.analysis.left_out_by_value(column),
+    )
+
+
 def _row(of: ComparedCheckpoints, row: Comparison) -> tuple[str, ...]:
     means = (of.analysis.estimate(row.column, label, row.k) for label in (row.old, row.new))
     return (
@@ -661,8 +718,13 @@ def _row(of: ComparedCheckpoints, row: Comparison) -> tuple[str, ...]:
     )
 
 
-def _explanation() -> list[Block]:
+def _explanation(of: ComparedCheckpoints) -> list[Block]:
     """What the columns are, below the tables."""
+    by_value = (
+        " p Holm: corrected over the values of the column, for each pair and k alone."
+        if of.analysis.rows("by_value_comparisons")
+        else ""
+    )
     return [
         Heading(text="Notes"),
         Paragraph(
@@ -671,6 +733,7 @@ def _explanation() -> list[Block]:
             "these problems and models all there is, so of the luck of the draws alone. Nothing is "
             "corrected over k, benchmarks or pairs. Problems that changed most: by how far "
             "1 - (1 - success rate)^k moved, mean over the k of the table."
+            f"{by_value}"
         ),
     ]
 
@@ -679,19 +742,47 @@ def _explanation() -> list[Block]:
 
 
 def table(of: ComparedCheckpoints) -> pl.DataFrame:
-    """A row a column, pair and k: fractions, and differences of fractions."""
+    """A row a column, pair and k: fractions, and differences of fractions; of a comparison by a
+    column of the problems (`by`) then a row a value and k too, which has nothing in `value` where
+    it is over all problems."""
+    rows = [
+        _numbers(row, *(of.analysis.estimate(column, label, row.k) for label in (old, new)))
+        for new, old in of.pairs()
+        for column in of.analysis.columns
+        for row in of.differences(column, new, old)
+    ]
+    if of.analysis.by is not None:
+        of_all = {"by": of.analysis.by, "value": None, "p_holm": None}
+        rows = [row | of_all for row in rows] + _rows_by_value(of)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _rows_by_value(of: ComparedCheckpoints) -> list[dict[str, Any]]:
+    """Rows of the values of a column, behind those of all problems."""
+    out = []
+    for new, old in of.pairs():
+        for column in of.analysis.columns:
+            for row in of.differences_by_value(column, new, old):
+                sides = (of.estimates_by_value[column, row.value, at, row.k] for at in (old, new))
+                of_value = {"by": row.by, "value": row.value, "p_holm": row.p_holm}
+                out.append(_numbers(row, *sides) | of_value)
+    return out
+
+
+def _numbers(row: Comparison, old: Estimate, new: Estimate) -> dict[str, Any]:
+    """A row of the table: a difference between its two sides."""
 
     def of_side(side: str, row: Estimate) -> dict[str, float | None]:
         return {f"{name}_{side}": getattr(row, name) for name in BESIDE}
 
-    rows = [
+    return (
         {
-            "column": column,
-            "new": new,
-            "old": old,
+            "column": row.column,
+            "new": row.new,
+            "old": row.old,
             "k": row.k,
-            "pass_at_k_old": of.analysis.estimate(column, old, row.k).mean,
-            "pass_at_k_new": of.analysis.estimate(column, new, row.k).mean,
+            "pass_at_k_old": old.mean,
+            "pass_at_k_new": new.mean,
             "difference": row.difference,
             "ci_low": row.low,
             "ci_high": row.high,
@@ -700,13 +791,9 @@ def table(of: ComparedCheckpoints) -> pl.DataFrame:
             "n_problems": row.n_problems,
             "n_seeds": len(row.seeds),
         }
-        | of_side("old", of.analysis.estimate(column, old, row.k))
-        | of_side("new", of.analysis.estimate(column, new, row.k))
-        for new, old in of.pairs()
-        for column in of.analysis.columns
-        for row in of.differences(column, new, old)
-    ]
-    return pl.DataFrame(rows, infer_schema_length=None)
+        | of_side("old", old)
+        | of_side("new", new)
+    )
 
 
 def _everything(of: ComparedCheckpoints) -> dict[str, Any]:
@@ -754,7 +841,7 @@ def worse_at(of: ComparedCheckpoints, k: int) -> list[Comparison]:
 
 def text(of: ComparedCheckpoints) -> str:
     """For a terminal."""
-    return terminal(_heading(of), [*_blocks(of), *_explanation()])
+    return terminal(_heading(of), [*_blocks(of), *_explanation(of)])
 
 
 def write(
@@ -770,7 +857,7 @@ def write(
     if html is not None:
         files[html] = page(of)
     if md is not None:
-        files[md] = markdown(_heading(of), [*_blocks(of), *_explanation()])
+        files[md] = markdown(_heading(of), [*_blocks(of), *_explanation(of)])
     if csv is not None:
         files[csv] = table(of).write_csv()
     if as_json is not None:
@@ -785,6 +872,6 @@ def page(of: ComparedCheckpoints) -> str:
     from fgrpo_bench.report import build
 
     figures, drawings = build.figures(of.analysis)
-    first = [*_blocks(of), *_explanation()]
+    first = [*_blocks(of), *_explanation(of)]
     report = [*build.content(of.analysis, figures), *build.appendix(of.analysis)]
     return html_page(_heading(of), [*first, *report], drawings)

@@ -27,10 +27,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+import polars as pl
 from pydantic import dataclasses as checked
 
+from fgrpo_bench.analysis.by_value import named_partitions
 from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED, check_once
 from fgrpo_bench.core.registry import suggestion
+from fgrpo_bench.data import problem_columns
 from fgrpo_bench.data.fetch import PATTERNS, check_model, has_chat_template, link
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.embedded.tokenizer import characters
@@ -41,6 +44,7 @@ from fgrpo_bench.kinds import evaluate
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import (
+    BenchmarkSpec,
     DatasetSpec,
     EvalSpec,
     Placement,
@@ -153,6 +157,20 @@ def data_folder(root: Path, name: str, dataset: DatasetSpec) -> Path:
             f"{name}` on a machine that reaches its publisher; others only read it"
         )
     return folder
+
+
+def check_column(by: str, benchmarks: Mapping[str, BenchmarkSpec], root: Path) -> None:
+    """Raises as fgrpo_bench.analysis.by_value.named_partitions, before anything is drawn."""
+    columns, problems = dict[str, pl.DataFrame | None](), dict[str, list[str]]()
+    for name, benchmark in benchmarks.items():
+        columns[name], problems[name] = None, []
+        if benchmark.dataset is not None:
+            folder = data_folder(root, name, benchmark.dataset)
+            columns[name] = problem_columns(folder)
+            problems[name] = [
+                problem.problem_id for problem in load_problems(benchmark, None, folder)
+            ]
+    named_partitions(by, columns, problems)
 
 
 def planned(paths: StagePaths) -> str:

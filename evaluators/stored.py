@@ -15,10 +15,13 @@ from typing import Any
 
 import polars as pl
 
+from fgrpo_bench.analysis.by_value import Partition, left_out, named_partitions
+from fgrpo_bench.analysis.checkpoints import table_estimates
 from fgrpo_bench.analysis.results import with_digest
 from fgrpo_bench.analysis.scoring import count, score, shares_of
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.data import problem_columns
 from fgrpo_bench.data.rows import counter_of_rows
 from fgrpo_bench.documents.table import (
     NONE,
@@ -51,7 +54,6 @@ from fgrpo_bench.stages.tables import (
     scan_table,
     write_table,
 )
-from fgrpo_bench.stats.intervals import FRACTIONS, estimate
 
 from .fetch import chosen
 from .grading import GradeWorkers, Grading, grade_workers
@@ -81,6 +83,12 @@ class StoredDraws:
         return load_problems(
             self.benchmark, self.spec.task, self.spec.data_folder(self.benchmark.name)
         )
+
+    def drawn_for(self) -> list[str]:
+        """problem_ids with a draw, of which an import may lack some."""
+        with reading(self.paths.draws):
+            names = scan_table(self.paths.draws, DRAWS).select(pl.col("problem_id").unique())
+            return names.collect()["problem_id"].sort().to_list()
 
     def golds(self) -> dict[str, str]:
         """Gold answers as published, by problem_id."""
@@ -141,21 +149,34 @@ def _stored(manifest: Path) -> list[StoredDraws]:
 # scores, strict and loose, by prompt and by instruction, over stored grades.
 
 
-def closing_table(stored: Sequence[StoredDraws], more: Sequence[str] = ()) -> str:
-    """Lines for a terminal: a row a benchmark, grader and k, then where the files are. more:
-    graders whose stored grades are shown beside those of each benchmark."""
-    rows = [row for evaluation in stored for row in _rows(evaluation, more)]
+def closing_table(
+    stored: Sequence[StoredDraws], more: Sequence[str] = (), by: str | None = None
+) -> str:
+    """Lines for a terminal: a row a benchmark, grader and k, likewise by the values of a column of
+    the problems, then where the files are. more: graders whose stored grades are shown beside those
+    of each benchmark. by: the column; ValueError as of `partitions_of`."""
+    rows = [row for evaluation in stored for row in _rows(evaluation, more, None)]
     table = Table(
         title="pass@k in percent [95% interval over problems]",
-        header=(
-            *("benchmark", "grader", "problems", "n", "k", "pass@k"),
-            *("bounds", "unscored", "by guessing"),
-            *UNFINISHED,
-        ),
+        header=(*("benchmark", "grader"), *SCORED),
         rows=tuple(rows),
         n_words=2,
     )
     lines = plain_table(_without_empty(table))
+    parts = {} if by is None else partitions_of(by, stored)
+    lacking = [of.benchmark.name for of in stored if parts and of.benchmark.name not in parts]
+    for evaluation in stored:
+        if (part := parts.get(evaluation.benchmark.name)) is not None:
+            rows += (of_value := list(_rows(evaluation, more, part)))
+            sizes = {value: len(problems) for value, problems in part.problems.items()}
+            table = Table(
+                title=f"{part.benchmark}: pass@k in percent by {part.by}",
+                header=(*("grader", part.by), *SCORED),
+                rows=tuple(of_value),
+                n_words=2,
+                notes=left_out(part.by, sizes, len(evaluation.drawn_for()), lacking),
+            )
+            lines += ["", *plain_table(_without_empty(table))]
     if any(row[6] != NONE for row in rows):
         lines += ["", "Bounds: were all draws that the grader could not judge wrong, or all right."]
     for evaluation in stored:
@@ -165,6 +186,18 @@ def closing_table(stored: Sequence[StoredDraws], more: Sequence[str] = ()) -> st
             lines += ["", level_line(evaluation.benchmark.name, scores)]
     folders = dict.fromkeys(str(evaluation.stage.folder) for evaluation in stored)
     return "\n".join(["", *lines, "", *(f"files: {folder}" for folder in folders), ""])
+
+
+def partitions_of(by: str, stored: Sequence[StoredDraws]) -> dict[str, Partition]:
+    """By benchmark, the problems that were drawn for by the values of a column; raises as
+    fgrpo_bench.analysis.by_value.named_partitions."""
+    columns, problems = dict[str, pl.DataFrame | None](), dict[str, list[str]]()
+    for evaluation in stored:
+        name = evaluation.benchmark.name
+        folder = evaluation.spec.data_folder(name)
+        columns[name] = None if folder is None else problem_columns(folder)
+        problems[name] = evaluation.drawn_for()
+    return {part.benchmark: part for part in named_partitions(by, columns, problems)}
 
 
 def examples(stored: Sequence[StoredDraws]) -> str:
@@ -200,34 +233,46 @@ def _example(kind: str, row: dict[str, Any]) -> str:
     return f"  {kind}: {row['problem_id']}, draw {row['draw']}{answer}: {end}"
 
 
-def _rows(stored: StoredDraws, more: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _rows(
+    stored: StoredDraws, more: Sequence[str], part: Partition | None
+) -> Iterator[tuple[str, ...]]:
+    """Of all problems; part: of those of each value."""
+    name, data = stored.benchmark.name, stored.spec.data_folder(stored.benchmark.name)
     for grader in dict.fromkeys((*graders_of(stored.benchmark), *more)):
         path = passk_path(stored.paths, stored.benchmark, grader)
         if not path.exists():
             continue
         table = read_table(path, PASSK)
-        yield from _of(table, stored, grader)
+        n = _drawn(stored.paths.draws) // max(table["problem_id"].n_unique(), 1)
+        if part is None:
+            options = n_choices(stored.benchmark, data) if grader in CHOICE else ()
+            yield from ((name, grader, *row) for row in _scored(table, n, options))
+            continue
+        for value, problems in part.problems.items():
+            of_value = table.filter(pl.col("problem_id").is_in(problems))
+            yield from ((grader, value, *row) for row in _scored(of_value, n, ()))
 
 
-def _of(table: pl.DataFrame, stored: StoredDraws, grader: str) -> Iterator[tuple[str, ...]]:
-    n, problems = _drawn(stored.paths.draws), table["problem_id"].n_unique()
+SCORED = (
+    *("problems", "n", "k", "pass@k", "bounds", "unscored", "by guessing"),
+    *UNFINISHED,
+)
+"""The columns of `_scored`."""
+
+
+def _scored(table: pl.DataFrame, n: int, options: Sequence[int]) -> Iterator[tuple[str, ...]]:
+    """A row a k. table: tables.PASSK of some problems; n: draws of each; options: of `n_choices`,
+    empty where guessing is not told."""
     shares = shares_of(table)
-    data = stored.spec.data_folder(stored.benchmark.name)
-    options = n_choices(stored.benchmark, data) if grader in CHOICE else ()
-    for k in table["k"].unique().sort():
-        part = table.filter(pl.col("k") == k)
-        values = part["pass_at_k"].fill_null(float("nan")).to_numpy()
-        interval = estimate(values[None, :, None], limits=FRACTIONS)[0]
-        low, high = (part[f"pass_at_k_{end}"].mean() for end in ("low", "high"))
+    for estimated in table_estimates(table):
+        k, low, high = estimated.k, estimated.all_wrong, estimated.all_right
         tight = not shares.unscored or low is None or high is None
         yield (
-            stored.benchmark.name,
-            grader,
-            str(problems),
-            f"{n // max(problems, 1):,}",
+            str(table["problem_id"].n_unique()),
+            f"{n:,}",
             str(k),
-            with_interval(interval.mean, interval.low, interval.high),
-            NONE if tight else f"[{percent(low)}, {percent(high)}]",  # type: ignore[arg-type]
+            with_interval(estimated.mean, estimated.low, estimated.high),
+            NONE if tight else f"[{percent(low)}, {percent(high)}]",
             f"{shares.unscored:.2%}",
             NONE if (floor := guessing_floor(k, options)) is None else percent(floor),
             *unfinished_shares(shares.unfinished),
@@ -243,11 +288,10 @@ def _drawn(path: Path) -> int:
 def _without_empty(table: Table) -> Table:
     """Without the columns in which nothing stands."""
     kept = [i for i in range(len(table.header)) if any(row[i] != NONE for row in table.rows)]
-    return Table(
-        title=table.title,
+    return replace(
+        table,
         header=tuple(table.header[i] for i in kept),
         rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
-        n_words=table.n_words,
     )
 
 

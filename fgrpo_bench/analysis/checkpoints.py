@@ -166,7 +166,12 @@ class Scores:
 
     def half(self, *, for_selection: bool) -> Scores:
         """The half of the problems that selects checkpoints, or the other one."""
-        kept = [i for i, p in enumerate(self.problems) if is_for_selection(p) == for_selection]
+        return self.of_problems(
+            [i for i, p in enumerate(self.problems) if is_for_selection(p) == for_selection]
+        )
+
+    def of_problems(self, kept: Sequence[int]) -> Scores:
+        """The same of the problems at these places alone, in this order."""
         return replace(
             self,
             problems=tuple(self.problems[i] for i in kept),
@@ -576,9 +581,14 @@ def checkpoint_estimates(
     checkpoint: EvaluatedCheckpoint, benchmark: str
 ) -> list[CheckpointEstimate]:
     """A row a k; none where the evaluation is not complete."""
-    table = checkpoint.passk(benchmark).sort("problem_id", "k")
+    return table_estimates(checkpoint.passk(benchmark))
+
+
+def table_estimates(table: pl.DataFrame) -> list[CheckpointEstimate]:
+    """A row a k of tables.PASSK, of all problems of one checkpoint or of some."""
     if not len(table):
         return []
+    table = table.sort("problem_id", "k")
     shares = shares_of(table)
     ks = table["k"].unique().sort().to_list()
     values = table["pass_at_k"].fill_null(float("nan")).to_numpy().reshape(-1, len(ks))

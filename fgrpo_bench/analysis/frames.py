@@ -2,8 +2,8 @@
 
 In: the results of a sweep or of other checkpoints (`analyse`). Out: an `Analysis`, whose frames
 report, MLflow and dashboard show; stored.py keeps it beside the sweep. Next: the columns are in
-rows.py, how each is computed in checkpoints.py, question.py, comparisons.py, coverage.py and
-other_scores.py.
+rows.py, how each is computed in checkpoints.py, question.py, comparisons.py, by_value.py,
+coverage.py and other_scores.py.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from fgrpo_bench.analysis.by_value import Partition, left_out, partitions, rows_by_value
 from fgrpo_bench.analysis.checkpoints import (
     HELD_OUT,
     LAST,
@@ -43,7 +44,7 @@ from fgrpo_bench.analysis.comparisons import (
 from fgrpo_bench.analysis.coverage import coverages
 from fgrpo_bench.analysis.effects import effects
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.analysis.other_scores import likelihoods, other_graders, tasks
+from fgrpo_bench.analysis.other_scores import likelihoods, other_graders
 from fgrpo_bench.analysis.paths import PathRows, along_paths
 from fgrpo_bench.analysis.question import (
     NONE_DECLARED,
@@ -76,20 +77,23 @@ from fgrpo_bench.analysis.rows import (
     PathRange,
     ProblemRow,
     Rows,
-    TaskRow,
+    ValueComparison,
+    ValueEstimate,
     make_cell,
     schema,
 )
 from fgrpo_bench.specs.cell import BASE
 
 
-def analyse(results: Results, rule: str = LAST) -> Analysis:
+def analyse(results: Results, rule: str = LAST, by: str | None = None) -> Analysis:
     """Evaluated checkpoints; a sweep in progress gives what is there so far. What a sweep alone has
     (costs, choices, likelihoods) has no rows without one. Read is every pass@k at once, computed
     what is asked for.
 
-    rule: one of fgrpo_bench.analysis.checkpoints.RULES. Raises ValueError for what is no rule, and
-    where there is nothing to choose from.
+    rule: one of fgrpo_bench.analysis.checkpoints.RULES. by: the column of the problems by whose
+    values pass@k is told; None is that of a benchmark's own, as SynLogic's task. Raises ValueError
+    for what is no rule, where there is nothing to choose from, and for a column as
+    fgrpo_bench.analysis.by_value.partitions.
     """
     check_rule(results, rule)
     # The order matters: a choice of checkpoints needs the scores of all of them, what is reported
@@ -105,7 +109,9 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
                 at: cell_scores.half(for_selection=False)
                 for at, cell_scores in scores[benchmark].items()
             }
-    computed = _Computed(results, scores, checkpoints)
+    computed = _Computed(results, scores, checkpoints, by)
+    if by is not None:  # a column that is none is refused before anything is computed
+        _ = computed.partitions
     makers: dict[str, Callable[[], Iterable[Any]]] = {
         "cells": lambda: computed.cells.values(),
         "estimates": computed.estimates,
@@ -124,13 +130,14 @@ def analyse(results: Results, rule: str = LAST) -> Analysis:
         "likelihood": computed.likelihoods,
         "completeness": computed.completeness,
         "other_graders": computed.other_graders,
-        "tasks": computed.tasks,
+        "by_value": lambda: computed.by_value[0],
+        "by_value_comparisons": lambda: computed.by_value[1],
     }
     tables = {name: Rows(FRAMES[name], rows=make) for name, make in makers.items()}
     # by columns: there are many rows
     tables["problems"] = Rows(ProblemRow, frame=computed.problems)
     family = computed.question[1].name
-    return Analysis(results=computed.results, rule=rule, family=family, tables=tables)
+    return Analysis(results=computed.results, rule=rule, by=by, family=family, tables=tables)
 
 
 class _Computed:
@@ -141,8 +148,9 @@ class _Computed:
         results: Results,
         scores: Mapping[str, Mapping[At, Scores]],
         checkpoints: Sequence[CheckpointRow],
+        by: str | None,
     ) -> None:
-        self.results, self.scores, self.checkpoints = results, scores, checkpoints
+        self.results, self.scores, self.checkpoints, self.by = results, scores, checkpoints, by
         self.cells = cells_of(results)
         self.chosen = tuple((cell.cell, cell.step) for cell in self.cells.values())
         self.columns, self.ks = results.columns, tuple(results.evaluation["ks"])
@@ -205,16 +213,33 @@ class _Computed:
         sweep = self.results.sweep
         return [] if sweep is None else likelihoods(sweep, tuple(self.cells.values()))
 
-    def other_graders(self) -> Iterable[OtherGrader]:
-        # Every cell has the same problems.
-        problems = {
+    @cached_property
+    def problem_ids(self) -> dict[str, tuple[str, ...]]:
+        """By benchmark: every cell has the same."""
+        return {
             name: next(iter(of_cell.values())).problems for name, of_cell in self.scores.items()
         }
-        return other_graders(self.results, self.chosen, problems)
 
-    def tasks(self) -> Iterable[TaskRow]:
-        # of evaluations alone: bundles leave a sweep's draws out, and its numbers rest on none
-        return tasks(self.results, self.chosen)
+    def other_graders(self) -> Iterable[OtherGrader]:
+        return other_graders(self.results, self.chosen, self.problem_ids)
+
+    @cached_property
+    def partitions(self) -> list[Partition]:
+        return partitions(self.results, self.problem_ids, self.by)
+
+    @cached_property
+    def by_value(self) -> tuple[list[ValueEstimate], list[ValueComparison]]:
+        none = replace(self.question[1], pairs=())  # corrected over the values alone
+
+        def differing(resamples: Resamples, value: str) -> list[Comparison]:
+            there = resamples.scores[value]
+            asked = [of for of in self.compared if of.pair and of.new in there and of.old in there]
+            return compare(resamples, asked, columns=[value], ks=self.ks, family=none)
+
+        def estimated(resamples: Resamples, value: str) -> Iterator[Estimate]:
+            return estimates(self.results, self.cells, resamples, [value], self.chosen)
+
+        return rows_by_value(self.partitions, self.scores, self.chosen, estimated, differing)
 
     def completeness(self) -> Iterator[Completeness]:
         for benchmark in self.results.benchmarks:
@@ -300,6 +325,8 @@ class Analysis:
     """Where the files are, and what was asked; of a sweep what it declares."""
     rule: str
     """What chose the checkpoint of every run (fgrpo_bench.analysis.checkpoints.RULES)."""
+    by: str | None = None
+    """The column by whose values `by_value` tells pass@k; None: that of each benchmark's own."""
     family: str
     """The comparisons that p-values are corrected over, in words, or NONE_DECLARED."""
     tables: Mapping[str, Rows[Any]] = field(repr=False)
@@ -456,6 +483,16 @@ class Analysis:
                 by_step.setdefault(row.step, {})[row.k] = 100 * row.mean
         whole = [(step, by_step[step]) for step in sorted(by_step) if {1, k} <= {*by_step[step]}]
         return [step for step, _ in whole], [of[1] for _, of in whole], [of[k] for _, of in whole]
+
+    def left_out_by_value(self, benchmark: str) -> tuple[str, ...]:
+        """What the rows of `by_value` of a benchmark leave out, in sentences."""
+        rows = [row for row in self.rows("by_value") if row.column == benchmark]
+        with_column = {row.column for row in self.rows("by_value")}
+        sizes = self.problems.group_by("benchmark").agg(pl.col("problem_id").n_unique())
+        n_problems = dict(sizes.sort("benchmark").iter_rows())
+        lacking = [name for name in n_problems if self.by is not None and name not in with_column]
+        of_values = {row.value: row.n_of_value for row in rows}
+        return left_out(rows[0].by, of_values, n_problems.get(benchmark, 0), lacking)
 
     @cached_property
     def in_question(self) -> tuple[Comparison, ...]:

@@ -1,7 +1,8 @@
 """The columns of every frame: a row class each, its attributes the columns; FRAMES has all.
 
-In: rows, made by comparisons.py, checkpoints.py, coverage.py and other_scores.py. Out: frames of
-them, and rows of frames (`Rows`). Next: frames.py, which computes those that are asked for.
+In: rows, made by comparisons.py, by_value.py, checkpoints.py, coverage.py and other_scores.py. Out:
+frames of them, and rows of frames (`Rows`). Next: frames.py, which computes those that are asked
+for.
 
 `cell` is the key of every frame that is about cells: `base`, or e.g. `grpo-n8-g0.5`. `column` is a
 benchmark or the name of an average of several. Values of pass@k and their differences are
@@ -223,6 +224,30 @@ class Comparison:
     def agreeing(self) -> int:
         """Seeds whose own difference has the sign of the mean."""
         return sum(difference * self.difference > 0 for difference in self.by_seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueEstimate(Estimate):
+    """pass@k of a cell over the problems that have one value in a column, e.g. level: `--by`, of
+    SynLogic its tasks. `column` is the benchmark; at the checkpoint that stands for the cell."""
+
+    by: str
+    """The column of the problems."""
+    value: str
+    n_of_value: int
+    """Problems with this value, judged or not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueComparison(Comparison):
+    """A difference in pass@k over the problems that have one value in a column. The family of a
+    row is all values of its benchmark, pair and k."""
+
+    by: str
+    """The column of the problems."""
+    value: str
+    n_of_value: int
+    """Problems with this value, judged or not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -501,34 +526,6 @@ class OtherGrader:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskRow:
-    """pass@k of a cell on one task of a benchmark that is made of tasks."""
-
-    benchmark: str
-    task: str
-    cell: str
-    k: int
-    pass_at_k: float | None
-    """Mean over the task's problems that have a value for every seed, and over seeds."""
-    n_seeds: int
-    n_problems: int
-    """Of the task, judged or not."""
-    n_draws: int
-    """Over problems and seeds, up to where each problem stopped."""
-    n_unscored: int
-    """Of these: draws that the grader could not judge."""
-    all_wrong: float | None
-    """pass@k were all those draws wrong; null where a problem has no such value."""
-    all_right: float | None
-    """Were they all right."""
-
-    @property
-    def open_part(self) -> tuple[float | None, tuple[float, float] | None]:
-        """As the function `open_part`."""
-        return open_part(self.n_unscored / self.n_draws, self.all_wrong, self.all_right)
-
-
-@dataclass(frozen=True, kw_only=True)
 class ProblemRow:
     """Counts of one problem and checkpoint, that which stands for its run."""
 
@@ -628,7 +625,8 @@ FRAMES: dict[str, type] = {
     "likelihood": Likelihood,
     "completeness": Completeness,
     "other_graders": OtherGrader,
-    "tasks": TaskRow,
+    "by_value": ValueEstimate,
+    "by_value_comparisons": ValueComparison,
     "problems": ProblemRow,
 }
 """Row class of every frame, by name."""

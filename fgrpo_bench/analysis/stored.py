@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record, write_json, write_whole
 from fgrpo_bench.stages.digests import checksum_mismatch, sha256_file, with_checksum
 
-VERSION = 16
+VERSION = 17
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
 
@@ -41,26 +41,36 @@ def load(
     version: str | None = None,
     root: Path | None = None,
     rule: str = LAST,
+    by: str | None = None,
 ) -> Analysis:
     """The analysis of a run by its names (as of fgrpo_bench.command.runs.choose_run), or of
     evaluations, `evals/<name>+<name>`.
 
-    rule: which checkpoint stands for every run. root: None is the usual folder of all runs. Raises
-    FileNotFoundError where there is no such run and ValueError where several may be meant.
+    rule: which checkpoint stands for every run. by: as of `analyse`. root: None is the usual folder
+    of all runs. Raises FileNotFoundError where there is no such run and ValueError where several
+    may be meant.
     """
     parts = {"experiment": experiment, "version": version}
-    return analysed(results_of(root or default_root(), sweep, **parts), rule)
+    return analysed(results_of(root or default_root(), sweep, **parts), rule, by=by)
 
 
-def analysed(results: Results, rule: str = LAST, *, is_kept: bool = True) -> Analysis:
+def analysed(
+    results: Results, rule: str = LAST, *, by: str | None = None, is_kept: bool = True
+) -> Analysis:
     """The stored analysis of a sweep where the results are those that it was made of, else a new
     one, which without a sweep is stored nowhere.
 
-    is_kept: whether a new one is stored; a folder that cannot be written to is left as it is.
+    by: as of `analyse`; what is told by a column that somebody names is stored nowhere. is_kept:
+    whether a new one is stored; a folder that cannot be written to is left as it is.
     """
     check_rule(results, rule)
     if (sweep := results.sweep) is None:
-        return analyse(results, rule)
+        return analyse(results, rule, by)
+    if by is not None:
+        anew = analyse(results, rule, by)  # computes what is asked of it alone
+        by_value = {name: anew.tables[name] for name in ("by_value", "by_value_comparisons")}
+        analysis = analysed(results, rule, is_kept=is_kept)
+        return replace(analysis, by=by, tables={**analysis.tables, **by_value})
     digest = digest_of(sweep)
     stored = _stored(sweep, rule, digest)
     if stored is not None:

@@ -43,6 +43,14 @@ Select = Annotated[
         "one half of the problems, reported on the other)",
     ),
 ]
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="COLUMN",
+        help="tell pass@k by the values of a column of the problems too, e.g. level or subject",
+    ),
+]
 """Words that several commands take; a root that is None is the usual folder of all runs."""
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
+
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import DataPaths, StagePaths
 from fgrpo_bench.files.records import Record
@@ -15,7 +17,7 @@ from fgrpo_bench.files.whole import read_record
 from fgrpo_bench.specs import DatasetSpec
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.markers import Marker
-from fgrpo_bench.stages.tables import PROBLEMS, read_table
+from fgrpo_bench.stages.tables import PROBLEMS, read_table, reading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,8 @@ class DatasetLock(Record):
     result: Prepared | None = None
     remark: str | None = None
     """The count for a person, and by which rules where another one was expected."""
+    columns_sha256: str | None = None
+    """Of the columns beside the problems; None, likewise, before they are kept."""
     answers: str | None = None
     """Where the golds stood in the column of answers, for a person; None: they are all as they
     stand there."""
@@ -94,6 +98,32 @@ class DatasetFacts(Record):
 @dataclass(frozen=True, kw_only=True)
 class DatasetMarker(DatasetFacts, Marker):
     """DONE.json of a fetched dataset."""
+
+
+def problem_columns(folder: Path) -> pl.DataFrame:
+    """problem_id, and the short columns of the file beside problem, answer and options, as text and
+    null where there is nothing, of a dataset whose stage, in this folder, is done.
+
+    FileNotFoundError where they are not here, ValueError where they are not those that were kept.
+    """
+    paths = DataPaths(folder)
+    again = (
+        f"delete {StagePaths(folder).done} and prepare it again (`fgrpo-bench data <benchmark>`, "
+        "the sweep's data stage, or the command that evaluated on a file of your own)"
+    )
+    if not paths.columns.exists():
+        raise FileNotFoundError(
+            f"{paths.columns}: the columns beside these problems are not here; {again}"
+        )
+    if paths.lock.exists():
+        recorded = read_record(paths.lock, DatasetLock).columns_sha256
+        if (sha256 := sha256_file(paths.columns)) != recorded:
+            raise ValueError(
+                f"{paths.columns} has sha256 {sha256}, but {paths.lock} records {recorded}: it was "
+                f"changed or damaged since it was prepared; {again}"
+            )
+    with reading(paths.columns):
+        return pl.read_parquet(paths.columns, glob=False)
 
 
 def dataset_problems(folder: Path, spec: DatasetSpec, *, n_problems: int | None) -> list[Problem]:

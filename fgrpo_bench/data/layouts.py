@@ -19,6 +19,8 @@ Row = Mapping[str, Any]
 
 GPQA_WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 GPQA_ID = "Record ID"
+GPQA_TOLD = ("High-level domain", "Subdomain")
+"""Columns that tell nothing of a problem, of a dataset whose problems may not be shown."""
 
 
 def plain(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
@@ -93,6 +95,23 @@ def content_id(prompt: str, answer: str) -> str:
     """
     text = json.dumps([" ".join(prompt.split()), answer])
     return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
+
+
+def _of_gpqa(row: Row) -> Row:
+    return {name: row.get(name) for name in GPQA_TOLD}
+
+
+def _of_synlogic(row: Row) -> Row:
+    return {**row, "task": str(row["data_source"]).removeprefix("val/")}
+
+
+_TOLD: dict[str, Callable[[Row], Row]] = {"gpqa": _of_gpqa, "synlogic": _of_synlogic}
+
+
+def columns_beside(row: Row, layout: str) -> Row:
+    """What of a row may stand beside its prompt and gold: all of it, with the game of SynLogic as
+    `task`; of a gated layout those columns alone that tell nothing of the problem."""
+    return _TOLD.get(layout, dict)(row)
 
 
 # Columns of a stranger's file: joined, nested, a chat, and options beside the question.

@@ -1,10 +1,11 @@
 """The data stage: obtain the source file, read its rows, apply the rules, write the table.
 
-In: a dataset's declaration (`specs.DatasetSpec`). Out: problems.parquet (tables.PROBLEMS) and the
-record data.lock.json, which says where every byte came from and what each rule left; a source that
-was fetched before is used again only if it has the digest that stands there. `fetch` downloads,
-`rows` reads files, `layouts` knows how publishers lay out a row, `golds` what a short answer is,
-and `dataset_problems` (`fgrpo_bench.data`) reads the table back.
+In: a dataset's declaration (`specs.DatasetSpec`). Out: problems.parquet (tables.PROBLEMS), the
+short columns beside them (columns.parquet) and the record data.lock.json, which says where every
+byte came from and what each rule left; a source that was fetched before is used again only if it
+has the digest that stands there. `fetch` downloads, `rows` reads files, `layouts` knows how
+publishers lay out a row, `golds` what a short answer is, and `dataset_problems` and
+`problem_columns` (`fgrpo_bench.data`) read the tables back.
 
 Every gold is graded against itself: a file with one that fails is refused; of a publisher's
 training set, where these are few, it is said. No error tells anything of a row of a gated dataset.
@@ -34,7 +35,7 @@ from fgrpo_bench.data import (
 )
 from fgrpo_bench.data.fetch import fetch_file
 from fgrpo_bench.data.layouts import DUMP, content_id
-from fgrpo_bench.data.rows import read_rows
+from fgrpo_bench.data.rows import ShortColumns, read_rows
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_record, write_json
 from fgrpo_bench.graders import BOXED, CHOICE, GRADERS, Grader, get_grader, grader_version, waits
@@ -71,7 +72,14 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
     write_json(paths.lock, lock.as_json())
     further = filter(None, (dataset.token_field, dataset.cluster))
     keys = [dataset.prompt_key, dataset.answer_key, *further]
-    rows = read_rows(source, keys, layout=dataset.layout, options=dataset.options)
+    short_columns = ShortColumns()
+    rows = read_rows(
+        source,
+        keys,
+        layout=dataset.layout,
+        options=dataset.options,
+        short_columns=short_columns,
+    )
     count = None
     if dataset.max_tokens is not None:
         tokenizer, pinned_tokenizer = _tokenizer(dataset, paths, lock, run)
@@ -97,11 +105,14 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
     if fault is not None and not _is_kept(dataset, len(faults) / len(table)):
         raise ValueError(fault)
     write_table(paths.problems, table, PROBLEMS)
+    columns = short_columns.of_rows(taken["row"], table["problem_id"])
+    write_table(paths.columns, columns, columns.schema)
     result = Prepared(rows=len(table), sha256=sha256_file(paths.problems))
     answers = "; ".join(filter(None, (golds.summary(taken["_form"]), fault))) or None
     lock = replace(lock, rules=tuple(rules), result=result, remark=remark, answers=answers)
+    lock = replace(lock, columns_sha256=sha256_file(paths.columns))
     write_json(paths.lock, lock.as_json())
-    run.leave(paths.problems, paths.lock)
+    run.leave(paths.problems, paths.columns, paths.lock)
     print(*filter(None, (remark, answers)), sep="; ", flush=True)
     return DatasetFacts(
         rows=result.rows, sha256=result.sha256, source_sha256=pinned.sha256, remark=remark
@@ -131,8 +142,8 @@ def select(
     rows: pl.DataFrame, dataset: DatasetSpec, count: Callable[[list[str]], list[int]] | None
 ) -> tuple[pl.DataFrame, list[Rule], pl.DataFrame]:
     """The table (tables.PROBLEMS), rule by rule the rows before and after, and of each row of the
-    table where its gold stood (_form) and why it is none of its grader (_refused, empty where it is
-    one), as `golds.Gold` has them.
+    table its number in the file (row), where its gold stood (_form) and why it is none of its
+    grader (_refused, empty where it is one), as `golds.Gold` has them.
 
     rows: as from read_rows. count: tokens of texts; None without a length limit.
     """
@@ -174,7 +185,7 @@ def select(
         gold_used="_gold",
         cluster=pl.Series(_clusters(kept, dataset), dtype=pl.String),
     )
-    return table.cast(PROBLEMS), rules, kept.select("_form", "_refused")
+    return table.cast(PROBLEMS), rules, kept.select("row", "_form", "_refused")
 
 
 def _with_golds(rows: pl.DataFrame, dataset: DatasetSpec) -> pl.DataFrame:

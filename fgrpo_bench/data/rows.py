@@ -14,7 +14,7 @@ import codecs
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -28,6 +28,8 @@ from fgrpo_bench.data import layouts
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 READ_AT_ONCE = 2_000
 """Rows that are held with all their columns."""
+LONGEST = 100
+"""Most characters of a value of a short column."""
 UTF8, WINDOWS = "utf-8-sig", "cp1252"
 """What a text file is written in; the second where it is not the first."""
 
@@ -37,16 +39,71 @@ def first_rows(path: Path) -> list[dict[str, Any]]:
     return list(islice(rows_of(path), READ_AT_ONCE))
 
 
+class ShortColumns:
+    """The columns beside prompt, gold and options that hold a short text, number or truth value in
+    each row, gathered row by row. One that holds anything longer or nested is none of them."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str | None]] = {}
+        self._dropped: set[str] = set()
+        self._n_rows = 0
+
+    def add(self, row: Mapping[str, Any], *, without: Collection[str]) -> None:
+        """The next row. without: columns that are left out."""
+        for name, value in row.items():
+            if name in self._dropped or name in without:
+                continue
+            try:
+                text = _short(value)
+            except ValueError:
+                self._dropped.add(name)
+                self._texts.pop(name, None)
+                continue
+            texts = self._texts.setdefault(name, [])
+            texts += [None] * (self._n_rows - len(texts))  # rows before that lacked it
+            texts.append(text)
+        self._n_rows += 1
+
+    def of_rows(self, numbers: pl.Series, problem_ids: pl.Series) -> pl.DataFrame:
+        """problem_id, and the columns that have a value in these rows, as text.
+
+        numbers: of rows of the file; problem_ids: of the problems that they are. A column of the
+        file that is called problem_id itself gives way.
+        """
+        columns = {"problem_id": problem_ids}
+        for name, texts in self._texts.items():
+            whole = texts + [None] * (self._n_rows - len(texts))
+            values = pl.Series(name, whole, pl.String).gather(numbers)
+            if name != "problem_id" and values.null_count() < len(values):
+                columns[name] = values
+        return pl.DataFrame(columns)
+
+
+def _short(value: Any) -> str | None:
+    """A value in one line, None of nothing; ValueError where it is none of a short column."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = " ".join((_text(value, "") or "").split())
+    if len(text) > LONGEST:
+        raise ValueError(f"{len(text)} characters, and a short column has {LONGEST} at most")
+    return text or None
+
+
 def read_rows(
-    path: Path, keys: list[str], *, layout: str = "plain", options: str | None = None
+    path: Path,
+    keys: list[str],
+    *,
+    layout: str = "plain",
+    options: str | None = None,
+    short_columns: ShortColumns | None = None,
 ) -> pl.DataFrame:
     """The named columns as text, in the order of the file, with the row number in `row`.
 
     keys: first those of the prompt and of the gold, which the layout fills
     (fgrpo_bench.data.layouts). options: the column whose options are put behind each problem that
-    does not list them. Numbers become their shortest text and null stays null. Raises ValueError
-    that names the file where it is empty, of an unknown kind, damaged, without a column, of another
-    layout, or holds nested values.
+    does not list them. short_columns: gathers those of the same rows. Numbers become their shortest
+    text and null stays null. Raises ValueError that names the file where it is empty, of an unknown
+    kind, damaged, without a column, of another layout, or holds nested values.
     """
     names = tuple(dict.fromkeys(keys))
     schema = {"row": pl.Int64} | dict.fromkeys(names, pl.String)
@@ -62,6 +119,10 @@ def read_rows(
                 for name in names:
                     where = f"{path}, row {number}, column {name!r}"
                     texts[name].append(_text(arranged.get(name), where))
+                if short_columns is not None:
+                    used = [*keys[:2], *([options] if options else [])]
+                    without = {name for key in used for name in layouts.names_of(key, row)}
+                    short_columns.add(layouts.columns_beside(row, layout), without=without)
             parts.append(pl.DataFrame({"row": numbered} | texts, schema=schema))
             count_rows(numbered.stop)
     if not parts:

@@ -131,6 +131,8 @@ class DataPaths:
     """Where the data came from and what each rule left: revisions, digests, counts."""
     problems = Below("problems.parquet")
     """The problems (tables.PROBLEMS)."""
+    columns = Below("columns.parquet")
+    """The short columns beside them, by problem_id (fgrpo_bench.data.problem_columns)."""
     source = Below("source")
     """Folder of the publisher's file."""
     tokenizer = Below("tokenizer")

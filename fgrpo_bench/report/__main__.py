@@ -15,7 +15,15 @@ from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.results import results_of
 from fgrpo_bench.command import application
-from fgrpo_bench.command.application import WHICH_RUN, Application, Root, Select, refusals, refuse
+from fgrpo_bench.command.application import (
+    WHICH_RUN,
+    Application,
+    By,
+    Root,
+    Select,
+    refusals,
+    refuse,
+)
 from fgrpo_bench.command.runs import RUN_HELP, complete_run, default_root
 from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.report import build
@@ -47,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     "fgrpo-bench report groupsize --format csv > groupsize.csv",
     "fgrpo-bench report groupsize/qwen2.5-7b --compare-paper",
     "fgrpo-bench report transfer --select paper",
+    "fgrpo-bench report transfer --by subject",
     "fgrpo-bench report evals/base-1b+step-300",
     "fgrpo-bench report --verify runs/groupsize/countdown/v1/report",
     "fgrpo-bench report --verify runs/groupsize/countdown/v1/report/report.tex --regrade",
@@ -78,6 +87,7 @@ def report(
         ),
     ] = False,
     select: Select = LAST,
+    by: By = None,
     verify: Annotated[
         Path | None,
         typer.Option(
@@ -95,16 +105,16 @@ def report(
     if verify is None:
         refuse(context, "is of --verify", "regrade")
     else:
-        refuse(context, "is not asked with --verify", "formats", "compare_paper", "select")
+        refuse(context, "is not asked with --verify", "formats", "compare_paper", "select", "by")
         return _verify(verify, root=root, regrade=regrade)
     results = results_of(root, str(sweep))
     if len(chosen) == 1:
         if chosen == ("md",) and find_spec("matplotlib") is None:
             print("no figures are linked, as matplotlib is not installed", file=sys.stderr)
-        analysis = analysed(results, select)
+        analysis = analysed(results, select, by=by)
         sys.stdout.write(build.render(analysis, *chosen, compare_paper=compare_paper))
         return 0
-    written = write_report(results, select, formats=chosen, compare_paper=compare_paper)
+    written = write_report(results, select, formats=chosen, compare_paper=compare_paper, by=by)
     print(written.text)
     for file in written.files:
         print(file)

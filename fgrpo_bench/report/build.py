@@ -50,7 +50,7 @@ from fgrpo_bench.report.tables.comparisons import (
     grader_tables,
     question_table,
     selection_table,
-    task_tables,
+    value_tables,
 )
 from fgrpo_bench.report.tables.main import all_ks, coverage_table, interval_table, main_tables
 from fgrpo_bench.report.tables.paper import against_paper, check_fixed
@@ -124,7 +124,7 @@ def tables(analysis: Analysis, *, compare_paper: bool = False) -> list[Table]:
         *grader_tables(analysis),
         *equal_budget_tables(analysis),
         *equal_pass_at_1_tables(analysis),
-        *task_tables(analysis),
+        *value_tables(analysis),
         training_table(analysis),
         compute_table(analysis),
     ]
@@ -252,25 +252,14 @@ BESIDE_PAPER = pl.Schema(
     }
 )
 """Columns behind these with the published figures."""
-BY_TASK = pl.Schema(
+OF_VALUE = pl.Schema(
     {
-        "sweep": pl.String,
-        "experiment": pl.String,
-        "model": pl.String,
-        **_OF_CELL,
-        "step": pl.Int64,
-        "benchmark": pl.String,
-        "task": pl.String,
-        "k": pl.Int64,
-        "pass_at_k": pl.Float64,  # fraction; empty where no problem has a value for every seed
-        "n_seeds": pl.Int64,
-        "n_problems": pl.Int64,  # of the task, judged or not
-        "n_draws": pl.Int64,  # of the task, over problems and seeds
-        "n_unscored": pl.Int64,  # of these: draws that the grader could not judge
-        "all_wrong": pl.Float64,  # pass_at_k were all of these wrong
-        "all_right": pl.Float64,  # were they all right
+        "by": pl.String,  # the column of the problems
+        "value": pl.String,  # what a row's problems have there
+        "n_of_value": pl.Int64,  # how many have it, judged or not
     }
 )
+"""Columns behind these of rows that are over the problems of one value."""
 
 
 def results_csv(analysis: Analysis, *, compare_paper: bool = False) -> str:
@@ -278,32 +267,35 @@ def results_csv(analysis: Analysis, *, compare_paper: bool = False) -> str:
     raises as `check_fixed`."""
     if compare_paper:
         check_fixed(analysis)
-    rows = analysis.estimates.filter("is_chosen").drop("step")
-    rows = rows.rename({"column": "benchmark", "mean": "pass_at_k", "low": "ci_low",
-                        "high": "ci_high", "published": "paper_pass_at_k"})  # fmt: skip
+    published_columns = BESIDE_PAPER.items() if compare_paper else ()
+    rows = analysis.estimates.filter("is_chosen")
+    return _csv_text(analysis, rows, pl.Schema([*RESULTS.items(), *published_columns]))
+
+
+def _by_value_csv(analysis: Analysis) -> str:
+    """Likewise by the values of a column of the problems."""
+    columns = pl.Schema([*RESULTS.items(), *OF_VALUE.items()])
+    return _csv_text(analysis, analysis.by_value, columns)
+
+
+def _csv_text(analysis: Analysis, rows: pl.DataFrame, columns: pl.Schema) -> str:
+    """Rows of the frame of estimates. Fractions to 12 digits after the point: those behind depend
+    on how many threads added up."""
+    named = {"column": "benchmark", "mean": "pass_at_k", "low": "ci_low", "high": "ci_high",
+             "published": "paper_pass_at_k"}  # fmt: skip
+    rows = rows.drop("step").rename(named)
     rows = rows.with_columns(
         n_seeds=pl.col("seeds").list.len(),
         design=pl.col("designs").list.join("; or ").replace("", None),
         difference=pl.col("pass_at_k") - pl.col("paper_pass_at_k"),
     )
-    published_columns = BESIDE_PAPER.items() if compare_paper else ()
-    return _csv_text(analysis, rows, pl.Schema([*RESULTS.items(), *published_columns]))
-
-
-def _by_task_csv(analysis: Analysis) -> str:
-    """Every task of the benchmarks that are made of tasks (BY_TASK)."""
-    return _csv_text(analysis, analysis.tasks, BY_TASK)
-
-
-def _csv_text(analysis: Analysis, rows: pl.DataFrame, columns: pl.Schema) -> str:
-    """Fractions to 12 digits after the point: those behind depend on how many threads added up."""
-    named = dict.fromkeys(("sweep", "experiment", "model"))
+    address = dict.fromkeys(("sweep", "experiment", "model"))
     if (sweep := analysis.results.sweep) is not None:
-        named = {"sweep": sweep.paths.sweep, "experiment": sweep.paths.experiment,
-                 "model": sweep.model}  # fmt: skip
+        address = {"sweep": sweep.paths.sweep, "experiment": sweep.paths.experiment,
+                   "model": sweep.model}  # fmt: skip
     joined = rows.join(analysis.cells, on="cell", how="left", maintain_order="left")
     return (
-        joined.with_columns(pl.lit(value).alias(name) for name, value in named.items())
+        joined.with_columns(pl.lit(value).alias(name) for name, value in address.items())
         .select(pl.col(name).cast(kind) for name, kind in columns.items())
         .with_columns(pl.col(pl.Float64).round(12))
         .write_csv()
@@ -317,12 +309,12 @@ FILES = {
     "latex": "report.tex",
     "csv": "results.csv",
     "html": "report.html",
-    "by-task": "by-task.csv",
+    "by-value": "by-value.csv",
     f"md{APPENDIX}": "appendix.md",
     f"latex{APPENDIX}": "appendix.tex",
     f"html{APPENDIX}": "appendix.html",
 }
-"""The file of each format; by-task only where a benchmark is made of tasks."""
+"""The file of each format; by-value only where pass@k is told by a column of the problems."""
 
 
 def write_report(
@@ -331,15 +323,16 @@ def write_report(
     *,
     formats: Sequence[str] = tuple(FILES),
     compare_paper: bool = False,
+    by: str | None = None,
 ) -> Report:
     """Write the report and its figures into the report folder of what is reported, each file whole.
 
     Its files: those of FILES that were asked for, each with its appendix, provenance.json, then the
     figures. Works on a sweep in progress too. The same stored files give the same bytes. rule:
     which checkpoint stands for every run. formats: those of FILES that are wanted. compare_paper:
-    as for `render`.
+    as for `render`. by: as of fgrpo_bench.analysis.analyse.
     """
-    analysis = analysed(results, rule)
+    analysis = analysed(results, rule, by=by)
     folder = results.address.report
     names = write_files(analysis, folder, formats=formats, compare_paper=compare_paper)
     return Report(
@@ -360,10 +353,12 @@ def write_files(
         FILES[kind]: _text(analysis, kind, pictures, drawn, compare_paper=compare_paper)
         for kind in FILES
         if not {kind, kind.removesuffix(APPENDIX)}.isdisjoint(formats)
-        and (kind != "by-task" or len(analysis.tasks))
+        and (kind != "by-value" or len(analysis.by_value))
     }
     for name, text in texts.items():
         write_text(folder / name, text)
+    if (by_value := FILES["by-value"]) not in texts:  # of a report that told it by a column
+        (folder / by_value).unlink(missing_ok=True)
     figures = [file.name for name, kinds in drawn.items() for file in write(kinds, folder / name)]
     drawings = {
         f"{name}.{kind}": data for name, kinds in drawn.items() for kind, data in kinds.items()
@@ -434,8 +429,8 @@ def _text(
     """One of FILES. pictures: for md, latex and html; drawn: for html."""
     if kind == "csv":
         return results_csv(analysis, compare_paper=compare_paper)
-    if kind == "by-task":
-        return _by_task_csv(analysis)
+    if kind == "by-value":
+        return _by_value_csv(analysis)
     if kind == "latex":
         return latex(analysis, pictures, compare_paper=compare_paper)
     if kind == f"latex{APPENDIX}":

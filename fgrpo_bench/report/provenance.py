@@ -33,6 +33,8 @@ class Provenance(Record):
     version: str
     select: str
     """What chose the checkpoint of every run (fgrpo_bench.analysis.checkpoints.RULES)."""
+    by: str | None = None
+    """The column that pass@k is told by too (fgrpo_bench.analysis.analyse)."""
     compare_paper: bool
     """Whether the published figures stand beside ours."""
     drawn_with: str
@@ -162,6 +164,7 @@ def record(
         experiment=paths.experiment,
         version=paths.version,
         select=analysis.rule,
+        by=analysis.by,
         compare_paper=compare_paper,
         drawn_with=drawing_program(),
         declared=declared(results),

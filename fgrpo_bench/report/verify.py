@@ -68,7 +68,7 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     unseen, absent = list[str](), set[str]()
     differences = [*_edited(known, results), *_other_grades(results, absent, regrade=regrade)]
     # from the stored tables, never from stored frames
-    analysis = analyse(results, known.select)
+    analysis = analyse(results, known.select, known.by)
     with TemporaryDirectory() as temporary:
         anew = Path(temporary)
         formats = [kind for kind, name in FILES.items() if name in known.files]

@@ -1,4 +1,4 @@
-"""What is scored beside a benchmark's pass@k: other graders, single tasks, rare correct answers."""
+"""What is scored beside a benchmark's pass@k: other graders, rare correct answers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ from fgrpo_bench.stages.tables import GRADES, PASSK, read_table, write_table
 from tests.report.conftest import drawing_plainly
 from tests.support.dashboard import GRADER, add_draws
 from tests.support.report import (
-    TASKS,
     copy,
-    forget,
-    rewrite_passk,
     scored,
     small_sweep,
 )
@@ -123,64 +120,9 @@ def test_changed_verdicts_of_the_second_are_another_analysis_and_are_found(
         assert sum(said in line for line in found) == len(results.points)
 
 
-def test_a_task_scores_the_mean_over_its_own_problems_and_seeds(of_tasks):
-    analysis = analyse(of_tasks)
-    assert analysis.tasks["task"].unique().sort().to_list() == sorted(TASKS)
-    for row in analysis.tasks.filter(task="arrow_maze").iter_rows(named=True):
-        method = analysis.by_cell[row["cell"]].method
-        points = [point for point in of_tasks.points if point.method == method]
-        values = [
-            value
-            for point in points
-            for name, at, value in point.passk("countdown")
-            .select("problem_id", "k", "pass_at_k")
-            .iter_rows()
-            if at == row["k"] and int(name[1:]) % 3 == 1
-        ]
-        assert row["pass_at_k"] == pytest.approx(sum(values) / len(values))
-        assert (row["n_problems"], row["n_seeds"]) == (8, len(points))
-        assert (row["n_draws"], row["n_unscored"]) == (8 * 64 * len(points), 0)
-
-
-def test_draws_that_cannot_be_judged_are_counted_with_their_task_and_score_nothing(of_tasks):
-    own = analyse(of_tasks).tasks.filter(task="no | verifier")
-    assert own["pass_at_k"].null_count() == len(own) > 0
-    assert (own["n_unscored"] == own["n_draws"]).all() and (own["n_draws"] > 0).all()
-
-
-def test_a_problem_that_one_seed_lacks_is_left_out_of_its_task(tmp_path, of_tasks):
-    results = copy(of_tasks, tmp_path)
-    point = next(point for point in results.points if point.cell is not None)
-    first = pl.col("problem_id") == "p001"
-    its_task = pl.col("problem_id").str.slice(1).cast(pl.Int64) % 3 == 1
-    rewrite_passk(
-        point,
-        lambda table: table.with_columns(
-            pl.when(~first).then(pl.col("pass_at_k")).alias("pass_at_k")
-        ),
-    )
-    rows = analyse(results).tasks.filter(task="arrow_maze", k=1, cell=point.point_id[:-4])
-    others = [
-        one.passk("countdown").filter(~first, its_task, k=1)["pass_at_k"].mean()
-        for one in results.points
-        if one.cell == point.cell
-    ]
-    assert rows["pass_at_k"].item() == pytest.approx(sum(others) / len(others))
-
-
-def test_sweeps_without_such_scores_and_unfinished_ones_have_no_rows(analysis, tmp_path, of_tasks):
+def test_sweeps_without_such_scores_have_no_rows(analysis):
     assert analysis.other_graders.is_empty() and not list(grader_tables(analysis))
-    assert analysis.tasks.is_empty() and analysis.likelihood.is_empty()
-    results = copy(of_tasks, tmp_path)
-    results = forget(results, *(point.point_id for point in results.points))
-    assert analyse(results).tasks.is_empty()
-
-
-def test_a_lost_spec_of_an_evaluation_without_tasks_is_no_matter(tmp_path: Path) -> None:
-    results = small_sweep(tmp_path, "smoke")
-    for point in results.points:
-        point.evaluate.spec.unlink()
-    assert analyse(results).tasks.is_empty()
+    assert analysis.likelihood.is_empty()
 
 
 def test_scores_stand_by_seed_beside_the_papers(finished: SweepResults, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_compare_computes_what_it_shows_and_nothing_else(finished, monkeypatch):
     def unwanted(*_):
         raise AssertionError("nothing of this is shown")
 
-    for source in ("coverages", "likelihoods", "other_graders", "tasks"):
+    for source in ("coverages", "likelihoods", "other_graders", "rows_by_value"):
         monkeypatch.setattr(frames, source, unwanted)
     analysis = analyse(finished)
     monkeypatch.setattr(compare, "analysis_of", lambda _: analysis)

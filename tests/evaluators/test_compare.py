@@ -11,12 +11,16 @@ import pytest
 
 from evaluators.__main__ import main
 from evaluators.compare import changed_most, compare
+from evaluators.stored import closing_table, find
+from fgrpo_bench.analysis.checkpoints import table_estimates
 from fgrpo_bench.analysis.results import SweepResults, together
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.analysis.stored import analysed
+from fgrpo_bench.documents.table import with_interval
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.exports.command import FORMATS
+from fgrpo_bench.stages.tables import PASSK, read_table
 from tests.report.conftest import drawing_plainly
 from tests.support.synthetic import write_sweep
 
@@ -341,3 +345,129 @@ def test_shares_cut_off_by_place_and_unscored_stand_beside_pass_at_k_and_unlike_
         assert f"| {name}cut off | 0.0% | {share} |" in page
     assert "| correct, of which by place | 0.0% | 75.0% |" in page
     assert " (25.0% unscored: 50.0 to 50.0)" in page
+
+
+LEVELS = [*["easy"] * 5, *["hard"] * 4, "odd", None, None]
+"""Of SUMS: five, four and one, and two without."""
+
+
+@pytest.fixture
+def with_levels(mine: Path) -> Path:
+    """The same, whose problems have a level, an own number and a source."""
+    rows = [
+        row | {"level": level, "number": i, "source": "sums"}
+        for i, (row, level) in enumerate(zip(SUMS, LEVELS, strict=True))
+    ]
+    write("mine.jsonl", rows)
+    return mine
+
+
+def test_a_comparison_by_level_has_the_numbers_of_each_level_alone(with_levels, root, capsys):
+    imported("old", [8, 8, 8, 8, 4, *[2] * 4, 8, 8, 8])
+    imported("new", [8, 8, 8, 4, 4, *[6] * 4, 0, 0, 0])
+    outs = ("--csv", "c.csv", "--json", "c.json", "--md", "c.md", "--html", "c.html")
+    said(capsys, "old", "new", "--by", "level", *outs)
+    rows = pl.read_csv("c.csv")
+    assert rows.filter(pl.col("value").is_null())["k"].to_list() == [1, 2, 4, 8]
+    assert set(rows["by"]) == {"level"}
+    first = {row["value"]: row for row in rows.filter(k=1).drop_nulls("value").to_dicts()}
+    # easy: (1 + 1 + 1 + 1 + 1/2) / 5 and (1 + 1 + 1 + 1/2 + 1/2) / 5; hard: 1/4 and 3/4; odd: 1, 0
+    sides = {
+        value: (row["pass_at_k_old"], row["pass_at_k_new"], row["difference"], row["n_problems"])
+        for value, row in first.items()
+    }
+    assert sides == {
+        "easy": (pytest.approx(0.9), pytest.approx(0.8), pytest.approx(-0.1), 5),
+        "hard": (pytest.approx(0.25), pytest.approx(0.75), pytest.approx(0.5), 4),
+        "odd": (1.0, 0.0, -1.0, 1),
+    }
+    assert first["odd"]["ci_low"] is None and first["odd"]["p_holm"] is None
+    smaller, larger = sorted((first["easy"]["p"], first["hard"]["p"]))
+    holms = sorted((first["easy"]["p_holm"], first["hard"]["p_holm"]))
+    assert holms == pytest.approx([min(2 * smaller, 1), max(min(2 * smaller, 1), larger)])
+    everything = read_json(Path("c.json"))["rows"]
+    assert [row["value"] for row in everything if row["k"] == 8] == [None, "easy", "hard", "odd"]
+    shown = said(capsys, "old", "new", "--by", "level")
+    for text in (shown, Path("c.md").read_text(), Path("c.html").read_text()):
+        words = " ".join(text.split())
+        assert " by level: new minus old, pass@k in percent, differences in" in words
+        assert "-100.0" in words and "2 of 12 problems have nothing in level" in words
+        assert "Of one problem, and so without an interval: odd." in words
+        assert "p Holm: corrected over the values of the column" in words
+    assert "level" not in said(capsys, "old", "new")
+
+
+def test_the_closing_table_tells_pass_at_k_by_level(with_levels, capsys):
+    imported("old", [8, 8, 8, 8, 4, *[2] * 4, 8, 8, 8], "--by", "level")
+    closing = capsys.readouterr().out
+    _, _, by_level = closing.partition(": pass@k in percent by level\n")
+    rows = [line.split() for line in by_level.splitlines() if line.startswith("math")]
+    assert [(row[1], row[2], row[3], row[5]) for row in rows if row[4] == "1"] == [
+        ("easy", "5", "8", "90.0"),
+        ("hard", "4", "8", "25.0"),
+        ("odd", "1", "8", "100.0"),
+    ]
+    assert "Of one problem, and so without an interval: odd." in closing
+    assert main(["grade", "old", "--by", "level"]) == 0
+    assert ": pass@k in percent by level\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("by", "wanted"),
+    [
+        ("levle", "no column of the problems is called so, of those that hold short texts or numb"
+                  "ers; mine-"),
+        ("question", "--by question: no column of the problems is called so"),
+        ("number", "--by number: 12 different values over 12 problems of mine-"),
+    ],
+)  # fmt: skip
+def test_a_column_that_does_not_tell_problems_apart_is_refused_before_any_work(
+    with_levels, root, capsys, by, wanted
+):
+    imported("old", [4] * 12)
+    imported("new", [4] * 12)
+    refused = said(capsys, "old", "new", "--by", by, code=1)
+    assert wanted in refused and " has level (3 values)" in refused and "source" not in refused
+    before = {path: path.stat().st_mtime_ns for path in root.glob("evals/**/*.parquet")}
+    for words in (
+        ["grade", "old", "--by", by],
+        ["import", "new.jsonl", "--data", "mine.jsonl", "--name", "again", "--by", by],
+    ):
+        assert main(words) == 1
+        assert wanted in capsys.readouterr().err, words
+    assert {path: path.stat().st_mtime_ns for path in root.glob("evals/**/*.parquet")} == before
+    assert not (root / "evals" / "again").exists()
+
+
+def test_problems_that_were_prepared_without_their_columns_are_prepared_again(
+    with_levels, root, capsys
+):
+    imported("old", [4] * 12)
+    imported("new", [4] * 12)
+    (columns,) = root.glob("_data/mine-*/columns.parquet")
+    columns.write_bytes(columns.read_bytes() + b"!")
+    assert "it was changed or damaged since it was prepared" in said(
+        capsys, "old", "new", "--by", "level", code=1
+    )
+    columns.unlink()
+    refused = said(capsys, "old", "new", "--by", "level", code=1)
+    done = columns.with_name("DONE.json")
+    assert f"delete {done.resolve()} and prepare it again" in refused
+    done.unlink()
+    imported("third", [4] * 12)
+    assert "by level: new minus old" in said(capsys, "old", "new", "--by", "level")
+    assert "level" not in said(capsys, "old", "new")
+
+
+def test_intervals_of_the_closing_table_follow_the_clusters(with_levels, root, capsys):
+    imported("old", [8, 8, 8, 8, 4, *[2] * 4, 8, 8, 8])
+    alone = closing_table(find("old"))
+    passk = next(root.glob("evals/old/**/passk.parquet"))
+    table = pl.read_parquet(passk)
+    half = pl.col("problem_id").str.slice(-1).cast(pl.Int64) // 6
+    table.with_columns(cluster=half.cast(pl.String)).write_parquet(passk)
+    clustered = closing_table(find("old"))
+    assert "70.8 [40.8, 92.7]" in alone and "70.8 [" in clustered
+    (at_1, *_) = table_estimates(read_table(passk, PASSK))
+    assert with_interval(at_1.mean, at_1.low, at_1.high) in clustered
+    assert "70.8 [40.8, 92.7]" not in clustered

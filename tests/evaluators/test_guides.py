@@ -33,7 +33,10 @@ def followed(root: Path, model: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     for name in ("my-model", "tuned"):
         shutil.copytree(model, tmp_path / "out" / name)
-    rows = [{"question": f"What is {a} + {b}?", "answer": str(a + b)} for a, b in SUMS]
+    rows = [
+        {"question": f"What is {a} + {b}?", "answer": str(a + b), "level": level}
+        for (a, b), level in zip(SUMS, ("easy", "easy", "hard", "hard"), strict=True)
+    ]
     Path("mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def follow(guide: str) -> list[tuple[str, str]]:
@@ -72,10 +75,11 @@ def test_two_models_are_compared(followed, root):
         assert main(words) == 0
     with drawing_plainly():
         said = [out for _, out in followed("compare.md")]
-    *_, compared, files, gate, reported, exported, seeds, cells, along = said
+    *_, compared, files, gate, by_level, reported, exported, seeds, cells, along = said
     assert "tuned minus my-model" in compared and "+0.0 [" in compared
     assert files.split() == ["compare.html", "compare.csv", "compare.json"]
     assert gate == compared
+    assert " by level: tuned minus my-model, pass@k in percent" in by_level
     assert (
         "tuned-1b78d1e6 against my-model-1b78d1e6" in reported and "report/report.tex" in reported
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from fgrpo_bench.analysis import analyse, analysed
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render, write_report
 from fgrpo_bench.report.exports import bundle
@@ -22,7 +24,7 @@ from fgrpo_bench.stages.tables import PASSK, read_table, write_table
 from sweeps.local import drive
 from tests.conftest import SOMEBODY
 from tests.report.conftest import drawing_plainly
-from tests.support.report import copy, published_and_gated
+from tests.support.report import copy, made_of_tasks, published_and_gated, small_sweep
 from tests.support.tiny_run import tiny_plan
 
 pytestmark = pytest.mark.usefixtures("plain_figures")
@@ -138,3 +140,29 @@ def test_no_text_of_a_gated_benchmark_is_packed(tmp_path):
     assert fails(tmp_path / "nine") == []
     (report,) = (tmp_path / "nine").glob("runs/*/*/*/report")
     assert main(["--verify", str(report)]) == 0
+
+
+@pytest.mark.slow
+def test_an_unpacked_bundle_tells_the_tasks_of_a_benchmark_without_its_problems(tmp_path):
+    results = made_of_tasks(small_sweep(tmp_path / "packed", "smoke"))
+    run, data = results.paths, tmp_path / "shared"
+    (run.folder / "_data" / "problems").rename(data)  # as a sweep links to a dataset
+    (run.folder / "_data" / "problems").symlink_to(data)
+    for point in results.points:
+        spec = read_json(point.evaluate.spec)
+        link = os.path.relpath(run.folder / "_data" / "problems", point.evaluate.folder)
+        spec["data"] = {"countdown": link}
+        write_json(point.evaluate.spec, spec)
+    (data / "problems.parquet").write_bytes(b"no text of a problem is packed")
+    before, out = analyse(load_results(run)).by_value, tmp_path / "smoke.tar.gz"
+    assert main(["bundle", "smoke", "--root", str(run.root), "--out", str(out)]) == 0
+    with tarfile.open(out) as packed:
+        packed.extractall(tmp_path / "theirs", filter="data")
+    shutil.rmtree(run.root)
+    shutil.rmtree(data)
+    (unpacked,) = (tmp_path / "theirs").iterdir()
+    paths = RunPaths(root=unpacked / "runs", sweep=run.sweep, experiment=run.experiment,
+                     version=run.version)  # fmt: skip
+    again = analyse(load_results(paths)).by_value
+    assert len(again) and again.equals(before)
+    assert {path.name for path in unpacked.glob("runs/*/*/*/_data/*/*")} == {"columns.parquet"}

@@ -12,10 +12,10 @@ from fgrpo_bench.documents.table import difference, p_value
 from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render, write_report
-from fgrpo_bench.report.tables.comparisons import equal_budget_tables, selection_table, task_tables
+from fgrpo_bench.report.tables.comparisons import equal_budget_tables, selection_table, value_tables
 from fgrpo_bench.report.verify import verify
 from tests.analysis.conftest import EQUAL_PROMPTS
-from tests.support.report import TASKS, copy, small_sweep
+from tests.support.report import TASKS, copy, small_sweep, with_columns
 
 
 def test_a_chosen_checkpoint_stands_with_those_it_was_chosen_from(every_step):
@@ -77,8 +77,8 @@ def test_the_report_has_a_row_a_task_in_markdown_latex_and_csv(of_tasks, tmp_pat
     tasks = copy(of_tasks, tmp_path)
     report = write_report(tasks)
     texts = {file.name: file.read_text() for file in report.files[:8]}
-    assert texts["by-task.csv"] == render(analyse(tasks), "by-task")
-    tables = list(task_tables(analyse(tasks)))
+    assert texts["by-value.csv"] == render(analyse(tasks), "by-value")
+    *tables, differences = value_tables(analyse(tasks))
     assert [table.title for table in tables] == [
         f"countdown: pass@{k} in percent by task" for k in (1, 32)
     ]
@@ -86,15 +86,75 @@ def test_the_report_has_a_row_a_task_in_markdown_latex_and_csv(of_tasks, tmp_pat
         assert [row[0] for row in table.rows] == sorted(TASKS)
         assert [row[-1] for row in table.rows] == ["0.00%", "0.00%", "100.00%"]
         assert set(table.rows[2][2:-1]) == {"- (100.0% unscored)"}
+    assert [row[2] for row in differences.rows] == sorted(TASKS)[:2]  # the third has no value
+    assert texts["appendix.md"].count(differences.title) == 1
+    assert texts["appendix.tex"].count("Differences on countdown by task, in") == 1
+    for table in tables:
         for kind in ("appendix.md", "appendix.tex"):
             assert texts[kind].count(table.title) == 1
     assert "<b>" not in texts["appendix.md"].replace("\\<", "")
     assert "\\textless{}b" in texts["appendix.tex"]
     assert "no \\| verifier" in texts["appendix.md"]
     differences = verify(report.files[3], root=tasks.paths.root, regrade=False).differences
-    assert not [line for line in differences if "by-task" in line]
+    assert not [line for line in differences if "by-value" in line]
 
 
-def test_a_sweep_without_such_a_benchmark_says_nothing_of_tasks(analysis):
-    assert list(task_tables(analysis)) == []
-    assert len(render(analysis, "by-task").splitlines()) == 1
+def test_a_sweep_without_such_a_column_says_nothing_of_values(analysis):
+    assert list(value_tables(analysis)) == []
+    assert len(render(analysis, "by-value").splitlines()) == 1
+
+
+@pytest.fixture(scope="module")
+def by_level(finished, tmp_path_factory):
+    """A small sweep whose problems have levels, which 3 of 24 lack."""
+    sweep = copy(finished, tmp_path_factory.mktemp("levels"))
+    return with_columns(sweep, level=["1", "2", "1", "2", "3", "1", "2", None] * 3)
+
+
+def test_differences_stand_by_value_with_their_interval_and_holm(by_level):
+    analysis = analyse(by_level, by="level")
+    *tables, differences = value_tables(analysis)
+    assert [table.title for table in tables] == [
+        f"countdown: pass@{k} in percent by level{part}"
+        for k in analysis.ends
+        for part in (", 1 of 2", ", 2 of 2")
+    ]
+    assert [row[:2] for row in tables[0].rows] == [("1", "9"), ("2", "9"), ("3", "3")]
+    rows = {(row.group, row.name, row.value, row.k): row for row in analysis.rows(
+        "by_value_comparisons")}  # fmt: skip
+    assert differences.header[2:] == ("level", "problems", "pass@1", "p Holm", "pass@32", "p Holm")
+    asked = {(row.group, row.name) for row in analysis.in_question}
+    assert {row[:2] for row in differences.rows} == asked
+    for group, name, value, n, *words in differences.rows:
+        ends = [rows[group, name, value, k] for k in analysis.ends]
+        assert n == str(ends[0].n_of_value)
+        assert words == [
+            text
+            for row in ends
+            for text in (difference(row.difference, row.low, row.high), p_value(row.p_holm))
+        ]
+    assert "3 of 24 problems have nothing in level and are left out." in differences.notes
+    assert len(render(analysis, "by-value").splitlines()) == 1 + len(analysis.by_value)
+
+
+@pytest.mark.slow
+def test_a_report_by_a_column_is_verified_by_it_and_one_without_leaves_none_of_it(
+    by_level, tmp_path, capsys
+):
+    sweep = copy(by_level, tmp_path)
+    folder, run = sweep.paths.report, [f"{sweep.paths.sweep}/{sweep.paths.experiment}", "--root",
+                                       str(sweep.paths.root)]  # fmt: skip
+    assert main([*run, "--by", "level"]) == 0
+    assert "by-value.csv" in capsys.readouterr().out
+    assert "countdown: differences by level, in" in (folder / "appendix.md").read_text()
+    assert read_json(folder / "provenance.json")["by"] == "level"
+    found = verify(folder, root=sweep.paths.root, regrade=False).differences
+    assert [line for line in found if "passk.parquet" not in line] == []
+    page = folder / "by-value.csv"
+    page.write_text(page.read_text().replace(",level,3,", ",level,4,"))
+    found = verify(folder, root=sweep.paths.root, regrade=False).differences
+    assert any(line.startswith("by-value.csv, line ") for line in found)
+    assert main([*run, "--by", "levels"]) == 1
+    assert "--by levels: no column of the problems is called so" in capsys.readouterr().err
+    assert main(run) == 0
+    assert not page.exists() and "by" not in read_json(folder / "provenance.json")

@@ -155,7 +155,7 @@ EDITS = [
     ),
     (remove("coverage-countdown.svg"), r"^coverage-countdown\.svg: is missing$"),
     (remove(MD), r"^report\.md: is missing$"),
-    (add("by-task.csv"), r"^by-task\.csv: is no file of this report$"),
+    (add("by-value.csv"), r"^by-value\.csv: is no file of this report$"),
     (
         edit_record("report/provenance.json", of_another_version),
         r"^provenance\.json: was changed after",

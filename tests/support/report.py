@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -20,7 +19,7 @@ from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds.likelihood import LikelihoodMarker
 from fgrpo_bench.stages.digests import with_checksum
-from fgrpo_bench.stages.tables import GRADES, PASSK, PROBLEMS, read_table, write_table
+from fgrpo_bench.stages.tables import GRADES, PASSK, read_table, write_table
 from fgrpo_bench.stats.passk import pass_at_k
 from tests.support.dashboard import GRADER, add_draws
 from tests.support.synthetic import SMALL, write_sweep
@@ -130,19 +129,20 @@ def nine_benchmarks(root: Path, sweep: str = "gamma", *overrides: str, **options
     results = write_sweep(root, sweep, [*NINE, *overrides], **options)
     evaluated = results.points[0].evaluate
     data = evaluated.folder / read_json(evaluated.spec)["data"]["synlogic"]
-    rows = [
-        (
-            f"p{i:03d}",
-            "?",
-            json.dumps({"task": ("sudoku", "arrow_maze", "futoshiki")[i % 3]}),
-            "",
-            None,
-        )
-        for i in range(results.evaluation["benchmarks"]["synlogic"]["n_problems"])
-    ]
-    table = pl.DataFrame(rows, schema=PROBLEMS, orient="row")
-    write_table(DataPaths(data.resolve()).problems, table, PROBLEMS)
+    n_problems = results.evaluation["benchmarks"]["synlogic"]["n_problems"]
+    tasks = ("sudoku", "arrow_maze", "futoshiki")
+    write_columns(data.resolve(), task=[tasks[i % 3] for i in range(n_problems)])
     return results
+
+
+def write_columns(data: Path, **columns: list[str | None]) -> None:
+    """Columns beside the problems p000, p001, ... of a dataset in this folder."""
+    n_problems = len(next(iter(columns.values())))
+    frame = pl.DataFrame(
+        {"problem_id": [f"p{i:03d}" for i in range(n_problems)]} | columns,
+        schema_overrides=dict.fromkeys(columns, pl.String),
+    )
+    write_table(DataPaths(data).columns, frame, frame.schema)
 
 
 def published_and_gated(root: Path) -> SweepResults:
@@ -182,21 +182,24 @@ def unjudged(table):
 def made_of_tasks(results: SweepResults) -> SweepResults:
     """The sweep as if its benchmark were a dataset of TASKS, of which the third is not judged where
     problems make a fixed number of draws."""
-    folder = results.paths.folder / "_data" / "logic"
-    rows = [
-        (f"p{i:03d}", "?", json.dumps({"task": TASKS[i % 3], "game": "{}"}), "", None)
-        for i in range(24)
-    ]
-    write_table(
-        DataPaths(folder).problems, pl.DataFrame(rows, schema=PROBLEMS, orient="row"), PROBLEMS
-    )
+    with_columns(results, "synlogic", task=[TASKS[i % 3] for i in range(24)])
     for point in results.points:
-        spec = read_json(point.evaluate.spec)
-        spec["evaluation"]["benchmarks"]["countdown"]["dataset"] = {"layout": "synlogic"}
-        spec["data"] = {"countdown": str(folder)}
-        write_json(point.evaluate.spec, spec)
         if point.stopping().is_fixed:
             rewrite_passk(point, unjudged)
+    return results
+
+
+def with_columns(
+    results: SweepResults, layout: str = "plain", **columns: list[str | None]
+) -> SweepResults:
+    """The sweep as if its problems were a dataset's with these columns."""
+    folder = results.paths.folder / "_data" / "problems"
+    write_columns(folder, **columns)
+    for point in results.points:
+        spec = read_json(point.evaluate.spec)
+        spec["evaluation"]["benchmarks"]["countdown"]["dataset"] = {"layout": layout}
+        spec["data"] = {"countdown": str(folder)}
+        write_json(point.evaluate.spec, spec)
     return results
 
 

@@ -1,7 +1,8 @@
 """`fgrpo-bench bundle <sweep>`: a sweep's results as one archive.
 
 It holds declaration, plan, the specs and markers of all stages, counts, grades, analysis and
-report, on request the draws, and the digest of every file as `sha256sum --check` reads them.
+report, the short columns beside the problems, on request the draws, and the digest of every file as
+`sha256sum --check` reads them.
 Unpacked, its folder `runs` is a folder of runs that report, dashboard and
 `fgrpo_bench.analysis.load` read.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,7 +36,7 @@ from fgrpo_bench.command.application import (
     refusals,
 )
 from fgrpo_bench.command.runs import choose_run, default_root
-from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.paths import DataPaths, RunPaths
 from fgrpo_bench.files.whole import write_whole
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.provenance import evaluated, graded
@@ -158,6 +160,11 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
         versions = (version, *checkpoint.beside(benchmark).values())
         yield from _existing(of.passk(), of.manifest, *map(of.passk, versions[1:]))
         spec = checkpoint.evaluation_spec()
+        if benchmark in spec.data:
+            # As the spec names it, through the run's link: there a reader looks for it.
+            data = Path(os.path.normpath(checkpoint.evaluate.folder / spec.data[benchmark]))
+            if data.is_relative_to(paths.root):
+                yield from _existing(DataPaths(data).columns)
         if withheld(spec.known.get(benchmark)):
             gated.add(benchmark)
             continue

@@ -1,7 +1,7 @@
 """The tables of differences between cells, and those that only some sweeps have.
 
 In: an Analysis. Out: every difference, those of the question, and over all k; the front, further
-graders, chosen checkpoints, equal rollouts and the tasks of a benchmark where there are such.
+graders, chosen checkpoints, equal rollouts and the values of a column where there are such.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from fgrpo_bench.analysis.rows import (
     Estimate,
     OtherGrader,
     PathRange,
-    TaskRow,
+    ValueComparison,
+    ValueEstimate,
 )
 from fgrpo_bench.documents.table import (
     NONE,
@@ -477,43 +478,83 @@ def _effect(row: Comparison | None) -> tuple[str, str]:
     return difference(row.difference, row.low, row.high), p_value(row.p_holm)
 
 
-def task_tables(analysis: Analysis) -> Iterator[Table]:
-    """pass@k at the smallest and the largest k by task, some cells a table, with the share of each
-    task's draws that could not be judged; none for a sweep without such benchmarks."""
+def value_tables(analysis: Analysis) -> Iterator[Table]:
+    """pass@k at the smallest and the largest k by the values of a column of the problems, some
+    cells a table, with the share of the draws that could not be judged; then the differences of the
+    question. None for a sweep without such a column."""
     cells = list(analysis.by_cell.values())
     parts = [cells[i : i + ABREAST] for i in range(0, len(cells), ABREAST)]
-    for benchmark in dict.fromkeys(row.benchmark for row in analysis.rows("tasks")):
+    every: Sequence[ValueEstimate] = analysis.rows("by_value")
+    for benchmark, by in dict.fromkeys((row.column, row.by) for row in every):
         for k in analysis.ends:
-            rows = [
-                row for row in analysis.rows("tasks") if (row.benchmark, row.k) == (benchmark, k)
-            ]
+            rows = [row for row in every if (row.column, row.k) == (benchmark, k)]
             for number_, part in enumerate(parts, start=1):
                 of_several = f", {number_} of {len(parts)}" if len(parts) > 1 else ""
                 labels = {cell.cell: cell.label for cell in part}
                 yield Table(
-                    title=f"{benchmark}: pass@{k} in percent by task{of_several}",
-                    header=("task", "problems", *labels.values(), "unscored"),
-                    rows=tuple(_by_task(rows, list(labels))),
+                    title=f"{benchmark}: pass@{k} in percent by {by}{of_several}",
+                    header=(by, "problems", *labels.values(), "unscored"),
+                    rows=tuple(_by_value(rows, list(labels))),
                     notes=(
-                        "Unscored: share of the task's draws, over all cells, that could not be "
-                        "judged.",
+                        "Unscored: share of the draws, over all cells, that could not be judged.",
+                        *analysis.left_out_by_value(benchmark),
                         rule_note(analysis),
                     ),
                 )
+        yield from _differences_by_value(analysis, benchmark, by)
 
 
-def _by_task(rows: Sequence[TaskRow], cells: list[str]) -> Iterator[tuple[str, ...]]:
-    by_task: dict[str, list[TaskRow]] = {}
-    for row in sorted(rows, key=lambda row: row.task):
-        by_task.setdefault(row.task, []).append(row)
-    for task, of_task in by_task.items():
-        values = {
-            row.cell: percent(row.pass_at_k) + unscored_beside(*row.open_part) for row in of_task
-        }
-        unscored = sum(row.n_unscored for row in of_task) / sum(row.n_draws for row in of_task)
+def _by_value(rows: Sequence[ValueEstimate], cells: list[str]) -> Iterator[tuple[str, ...]]:
+    by_value: dict[str, list[ValueEstimate]] = {}
+    for row in rows:
+        by_value.setdefault(row.value, []).append(row)
+    for value, of_value in by_value.items():
+        values = {row.cell: percent(row.mean) + unscored_beside(*row.open_part) for row in of_value}
+        # a cell's draws are its problems' mean times seeds; problems are the same for all
+        n_draws = [(row.n_draws or 0.0) * row.n_seeds for row in of_value]
+        unscored = sum(n * row.unscored for n, row in zip(n_draws, of_value, strict=True))
         yield (
-            task,
-            str(max(row.n_problems for row in of_task)),
+            value,
+            str(of_value[0].n_of_value),
             *(values.get(cell, NONE) for cell in cells),
-            f"{unscored:.2%}",
+            f"{unscored / sum(n_draws):.2%}" if any(n_draws) else NONE,
         )
+
+
+def _differences_by_value(analysis: Analysis, benchmark: str, by: str) -> Iterator[Table]:
+    """The pairs of the question; none where it compares none there."""
+    pairs = {(row.new, row.old) for row in analysis.in_question}
+    every: Sequence[ValueComparison] = analysis.rows("by_value_comparisons")
+    rows = [
+        row
+        for row in every
+        if (row.column, row.by) == (benchmark, by) and (row.new, row.old) in pairs
+    ]
+    ends: dict[tuple[str, str, str], dict[int, ValueComparison]] = {}
+    for row in rows:
+        ends.setdefault((str(row.group), str(row.name), row.value), {})[row.k] = row
+    if not ends:
+        return
+    yield Table(
+        title=f"{benchmark}: differences by {by}, in percentage points",
+        caption=_of_differences(analysis, benchmark, f" by {by}"),
+        header=(
+            *("comparison", "", by, "problems"),
+            *(words for k in analysis.ends for words in (f"pass@{k}", "p Holm")),
+        ),
+        rows=tuple(
+            (
+                *of_value,
+                str(next(iter(by_k.values())).n_of_value),
+                *(words for k in analysis.ends for words in _effect(by_k.get(k))),
+            )
+            for of_value, by_k in ends.items()
+        ),
+        n_words=3,
+        notes=(
+            "Over the problems of each value and the seeds that both have, with 95% intervals. "
+            f"p Holm is corrected over the values of {by}, for each comparison and k alone.",
+            *analysis.left_out_by_value(benchmark),
+            rule_note(analysis),
+        ),
+    )
