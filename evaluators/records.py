@@ -230,11 +230,9 @@ def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> E
         return known[key]
 
     def checked(problem: Problem) -> list[int]:
-        of_benchmark = evaluation.prompt_of(problem.benchmark)  # else it has the one of all
-        spec = of_benchmark or from_dict(PromptSpec, settings["prompt"])
         ids = encoded(
             tokenizer,
-            spec,
+            prompt_spec(evaluation, settings, problem),
             problem.prompt,
             few_shot=evaluation.few_shot or (),
             prefix=evaluation.prefix or "",
@@ -248,6 +246,12 @@ def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> E
         return ids
 
     return encode
+
+
+def prompt_spec(evaluation: EvalSpec, settings: dict[str, Any], problem: Problem) -> PromptSpec:
+    """How a problem becomes a prompt: as its benchmark says, else as is said for all."""
+    of_benchmark = evaluation.prompt_of(problem.benchmark)
+    return of_benchmark or from_dict(PromptSpec, settings["prompt"])
 
 
 def encoded(
