@@ -117,7 +117,6 @@ KEYS = {
     "dtype": "evaluation.dtype",
     "peft": "peft",
     "endpoint": "endpoint",
-    "model": "checkpoint",
     "device": "device",
     "threads": "threads",
     "batch_size": "batch_size",
@@ -148,12 +147,13 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
     said: list[str] = []
     settings = _settings(options)
     overrides = list(options.overrides)
-    if options.checkpoint is not None:
-        named = [word for word in overrides if standalone.key_of(word) == "checkpoint"]
-        named += [] if options.model is None else [f"--model {options.model}"]
+    named = [word for word in overrides if standalone.key_of(word) == "checkpoint"]
+    if options.checkpoint is not None and options.model is not None:
+        named.append(f"--model {options.model}")
+    for model in filter(None, [options.checkpoint or options.model]):
         if named:
-            raise ValueError(f"{options.checkpoint} beside {named[0]}: name one model at a time")
-        overrides.insert(0, f"checkpoint={options.checkpoint}")
+            raise ValueError(f"{model} beside {named[0]}: name one model at a time")
+        overrides.insert(0, f"checkpoint={model}")
     _check_server(options, {standalone.key_of(word): word for word in overrides} | settings)
     if options.data:
         composed, keys = _looked_up(options, overrides, settings, said)

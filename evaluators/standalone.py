@@ -322,11 +322,10 @@ def configuration(
         node[name] = value
     evaluation: dict[str, Any] = composed["evaluation"]
     evaluation["name"] = "alone"
-    if composed["endpoint"] is not None:
-        of_server = {"sampler": "endpoint", "dtype": None}
-        evaluation |= {
-            name: value for name, value in of_server.items() if f"evaluation.{name}" not in keys
-        }
+    if composed["endpoint"] is not None and "evaluation.sampler" not in keys:
+        evaluation["sampler"] = "endpoint"
+        if "evaluation.dtype" not in keys:
+            evaluation["dtype"] = None
     if "evaluation.n_samples" not in keys:
         if evaluation["temperature"] == 0:  # all greedy draws of a problem are one
             evaluation["n_samples"] = 1

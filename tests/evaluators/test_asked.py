@@ -112,9 +112,9 @@ REFUSED = {
     "--data mine.csv --temperature -1": "--temperature -1.0: input should be greater than or equal "
     "to 0; give --temperature another value. It is: Sampling temperature; 0 is greedy",
     "--data mine.csv temperature=0.001": "must be 0, which is greedy, or at least 0.01",
-    "--data mine.csv --temperature 0 -n 4": "temperature=0 with n_samples=4: all greedy draws of a",
-    "--data mine.csv temperature=0 n_samples=2": "set n_samples=1 and design=null, or a temperature",
-    "--data mine.csv --temperature 0 --staged": "--staged beside temperature 0: greedy draws of a",
+    "--data mine.csv --temperature 0 -n 4": "temperature=0 with n_samples=4: all greedy draws",
+    "--data mine.csv temperature=0 n_samples=2": "set n_samples=1 and design=null, or a",
+    "--data mine.csv --temperature 0 --staged": "--staged beside temperature 0: greedy draws",
     "--data mine.csv n_samples=4 -n 4": "-n 4 beside n_samples=4: give one of the two",
     "--data mine.csv n_samples=4 n_samples=8": "n_samples=4 beside n_samples=8: give one of the",
     "--data mine.csv checkpoint=x": "out/my-model beside checkpoint=x: name one model at a time",
