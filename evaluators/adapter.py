@@ -1,13 +1,12 @@
 """A PEFT adapter over a model: checked before anything is loaded, and applied by a back end.
 
 In: a folder as `peft` saves it (adapter_config.json, adapter_model.safetensors). Out: its digest,
-which is part of what draws follow from; a model of transformers with the adapter in its weights;
-and what vLLM is told of a LoRA adapter, which it keeps apart from the weights.
+which is part of what draws follow from; a model of transformers with the adapter over it; and what
+vLLM must know of its rank.
 """
 
 from __future__ import annotations
 
-import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -46,7 +45,7 @@ def check_adapter(folder: Path, *, sampler: str) -> None:
                 f"--peft {folder} is of type {config.get('peft_type')}: vLLM draws with LoRA "
                 "alone; set --sampler transformers"
             )
-        _rank(folder)
+        vllm_rank(folder)
     elif sampler != "transformers":
         raise ValueError(
             f"--peft {folder} with sampler={sampler}: an adapter is drawn with by transformers or "
@@ -56,46 +55,28 @@ def check_adapter(folder: Path, *, sampler: str) -> None:
         raise ValueError(f"--peft {folder} needs the package peft here: run `pip install peft`")
 
 
-def adapted(model: Any, folder: Path) -> Any:
-    """A model of transformers with an adapter added to its weights.
+def adapted(model: Any, folder: Path) -> None:
+    """Put an adapter over a model of transformers.
 
-    peft warns of what an adapter lacks and passes over what the model does not have; here both are
-    a ValueError, since the draws would be of another model.
+    transformers draws at random what an adapter lacks and passes over what the model does not have;
+    here both are a ValueError, since the draws would be of another model.
     """
-    from peft import PeftModel, get_peft_model_state_dict
-    from safetensors import safe_open
-
     try:
-        with warnings.catch_warnings(action="ignore"):
-            over = PeftModel.from_pretrained(model, str(folder), local_files_only=True)
+        loading_info = model.load_adapter(str(folder.resolve()))
     except (ValueError, RuntimeError, KeyError, TypeError) as error:
         raise ValueError(
-            f"peft cannot put the adapter in {folder} over this model ({str(error).splitlines()[0]}"
-            "): name the model that it was trained on"
+            f"the adapter in {folder} cannot be put over this model "
+            f"({str(error).splitlines()[0]}): name the model that it was trained on"
         ) from error
-    with safe_open(folder / WEIGHTS, framework="pt") as file:
-        stored = set(file.keys())
-    if unfit := stored ^ set(get_peft_model_state_dict(over)):
+    kinds = (loading_info.missing_keys, loading_info.unexpected_keys, loading_info.mismatched_keys)
+    if unfit := sorted(str(name) for names in kinds for name in names):
         raise ValueError(
             f"the adapter in {folder} does not fit this model: {len(unfit)} of its weights have no "
-            f"counterpart, e.g. {min(unfit)}; name the model that it was trained on"
+            f"counterpart, e.g. {unfit[0]}; name the model that it was trained on"
         )
-    return over.merge_and_unload()
 
 
-def lora_settings(folder: Path) -> dict[str, Any]:
-    """Arguments of vLLM's engine for an adapter."""
-    return {"enable_lora": True, "max_loras": 1, "max_lora_rank": _rank(folder)}
-
-
-def lora_request(folder: Path) -> Any:
-    """What vLLM is told of an adapter with every request."""
-    from vllm.lora.request import LoRARequest
-
-    return LoRARequest(ADAPTER, 1, str(folder.resolve()))
-
-
-def _rank(folder: Path) -> int:
+def vllm_rank(folder: Path) -> int:
     """The least of vLLM's ranks that an adapter fits into; ValueError where it fits into none."""
     config = read_json(folder / CONFIG)
     ranks = [config.get("r"), *(config.get("rank_pattern") or {}).values()]

@@ -173,26 +173,26 @@ def endpoint(asked: SamplingTarget) -> SamplingEngine:
 
     def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         waiting, ready = RequestQueue(requests), deque[SampleRequest]()
-        session = _Session(asked, served, at_once)
+        flight = _InFlight(asked, served, at_once)
         try:
             while True:
-                if session.failure is None:
+                if flight.failure is None:
                     ready += waiting.take()
-                    while ready and session.in_flight < at_once:
-                        session.send(ready.popleft())
-                if not session.in_flight:
+                    while ready and flight.in_flight < at_once:
+                        flight.send(ready.popleft())
+                if not flight.in_flight:
                     break
-                yield session.arrived()
+                yield flight.arrived()
         finally:
-            session.close()
-        if session.failure is not None:
-            raise session.failure
+            flight.close()
+        if flight.failure is not None:
+            raise flight.failure
 
     facts = {"engine": "endpoint", "seed": "sent, not promised"} | asdict(served)
     return SamplingEngine(draw=draw, facts=facts)
 
 
-class _Session:
+class _InFlight:
     """Requests in flight, each in a thread of its own, which a stop of this process leaves behind:
     a server may take an hour to answer."""
 

@@ -69,8 +69,8 @@ def freeze(request: Request) -> StagePaths:
     """
     evaluation = request.evaluation
     is_asked_as_task = evaluation.sampler == "embedded"
-    origin = _origin(request)
-    task = _task(request, origin.folder)
+    model = _model_source(request)
+    task = _task(request, model.folder)
     data = {
         name: data_folder(request.root, name, benchmark.dataset)
         for name, benchmark in evaluation.benchmarks.items()
@@ -79,20 +79,20 @@ def freeze(request: Request) -> StagePaths:
     for name, benchmark in evaluation.benchmarks.items():
         if evaluation.few_shot is not None:
             check_few_shot(evaluation.few_shot, load_problems(benchmark, task, data.get(name)))
-    source = StagePaths(request.root / "evals" / (request.name or origin.name))
-    _adopt(origin, source)
+    source = StagePaths(request.root / "evals" / (request.name or model.name))
+    _adopt(model, source)
     sampling = evaluate.sampling_identity(
         evaluation,
         task=None if task is None else from_dict(TaskSpec, task),
         prompt=None if is_asked_as_task else request.prompt,
         # a server refuses prompts that are too long for it, whose tokens nobody counts here
-        prompt_tokens=None if is_asked_as_task or origin.folder is None else request.prompt_tokens,
+        prompt_tokens=None if is_asked_as_task or model.folder is None else request.prompt_tokens,
         response_tokens=None if is_asked_as_task else request.response_tokens,
         stream=request.stream,
     )
-    sampling |= origin.sampling
+    sampling |= model.sampling
     sampling["benchmarks"] = {}  # each has its own mark, so that more of them are no other address
-    identity = {"sampling": sampling, "source": origin.sha256, "step": 0}
+    identity = {"sampling": sampling, "source": model.sha256, "step": 0}
     mark = fingerprint(identity)
     paths = source.evaluation(request.evaluation.name, fingerprint(sampling)[:8], 0)
     spec = evaluate.EvaluationSpec(
@@ -485,7 +485,7 @@ def _task_of(folder: Path) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origin:
+class ModelSource:
     """What is evaluated."""
 
     called: str
@@ -507,12 +507,12 @@ class Origin:
         return fingerprint(weights | self.sampling)
 
 
-def _origin(request: Request) -> Origin:
+def _model_source(request: Request) -> ModelSource:
     """What a request names, found or fetched, and checked; raises as `freeze`."""
     if request.endpoint is not None:
         served = served_model(request.endpoint, request.checkpoint)
         digest = fingerprint(served.identity)
-        return Origin(
+        return ModelSource(
             called=f"{served.model} of {served.url}",
             name=_default_name(served.model, digest),
             sha256=None,
@@ -534,12 +534,12 @@ def _origin(request: Request) -> Origin:
     sha256 = weights_sha256(folder)
     if adapter is None:
         name = _default_name(request.checkpoint, sha256)
-        return Origin(
+        return ModelSource(
             called=request.checkpoint, name=name, sha256=sha256, sampling={}, folder=folder
         )
     sampling = {"peft": adapter_sha256(adapter)}
     both = fingerprint({"weights_sha256": sha256} | sampling)
-    return Origin(
+    return ModelSource(
         called=f"{request.checkpoint} with {request.peft}",
         name=_default_name(f"{Path(request.checkpoint).name}-{adapter.name}", both),
         sha256=sha256,
@@ -549,39 +549,39 @@ def _origin(request: Request) -> Origin:
     )
 
 
-def _adopt(origin: Origin, paths: StagePaths) -> None:
+def _adopt(model: ModelSource, paths: StagePaths) -> None:
     """Let a stage's checkpoint 0 be what is evaluated, and its adapter beside it.
 
     ValueError where the stage has been that of something else.
     """
     if paths.done.exists():
         known = read_marker(paths)
-        if known.fingerprint != origin.mark:
+        if known.fingerprint != model.mark:
             was = f"weights with sha256 {known.weights_sha256}"
-            now_is = f"those of {origin.called} have {origin.sha256}"
-            if known.weights_sha256 == origin.sha256:
-                was, now_is = _checkpoint_name(paths, 0), f"this is {origin.called}"
+            now_is = f"those of {model.called} have {model.sha256}"
+            if known.weights_sha256 == model.sha256:
+                was, now_is = _checkpoint_name(paths, 0), f"this is {model.called}"
             raise ValueError(
                 f"{paths.folder} belongs to {was}, but {now_is}: they were changed, or it is "
                 "another model; give it another name=, or move that folder away"
             )
     is_known, adapter = paths.done.exists(), paths.folder / ADAPTER
     # a folder that is known and not there: the model or the runs were moved since
-    if origin.folder is not None and not (is_known and paths.checkpoint(0).exists()):
-        link(origin.folder, paths)
-    if origin.adapter is not None and not (is_known and adapter.exists()):
-        point_to(adapter, origin.adapter)
+    if model.folder is not None and not (is_known and paths.checkpoint(0).exists()):
+        link(model.folder, paths)
+    if model.adapter is not None and not (is_known and adapter.exists()):
+        point_to(adapter, model.adapter)
     if is_known:
         return
-    spec = AdoptedSpec(kind=ADOPTED, fingerprint=origin.mark, target={}, path=origin.called)
+    spec = AdoptedSpec(kind=ADOPTED, fingerprint=model.mark, target={}, path=model.called)
     write_json(paths.spec, spec.as_json())
     marker = Marker(
-        fingerprint=origin.mark,
+        fingerprint=model.mark,
         target={},
         finished=now(),
         outputs={},
         step=0,
-        weights_sha256=origin.sha256,
+        weights_sha256=model.sha256,
     )
     write_marker(paths, marker)
 

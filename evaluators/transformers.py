@@ -60,7 +60,7 @@ def transformers(asked: SamplingTarget) -> SamplingEngine:
     assert evaluation.dtype is not None
     model = load_whole(asked.weights, evaluation.dtype)
     if asked.adapter is not None:
-        model = adapted(model, asked.adapter)
+        adapted(model, asked.adapter)
     model = model.to(device).eval()
     tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
     encode = encoder(tokenizer, evaluation, asked.settings)

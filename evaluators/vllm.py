@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf, shorten_vllm_sockets
 from fgrpo_bench.specs import EvalSpec, Placement
 
-from .adapter import lora_request, lora_settings
+from .adapter import ADAPTER, vllm_rank
 from .records import (
     Draw,
     Encode,
@@ -63,7 +64,11 @@ def vllm(asked: SamplingTarget) -> SamplingEngine:
     encode = encoder(tokenizer, asked.evaluation, asked.settings)
     at_once = in_flight(placement, asked.device, prompt_tokens + length)
     sampling = sampling_settings(asked.evaluation, length=length)
-    adapter = None if asked.adapter is None else lora_request(asked.adapter)
+    adapter = None
+    if asked.adapter is not None:
+        from vllm.lora.request import LoRARequest
+
+        adapter = LoRARequest(ADAPTER, 1, str(asked.adapter.resolve()))
 
     def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         return run(
@@ -143,6 +148,11 @@ def engine_settings(
         "enable_prefix_caching": True,
         "seed": evaluation.seed,
     }
+
+
+def lora_settings(adapter: Path) -> dict[str, Any]:
+    """Arguments of vLLM's engine for an adapter."""
+    return {"enable_lora": True, "max_loras": 1, "max_lora_rank": vllm_rank(adapter)}
 
 
 def sampling_settings(evaluation: EvalSpec, *, length: int) -> dict[str, Any]:
