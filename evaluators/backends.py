@@ -59,7 +59,7 @@ def make_engine(asked: SamplingTarget) -> SamplingEngine:
         # closed with it, so that a back end gives up what is in flight
         with closing(engine.draw(requests)) as parts:  # type: ignore[type-var]
             for draws in parts:
-                yield [each._replace(response=prefix + each.response) for each in draws]
+                yield [draw._replace(response=prefix + draw.response) for draw in draws]
 
     return engine._replace(draw=draw)
 

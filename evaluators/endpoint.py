@@ -227,8 +227,8 @@ class _InFlight:
                 self.failure = self.failure or outcome
                 self._giving_up.set()
                 continue
-            each, usage, end = outcome
-            draws.append(each)
+            draw, usage, end = outcome
+            draws.append(draw)
             self._tokens.update(usage)
             if end not in ("stop", "length"):
                 self._other_ends[end] += 1
