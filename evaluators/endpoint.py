@@ -173,7 +173,7 @@ def endpoint(asked: SamplingTarget) -> SamplingEngine:
 
     def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         waiting, ready = RequestQueue(requests), deque[SampleRequest]()
-        flight = _InFlight(asked, served, at_once)
+        flight = _InFlight(asked, served)
         try:
             while True:
                 if flight.failure is None:
@@ -196,7 +196,7 @@ class _InFlight:
     """Requests in flight, each in a thread of its own, which a stop of this process leaves behind:
     a server may take an hour to answer."""
 
-    def __init__(self, asked: SamplingTarget, served: ServedModel, threads: int) -> None:
+    def __init__(self, asked: SamplingTarget, served: ServedModel) -> None:
         self._asked, self._served = asked, served
         self._requests, self._outcomes = SimpleQueue[Any](), SimpleQueue[Any]()
         self._giving_up = Event()
@@ -205,13 +205,14 @@ class _InFlight:
         self.in_flight = 0
         self.failure: Exception | None = None
         """The first one; nothing is sent after it."""
-        self._threads = threads
-        for _ in range(threads):
-            Thread(target=self._work, daemon=True).start()
+        self._threads = 0
 
     def send(self, request: SampleRequest) -> None:
         self._requests.put(request)
         self.in_flight += 1
+        if self.in_flight > self._threads:
+            Thread(target=self._work, daemon=True).start()
+            self._threads += 1
 
     def arrived(self) -> list[Draw]:
         """Draws that were answered meanwhile; none where LOOK_SECONDS pass without any."""

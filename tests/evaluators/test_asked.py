@@ -128,6 +128,10 @@ REFUSED = {
     "--data mine.csv --few-shot nowhere.csv": "nowhere.csv is no file: give the path of a dataset",
     "--data mine.csv --few-shot blank.jsonl": "holds 0 problems with answers: give a file of 1 to",
     "--data mine.csv --few-shot same.jsonl": "solved example 2 (--few-shot) is problem mine-",
+    "--data mine.csv --sampler embedded --prefix So": "sampler=embedded with prefix: the embedded",
+    "--data mine.csv --sampler embedded --top-p 0.9": "sampler=embedded with top_p: the embedded",
+    "--data mine.csv --sampler embedded --peft lora": "lora with sampler=embedded: an adapter is",
+    "--data mine.csv --peft lora": "needs the package peft here: run `pip install peft`",
     "--data mine.csv --peft nowhere": "has no adapter_config.json: give the folder that PeftModel",
     "--data mine.csv --model policy": "out/my-model beside --model policy: name one model at a",
     "--data mine.csv revision=main": "revision=main is of a model on the Hub, but out/my-model",
@@ -145,7 +149,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_what_cannot_be_meant_is_refused_in_a_line_before_a_model_is_loaded(mine, words, capsys):
+def test_what_cannot_be_meant_is_refused_in_a_line_before_a_model_is_loaded(
+    mine, words, monkeypatch, capsys
+):
+    monkeypatch.setattr("evaluators.adapter.find_spec", lambda name: None)
+    Path("lora").mkdir()
+    Path("lora/adapter_config.json").write_text("{}")
+    Path("lora/adapter_model.safetensors").touch()
     Path("empty.jsonl").touch()
     Path("binary.jsonl").write_bytes(b"\xff\xfe\x00")
     Path("broken.jsonl").write_text('{"question": "a", "answer": "b"}\n{"question":\n')

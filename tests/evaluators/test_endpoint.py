@@ -27,7 +27,8 @@ from fgrpo_bench.specs import PromptSpec, from_dict, to_dict
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
 from fgrpo_bench.stages.tables import DRAWS, read_table
 from sweeps import REPOSITORY
-from tests.evaluators.evaluations import evaluation, settings
+from tests.evaluators.evaluations import evaluation
+from tests.evaluators.evaluations import settings as settings_of
 from tests.evaluators.serving import Adding, serving
 
 SUMS = [(1, 1), (2, 3), (7, 5), (3, 9)]
@@ -211,6 +212,65 @@ def test_a_name_that_stands_for_another_model_is_another_evaluation(
     assert "belongs to policy of" in said and "give it another name=" in said
 
 
+def test_what_is_asked_is_stored_with_the_draws_and_said_where_two_are_compared(
+    server: Adding, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    solved = {"problem": "What is 0 + 0?", "solution": "Nothing, 0.", "answer": "0"}
+    Path("solved.jsonl").write_text(json.dumps(solved))
+    evaluated(capsys, *words(server, "--name", "plain", n=2))
+    server.asked.clear()
+    more = ["--prefix", "So ", "--stop", "Q:", "--stop", "\n\n", "--few-shot", "solved.jsonl"]
+    said = evaluated(capsys, *words(server, "--name", "shown", "--no-chat-template", *more, n=2))
+    assert "few-shot: 1 solved examples of solved.jsonl, columns 'problem' and 'solution'" in said
+    assert "prefix: every response begins with 'So ', graded with it" in said
+    where, body = server.asked[0]
+    assert where == "completions" and body["stop"] == ["Q:", "\n\n"]
+    assert body["prompt"].startswith("What is 0 + 0?\n\nPut your final answer within")
+    assert "\nNothing, 0.\n\nWhat is" in body["prompt"] and body["prompt"].endswith(".\nSo ")
+    (stored,) = find("shown")
+    assert all(read_table(stored.paths.draws, DRAWS)["response"].str.starts_with("So It is"))
+    compared = evaluated(capsys, "compare", "plain", "shown")
+    for remark in (
+        "texts that end a response: plain none, shown ['Q:', '\\n\\n'].",
+        "prefix of the responses: plain none, shown So .",
+        "solved examples: plain none, shown 1 in every prompt.",
+        "use of the chat template: plain yes, shown no.",
+    ):
+        assert f"They differ in {remark}" in " ".join(compared.split())
+
+
+def test_a_benchmark_is_drawn_from_a_server_without_data(
+    server: Adding, keys: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = [f"evaluation.benchmarks.math500.dataset.{key}" for key in keys]
+    dataset += ["evaluation.benchmarks.math500.dataset.source=file"]
+    dataset += [
+        f"evaluation.benchmarks.math500.dataset.{n}=null" for n in ("repository", "revision")
+    ]
+    dataset += ["evaluation.benchmarks.math500.n_problems=3"]
+    of_server = [f"endpoint={server.url}", "checkpoint=policy", "benchmarks=[math500]"]
+    said = evaluated(capsys, "plan", *of_server, *dataset, "temperature=0")
+    assert "sampler endpoint" in said and f"checkpoint policy of {server.url}" in said
+    assert "3 problems x 1 draws; 0 are there, 3 to make" in said and not server.asked
+
+
+def test_a_stop_gives_up_what_is_in_flight_and_says_so(
+    server: Adding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.hold_from = 2
+    served = endpoint.served_model(server.url, "policy")
+    asked = target(CHAT, settings=settings_of(prompt=CHAT) | {"served": served.identity})
+    sum_ = replace(PROBLEM, prompt="1 + 1?")
+    requests = [SampleRequest(problem=sum_, draw=i, seed=i) for i in range(5)]
+    drawing = endpoint.endpoint(replace(asked, batch_size=4)).draw(requests)
+    n_drawn = 0
+    while n_drawn < 2:
+        n_drawn += len(next(drawing))
+    assert next(drawing) == []  # where it can be stopped while nothing is answered
+    drawing.close()  # type: ignore[attr-defined]
+    assert "stopped: 3 half-drawn responses are discarded" in capsys.readouterr().out
+
+
 # What a request holds.
 
 PROBLEM = Problem(benchmark="mine", problem_id="p", prompt="1+1?", target="2", grader="math")
@@ -239,22 +299,28 @@ BODIES: list[tuple[dict[str, Any], PromptSpec, str | None, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("changes", "prompt", "software", "expected"), BODIES)
-def test_every_setting_reaches_the_server(
-    changes: dict[str, Any], prompt: PromptSpec, software: str | None, expected: dict[str, Any]
-) -> None:
+def target(
+    prompt: PromptSpec, settings: dict[str, Any] | None = None, **changes: Any
+) -> SamplingTarget:
+    """A server's model, asked by an evaluation with changes."""
     benchmark = to_dict(evaluation().benchmarks["countdown"]) | {"name": "mine"}
-    asked = SamplingTarget(
+    return SamplingTarget(
         folder=Path(),
         sha256=None,
         evaluation=evaluation(
             sampler="endpoint", dtype=None, benchmarks={"mine": benchmark}, **changes
         ),
-        settings=settings(prompt=prompt),
+        settings=settings or settings_of(prompt=prompt),
         device="cpu",
         placement=None,
     )
-    where, body = body_of(asked, replace(SERVED, software=software), REQUEST)
+
+
+@pytest.mark.parametrize(("changes", "prompt", "software", "expected"), BODIES)
+def test_every_setting_reaches_the_server(
+    changes: dict[str, Any], prompt: PromptSpec, software: str | None, expected: dict[str, Any]
+) -> None:
+    where, body = body_of(target(prompt, **changes), replace(SERVED, software=software), REQUEST)
     assert body == BASE | expected
     assert where == ("chat/completions" if prompt.chat_template else "completions")
 
@@ -329,7 +395,7 @@ def test_a_sweep_does_not_draw_from_a_server() -> None:
 
 
 def test_settings_at_their_defaults_are_no_part_of_an_identity() -> None:
-    plain = settings()
+    plain = settings_of()
     assert not {"top_k", "stop", "prefix", "few_shot", "peft", "served"} & plain.keys()
     spec = evaluation(top_k=5, stop=["Q"], prefix="So", few_shot=FEW)
     assert from_dict(type(spec), to_dict(spec)) == spec
