@@ -26,6 +26,7 @@ from fgrpo_bench.data import DatasetLock, dataset_problems
 from fgrpo_bench.data.columns import columns_of, file_dataset
 from fgrpo_bench.data.fetch import check_model, has_chat_template
 from fgrpo_bench.data.rows import SUFFIXES, first_rows, read_rows
+from fgrpo_bench.documents.terminal import plain
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.files.whole import read_json, read_record
 from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, CHOICE, GRADERS, STRICT, function
@@ -150,7 +151,8 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
     named = [word for word in overrides if standalone.key_of(word) == "checkpoint"]
     if options.checkpoint is not None and options.model is not None:
         named.append(f"--model {options.model}")
-    for model in filter(None, [options.checkpoint or options.model]):
+    model = options.model if options.checkpoint is None else options.checkpoint
+    if model is not None:
         if named:
             raise ValueError(f"{model} beside {named[0]}: name one model at a time")
         overrides.insert(0, f"checkpoint={model}")
@@ -171,13 +173,7 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
             if standalone.key_of(word).startswith("evaluation.few_shot"):
                 raise ValueError(f"--few-shot {options.few_shot} beside {word}: give one of both")
         evaluation["few_shot"] = _examples(Path(options.few_shot), options, evaluation, said)
-    if evaluation["temperature"] == 0:
-        said.append("greedy (temperature 0): one draw per problem, which gives pass@1 alone")
-    if evaluation["prefix"] is not None:
-        said.append(f"prefix: every response begins with {evaluation['prefix']!r}, graded with it")
-    if evaluation["stop"]:
-        texts = " or ".join(map(repr, evaluation["stop"]))
-        said.append(f"stop: a response ends before {texts}")
+    _say_sampling(evaluation, said)
     if options.staged and evaluation["temperature"] == 0:
         raise ValueError(
             "--staged beside temperature 0: greedy draws of a problem are all one, of which no "
@@ -361,6 +357,17 @@ def _sampler(folder: Path, device: str, said: list[str]) -> str:
     return "transformers"
 
 
+def _say_sampling(evaluation: Mapping[str, Any], said: list[str]) -> None:
+    """What is drawn otherwise than usual."""
+    if evaluation["temperature"] == 0:
+        said.append("greedy (temperature 0): one draw per problem, which gives pass@1 alone")
+    if evaluation["prefix"] is not None:
+        said.append(f"prefix: every response begins with {evaluation['prefix']!r}, graded with it")
+    if evaluation["stop"] is not None:
+        texts = " or ".join(map(repr, evaluation["stop"]))
+        said.append(f"stop: a response ends before {texts}")
+
+
 def _of_server(
     served: ServedModel,
     composed: dict[str, Any],
@@ -370,7 +377,7 @@ def _of_server(
 ) -> None:
     """What is not given of a server's model is looked up, and set."""
     seed = "a seed is sent with every draw, which no server promises to keep"
-    root = "" if served.root in (None, served.model) else f" ({served.root})"
+    root = "" if served.root in (None, served.model) else f" ({plain(str(served.root))})"
     said.append(f"sampler: {served.model}{root} of {served.url}; {seed}")
     composed["prompt"] = _prompt(None, composed["prompt"], given, boxed, said)
     response, context = composed["response_tokens"], served.context

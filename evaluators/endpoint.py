@@ -164,10 +164,10 @@ def endpoint(asked: SamplingTarget) -> SamplingEngine:
     recorded = asked.settings["served"]
     served = served_model(recorded["url"], recorded["model"])
     if served.identity != recorded:
+        before, present = (plain(str(root)) for root in (recorded["root"], served.root))
         raise ValueError(
-            f"--model {served.model} of {served.url} was {recorded['root']} and is now "
-            f"{served.root}: draws of different models are never mixed; give the evaluation "
-            "another --name"
+            f"--model {served.model} of {served.url} was {before} and is now {present}: draws of "
+            "different models are never mixed; give the evaluation another --name"
         )
     at_once = asked.batch_size or AT_ONCE
 

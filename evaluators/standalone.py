@@ -3,7 +3,8 @@
 In: the overrides of `fgrpo-bench evaluate run checkpoint=...`. Out: a stage in the shape of a
 sweep's, which `evaluate` runs here or with the interpreter that has vLLM.
 
-<root>/evals/<name>/                                the checkpoint as a stage: spec.json, DONE.json
+<root>/evals/<name>/                                the checkpoint as a stage: spec.json, DONE.json,
+                                                    a link to an adapter over it
 <root>/evals/<name>/eval/alone-<fp8>/step-00000/    the evaluation, in the shape of a sweep's
 
 Another temperature, prompt, dtype, stream or sampler is another <fp8>; more benchmarks or draws are
