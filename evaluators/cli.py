@@ -41,8 +41,8 @@ MODEL is a folder, a stored checkpoint or an id of the Hub; --data is a file of 
 name none, and said. Rerun the same command to resume; a larger -n draws only what is missing.
 
 Any key of conf/evaluate.yaml can stand beside, in place of an option or where there is none:
-  prompt=boxed|chat|plain prompt.chat_template=false dtype=bfloat16|float32 ks=[1,8,64] top_k=20
-  design=staged stream=0 revision=<of the Hub> placement=<file of conf/placement>
+  prompt=boxed|chat|plain ks=[1,8,64] design=staged stream=0
+  revision=<of the Hub> placement=<file of conf/placement>
 
 Without --data nothing is looked up: benchmarks=[math500,aime24] names what is evaluated, and all
 that you do not name is as conf/evaluate.yaml has it. checkpoint=<MODEL> is the same as MODEL. A

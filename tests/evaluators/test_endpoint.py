@@ -27,9 +27,11 @@ from fgrpo_bench.specs import PromptSpec, from_dict, to_dict
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
 from fgrpo_bench.stages.tables import DRAWS, read_table
 from sweeps import REPOSITORY
+from sweeps.plan import make_plan
 from tests.evaluators.evaluations import evaluation
 from tests.evaluators.evaluations import settings as settings_of
 from tests.evaluators.serving import Adding, serving
+from tests.support.plans import loaded
 
 SUMS = [(1, 1), (2, 3), (7, 5), (3, 9)]
 KEY = "sk-very-secret"
@@ -388,10 +390,9 @@ def test_a_password_in_an_address_is_refused_without_showing_it() -> None:
 
 
 def test_a_sweep_does_not_draw_from_a_server() -> None:
-    from fgrpo_bench import engines
-
+    of_server = ("experiment.evaluation.sampler=endpoint", "experiment.evaluation.dtype=null")
     with pytest.raises(ValueError, match="does not draw from the checkpoints that a sweep trains"):
-        engines.of_sampler("endpoint")
+        make_plan(loaded("smoke", *of_server))
 
 
 def test_settings_at_their_defaults_are_no_part_of_an_identity() -> None:
