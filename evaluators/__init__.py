@@ -2,11 +2,12 @@
 
 A file a story. `evaluate` is the stage and the place to begin; `standalone` makes one of a
 checkpoint without a sweep. It draws (`sample`, `shared`) with an engine (`backends`, `engines`,
-`transformers`, `vllm`), grades (`grading`) and scores. `rare` measures
+`transformers`, `vllm`, `endpoint`), grades (`grading`) and scores. `rare` measures
 likelihoods. What is stored is found and graded again (`stored`), audited (`audit`) and compared
 (`compare`); `fetch` gets benchmarks.
 
 What other programs drew is imported by `interchange`: `folders` finds the files of a place, `dumps`
 reads them by the table in `formats`, `problems` says of what they are, and `verdicts` keeps what
-the programs say of them. `lm_eval_tasks` gives lm-eval our prompts.
+the programs say of them. `groups` tells the groups of a training's rollouts. `lm_eval_tasks` gives
+lm-eval our prompts.
 """

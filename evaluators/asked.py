@@ -9,28 +9,33 @@ one. Next: evaluators.standalone, which freezes the request as a stage.
 from __future__ import annotations
 
 import math
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
+
 from fgrpo_bench.core.commandline import outside
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import DatasetLock, dataset_problems
 from fgrpo_bench.data.columns import columns_of, file_dataset
 from fgrpo_bench.data.fetch import check_model, has_chat_template
-from fgrpo_bench.data.rows import SUFFIXES
+from fgrpo_bench.data.rows import SUFFIXES, first_rows, read_rows
+from fgrpo_bench.documents.terminal import plain
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.files.whole import read_json, read_record
-from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, GRADERS, STRICT, function
+from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, CHOICE, GRADERS, STRICT, function
 from fgrpo_bench.specs import BenchmarkSpec, config, to_dict
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.tables import PROBLEMS, read_table
 
 from . import fetch, standalone
+from .endpoint import ServedModel, served_model
 from .standalone import Request, is_embedded, locate_checkpoint, slug
 
 GRADER = "math"
@@ -46,8 +51,8 @@ conf/design/staged.yaml."""
 class Options:
     """What was typed; None, or nothing, is what was not."""
 
-    model: str | None
-    """A folder or an id of the Hub; None where checkpoint=... names it."""
+    checkpoint: str | None
+    """A folder or an id of the Hub; None where checkpoint=... or --model names it."""
     data: tuple[str, ...] = ()
     overrides: Sequence[str] = ()
     """Of conf/evaluate.yaml."""
@@ -58,16 +63,28 @@ class Options:
     max_tokens: int | None = None
     max_prompt_tokens: int | None = None
     temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: tuple[str, ...] | None = None
     system: str | None = None
     suffix: str | None = None
+    no_chat_template: bool | None = None
+    prefix: str | None = None
+    few_shot: str | None = None
     staged: bool = False
     strict: bool = False
     limit: int | None = None
     cluster: str | None = None
     by: str | None = None
     sampler: str | None = None
+    dtype: str | None = None
+    peft: str | None = None
+    endpoint: str | None = None
+    model: str | None = None
+    """The name of a server's model."""
     device: str | None = None
     threads: int | None = None
+    batch_size: int | None = None
     name: str | None = None
     seed: int | None = None
 
@@ -76,7 +93,7 @@ class Options:
         return [
             _option_of(field.name)
             for field in fields(self)
-            if field.name not in ("model", "overrides", *but)
+            if field.name not in ("checkpoint", "overrides", *but)
             and getattr(self, field.name) != field.default
         ]
 
@@ -91,11 +108,20 @@ KEYS = {
     "max_tokens": "response_tokens",
     "max_prompt_tokens": "prompt_tokens",
     "temperature": "evaluation.temperature",
+    "top_p": "evaluation.top_p",
+    "top_k": "evaluation.top_k",
+    "stop": "evaluation.stop",
     "system": "prompt.system",
     "suffix": "prompt.suffix",
+    "no_chat_template": "prompt.chat_template",
+    "prefix": "evaluation.prefix",
     "sampler": "evaluation.sampler",
+    "dtype": "evaluation.dtype",
+    "peft": "peft",
+    "endpoint": "endpoint",
     "device": "device",
     "threads": "threads",
+    "batch_size": "batch_size",
     "name": "name",
     "seed": "evaluation.seed",
 }
@@ -104,6 +130,14 @@ OF_DATA = ("prompt", "answer", "grader", "limit", "cluster")
 """Options that say something about --data."""
 OF_PROMPT = ("prompt", "prompt_tokens", "response_tokens")
 """Keys that a model of the built-in engine does not ask for, as its task has them."""
+OF_MACHINE = {
+    **dict.fromkeys(("device", "threads", "placement", "peft"), "the server computes as it does"),
+    "revision": "the server has chosen it",
+    "prompt_tokens": "the server counts prompts, and refuses those that are too long",
+}
+"""Keys that say nothing of a server's model, and why."""
+MOST_EXAMPLES = 100
+"""Of --few-shot."""
 
 
 def request_of(options: Options) -> tuple[Request, list[str]]:
@@ -115,10 +149,15 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
     said: list[str] = []
     settings = _settings(options)
     overrides = list(options.overrides)
-    if options.model is not None:
-        if named := [word for word in overrides if standalone.key_of(word) == "checkpoint"]:
-            raise ValueError(f"{options.model} beside {named[0]}: name one model at a time")
-        overrides.insert(0, f"checkpoint={options.model}")
+    named = [word for word in overrides if standalone.key_of(word) == "checkpoint"]
+    if options.checkpoint is not None and options.model is not None:
+        named.append(f"--model {options.model}")
+    model = options.model if options.checkpoint is None else options.checkpoint
+    if model is not None:
+        if named:
+            raise ValueError(f"{model} beside {named[0]}: name one model at a time")
+        overrides.insert(0, f"checkpoint={model}")
+    _check_server(options, {standalone.key_of(word): word for word in overrides} | settings)
     if options.data:
         composed, keys = _looked_up(options, overrides, settings, said)
     else:
@@ -130,6 +169,17 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
                 )
         composed, keys = standalone.configuration(overrides, settings)
     evaluation = composed["evaluation"]
+    if options.few_shot is not None:
+        for word in overrides:
+            if standalone.key_of(word).startswith("evaluation.few_shot"):
+                raise ValueError(f"--few-shot {options.few_shot} beside {word}: give one of both")
+        evaluation["few_shot"] = _examples(Path(options.few_shot), options, evaluation, said)
+    _say_sampling(evaluation, said)
+    if options.staged and evaluation["temperature"] == 0:
+        raise ValueError(
+            "--staged beside temperature 0: greedy draws of a problem are all one, of which no "
+            "more are drawn; leave one of the two out"
+        )
     if options.staged:
         twice = [
             word
@@ -172,7 +222,8 @@ def _typed(options: Options) -> dict[str, str]:
 def _settings(options: Options) -> dict[str, Any]:
     """The options that were given as values of keys; ValueError for a key that is given as an
     override too, and for a number below 1."""
-    for field in ("n_samples", "limit", "max_tokens", "max_prompt_tokens", "threads"):
+    counts = ("n_samples", "limit", "max_tokens", "max_prompt_tokens", "threads", "top_k")
+    for field in (*counts, "batch_size"):
         number = getattr(options, field)
         if number is not None and number < 1:
             raise ValueError(f"{_option_of(field)} {number}: give a number of at least 1")
@@ -186,7 +237,36 @@ def _settings(options: Options) -> dict[str, Any]:
                 f"{_option_of(field)} {value} beside {overridden[key]}: give one of the two"
             )
         settings[key] = value
+    if options.no_chat_template:
+        settings["prompt.chat_template"] = False
+    if options.stop is not None:
+        settings["evaluation.stop"] = list(options.stop)
     return settings
+
+
+def _check_server(options: Options, given: Mapping[str, object]) -> None:
+    """ValueError where a server is named without a model or the other way round, and for what says
+    nothing of its model. given: by whole key."""
+    if "endpoint" not in given:
+        if options.model is not None:
+            raise ValueError(
+                f"--model {options.model} is the name of a server's model: name the server with "
+                "--endpoint, or write the model's folder or id without --model"
+            )
+        return
+    if "checkpoint" not in given:
+        url = options.endpoint or str(given["endpoint"]).partition("=")[2]
+        served_model(url, None)  # which says what it has
+    if options.checkpoint is not None:
+        raise ValueError(
+            f"{options.checkpoint} beside --endpoint: name the server's model with --model alone, "
+            "or leave --endpoint out"
+        )
+    for key, why in OF_MACHINE.items():
+        for name in given:
+            if re.split(r"[.@]", name)[0] == key:
+                typed = _typed(options).get(name, name)
+                raise ValueError(f"{typed} beside --endpoint: {why}; leave it out")
 
 
 def _looked_up(
@@ -200,14 +280,16 @@ def _looked_up(
                 f"{word} beside --data, which names what is evaluated: leave one out; --data takes "
                 "several files and benchmarks, e.g. --data mine.jsonl math500"
             )
-    defaults: dict[str, Any] = {"evaluation.n_samples": N_SAMPLES}
-    if "device" not in keys:
+    defaults: dict[str, Any] = {}
+    if not {"device", "endpoint"} & {*keys, *settings}:
         defaults["device"] = "cuda" if _has_gpu() else "cpu"
-    defaults = {key: value for key, value in defaults.items() if key not in keys} | settings
-    composed, _ = standalone.configuration(overrides, defaults)
+    composed, _ = standalone.configuration(overrides, defaults | settings, n_samples=N_SAMPLES)
     given = frozenset([*keys, *settings])
-    folder = locate_checkpoint(composed["checkpoint"], composed["revision"])
-    check_model(folder, chat_template=False)
+    if has_server := composed["endpoint"] is not None:
+        served = served_model(composed["endpoint"], composed["checkpoint"])
+    else:
+        folder = locate_checkpoint(composed["checkpoint"], composed["revision"])
+        check_model(folder, chat_template=False)
     root = Path(composed["run_root"])
     evaluation, device = composed["evaluation"], composed["device"]
     benchmarks = {
@@ -219,13 +301,16 @@ def _looked_up(
     if any(key.partition(".")[0] == "prompt" for key in given):
         for benchmark in evaluation["benchmarks"].values():
             benchmark["prompt"] = None  # then it is that of all
+    boxed = any(spec.grader in BOXED for spec in benchmarks.values())
+    if has_server:
+        _of_server(served, composed, given, boxed, said)
+        return composed, given
     if "evaluation.sampler" not in given:
         evaluation["sampler"] = _sampler(folder, device, said)
     is_embedded = evaluation["sampler"] == "embedded"
     if "evaluation.dtype" not in given:
         evaluation["dtype"] = "bfloat16" if device == "cuda" and not is_embedded else "float32"
     if not is_embedded:
-        boxed = any(spec.grader in BOXED for spec in benchmarks.values())
         composed["prompt"] = _prompt(folder, composed["prompt"], given, boxed, said)
         composed |= _lengths(folder, composed, given, said)
     return composed, given
@@ -273,15 +358,85 @@ def _sampler(folder: Path, device: str, said: list[str]) -> str:
     return "transformers"
 
 
+def _say_sampling(evaluation: Mapping[str, Any], said: list[str]) -> None:
+    """What is drawn otherwise than usual."""
+    if evaluation["temperature"] == 0:
+        said.append("greedy (temperature 0): one draw per problem, which gives pass@1 alone")
+    if evaluation["prefix"] is not None:
+        said.append(f"prefix: every response begins with {evaluation['prefix']!r}, graded with it")
+    if evaluation["stop"] is not None:
+        texts = " or ".join(map(repr, evaluation["stop"]))
+        said.append(f"stop: a response ends before {texts}")
+
+
+def _of_server(
+    served: ServedModel,
+    composed: dict[str, Any],
+    given: frozenset[str],
+    boxed: bool,
+    said: list[str],
+) -> None:
+    """What is not given of a server's model is looked up, and set."""
+    seed = "a seed is sent with every draw, which no server promises to keep"
+    root = "" if served.root in (None, served.model) else f" ({plain(str(served.root))})"
+    said.append(f"sampler: {served.model}{root} of {served.url}; {seed}")
+    composed["prompt"] = _prompt(None, composed["prompt"], given, boxed, said)
+    response, context = composed["response_tokens"], served.context
+    if context is not None and isinstance(response, int):
+        if "response_tokens" not in given:
+            response = min(response, max(context - composed["prompt_tokens"], context // 2))
+        if response >= context:
+            raise ValueError(
+                f"--max-tokens {response}: the context of {served.model} is {context} tokens "
+                "(max_model_len) for prompt and response; lower it"
+            )
+    composed["response_tokens"] = response
+    said.append(f"length: responses of up to {response} tokens, prompts as the server takes them")
+
+
+def _examples(
+    path: Path, options: Options, evaluation: dict[str, Any], said: list[str]
+) -> list[dict[str, str]]:
+    """The solved examples of a file, in its order; a solution is shown in place of its answer.
+
+    Columns and options are those of --data where the file has them, else looked up as there.
+    FileNotFoundError or ValueError where it is none or holds too many.
+    """
+    columns = {key for row in first_rows(path) for key in row}
+    named = options.prompt, options.answer
+    prompt, answer = (name if name in columns else None for name in named)
+    if answer is None and "solution" in columns:
+        answer = "solution"
+    graders = {benchmark["grader"] for benchmark in evaluation["benchmarks"].values()}
+    grader = "choice" if graders & set(CHOICE) else "function"  # whose answers may be any text
+    used = columns_of(path, prompt=prompt, answer=answer, grader=grader)
+    rows = read_rows(path, [used.prompt, used.answer], options=used.options)
+    texts = [used.prompt, used.answer]
+    filled = rows.select(texts).filter(pl.all_horizontal(pl.col(texts).str.strip_chars() != ""))
+    if not len(filled) or len(filled) > MOST_EXAMPLES:
+        raise ValueError(
+            f"--few-shot {path} holds {len(filled)} problems with answers: give a file of 1 to "
+            f"{MOST_EXAMPLES}, which all stand in every prompt"
+        )
+    left_out = f", {len(rows) - len(filled)} rows without one left out" * (len(filled) < len(rows))
+    said.append(
+        f"few-shot: {len(filled)} solved examples of {path}, columns {used.prompt!r} and "
+        f"{used.answer!r}{left_out}"
+    )
+    return [{"problem": problem, "answer": solved} for problem, solved in filled.iter_rows()]
+
+
 def _prompt(
-    folder: Path, prompt: dict[str, Any], given: frozenset[str], boxed: bool, said: list[str]
+    folder: Path | None, prompt: dict[str, Any], given: frozenset[str], boxed: bool, said: list[str]
 ) -> dict[str, Any]:
-    """What is not given is looked up. prompt: as composed, which with a file of conf/prompt is all
-    given. boxed: whether a grader looks for a box."""
+    """What is not given is looked up. folder: None of a server's model, which has a template.
+    prompt: as composed, which with a file of conf/prompt is all given. boxed: whether a grader
+    looks for a box."""
+    has_template = folder is None or has_chat_template(folder)
     prompt = {"suffix": None} | prompt
     if "prompt" not in given:
         if "prompt.chat_template" not in given:
-            prompt["chat_template"] = has_chat_template(folder)
+            prompt["chat_template"] = has_template
         if not {"prompt.system", "prompt.suffix"} & given:
             in_system = BOX_SYSTEM if boxed and prompt["chat_template"] else None
             prompt["system"] = in_system
@@ -291,7 +446,7 @@ def _prompt(
     templated, system, suffix = prompt["chat_template"], prompt["system"], prompt["suffix"]
     if system is not None and not templated:
         why, remedy = "the chat template is off", "leave the word out that turns it off"
-        if not has_chat_template(folder):
+        if not has_template:
             why = f"the tokenizer in {folder} has no chat template"
             remedy = "add a chat_template.jinja to the model"
         raise ValueError(
@@ -300,9 +455,9 @@ def _prompt(
         )
     words = [f"system message {system!r}"] if system is not None else []
     words += [f"after each problem {suffix!r}"] if suffix is not None else []
-    how = "the tokenizer's chat template"
+    how = f"the {'tokenizer' if folder else 'server'}'s chat template"
     if not templated:
-        why = "the chat template is off" if has_chat_template(folder) else "no template"
+        why = "the chat template is off" if has_template else "no template"
         how = f"the problem as it stands ({why})"
     said.append(", ".join([f"prompt: {how}", *words]))
     return prompt

@@ -1,14 +1,16 @@
 """Sampling behind one signature: a checkpoint becomes a function from prompts and seeds to draws.
 
-In: a checkpoint and how it is asked. Out: an engine, here the embedded one; `transformers` and
-`vllm` have the other two, `engines` runs several of vLLM at once. Each back end also takes
-log-probabilities, for `rare`. To add one: a function that returns a SamplingEngine, and a line in
-`make_engine`.
+In: a checkpoint and how it is asked. Out: an engine, here the embedded one; `transformers`, `vllm`
+and `endpoint` have the others, `engines` runs several of vLLM at once. Each back end but a server
+also takes log-probabilities, for `rare`. To add one: a function that returns a SamplingEngine, and
+a line in `make_engine`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -42,11 +44,31 @@ SCORED_AT_ONCE = 1024
 
 
 def make_engine(asked: SamplingTarget) -> SamplingEngine:
-    """The engine of the sampler that the evaluation names, over a checkpoint.
+    """The engine of the sampler that the evaluation names, over a checkpoint. Its responses begin
+    with the evaluation's prefix, which is part of what is graded.
 
     Raises ValueError where the checkpoint's weights do not have the digest, and its sampler where a
     prompt is longer than it may be, before the first draw.
     """
+    engine = _start(asked)
+    prefix = asked.evaluation.prefix
+    if prefix is None:
+        return engine
+
+    def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
+        # closed with it, so that a back end gives up what is in flight
+        with closing(engine.draw(requests)) as parts:  # type: ignore[type-var]
+            for draws in parts:
+                yield [draw._replace(response=prefix + draw.response) for draw in draws]
+
+    return engine._replace(draw=draw)
+
+
+def _start(asked: SamplingTarget) -> SamplingEngine:
+    if asked.evaluation.sampler == "endpoint":
+        from .endpoint import endpoint
+
+        return endpoint(asked)
     if asked.evaluation.sampler == "vllm":
         from transformers import AutoTokenizer
 
@@ -56,6 +78,9 @@ def make_engine(asked: SamplingTarget) -> SamplingEngine:
         placement = asked.placement
         if placement is None:
             raise ValueError("sampler=vllm needs --placement, as `fgrpo-bench sweep run` gives it")
+        if asked.batch_size is not None:
+            placement = replace(placement, vllm_max_num_seqs=asked.batch_size)
+            asked = replace(asked, placement=placement)
         gpus = placement.evaluation_tensor_parallel if asked.device == "cuda" else 0
         folder = asked.weights  # for their digest they are read here, not by every engine again
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -84,11 +109,13 @@ def embedded(asked: SamplingTarget) -> SamplingEngine:
 
     keep_freed_memory()
     device = asked.device
+    assert asked.sha256 is not None
     policy, tokenizer = load_checkpoint(asked.folder, device, asked.sha256)
     longest, length = limits(asked.settings)
+    at_once = asked.batch_size or ROWS_AT_ONCE
 
     def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
-        for rows in every_block(RequestQueue(requests)):
+        for rows in every_block(RequestQueue(requests), at_once):
             flat = [request for row in rows for request in row]
             prompts, lengths = encode_prompts(tokenizer, [row[0].problem for row in rows], longest)
             sampled = sample(
@@ -113,23 +140,28 @@ def embedded(asked: SamplingTarget) -> SamplingEngine:
     return SamplingEngine(draw=draw, facts=engine_facts(device))
 
 
-def every_block(waiting: RequestQueue) -> Iterator[list[list[SampleRequest]]]:
+def every_block(
+    waiting: RequestQueue, most: int = ROWS_AT_ONCE
+) -> Iterator[list[list[SampleRequest]]]:
     """The blocks of all that is wanted, then of what is wanted after these."""
     while ready := waiting.take():
-        yield from blocks(ready)
+        yield from blocks(ready, most)
 
 
-def blocks(requests: Sequence[SampleRequest]) -> Iterator[list[list[SampleRequest]]]:
+def blocks(
+    requests: Sequence[SampleRequest], most: int = ROWS_AT_ONCE
+) -> Iterator[list[list[SampleRequest]]]:
     """Every requested draw once, in blocks of rows: a row is draws of one problem, and the rows of
-    a block are equally long."""
+    a block are equally long. most: draws of a block."""
+    longest = min(DRAWS_AT_ONCE, most)
     rows = [
-        same_problem[start : start + DRAWS_AT_ONCE]
+        same_problem[start : start + longest]
         for _, of_problem in groupby(requests, key=lambda request: request.problem.problem_id)
         for same_problem in [list(of_problem)]
-        for start in range(0, len(same_problem), DRAWS_AT_ONCE)
+        for start in range(0, len(same_problem), longest)
     ]
     for length, equal in groupby(sorted(rows, key=len, reverse=True), key=len):
-        together, alike = max(1, ROWS_AT_ONCE // length), list(equal)
+        together, alike = max(1, most // length), list(equal)
         for start in range(0, len(alike), together):
             yield alike[start : start + together]
 

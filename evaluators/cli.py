@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fgrpo_bench.command import application
-from fgrpo_bench.command.application import Application, By, Root, is_there, refusals
+from fgrpo_bench.command.application import EACH, Application, By, Root, is_there, refusals
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.commandline import INSTALLED, check_packages
 from fgrpo_bench.files.records import Record
@@ -44,12 +44,15 @@ MODEL is a folder, a stored checkpoint or an id of the Hub; --data is a file of 
 name none, and said. Rerun the same command to resume; a larger -n draws only what is missing.
 
 Any key of conf/evaluate.yaml can stand beside, in place of an option or where there is none:
-  prompt=boxed|chat|plain prompt.chat_template=false dtype=bfloat16|float32 ks=[1,8,64]
-  design=staged stream=0 revision=<of the Hub> placement=<file of conf/placement>
+  prompt=boxed|chat|plain ks=[1,8,64] design=staged stream=0
+  revision=<of the Hub> placement=<file of conf/placement>
 
 Without --data nothing is looked up: benchmarks=[math500,aime24] names what is evaluated, and all
 that you do not name is as conf/evaluate.yaml has it. checkpoint=<MODEL> is the same as MODEL. A
 word with a = that is a file or folder here is a path.
+
+--endpoint URL --model NAME draws from a server (vLLM serve, SGLang, ...) in place of MODEL; its key
+is read from OPENAI_API_KEY and stored nowhere.
 
 With a folder that holds a spec.json it runs that stage.
 
@@ -160,6 +163,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     "run",
     "evaluate a checkpoint, or run one evaluation stage of a sweep",
     "fgrpo-bench evaluate out/my-model --data mine.jsonl --prompt question --answer gold -n 64",
+    "fgrpo-bench evaluate out/my-model --data math500 --temperature 0 --few-shot solved.jsonl",
+    "fgrpo-bench evaluate --endpoint http://localhost:8000/v1 --model policy --data mine.jsonl",
     "fgrpo-bench evaluate run checkpoint=Qwen/Qwen2.5-7B 'benchmarks=[math500,aime24]' "
     "n_samples=64",
     "fgrpo-bench evaluate run checkpoint=out/step-300 'benchmarks=[math500]' n_samples=64",
@@ -186,9 +191,32 @@ def run(
     max_prompt_tokens: Annotated[
         int | None, typer.Option(help="longest prompt (now: 1024, or what the context holds)")
     ] = None,
-    temperature: Annotated[float | None, typer.Option(help="of sampling (now: 1.0)")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="of sampling; 0: greedy, one draw a problem (now: 1.0)")
+    ] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="the most likely tokens of this probability (now: 1.0)")
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(help="so many of the most likely tokens (now: all)")
+    ] = None,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(metavar=EACH, help="what ends a response; --stop again for another"),
+    ] = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="system message")] = None,
     suffix: Annotated[str | None, typer.Option(metavar="TEXT", help="after each problem")] = None,
+    no_chat_template: Annotated[
+        bool, typer.Option("--no-chat-template", help="the problem as it stands")
+    ] = False,
+    prefix: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="what each response begins with, graded as part of it"),
+    ] = None,
+    few_shot: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="solved examples, all of which stand in every prompt"),
+    ] = None,
     staged: Annotated[
         bool, typer.Option("--staged", help="stop a problem early once enough draws are correct")
     ] = False,
@@ -202,12 +230,30 @@ def run(
         str | None, typer.Option(help="vllm, transformers or embedded (now: what is installed)")
     ] = None,
     by: By = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="bfloat16, float16 or float32 (now: bfloat16 on a GPU, else float32)"),
+    ] = None,
+    peft: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="an adapter over the model")
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="a server that speaks OpenAI's protocol, with --model"),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="what --endpoint calls its model")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="folder under evals/")] = None,
     seed: Annotated[int | None, typer.Option(help="of the draws (now: 0)")] = None,
     device: Annotated[
         Literal["cpu", "cuda"] | None, typer.Option(help="now: a GPU where there is one")
     ] = None,
     threads: Annotated[int | None, typer.Option(help="threads of torch (now: 1)")] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(help="draws at once, or requests to a server (now: the sampler's number)"),
+    ] = None,
     placement: Annotated[
         str | None, typer.Option(help="of a stage's folder: profile.placement as JSON")
     ] = None,
@@ -226,7 +272,7 @@ def run(
     places = [word for word in what or () if not _is_override(word)]
     dry_run = dry_run or context.info_name == "plan"
     options = Options(
-        model=places[0] if places else None,
+        checkpoint=places[0] if places else None,
         data=tuple(word for word in data or () if not _is_override(word)),
         overrides=overrides,
         prompt=prompt,
@@ -236,21 +282,33 @@ def run(
         max_tokens=max_tokens,
         max_prompt_tokens=max_prompt_tokens,
         temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        stop=tuple(stop) if stop else None,
         system=system,
         suffix=suffix,
+        no_chat_template=no_chat_template or None,
+        prefix=prefix,
+        few_shot=few_shot,
         staged=staged,
         strict=strict,
         limit=limit,
         cluster=cluster,
         by=by,
         sampler=sampler,
+        dtype=dtype,
+        peft=peft,
+        endpoint=endpoint,
+        model=model,
         device=device,
         threads=threads,
+        batch_size=batch_size,
         name=name,
         seed=seed,
     )
     keys = {key_of(word) for word in overrides}
-    if not places and "checkpoint" not in keys and (options.data or not keys):
+    is_server = endpoint is not None or "endpoint" in keys
+    if not (places or is_server or model or "checkpoint" in keys) and (options.data or not keys):
         context.fail(
             "no model is named: write its folder or id first, e.g. `fgrpo-bench evaluate "
             "out/my-model --data mine.jsonl`"
@@ -263,7 +321,8 @@ def run(
         context.fail(
             f"--placement {placement}: is for a stage's folder; write placement=single-gpu"
         )
-    if places and not options.data and not {"evaluation.benchmarks", "evaluation"} & keys:
+    is_named = places or is_server
+    if is_named and not options.data and not {"evaluation.benchmarks", "evaluation"} & keys:
         context.fail(
             "--data is missing: name a file of problems with answers (.jsonl, .json, .csv, "
             ".parquet), or a benchmark, e.g. --data mine.jsonl or --data math500"
@@ -288,8 +347,8 @@ def _run_stage(
     context: typer.Context, options: Options, placement: str | None, *, bar: bool, dry_run: bool
 ) -> int:
     """Run the stage of a folder, or say what it would draw."""
-    paths = named_stage(context.fail, Path(str(options.model)))
-    if others := [*options.overrides, *options.typed(but=("device", "threads"))]:
+    paths = named_stage(context.fail, Path(str(options.checkpoint)))
+    if others := [*options.overrides, *options.typed(but=("device", "threads", "batch_size"))]:
         raise ValueError(
             f"{', '.join(others)} beside a stage's folder: what it draws stands in {paths.spec}, "
             "and is what it was planned with; leave it out"
@@ -310,7 +369,14 @@ def _run_stage(
     return run_stage(
         paths,
         lambda spec, stage: _run(
-            spec, stage, device=device, threads=threads, placement=given, bar=bar, root=root
+            spec,
+            stage,
+            device=device,
+            threads=threads,
+            placement=given,
+            batch_size=options.batch_size,
+            bar=bar,
+            root=root,
         ),
     )
 
@@ -333,6 +399,7 @@ def _run(
     device: str,
     threads: int,
     placement: Placement | None,
+    batch_size: int | None,
     bar: bool,
     root: Path | None,
 ) -> Record:
@@ -352,12 +419,19 @@ def _run(
             f"{stage.paths.spec} is of kind {spec.kind!r}: this command runs evaluate, rare and "
             "likelihood; warm-up and training are run by `python -m fgrpo_bench.engines.embedded`"
         )
-    if spec.of(DrawsSpec).eval_spec.sampler == "embedded":
+    sampler = spec.of(DrawsSpec).eval_spec.sampler
+    if sampler == "embedded":
         choose_kernels()
-    import torch
+    if sampler != "endpoint":
+        import torch
 
-    torch.set_num_threads(threads)
+        torch.set_num_threads(threads)
     if spec.kind != "evaluate":
+        if batch_size is not None:
+            raise ValueError(
+                f"--batch-size {batch_size} is of evaluations: {stage.paths.spec} is of kind "
+                f"{spec.kind!r}; leave it out"
+            )
         from .rare import collect, rescore
 
         if spec.kind == "rare":
@@ -365,7 +439,15 @@ def _run(
         return rescore(spec, stage, device=device, placement=placement)
     shown = Bar() if bar else None
     try:
-        return evaluate(spec, stage, device=device, placement=placement, bar=shown, root=root)
+        return evaluate(
+            spec,
+            stage,
+            device=device,
+            placement=placement,
+            bar=shown,
+            root=root,
+            batch_size=batch_size,
+        )
     finally:
         if shown is not None:
             shown.close()
@@ -407,6 +489,7 @@ def _run_alone(request: Request, by: str | None) -> int:
                 device=request.device,
                 threads=request.threads,
                 placement=request.placement,
+                batch_size=request.batch_size,
                 bar=True,
                 root=request.root,
             ),
@@ -766,7 +849,7 @@ def _request_of(
         from fgrpo_bench.graders.recorded import layer_of
 
         options = Options(
-            model="", data=(), prompt=named.prompt, answer=named.answer, grader=grader
+            checkpoint=None, data=(), prompt=named.prompt, answer=named.answer, grader=grader
         )
         named, recorded = replace(named, prompt=None, answer=None), None
         if is_theirs:

@@ -81,6 +81,9 @@ MADE_BY = {
     "temperature": "temperature",
     "top_p": "top_p",
     "top_k": "top_k",
+    "stop": "texts that end a response",
+    "prefix": "prefix of the responses",
+    "few_shot": "solved examples",
     "dtype": "dtype",
     "n_samples": "draws per problem",
     "design": "design",
@@ -513,6 +516,8 @@ def _asked(identity: Mapping[str, Any]) -> dict[str, Any]:
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return f"{len(value)} in every prompt"  # their texts are too long to be shown
     return "none" if value is None else str(value)
 
 

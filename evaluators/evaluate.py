@@ -38,7 +38,7 @@ from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_ta
 
 from .backends import make_engine
 from .grading import GradeWorkers, Grading, grade_workers
-from .records import Draw, Sampler, SamplingEngine, SamplingTarget
+from .records import Draw, Sampler, SamplingEngine, SamplingTarget, check_few_shot
 from .sample import complete_draws
 from .takeover import identity, offer, take_over
 
@@ -51,16 +51,20 @@ def evaluate(
     placement: Placement | None,
     bar: Bar | None,
     root: Path | None,
+    batch_size: int | None = None,
 ) -> EvaluationFacts:
     """Run an evaluation stage; returns facts for its completion marker.
 
     bar: shows the progress in place of lines; None prints lines. root: folder of all runs, where
-    draws are taken over from; None takes none.
+    draws are taken over from; None takes none. batch_size: draws at once; None is the sampler's own
+    number.
     """
     run.quiet = bar is not None and bar.shown
     spec = stored.of(EvaluationSpec)
-    asked = SamplingTarget.of(spec, device=device, placement=placement)
+    asked = SamplingTarget.of(spec, device=device, placement=placement, batch_size=batch_size)
     evaluation, design = asked.evaluation, asked.evaluation.stopping
+    if asked.sha256 is None:
+        root = None  # nobody knows whether a server's name stood for the same weights elsewhere
 
     @cache
     def engine() -> SamplingEngine:
@@ -86,6 +90,7 @@ def evaluate(
     def evaluate_on(name: str, benchmark: BenchmarkSpec) -> None:
         paths = run.paths.benchmark(name)
         problems = load_problems(benchmark, asked.settings["task"], spec.data_folder(name))
+        check_few_shot(evaluation.few_shot or (), problems)
         # in the order of making: draws whose origin nobody knows go first, then what rests on them
         clear_draws(paths, run.recorded)
         clear_tables(paths)
@@ -307,7 +312,7 @@ def clear_tables(paths: BenchmarkPaths) -> None:
 
 
 def check_manifest(
-    paths: BenchmarkPaths, problems: list[Problem], sha256: str, mark: str
+    paths: BenchmarkPaths, problems: list[Problem], sha256: str | None, mark: str
 ) -> DrawsRecord:
     """What the draws belong to; written before the first draw, compared before every later one.
 

@@ -48,6 +48,7 @@ def collect(
     """Run a stage `rare`; returns facts for its marker."""
     spec = stored.of(rare.RareSetSpec)
     asked = SamplingTarget.of(spec, device=device, placement=placement)
+    assert asked.sha256 is not None  # a sweep's checkpoint
     evaluation = asked.evaluation
     (benchmark,) = evaluation.benchmarks.values()
     problems = _training_problems(spec, benchmark, seed=evaluation.seed)
@@ -104,6 +105,7 @@ def rescore(
     """Run a stage `likelihood`; returns facts for its marker."""
     spec = stored.of(likelihood.LikelihoodSpec)
     asked = SamplingTarget.of(spec, device=device, placement=placement)
+    assert asked.sha256 is not None  # a sweep's checkpoint
     (benchmark,) = asked.evaluation.benchmarks.values()
     trajectories = spec.at(spec.set).trajectories
     table = read_table(trajectories, TRAJECTORIES)
@@ -233,6 +235,7 @@ def make_scorer(asked: SamplingTarget) -> Scorer:
 def _embedded(asked: SamplingTarget) -> Scorer:
     from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
 
+    assert asked.sha256 is not None
     policy, tokenizer = load_checkpoint(asked.folder, asked.device, asked.sha256)
 
     def encode(answer: StoredResponse) -> tuple[list[int], list[int]]:
@@ -249,6 +252,7 @@ def _transformers(asked: SamplingTarget) -> Scorer:
 
     from .transformers import end_tokens, load_whole, transformers_log_probs
 
+    assert asked.evaluation.dtype is not None
     model = load_whole(asked.weights, asked.evaluation.dtype).to(asked.device).eval()
     tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
     first = min(end_tokens(model, tokenizer), default=None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,10 +19,20 @@ from numpy.typing import NDArray
 
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.kinds.evaluate import DrawsSpec
-from fgrpo_bench.specs import BenchmarkPrompt, EvalSpec, Placement, PromptSpec, TaskSpec, from_dict
+from fgrpo_bench.specs import (
+    BenchmarkPrompt,
+    EvalSpec,
+    Placement,
+    PromptSpec,
+    SolvedExample,
+    TaskSpec,
+    from_dict,
+)
 from fgrpo_bench.stages.digests import check_weights, weights_sha256
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.tasks import make_task
+
+from .adapter import ADAPTER, adapter_sha256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,35 +40,63 @@ class SamplingTarget:
     """A checkpoint, and how an evaluation asks it."""
 
     folder: Path
-    sha256: str
-    """Of its weights, as they were recorded."""
+    """Not there of a model that a server has."""
+    sha256: str | None
+    """Of its weights, as they were recorded; None of a model that a server has."""
     evaluation: EvalSpec
     settings: dict[str, Any]
     """What changes a draw, as fgrpo_bench.kinds.evaluate.sampling_identity gives it."""
     device: str
     placement: Placement | None
     """How vLLM uses the machine; the other back ends need none."""
+    batch_size: int | None = None
+    """Draws at once; None: the back end's own number."""
 
     @cached_property
     def weights(self) -> Path:
         """The folder, once its weights have the digest: read by the first process that asks, not by
         those that are given this afterwards. ValueError where they have another."""
+        assert self.sha256 is not None
         check_weights(self.folder, self.sha256)
         return self.folder
 
+    @cached_property
+    def adapter(self) -> Path | None:
+        """The folder of the adapter that the weights are drawn with, None without one; ValueError
+        where it is not the recorded one."""
+        if (recorded := self.settings.get("peft")) is None:
+            return None
+        folder = self.folder.parents[1] / ADAPTER
+        if adapter_sha256(folder) != recorded:
+            raise ValueError(
+                f"the adapter in {folder} was changed since this evaluation began: draws of "
+                "different weights are never mixed; give the evaluation another --name"
+            )
+        return folder
+
     @classmethod
-    def of(cls, spec: DrawsSpec, *, device: str, placement: Placement | None) -> SamplingTarget:
+    def of(
+        cls,
+        spec: DrawsSpec,
+        *,
+        device: str,
+        placement: Placement | None,
+        batch_size: int | None = None,
+    ) -> SamplingTarget:
         """That of a stage's spec."""
         source, step = spec.looks_at
         folder, made_by = source.checkpoint(step), read_marker(source)
         recorded = made_by.weights_sha256 if made_by.step == step else None
+        if recorded is None and "served" not in spec.sampling:
+            recorded = weights_sha256(folder)  # of others it is taken at the first draw
         return cls(
             folder=folder,
-            sha256=recorded or weights_sha256(folder),  # of others it is taken at the first draw
+            sha256=recorded,
             evaluation=spec.eval_spec,
             settings=spec.sampling,
             device=device,
             placement=placement,
+            batch_size=batch_size,
         )
 
 
@@ -138,16 +176,24 @@ class RequestQueue:
         return taken
 
 
-def drawn(request: SampleRequest, response: str, *, n_tokens: int, end_token: int | None) -> Draw:
-    """What became of a request: the draw ran into the limit where it has no end token; what no
-    file can hold of a response (half of a surrogate pair) becomes `?`."""
+def drawn(
+    request: SampleRequest,
+    response: str,
+    *,
+    n_tokens: int,
+    end_token: int | None,
+    stopped: bool = False,
+) -> Draw:
+    """What became of a request: the draw ran into the limit where it has no end token and was not
+    stopped, by a text that ends it or by a server that does not tell the token; what no file can
+    hold of a response (half of a surrogate pair) becomes `?`."""
     return Draw(
         problem_id=request.problem.problem_id,
         draw=request.draw,
         seed=request.seed,
         response=response.encode("utf-8", "replace").decode(),
         n_tokens=n_tokens,
-        finish_reason="length" if end_token is None else "stop",
+        finish_reason="stop" if stopped or end_token is not None else "length",
         end_token=end_token,
     )
 
@@ -184,9 +230,13 @@ def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> E
         return known[key]
 
     def checked(problem: Problem) -> list[int]:
-        of_benchmark = evaluation.prompt_of(problem.benchmark)  # else it has the one of all
-        spec = of_benchmark or from_dict(PromptSpec, settings["prompt"])
-        ids = encoded(tokenizer, spec, problem.prompt)
+        ids = encoded(
+            tokenizer,
+            prompt_spec(evaluation, settings, problem),
+            problem.prompt,
+            few_shot=evaluation.few_shot or (),
+            prefix=evaluation.prefix or "",
+        )
         if len(ids) > limit:
             raise ValueError(
                 f"the prompt of problem {problem.problem_id} has {len(ids)} tokens, more than "
@@ -198,20 +248,72 @@ def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> E
     return encode
 
 
-def encoded(tokenizer: Any, spec: PromptSpec, text: str) -> list[int]:
-    """Token ids of a text as a prompt."""
-    text = spec.text(text)
+def prompt_spec(evaluation: EvalSpec, settings: dict[str, Any], problem: Problem) -> PromptSpec:
+    """How a problem becomes a prompt: as its benchmark says, else as is said for all."""
+    of_benchmark = evaluation.prompt_of(problem.benchmark)
+    return of_benchmark or from_dict(PromptSpec, settings["prompt"])
+
+
+def encoded(
+    tokenizer: Any,
+    spec: PromptSpec,
+    text: str,
+    *,
+    few_shot: Sequence[SolvedExample] = (),
+    prefix: str = "",
+) -> list[int]:
+    """Token ids of a text as a prompt, with what the response begins with behind it."""
     if not spec.chat_template:
-        return list(tokenizer(text)["input_ids"])
-    system = [] if spec.system is None else [{"role": "system", "content": spec.system}]
+        return list(tokenizer(plain_prompt(spec, text, few_shot) + prefix)["input_ids"])
     thinking = spec.thinking if isinstance(spec, BenchmarkPrompt) else None
-    ids = tokenizer.apply_chat_template(
-        [*system, {"role": "user", "content": text}],
+    template = partial(
+        tokenizer.apply_chat_template,
+        turns(spec, text, few_shot),
         add_generation_prompt=True,
-        return_dict=False,
         **({} if thinking is None else {"enable_thinking": thinking}),
     )
-    return list(ids)
+    if not prefix:
+        return list(template(return_dict=False))
+    # as one text, since a token may reach over where the response begins
+    whole = template(tokenize=False) + prefix
+    return list(tokenizer(whole, add_special_tokens=False)["input_ids"])
+
+
+def turns(
+    spec: PromptSpec, text: str, few_shot: Sequence[SolvedExample] = ()
+) -> list[dict[str, str]]:
+    """A chat that ends in a text: the system message and the solved examples before it."""
+    chat = [] if spec.system is None else [{"role": "system", "content": spec.system}]
+    for example in few_shot:
+        chat.append({"role": "user", "content": spec.text(example.problem)})
+        chat.append({"role": "assistant", "content": example.answer})
+    return [*chat, {"role": "user", "content": spec.text(text)}]
+
+
+def plain_prompt(spec: PromptSpec, text: str, few_shot: Sequence[SolvedExample] = ()) -> str:
+    """A text as it stands; behind solved examples, each with its answer in the next line and a
+    blank one after it, it ends in a new line, as they do before their answers."""
+    if not few_shot:
+        return spec.text(text)
+    shown = [f"{spec.text(example.problem)}\n{example.answer}\n\n" for example in few_shot]
+    return "".join([*shown, spec.text(text), "\n"])
+
+
+def check_few_shot(few_shot: Sequence[SolvedExample], problems: Sequence[Problem]) -> None:
+    """ValueError, which shows no text, where an example is one of the problems, whatever its
+    spaces and capitals."""
+
+    def words(text: str) -> str:
+        return " ".join(text.split()).casefold()
+
+    shown = {words(example.problem): place for place, example in enumerate(few_shot, 1)}
+    for problem in problems:
+        if (place := shown.get(words(problem.prompt))) is not None:
+            raise ValueError(
+                f"solved example {place} (--few-shot) is problem {problem.problem_id} of "
+                f"{problem.benchmark}, whose answer the model would read: leave the example out, "
+                "or the problem"
+            )
 
 
 def taken_log_probs(logits: Any, tokens: Any) -> NDArray[np.float64]:

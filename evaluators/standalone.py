@@ -3,7 +3,8 @@
 In: the overrides of `fgrpo-bench evaluate run checkpoint=...`. Out: a stage in the shape of a
 sweep's, which `evaluate` runs here or with the interpreter that has vLLM.
 
-<root>/evals/<name>/                                the checkpoint as a stage: spec.json, DONE.json
+<root>/evals/<name>/                                the checkpoint as a stage: spec.json, DONE.json,
+                                                    a link to an adapter over it
 <root>/evals/<name>/eval/alone-<fp8>/step-00000/    the evaluation, in the shape of a sweep's
 
 Another temperature, prompt, dtype, stream or sampler is another <fp8>; more benchmarks or draws are
@@ -39,7 +40,7 @@ from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.embedded.tokenizer import characters
 from fgrpo_bench.files.paths import DataPaths, StagePaths, between, shared_data
 from fgrpo_bench.files.spec import StageSpec, read_spec, read_spec_of
-from fgrpo_bench.files.whole import now, read_json, write_json
+from fgrpo_bench.files.whole import now, point_to, read_json, write_json
 from fgrpo_bench.kinds import evaluate
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.kinds.fetch import dataset_stage
@@ -60,6 +61,9 @@ from fgrpo_bench.specs.stored import trained_with
 from fgrpo_bench.stages.digests import weights_sha256
 from fgrpo_bench.stages.markers import Marker, read_marker, write_marker
 
+from .adapter import ADAPTER, adapter_sha256, check_adapter
+from .endpoint import served_model
+from .records import check_few_shot
 from .sample import expected_seeds, stored_draws
 
 
@@ -68,35 +72,32 @@ def freeze(request: Request) -> StagePaths:
 
     Raises ValueError, FileNotFoundError or OSError with value, rule and remedy.
     """
-    evals = request.root / "evals"
-    folder = locate_checkpoint(request.checkpoint, request.revision)
-    embedded = request.evaluation.sampler == "embedded"
-    _check_checkpoint(
-        folder,
-        sampler=request.evaluation.sampler,
-        chat_template=request.prompt.chat_template,
-        tokens=None if embedded else request.prompt_tokens + request.response_tokens,
-    )
-    task = _task(request, folder)
+    evaluation = request.evaluation
+    is_asked_as_task = evaluation.sampler == "embedded"
+    model = _model_source(request)
+    task = _task(request, model.folder)
     data = {
         name: data_folder(request.root, name, benchmark.dataset)
-        for name, benchmark in request.evaluation.benchmarks.items()
+        for name, benchmark in evaluation.benchmarks.items()
         if benchmark.dataset is not None
     }
-    sha256 = weights_sha256(folder)
-    name = request.name or _default_name(request.checkpoint, sha256)
-    source = StagePaths(evals / name)
-    _adopt_checkpoint(folder, source, named=request.checkpoint)
+    for name, benchmark in evaluation.benchmarks.items():
+        if evaluation.few_shot is not None:
+            check_few_shot(evaluation.few_shot, load_problems(benchmark, task, data.get(name)))
+    source = StagePaths(request.root / "evals" / (request.name or model.name))
+    _adopt(model, source)
     sampling = evaluate.sampling_identity(
-        request.evaluation,
+        evaluation,
         task=None if task is None else from_dict(TaskSpec, task),
-        prompt=None if embedded else request.prompt,
-        prompt_tokens=None if embedded else request.prompt_tokens,
-        response_tokens=None if embedded else request.response_tokens,
+        prompt=None if is_asked_as_task else request.prompt,
+        # a server refuses prompts that are too long for it, whose tokens nobody counts here
+        prompt_tokens=None if is_asked_as_task or model.folder is None else request.prompt_tokens,
+        response_tokens=None if is_asked_as_task else request.response_tokens,
         stream=request.stream,
     )
+    sampling |= model.sampling
     sampling["benchmarks"] = {}  # each has its own mark, so that more of them are no other address
-    identity = {"sampling": sampling, "source": sha256, "step": 0}
+    identity = {"sampling": sampling, "source": model.sha256, "step": 0}
     mark = fingerprint(identity)
     paths = source.evaluation(request.evaluation.name, fingerprint(sampling)[:8], 0)
     spec = evaluate.EvaluationSpec(
@@ -118,10 +119,11 @@ def freeze(request: Request) -> StagePaths:
     return paths
 
 
-def _task(request: Request, folder: Path) -> dict[str, Any] | None:
-    """The task of the checkpoint's own run, where a benchmark is its held-out split."""
+def _task(request: Request, folder: Path | None) -> dict[str, Any] | None:
+    """The task of the checkpoint's own run, where a benchmark is its held-out split; a server's
+    model (None) has none."""
     heldout = [b.name for b in request.evaluation.benchmarks.values() if b.dataset is None]
-    task = _task_of(folder)
+    task = None if folder is None else _task_of(folder)
     if request.evaluation.sampler == "embedded" and not heldout:
         named = "" if task is None else f" (--data {task['name']})"
         raise ValueError(
@@ -131,7 +133,8 @@ def _task(request: Request, folder: Path) -> dict[str, Any] | None:
         )
     if heldout and task is None:
         raise ValueError(
-            f"benchmark {heldout[0]} is the held-out split of a sweep's task, but {folder} is no "
+            f"benchmark {heldout[0]} is the held-out split of a sweep's task, but "
+            f"{folder or request.checkpoint} is no "
             "checkpoint of a sweep (<stage>/checkpoints/step-<n>): name such a checkpoint, or "
             "another benchmark"
         )
@@ -222,6 +225,8 @@ def run_elsewhere(python: Path, paths: StagePaths, request: Request) -> int:
     command = [str(python), "-m", "evaluators", "run", str(paths.folder), "--bar"]
     command += ["--device", request.device, "--threads", str(request.threads)]
     command += ["--placement", json.dumps(to_dict(request.placement))]
+    if request.batch_size is not None:
+        command += ["--batch-size", str(request.batch_size)]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the stage as well
     try:
         variables = {"PYTHONPATH": search, "FGRPO_RUN_ROOT": str(request.root.absolute())}
@@ -245,9 +250,14 @@ class Request:
     plugins: Plugins
     """Modules that add to the tables (fgrpo_bench.core.registry)."""
     checkpoint: str
-    """A folder, or an id of the Hugging Face Hub."""
+    """A folder, an id of the Hugging Face Hub, or the name of a server's model."""
     revision: str | None
     """Branch, tag or commit of a model on the Hub; null is the newest."""
+    endpoint: str | None
+    """Address of a server that has the model, of which `checkpoint` is the name there; null is
+    none."""
+    peft: str | None
+    """Folder of an adapter over the checkpoint; null is none."""
     name: FolderName | None
     """Folder under evals/; null is the checkpoint's name with the digest of its weights."""
     run_root: str
@@ -267,11 +277,20 @@ class Request:
     """Where it computes."""
     threads: Positive
     """Threads of torch."""
+    batch_size: Positive | None
+    """Draws at once, or requests to a server; null is the sampler's own number. No part of what
+    draws follow from."""
     placement: Placement
     """How vLLM uses the machine."""
 
     def __post_init__(self) -> None:
         self.evaluation.check_device(self.device)
+        if (self.endpoint is None) == (self.evaluation.sampler == "endpoint"):
+            raise ValueError(
+                f"sampler={self.evaluation.sampler} with endpoint={self.endpoint or 'null'}: a "
+                "server (--endpoint) draws by sampler=endpoint alone; leave --sampler out, or name "
+                "the server"
+            )
 
     @property
     def root(self) -> Path:
@@ -285,11 +304,13 @@ def load_request(overrides: Sequence[str]) -> Request:
 
 
 def configuration(
-    overrides: Sequence[str], settings: Mapping[str, Any]
+    overrides: Sequence[str], settings: Mapping[str, Any], *, n_samples: int | None = None
 ) -> tuple[dict[str, Any], frozenset[str]]:
     """conf/evaluate.yaml under overrides and settings by their whole key, and every key given.
 
-    ValueError where the overrides cannot be applied or name no checkpoint.
+    n_samples: draws of a problem where no number is given and more than one can differ; None is
+    that of conf/evaluate.yaml. ValueError where the overrides cannot be applied or name no
+    checkpoint.
     """
     given = [_full(word) for word in overrides]
     check_once(overrides, key_of)
@@ -320,6 +341,15 @@ def configuration(
         node[name] = value
     evaluation: dict[str, Any] = composed["evaluation"]
     evaluation["name"] = "alone"
+    if composed["endpoint"] is not None and "evaluation.sampler" not in keys:
+        evaluation["sampler"] = "endpoint"
+        if "evaluation.dtype" not in keys:
+            evaluation["dtype"] = None
+    if "evaluation.n_samples" not in keys:
+        if evaluation["temperature"] == 0:  # all greedy draws of a problem are one
+            evaluation["n_samples"] = 1
+        elif n_samples is not None:
+            evaluation["n_samples"] = n_samples
     evaluation["benchmarks"] = {name: evaluation["benchmarks"][name] for name in named or shipped}
     if any(key.partition(".")[0] == "prompt" for key in keys):  # then it is that of all
         for benchmark in evaluation["benchmarks"].values():
@@ -473,32 +503,106 @@ def _task_of(folder: Path) -> dict[str, Any] | None:
     return trained_with(stage, "task")
 
 
-def _adopt_checkpoint(folder: Path, paths: StagePaths, *, named: str) -> str:
-    """Let a stage's checkpoint 0 be this folder; returns the digest of the weights.
+@dataclass(frozen=True, kw_only=True)
+class ModelSource:
+    """What is evaluated."""
 
-    ValueError where the stage has been that of other weights.
-    """
+    called: str
+    """By whoever asked."""
+    name: str
+    """Folder under evals/ where no other is given."""
+    sha256: str | None
+    """Of the weights, without an adapter; None of a model that a server has."""
+    sampling: dict[str, Any]
+    """What else of it changes a draw."""
+    folder: Path | None
+    """None of a model that a server has."""
+    adapter: Path | None = None
+
+    @property
+    def mark(self) -> str:
+        """Digest of all that it is."""
+        weights = {} if self.sha256 is None else {"weights_sha256": self.sha256}
+        return fingerprint(weights | self.sampling)
+
+
+def _model_source(request: Request) -> ModelSource:
+    """What a request names, found or fetched, and checked; raises as `freeze`."""
+    if request.endpoint is not None:
+        served = served_model(request.endpoint, request.checkpoint)
+        digest = fingerprint(served.identity)
+        return ModelSource(
+            called=f"{served.model} of {served.url}",
+            name=_default_name(served.model, digest),
+            sha256=None,
+            sampling={"served": served.identity},
+            folder=None,
+        )
+    folder = locate_checkpoint(request.checkpoint, request.revision)
+    sampler = request.evaluation.sampler
+    adapter = None if request.peft is None else Path(request.peft).absolute()
+    if adapter is not None:
+        check_adapter(adapter, sampler=sampler)
+    embedded = sampler == "embedded"
+    _check_checkpoint(
+        folder,
+        sampler=sampler,
+        chat_template=request.prompt.chat_template,
+        tokens=None if embedded else request.prompt_tokens + request.response_tokens,
+    )
     sha256 = weights_sha256(folder)
+    if adapter is None:
+        name = _default_name(request.checkpoint, sha256)
+        return ModelSource(
+            called=request.checkpoint, name=name, sha256=sha256, sampling={}, folder=folder
+        )
+    sampling = {"peft": adapter_sha256(adapter)}
+    both = fingerprint({"weights_sha256": sha256} | sampling)
+    return ModelSource(
+        called=f"{request.checkpoint} with {request.peft}",
+        name=_default_name(f"{Path(request.checkpoint).name}-{adapter.name}", both),
+        sha256=sha256,
+        sampling=sampling,
+        folder=folder,
+        adapter=adapter,
+    )
+
+
+def _adopt(model: ModelSource, paths: StagePaths) -> None:
+    """Let a stage's checkpoint 0 be what is evaluated, and its adapter beside it.
+
+    ValueError where the stage has been that of something else.
+    """
     if paths.done.exists():
-        known = read_marker(paths).weights_sha256
-        if known != sha256:
+        known = read_marker(paths)
+        if known.fingerprint != model.mark:
+            was = f"weights with sha256 {known.weights_sha256}"
+            now_is = f"those of {model.called} have {model.sha256}"
+            if known.weights_sha256 == model.sha256:
+                was, now_is = _checkpoint_name(paths, 0), f"this is {model.called}"
             raise ValueError(
-                f"{paths.folder} belongs to weights with sha256 {known}, but those of {named} have "
-                f"{sha256}: they were changed, or it is another model; give it another name=, or "
-                "move that folder away"
+                f"{paths.folder} belongs to {was}, but {now_is}: they were changed, or it is "
+                "another model; give it another name=, or move that folder away"
             )
-        if not paths.checkpoint(0).exists():  # the model or the runs were moved since
-            link(folder, paths)
-        return sha256
-    link(folder, paths)
-    mark = fingerprint({"weights_sha256": sha256})
-    spec = AdoptedSpec(kind=ADOPTED, fingerprint=mark, target={}, path=named)
+    is_known, adapter = paths.done.exists(), paths.folder / ADAPTER
+    # a folder that is known and not there: the model or the runs were moved since
+    if model.folder is not None and not (is_known and paths.checkpoint(0).exists()):
+        link(model.folder, paths)
+    if model.adapter is not None and not (is_known and adapter.exists()):
+        point_to(adapter, model.adapter)
+    if is_known:
+        return
+    spec = AdoptedSpec(kind=ADOPTED, fingerprint=model.mark, target={}, path=model.called)
     write_json(paths.spec, spec.as_json())
     marker = Marker(
-        fingerprint=mark, target={}, finished=now(), outputs={}, step=0, weights_sha256=sha256
+        fingerprint=model.mark,
+        target={},
+        finished=now(),
+        outputs={},
+        step=0,
+        weights_sha256=model.sha256,
     )
     write_marker(paths, marker)
-    return sha256
 
 
 def _checkpoint_name(stage: StagePaths, step: int) -> str:

@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.core.seeds import uniforms
+from fgrpo_bench.engines.engine import installed
 
+from .adapter import adapted
 from .records import (
     Draw,
     Encode,
@@ -54,14 +56,20 @@ def transformers(asked: SamplingTarget) -> SamplingEngine:
     from transformers import AutoTokenizer
 
     device = asked.device
-    model = load_whole(asked.weights, asked.evaluation.dtype).to(device).eval()
+    evaluation, at_once = asked.evaluation, asked.batch_size or ROWS[device]
+    assert evaluation.dtype is not None
+    model = load_whole(asked.weights, evaluation.dtype)
+    if asked.adapter is not None:
+        adapted(model, asked.adapter)
+    model = model.to(device).eval()
     tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
-    encode = encoder(tokenizer, asked.evaluation, asked.settings)
+    encode = encoder(tokenizer, evaluation, asked.settings)
     ends = end_tokens(model, tokenizer)
+    stop = StopTexts(tokenizer, evaluation.stop) if evaluation.stop else None
     _, length = limits(asked.settings)
 
     def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
-        for rows in _batches(RequestQueue(requests), encode, ROWS[device]):
+        for rows in _batches(RequestQueue(requests), encode, at_once):
             prompts = [encode(request.problem) for request in rows]
             seeds = np.array([request.seed for request in rows])
             unfinished = len(rows)
@@ -70,15 +78,29 @@ def transformers(asked: SamplingTarget) -> SamplingEngine:
                     model,
                     prompts,
                     uniforms(seeds, length),
-                    temperature=asked.evaluation.temperature,
+                    temperature=evaluation.temperature,
+                    top_p=evaluation.top_p,
+                    top_k=evaluation.top_k,
                     ends=ends,
+                    stop=stop,
                 ):
                     unfinished -= len(finished)
-                    yield [_drawn_from(rows[row], ids, tokenizer, ends) for row, ids in finished]
+                    yield [
+                        _drawn_from(
+                            rows[row],
+                            ids,
+                            tokenizer,
+                            ends,
+                            stop,
+                            before=prompts[row][-1:] if evaluation.prefix else [],
+                        )
+                        for row, ids in finished
+                    ]
             finally:
                 say_discarded(unfinished)
 
-    return SamplingEngine(draw=draw, facts=facts(device))
+    more = {} if asked.adapter is None else installed("peft")
+    return SamplingEngine(draw=draw, facts=facts(device, at_once) | more)
 
 
 def _batches(waiting: RequestQueue, encode: Encode, rows: int) -> Iterator[list[SampleRequest]]:
@@ -89,14 +111,49 @@ def _batches(waiting: RequestQueue, encode: Encode, rows: int) -> Iterator[list[
             yield alike[start : start + rows]
 
 
+class StopTexts:
+    """Texts that end a response."""
+
+    def __init__(self, tokenizer: Any, texts: Sequence[str]) -> None:
+        self._tokenizer, self._texts = tokenizer, texts
+        # a text of so many bytes began no more tokens ago, as every token but special ones has one
+        self.looked_at = max(len(text.encode()) for text in texts) + 8
+        """So many of the last tokens show whether one of the texts is there."""
+
+    def end(self, tokens: Sequence[int]) -> bool:
+        """Whether the last tokens of a response hold one of the texts."""
+        return self.cut(self._tokenizer.decode(tokens, skip_special_tokens=True)) is not None
+
+    def cut(self, text: str) -> str | None:
+        """What stands before the first of the texts; None where none is there."""
+        places = [place for stop in self._texts if (place := text.find(stop)) >= 0]
+        return text[: min(places)] if places else None
+
+
 def _drawn_from(
-    request: SampleRequest, tokens: list[int], tokenizer: Any, ends: frozenset[int]
+    request: SampleRequest,
+    tokens: list[int],
+    tokenizer: Any,
+    ends: frozenset[int],
+    stop: StopTexts | None,
+    *,
+    before: list[int],
 ) -> Draw:
-    """The draw of sampled tokens, whose text is without the end token."""
+    """The draw of sampled tokens, whose text is without the end token, or what ends it. before:
+    the last token of a text that the response goes on with, without which some tokenizers would
+    leave out a space."""
     end = tokens[-1] if tokens[-1] in ends else None
     kept = tokens if end is None else tokens[:-1]
-    text = tokenizer.decode(kept, skip_special_tokens=True)
-    return drawn(request, text, n_tokens=len(tokens), end_token=end)
+    text = tokenizer.decode([*before, *kept], skip_special_tokens=True)
+    text = text[len(tokenizer.decode(before, skip_special_tokens=True)) :]
+    cut = None if stop is None else stop.cut(text)
+    return drawn(
+        request,
+        text if cut is None else cut,
+        n_tokens=len(tokens),
+        end_token=end if cut is None else None,
+        stopped=cut is not None,
+    )
 
 
 def load_whole(checkpoint: Path, dtype: str) -> Any:
@@ -141,10 +198,13 @@ def generate(
     numbers: np.ndarray,
     *,
     temperature: float,
+    top_p: float = 1.0,
+    top_k: int | None = None,
     ends: frozenset[int],
+    stop: StopTexts | None = None,
 ) -> Iterator[list[tuple[int, list[int]]]]:
     """(row, sampled tokens with the end token) of every prompt, in lists, as they are finished: one
-    for each token, empty where none is.
+    for each token, empty where none is. stop: what ends a response beside the end tokens.
 
     numbers: uniform in [0, 1), float64 [prompts, most tokens].
     """
@@ -168,9 +228,18 @@ def generate(
                 use_cache=True,
                 logits_to_keep=1,
             )
-        tokens = chosen(out.logits[:, -1], draws[alive, position], temperature=temperature)
+        tokens = chosen(
+            out.logits[:, -1],
+            draws[alive, position],
+            temperature=temperature,
+            top_p=top_p,
+            top_k=top_k,
+        )
         sampled[alive, position] = tokens
         ended = torch.isin(tokens, ending) | (position + 1 == length)
+        if stop is not None:
+            last = sampled[alive, max(0, position + 1 - stop.looked_at) : position + 1].tolist()
+            ended |= torch.tensor([stop.end(row) for row in last], device=device)
         fresh, cut = alive[ended & going].tolist(), sampled[:, : position + 1]
         yield [(row, cut[row].tolist()) for row in fresh]
         going &= ~ended
@@ -184,18 +253,40 @@ def generate(
             inputs, at, mask, alive, going = (x[kept] for x in (inputs, at, mask, alive, going))
 
 
-def chosen(logits: Tensor, numbers: Tensor, *, temperature: float) -> Tensor:
+def chosen(
+    logits: Tensor,
+    numbers: Tensor,
+    *,
+    temperature: float,
+    top_p: float = 1.0,
+    top_k: int | None = None,
+) -> Tensor:
     """The token at which the summed probabilities pass a row's number; int64 [rows].
 
-    logits: [rows, vocabulary]. numbers: uniform in [0, 1), float64 [rows].
+    logits: [rows, vocabulary]. numbers: uniform in [0, 1), float64 [rows]. temperature: 0 takes the
+    most likely token, the first of several. top_k, then top_p: tokens below the least likely one
+    that is kept are left out.
     """
     import torch
 
+    if temperature == 0:
+        return logits.argmax(-1)
     # in float64: sums over a whole vocabulary in float32 would depend on their order
-    summed = torch.softmax(logits.double() / temperature, dim=-1).cumsum(-1)
-    level = (numbers * summed[:, -1]).unsqueeze(1)
-    places = torch.searchsorted(summed, level, right=True)[:, 0]
-    return places.clamp(max=logits.shape[-1] - 1)  # a number of almost 1 is rounded up to the sum
+    probabilities = torch.softmax(logits.double() / temperature, dim=-1)
+    if top_k is not None and top_k < logits.shape[-1]:
+        least = probabilities.topk(top_k, dim=-1).values[:, -1:]
+        probabilities = probabilities.where(probabilities >= least, 0.0)
+    if top_p < 1:
+        falling = probabilities.sort(dim=-1, descending=True).values
+        before = falling.cumsum(-1) - falling
+        kept = before < top_p * falling.sum(-1, keepdim=True)
+        least = falling.gather(-1, kept.sum(-1, keepdim=True) - 1)
+        probabilities = probabilities.where(probabilities >= least, 0.0)
+    summed = probabilities.cumsum(-1)
+    whole = summed[:, -1]
+    # a number of almost 1 is rounded up to the sum, at which no token stands
+    level = (numbers * whole).minimum(whole.nextafter(torch.zeros_like(whole)))
+    return torch.searchsorted(summed, level.unsqueeze(1), right=True)[:, 0]
 
 
 def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
@@ -206,13 +297,13 @@ def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset([named] if isinstance(named, int) else named or ())
 
 
-def facts(device: str) -> dict[str, Any]:
+def facts(device: str, rows: int) -> dict[str, Any]:
     """The engine fingerprint: what may change a draw in its last bits."""
     import torch
 
     packages = {name: version(name) for name in ("torch", "transformers")}
     gpu = torch.cuda.get_device_name() if device == "cuda" else device
-    return {"engine": "transformers", "device": gpu, "rows": ROWS[device], **packages}
+    return {"engine": "transformers", "device": gpu, "rows": rows, **packages}
 
 
 def _padded(prompts: Sequence[list[int]], device: Any) -> tuple[Tensor, Tensor]:

@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf, shorten_vllm_sockets
 from fgrpo_bench.specs import EvalSpec, Placement
 
+from .adapter import ADAPTER, vllm_rank
 from .records import (
     Draw,
     Encode,
@@ -61,14 +63,20 @@ def vllm(asked: SamplingTarget) -> SamplingEngine:
     tokenizer: Any = engine.get_tokenizer()
     encode = encoder(tokenizer, asked.evaluation, asked.settings)
     at_once = in_flight(placement, asked.device, prompt_tokens + length)
+    sampling = sampling_settings(asked.evaluation, length=length)
+    adapter = None
+    if asked.adapter is not None:
+        from vllm.lora.request import LoRARequest
+
+        adapter = LoRARequest(ADAPTER, 1, str(asked.adapter.resolve()))
 
     def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         return run(
             engine,
             RequestQueue(requests),
             encode,
-            temperature=asked.evaluation.temperature,
-            length=length,
+            sampling=sampling,
+            adapter=adapter,
             in_flight=at_once,
         )
 
@@ -110,6 +118,8 @@ def start(asked: SamplingTarget, *, max_model_len: int) -> LLM:
 
     assert asked.placement is not None
     settings = engine_settings(asked.evaluation, asked.placement, max_model_len=max_model_len)
+    if asked.adapter is not None:
+        settings |= lora_settings(asked.adapter)
     try:
         with deaf():  # its own processes: SIGTERM is this one's to handle
             return LLM(model=str(asked.weights), **settings)
@@ -140,17 +150,34 @@ def engine_settings(
     }
 
 
+def lora_settings(adapter: Path) -> dict[str, Any]:
+    """Arguments of vLLM's engine for an adapter."""
+    return {"enable_lora": True, "max_loras": 1, "max_lora_rank": vllm_rank(adapter)}
+
+
+def sampling_settings(evaluation: EvalSpec, *, length: int) -> dict[str, Any]:
+    """Arguments of vLLM's SamplingParams beside the seed; length: most tokens of a response."""
+    settings: dict[str, Any] = {"temperature": evaluation.temperature, "max_tokens": length}
+    if evaluation.top_p < 1:
+        settings["top_p"] = evaluation.top_p
+    if evaluation.top_k is not None:
+        settings["top_k"] = evaluation.top_k
+    if evaluation.stop is not None:
+        settings["stop"] = list(evaluation.stop)
+    return settings
+
+
 def run(
     engine: LLM,
     waiting: RequestQueue,
     encode: Encode,
     *,
-    temperature: float,
-    length: int,
+    sampling: dict[str, Any],
     in_flight: int,
+    adapter: Any = None,
 ) -> Iterator[list[Draw]]:
     """Every wanted draw, as the engine's steps finish them; what more is wanted by then joins those
-    in flight.
+    in flight. sampling: as of `sampling_settings`. adapter: vLLM's LoRARequest, None without one.
 
     Where the caller stops early, the requests in flight are given up.
     """
@@ -164,11 +191,9 @@ def run(
             ready += waiting.take()
             while ready and len(flying) < in_flight:
                 request, number = ready.popleft(), next(numbers)
-                parameters = SamplingParams(
-                    temperature=temperature, max_tokens=length, seed=request.seed
-                )
+                parameters = SamplingParams(**sampling, seed=request.seed)
                 prompt = TokensPrompt(prompt_token_ids=encode(request.problem))
-                core.add_request(str(number), prompt, parameters)
+                core.add_request(str(number), prompt, parameters, lora_request=adapter)
                 flying[str(number)] = request
             if not flying:
                 return
@@ -187,13 +212,14 @@ def run(
 
 def drawn_from(request: SampleRequest, answer: Any) -> Draw:
     """The draw of a finished answer (vllm.outputs.CompletionOutput), whose last token is the end
-    token where it stopped, whichever of the model's it is."""
-    ended = answer.finish_reason == "stop"
+    token where it stopped, whichever of the model's it is, unless a text ended it."""
+    ended, by_text = answer.finish_reason == "stop", isinstance(answer.stop_reason, str)
     return drawn(
         request,
         answer.text,
         n_tokens=len(answer.token_ids),
-        end_token=int(answer.token_ids[-1]) if ended else None,
+        end_token=int(answer.token_ids[-1]) if ended and not by_text else None,
+        stopped=ended,
     )
 
 

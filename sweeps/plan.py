@@ -180,10 +180,10 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
         if model is not None:
             check_fits(model, task)
     _check_reward(train, task)
+    sampling = engines.of_sampler(declaration.experiment.evaluation.sampler)
     for point in points:
         _check_has(engine, point)
         warnings += engine.check(point, profile)
-    sampling = engines.of_sampler(declaration.experiment.evaluation.sampler)
     warnings += sampling.check_evaluation(points[0], profile)
     for name, benchmark in declaration.experiment.evaluation.benchmarks.items():
         for grader in (benchmark.grader, *benchmark.extra_graders):

@@ -38,6 +38,11 @@ VALUES = {
     "device": "cuda",
     "placement": "{}",
     "temperature": "0.5",
+    "top_p": "0.9",
+    "stop": "Q:",
+    "prefix": "So",
+    "few_shot": "other.jsonl",
+    "dtype": "float16",
     "suffix": "Go.",
     "system": "Think.",
     "benchmark": "math500",
@@ -62,7 +67,7 @@ SAME = {("evaluate plan", "--bar"), ("evaluate plan", "--dry-run")}
 MODEL: dict[str, Any] = {
     "config.json": {"architectures": ["Qwen2ForCausalLM"], "max_position_embeddings": 256},
     "tokenizer.json": {},
-    "tokenizer_config.json": {},
+    "tokenizer_config.json": {"chat_template": "{{ messages }}"},
     "model.safetensors": {},
 }
 """What of a model is looked at before it is loaded."""

@@ -83,7 +83,12 @@ def test_what_is_imported_without_openrlhf_is_in_the_requirements_of_make_setup(
         assert not lacking(imported(path) - theirs, pins("base.txt")), where
 
 
-@pytest.mark.parametrize("sampler", get_args(get_type_hints(EvalSpec)["sampler"]))
+def test_every_sampler_but_a_server_runs_in_an_environment() -> None:
+    samplers = set(get_args(get_type_hints(EvalSpec)["sampler"]))
+    assert samplers == {*SAMPLERS, "endpoint"}
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_sampler_is_sent_to_an_environment_that_has_what_it_imports(sampler: str) -> None:
     plan = make_plan(loaded("smoke", f"experiment.evaluation.sampler={sampler}"))
     (environment,) = {stage.environment for stage in plan.stages if stage.kind == "evaluate"}

@@ -28,6 +28,8 @@ from fgrpo_bench.core.registry import suggestion
 Function = TypeVar("Function", bound=Callable[..., Any])
 WIDTH = 100
 """The most columns of a help page."""
+EACH = "TEXT"
+"""Metavar of options that are given once for each value: what follows may be any other word."""
 Run = Annotated[str, typer.Argument(metavar="SWEEP", help=RUN_HELP, autocompletion=complete_run)]
 WHICH_RUN = """\
 Which run: where a sweep was run with several experiments or versions, what you do not name is what
@@ -227,7 +229,12 @@ class _Command(_Raw, TyperCommand):
         return parser
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        several = {name for param in self.params if param.multiple for name in param.opts}
+        several = {
+            name
+            for param in self.params
+            if param.multiple and param.metavar != EACH
+            for name in param.opts
+        }
         try:
             return super().parse_args(ctx, list(_repeated(args, several)))
         except TyperException as error:

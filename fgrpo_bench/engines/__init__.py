@@ -23,8 +23,16 @@ def of(train: TrainSpec) -> Engine:
 
 
 def of_sampler(sampler: str) -> Engine:
-    """The engine in whose environment a sampler runs (EvalSpec.sampler)."""
-    return next(entry for entry in known() if sampler in entry.samplers)
+    """The engine in whose environment a sampler runs (EvalSpec.sampler); ValueError for a server,
+    which runs in none and has no checkpoint of a sweep."""
+    for entry in known():
+        if sampler in entry.samplers:
+            return entry
+    raise ValueError(
+        f"sampler={sampler}: a server does not draw from the checkpoints that a sweep trains; set "
+        "experiment.evaluation.sampler=vllm or transformers, or evaluate what it serves alone "
+        "(`fgrpo-bench evaluate --endpoint URL --model NAME --data FILE`)"
+    )
 
 
 def of_environment(name: str) -> Engine:

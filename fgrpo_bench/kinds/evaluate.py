@@ -202,6 +202,7 @@ def sampling_identity(
         "seed_scheme": SEED_SCHEME,
         **({"batch_invariant": True} if evaluation.batch_invariant else {}),
         **({"kernels": kernels.NAME} if evaluation.sampler == "embedded" else {}),
+        **defining(evaluation, ("top_k", "stop", "prefix", "few_shot")),
     } | registry.identity(tasks=None if task is None else task.name)
 
 

@@ -115,6 +115,11 @@ def rollouts(point: SweepPoint, rare: RareSpec) -> EvalSpec:
         design=None,  # all correct draws are ranked
         ks=(1,),
         temperature=point.train.temperature,
+        top_p=1.0,  # as training draws
+        top_k=None,
+        stop=None,
+        prefix=None,
+        few_shot=None,
         prompts={},
     )
 

@@ -19,6 +19,7 @@ from fgrpo_bench.specs.evaluation import DesignSpec as DesignSpec
 from fgrpo_bench.specs.evaluation import EvalSpec as EvalSpec
 from fgrpo_bench.specs.evaluation import PromptSpec as PromptSpec
 from fgrpo_bench.specs.evaluation import RareSpec as RareSpec
+from fgrpo_bench.specs.evaluation import SolvedExample as SolvedExample
 from fgrpo_bench.specs.profile import LocalProfile as LocalProfile
 from fgrpo_bench.specs.profile import Placement as Placement
 from fgrpo_bench.specs.profile import Profile as Profile

@@ -80,6 +80,19 @@ Beta = Annotated[float, Field(ge=0, lt=1), AfterValidator(_unsigned)]
 Temperature = Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)]
 """Of sampling. vLLM takes lower ones for 0.01 with a warning alone, and at them the
 log-probabilities of all but one token are lost in rounding; far above, every token is as likely."""
+
+
+def _greedy_or_drawn(value: float) -> float:
+    if 0 < value < 0.01:
+        raise ValueError("must be 0, which is greedy, or at least 0.01")
+    return _unsigned(value)
+
+
+TemperatureOrGreedy = Annotated[
+    float, Field(ge=0, le=100, allow_inf_nan=False), AfterValidator(_greedy_or_drawn)
+]
+"""Of an evaluation; at 0 the most likely token is taken."""
+Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 GraderName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$|^[\w.]+:[\w.@-]+$")]
 """A name, or a function's: fgrpo_bench.graders.function."""

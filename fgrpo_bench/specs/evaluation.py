@@ -7,7 +7,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from fgrpo_bench.specs.base import STRICT, FolderName, GraderName, Name, Positive, Seed, Temperature
+from fgrpo_bench.specs.base import (
+    STRICT,
+    FolderName,
+    GraderName,
+    Name,
+    Positive,
+    Seed,
+    TemperatureOrGreedy,
+    Text,
+)
 from fgrpo_bench.specs.dataset import DatasetSpec
 from fgrpo_bench.stats.staged import StagedDesign, fixed_design
 
@@ -110,13 +119,24 @@ class DesignSpec:
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
+class SolvedExample:
+    """A problem with its answer, as both stand in a prompt."""
+
+    problem: Text
+    """Without what stands after every problem."""
+    answer: Text
+    """As it is shown, with or without the way to it."""
+
+
+@dataclass(config=STRICT, frozen=True, kw_only=True)
 class EvalSpec:
     """How checkpoints are judged: draws, sampling settings and the k of pass@k."""
 
     name: FolderName
     """Name in paths."""
-    sampler: Literal["embedded", "transformers", "vllm"]
-    """What draws: the embedded engine (its own checkpoints only), transformers or vLLM."""
+    sampler: Literal["embedded", "transformers", "vllm", "endpoint"]
+    """What draws: the embedded engine (its own checkpoints only), transformers, vLLM, or a server
+    that speaks OpenAI's protocol (without a sweep only)."""
     benchmarks: dict[str, BenchmarkSpec]
     """Benchmarks by name."""
     n_samples: Positive
@@ -129,12 +149,23 @@ class EvalSpec:
     exist are used as far as it asks for them."""
     ks: tuple[Positive, ...]
     """The k of pass@k; none above n_samples. n = k is a coin flip per problem: prefer n > k."""
-    temperature: Temperature
-    """Sampling temperature; 0.01 is near-greedy, and 0 would make all draws of a problem one."""
-    top_p: Annotated[float, Field(ge=1, le=1)]
-    """Nucleus sampling; 1.0 is off (the paper's setting and the only one the engine has)."""
-    dtype: Literal["float32", "bfloat16"]
-    """Number type of the weights while sampling."""
+    temperature: TemperatureOrGreedy
+    """Sampling temperature; 0 is greedy, of which all draws of a problem would be one: n_samples is
+    1 then."""
+    top_p: Annotated[float, Field(gt=0, le=1)]
+    """Nucleus sampling: the most likely tokens that together have this probability, after top_k;
+    1.0 is off (the paper's setting)."""
+    top_k: Positive | None = None
+    """Only so many of the most likely tokens are drawn from; null is all."""
+    stop: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    """Texts that end a response, which is without them; null is none."""
+    prefix: Text | None = None
+    """What every response begins with, behind the prompt: it is given, not drawn, and graded as
+    part of the response; null is nothing."""
+    few_shot: Annotated[tuple[SolvedExample, ...], Field(min_length=1)] | None = None
+    """Solved examples before every problem, in a chat as turns of their own; null is none."""
+    dtype: Literal["float32", "bfloat16", "float16"] | None
+    """Number type of the weights while sampling; null is the server's own (sampler=endpoint)."""
     seed: Seed
     """Base of every draw's own seed, together with the training seed of the model that draws."""
     batch_invariant: bool = False
@@ -147,6 +178,15 @@ class EvalSpec:
         """The prompt of a benchmark; None is that of training."""
         name = self.benchmarks[benchmark].prompt
         return None if name is None else self.prompts[name]
+
+    def _check_embedded(self) -> None:
+        further = {"top_k": None, "stop": None, "prefix": None, "few_shot": None, "top_p": 1.0}
+        for name, off in further.items():
+            if getattr(self, name) != off:
+                raise ValueError(
+                    f"sampler=embedded with {name}: the embedded engine asks as its task asks and "
+                    f"draws from the whole distribution; leave {name} out, or take another sampler"
+                )
 
     def check_device(self, device: str) -> None:
         """ValueError where the evaluation cannot be made there."""
@@ -168,6 +208,21 @@ class EvalSpec:
             raise ValueError(
                 f"sampler=embedded with dtype={self.dtype}: the embedded engine computes in "
                 "float32; set one or the other"
+            )
+        if (self.dtype is None) != (self.sampler == "endpoint"):
+            raise ValueError(
+                f"dtype={self.dtype or 'null'} with sampler={self.sampler}: a server has chosen "
+                "its own (null, under sampler=endpoint alone), every other sampler is told one; "
+                "set one or the other"
+            )
+        if self.sampler == "embedded":
+            self._check_embedded()
+        if self.temperature == 0 and (self.n_samples > 1 or self.design is not None):
+            raise ValueError(
+                f"temperature=0 with n_samples={self.n_samples}"
+                f"{'' if self.design is None else ' and a design'}: all greedy draws of a problem "
+                "are one, which gives pass@1 alone; set n_samples=1 and design=null, or a "
+                "temperature from 0.01 on"
             )
         if self.batch_invariant and self.sampler != "vllm":
             raise ValueError(

@@ -37,7 +37,7 @@ class DrawsRecord(Record):
 
     fingerprint: str
     weights_sha256: str | None
-    """None of imported draws."""
+    """None of imported draws, and of a model that a server has."""
     prompts_sha256: str
     designs: tuple[DesignedSince, ...] = ()
     """In order; empty as long as all draws were made without one."""

@@ -118,8 +118,7 @@ def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
             engine,
             RequestQueue(wanted),
             lambda problem: prompts[problem.problem_id],
-            temperature=1.0,
-            length=TOKENS,
+            sampling={"temperature": 1.0, "max_tokens": TOKENS},
             in_flight=back_end.in_flight(PLACEMENT, "cpu", 16 + TOKENS),
         ):
             assert all(draw.n_tokens == TOKENS for draw in made)

@@ -111,22 +111,39 @@ REFUSED = {
     "--data mine.csv -n 0": "-n 0: give a number of at least 1",
     "--data mine.csv --limit 0": "--limit 0: give a number of at least 1",
     "--data mine.csv --max-tokens 256": "prompts and responses of 256 tokens: the context of",
-    "--data mine.csv --temperature 0": "--temperature 0.0: input should be greater than or equal "
-    "to 0.01; give --temperature another value. It is: Sampling temperature; 0.01 is near-greedy",
-    "--data mine.csv temperature=0": "evaluation.temperature = 0: input should be greater",
+    "--data mine.csv --temperature -1": "--temperature -1.0: input should be greater than or equal "
+    "to 0; give --temperature another value. It is: Sampling temperature; 0 is greedy",
+    "--data mine.csv temperature=0.001": "must be 0, which is greedy, or at least 0.01",
+    "--data mine.csv --temperature 0 -n 4": "temperature=0 with n_samples=4: all greedy draws",
+    "--data mine.csv temperature=0 n_samples=2": "set n_samples=1 and design=null, or a",
+    "--data mine.csv --temperature 0 --staged": "--staged beside temperature 0: greedy draws",
     "--data mine.csv n_samples=4 -n 4": "-n 4 beside n_samples=4: give one of the two",
     "--data mine.csv n_samples=4 n_samples=8": "n_samples=4 beside n_samples=8: give one of the",
     "--data mine.csv checkpoint=x": "out/my-model beside checkpoint=x: name one model at a time",
     "--data mine.csv benchmarks=[math500]": "benchmarks=[math500] beside --data, which names what",
     "--data mine.csv --staged design=staged": "--staged beside design=staged: both say",
-    "--data mine.csv top_p=0.9": "evaluation.top_p = 0.9: input should be greater than or equal",
+    "--data mine.csv --top-p 0": "--top-p 0.0: input should be greater than 0; give --top-p",
+    "--data mine.csv --top-k 0": "--top-k 0: give a number of at least 1",
+    "--data mine.csv --batch-size 0": "--batch-size 0: give a number of at least 1",
+    "--data mine.csv --dtype int8": "--dtype 'int8': input should be 'float32', 'bfloat16' or",
+    "--data mine.csv --stop A stop=[B]": "beside stop=[B]: give one of the two",
+    "--data mine.csv --few-shot nowhere.csv": "nowhere.csv is no file: give the path of a dataset",
+    "--data mine.csv --few-shot blank.jsonl": "holds 0 problems with answers: give a file of 1 to",
+    "--data mine.csv --few-shot same.jsonl": "solved example 2 (--few-shot) is problem mine-",
+    "--data mine.csv --sampler embedded --prefix So": "sampler=embedded with prefix: the embedded",
+    "--data mine.csv --sampler embedded --top-p 0.9": "sampler=embedded with top_p: the embedded",
+    "--data mine.csv --sampler embedded --peft lora": "lora with sampler=embedded: an adapter is",
+    "--data mine.csv --peft lora": "needs the package peft here: run `pip install peft`",
+    "--data mine.csv --peft nowhere": "has no adapter_config.json: give the folder that PeftModel",
+    "--data mine.csv --model policy": "out/my-model beside --model policy: name one model at a",
     "--data mine.csv revision=main": "revision=main is of a model on the Hub, but out/my-model",
     "--data mine.csv out/seed=7": "out/seed=7 is no file or folder here, and no override",
     "--data cd.jsonl --strict --grader countdown": "--strict: grader countdown of cd-",
     "benchmarks=[math500] --answer gold": "--answer gold says something about --data, and no",
     "benchmarks=[math500] --limit 4": "--limit 4 says something about --data, and no --data is",
     "--data mine.csv --system hello": "has no chat template, which alone has a place for it",
-    "--data mine.csv --sampler vlm": "input should be 'embedded', 'transformers' or 'vllm'",
+    "--data mine.csv --sampler vlm": "input should be 'embedded', 'transformers', 'vllm' or 'end",
+    "--data mine.csv --sampler endpoint": "with sampler=endpoint: a server has chosen its own",
     "--data mine.csv --name ../up": "--name '../up': string should match pattern",
     "--data math500 --prompt question": "is for a file; math500 has its own columns",
     "--data math500 --grader choice": "--grader choice: math500 has math; grade its draws by",
@@ -134,12 +151,21 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_what_cannot_be_meant_is_refused_in_a_line_before_a_model_is_loaded(mine, words, capsys):
+def test_what_cannot_be_meant_is_refused_in_a_line_before_a_model_is_loaded(
+    mine, words, monkeypatch, capsys
+):
+    monkeypatch.setattr("evaluators.adapter.find_spec", lambda name: None)
+    Path("lora").mkdir()
+    Path("lora/adapter_config.json").write_text("{}")
+    Path("lora/adapter_model.safetensors").touch()
     Path("empty.jsonl").touch()
     Path("binary.jsonl").write_bytes(b"\xff\xfe\x00")
     Path("broken.jsonl").write_text('{"question": "a", "answer": "b"}\n{"question":\n')
     write("cd.jsonl", [{"question": "a", "answer": "3256-24"}])
     write("blank.jsonl", [{"question": "a", "answer": ""}])
+    write(
+        "same.jsonl", [{"question": "a", "answer": "b"}, SUMS[2] | {"question": "what IS  7 - 3?"}]
+    )
     write("two.jsonl", [{"question": "a", "prompt": "b", "answer": "c"}])
     said = evaluated(capsys, "out/my-model", *words.split(), code=1)
     assert said.startswith("error: ") and REFUSED[words] in said

@@ -13,6 +13,7 @@ import pytest
 from fgrpo_bench.__main__ import main
 from sweeps import REPOSITORY
 from tests.evaluators.evaluations import strangers_model
+from tests.evaluators.serving import serving
 from tests.evaluators.written import FILES, PROBLEMS, verl, write_all
 from tests.pages.blocks import blocks
 from tests.report.conftest import drawing_plainly
@@ -39,10 +40,11 @@ def followed(root: Path, model: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     ]
     Path("mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    def follow(guide: str) -> list[tuple[str, str]]:
+    def follow(guide: str, *, address: str = "") -> list[tuple[str, str]]:
         page = REPOSITORY / "docs" / "guides" / guide
         said = []
         for line in "".join(blocks(page, "bash")).splitlines():
+            line = line.replace("http://localhost:8000/v1", address)
             program, *words = shlex.split(line, comments=True)
             assert program == "fgrpo-bench" and main(words) == 0, line
             said.append((line, capsys.readouterr().out))
@@ -56,7 +58,15 @@ def test_a_checkpoint_is_evaluated(followed):
     page = (REPOSITORY / "docs/guides/evaluate.md").read_text(encoding="utf-8")
     Path("mypkg").mkdir()
     Path("mypkg/grade.py").write_text(blocks(page, "python")[0])
-    first, extended, audit, again, strict, judged = (out for _, out in followed("evaluate.md"))
+    rows = [{"question": f"What is {a} + 1?", "solution": f"{a} + 1 = {a + 1}"} for a in (4, 5)]
+    Path("solved.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with serving() as server:
+        said = [out for _, out in followed("evaluate.md", address=server.url)]
+    first, extended, audit, again, strict, greedy, shown_first, served, judged = said
+    assert "greedy (temperature 0): one draw per problem" in greedy and ", 4 draws: " in greedy
+    assert "few-shot: 2 solved examples of solved.jsonl, columns 'question' and" in shown_first
+    assert "stop: a response ends before 'Q:'" in shown_first and ", 64 draws: " in shown_first
+    assert ", 64 draws: " in served and "sampler: policy (/models/policy) of " in served
     shown = [line for line in first.splitlines() if line.split(":")[0] in page][:4]
     for line in shown[1:]:  # the first has the digest of the page's own file
         assert line in page

@@ -175,8 +175,10 @@ def test_the_end_token_that_was_sampled_is_the_one_that_is_scored(
 
 def test_vllm_stores_the_token_that_its_answer_stopped_at() -> None:
     draw = wanted(heldout_problems(1), draws=1)[0]
-    for reason, end in (("stop", 7), ("length", None)):
-        answer = SimpleNamespace(text="1+2", token_ids=[3, 4, 5, 7], finish_reason=reason)
+    for reason, stop, end in (("stop", None, 7), ("stop", "Q:", None), ("length", None, None)):
+        answer = SimpleNamespace(
+            text="1+2", token_ids=[3, 4, 5, 7], finish_reason=reason, stop_reason=stop
+        )
         made = vllm.drawn_from(draw, answer)
         assert (made.finish_reason, made.end_token, made.n_tokens) == (reason, end, 4)
 

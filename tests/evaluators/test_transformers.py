@@ -8,6 +8,7 @@ import torch
 from transformers import AutoTokenizer
 
 import evaluators.transformers as back_end
+from evaluators.adapter import adapter_sha256
 from evaluators.backends import embedded, make_engine
 from evaluators.records import encoder
 from fgrpo_bench.specs import PromptSpec
@@ -118,3 +119,99 @@ def test_a_sampler_can_be_stopped_at_every_token_and_says_what_it_discards(
         drawing.close()
         discarded = f"stopped: {16 - n_finished} half-drawn responses are discarded\n"
         assert capsys.readouterr().out == discarded
+
+
+def test_tokens_outside_of_top_k_and_top_p_are_never_drawn():
+    logits = torch.log(torch.tensor([[0.15, 0.4, 0.3, 0.05, 0.1]])).repeat(101, 1)
+    numbers = torch.linspace(0, 1 - 2**-53, 101, dtype=torch.float64)
+
+    def shares(**settings):
+        tokens = back_end.chosen(logits, numbers, temperature=1.0, **settings)
+        return [round(tokens.eq(token).double().mean().item(), 1) for token in range(5)]
+
+    assert shares() == [0.1, 0.4, 0.3, 0.0, 0.1]
+    assert shares(top_k=2) == [0.0, 0.6, 0.4, 0.0, 0.0]  # 4 : 3
+    assert shares(top_k=9) == shares()
+    # the least set of tokens that has the probability: 0.4 + 0.3 is less than 0.75
+    assert shares(top_p=0.75) == [0.2, 0.5, 0.4, 0.0, 0.0]
+    assert shares(top_p=0.05) == shares(top_k=1) == [0.0, 1.0, 0.0, 0.0, 0.0]
+    # top_p is of what top_k leaves: 0.4 is 0.57 of two tokens
+    assert shares(top_k=2, top_p=0.55) == shares(top_k=1)
+
+
+GREEDY = {"temperature": 0.0, "n_samples": 1}
+
+
+def test_greedy_draws_take_the_most_likely_token_under_every_back_end(model, problems, all_draws):
+    greedy = told(back_end.transformers(asked(model, **GREEDY)).draw, wanted(problems[:3], draws=2))
+    assert len(set(greedy.values())) <= 3  # whatever the seed
+    coldest = told(make_engine(asked(model, temperature=0.01)).draw, wanted(problems[:3], draws=2))
+    assert greedy == coldest != {key: all_draws[key] for key in greedy}
+    assert told(embedded(asked(model, **GREEDY)).draw, wanted(problems[:3], draws=2)) == greedy
+
+
+def test_a_text_ends_a_response_which_is_without_it(model, problems, all_draws):
+    stop = max(
+        "+-*/0123456789", key=lambda sign: sum(sign in text for text, *_ in all_draws.values())
+    )
+    stopped = told(make_engine(asked(model, stop=[stop, "no such text"])).draw, wanted(problems))
+    is_cut = [stop in text for text, *_ in all_draws.values()]
+    assert 0 < sum(is_cut) < len(is_cut)
+    for key, (text, n_tokens, reason) in all_draws.items():
+        if stop not in text:
+            assert stopped[key] == (text, n_tokens, reason)
+            continue
+        cut, n_cut, why = stopped[key]
+        assert cut == text[: text.index(stop)] and why == "stop" and n_cut <= n_tokens
+        assert n_cut > len(cut)  # the tokens of the text are counted
+
+
+def test_a_stopped_response_has_no_end_token(model, problems):
+    parts = make_engine(asked(model, stop=list("0123456789"))).draw(wanted(problems[:1]))
+    draws = [draw for part in parts for draw in part]
+    assert {draw.end_token is None for draw in draws if draw.n_tokens < LENGTH} == {True, False}
+
+
+def test_a_response_begins_with_the_prefix_and_goes_on_from_it(model, problems):
+    some = problems[:2]
+    begun = told(make_engine(asked(model, prefix="1+")).draw, wanted(some))
+    longer = [replace(problem, prompt=problem.prompt + "1+") for problem in some]
+    went_on = told(make_engine(asked(model)).draw, wanted(longer))
+    assert begun == {key: ("1+" + text, *rest) for key, (text, *rest) in went_on.items()}
+
+
+def test_a_prefix_begins_the_turn_of_a_chat_behind_solved_examples(model):
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m.content }}{{ '=' if m.role == 'user' else '+' }}{% endfor %}"
+        "{% if add_generation_prompt %}-{% endif %}"
+    )
+    problem = replace(heldout_problems(1)[0], prompt="12")
+    chat = PromptSpec(chat_template=True, system="3", suffix="0")
+    shown = [{"problem": "7", "answer": "8"}, {"problem": "5", "answer": "6"}]
+    spec = evaluation(prefix="9", few_shot=shown)
+    ids = encoder(tokenizer, spec, settings(prompt=chat, prompt_tokens=99))(problem)
+    assert tokenizer.decode(ids) == "3+70=8+50=6+120=-9"
+
+
+def test_so_many_draws_are_made_at_once_and_are_the_same(model, problems, all_draws):
+    by_five = make_engine(replace(asked(model), batch_size=5))
+    assert by_five.facts["rows"] == 5
+    parts = [len(part) for part in by_five.draw(wanted(problems))]
+    assert max(parts) <= 5 and sum(parts) == len(all_draws)
+    assert told(by_five.draw, wanted(problems)) == all_draws
+    ours = make_engine(replace(asked(model, sampler="embedded"), batch_size=5))
+    assert max(len(part) for part in ours.draw(wanted(problems[:3]))) == 5
+
+
+def test_an_adapter_that_was_changed_since_is_refused(model, tmp_path):
+    target = replace(asked(model), folder=tmp_path / "checkpoints" / "step-00000")
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (tmp_path / "adapter").mkdir(exist_ok=True)
+        (tmp_path / "adapter" / name).write_text("{}")
+    recorded = {"peft": adapter_sha256(tmp_path / "adapter")}
+    assert replace(target, settings=recorded).adapter == tmp_path / "adapter"
+    assert target.adapter is None
+    (tmp_path / "adapter" / "adapter_model.safetensors").write_text("{ }")
+    with pytest.raises(ValueError, match=r"was changed since this evaluation began"):
+        _ = replace(target, settings=recorded).adapter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from copy import deepcopy
@@ -12,9 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 import evaluators.vllm as back_end
+from evaluators.adapter import check_adapter
 from evaluators.backends import make_engine
 from evaluators.records import SamplingTarget
-from evaluators.vllm import engine_settings, in_flight
+from evaluators.vllm import engine_settings, in_flight, sampling_settings
 from fgrpo_bench.kinds.evaluate import draws_identity
 from fgrpo_bench.specs import EvalSpec
 from fgrpo_bench.stages.digests import weights_sha256
@@ -157,3 +159,51 @@ def test_the_weights_are_read_once_before_any_engine_starts_and_others_are_refus
     make_engine(right)
     (tmp_path / "model.safetensors").unlink()
     assert given[0] == right and given[0].weights == tmp_path  # without reading them again
+
+
+def test_every_setting_of_sampling_reaches_vllm():
+    evaluation = point().evaluation
+    assert sampling_settings(evaluation, length=8) == {"temperature": 1.0, "max_tokens": 8}
+    changed = replace(evaluation, top_p=0.9, top_k=20, stop=("Q:", "\n"), temperature=0.6)
+    assert sampling_settings(changed, length=8) == {
+        "temperature": 0.6,
+        "max_tokens": 8,
+        "top_p": 0.9,
+        "top_k": 20,
+        "stop": ["Q:", "\n"],
+    }
+    greedy = replace(evaluation, temperature=0.0, n_samples=1, ks=(1,), design=None)
+    assert sampling_settings(greedy, length=8)["temperature"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("config", "rank", "refused"),
+    [
+        ({"peft_type": "LORA", "r": 16}, 16, None),
+        ({"peft_type": "LORA", "r": 8, "rank_pattern": {"q_proj": 33}}, 64, None),
+        ({"peft_type": "LORA", "r": 1000}, None, "has rank 1000: vLLM draws with ranks from 1 to"),
+        ({"peft_type": "LORA"}, None, "has rank none"),
+        ({"peft_type": "IA3"}, None, "is of type IA3: vLLM draws with LoRA alone"),
+    ],
+)
+def test_an_adapter_is_checked_for_vllm_by_type_and_rank(tmp_path, config, rank, refused):
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config))
+    (tmp_path / "adapter_model.safetensors").touch()
+    if refused is None:
+        check_adapter(tmp_path, sampler="vllm")
+        assert back_end.lora_settings(tmp_path)["max_lora_rank"] == rank
+    else:
+        with pytest.raises(ValueError, match=refused):
+            check_adapter(tmp_path, sampler="vllm")
+
+
+def test_a_batch_size_is_how_many_sequences_vllm_has_at_once(monkeypatch, tmp_path):
+    given = {}
+    monkeypatch.setattr(
+        "evaluators.engines.start_engines",
+        lambda make, **more: given.update(more, target=make.args[0]),
+    )
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", lambda *_, **__: None)
+    evaluation = replace(point().evaluation, sampler="vllm")
+    make_engine(replace(asked(evaluation, tmp_path), batch_size=7))
+    assert given["at_once"] == 7 == given["target"].placement.vllm_max_num_seqs

@@ -76,7 +76,7 @@ def sample(
     max_tokens: int | None = None,
     lengths: Tensor | None = None,
 ) -> Samples:
-    """Draw completions.
+    """Draw completions; at temperature 0 of the most likely token each.
 
     prompts: int64 [P, longest prompt]; seeds: [P, n], one a draw; length: most tokens, the end
     token included; max_tokens: prompts are taken in turns of at most so many tokens with their
@@ -119,11 +119,14 @@ def _sample(
     draws = torch.arange(n_prompts * n, device=device)  # those that go on
     row = draws // n  # where in the cache each of them stands
     for t in range(length):
-        logp = torch.log_softmax(cache.logits / temperature, -1)
+        logp = torch.log_softmax(cache.logits / (temperature or 1.0), -1)
         p = logp.double().exp()
-        upto = p.cumsum(-1)
-        threshold = u[draws, t] * upto[:, -1][row]
-        drawn = (upto[row] <= threshold[:, None]).sum(-1).clamp_(max=logp.shape[1] - 1)
+        if temperature == 0:
+            drawn = logp.argmax(-1)[row]
+        else:
+            upto = p.cumsum(-1)
+            threshold = u[draws, t] * upto[:, -1][row]
+            drawn = (upto[row] <= threshold[:, None]).sum(-1).clamp_(max=logp.shape[1] - 1)
         tokens[draws, t] = drawn
         log_probs[draws, t] = logp[row, drawn]
         entropies[draws, t] = -(p * logp).sum(-1).float()[row]

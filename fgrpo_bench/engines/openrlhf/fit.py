@@ -22,7 +22,7 @@ from fgrpo_bench.specs import ModelShape, Placement, PretrainedSpec, SlurmProfil
 
 GIB = 2**30
 """Bytes."""
-BYTES = {"float32": 4, "bfloat16": 2}
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Of a weight, by EvalSpec.dtype."""
 SUB_GROUP = 1_000_000_000
 """Parameters that ZeRO 3 updates at a time: DeepSpeed's sub_group_size, which OpenRLHF leaves."""
@@ -190,6 +190,7 @@ def samplers(
     have, out = placement.gpu_memory_gb, []
     assert have is not None
     for settings, dtype in (("vllm", "bfloat16"), ("evaluation", point.evaluation.dtype)):
+        assert dtype is not None  # a sweep draws from no server
         parallel = getattr(placement, f"{settings}_tensor_parallel")
         out.append(
             Sampler(
