@@ -280,6 +280,11 @@ def _split(
     if not by_prompt:
         return
     sizes = Counter(map(_size, by_prompt))
+    if group_size is not None and all(rows % group_size for rows in sizes):
+        raise ValueError(
+            f"--group-size {group_size}: no prompt has a multiple of it in a step, but "
+            f"{_listed(sizes)} rollouts"
+        )
     size = group_size or _usual_size(sizes)
     remarks.append("Groups are the rollouts of a step with the same prompt.")
     if repeated := sum(n for rows, n in sizes.items() if rows > size and rows % size == 0):
@@ -309,13 +314,18 @@ def _usual_size(sizes: Counter[int]) -> int:
             "every prompt stands in a step once, so these are no groups: give the dump of training "
             "with several rollouts of a prompt"
         )
-    listed = [f"{n:,} with {rows}" for rows, n in sizes.most_common(LISTED)]
     raise ValueError(
-        f"which rows are one group cannot be told: by step and prompt there are {', '.join(listed)}"
-        f"{' ...' if len(sizes) > LISTED else ''} rollouts. Say the size of a group with "
+        "which rows are one group cannot be told: by step and prompt there are "
+        f"{_listed(sizes)} rollouts. Say the size of a group with "
         "--group-size N: prompts with a multiple of N rows are split into groups of N, others are "
         "left out and counted"
     )
+
+
+def _listed(sizes: Counter[int]) -> str:
+    """Numbers of prompts by their number of rollouts, the most common first."""
+    listed = ", ".join(f"{n:,} with {rows}" for rows, n in sizes.most_common(LISTED))
+    return listed + (" ..." if len(sizes) > LISTED else "")
 
 
 def _rule(

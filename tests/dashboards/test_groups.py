@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from io import BytesIO
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from dashboards.__main__ import main as dashboard
 from dashboards.app import HEADERS
 from dashboards.pages.groups import build
 from evaluators.__main__ import main
@@ -47,6 +49,15 @@ def test_the_first_page_leads_to_a_page_with_charts_and_tables(root: Path):
         assert len(pl.read_csv(BytesIO(client.get(link).content))) > 1
     assert client.get("/_groups/mine?csv=other").status_code == 404
     assert snapshot(root) == before
+
+
+def test_a_root_without_a_sweep_is_served_too(root: Path, monkeypatch, capsys):
+    served = []
+    monkeypatch.setattr("uvicorn.run", lambda app, **_: served.append(app))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert dashboard(["serve", "--root", str(root), "--port", str(port)]) == 0
+    assert len(served) == 1 and f":{port} " in capsys.readouterr().out
 
 
 def test_the_library_call_of_a_chart_gives_its_data(root: Path, monkeypatch):

@@ -375,6 +375,7 @@ def test_a_method_that_cannot_be_told_is_refused(methods, reason, tmp_path: Path
         (rollouts()[::4], {}, "every prompt stands in a step once"),
         ([row | {"uid": "a_0_0"} for row in rollouts()], {"group_size": 4}, "names its groups"),
         (rollouts(), {"group_size": 1}, "at least 2 rollouts"),
+        (rollouts(), {"group_size": 3}, "no prompt has a multiple of it in a step, but 5 with 4"),
         (rollouts(), {"threshold": float("nan")}, "must be a finite number"),
         ([row | {"score": None} for row in rollouts()], {}, "the dump has no group"),
         ([{"response": "a", "score": 1.0}], {}, "neither a group nor a prompt"),
