@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fgrpo_bench.specs import Placement
 
     from .asked import Options
-    from .dumps import Named
+    from .dumps import NamedColumns
     from .interchange import Import
     from .standalone import Request
 
@@ -633,7 +633,7 @@ def compare_(
     from fgrpo_bench.graders.recorded import is_recorded
 
     from . import compare
-    from .dumps import Named
+    from .dumps import NamedColumns
 
     root = root or default_root()
     of_files = {
@@ -654,7 +654,7 @@ def compare_(
         layer = grader if graded_by is None else None
         request = _request_of(
             context, root, lambda: files, benchmark, [], data,
-            Named(prompt=prompt, response=response, answer=answer, score=score), graded_by,
+            NamedColumns(prompt=prompt, response=response, answer=answer, score=score), graded_by,
             strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=True,
         )  # fmt: skip
         _share_verdicts(root)
@@ -776,7 +776,7 @@ def import_(
     ] = False,
     by: By = None,
 ) -> int:
-    from .dumps import Named
+    from .dumps import NamedColumns
     from .folders import only_step
     from .interchange import take_in
     from .standalone import check_column
@@ -789,7 +789,7 @@ def import_(
         context.fail("no file is named: give what was drawn, e.g. val/200.jsonl")
     request = _request_of(
         context, root, lambda: only_step(places, step), benchmark, overrides, data,
-        Named(prompt=prompt, response=response, answer=answer, score=score), grader,
+        NamedColumns(prompt=prompt, response=response, answer=answer, score=score), grader,
         strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=subset,
     )  # fmt: skip
     if by is not None and request.spec is not None:
@@ -807,7 +807,7 @@ def _request_of(
     benchmark: str | None,
     keys: Sequence[str],
     data: Path | None,
-    named: Named,
+    named: NamedColumns,
     grader: str | None,
     *,
     strict: bool,

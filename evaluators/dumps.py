@@ -73,7 +73,7 @@ class DumpedDraw:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Named:
+class NamedColumns:
     """Columns of a file that a person names; None: those of its format."""
 
     prompt: str | None = None
@@ -119,11 +119,11 @@ class Dump:
         return f"{self.format.name} ({listed})"
 
 
-def open_dump(path: Path, named: Named | None = None, *, kept: Collection[str] = ()) -> Dump:
+def open_dump(path: Path, named: NamedColumns | None = None, *, kept: Collection[str] = ()) -> Dump:
     """A file and its format; FileNotFoundError or ValueError where it is none that is known, or
     lacks a named column. Its draws raise likewise for a later row. kept: further columns that the
     draws' rows are to have."""
-    named = named or Named()
+    named = named or NamedColumns()
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file: give what a trainer or a harness has drawn")
     said: list[str] = []
@@ -152,7 +152,7 @@ def open_dump(path: Path, named: Named | None = None, *, kept: Collection[str] =
     return dump
 
 
-def _columns(form: Format, named: Named, row: Row) -> dict[str, str]:
+def _columns(form: Format, named: NamedColumns, row: Row) -> dict[str, str]:
     """The columns of an arranged row by field of DumpedDraw."""
     columns: dict[str, str] = {}
     for name, choices in form.columns.items():
@@ -170,7 +170,7 @@ def _columns_of_numbers(path: Path, first: Row) -> list[str]:
     return [name for name, kind in kinds.items() if kind.is_numeric() or kind == pl.Boolean]
 
 
-def _format_of(first: NumberedRow, path: Path, named: Named) -> Format:
+def _format_of(first: NumberedRow, path: Path, named: NamedColumns) -> Format:
     """The format with most marks of those that a file's first row has all marks of."""
     number, row = first
     fitting = [form for form in FORMATS if _lacking(row, form) is None]
@@ -341,19 +341,21 @@ def _inside(value: Any) -> list[Row] | None:
 # Draws of rows.
 
 
-def _draws(dump: Dump, named: Named, rows: Iterable[NumberedRow]) -> Iterator[DumpedDraw]:
-    form, columns, keys = dump.format, dump.columns, tuple[str, ...]()
+def _draws(dump: Dump, named: NamedColumns, rows: Iterable[NumberedRow]) -> Iterator[DumpedDraw]:
+    form, columns = dump.format, dump.columns
+    raw_keys, keys = tuple[str, ...](), tuple[str, ...]()  # of the row before
     chosen: str | None = None
     others, n_shared, n_again = Counter[str](), 0, 0
     lists: set[int] = set()  # digests of problems with their lists of responses
     for numbered in rows:
         number, raw = numbered
         where = f"{dump.path}, line {number}"
-        if (mark := _lacking(raw, form)) is not None:
+        if tuple(raw) != raw_keys and (mark := _lacking(raw, form)) is not None:
             raise ValueError(
                 f"{where} has no {mark}, which every row of {form.name} has: a file has rows of "
                 "one format; put the others into a file of their own"
             )
+        raw_keys = tuple(raw)
         if form.once is not None and _has(raw, form.once):
             variant = _variant(raw, form.once, where)
             chosen = chosen or variant

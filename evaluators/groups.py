@@ -47,7 +47,7 @@ from fgrpo_bench.objectives.advantages import (
 from fgrpo_bench.paper.theory.weights import METHODS, Method
 from fgrpo_bench.report.tables import rollouts as tables
 
-from .dumps import Dump, DumpedDraw, Named, open_dump
+from .dumps import Dump, DumpedDraw, NamedColumns, open_dump
 from .folders import files_at
 
 Floats = NDArray[np.float64]
@@ -144,7 +144,7 @@ def files_of(place: Path) -> list[tuple[Step, Path]]:
 
 def read_groups(
     files: Sequence[tuple[Step, Path]],
-    named: Named | None = None,
+    named: NamedColumns | None = None,
     *,
     added: Sequence[str] = (),
     group_size: int | None = None,
@@ -163,7 +163,7 @@ def read_groups(
     if group_size is not None and group_size < 2:
         raise ValueError(f"--group-size {group_size}: a group has at least 2 rollouts")
     for number, (of_file, file) in enumerate(files):
-        dump = _opened(file, named or Named(), added, remarks)
+        dump = _opened(file, named or NamedColumns(), added, remarks)
         for draw in dump.draws:
             step = of_file if draw.step is None else draw.step
             name = draw.group or (draw.problem and _digest(draw.problem))
@@ -183,7 +183,7 @@ def read_groups(
     return _grouped(in_order, list(dict.fromkeys(remarks)), group_size, threshold)
 
 
-def _opened(file: Path, named: Named, added: Sequence[str], remarks: list[str]) -> Dump:
+def _opened(file: Path, named: NamedColumns, added: Sequence[str], remarks: list[str]) -> Dump:
     """With a column of rewards, that of the format or the named one; ValueError without any."""
     dump = open_dump(file, named, kept=added)
     numbers = ", ".join(dump.further) or "no column"

@@ -35,7 +35,7 @@ from fgrpo_bench.stages.markers import Marker, described, write_marker
 from fgrpo_bench.stages.tables import DRAWS, write_table
 
 from .asked import with_strict
-from .dumps import DumpedDraw, Named, open_dump, short
+from .dumps import DumpedDraw, NamedColumns, open_dump, short
 from .problems import KnownProblems, OwnProblems
 from .standalone import data_folder
 from .stored import StoredDraws, regrade
@@ -52,7 +52,7 @@ class Import:
     files: tuple[Path, ...]
     spec: BenchmarkSpec | None
     """What the draws are of; None: the problems and golds in the files."""
-    named: Named = field(default_factory=Named)
+    named: NamedColumns = field(default_factory=NamedColumns)
     grader: str = "math"
     """Of problems from the files."""
     theirs: bool = False

@@ -84,7 +84,9 @@ LAYOUTS: dict[str, Callable[[Row, str, str], tuple[Any, Any]]] = {
     "dump": dump,
 }
 DUMP = "dump"
+"""The one whose problems are known by what they are."""
 ID_DIGITS = 12
+"""Of a problem's digest: a million of them share none but for one chance in 500."""
 
 
 def content_id(prompt: str, answer: str) -> str:

@@ -20,6 +20,7 @@ PROGRAMS = (
 USUAL = 1.0
 """The least score of a correct draw, unless another is declared."""
 VERSION = 1
+"""Raised when the same verdicts would be other grades."""
 _SPELLED = re.compile(rf"({'|'.join(map(re.escape, PROGRAMS))})(?:-from-([0-9]+(?:\.[0-9]+)?))?")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from evaluators.dumps import Named, open_dump
+from evaluators.dumps import NamedColumns, open_dump
 from evaluators.folders import files_at, only_step
 from fgrpo_bench.graders.recorded import PROGRAMS
 from tests.evaluators import written
@@ -70,11 +70,21 @@ def test_columns_of_an_unknown_file_are_named(tmp_path):
     written.table(path)
     with pytest.raises(ValueError, match=r"line 1: no responses: its columns \(task, gold, reply"):
         open_dump(path)
-    named = Named(prompt="task", response="reply", answer="gold", score="points")
+    named = NamedColumns(prompt="task", response="reply", answer="gold", score="points")
     draws = list(open_dump(path, named).draws)
     assert [(d.problem, d.gold, d.response, d.score) for d in draws] == written.DRAWS
     with pytest.raises(ValueError, match=r"--score point \(did you mean points\?\): .* columns "):
-        open_dump(path, Named(response="reply", score="point"))
+        open_dump(path, NamedColumns(response="reply", score="point"))
+
+
+def test_of_several_reward_functions_none_is_the_verdict_unless_it_is_named(tmp_path):
+    path = tmp_path / "completions_00100.parquet"
+    written.trl(path)
+    table = pl.read_parquet(path).with_columns(format_reward=pl.lit(1.0))
+    table.write_parquet(path)
+    assert [draw.score for draw in open_dump(path).draws] == [None] * 4
+    named = [draw.score for draw in open_dump(path, NamedColumns(score="accuracy_reward")).draws]
+    assert named == [score for *_, score in written.DRAWS]
 
 
 def test_a_parquet_file_is_read_in_batches_of_the_columns_that_count(tmp_path, monkeypatch):

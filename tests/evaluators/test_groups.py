@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from evaluators.__main__ import main
-from evaluators.dumps import Named
+from evaluators.dumps import NamedColumns
 from evaluators.groups import files_of, read_groups, summary
 from fgrpo_bench.__main__ import main as fgrpo_bench
 from fgrpo_bench.analysis.rollouts import BINS, RolloutSummary, bin_of, group_names
@@ -260,7 +260,7 @@ def test_a_method_without_an_advantage_for_some_groups_is_not_the_nearest(tmp_pa
     rewards = table["correct_reward"].to_list()
     rewards[0] = float("nan")  # which no reward function scored; its group is all wrong
     table.with_columns(correct_reward=pl.Series(rewards)).write_parquet(file)
-    score = Named(score="correct_reward")
+    score = NamedColumns(score="correct_reward")
     of = summed(folder, named=score, methods=["pkpo:k=4", "grpo", "grpo"])
     assert of.group_sizes == {"3": 1, "4": 4}
     assert [method.method for method in of.methods] == ["pkpo:k=4", "grpo"]
@@ -318,11 +318,13 @@ def test_several_rewards_of_trl_are_named_and_added(tmp_path: Path):
     pl.read_parquet(file).with_columns(half).write_parquet(file)
     with pytest.raises(ValueError, match="numbers in correct_reward, format_reward"):
         summed(folder)
-    of = summed(folder, named=Named(score="correct_reward"))
+    of = summed(folder, named=NamedColumns(score="correct_reward"))
     assert of.total.n_correct == 7 and "not added: format_reward." in " ".join(of.remarks)
     with pytest.raises(ValueError, match=r"--score formt_reward \(did you mean format_reward\?\)"):
-        summed(folder, named=Named(score="correct_reward"), added=["formt_reward"])
-    of = summed(folder, named=Named(score="correct_reward"), added=["format_reward"], threshold=1)
+        summed(folder, named=NamedColumns(score="correct_reward"), added=["formt_reward"])
+    of = summed(
+        folder, named=NamedColumns(score="correct_reward"), added=["format_reward"], threshold=1
+    )
     assert of.total.n_correct == 7 and of.nearest is not None
     assert "correct_reward + format_reward" in " ".join(of.remarks)
 
@@ -338,7 +340,7 @@ def test_rewards_are_added_of_columns_that_no_trainer_names_too(tmp_path: Path):
         for row in rollouts()
     ]
     pl.DataFrame(rows).write_parquet(tmp_path / "mine.parquet")
-    of = summed(tmp_path, named=Named(score="a"), added=["b"])
+    of = summed(tmp_path, named=NamedColumns(score="a"), added=["b"])
     assert of.total.n_correct == of.total.n_rollouts == 20
 
 
