@@ -31,7 +31,7 @@ from fgrpo_bench.kinds.evaluate import EvaluationSpec, stopping
 from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell
 from fgrpo_bench.stages.draws import Design
 from fgrpo_bench.stages.markers import stands
-from fgrpo_bench.stages.plan import PointRecord, SweepRecord, read_plan, read_sweep
+from fgrpo_bench.stages.plan import PointRecord, SweepRecord, check_seal, read_plan, read_sweep
 from fgrpo_bench.stages.tables import METRICS, PASSK, metrics_table, read_table
 from fgrpo_bench.stats.staged import StagedDesign
 
@@ -569,8 +569,10 @@ class _Declaration(Record):
 
 def read_declared(paths: RunPaths) -> SweepRecord:
     """What sweep.json says, with a declaration that results can be read by; raises as
-    `read_record`."""
+    `read_record`, and ValueError where it was changed after it was frozen: every verdict rests on
+    the family of comparisons that it declares."""
     record = read_sweep(paths)
+    check_seal(paths.sweep_json, record.as_json())
     try:
         declared = _Declaration.parsed_part(record.declaration, ".declaration")
         train = declared.experiment.train
