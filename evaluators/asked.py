@@ -69,6 +69,7 @@ class Options:
     threads: int | None = None
     name: str | None = None
     seed: int | None = None
+    trust_remote_code: bool | None = None
 
     def typed(self, but: Sequence[str] = ()) -> list[str]:
         """The options that were given, as they are written, but for some fields."""
@@ -97,6 +98,7 @@ KEYS = {
     "threads": "threads",
     "name": "name",
     "seed": "evaluation.seed",
+    "trust_remote_code": "trust_remote_code",
 }
 """Options that are keys of conf/evaluate.yaml, by their field."""
 OF_DATA = ("prompt", "answer", "grader", "limit", "cluster")
@@ -205,8 +207,11 @@ def _looked_up(
     defaults = {key: value for key, value in defaults.items() if key not in keys} | settings
     composed, _ = standalone.configuration(overrides, defaults)
     given = frozenset([*keys, *settings])
-    folder = locate_checkpoint(composed["checkpoint"], composed["revision"])
-    check_model(folder, chat_template=False)
+    trusted = composed["trust_remote_code"] is True
+    folder = locate_checkpoint(
+        composed["checkpoint"], composed["revision"], trust_remote_code=trusted
+    )
+    check_model(folder, chat_template=False, trust_remote_code=trusted, trust=standalone.TRUST)
     root = Path(composed["run_root"])
     evaluation, device = composed["evaluation"], composed["device"]
     benchmarks = {

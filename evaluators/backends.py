@@ -27,6 +27,7 @@ from .records import (
     encoder,
     limits,
     taken_log_probs,
+    tokenizer_of,
 )
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ def make_engine(asked: SamplingTarget) -> SamplingEngine:
     prompt is longer than it may be, before the first draw.
     """
     if asked.evaluation.sampler == "vllm":
-        from transformers import AutoTokenizer
-
         from .engines import start_engines
         from .vllm import in_flight, vllm
 
@@ -57,14 +56,13 @@ def make_engine(asked: SamplingTarget) -> SamplingEngine:
         if placement is None:
             raise ValueError("sampler=vllm needs --placement, as `fgrpo-bench sweep run` gives it")
         gpus = placement.evaluation_tensor_parallel if asked.device == "cuda" else 0
-        folder = asked.weights  # for their digest they are read here, not by every engine again
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        _ = asked.weights  # for their digest they are read here, not by every engine again
         return start_engines(
             partial(vllm, asked),
             engines=placement.evaluation_engines,
             gpus_each=gpus,
             at_once=in_flight(placement, asked.device, sum(limits(asked.settings))),
-            check=encoder(tokenizer, asked.evaluation, asked.settings),
+            check=encoder(tokenizer_of(asked), asked.evaluation, asked.settings),
         )
     if asked.evaluation.sampler == "transformers":
         from .transformers import transformers

@@ -176,6 +176,10 @@ def run(
     placement: Annotated[
         str | None, typer.Option(help="of a stage's folder: profile.placement as JSON")
     ] = None,
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option("--trust-remote-code", help="let code that the model brings run (auto_map)"),
+    ] = False,
     bar: Annotated[
         bool, typer.Option("--bar", help="of a stage's folder: a progress bar, as a model has")
     ] = False,
@@ -212,6 +216,7 @@ def run(
         threads=threads,
         name=name,
         seed=seed,
+        trust_remote_code=trust_remote_code or None,
     )
     keys = {key_of(word) for word in overrides}
     if not places and "checkpoint" not in keys and (options.data or not keys):

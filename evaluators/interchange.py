@@ -36,7 +36,7 @@ import polars as pl
 
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data.layouts import without_options
-from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.paths import StagePaths, check_inside
 from fgrpo_bench.files.whole import now, write_json, write_many
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, passk_path
@@ -78,6 +78,7 @@ def import_file(
     identity = {"import": sha256, "benchmark": to_dict(drawn_on)}
     mark = fingerprint(identity)
     stage = StagePaths(root / "evals" / name / "eval" / f"imported-{mark[:8]}" / "step-00000")
+    check_inside(stage.folder, root / "evals")
     target = {
         "n_samples": n_samples,
         "ks": [2**i for i in range(n_samples.bit_length())],

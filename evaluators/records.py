@@ -38,6 +38,8 @@ class SamplingTarget:
     device: str
     placement: Placement | None
     """How vLLM uses the machine; the other back ends need none."""
+    trust_remote_code: bool = False
+    """Whether code that the checkpoint brings may run."""
 
     @cached_property
     def weights(self) -> Path:
@@ -59,7 +61,17 @@ class SamplingTarget:
             settings=spec.sampling,
             device=device,
             placement=placement,
+            trust_remote_code=spec.trust_remote_code,
         )
+
+
+def tokenizer_of(asked: SamplingTarget) -> Any:
+    """The checkpoint's tokenizer."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(
+        asked.folder, local_files_only=True, trust_remote_code=asked.trust_remote_code
+    )
 
 
 class SampleRequest(NamedTuple):

@@ -33,6 +33,7 @@ from .records import (
     limits,
     say_discarded,
     taken_log_probs,
+    tokenizer_of,
 )
 
 if TYPE_CHECKING:
@@ -51,11 +52,9 @@ def transformers(asked: SamplingTarget) -> SamplingEngine:
     Raises ValueError where the checkpoint's weights do not have the digest or are not those of its
     config's architecture, or a prompt is longer than it may be.
     """
-    from transformers import AutoTokenizer
-
     device = asked.device
-    model = load_whole(asked.weights, asked.evaluation.dtype).to(device).eval()
-    tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
+    model = load_model(asked)
+    tokenizer = tokenizer_of(asked)
     encode = encoder(tokenizer, asked.evaluation, asked.settings)
     ends = end_tokens(model, tokenizer)
     _, length = limits(asked.settings)
@@ -99,7 +98,15 @@ def _drawn_from(
     return drawn(request, text, n_tokens=len(tokens), end_token=end)
 
 
-def load_whole(checkpoint: Path, dtype: str) -> Any:
+def load_model(asked: SamplingTarget) -> Any:
+    """The model of a checkpoint where it is to compute; raises as `load_whole`, and ValueError
+    where its weights are not those that were recorded."""
+    trusted = asked.trust_remote_code
+    model = load_whole(asked.weights, asked.evaluation.dtype, trust_remote_code=trusted)
+    return model.to(asked.device).eval()
+
+
+def load_whole(checkpoint: Path, dtype: str, *, trust_remote_code: bool = False) -> Any:
     """The model, every weight of it from the checkpoint.
 
     transformers draws at random what a checkpoint lacks and passes over what it does not know; here
@@ -114,6 +121,7 @@ def load_whole(checkpoint: Path, dtype: str) -> Any:
             checkpoint,
             dtype=getattr(torch, dtype),
             local_files_only=True,
+            trust_remote_code=trust_remote_code,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # so that loading_info names them
         )

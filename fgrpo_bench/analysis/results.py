@@ -178,6 +178,15 @@ class Results:
         return self.sweep
 
     @property
+    def remote_code(self) -> tuple[str, ...]:
+        """Names of the models whose own code was allowed to run (trust_remote_code)."""
+        return tuple(
+            checkpoint.name
+            for checkpoint in self.checkpoints
+            if checkpoint.evaluation_spec().trust_remote_code
+        )
+
+    @property
     def stopping(self) -> StagedDesign | None:
         """When a problem stops, as it was declared; None where each checkpoint was asked for its
         own."""
@@ -246,6 +255,11 @@ class SweepResults(Results):
     def points(self) -> tuple[PointResult, ...]:
         """Its checkpoints, each with its training run."""
         return self.checkpoints
+
+    @property
+    def remote_code(self) -> tuple[str, ...]:
+        pretrained = self.train.get("pretrained") or {}
+        return (self.model,) if pretrained.get("trust_remote_code") else ()
 
     @property
     def stopping(self) -> StagedDesign:

@@ -14,7 +14,7 @@ from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.replication import replications
 from fgrpo_bench.analysis.rows import Comparison, EqualPassAt1, PathRange
 from fgrpo_bench.documents.table import conjoined, difference, points, raised
-from fgrpo_bench.report.footnotes import redeclared
+from fgrpo_bench.report.footnotes import redeclared, remote_code
 
 NAMED = 3
 """Most comparisons of one verdict that are named; of more the rest is counted."""
@@ -356,6 +356,7 @@ def _reservations(analysis: Analysis) -> Iterator[str]:
     if not analysis.has_family:
         yield NOTHING_CORRECTED
     yield from redeclared(analysis)
+    yield from remote_code(analysis)
     if analysis.n_seeds == 1:
         yield "One training seed: another run may say otherwise."
     if analysis.missing:

@@ -110,12 +110,12 @@ def write_prompts(path: Path, problems: list[Problem], spec: PromptSpec, tokeniz
     write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def base_tokenizer(base: Path, spec: PromptSpec) -> Any:
+def base_tokenizer(base: Path, spec: PromptSpec, *, trust_remote_code: bool = False) -> Any:
     """The base model's tokenizer; ValueError where it has none, or lacks the chat template."""
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(base)
+        tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=trust_remote_code)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"{base} has no tokenizer that transformers can load ({str(error).splitlines()[0]}): "
