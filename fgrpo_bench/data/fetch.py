@@ -184,9 +184,6 @@ def fetch_model(spec: FetchSpec, run: StageRun) -> ModelFacts:
     model = spec.model_spec
     folder, revision = Path(model.path).absolute(), None
     if not folder.is_dir():
-        check_remote_code(
-            without_weights(model), trusted=model.trust_remote_code, remedy=TRUST
-        )  # before gigabytes of weights
         folder, revision = _download(model, run.paths.folder / "source")
     check_model(
         folder, chat_template=bool(spec.chat_template), trust_remote_code=model.trust_remote_code
@@ -208,20 +205,21 @@ def fetch_model(spec: FetchSpec, run: StageRun) -> ModelFacts:
 def _download(model: PretrainedSpec, folder: Path) -> tuple[Path, str]:
     from huggingface_hub import HfApi, snapshot_download
 
-    try:
-        revision = HfApi().model_info(model.path, revision=model.revision).sha
-        snapshot_download(
-            model.path,
-            revision=revision,
-            local_dir=folder,
-            allow_patterns=patterns(trusted=model.trust_remote_code),
-        )
-    except Exception as error:  # whatever the client and its transport may raise
-        raise OSError(
-            f"cannot fetch model {model.path}: {str(error).splitlines()[0]}; run this stage where "
-            "the publisher is reached (HF_ENDPOINT names a mirror, HF_TOKEN opens a gated model), "
-            "or name a folder with experiment.train.pretrained.path"
-        ) from error
+    trusted = model.trust_remote_code
+    # what is refused for its code is refused before gigabytes of weights
+    for wanted in (list(NAMING_CODE), patterns(trusted=trusted)):
+        try:
+            revision = HfApi().model_info(model.path, revision=model.revision).sha
+            snapshot_download(
+                model.path, revision=revision, local_dir=folder, allow_patterns=wanted
+            )
+        except Exception as error:  # whatever the client and its transport may raise
+            raise OSError(
+                f"cannot fetch model {model.path}: {str(error).splitlines()[0]}; run this stage "
+                "where the publisher is reached (HF_ENDPOINT names a mirror, HF_TOKEN opens a "
+                "gated model), or name a folder with experiment.train.pretrained.path"
+            ) from error
+        check_remote_code(folder, trusted=trusted, remedy=TRUST)
     return folder, str(revision)
 
 

@@ -30,7 +30,8 @@ SURE = {SIGNIFICANT: "significant after correction", SUGGESTIVE: "suggestive, no
 
 def answer(analysis: Analysis) -> list[str]:
     """Sentences: what the sweep's declared family asks of the numbers, as a question, then what
-    they say, at the largest k first. One alone where no two cells can be compared yet."""
+    they say, at the largest k first. One, apart from code that ran, where no two cells can be
+    compared yet."""
     if analysis.at_equal_pass_at_1 and (analysis.on_paths or analysis.off_paths):
         return [
             *_asked_on_paths(analysis),
@@ -41,7 +42,8 @@ def answer(analysis: Analysis) -> list[str]:
     rows = analysis.in_question
     if not rows:
         which = "that the question compares " * (analysis.results.sweep is not None)
-        return [f"No two {analysis.noun if not which else 'cells'} {which}have results yet."]
+        said = f"No two {analysis.noun if not which else 'cells'} {which}have results yet."
+        return [said, *remote_code(analysis)]
     columns = list(dict.fromkeys(row.column for row in rows))
     first_columns = columns[:COLUMNS]
     sentences = []
