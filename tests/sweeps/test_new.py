@@ -284,6 +284,7 @@ def test_a_model_that_brings_code_is_refused_until_an_option_trusts_it(
     config["auto_map"] = {"AutoModelForCausalLM": "modeling.Mine"}
     (folder / "config.json").write_text(json.dumps(config))
     words = ["experiment", "x", "--model", str(folder), "--data", str(data), "--dry-run"]
+    capsys.readouterr()
     assert main(words) == 1
     assert "brings code of its own (auto_map)" in (said := capsys.readouterr().err)
     assert "give --trust-remote-code" in said and said.count("\n") == 1
