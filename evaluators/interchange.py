@@ -37,6 +37,7 @@ import polars as pl
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data.layouts import without_options
 from fgrpo_bench.files.paths import StagePaths, check_inside
+from fgrpo_bench.files.unpacked import check_zip
 from fgrpo_bench.files.whole import now, write_json, write_many
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, passk_path
@@ -226,6 +227,7 @@ def _inspect_rows(path: Path, said: list[str], *, subset: bool) -> list[dict[str
     try:
         if path.suffix == ".eval":
             with ZipFile(path) as archive:
+                check_zip(path, archive, "samples/")
                 names = [name for name in archive.namelist() if name.startswith("samples/")]
                 samples = [json.loads(archive.read(name)) for name in names]
         else:
