@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.data.chat import tokens_of
 from fgrpo_bench.kinds.evaluate import DrawsSpec
 from fgrpo_bench.specs import BenchmarkPrompt, EvalSpec, Placement, PromptSpec, TaskSpec, from_dict
 from fgrpo_bench.stages.digests import check_weights, weights_sha256
@@ -217,13 +218,8 @@ def encoded(tokenizer: Any, spec: PromptSpec, text: str) -> list[int]:
         return list(tokenizer(text)["input_ids"])
     system = [] if spec.system is None else [{"role": "system", "content": spec.system}]
     thinking = spec.thinking if isinstance(spec, BenchmarkPrompt) else None
-    ids = tokenizer.apply_chat_template(
-        [*system, {"role": "user", "content": text}],
-        add_generation_prompt=True,
-        return_dict=False,
-        **({} if thinking is None else {"enable_thinking": thinking}),
-    )
-    return list(ids)
+    further = {} if thinking is None else {"enable_thinking": thinking}
+    return tokens_of(tokenizer, [*system, {"role": "user", "content": text}], **further)
 
 
 def taken_log_probs(logits: Any, tokens: Any) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data import dataset_problems
+from fgrpo_bench.data.chat import tokens_of
 from fgrpo_bench.engines.openrlhf.arguments import batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.labels import LABEL, PROMPT, make_label
 from fgrpo_bench.files.whole import write_text
@@ -133,9 +134,7 @@ def token_counter(tokenizer: Any, spec: PromptSpec) -> Length:
     """Counts the tokens of a prompt, those that the tokenizer adds included."""
     if not spec.chat_template:
         return lambda prompt: len(tokenizer(prompt)["input_ids"])
-    return lambda prompt: len(
-        tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False)
-    )
+    return lambda prompt: len(tokens_of(tokenizer, prompt))
 
 
 def beginning_of_text(tokenizer: Any, spec: PromptSpec) -> str:
