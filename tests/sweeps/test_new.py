@@ -289,4 +289,4 @@ def test_a_model_that_brings_code_is_refused_until_an_option_trusts_it(
     assert "brings code of its own (auto_map)" in (said := capsys.readouterr().err)
     assert "give --trust-remote-code" in said and said.count("\n") == 1
     assert main([*words, "--trust-remote-code"]) == 0
-    assert "\n    trust_remote_code: true\n" in capsys.readouterr().out
+    assert "\n      trust_remote_code: true\n" in capsys.readouterr().out
