@@ -87,6 +87,7 @@ class Options:
     batch_size: int | None = None
     name: str | None = None
     seed: int | None = None
+    trust_remote_code: bool | None = None
 
     def typed(self, but: Sequence[str] = ()) -> list[str]:
         """The options that were given, as they are written, but for some fields."""
@@ -124,6 +125,7 @@ KEYS = {
     "batch_size": "batch_size",
     "name": "name",
     "seed": "evaluation.seed",
+    "trust_remote_code": "trust_remote_code",
 }
 """Options that are keys of conf/evaluate.yaml, by their field."""
 OF_DATA = ("prompt", "answer", "grader", "limit", "cluster")
@@ -288,8 +290,11 @@ def _looked_up(
     if has_server := composed["endpoint"] is not None:
         served = served_model(composed["endpoint"], composed["checkpoint"])
     else:
-        folder = locate_checkpoint(composed["checkpoint"], composed["revision"])
-        check_model(folder, chat_template=False)
+        trusted = composed["trust_remote_code"] is True
+        folder = locate_checkpoint(
+            composed["checkpoint"], composed["revision"], trust_remote_code=trusted
+        )
+        check_model(folder, chat_template=False, trust_remote_code=trusted, trust=standalone.TRUST)
     root = Path(composed["run_root"])
     evaluation, device = composed["evaluation"], composed["device"]
     benchmarks = {

@@ -29,6 +29,7 @@ from .records import (
     encoder,
     limits,
     taken_log_probs,
+    tokenizer_of,
 )
 
 if TYPE_CHECKING:
@@ -70,8 +71,6 @@ def _start(asked: SamplingTarget) -> SamplingEngine:
 
         return endpoint(asked)
     if asked.evaluation.sampler == "vllm":
-        from transformers import AutoTokenizer
-
         from .engines import start_engines
         from .vllm import in_flight, vllm
 
@@ -82,14 +81,13 @@ def _start(asked: SamplingTarget) -> SamplingEngine:
             placement = replace(placement, vllm_max_num_seqs=asked.batch_size)
             asked = replace(asked, placement=placement)
         gpus = placement.evaluation_tensor_parallel if asked.device == "cuda" else 0
-        folder = asked.weights  # for their digest they are read here, not by every engine again
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        _ = asked.weights  # for their digest they are read here, not by every engine again
         return start_engines(
             partial(vllm, asked),
             engines=placement.evaluation_engines,
             gpus_each=gpus,
             at_once=in_flight(placement, asked.device, sum(limits(asked.settings))),
-            check=encoder(tokenizer, asked.evaluation, asked.settings),
+            check=encoder(tokenizer_of(asked), asked.evaluation, asked.settings),
         )
     if asked.evaluation.sampler == "transformers":
         from .transformers import transformers

@@ -257,6 +257,10 @@ def run(
     placement: Annotated[
         str | None, typer.Option(help="of a stage's folder: profile.placement as JSON")
     ] = None,
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option("--trust-remote-code", help="let code that the model brings run (auto_map)"),
+    ] = False,
     bar: Annotated[
         bool, typer.Option("--bar", help="of a stage's folder: a progress bar, as a model has")
     ] = False,
@@ -305,6 +309,7 @@ def run(
         batch_size=batch_size,
         name=name,
         seed=seed,
+        trust_remote_code=trust_remote_code or None,
     )
     keys = {key_of(word) for word in overrides}
     is_server = endpoint is not None or "endpoint" in keys
@@ -717,7 +722,7 @@ def groups_(
     from fgrpo_bench.analysis.rollouts import store_groups
 
     from . import groups
-    from .dumps import Named
+    from .dumps import NamedColumns
 
     if root is not None and name is None:
         context.fail(f"--root {root}: is of --name, under which groups are stored; leave it out")
@@ -725,7 +730,7 @@ def groups_(
     scores = score or []
     read = groups.read_groups(
         [file for place in dump for file in groups.files_of(place)],
-        Named(prompt=prompt, response=response, score=scores[0] if scores else None),
+        NamedColumns(prompt=prompt, response=response, score=scores[0] if scores else None),
         added=scores[1:],
         group_size=group_size,
         threshold=threshold,

@@ -26,6 +26,7 @@ import polars as pl
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data.layouts import value_of
 from fgrpo_bench.data.rows import rows_of
+from fgrpo_bench.files.unpacked import check_parquet, check_zip
 
 from .formats import BROKEN, COLUMNS, ENDS, FORMATS, Format, Row, is_number
 
@@ -247,6 +248,7 @@ def _begins(path: Path, mark: bytes) -> bool:
 
 def _parquet(path: Path, columns: Collection[str] | None) -> Iterator[NumberedRow]:
     """columns: that are read where they are there; None: all."""
+    check_parquet(path)
     number = 0
     try:
         scanned = pl.scan_parquet(path, glob=False)
@@ -267,6 +269,7 @@ def _archived(path: Path) -> Iterator[NumberedRow]:
     """The samples of inspect's .eval, which is an archive of JSON files."""
     try:
         with ZipFile(path) as archive:
+            check_zip(path, archive, "samples/")
             names = [name for name in archive.namelist() if name.startswith("samples/")]
             for number, name in enumerate(names, 1):
                 yield number, dict(json.loads(archive.read(name)))

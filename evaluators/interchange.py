@@ -21,7 +21,7 @@ import polars as pl
 
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data.rows import counter_of_rows
-from fgrpo_bench.files.paths import StagePaths
+from fgrpo_bench.files.paths import StagePaths, check_inside
 from fgrpo_bench.files.whole import now, write_json
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.recorded import layer_of
@@ -99,6 +99,7 @@ def take_in(request: Import, *, name: str, root: Path) -> tuple[StoredDraws, str
     dump = open_dump(request.files[0], request.named)
     theirs = layer_of(dump.format.program, request.threshold)
     folder = root / "evals" / name
+    check_inside(folder / "eval", root / "evals")
     if request.spec is None:
         grader = theirs if request.theirs else request.grader
         own = OwnProblems(request.files, grader)

@@ -38,7 +38,7 @@ from fgrpo_bench.tasks import make_task
 from .backends import embedded_log_probs, make_engine
 from .evaluate import clear_tables
 from .grading import GradeWorkers, Grading, grade_workers
-from .records import Draw, LogProbs, SamplingTarget, encoder, limits
+from .records import Draw, LogProbs, SamplingTarget, encoder, limits, tokenizer_of
 from .sample import complete_draws
 
 
@@ -248,13 +248,10 @@ def _embedded(asked: SamplingTarget) -> Scorer:
 
 
 def _transformers(asked: SamplingTarget) -> Scorer:
-    from transformers import AutoTokenizer
+    from .transformers import end_tokens, load_model, transformers_log_probs
 
-    from .transformers import end_tokens, load_whole, transformers_log_probs
-
-    assert asked.evaluation.dtype is not None
-    model = load_whole(asked.weights, asked.evaluation.dtype).to(asked.device).eval()
-    tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
+    model = load_model(asked)
+    tokenizer = tokenizer_of(asked)
     first = min(end_tokens(model, tokenizer), default=None)
     return _scorer(_response_encoder(tokenizer, asked, first), transformers_log_probs(model))
 

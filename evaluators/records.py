@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.data.chat import tokens_of
 from fgrpo_bench.kinds.evaluate import DrawsSpec
 from fgrpo_bench.specs import (
     BenchmarkPrompt,
@@ -51,6 +52,8 @@ class SamplingTarget:
     """How vLLM uses the machine; the other back ends need none."""
     batch_size: int | None = None
     """Draws at once; None: the back end's own number."""
+    trust_remote_code: bool = False
+    """Whether code that the checkpoint brings may run."""
 
     @cached_property
     def weights(self) -> Path:
@@ -97,7 +100,17 @@ class SamplingTarget:
             device=device,
             placement=placement,
             batch_size=batch_size,
+            trust_remote_code=spec.trust_remote_code,
         )
+
+
+def tokenizer_of(asked: SamplingTarget) -> Any:
+    """The checkpoint's tokenizer."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(
+        asked.folder, local_files_only=True, trust_remote_code=asked.trust_remote_code
+    )
 
 
 class SampleRequest(NamedTuple):
@@ -266,17 +279,8 @@ def encoded(
     if not spec.chat_template:
         return list(tokenizer(plain_prompt(spec, text, few_shot) + prefix)["input_ids"])
     thinking = spec.thinking if isinstance(spec, BenchmarkPrompt) else None
-    template = partial(
-        tokenizer.apply_chat_template,
-        turns(spec, text, few_shot),
-        add_generation_prompt=True,
-        **({} if thinking is None else {"enable_thinking": thinking}),
-    )
-    if not prefix:
-        return list(template(return_dict=False))
-    # as one text, since a token may reach over where the response begins
-    whole = template(tokenize=False) + prefix
-    return list(tokenizer(whole, add_special_tokens=False)["input_ids"])
+    further = {} if thinking is None else {"enable_thinking": thinking}
+    return tokens_of(tokenizer, turns(spec, text, few_shot), prefix=prefix, **further)
 
 
 def turns(

@@ -35,10 +35,10 @@ from fgrpo_bench.analysis.by_value import named_partitions
 from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED, check_once
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import problem_columns
-from fgrpo_bench.data.fetch import PATTERNS, check_model, has_chat_template, link
+from fgrpo_bench.data.fetch import CODE, check_model, has_chat_template, link, patterns
 from fgrpo_bench.engines import of_sampler
 from fgrpo_bench.engines.embedded.tokenizer import characters
-from fgrpo_bench.files.paths import DataPaths, StagePaths, between, shared_data
+from fgrpo_bench.files.paths import DataPaths, StagePaths, between, check_inside, shared_data
 from fgrpo_bench.files.spec import StageSpec, read_spec, read_spec_of
 from fgrpo_bench.files.whole import now, point_to, read_json, write_json
 from fgrpo_bench.kinds import evaluate
@@ -58,7 +58,7 @@ from fgrpo_bench.specs import (
 from fgrpo_bench.specs.base import STRICT, FolderName, Plugins, Positive, Seed
 from fgrpo_bench.specs.fingerprint import fingerprint
 from fgrpo_bench.specs.stored import trained_with
-from fgrpo_bench.stages.digests import weights_sha256
+from fgrpo_bench.stages.digests import sha256_file, weights_sha256
 from fgrpo_bench.stages.markers import Marker, read_marker, write_marker
 
 from .adapter import ADAPTER, adapter_sha256, check_adapter
@@ -84,7 +84,9 @@ def freeze(request: Request) -> StagePaths:
     for name, benchmark in evaluation.benchmarks.items():
         if evaluation.few_shot is not None:
             check_few_shot(evaluation.few_shot, load_problems(benchmark, task, data.get(name)))
-    source = StagePaths(request.root / "evals" / (request.name or model.name))
+    evals = request.root / "evals"
+    source = StagePaths(evals / (request.name or model.name))
+    check_inside(source.folder, evals)
     _adopt(model, source)
     sampling = evaluate.sampling_identity(
         evaluation,
@@ -97,7 +99,10 @@ def freeze(request: Request) -> StagePaths:
     )
     sampling |= model.sampling
     sampling["benchmarks"] = {}  # each has its own mark, so that more of them are no other address
-    identity = {"sampling": sampling, "source": model.sha256, "step": 0}
+    identity: dict[str, Any] = {"sampling": sampling, "source": model.sha256, "step": 0}
+    if request.trust_remote_code and model.folder is not None:
+        code = {file.name: sha256_file(file) for file in model.folder.glob(CODE)}
+        identity["remote_code"] = fingerprint(code)
     mark = fingerprint(identity)
     paths = source.evaluation(request.evaluation.name, fingerprint(sampling)[:8], 0)
     spec = evaluate.EvaluationSpec(
@@ -108,6 +113,7 @@ def freeze(request: Request) -> StagePaths:
         source=between(paths.folder, source.folder),
         step=0,
         plugins=tuple(request.plugins) or None,
+        trust_remote_code=request.trust_remote_code,
         evaluation=to_dict(request.evaluation),
         data={key: between(paths.folder, of) for key, of in data.items()},
         marks={
@@ -258,6 +264,8 @@ class Request:
     none."""
     peft: str | None
     """Folder of an adapter over the checkpoint; null is none."""
+    trust_remote_code: bool
+    """Whether code that the model or its tokenizer brings (auto_map) may run, with your rights."""
     name: FolderName | None
     """Folder under evals/; null is the checkpoint's name with the digest of its weights."""
     run_root: str
@@ -411,7 +419,11 @@ class AdoptedSpec(StageSpec):
     """What it was called when it was adopted."""
 
 
-def locate_checkpoint(checkpoint: str, revision: str | None) -> Path:
+TRUST = "give --trust-remote-code"
+"""How an evaluation says that code of a model's own may run."""
+
+
+def locate_checkpoint(checkpoint: str, revision: str | None, *, trust_remote_code: bool) -> Path:
     """The folder of a checkpoint; one of the Hub is fetched into the Hub's own cache, which all
     tools of a machine share, and is read there where the Hub is not reached.
 
@@ -438,7 +450,8 @@ def locate_checkpoint(checkpoint: str, revision: str | None) -> Path:
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     try:
-        return Path(snapshot_download(checkpoint, revision=revision, allow_patterns=list(PATTERNS)))
+        wanted = patterns(trusted=trust_remote_code)
+        return Path(snapshot_download(checkpoint, revision=revision, allow_patterns=wanted))
     except GatedRepoError as error:
         raise PermissionError(
             f"checkpoint {checkpoint} is gated: accept its terms at "
@@ -458,13 +471,18 @@ def locate_checkpoint(checkpoint: str, revision: str | None) -> Path:
 
 
 def _check_checkpoint(
-    folder: Path, *, sampler: str, chat_template: bool, tokens: int | None
+    folder: Path,
+    *,
+    sampler: str,
+    chat_template: bool,
+    tokens: int | None,
+    trust_remote_code: bool,
 ) -> None:
     """ValueError where a sampler cannot use a checkpoint.
 
     tokens: of the longest prompt and response together; None under the embedded engine.
     """
-    check_model(folder, chat_template=False)
+    check_model(folder, chat_template=False, trust_remote_code=trust_remote_code, trust=TRUST)
     config = read_json(folder / "config.json")
     named = config.get("architectures") or ["none"]
     if sampler == "embedded" and not is_embedded(folder):
@@ -538,7 +556,8 @@ def _model_source(request: Request) -> ModelSource:
             sampling={"served": served.identity},
             folder=None,
         )
-    folder = locate_checkpoint(request.checkpoint, request.revision)
+    trusted = request.trust_remote_code
+    folder = locate_checkpoint(request.checkpoint, request.revision, trust_remote_code=trusted)
     sampler = request.evaluation.sampler
     adapter = None if request.peft is None else Path(request.peft).absolute()
     if adapter is not None:
@@ -549,6 +568,7 @@ def _model_source(request: Request) -> ModelSource:
         sampler=sampler,
         chat_template=request.prompt.chat_template,
         tokens=None if embedded else request.prompt_tokens + request.response_tokens,
+        trust_remote_code=trusted,
     )
     sha256 = weights_sha256(folder)
     if adapter is None:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.data.fetch import PATTERNS
+from fgrpo_bench.data.fetch import patterns
 from fgrpo_bench.files.paths import BenchmarkPaths, StagePaths, finished_draws
 from fgrpo_bench.files.whole import link_whole, point_to, read_record, write_json
 from fgrpo_bench.specs import to_dict
@@ -36,7 +36,8 @@ def identity(asked: SamplingTarget, benchmark: str, problems: Sequence[Problem])
     evaluation = asked.evaluation
     of_benchmark = evaluation.prompt_of(benchmark)  # else it has the one of all
     settings = {name: value for name, value in asked.settings.items() if name != "benchmarks"}
-    files = {file for pattern in PATTERNS[1:] for file in asked.folder.glob(pattern)}
+    beside = patterns(trusted=asked.trust_remote_code)[1:]
+    files = {file for pattern in beside for file in asked.folder.glob(pattern)}
     return fingerprint(
         {
             "sampling": settings

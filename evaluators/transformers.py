@@ -35,6 +35,7 @@ from .records import (
     limits,
     say_discarded,
     taken_log_probs,
+    tokenizer_of,
 )
 
 if TYPE_CHECKING:
@@ -53,16 +54,10 @@ def transformers(asked: SamplingTarget) -> SamplingEngine:
     Raises ValueError where the checkpoint's weights do not have the digest or are not those of its
     config's architecture, or a prompt is longer than it may be.
     """
-    from transformers import AutoTokenizer
-
     device = asked.device
     evaluation, at_once = asked.evaluation, asked.batch_size or ROWS[device]
-    assert evaluation.dtype is not None
-    model = load_whole(asked.weights, evaluation.dtype)
-    if asked.adapter is not None:
-        adapted(model, asked.adapter)
-    model = model.to(device).eval()
-    tokenizer: Any = AutoTokenizer.from_pretrained(asked.folder, local_files_only=True)
+    model = load_model(asked)
+    tokenizer = tokenizer_of(asked)
     encode = encoder(tokenizer, evaluation, asked.settings)
     ends = end_tokens(model, tokenizer)
     stop = StopTexts(tokenizer, evaluation.stop) if evaluation.stop else None
@@ -156,7 +151,18 @@ def _drawn_from(
     )
 
 
-def load_whole(checkpoint: Path, dtype: str) -> Any:
+def load_model(asked: SamplingTarget) -> Any:
+    """The model of a checkpoint where it is to compute, with its adapter; raises as `load_whole`,
+    and ValueError where its weights are not those that were recorded."""
+    trusted, dtype = asked.trust_remote_code, asked.evaluation.dtype
+    assert dtype is not None
+    model = load_whole(asked.weights, dtype, trust_remote_code=trusted)
+    if asked.adapter is not None:
+        adapted(model, asked.adapter)
+    return model.to(asked.device).eval()
+
+
+def load_whole(checkpoint: Path, dtype: str, *, trust_remote_code: bool = False) -> Any:
     """The model, every weight of it from the checkpoint.
 
     transformers draws at random what a checkpoint lacks and passes over what it does not know; here
@@ -171,6 +177,7 @@ def load_whole(checkpoint: Path, dtype: str) -> Any:
             checkpoint,
             dtype=getattr(torch, dtype),
             local_files_only=True,
+            trust_remote_code=trust_remote_code,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # so that loading_info names them
         )

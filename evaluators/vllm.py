@@ -122,7 +122,9 @@ def start(asked: SamplingTarget, *, max_model_len: int) -> LLM:
         settings |= lora_settings(asked.adapter)
     try:
         with deaf():  # its own processes: SIGTERM is this one's to handle
-            return LLM(model=str(asked.weights), **settings)
+            return LLM(
+                model=str(asked.weights), trust_remote_code=asked.trust_remote_code, **settings
+            )
     except (RuntimeError, ValueError, NotImplementedError) as error:
         if not invariant:
             raise

@@ -32,8 +32,7 @@ from fgrpo_bench.stages.attempts import attempts
 from fgrpo_bench.stages.digests import EDITED, Manifest, checksum_mismatch, differing, of_digests
 from fgrpo_bench.stages.locks import driving, is_locked, locked
 from fgrpo_bench.stages.markers import Marker, is_of_last, quarantine_output
-from fgrpo_bench.stages.plan import PlanRecord, StageRecord, SweepRecord, read_plan
-from sweeps.freeze import PUT_BACK
+from fgrpo_bench.stages.plan import PUT_BACK, PlanRecord, StageRecord, SweepRecord, read_plan
 from sweeps.slurm import code, submissions
 from sweeps.text import counted, short_path
 

@@ -35,12 +35,13 @@ from fgrpo_bench.kinds import Stage, fetch, train
 from fgrpo_bench.specs import Declaration, to_dict
 from fgrpo_bench.specs.fingerprint import differences
 from fgrpo_bench.specs.stored import TrainStageSpec
-from fgrpo_bench.stages.digests import EDITED, checksum_mismatch, with_checksum
+from fgrpo_bench.stages.digests import with_checksum
 from fgrpo_bench.stages.markers import Marker
 from fgrpo_bench.stages.plan import (
     DeclaredFamily,
     SweepRecord,
     check_format,
+    check_seal,
     declared_now,
     read_sweep,
 )
@@ -49,19 +50,14 @@ from fgrpo_bench.stats.selection import saved_steps
 from sweeps import REPOSITORY
 from sweeps.plan import Plan, make_plan, plan_record
 
-PUT_BACK = (
-    "put back what it said (another question is declared on the command line), or delete it: `run` "
-    "then writes it anew, and the report says that what was declared before is not recorded"
-)
-"""What to do about an edited sweep.json."""
-
 
 def check_conflicts(paths: RunPaths, plan: Plan) -> None:
     """ValueError that lists every field in which the folder's stages differ from the plan's; where
     the folder's files are of another format; and where sweep.json is not as it was frozen: what it
     records of the question would be believed."""
     check_format(paths)
-    _check_seal(paths)
+    if paths.sweep_json.exists():
+        check_seal(paths.sweep_json, read_json(paths.sweep_json))
     clashes: dict[str, list[str]] = defaultdict(list)
     clashing: set[str] = set()
     for stage in plan.stages:
@@ -82,12 +78,6 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
         )
     _check_states(paths, plan)
     _check_checkpoints(paths, plan)
-
-
-def _check_seal(paths: RunPaths) -> None:
-    """plan.json needs none: it is written anew of the declaration, whatever it says."""
-    if paths.sweep_json.exists() and checksum_mismatch(read_json(paths.sweep_json)):
-        raise ValueError(f"{paths.sweep_json} {EDITED}: {PUT_BACK}")
 
 
 def _check_states(paths: RunPaths, plan: Plan) -> None:

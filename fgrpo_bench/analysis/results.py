@@ -32,7 +32,7 @@ from fgrpo_bench.kinds.evaluate import EvaluationSpec, stopping
 from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell
 from fgrpo_bench.stages.draws import Design
 from fgrpo_bench.stages.markers import stands
-from fgrpo_bench.stages.plan import PointRecord, SweepRecord, read_plan, read_sweep
+from fgrpo_bench.stages.plan import PointRecord, SweepRecord, check_seal, read_plan, read_sweep
 from fgrpo_bench.stages.tables import METRICS, PASSK, metrics_table, read_table
 from fgrpo_bench.stats.staged import StagedDesign
 
@@ -179,6 +179,15 @@ class Results:
         return self.sweep
 
     @property
+    def remote_code(self) -> tuple[str, ...]:
+        """Names of the models whose own code was allowed to run (trust_remote_code)."""
+        return tuple(
+            checkpoint.name
+            for checkpoint in self.checkpoints
+            if checkpoint.evaluation_spec().trust_remote_code
+        )
+
+    @property
     def stopping(self) -> StagedDesign | None:
         """When a problem stops, as it was declared; None where each checkpoint was asked for its
         own."""
@@ -247,6 +256,11 @@ class SweepResults(Results):
     def points(self) -> tuple[PointResult, ...]:
         """Its checkpoints, each with its training run."""
         return self.checkpoints
+
+    @property
+    def remote_code(self) -> tuple[str, ...]:
+        pretrained = self.train.get("pretrained") or {}
+        return (self.model,) if pretrained.get("trust_remote_code") else ()
 
     @property
     def stopping(self) -> StagedDesign:
@@ -573,8 +587,10 @@ class _Declaration(Record):
 
 def read_declared(paths: RunPaths) -> SweepRecord:
     """What sweep.json says, with a declaration that results can be read by; raises as
-    `read_record`."""
+    `read_record`, and ValueError where it was changed after it was frozen: every verdict rests on
+    the family of comparisons that it declares."""
     record = read_sweep(paths)
+    check_seal(paths.sweep_json, record.as_json())
     try:
         declared = _Declaration.parsed_part(record.declaration, ".declaration")
         train = declared.experiment.train

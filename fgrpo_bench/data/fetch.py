@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.records import Record
-from fgrpo_bench.files.whole import point_to, read_json, sync_folder
+from fgrpo_bench.files.whole import point_to, read_json, readable_json, sync_folder
 from fgrpo_bench.specs import PretrainedSpec
 from fgrpo_bench.specs.stored import FetchSpec
 from fgrpo_bench.stages.digests import check_weights, sha256_file, weights_sha256
@@ -144,6 +144,22 @@ def _bar(on_progress: Callable[[int, int], None]) -> Any:
 
 PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.jinja", "*.model")
 """What is fetched of a model: no pickled weights, which could run code."""
+CODE = "*.py"
+"""What is fetched besides of a model whose own code may run."""
+TRUST = "set experiment.train.pretrained.trust_remote_code=true"
+"""How a sweep says that it may."""
+NAMING_CODE = (
+    "config.json",
+    "tokenizer_config.json",
+    "processor_config.json",
+    "preprocessor_config.json",
+)
+"""Files of a model that may name code of its own by auto_map, for transformers and vLLM."""
+
+
+def patterns(*, trusted: bool) -> list[str]:
+    """PATTERNS, with CODE where a model's own code may run."""
+    return [*PATTERNS, CODE] if trusted else list(PATTERNS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,12 +185,15 @@ def fetch_model(spec: FetchSpec, run: StageRun) -> ModelFacts:
     folder, revision = Path(model.path).absolute(), None
     if not folder.is_dir():
         folder, revision = _download(model, run.paths.folder / "source")
-    check_model(folder, chat_template=bool(spec.chat_template))
+    check_model(
+        folder, chat_template=bool(spec.chat_template), trust_remote_code=model.trust_remote_code
+    )
     if planned := (spec.identity or {}).get("weights_sha256"):
         check_weights(folder, planned)
     link(folder, run.paths)
     checkpoint = run.paths.checkpoint(0)
-    run.leave(*(file for pattern in PATTERNS for file in sorted(checkpoint.glob(pattern))))
+    left = patterns(trusted=model.trust_remote_code)
+    run.leave(*(file for pattern in left for file in sorted(checkpoint.glob(pattern))))
     return ModelFacts(
         step=0,
         path=model.path,
@@ -186,17 +205,21 @@ def fetch_model(spec: FetchSpec, run: StageRun) -> ModelFacts:
 def _download(model: PretrainedSpec, folder: Path) -> tuple[Path, str]:
     from huggingface_hub import HfApi, snapshot_download
 
-    try:
-        revision = HfApi().model_info(model.path, revision=model.revision).sha
-        snapshot_download(
-            model.path, revision=revision, local_dir=folder, allow_patterns=list(PATTERNS)
-        )
-    except Exception as error:  # whatever the client and its transport may raise
-        raise OSError(
-            f"cannot fetch model {model.path}: {str(error).splitlines()[0]}; run this stage where "
-            "the publisher is reached (HF_ENDPOINT names a mirror, HF_TOKEN opens a gated model), "
-            "or name a folder with experiment.train.pretrained.path"
-        ) from error
+    trusted = model.trust_remote_code
+    # what is refused for its code is refused before gigabytes of weights
+    for wanted in (list(NAMING_CODE), patterns(trusted=trusted)):
+        try:
+            revision = HfApi().model_info(model.path, revision=model.revision).sha
+            snapshot_download(
+                model.path, revision=revision, local_dir=folder, allow_patterns=wanted
+            )
+        except Exception as error:  # whatever the client and its transport may raise
+            raise OSError(
+                f"cannot fetch model {model.path}: {str(error).splitlines()[0]}; run this stage "
+                "where the publisher is reached (HF_ENDPOINT names a mirror, HF_TOKEN opens a "
+                "gated model), or name a folder with experiment.train.pretrained.path"
+            ) from error
+        check_remote_code(folder, trusted=trusted, remedy=TRUST)
     return folder, str(revision)
 
 
@@ -205,8 +228,8 @@ OF_WEIGHTS = ("*.safetensors", "*.index.json")
 
 
 def is_no_weight(file: Path) -> bool:
-    """Whether a file of a model is of its config or tokenizer."""
-    return any(map(file.match, PATTERNS)) and not any(map(file.match, OF_WEIGHTS))
+    """Whether a file of a model is of its config, its tokenizer or its code."""
+    return any(map(file.match, patterns(trusted=True))) and not any(map(file.match, OF_WEIGHTS))
 
 
 def without_weights(model: PretrainedSpec) -> Path:
@@ -222,7 +245,7 @@ def without_weights(model: PretrainedSpec) -> Path:
             snapshot_download(
                 model.path,
                 revision=model.revision,
-                allow_patterns=list(PATTERNS),
+                allow_patterns=patterns(trusted=model.trust_remote_code),
                 ignore_patterns=list(OF_WEIGHTS),
             )
         )
@@ -235,10 +258,14 @@ def without_weights(model: PretrainedSpec) -> Path:
         ) from error
 
 
-def check_model(folder: Path, *, chat_template: bool) -> None:
-    """ValueError that names what a model's folder lacks.
+def check_model(
+    folder: Path, *, chat_template: bool, trust_remote_code: bool = False, trust: str = TRUST
+) -> None:
+    """ValueError that names what a model's folder lacks, or what of it is not read: code of its
+    own, and weights that lie elsewhere.
 
-    chat_template: whether it must have one.
+    chat_template: whether it must have one. trust_remote_code, trust: as `trusted` and `remedy` of
+    `check_remote_code`.
     """
     for part, names in {
         "config": ("config.json",),
@@ -251,12 +278,47 @@ def check_model(folder: Path, *, chat_template: bool) -> None:
                 "tokenizer and weights; add what is missing, or name another folder"
             )
     read_json(folder / "config.json", COPY)
+    check_remote_code(folder, trusted=trust_remote_code, remedy=trust)
+    for index in sorted(folder.glob("*.index.json")):
+        _check_weight_map(index)
     if chat_template and not has_chat_template(folder):
         raise ValueError(
             f"the tokenizer in {folder} has no chat template (chat_template.jinja, or the key "
             "chat_template of tokenizer_config.json): add one, or set "
             "experiment.train.prompt.chat_template=false"
         )
+
+
+def check_remote_code(folder: Path, *, trusted: bool, remedy: str) -> None:
+    """ValueError where a model's folder names code of its own, which transformers, vLLM and
+    OpenRLHF would run as they load it.
+
+    trusted: whether that was allowed. remedy: how it is.
+    """
+    if trusted:
+        return
+    for name in NAMING_CODE:
+        if (readable_json(folder / name) or {}).get("auto_map"):
+            raise ValueError(
+                f"{folder / name} brings code of its own (auto_map), which would run here with "
+                f"your rights: read it, and {remedy} where you trust it, or name another model"
+            )
+
+
+def _check_weight_map(index: Path) -> None:
+    """ValueError for a file of weights that does not lie beside its index, whose digest would not
+    be among those of the model; one of the Hub's cache is a link to its blobs."""
+    inside = [index.parent.resolve()]
+    if index.parent.parent.name == "snapshots":
+        inside.append(index.parent.parent.with_name("blobs").resolve())
+    names = (readable_json(index) or {}).get("weight_map")
+    for name in sorted({str(file) for file in names.values()} if isinstance(names, dict) else ()):
+        is_beside = Path(name).name == name
+        if not is_beside or (index.parent / name).resolve().parent not in inside:
+            raise ValueError(
+                f"{index} names the weights {name!r}, which are no file of {index.parent}: weights "
+                "lie beside their index; copy the file there and name it alone"
+            )
 
 
 def has_chat_template(folder: Path) -> bool:

@@ -71,6 +71,8 @@ class Published:
     """Where its number of parameters comes from."""
     unknown: str | None
     """What could not be read, and how to get it."""
+    folder: Path | None = None
+    """Where its config lies; None where that was not read."""
 
 
 def read_published(path: str, known: Iterable[PretrainedSpec] = ()) -> Published:
@@ -79,7 +81,7 @@ def read_published(path: str, known: Iterable[PretrainedSpec] = ()) -> Published
     folder = Path(path)
     name = re.sub(r"[^a-z0-9._-]+", "-", folder.name.lower()).strip("-._")[:64] or "model"
     if folder.is_dir():
-        check_model(folder, chat_template=False)
+        check_model(folder, chat_template=False, trust_remote_code=True)  # is for whoever plans it
         location = str(folder.absolute())
         spec = PretrainedSpec(
             name=name, path=location, revision=None, parameters=parameters_in(folder)
@@ -89,6 +91,7 @@ def read_published(path: str, known: Iterable[PretrainedSpec] = ()) -> Published
             chat_template=has_chat_template(folder),
             context=_context(folder),
             source="read in its folder",
+            folder=folder,
             unknown=None
             if shape_of(spec)
             else _no_shape(f"{folder}/config.json names it otherwise"),
@@ -145,6 +148,7 @@ def _published(path: str, name: str) -> Published:
             chat_template=has_chat_template(folder),
             context=_context(folder),
             source="as its publisher has it",
+            folder=folder,
             unknown=None if shape else _no_shape("its config.json names it otherwise"),
         )
     except Exception as error:  # whatever the client and its transport may raise

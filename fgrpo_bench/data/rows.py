@@ -24,6 +24,7 @@ import polars as pl
 
 from fgrpo_bench.core import registry
 from fgrpo_bench.data import layouts
+from fgrpo_bench.files.unpacked import check_parquet, check_unpacked
 
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 READ_AT_ONCE = 2_000
@@ -335,10 +336,13 @@ def _row(value: Any, path: Path, number: int) -> dict[str, Any]:
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
+    check_parquet(path)
     try:
         frame = pl.read_parquet(path, glob=False)
     except pl.exceptions.PolarsError as error:
         raise ValueError(
             f"{path} is no readable Parquet file ({str(error).splitlines()[0]}): fetch it again"
         ) from error
+    # equal texts are one in the file, not in rows
+    check_unpacked(path, int(frame.estimated_size()))
     yield from frame.iter_rows(named=True)

@@ -221,6 +221,17 @@ def is_below(name: str) -> bool:
     )
 
 
+def check_inside(folder: Path, parent: Path) -> None:
+    """ValueError where a folder below another one is, or lies behind, a link that leads out of it:
+    what is written there would be written elsewhere. parent may be a link itself."""
+    real = folder.resolve()
+    if not real.is_relative_to(parent.resolve()):
+        raise ValueError(
+            f"{folder} is a link to {real}, outside of {parent}: nothing is written there; remove "
+            "the link, or choose another name"
+        )
+
+
 def shared_data(root: Path, name: str, fingerprint: str) -> Path:
     """The folder of a dataset that all sweeps under a root share; their own ones link to it."""
     return root / "_data" / f"{name}-{fingerprint[:8]}"

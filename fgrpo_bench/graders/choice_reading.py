@@ -90,9 +90,12 @@ _BEHIND = (
 """What shows that a bare letter is no article, quantity or beginning of a word."""
 _BARE = r"(?!I(?![*_$}\]'\"`]*+(?:[.!:)](?!\w)|\s*+$(?!\n[a-z])|,?\sbecause\b)))(@)"
 """A letter without brackets; "I" only where it cannot be the pronoun."""
+_NO_MARKUP = r"(?!\w|[^<\n]{0,60}</)"
+"""Behind a letter in angle brackets that opens no element of HTML: "<B>C</B>"."""
 _LETTER = (
     rf"{_BEFORE}{_NAMED}{_BEFORE}"
-    rf"(?:[({{\[]++(@)[)}}\]](?![ \t$*]*+\?)|{_BARE}{_BEHIND})"
+    rf"(?:(?:[({{\[]++(?=@[)}}\]])|<(?=@>{_NO_MARKUP}))(@)[)}}\]>](?![ \t$*]*+\?)"
+    rf"|{_BARE}{_BEHIND})"
 )
 """Groups: a letter in brackets, whatever follows; a bare one."""
 _LETTER_LAST = rf"{_BEFORE}{_NAMED}{_BEFORE}[({{\[]*+{_BARE}[)}}\]]*+{_BEHIND}"
@@ -214,14 +217,14 @@ _LISTS = r"[ ({](?:@|[b-e])[.)]"
 """What shows that a line lists several."""
 
 _NEXT = (
-    rf"((?:{_STYLE}|\\(?:boxed|fbox)|\\[ ,;]|[\s$*_~(){{}}\[\],/&|'\"`]"
+    rf"((?:{_STYLE}|\\(?:boxed|fbox)|\\[ ,;]|[\s$*_~(){{}}\[\]<>,/&|'\"`]"
     rf"|{words('or', 'and', 'nor', 'perhaps', 'maybe', 'possibly', 'option', 'choice', 'either')}"
     r"){1,40}+)(@)(?!\w)"
 )
 """Groups: what stands between a letter and the next, the next."""
 _EITHER = re.compile(rf"[/|]|{words('or', 'nor')}")
 _LISTED = re.compile(rf"[,&]|{words('and')}")
-_ENDS = re.compile(r"[ \t$*_)}\]'\"`]*+(?:[.,;:!?/&|]|$|(?:or|and|nor|are)\b)", re.MULTILINE)
+_ENDS = re.compile(r"[ \t$*_)}\]>'\"`]*+(?:[.,;:!?/&|]|$|(?:or|and|nor|are)\b)", re.MULTILINE)
 _CLAUSE = re.compile(r"[ \t$*_)}\]]*+(?:is|was|has|does|can|cannot|would)\b")
 
 
@@ -376,6 +379,11 @@ _DENIED = re.compile(
     r"(?i:\b(?:not|nor|neither|never|(?:wrong|incorrect|false) (?:answer|choice|option)(?: is)?)"
     r"(?: the (?:\w{1,12} )?(?:answer|choice|option)(?: is)?)?[ :$*({]*+(?:option |choice )?)\Z"
 )
+_PASSED_OVER = re.compile(
+    rf"(?:(?<=[A-Z)}}\]$*])\s{words('over')}|{words('rather than', 'instead of', 'as opposed to')})"
+    r"[\s:$*({<]*+(?i:(?:option|choice)\s)?[\s$*({<]*+\Z"
+)
+"""What stands before the one that was not preferred: "B over C", "B rather than C"."""
 _SUPPOSE = words(
     *("if", "whether", "suppose", "supposing", "assume", "imagine", "assuming that"),
     "let(?:'s| us) say",
@@ -586,6 +594,7 @@ def _is_void(text: str, statement: Statement) -> bool:
     would_be = _WOULD_BE.search(text, statement.start, statement.end) is not None
     return (
         _DENIED.search(clause) is not None
+        or _PASSED_OVER.search(clause) is not None
         or _SUPPOSED.search(clause) is not None
         or (statement.kind in (PHRASE, *WEAK) and _REPORTED.search(clause) is not None)
         or (statement.kind in WEAK and _UNDER.search(clause) is not None)

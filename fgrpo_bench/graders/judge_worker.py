@@ -13,6 +13,7 @@ comparisons are mended in `judge_comparisons`; what is rewritten or refused by i
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import signal
@@ -23,6 +24,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from fgrpo_bench.graders.guard import guarded
 from fgrpo_bench.graders.judge_comparisons import (
     equal_where_real,
     forget_notes,
@@ -67,12 +69,16 @@ def serve(
     this process.
     """
     seconds, megabytes = float(sys.argv[1]), int(sys.argv[2])
+    line = socket.socket(fileno=os.dup(0))
+    guarded(line)
+    own = os.getpid()
+    with open(os.devnull) as nothing:  # noqa: PTH123 (light)
+        os.dup2(nothing.fileno(), 0)  # what reads standard input reads no questions
     # limits come before any import, so that what the imports take counts as well
     resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # it kills; a handler would wait for C code
     sys.dont_write_bytecode = True
-    line = socket.socket(fileno=0)
     try:
         ready = load()
     except Exception as error:
@@ -84,18 +90,21 @@ def serve(
     room = (megabytes << 20) - peak
     for request in line.makefile("rb"):
         asked = json.loads(request)
+        number = asked.pop("question")
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             reply = judge(asked)
         except MemoryError:
             reply = {"outcome": "unscored", "extracted": None, "reason": ""}
+        if os.getpid() != own:  # what was called has forked, and both came back
+            os._exit(0)
         signal.setitimer(signal.ITIMER_PROF, 0)
         before, peak = peak, _peak_bytes()
         # "incorrect" may be a failed allocation that math-verify took for a wrong answer
         if not reply["reason"] or (reply["outcome"] != "correct" and peak - before > room / 4):
             reason = f"needs more than {megabytes} MB of memory"
             reply = {"outcome": "unscored", "extracted": None, "reason": reason, "spent": True}
-        line.sendall(_line(reply))
+        line.sendall(_line(reply | {"question": number}))
 
 
 def _line(value: dict[str, Any]) -> bytes:

@@ -261,6 +261,8 @@ def _unnamed(named: re.Match[str]) -> str:
 
 
 RULES: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+    # \leq, \geqslant, \neq as ≤, ≥, ≠ are written above
+    (re.compile(r"\\([lgn])eq(?:slant)?(?![A-Za-z])"), r"\\\1e"),
     # {:} as in 6{:}30; 2 to 3; 5 percent
     (re.compile(r"\{:\}"), ":"),
     (re.compile(rf"(?<=[0-9])\s*+(?:{_TEXT}\s*+\{{\s*+to\s*+\}}|to)\s*+(?=[0-9])"), ":"),

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -25,6 +26,9 @@ JUDGES = "FGRPO_JUDGES"
 """Variable of the environment: most processes that judge for this one."""
 START_SECONDS = 300.0
 """For a worker to import what it needs, from a slow network disk too."""
+GUARD_SECONDS = 30.0
+"""For a guard to kill what a judge has started."""
+UNASKED = "the judge's process answered what it was not asked: what it calls writes to its socket"
 _INTERRUPTED = re.compile(
     r"took more than \S+ s of wall time"
     r"|the judge's process (?:fell silent|ended with exit code -?[0-9]+ twice)"
@@ -42,7 +46,8 @@ def interrupted(reason: str) -> bool:
 
 
 class Worker:
-    """One process and the socket to it. Any OSError ends its use.
+    """One process with its guard (fgrpo_bench.graders.guard) and the socket to it. Any OSError ends
+    its use.
 
     module: the program, which takes seconds and megabytes and answers a line with a line. seconds:
     processor time of an answer. megabytes: its address space.
@@ -84,8 +89,11 @@ class Worker:
         self.asked += 1
         deadline = time.monotonic() + wall_seconds
         self._socket.settimeout(wall_seconds)
-        self._socket.sendall(json.dumps(request).encode() + b"\n")
-        return self._receive(deadline)
+        self._socket.sendall(json.dumps(request | {"question": self.asked}).encode() + b"\n")
+        reply = self._receive(deadline)
+        if reply.pop("question", None) != self.asked:
+            raise ConnectionAbortedError(UNASKED)
+        return reply
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         parts: list[bytes] = []
@@ -95,13 +103,20 @@ class Worker:
             if not part:
                 raise ConnectionResetError("the process ended")
             parts.append(part)
-        reply: dict[str, Any] = json.loads(b"".join(parts))
+        try:
+            reply = json.loads(b"".join(parts))
+        except ValueError:
+            reply = None
+        if not isinstance(reply, dict):
+            raise ConnectionAbortedError(UNASKED)
         return reply
 
     def cause(self, error: OSError, wall_seconds: float) -> tuple[str, bool]:
         """Why there was no reply, and whether asking again at once is pointless."""
         if isinstance(error, TimeoutError):
             return f"took more than {wall_seconds:g} s of wall time", True
+        if isinstance(error, ConnectionAbortedError):
+            return str(error), True
         try:
             code = self.process.wait(10)
         except subprocess.TimeoutExpired:
@@ -111,9 +126,14 @@ class Worker:
         return f"the judge's process ended with exit code {code} twice", False
 
     def end(self) -> None:
-        """Kill and reap it."""
-        self.process.kill()
-        self.process.wait()
+        """Kill and reap it, with all that it has started."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # then its guard kills them
+        try:
+            self.process.wait(GUARD_SECONDS)
+        except subprocess.TimeoutExpired:  # the guard was stopped from outside
+            self.process.kill()
+            self.process.wait()
         self._socket.close()
 
 

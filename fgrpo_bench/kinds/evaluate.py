@@ -63,6 +63,8 @@ class DrawsSpec(StageSpec):
     identity: dict[str, Any]
     evaluation: dict[str, Any]
     """How it draws and grades, as an EvalSpec is stored."""
+    trust_remote_code: bool = False
+    """Whether code that the model or its tokenizer brings may run, as whoever asked for it said."""
 
     def __post_init__(self) -> None:
         _ = self.asked  # must be one
@@ -173,6 +175,12 @@ def stream_of(point: SweepPoint, *, step: int) -> int:
     return SHARED_STREAM if is_shared else point.seed
 
 
+def is_trusted(point: SweepPoint) -> bool:
+    """Whether code that a point's published model brings may run."""
+    model = inputs(point).pretrained
+    return model is not None and model.trust_remote_code
+
+
 def sampling_identity(
     evaluation: EvalSpec,
     task: TaskSpec | None,
@@ -275,6 +283,7 @@ def stage(planned: Planned, point: SweepPoint, source: Stage, *, step: int) -> S
         source=source,
         step=step,
         evaluation=to_dict(evaluation),
+        trust_remote_code=is_trusted(point),
         data={key: os.path.relpath(of, name) for key, of in data.items()},
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from fgrpo_bench import engines
 from fgrpo_bench.core import registry
+from fgrpo_bench.data.fetch import TRUST, check_remote_code
 from fgrpo_bench.kinds.kind import (
     Environment,
     Kind,
@@ -44,6 +45,11 @@ def stages(planned: Planned) -> Iterator[Stage]:
         if needs.pretrained is not None:
             templated = needs.prompt is not None and needs.prompt.chat_template
             defined = engines.of(point.train).of_pretrained(point.train)
+            check_remote_code(
+                Path(needs.pretrained.path),
+                trusted=needs.pretrained.trust_remote_code,
+                remedy=TRUST,
+            )
             yield model_stage(
                 base_name(point), needs.pretrained, chat_template=templated, **defined
             )

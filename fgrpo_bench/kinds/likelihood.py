@@ -54,6 +54,7 @@ def stage(planned: Planned, point: SweepPoint, of: Stage, *, step: int) -> Stage
         source=trained,
         step=step,
         evaluation=rare_set.evaluation,
+        trust_remote_code=rare_set.trust_remote_code,
         set=os.path.relpath(of.name, name),
         settings=rare_set.sampling,
     )

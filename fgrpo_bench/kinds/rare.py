@@ -11,7 +11,7 @@ from typing import Any
 from fgrpo_bench import engines
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.kinds.evaluate import DrawsSpec, command, draws_identity, stream_of
+from fgrpo_bench.kinds.evaluate import DrawsSpec, command, draws_identity, is_trusted, stream_of
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, inputs, make_stage
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, RareSpec, SweepPoint, to_dict
@@ -79,6 +79,7 @@ def stage(planned: Planned, point: SweepPoint, rare: RareSpec) -> Stage:
         source=base,
         step=0,
         evaluation=to_dict(evaluation),
+        trust_remote_code=is_trusted(point),
         data=None if data is None else os.path.relpath(data, name),
         share=rare.share,
     )

@@ -128,6 +128,15 @@ def engines(analysis: Analysis) -> list[str]:
     ]
 
 
+def remote_code(analysis: Analysis) -> tuple[str, ...]:
+    """A sentence where a model's own code was allowed to run: what that computes, nobody here has
+    looked at; none where it was not."""
+    names = analysis.results.remote_code
+    if not names:
+        return ()
+    return (f"Code of the model's own ran (trust_remote_code): {listed(names, LISTED)}.",)
+
+
 def listed(names: Sequence[object], most: int, separator: str = ", ") -> str:
     """The first names, and how many more there are."""
     shown = separator.join(map(str, names[:most]))

@@ -32,7 +32,14 @@ from fgrpo_bench.documents.table import (
     difference,
     points,
 )
-from fgrpo_bench.report.footnotes import LISTED, draws_made, engines, listed, redeclared
+from fgrpo_bench.report.footnotes import (
+    LISTED,
+    draws_made,
+    engines,
+    listed,
+    redeclared,
+    remote_code,
+)
 from fgrpo_bench.report.words import answer
 
 LISTED_AGAINST_BASE = 4
@@ -347,6 +354,7 @@ def notes(analysis: Analysis) -> Notes:
             f"Grader: {graders or 'none yet'}. Largest share of draws that it could "
             f"not judge in a cell: {unscored:.2%} (left out of n and c).",
             *engines(analysis),
+            *remote_code(analysis),
             *([] if sweep is None else _made_by(sweep)),
         )
     )

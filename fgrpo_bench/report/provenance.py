@@ -46,6 +46,8 @@ class Provenance(Record):
     inputs: dict[str, str]
     """The same of the stored results behind them, by path from the folder of the run, or of all
     evaluations."""
+    remote_code: tuple[str, ...] = ()
+    """Models whose own code was allowed to run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +170,7 @@ def record(
         compare_paper=compare_paper,
         drawn_with=drawing_program(),
         declared=declared(results),
+        remote_code=results.remote_code,
         files={name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
         inputs={
             source.name: source.recorded

@@ -24,7 +24,6 @@ from fgrpo_bench.analysis.results import Results, results_at
 from fgrpo_bench.analysis.scoring import count_stored, score
 from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths
-from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import fields_of
 from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.graders.recorded import is_recorded
@@ -66,7 +65,8 @@ def verify(path: Path, *, root: Path, regrade: bool) -> Verified:
     paths, is_home = _run(folder, known, root)
     results = results_at(paths)
     unseen, absent = list[str](), set[str]()
-    differences = [*_edited(known, results), *_other_grades(results, absent, regrade=regrade)]
+    differences = [f"{NAME}: {EDITED}"] if checksum_mismatch(known.as_json()) else []
+    differences += _other_grades(results, absent, regrade=regrade)
     # from the stored tables, never from stored frames
     analysis = analyse(results, known.select, known.by)
     with TemporaryDirectory() as temporary:
@@ -124,17 +124,6 @@ def _run(report: Path, known: Provenance, root: Path) -> tuple[RunPaths, bool]:
         return RunPaths(root=root, **{key: getattr(known, key) for key in ADDRESS}), False
     names = zip(ADDRESS, (folder.parents[1].name, folder.parent.name, folder.name), strict=True)
     return RunPaths(root=folder.parents[2], **dict(names)), True
-
-
-def _edited(known: Provenance, results: Results) -> Iterator[str]:
-    """Records that do not have the digest of their own content: the report's, and what a sweep
-    declared."""
-    records: list[tuple[str, Record]] = [(NAME, known)]
-    if results.sweep is not None:
-        records.append((results.sweep.paths.sweep_json.name, results.sweep.record))
-    for name, record in records:
-        if checksum_mismatch(record.as_json()):
-            yield f"{name}: {EDITED}"
 
 
 def _other_sources(known: Provenance, anew: Provenance, absent: set[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.replication import replications
 from fgrpo_bench.analysis.rows import Comparison, EqualPassAt1, PathRange
 from fgrpo_bench.documents.table import conjoined, difference, points, raised
-from fgrpo_bench.report.footnotes import redeclared
+from fgrpo_bench.report.footnotes import redeclared, remote_code
 
 NAMED = 3
 """Most comparisons of one verdict that are named; of more the rest is counted."""
@@ -30,7 +30,8 @@ SURE = {SIGNIFICANT: "significant after correction", SUGGESTIVE: "suggestive, no
 
 def answer(analysis: Analysis) -> list[str]:
     """Sentences: what the sweep's declared family asks of the numbers, as a question, then what
-    they say, at the largest k first. One alone where no two cells can be compared yet."""
+    they say, at the largest k first. One, apart from code that ran, where no two cells can be
+    compared yet."""
     if analysis.at_equal_pass_at_1 and (analysis.on_paths or analysis.off_paths):
         return [
             *_asked_on_paths(analysis),
@@ -41,7 +42,8 @@ def answer(analysis: Analysis) -> list[str]:
     rows = analysis.in_question
     if not rows:
         which = "that the question compares " * (analysis.results.sweep is not None)
-        return [f"No two {analysis.noun if not which else 'cells'} {which}have results yet."]
+        said = f"No two {analysis.noun if not which else 'cells'} {which}have results yet."
+        return [said, *remote_code(analysis)]
     columns = list(dict.fromkeys(row.column for row in rows))
     first_columns = columns[:COLUMNS]
     sentences = []
@@ -356,6 +358,7 @@ def _reservations(analysis: Analysis) -> Iterator[str]:
     if not analysis.has_family:
         yield NOTHING_CORRECTED
     yield from redeclared(analysis)
+    yield from remote_code(analysis)
     if analysis.n_seeds == 1:
         yield "One training seed: another run may say otherwise."
     if analysis.missing:

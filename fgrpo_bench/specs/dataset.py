@@ -116,6 +116,9 @@ class PretrainedSpec:
     """Number of parameters, for the check that a run fits the GPUs."""
     shape: ModelShape | None = None
     """For the same check; null is what config.json says where path is a folder. Defines nothing."""
+    trust_remote_code: bool = False
+    """Whether code that the model or its tokenizer brings (auto_map) may run, with the rights of
+    whoever trains and evaluates it. False refuses such a model."""
 
 
 def withheld(benchmark: object) -> bool:

@@ -58,7 +58,7 @@ def model_fields(model: ModelSpec | None) -> dict[str, Any] | None:
 
 def pretrained_fields(model: PretrainedSpec) -> dict[str, Any]:
     """What defines a published model."""
-    return defining(model, ("path", "revision"))
+    return defining(model, ("path", "revision", "trust_remote_code"))
 
 
 def dataset_fields(dataset: DatasetSpec) -> dict[str, Any]:

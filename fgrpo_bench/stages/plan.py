@@ -6,13 +6,15 @@ files, and what was declared.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_json, read_record, readable_json, record_of
-from fgrpo_bench.stages.digests import content_sha256
+from fgrpo_bench.stages.digests import EDITED, checksum_mismatch, content_sha256
 
 FORMAT = 5
 """Of the files in a sweep's folder. It rises when this code could no longer read what the code
@@ -182,6 +184,21 @@ class SweepRecord(Record):
     def profile(self) -> dict[str, Any]:
         """Where it runs (fgrpo_bench.specs.Profile as JSON)."""
         return dict(self.declaration["profile"])
+
+
+PUT_BACK = (
+    "put back what it said (another question is declared on the command line), or delete it: `run` "
+    "then writes it anew, and the report says that what was declared before is not recorded"
+)
+"""What to do about an edited sweep.json."""
+
+
+def check_seal(path: Path, declared: Mapping[str, Any]) -> None:
+    """ValueError where what a sweep.json says is not what was frozen: the question that it records,
+    and its family of comparisons, would be believed. plan.json needs no such check: it is written
+    anew of the declaration, whatever it says."""
+    if checksum_mismatch(declared):
+        raise ValueError(f"{path} {EDITED}: {PUT_BACK}")
 
 
 def read_sweep(paths: RunPaths) -> SweepRecord:

@@ -113,6 +113,10 @@ def experiment(
     ] = None,
     prompt: Prompt = None,
     answer: Answer = None,
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option("--trust-remote-code", help="let code that the model brings run (auto_map)"),
+    ] = False,
     is_dry: DryRun = False,
 ) -> int:
     from fgrpo_bench.specs.base import check_name as check_folder_name
@@ -120,7 +124,7 @@ def experiment(
 
     check_folder_name("NAME", name)
     return begin(name, model=model, data=data, reward=reward, heldout=heldout, prompt=prompt,
-                 answer=answer, is_dry=is_dry)  # fmt: skip
+                 answer=answer, trust_remote_code=trust_remote_code, is_dry=is_dry)  # fmt: skip
 
 
 @app.add(

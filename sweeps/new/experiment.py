@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.core import registry
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data.columns import columns_of, file_dataset
+from fgrpo_bench.data.fetch import check_remote_code
 from fgrpo_bench.data.prepare import table_of_file
 from fgrpo_bench.data.published import Published, read_published
 from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, function, get_grader
@@ -118,12 +119,16 @@ def begin(
     heldout: Path | None,
     prompt: str | None,
     answer: str | None,
+    trust_remote_code: bool,
     is_dry: bool,
 ) -> int:
     """Write the experiment and plan it; ValueError or OSError, with value, rule and remedy, before
     anything is written."""
     grader = reward or GRADER
     problems, of = read_problems(data, prompt, answer, grader), read_published(model, _known())
+    if of.folder is not None:
+        check_remote_code(of.folder, trusted=trust_remote_code, remedy="give --trust-remote-code")
+    of = replace(of, spec=replace(of.spec, trust_remote_code=trust_remote_code))
     check_grader(problems, is_reward=True)
     held = None if heldout is None else read_problems(heldout, prompt, answer, grader)
     if held is not None and held.dataset.path == problems.dataset.path:
@@ -210,6 +215,7 @@ def _text_of(
         "parameters": model.spec.parameters,
         "parameters_source": f"   # {model.source}",
         "shape": "null" if shape is None else json.dumps(to_dict(shape)).replace('"', ""),
+        "trusted": "\n    trust_remote_code: true" * model.spec.trust_remote_code,
         "chat_template": json.dumps(model.chat_template),
         "system": json.dumps(BOX_SYSTEM) if boxed and model.chat_template else "null",
         "suffix": json.dumps(BOX_SUFFIX) if boxed and not model.chat_template else "null",

@@ -15,6 +15,7 @@ from fgrpo_bench.analysis.results import SweepResults, load_results
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds import Planned
 from fgrpo_bench.specs import config
+from fgrpo_bench.stages.digests import with_checksum
 from fgrpo_bench.stats.selection import is_for_selection
 from fgrpo_bench.stats.significance import holm
 from sweeps.plan import expand
@@ -74,7 +75,7 @@ def test_without_a_benchmark_in_domain_all_decide(
     facts = read_json(elsewhere.paths.sweep_json)
     evaluation = facts["declaration"]["experiment"]["evaluation"]
     evaluation["benchmarks"]["countdown"]["domain"] = "out-of-domain"
-    write_json(elsewhere.paths.sweep_json, facts)
+    write_json(elsewhere.paths.sweep_json, with_checksum(facts))
     results = load_results(elsewhere.paths)
     outside, within = analyse(results, rule), analyse(every_step, rule)
     assert steps(outside) == steps(within)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from dashboards.page import VIEWS
 from dashboards.text import LONGEST_TEXT, formula, rendered, shortened, visible
 from fgrpo_bench.files.whole import read_json, write_json, write_text
+from fgrpo_bench.stages.digests import with_checksum
 from fgrpo_bench.stages.tables import PASSK, read_table, write_table
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import HOSTILE, Reader, assert_inert, sweep_with_draws
@@ -47,7 +48,7 @@ def test_hostile_names_in_the_stored_files_are_text_too(tmp_path):
     name = HOSTILE[1]
     declared = read_json(results.paths.sweep_json)
     declared["declaration"]["sweep"]["question"] = name
-    write_json(results.paths.sweep_json, declared)
+    write_json(results.paths.sweep_json, with_checksum(declared))
     for point in results.points:
         path = point.evaluate.benchmark("countdown").passk()
         table = read_table(path, PASSK)

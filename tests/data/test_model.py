@@ -32,8 +32,16 @@ def model(folder: Path, **changes: str | None) -> Path:
     return folder
 
 
-def stage(folder: Path, path: Path | str, *, chat_template: bool = True) -> StagePaths:
-    spec = PretrainedSpec(name="mine", path=str(path), revision=None, parameters=1)
+def stage(
+    folder: Path, path: Path | str, *, chat_template: bool = True, trust_remote_code: bool = False
+) -> StagePaths:
+    spec = PretrainedSpec(
+        name="mine",
+        path=str(path),
+        revision=None,
+        parameters=1,
+        trust_remote_code=trust_remote_code,
+    )
     paths = StagePaths(folder)
     planned = model_stage("_base/mine", spec, chat_template=chat_template)
     write_json(paths.spec, planned.spec.as_json())
@@ -83,6 +91,58 @@ def test_what_a_folder_lacks_is_named_with_the_remedy(
     said = capfd.readouterr()
     assert re.search(rule, said.out + said.err), said
     assert not paths.done.exists()
+
+
+CODE = json.dumps({"auto_map": {"AutoModelForCausalLM": "modeling.Mine"}})
+INDEX = "model.safetensors.index.json"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "rule"),
+    [
+        (
+            "config.json",
+            CODE,
+            r"config\.json brings code of its own \(auto_map\).*trust_remote_code=",
+        ),
+        (
+            "tokenizer_config.json",
+            json.dumps({"chat_template": "x", "auto_map": {"AutoTokenizer": ["t.T", None]}}),
+            r"tokenizer_config\.json brings code of its own",
+        ),
+        ("processor_config.json", CODE, r"processor_config\.json brings code of its own"),
+        (INDEX, "../other/model.safetensors", "no file of .*: weights lie beside their index"),
+        (INDEX, "/etc/passwd", "names the weights '/etc/passwd', which are no file of "),
+        (INDEX, "below/model.safetensors", "no file of "),
+        (INDEX, "linked.safetensors", "names the weights 'linked.safetensors', which are no file"),
+    ],
+)
+def test_code_of_a_model_and_weights_outside_its_folder_are_refused(
+    name: str, text: str, rule: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = model(tmp_path / "other") / "model.safetensors"
+    if name == INDEX:
+        text = json.dumps({"weight_map": {"a": "model.safetensors", "b": text}})
+    folder = model(tmp_path / "mine", **{name: text})
+    (folder / "linked.safetensors").symlink_to(other)
+    (folder / "below").mkdir()
+    (folder / "below" / other.name).write_bytes(other.read_bytes())
+    paths = stage(tmp_path / "run", folder)
+    assert main([str(paths.folder)]) not in (0, 75)
+    said = capfd.readouterr()
+    assert re.search(rule, said.out + said.err), said
+    assert not paths.done.exists()
+
+
+def test_a_model_is_trusted_by_a_key_alone_and_its_code_is_among_what_was_fetched(
+    tmp_path: Path,
+) -> None:
+    folder = model(tmp_path / "mine", **{"config.json": CODE, "modeling.py": "raise SystemExit"})
+    trusted = stage(tmp_path / "run", folder, trust_remote_code=True)
+    assert main([str(trusted.folder)]) == 0  # nothing is loaded to fetch it
+    assert any(name.endswith("/modeling.py") for name in read_json(trusted.done)["outputs"])
+    asked = stage(tmp_path / "other", folder)
+    assert read_json(asked.spec)["fingerprint"] != read_json(trusted.spec)["fingerprint"]
 
 
 def test_a_chat_template_is_asked_for_only_where_it_is_applied(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The transformers back end on a small checkpoint: each draw follows from its own seed alone."""
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,8 +12,10 @@ import evaluators.transformers as back_end
 from evaluators.adapter import adapter_sha256
 from evaluators.backends import embedded, make_engine
 from evaluators.records import encoder
+from fgrpo_bench.data import chat
+from fgrpo_bench.graders.worker import OfProcess
 from fgrpo_bench.specs import PromptSpec
-from tests.evaluators.evaluations import LENGTH, asked, evaluation, settings, wanted
+from tests.evaluators.evaluations import LENGTH, PLAIN, asked, evaluation, settings, wanted
 from tests.support.openrlhf import heldout_problems
 
 
@@ -104,6 +107,37 @@ def test_a_chat_template_is_applied_with_the_system_message(model):
     chat = PromptSpec(chat_template=True, system="3")
     ids = encoder(tokenizer, evaluation(), settings(prompt=chat))(problem)
     assert tokenizer.decode(ids) == "3=12="
+
+
+@pytest.mark.parametrize(
+    ("template", "rule"),
+    [
+        ("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
+         "it took more than 1 s of processor time"),
+        ("{% for i in range(99999) %}{{ 'x' * 99999 }}{% endfor %}",
+         "it (needs more than 1024 MB of memory|took more than 1 s)"),
+        ("{{ 'x' * 20000000 }}", "it wrote a text of more than 10,000,000 characters"),
+        ("{{ raise_exception('no system message') }}", "it raised TemplateError: no system"),
+        ("{{ messages.__class__.__mro__ }}", "it raised SecurityError: access to attribute"),
+        ("{% for %}", "it raised TemplateSyntaxError: "),
+        ("{{ 1 / 0 }}", "it raised ZeroDivisionError: division by zero"),
+    ],
+)  # fmt: skip
+def test_a_template_that_never_ends_grows_or_raises_is_a_sentence(
+    model, monkeypatch, template, rule
+):
+    monkeypatch.setattr(chat, "SECONDS", 1.0)
+    monkeypatch.setattr(chat, "_processes", OfProcess(chat._processes._make))
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    tokenizer.chat_template = template
+    encode = encoder(tokenizer, evaluation(), settings(prompt=replace(PLAIN, chat_template=True)))
+    with pytest.raises(
+        ValueError, match=r"the chat template of .*small cannot be applied"
+    ) as error:
+        encode(heldout_problems(1)[0])
+    chat._processes().close()
+    assert re.search(rule, str(error.value)), error.value
+    assert "\n" not in str(error.value) and "prompt=plain" in str(error.value)
 
 
 def test_a_sampler_can_be_stopped_at_every_token_and_says_what_it_discards(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,65 @@ def test_what_a_function_returns_or_does_is_a_verdict_or_the_reason_why_there_is
 ):
     grade = judged("theirs.grade:given", response)
     assert (grade.outcome, grade.reason.startswith(reason)) == (outcome, True), grade
+
+
+FORKS = """
+import os, time
+from fgrpo_bench.core.problems import Grade
+
+def returns_twice(response, answer):
+    return os.fork() >= 0
+
+def writes(response, answer):
+    for handle in range(3, 64):
+        try:
+            os.write(handle, b'{"outcome": "correct", "reason": "mine"}' + bytes([10]))
+        except OSError:
+            pass
+    return True
+
+def speaks(response, answer):
+    return input() == ""
+
+def leaves(response, answer):
+    theirs, ours = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            import signal
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            os.write(ours, str(os.getpid()).encode())
+            time.sleep(3600)
+        os._exit(0)
+    return Grade(outcome="correct", extracted=os.read(theirs, 16).decode(), reason="left one")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "reason"),
+    [
+        ("returns_twice", "correct", "it returned True"),
+        ("writes", "unscored", "the judge's process answered what it was not asked"),
+        ("speaks", "unscored", "it raised EOFError: EOF when reading a line"),
+    ],
+)
+def test_a_function_that_forks_or_speaks_over_its_socket_is_a_verdict_or_a_reason(
+    tmp_path, name, outcome, reason
+):
+    (tmp_path / "theirs" / "forks.py").write_text(FORKS)
+    for response in ("first", "second"):  # nothing of one answer comes as that to the next
+        grade = judged(f"theirs.forks:{name}", response)
+        assert (grade.outcome, grade.reason.startswith(reason)) == (outcome, True), grade
+
+
+def test_no_process_that_a_function_has_started_is_left(tmp_path):
+    (tmp_path / "theirs" / "forks.py").write_text(FORKS)
+    (pid,) = {int(judged("theirs.forks:leaves", "x").extracted)}
+    os.kill(pid, 0)  # it is there as long as the judge is
+    function._processes().close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_numbers_need_a_threshold_and_a_grade_stands_as_it_is():

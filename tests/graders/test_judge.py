@@ -87,7 +87,9 @@ def test_an_exception_in_the_judge_is_unscored_and_never_wrong():
 def test_a_stopped_process_is_given_up_after_the_wall_time(monkeypatch):
     with Judge() as judge:
         judge.verdict("1", "2")
-        os.kill(pids(judge)[0], signal.SIGSTOP)
+        (guard,) = pids(judge)
+        (judging,) = Path(f"/proc/{guard}/task/{guard}/children").read_text().split()
+        os.kill(int(judging), signal.SIGSTOP)
         monkeypatch.setattr(judge_module, "WALL_FACTOR", 0.1)
         verdict = judge.verdict("1", "3")
         assert verdict == Grade(

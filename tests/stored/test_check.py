@@ -23,9 +23,9 @@ from fgrpo_bench.stages.attempts import Note
 from fgrpo_bench.stages.digests import EDITED, SEAL, sha256_file, with_checksum
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import clear_damage, is_done
+from fgrpo_bench.stages.plan import PUT_BACK
 from sweeps.check import check, render
 from sweeps.cli import main
-from sweeps.freeze import PUT_BACK
 from tests.stored.conftest import TRAIN, copied
 
 WEIGHTS = f"{TRAIN}/checkpoints/step-00004/model.safetensors"

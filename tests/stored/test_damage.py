@@ -19,11 +19,14 @@ from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.results import SweepResults, load_results
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.records import Misfit, Record
-from fgrpo_bench.files.whole import write_json
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report import verify as verifying
 from fgrpo_bench.report.__main__ import main as report_command
 from fgrpo_bench.report.build import render, write_report
 from fgrpo_bench.report.verify import verify
+from fgrpo_bench.stages.digests import EDITED, with_checksum
+from fgrpo_bench.stages.plan import PUT_BACK
+from fgrpo_bench.tracking.desired import desired_experiment
 from sweeps import status
 from sweeps.cli import main as sweeps_command
 from sweeps.status import report
@@ -213,8 +216,9 @@ def test_no_field_of_another_type_is_a_traceback(swept: RunPaths, name: str) -> 
     """Each field takes every change, and one of these before all readers: another than the field
     before it, so that every kind of value comes before all of them."""
     (path,) = swept.folder.glob(name)
+    seal = with_checksum if name == "sweep.json" else dict  # else its seal alone would be looked at
     contents = [
-        (how, json.dumps(value).encode(), READERS if i % len(changes) == j else QUICK)
+        (how, json.dumps(seal(value)).encode(), READERS if i % len(changes) == j else QUICK)
         for i, (_, changes) in enumerate(changed_fields(json.loads(path.read_bytes())))
         for j, (how, value) in enumerate(changes.items())
     ]
@@ -359,3 +363,25 @@ def test_folders_of_two_points_that_were_swapped_are_refused_by_every_reader(
     for view in ("compare", "forgetting", "draws", "audit"):
         page = client.get(f"/smoke/{paths.experiment}/{paths.version}/{view}")
         assert (page.status_code, REFUSED in page.text) == (500, True), view
+
+
+def test_an_edited_family_of_comparisons_is_refused_by_every_reader(
+    reported: SweepResults, tmp_path: Path, capsys
+) -> None:
+    paths = copy(reported, tmp_path).paths
+    before = {file.name: file.read_bytes() for file in paths.report.iterdir()}
+    declared = read_json(paths.sweep_json)
+    declared["declaration"]["sweep"]["family"] = {"ks": [4]}
+    write_json(paths.sweep_json, declared)
+    file = str(paths.report / "results.csv")
+    for asked in (["smoke", "--root", str(tmp_path)], ["--verify", file]):
+        assert report_command(asked) == 1
+        said = capsys.readouterr()
+        assert said.out == "" and f"sweep.json {EDITED}: {PUT_BACK}" in said.err
+    assert {file.name: file.read_bytes() for file in paths.report.iterdir()} == before
+    client = client_of(tmp_path)
+    for view in ("sweep", "compare", "forgetting"):
+        page = client.get(f"/smoke/{paths.experiment}/{paths.version}/{view}")
+        assert (page.status_code, EDITED in page.text) == (500, True), view
+    with pytest.raises(ValueError, match=EDITED):
+        desired_experiment(paths)

@@ -275,3 +275,19 @@ def test_a_model_of_the_hub_is_read_without_its_weights(
     assert (model.spec.path, model.spec.parameters) == ("org/model", 123_456)
     assert model.spec.shape.n_layers == 2 and model.spec.shape.head_dim == 16
     assert (model.chat_template, model.context, model.unknown) == (True, 512, None)
+
+
+def test_a_model_that_brings_code_is_refused_until_an_option_trusts_it(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = strangers_model(tmp_path / "mine")
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"] = {"AutoModelForCausalLM": "modeling.Mine"}
+    (folder / "config.json").write_text(json.dumps(config))
+    words = ["experiment", "x", "--model", str(folder), "--data", str(data), "--dry-run"]
+    capsys.readouterr()
+    assert main(words) == 1
+    assert "brings code of its own (auto_map)" in (said := capsys.readouterr().err)
+    assert "give --trust-remote-code" in said and said.count("\n") == 1
+    assert main([*words, "--trust-remote-code"]) == 0
+    assert "\n      trust_remote_code: true\n" in capsys.readouterr().out

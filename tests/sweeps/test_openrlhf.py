@@ -352,3 +352,15 @@ def test_a_driver_that_is_too_old_for_the_pins_is_refused_where_it_would_run_the
     commands.check_interpreters(declared().profile, {"openrlhf"})  # nodes may have a newer one
     smi.write_text("#!/bin/sh\necho 580.65.06\n")
     commands.check_interpreters(here, {"openrlhf"})
+
+
+def test_a_plan_refuses_a_model_that_brings_code_until_a_key_trusts_it(tmp_path):
+    words = local_files(tmp_path)
+    config = tmp_path / "model" / "config.json"
+    config.write_text(json.dumps({"auto_map": {"AutoModelForCausalLM": "modeling.Mine"}}))
+    rule = r"config\.json brings code of its own .*experiment\.train\.pretrained\.trust_remote_code"
+    with pytest.raises(ValueError, match=rule):
+        make_plan(declared(*words))
+    trusted = make_plan(declared(*words, "+experiment.train.pretrained.trust_remote_code=true"))
+    evaluations = [stage for stage in trusted.stages if stage.kind in ("evaluate", "rare")]
+    assert evaluations and all(stage.spec.trust_remote_code for stage in evaluations)

@@ -12,6 +12,7 @@ import pytest
 from fgrpo_bench.analysis.results import read_declared
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.specs import Declaration, config
+from fgrpo_bench.stages.digests import with_checksum
 from fgrpo_bench.stages.plan import SweepRecord
 from sweeps.estimate import plan_cost
 from sweeps.freeze import run_paths, stored_declaration
@@ -76,7 +77,7 @@ def test_what_a_sweep_stores_of_its_declaration_is_read_again(name: str, tmp_pat
     paths = run_paths(declared)
     record = SweepRecord(declaration=stored_declaration(declared), versions={}, created="today")
     paths.folder.mkdir(parents=True)
-    paths.sweep_json.write_text(json.dumps(record.as_json()))
+    paths.sweep_json.write_text(json.dumps(with_checksum(record.as_json())))
     assert read_declared(paths).declaration == record.declaration
 
 

@@ -18,6 +18,7 @@ from fgrpo_bench.files.whole import read_json, write_json, write_text
 from fgrpo_bench.report import build, provenance
 from fgrpo_bench.report.cell_styles import cell_styles
 from fgrpo_bench.report.narrative import answered, effect
+from fgrpo_bench.stages.digests import with_checksum
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import METRICS, read_table, write_table
 from fgrpo_bench.tracking import points as tracking_points
@@ -130,8 +131,9 @@ def test_tags_tell_where_a_run_comes_from(whole, stored):
 
 
 def test_a_sweep_run_outside_a_checkout_has_no_commit(results):
-    recorded = read_json(results.paths.sweep_json) | {"git_commit": None, "git_dirty": None}
-    write_json(results.paths.sweep_json, recorded)
+    recorded = read_json(results.paths.sweep_json)
+    del recorded["git_commit"], recorded["git_dirty"]
+    write_json(results.paths.sweep_json, with_checksum(recorded))
     assert not {"git_commit", "git_dirty"} & set(states(results)["base-s11"].tags)
 
 
@@ -460,7 +462,7 @@ def test_the_description_of_a_cell_has_its_differences_and_its_numbers(whole, st
 def test_names_in_notes_are_escaped(results):
     recorded = read_json(results.paths.sweep_json)
     recorded["declaration"]["sweep"]["question"] = "<img src=x onerror=alert(1)> [a](javascript:b)"
-    write_json(results.paths.sweep_json, recorded)
+    write_json(results.paths.sweep_json, with_checksum(recorded))
     note = desired_experiment(results.paths).tags()["mlflow.note.content"]
     assert "## Question\n\n\\<img src=x onerror=alert(1)> [a\\](javascript:b)" in note
     assert "<img" not in note.replace("\\<img", "")
@@ -488,7 +490,9 @@ def test_the_version_that_was_run_last_speaks_for_the_experiment(results, tmp_pa
     write_sweep(tmp_path, overrides=[*TINY, "version=v2"])
     other = results.paths
     recorded = read_json(other.sweep_json)
-    write_json(other.sweep_json, recorded | {"created": "2000-01-01T00:00:00+00:00"})
+    older = with_checksum(recorded | {"created": "2000-01-01T00:00:00+00:00"})
+    write_json(other.sweep_json, older)
     assert desired_experiment(other).digest is None
-    write_json(other.sweep_json, recorded | {"created": "2100-01-01T00:00:00+00:00"})
+    newer = with_checksum(recorded | {"created": "2100-01-01T00:00:00+00:00"})
+    write_json(other.sweep_json, newer)
     assert "countdown/v1" in desired_experiment(other).tags()["mlflow.note.content"]

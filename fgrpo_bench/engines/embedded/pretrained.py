@@ -86,7 +86,7 @@ def read_folder(folder: Path) -> Architecture:
     """The architecture of a model's folder; ValueError where this engine does not compute it."""
     if not folder.is_dir():
         raise refused(folder, "is no folder here")
-    check_model(folder, chat_template=False)
+    check_model(folder, chat_template=False, trust_remote_code=True)  # refused below, in any case
     for name in ("tokenizer.json", WEIGHTS):
         if not (folder / name).is_file():
             raise refused(folder, f"has no {name}")

@@ -15,6 +15,7 @@ import numpy as np
 
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data import dataset_problems
+from fgrpo_bench.data.chat import tokens_of
 from fgrpo_bench.engines.openrlhf.arguments import batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.labels import LABEL, PROMPT, make_label
 from fgrpo_bench.files.whole import write_text
@@ -110,12 +111,12 @@ def write_prompts(path: Path, problems: list[Problem], spec: PromptSpec, tokeniz
     write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def base_tokenizer(base: Path, spec: PromptSpec) -> Any:
+def base_tokenizer(base: Path, spec: PromptSpec, *, trust_remote_code: bool = False) -> Any:
     """The base model's tokenizer; ValueError where it has none, or lacks the chat template."""
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(base)
+        tokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=trust_remote_code)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"{base} has no tokenizer that transformers can load ({str(error).splitlines()[0]}): "
@@ -133,9 +134,7 @@ def token_counter(tokenizer: Any, spec: PromptSpec) -> Length:
     """Counts the tokens of a prompt, those that the tokenizer adds included."""
     if not spec.chat_template:
         return lambda prompt: len(tokenizer(prompt)["input_ids"])
-    return lambda prompt: len(
-        tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False)
-    )
+    return lambda prompt: len(tokens_of(tokenizer, prompt))
 
 
 def beginning_of_text(tokenizer: Any, spec: PromptSpec) -> str:

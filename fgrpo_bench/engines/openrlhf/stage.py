@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+from fgrpo_bench.data.fetch import TRUST, check_remote_code
 from fgrpo_bench.engines.engine import TrainingFacts, TrainingMarker, installed
 from fgrpo_bench.engines.openrlhf import cluster
 from fgrpo_bench.engines.openrlhf.arguments import RunFiles, arguments, batches, openrlhf_train
@@ -122,7 +123,11 @@ def _prepare(
     """
     train, folder = openrlhf_train(point), paths.folder / "openrlhf"
     folder.mkdir(exist_ok=True)
-    tokenizer = base_tokenizer(base, train.prompt)
+    model = train.pretrained
+    trusted = model is not None and model.trust_remote_code
+    # OpenRLHF itself asks nobody before it runs what a model brings
+    check_remote_code(base, trusted=trusted, remedy=TRUST)
+    tokenizer = base_tokenizer(base, train.prompt, trust_remote_code=trusted)
     length = token_counter(tokenizer, train.prompt)
     problems = training_problems(point, data, length)
     if reward is not None:

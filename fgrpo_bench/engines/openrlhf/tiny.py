@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fgrpo_bench.data.fetch import is_no_weight, without_weights
+from fgrpo_bench.data.fetch import TRUST, check_remote_code, is_no_weight, without_weights
 from fgrpo_bench.data.published import parameters_in
 from fgrpo_bench.engines.openrlhf.arguments import OpenRLHFTrain
 from fgrpo_bench.specs import PretrainedSpec
@@ -56,20 +56,25 @@ def rehearsed(train: OpenRLHFTrain, folder: Path) -> OpenRLHFTrain:
 
 def tiny(model: PretrainedSpec, below: Path) -> PretrainedSpec:
     """A model of random weights in a folder below another one, made once."""
-    source = without_weights(model)
+    source, trusted = without_weights(model), model.trust_remote_code
+    check_remote_code(source, trusted=trusted, remedy=TRUST)
     names = sorted(file for file in source.iterdir() if is_no_weight(file))
     digest = hashlib.sha256()
     for file in names:
         digest.update(file.name.encode() + file.read_bytes())
     folder = below.absolute() / f"{model.name}-{digest.hexdigest()[:8]}"
     if not folder.exists():
-        _make(names, source, folder)
+        _make(names, source, folder, trusted=trusted)
     return PretrainedSpec(
-        name=model.name, path=str(folder), revision=None, parameters=parameters_in(folder)
+        name=model.name,
+        path=str(folder),
+        revision=None,
+        parameters=parameters_in(folder),
+        trust_remote_code=trusted,
     )
 
 
-def _make(names: list[Path], source: Path, folder: Path) -> None:
+def _make(names: list[Path], source: Path, folder: Path, *, trusted: bool) -> None:
     """ValueError where transformers knows no such architecture, or cannot make it small."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
@@ -79,7 +84,7 @@ def _make(names: list[Path], source: Path, folder: Path) -> None:
     aside.mkdir(parents=True)
     torch.manual_seed(0)  # so that a rerun would make the same
     try:
-        config = AutoConfig.from_pretrained(source)
+        config = AutoConfig.from_pretrained(source, trust_remote_code=trusted)
         for field, value in SHRUNK.items():
             if getattr(config, field, None) is not None:
                 # configs are of a class each, with these fields or without
@@ -87,7 +92,7 @@ def _make(names: list[Path], source: Path, folder: Path) -> None:
         if getattr(config, "layer_types", None):
             config.layer_types = config.layer_types[: config.num_hidden_layers]
         models: Any = AutoModelForCausalLM
-        models.from_config(config).save_pretrained(aside)
+        models.from_config(config, trust_remote_code=trusted).save_pretrained(aside)
     except (ValueError, AttributeError, KeyError, TypeError, RuntimeError) as error:
         raise ValueError(
             f"no tiny model can be made of {source}/config.json ({str(error).splitlines()[0]}): "

@@ -1,0 +1,44 @@
+"""The process that applies a chat template; see `chat`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fgrpo_bench.graders.judge_worker import serve
+
+LONGEST = 10_000_000
+"""Characters of a text: far beyond any context."""
+
+
+def load() -> dict[str, Any]:
+    """Import what applies templates."""
+    import transformers.utils.chat_template_utils  # noqa: F401
+
+    return {}
+
+
+def judge(asked: dict[str, Any]) -> dict[str, Any]:
+    """`text`, or the reason why there is none, for the sentence that begins with "it"."""
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    try:
+        texts, _ = render_jinja_template(
+            conversations=[asked["chat"]],
+            chat_template=asked["template"],
+            add_generation_prompt=True,
+            **asked["arguments"],
+        )
+    except MemoryError:
+        raise
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        return {"outcome": "unscored", "reason": f"raised {said}"}
+    text = str(texts[0])
+    if len(text) > LONGEST:
+        reason = f"wrote a text of more than {LONGEST:,} characters"
+        return {"outcome": "unscored", "reason": reason}
+    return {"outcome": "correct", "reason": "written", "text": text}
+
+
+if __name__ == "__main__":
+    serve(load, judge)
