@@ -76,6 +76,23 @@ def test_a_checkpoint_is_evaluated(followed):
 
 
 @pytest.mark.slow
+def test_an_evaluation_is_told_by_a_column_which_is_looked_up_before_it_draws(
+    followed, root, capsys
+):
+    words = ["evaluate", "out/tuned", "--data", "mine.jsonl", "--max-tokens", "16", "-n", "4"]
+    assert main([*words, "--by", "question"]) == 1
+    assert "--by question: no column of the problems is called so" in capsys.readouterr().err
+    assert not list(root.glob("evals/*"))
+    assert main([*words, "--by", "level"]) == 0
+    _, _, by_level = capsys.readouterr().out.partition(": pass@k in percent by level")
+    lines = [line.split() for line in by_level.splitlines() if line.startswith("math ")]
+    assert [(line[1], line[2]) for line in lines if line[4] == "4"] == [
+        ("easy", "2"),
+        ("hard", "2"),
+    ]
+
+
+@pytest.mark.slow
 def test_two_models_are_compared(followed, root):
     write_sweep(root)
     steps = [f"{run}-step-{step}" for run in "ab" for step in (100, 200)]
