@@ -281,5 +281,7 @@ def _parquet(path: Path) -> Iterator[dict[str, Any]]:
         raise ValueError(
             f"{path} is no readable Parquet file ({str(error).splitlines()[0]}): fetch it again"
         ) from error
-    check_unpacked(path, frame.estimated_size())  # equal texts are one in the file, not in rows
+    check_unpacked(
+        path, int(frame.estimated_size())
+    )  # equal texts are one in the file, not in rows
     yield from frame.iter_rows(named=True)
