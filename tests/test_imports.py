@@ -48,7 +48,7 @@ AT_HOME = {
         *("fgrpo_bench.engines", "fgrpo_bench.integrations", "fgrpo_bench.objectives"),
         "evaluators",
     },
-    "transformers": {"fgrpo_bench.engines", "evaluators"},
+    "transformers": {"fgrpo_bench.data", "fgrpo_bench.engines", "evaluators"},
     "trl": {"fgrpo_bench.integrations"},
     "typer": {
         *("fgrpo_bench.command", "fgrpo_bench.analysis", "fgrpo_bench.paper"),

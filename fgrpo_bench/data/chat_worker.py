@@ -22,7 +22,7 @@ def judge(asked: dict[str, Any]) -> dict[str, Any]:
     from transformers.utils.chat_template_utils import render_jinja_template
 
     try:
-        texts, _ = render_jinja_template(
+        rendered: Any = render_jinja_template(
             conversations=[asked["chat"]],
             chat_template=asked["template"],
             add_generation_prompt=True,
@@ -33,7 +33,7 @@ def judge(asked: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         return {"outcome": "unscored", "reason": f"raised {said}"}
-    text = str(texts[0])
+    text = rendered[0][0]
     if len(text) > LONGEST:
         reason = f"wrote a text of more than {LONGEST:,} characters"
         return {"outcome": "unscored", "reason": reason}

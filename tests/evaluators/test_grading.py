@@ -146,6 +146,13 @@ def test_a_draw_whose_judge_was_killed_is_judged_anew_by_the_next_run(tmp_path):
         assert last.finish(table).equals(stored) and last.tally.graded == 0
 
 
+def children(pid):
+    try:
+        return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):  # a guard ends after its judge
+        return []
+
+
 def kill_judges(parent, *, times):
     """SIGKILL to that many judges of a grading process, each as soon as it can judge."""
     killed = set()
@@ -153,7 +160,8 @@ def kill_judges(parent, *, times):
     while len(killed) < times:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-        for pid in set(Path(f"/proc/{parent}/task/{parent}/children").read_text().split()) - killed:
+        judges = {pid for guard in children(parent) for pid in children(guard)}
+        for pid in judges - killed:
             limits = Path(f"/proc/{pid}/limits").read_text()
             if re.search("Max file size +0 +0 ", limits):  # which it is given last
                 os.kill(int(pid), signal.SIGKILL)
