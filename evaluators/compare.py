@@ -385,15 +385,16 @@ def compare(
 
 def _check_dumps(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:
     """ValueError where draws with the problems of their own file stand beside an evaluation."""
-    own, others = list[str](), list[str]()
+    dumped, others = list[str](), list[str]()
     for checkpoint in checkpoints:
         spec = checkpoint.evaluation_spec()
         is_own = all(spec.layout(name) == DUMP for name in spec.asked.benchmarks)
-        (own if is_own else others).append(checkpoint.name)
-    if own and others:
+        (dumped if is_own else others).append(checkpoint.name)
+    if dumped and others:
         raise ValueError(
-            f"{own[0]} has the problems of its file, and {others[0]} those that it was evaluated "
-            "on: name these with --data or --benchmark, so that the file's are found among them"
+            f"{dumped[0]} has the problems of its file, and {others[0]} those that it was "
+            "evaluated on: name these with --data or --benchmark, so that the file's are found "
+            "among them"
         )
 
 

@@ -268,16 +268,24 @@ def _parquet(path: Path, columns: Collection[str] | None) -> Iterator[NumberedRo
 def _archived(path: Path) -> Iterator[NumberedRow]:
     """The samples of inspect's .eval, which is an archive of JSON files."""
     try:
-        with ZipFile(path) as archive:
-            check_zip(path, archive, "samples/")
+        archive = ZipFile(path)
+    except (OSError, BadZipFile, *BROKEN) as error:
+        raise _no_log(path, error) from error
+    with archive:
+        check_zip(path, archive, "samples/")
+        try:
             names = [name for name in archive.namelist() if name.startswith("samples/")]
             for number, name in enumerate(names, 1):
                 yield number, dict(json.loads(archive.read(name)))
-    except (OSError, BadZipFile, *BROKEN) as error:
-        raise ValueError(
-            f"{path} is no log of inspect with samples ({type(error).__name__}: {error}): give the "
-            ".eval or .json file of a run whose samples were logged"
-        ) from error
+        except (OSError, BadZipFile, *BROKEN) as error:
+            raise _no_log(path, error) from error
+
+
+def _no_log(path: Path, error: Exception) -> ValueError:
+    return ValueError(
+        f"{path} is no log of inspect with samples ({type(error).__name__}: {error}): give the "
+        ".eval or .json file of a run whose samples were logged"
+    )
 
 
 def _json(path: Path, said: list[str]) -> Iterator[NumberedRow]:
@@ -416,7 +424,7 @@ def _of_row(values: dict[str, Any], number: int, raw: Row, where: str) -> list[D
         draw = _count(draw, "draw", where)
     out = []
     for i, text in enumerate(texts):
-        own = {name: _part(values.get(name), i, len(texts)) for name in OF_A_DRAW}
+        parts = {name: _part(values.get(name), i, len(texts)) for name in OF_A_DRAW}
         response = _text(text, "assistant")
         if response is None and text is not None:
             raise ValueError(f"{where}: response {i} is {short(text)}: give a text")
@@ -427,15 +435,15 @@ def _of_row(values: dict[str, Any], number: int, raw: Row, where: str) -> list[D
                 problem_id=problem_id,
                 response=response,
                 gold=gold,
-                score=_score(own["score"], where),
+                score=_score(parts["score"], where),
                 draw=draw,
-                seed=_count(own["seed"], "seed", where),
-                step=_count(own["step"], "step", where),
-                finish_reason=_end(own["finish_reason"], where),
-                n_tokens=_count(own["n_tokens"], "n_tokens", where),
-                advantage=own["advantage"] if is_number(own["advantage"]) else None,
+                seed=_count(parts["seed"], "seed", where),
+                step=_count(parts["step"], "step", where),
+                finish_reason=_end(parts["finish_reason"], where),
+                n_tokens=_count(parts["n_tokens"], "n_tokens", where),
+                advantage=parts["advantage"] if is_number(parts["advantage"]) else None,
                 group=group,
-                fault=None if own["fault"] in (None, "", False) else short(own["fault"]),
+                fault=None if parts["fault"] in (None, "", False) else short(parts["fault"]),
                 row=raw,
             )
         )

@@ -74,8 +74,8 @@ def _of_lm_eval(row: Row) -> Row:
     arguments = row.get("arguments")
     if problem is None and isinstance(arguments, dict) and arguments:
         problem = next(iter(arguments.values()))["arg_0"]
-    own = {"problem": problem, "problem_id": doc.get("problem_id"), "resps": texts}
-    return dict(row) | named | own
+    fields = {"problem": problem, "problem_id": doc.get("problem_id"), "resps": texts}
+    return dict(row) | named | fields
 
 
 INSPECT = {"C": 1.0, "I": 0.0, "N": 0.0}
@@ -85,16 +85,16 @@ INSPECT = {"C": 1.0, "I": 0.0, "N": 0.0}
 def _of_inspect(row: Row) -> Row:
     output = row["output"] or {}
     choice = (output.get("choices") or [None])[0]
-    own: dict[str, Any] = {"problem": row["input"], "draw": row["epoch"] - 1}
-    own["response"] = choice and [choice["message"]]
-    own["finish_reason"] = choice and choice.get("stop_reason")
-    own["n_tokens"] = (output.get("usage") or {}).get("output_tokens")
+    fields: dict[str, Any] = {"problem": row["input"], "draw": row["epoch"] - 1}
+    fields["response"] = choice and [choice["message"]]
+    fields["finish_reason"] = choice and choice.get("stop_reason")
+    fields["n_tokens"] = (output.get("usage") or {}).get("output_tokens")
     scores = list((row.get("scores") or {}).values())
     if scores:
-        own["score"] = INSPECT.get(scores[0]["value"], scores[0]["value"])
+        fields["score"] = INSPECT.get(scores[0]["value"], scores[0]["value"])
     failure = row.get("error")
-    own["fault"] = failure.get("message") if isinstance(failure, dict) else failure
-    return dict(row) | own
+    fields["fault"] = failure.get("message") if isinstance(failure, dict) else failure
+    return dict(row) | fields
 
 
 SPECIAL = re.compile(r"(?:<\|[\w.-]{1,40}\|>|</s>|<eos>|<end_of_turn>|\s)+\Z")
@@ -133,28 +133,29 @@ def _of_episode(row: Row) -> Row:
     traces = [trace for trace in row["traces"] if trace.get("agent", {}).get("trainable", True)]
     if len(traces) > 1:
         raise ValueError("it has several trained agents, and a draw has one response")
-    own: dict[str, Any] = {"task": row["task"]["data"], "group": (row.get("group") or {}).get("id")}
+    group = row.get("group") or {}
+    fields: dict[str, Any] = {"task": row["task"]["data"], "group": group.get("id")}
     errors = row.get("errors") or []
-    own["fault"] = errors[-1]["message"] if errors and not row["ok"] else None
+    fields["fault"] = errors[-1]["message"] if errors and not row["ok"] else None
     for trace in traces:
         sampled = [node for node in trace["nodes"] if node.get("sampled")]
-        own["response"] = [sampled[-1]["message"]] if sampled else None
+        fields["response"] = [sampled[-1]["message"]] if sampled else None
         calls = trace.get("calls") or []
-        own["finish_reason"] = calls[-1].get("finish_reason") if calls else None
+        fields["finish_reason"] = calls[-1].get("finish_reason") if calls else None
         usage = [(call.get("usage") or {}).get("completion_tokens") for call in calls]
-        own["n_tokens"] = sum(usage) if usage and None not in usage else None
+        fields["n_tokens"] = sum(usage) if usage and None not in usage else None
         rewards = [r for r in trace.get("rewards", {}).values() if r is not None]
-        own["score"] = sum(r["score"] * r.get("weight", 1) for r in rewards) if rewards else None
+        fields["score"] = sum(r["score"] * r.get("weight", 1) for r in rewards) if rewards else None
         advantages = {value for node in sampled for value in node.get("advantages") or ()}
-        own["advantage"] = advantages.pop() if len(advantages) == 1 else None
+        fields["advantage"] = advantages.pop() if len(advantages) == 1 else None
     work = (row.get("run") or {}).get("work") or {}
-    return own | {"response": own.get("response"), "step": work.get("step")}
+    return fields | {"response": fields.get("response"), "step": work.get("step")}
 
 
 def _of_every_eval_ever(row: Row) -> Row:
     verdict, texts = row["evaluation"], row["output"]["raw"]
-    own = {"response": texts[0] if len(texts) == 1 else texts}
-    return dict(row) | own | {"score": verdict.get("is_correct", verdict.get("score"))}
+    fields = {"response": texts[0] if len(texts) == 1 else texts}
+    return dict(row) | fields | {"score": verdict.get("is_correct", verdict.get("score"))}
 
 
 _TRUTH = re.compile(r"'ground_truth': ('(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\"|[-+]?[0-9.]++)")
@@ -179,10 +180,10 @@ def _of_lighteval(row: Row) -> Row:
     doc, answer = row["doc"], row["model_response"]
     places = doc["gold_index"] if isinstance(doc["gold_index"], list) else [doc["gold_index"]]
     numbers = [value for value in (row.get("metric") or {}).values() if is_number(value)]
-    own: dict[str, Any] = {"gold": [doc["choices"][place] for place in places]}
+    fields: dict[str, Any] = {"gold": [doc["choices"][place] for place in places]}
     if len(numbers) == 1 and len(answer["text"]) == 1:
-        own["score"] = numbers[0]
-    return dict(row) | own
+        fields["score"] = numbers[0]
+    return dict(row) | fields
 
 
 USUAL_PROMPTS = " ".join(name for names in PROMPTS for name in names)

@@ -83,8 +83,8 @@ class Import:
     @property
     def mark(self) -> str:
         """Of everything that is stored."""
-        beside = [self.strict, self.threshold, self.spec and self.spec.extra_graders]
-        return fingerprint([self.identity, beside])
+        extra = [self.strict, self.threshold, self.spec and self.spec.extra_graders]
+        return fingerprint([self.identity, extra])
 
 
 def take_in(request: Import, *, name: str, root: Path) -> tuple[StoredDraws, str]:
@@ -102,9 +102,9 @@ def take_in(request: Import, *, name: str, root: Path) -> tuple[StoredDraws, str
     check_inside(folder / "eval", root / "evals")
     if request.spec is None:
         grader = theirs if request.theirs else request.grader
-        own = OwnProblems(request.files, grader)
-        drawn = read_draws(request, own.place, said)
-        spec = own.benchmark(folder, root)
+        of_files = OwnProblems(request.files, grader)
+        drawn = read_draws(request, of_files.place, said)
+        spec = of_files.benchmark(folder, root)
         data = data_folder(root, spec.name, dataset_of(spec))
         problems = load_problems(spec, None, data)
     else:
@@ -120,8 +120,8 @@ def take_in(request: Import, *, name: str, root: Path) -> tuple[StoredDraws, str
         spec = replace(spec, grader=theirs, extra_graders=(), dataset=judged)
     else:
         spec = with_strict(spec) if request.strict else spec
-        beside = (*spec.extra_graders, theirs) if has_verdicts else spec.extra_graders
-        spec = replace(spec, extra_graders=beside)
+        extra = (*spec.extra_graders, theirs) if has_verdicts else spec.extra_graders
+        spec = replace(spec, extra_graders=extra)
     stored = _stored(request, spec, draws, problems, folder, data)
     if has_verdicts:
         write_verdicts(stored, theirs, draws, request.threshold)

@@ -256,7 +256,7 @@ def test_a_line_that_cannot_be_read_is_named_with_its_number_in_the_file(line, s
         ("log.eval", b"\xff", "is no log of inspect with samples (BadZipFile"),
         ("log.eval", b"PK\x03\x04 cut", "is no log of inspect with samples (BadZipFile"),
         ("log.jsonl", b"PK\x03\x04 cut", "is no log of inspect with samples (BadZipFile"),
-        ("some.parquet", b"PAR1 cut", "is no readable Parquet file"),
+        ("some.parquet", b"PAR1 cut", "is no whole Parquet file"),
     ],
 )
 def test_a_file_that_is_none_is_refused_by_name(name, content, said, tmp_path):
