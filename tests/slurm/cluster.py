@@ -13,7 +13,7 @@ submitit and child processes find the cluster:
         cluster.wait_for_state(job, "RUNNING")
         cluster.node_down(cluster.node_of(job))
         ...
-        with cluster.changed(max_array_size=11, preempt_signal=False):
+        with cluster.changed(enforce_accounts=True):
             ...
 
 After each test the fixture starts what is down and cancels what is queued, so that a test starts
@@ -149,9 +149,6 @@ class Cluster(Client):
     def start_slurmdbd(self) -> None:
         self._start("slurmdbd")
         wait_until(lambda: self.answers("sacctmgr", "show", "cluster"), what="slurmdbd")
-
-    def stop_slurmdbd(self, number: signal.Signals = signal.SIGTERM) -> None:
-        self._daemon("slurmdbd").stop(number)
 
     def start_slurmd(self, node: str) -> None:
         self._start(node)

@@ -29,23 +29,14 @@ class Settings:
 
     folder: everything the cluster writes; short, as a Unix socket's path may have 108 bytes.
     first_port: the first of N_PORTS consecutive TCP ports on 127.0.0.1.
-    max_array_size: SLURM's MaxArraySize; the largest array index is one less.
-    preempt_signal: whether a preempted job gets the signal of its `--signal` before SIGTERM, which
-        sites have to switch on.
     enforce_accounts: whether a job needs an account and a quality of service that exist, and their
         limits hold.
-    requeue_delay_s: the life of a job credential; a requeued job starts that much later.
-    min_job_age_s: how long squeue shows a job that ended; SLURM looks every 10 s at most.
     first_job_id: the first that a controller without a state gives out.
     """
 
     folder: Path
     first_port: int
-    max_array_size: int = 1001
-    preempt_signal: bool = True
     enforce_accounts: bool = False
-    requeue_delay_s: int = 6
-    min_job_age_s: int = 300
     first_job_id: int = 1
 
     @property
@@ -87,7 +78,6 @@ def host_name() -> str:
 
 def slurm_conf(settings: Settings) -> str:
     host, user, folder = host_name(), user_name(), settings.folder
-    user_signal = "SlurmctldParameters=preempt_send_user_signal" if settings.preempt_signal else ""
     enforced = "AccountingStorageEnforce=limits,qos" if settings.enforce_accounts else ""
     preemptible = "PreemptMode=REQUEUE GraceTime=5"
     nodes = "\n".join(
@@ -96,7 +86,9 @@ def slurm_conf(settings: Settings) -> str:
         for node in NODES
     )
     # AccountingStoragePass is the munge socket: AuthInfo does not reach the link to slurmdbd.
-    # DefMemPerCPU keeps a job that names no memory from taking its node's whole memory.
+    # DefMemPerCPU keeps a job that names no memory from taking its node's whole memory. A requeued
+    # job starts cred_expire later; preempt_send_user_signal has a preempted one get the signal of
+    # its `--signal` before SIGTERM.
     return f"""\
 ClusterName={CLUSTER_NAME}
 SlurmctldHost={host}(127.0.0.1)
@@ -104,7 +96,7 @@ SlurmctldPort={settings.first_port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
-AuthInfo=socket={settings.munge_socket},cred_expire={settings.requeue_delay_s}
+AuthInfo=socket={settings.munge_socket},cred_expire=6
 StateSaveLocation={settings.controller_state}
 SlurmdSpoolDir={folder}/state/%n
 SlurmctldPidFile={folder}/run/slurmctld.own-pid
@@ -129,10 +121,10 @@ DefMemPerCPU=100
 GresTypes=gpu
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-{user_signal}
-MaxArraySize={settings.max_array_size}
+SlurmctldParameters=preempt_send_user_signal
+MaxArraySize=1001
 MaxJobCount=20000
-MinJobAge={settings.min_job_age_s}
+MinJobAge=300
 FirstJobId={settings.first_job_id}
 JobRequeue=1
 ReturnToService=2

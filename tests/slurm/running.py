@@ -46,7 +46,11 @@ POINT = "grpo-n4-g1-s11"
 """The point that faults strike, of the two of sweep `smoke`."""
 STEPS = 8
 """Steps of a fake stage; it is held before the last but one."""
-LONG = [*TINY, "experiment.train.steps=160", "experiment.train.save_every=80"]
+LONG = [
+    *(each for each in TINY if not re.search(r"train\.(steps|save_every)=", each)),
+    "experiment.train.steps=160",
+    "experiment.train.save_every=80",
+]
 """Long enough for a training run to save its state and be struck afterwards."""
 RESULTS = (
     "**/checkpoints/*/*",

@@ -37,12 +37,6 @@ def requeue(cluster: Cluster, paths: RunPaths, job: str) -> None:
     wait_for_stop(paths)
 
 
-def warn(cluster: Cluster, paths: RunPaths, job: str) -> None:
-    """The signal that SLURM sends ahead of a time limit."""
-    cluster.run("scancel", "--signal=USR2", job)
-    wait_for_stop(paths)
-
-
 def preempt(cluster: Cluster, paths: RunPaths, job: str) -> None:
     cluster.sbatch("sleep 3", "--partition=high", "--nodes=4", "--exclusive")
     wait_for_stop(paths)
@@ -55,15 +49,6 @@ def lose_node(cluster: Cluster, paths: RunPaths, job: str) -> None:
     wait_for_stop(paths)
     cluster.wait_for_state(job, "PENDING", "RUNNING", "COMPLETED")
     cluster.node_up(node)
-
-
-def cancel_by_hand(cluster: Cluster, paths: RunPaths, job: str) -> None:
-    cluster.run("scancel", job)
-    cluster.wait_for_state(job, "CANCELLED")
-
-
-def restart_controller(cluster: Cluster, paths: RunPaths, job: str) -> None:
-    cluster.restart_slurmctld()
 
 
 def kill_controller(cluster: Cluster, paths: RunPaths, job: str) -> None:

@@ -130,6 +130,7 @@ def test_whatever_is_left_of_a_journal_what_runs_is_not_sent_again(
     assert [(b.stages, b.job_id) for b in left if not b.void] == [(("a", "b"), "7")]
 
 
+@pytest.mark.fault
 def test_jobs_of_which_nothing_tells_what_they_run_make_way_for_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,6 +146,7 @@ def test_jobs_of_which_nothing_tells_what_they_run_make_way_for_others(
     check_sent_once(paths)
 
 
+@pytest.mark.fault
 def test_what_a_dead_driver_had_not_handed_over_is_given_up_without_its_former_id(
     paths: RunPaths,
 ) -> None:

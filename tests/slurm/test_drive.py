@@ -293,6 +293,7 @@ def test_a_controller_whose_clock_is_an_hour_behind_is_told_of_when_jobs_are_sen
 DOWN = ConnectionError("`squeue` cannot reach SLURM: Unable to contact slurm controller")
 
 
+@pytest.mark.fault
 def test_while_the_controller_is_down_status_tells_what_the_files_say_and_nothing_else_is_done(
     tmp_path: Path,
 ) -> None:
@@ -322,6 +323,7 @@ def _until(last: str, queue: Queue) -> Callable[[str], None]:
     return say
 
 
+@pytest.mark.fault
 def test_jobs_that_end_while_accounting_is_down_are_judged_when_it_is_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -344,6 +346,7 @@ def test_jobs_that_end_while_accounting_is_down_are_judged_when_it_is_back(
     assert tick.tick(paths, say=print, call=call).standings["_warmup/s11"].state == "failed"
 
 
+@pytest.mark.fault
 def test_where_slurm_refuses_the_second_array_the_first_is_taken_back(tmp_path: Path) -> None:
     queue = Queue()
 
@@ -371,6 +374,7 @@ def test_what_a_wrapper_of_sbatch_prints_is_not_taken_for_the_id(
     assert "24" not in ids and len({*ids}) == len(ids) == 5
 
 
+@pytest.mark.fault
 def test_jobs_that_were_renamed_are_neither_sent_again_nor_left_by_cancel(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -402,6 +406,7 @@ def test_jobs_that_were_renamed_are_neither_sent_again_nor_left_by_cancel(
     assert queue.active() == []
 
 
+@pytest.mark.fault
 def test_a_stage_that_was_out_of_memory_gets_half_as_much_again_as_long_as_a_node_has_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,6 +27,7 @@ from sweeps.slurm.attempts import (
     UNREADY,
     check_room,
     damaged_path,
+    is_memory_kill,
     last_words,
     no_progress,
     of_failure,
@@ -204,6 +205,38 @@ def test_a_job_that_noted_no_end_is_told_by_its_own_last_line(
     standing = decide_stage(seen(note=note, said=said), now=NOW, max_attempts=3)
     assert standing.exit_reason.startswith(exit_reason.format(output=output))
     assert last_words(tmp_path / "none") == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "is_memory"),
+    [
+        (
+            "slurmstepd-n1: error: StepId=29.0 exceeded memory limit (2126 > 1614), being killed",
+            True,
+        ),
+        ("slurmstepd: error: Exceeded job memory limit", True),
+        (
+            "slurmstepd-n1: error: Detected 1 oom-kill event(s) in StepId=3.0. Some of your "
+            "processes may have been killed by the cgroup out-of-memory handler.",
+            True,
+        ),
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=3.0. Some of the step tasks",
+            True,
+        ),
+        ("srun: error: n1: task 0: Out Of Memory", True),
+        ("slurmstepd: error: *** STEP 29.0 ON n1 CANCELLED AT 2026-11-28T11:09:34 ***", False),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", False),
+        ("the stage says: oom-kill", False),
+    ],
+)
+def test_slurms_own_words_tell_a_kill_for_memory(
+    tmp_path: Path, line: str, is_memory: bool
+) -> None:
+    output = output_file(tmp_path, "12")
+    output.write_text(f"submitit INFO - Loading pickle\n{line}\nsrun: error: n1: task 0: Killed\n")
+    assert is_memory_kill(output) == is_memory
+    assert not is_memory_kill(tmp_path / "none")
 
 
 def test_an_attempt_that_fails_while_its_code_goes_says_that_it_was_the_code(
