@@ -76,6 +76,7 @@ class Options:
     limit: int | None = None
     cluster: str | None = None
     by: str | None = None
+    also: str | None = None
     sampler: str | None = None
     dtype: str | None = None
     peft: str | None = None

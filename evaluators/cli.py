@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .dumps import NamedColumns
     from .interchange import Import
     from .standalone import Request
+    from .stored import StoredDraws
 
 EXIT = (
     "exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed\n"
@@ -154,6 +155,17 @@ Strict = Annotated[
 ]
 
 
+Also = Annotated[
+    str | None,
+    typer.Option(
+        "--also",
+        metavar="READING,...",
+        help="other readings of the same draws: pass^k, maj@k, distinct@k; of one evaluation also "
+        "gini and cover@0.5, of two solutions",
+    ),
+]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command to its exit code."""
     return application.run(app, argv, f"python -m {__package__}")
@@ -230,6 +242,7 @@ def run(
         str | None, typer.Option(help="vllm, transformers or embedded (now: what is installed)")
     ] = None,
     by: By = None,
+    also: Also = None,
     dtype: Annotated[
         str | None,
         typer.Option(help="bfloat16, float16 or float32 (now: bfloat16 on a GPU, else float32)"),
@@ -299,6 +312,7 @@ def run(
         limit=limit,
         cluster=cluster,
         by=by,
+        also=also,
         sampler=sampler,
         dtype=dtype,
         peft=peft,
@@ -462,7 +476,9 @@ def _run_model(options: Options, *, dry_run: bool) -> int:
     """Say what was chosen for a model, and evaluate it."""
     from . import standalone
     from .asked import request_of
+    from .readings import words_of
 
+    also = words_of(options.also)
     request, said = request_of(options)
     for line in said:
         print(line, flush=True)
@@ -471,12 +487,12 @@ def _run_model(options: Options, *, dry_run: bool) -> int:
     if dry_run:
         print(standalone.planned(standalone.freeze(request)))
         return EXIT_DONE
-    return _run_alone(request, options.by)
+    return _run_alone(request, options.by, also)
 
 
-def _run_alone(request: Request, by: str | None) -> int:
+def _run_alone(request: Request, by: str | None, also: Sequence[str]) -> int:
     """Freeze a request as a stage, run it, here or in vLLM's environment, and print its table, by
-    the values of a column of the problems too."""
+    the values of a column of the problems too, and other readings of the draws."""
     from . import standalone
     from .stored import closing_table, examples, find
 
@@ -504,11 +520,19 @@ def _run_alone(request: Request, by: str | None) -> int:
         names = request.evaluation.benchmarks
         evaluations = [s for s in find(str(paths.folder)) if s.benchmark.name in names]
         print(closing_table(evaluations, by=by))
+        _print_readings(evaluations, also)
         print(examples(evaluations))
         name = paths.folder.parents[2].name
         print(f"next: fgrpo-bench evaluate audit {name}     what a reviewer would ask")
         print(f"      fgrpo-bench compare {name} <another>  both, problem by problem")
     return code
+
+
+def _print_readings(evaluations: Sequence[StoredDraws], also: Sequence[str]) -> None:
+    from .readings import readings
+
+    if also:
+        print(readings(evaluations, also), end="\n\n")
 
 
 def _share_verdicts(root: Path) -> None:
@@ -533,6 +557,7 @@ app.add(
     "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3",
     "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3 --grader mypkg.mine:grade",
     "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3 --strict",
+    "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3 --also pass^k,maj@k,cover@0.5",
     more="Grades of other versions stay beside; pass@k is computed anew.\n",
 )
 def grade(
@@ -542,9 +567,12 @@ def grade(
     ] = None,
     strict: Strict = False,
     by: By = None,
+    also: Also = None,
 ) -> int:
+    from .readings import words_of
     from .stored import closing_table, find, layer, partitions_of, regrade
 
+    words = words_of(also)
     _share_verdicts(default_root())
     evaluations = find(evaluation)
     if by is not None:  # a column that is none is refused before anything is judged
@@ -553,6 +581,7 @@ def grade(
     for stored, other in zip(evaluations, others, strict=True):
         print(regrade(stored, other if strict else grader), flush=True)
     print(closing_table(evaluations, others, by))
+    _print_readings(evaluations, words)
     return EXIT_DONE
 
 
@@ -598,6 +627,7 @@ def audit(
     "fgrpo-bench compare a/val/200.jsonl b/val/200.jsonl",
     "fgrpo-bench compare theirs.jsonl my-model --data mine.jsonl",
     "fgrpo-bench compare my-model tuned --by level",
+    "fgrpo-bench compare my-model tuned --also pass^k,maj@k",
     more=COMPARE,
 )
 def compare_(
@@ -622,6 +652,7 @@ def compare_(
     threshold: Threshold = None,
     step: Step = None,
     by: By = None,
+    also: Also = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="write a page with figures")
     ] = None,
@@ -639,8 +670,9 @@ def compare_(
 
     from . import compare
     from .dumps import NamedColumns
+    from .readings import words_of
 
-    root = root or default_root()
+    root, words = root or default_root(), words_of(also, is_comparison=True)
     of_files = {
         "--data": data, "--benchmark": benchmark, "--prompt": prompt, "--answer": answer,
         "--response": response, "--score": score, "--threshold": threshold, "--step": step,
@@ -663,7 +695,7 @@ def compare_(
             strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=True,
         )  # fmt: skip
         _share_verdicts(root)
-    compared = compare.compare(what, root, request, grader=layer, strict=strict, by=by)
+    compared = compare.compare(what, root, request, grader=layer, strict=strict, by=by, also=words)
     worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
     written = compare.write(compared, html=html, md=md, csv=csv, as_json=json_)
     print(written or compare.text(compared))

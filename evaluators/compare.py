@@ -66,6 +66,7 @@ from fgrpo_bench.stats.coverage import coverage
 
 from .folders import files_at, only_step
 from .interchange import Import, take_in
+from .readings import between
 from .standalone import slug
 from .stored import folders, layer
 from .verdicts import differing
@@ -322,6 +323,8 @@ class ComparedCheckpoints:
 
     checkpoints: Sequence[EvaluatedCheckpoint]
     analysis: Analysis
+    also: tuple[str, ...] = ()
+    """Other readings of the draws (evaluators.readings)."""
 
     @property
     def labels(self) -> list[str]:
@@ -358,6 +361,7 @@ def compare(
     grader: str | None = None,
     strict: bool = False,
     by: str | None = None,
+    also: Sequence[str] = (),
 ) -> ComparedCheckpoints:
     """The numbers of what the words name; request and errors as of `checkpoints_of`, and as
     `compared`. grader, strict: by which stored grades, as of `stored.layer`; ValueError with the
@@ -380,7 +384,9 @@ def compare(
         _check_in_common(checkpoints, benchmark)
     ordered = sorted(results.checkpoints, key=lambda checkpoint: place[checkpoint.name])
     results = replace(results, checkpoints=tuple(ordered))
-    return ComparedCheckpoints(checkpoints=checkpoints, analysis=analyse(results, by=by))
+    return ComparedCheckpoints(
+        checkpoints=checkpoints, analysis=analyse(results, by=by), also=tuple(also)
+    )
 
 
 def _check_dumps(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:
@@ -628,6 +634,8 @@ def _blocks(of: ComparedCheckpoints) -> list[Block]:
     for new, old in of.pairs():
         for column in of.analysis.columns:
             out += _of_column(of, column, new, old)
+    results = of.analysis.results
+    out += between(results.checkpoints, results.benchmarks, of.analysis.ks, of.also)
     return [*out, *_at_equal_pass_at_1(of)]
 
 
@@ -818,6 +826,11 @@ def _everything(of: ComparedCheckpoints) -> dict[str, Any]:
         ],
         "equal_pass_at_1": of.analysis.equal_pass_at_1.to_dicts(),
         "path_ranges": of.analysis.path_ranges.to_dicts(),
+        "also": [
+            {"title": block.title, "header": block.header, "rows": block.rows}
+            for block in between(results.checkpoints, results.benchmarks, of.analysis.ks, of.also)
+            if isinstance(block, Table)
+        ],
         "problems": [
             {"benchmark": name, "new": new, "old": old, "k": results.evaluation["ks"][-1]}
             | _won_and_lost(of, name, new, old, results.evaluation["ks"][-1])

@@ -47,7 +47,6 @@ from .stored import StoredDraws
 COVER = re.compile(r"cover@(0?\.\d+)")
 GINI, MASS = "gini", "solutions"
 UNBOUNDED = (-math.inf, math.inf)
-ALSO_HELP = "pass^k, maj@k, distinct@k, gini, cover@TAU, with commas between them"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,6 +32,7 @@ VALUES = {
     "answer": "right",
     "cluster": "level",
     "by": "level",
+    "also": "maj@k",
     "grader": "math-tolerance",
     "sampler": "embedded",
     "name": "zz",

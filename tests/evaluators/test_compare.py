@@ -22,6 +22,7 @@ from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.exports.command import FORMATS
 from fgrpo_bench.stages.tables import PASSK, read_table
 from tests.report.conftest import drawing_plainly
+from tests.support.dashboard import sweep_with_draws
 from tests.support.synthetic import write_sweep
 
 SUMS = [{"question": f"What is {i} + {i}?", "answer": str(2 * i)} for i in range(12)]
@@ -471,3 +472,54 @@ def test_intervals_of_the_closing_table_follow_the_clusters(with_levels, root, c
     (at_1, *_) = table_estimates(read_table(passk, PASSK))
     assert with_interval(at_1.mean, at_1.low, at_1.high) in clustered
     assert "70.8 [40.8, 92.7]" not in clustered
+
+
+def test_other_readings_of_the_draws_stand_beside_pass_at_k(mine: Path, capsys) -> None:
+    imported("before", [8] * 6 + [4] * 6)
+    imported("after", [2] * 12)
+    capsys.readouterr()
+    words = ["compare", "before", "after", "--also", "pass^k,maj@k", "--json", "out.json"]
+    assert main(words) == 0
+    all_right, majority = read_json(Path("out.json"))["also"]
+    by_cell = {(row[0], row[1]): row[2].split()[0] for row in all_right["rows"]}
+    assert by_cell["before", "8"] == "50.0" and by_cell["after", "8"] == "0.0"
+    assert by_cell["before", "1"] == "75.0" and by_cell["after", "1"] == "25.0"
+    won = {(row[0], row[1]): row[2].split()[0] for row in majority["rows"]}
+    # of 8 draws 4 are right and 4 are one wrong answer, so that chance decides
+    assert won["before", "8"] == "75.0" and won["after", "8"] == "0.0"
+    capsys.readouterr()
+    assert main(["grade", "before", "--also", "gini,cover@0.65,distinct@k"]) == 0
+    printed = capsys.readouterr().out
+    assert "gini" in printed and "cover@0.65 47.4 to 100.0" in printed and "distinct@k" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (["grade", "before", "--also", "best"], "--also 'best': choose among pass^k, maj@k"),
+        (["compare", "before", "after", "--also", "gini"], "--also 'gini': choose among"),
+        (["compare", "before", "after", "--also", "solutions"], "are one solution, its gold"),
+        (["grade", "before", "--also", "cover@0.1"], "draw 50, or take a larger tau"),
+    ],
+)
+def test_what_is_no_reading_of_these_draws_is_refused(
+    mine: Path, capsys, words: list[str], refusal: str
+) -> None:
+    imported("before", [8] * 12)
+    imported("after", [2] * 12)
+    assert main(words) == 1
+    assert refusal in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_solutions_of_a_sweeps_cells_are_kept_moved_or_lost(root: Path, capsys) -> None:
+    sweep = sweep_with_draws(root, texts=("9*3-2*1", "3*9-2", "9+8+8"))
+    run = "/".join((sweep.paths.sweep, sweep.paths.experiment, sweep.paths.version))
+    cells = list(dict.fromkeys(point.label for point in sweep.points))[:2]
+    words = ["compare", *(f"{run}/{cell}" for cell in cells), "--also", "distinct@k,solutions"]
+    assert main([*words, "--json", str(root / "out.json")]) == 0
+    distinct, mass = read_json(root / "out.json")["also"]
+    values = [float(row[2].split()[0]) for row in distinct["rows"] if row[0] == cells[0]]
+    assert values == sorted(values) and values[-1] > 1.5, "two solutions, not three texts"
+    for row in mass["rows"]:
+        assert all(0 <= float(part.split()[0]) <= 100 for part in row[1:])
