@@ -9,7 +9,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import polars as pl
 import pytest
 
-from evaluators.interchange import read_rows as read_log
+from evaluators.dumps import open_dump
 from fgrpo_bench.data.rows import first_rows
 from fgrpo_bench.files import unpacked
 from fgrpo_bench.files.unpacked import MOST_BYTES, check_parquet
@@ -43,7 +43,7 @@ def long_sample(path: Path) -> None:
     [
         ("rows.parquet", one_long_text, first_rows),
         ("rows.parquet", equal_texts, first_rows),
-        ("log.eval", long_sample, lambda path: read_log(path, [], subset=False)),
+        ("log.eval", long_sample, open_dump),
     ],
 )
 @pytest.mark.slow
