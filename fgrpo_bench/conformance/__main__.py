@@ -104,7 +104,8 @@ def conform(
         "verdicts": [asdict(verdict) for verdict in verdicts],
     }
     if junit:
-        write_whole(Path(junit), lambda path: path.write_bytes(_junit(title, verdicts)) and None)
+        report = _junit(title, verdicts)
+        write_whole(Path(junit), partial(_write, report))
     if as_json:
         print(json.dumps(_jsonable(result), indent=1, allow_nan=False))
     else:
@@ -116,10 +117,10 @@ def _of_trainer(name: str) -> tuple[str, list[Verdict]]:
     trainer = load(name)
     verdicts = []
     for estimator in trainer.estimators:
-        if estimator.function is None:
-            verdicts.append(Verdict(estimator.name, "", "", NOT_COMPARABLE, estimator.why))
-        else:
-            verdicts += check(estimator, read(estimator.advantage))
+        try:
+            verdicts += check(estimator)
+        except ValueError as error:  # what one of them raises hides none of the others
+            verdicts.append(Verdict(estimator.name, estimator.advantage, "", DIFFERS, str(error)))
     rewards = batch_of_groups()
     parts = trainer.parts(rewards)
     n_groups, size = rewards.shape
@@ -154,7 +155,7 @@ def _of_function(
         passes=passes,
         binary=binary,
     )
-    verdicts = check(estimator, vectors)
+    verdicts = check(estimator)
     if split:
         verdicts.append(_of_split(split))
     return verdicts
@@ -251,6 +252,10 @@ def _curves(verdict: Verdict) -> list[str]:
         ),
     )
     return plain_table(table)
+
+
+def _write(content: bytes, path: Path) -> None:
+    path.write_bytes(content)
 
 
 def _jsonable(value: Any) -> Any:

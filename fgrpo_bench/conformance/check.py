@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import comb, sqrt
+from math import comb
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.conformance.vectors import Case, Floats, Vectors, written
+from fgrpo_bench.conformance.vectors import Case, Floats, Vectors, read, written
 
 EQUAL, CONSTANT, EPSILON = "equal", "equal up to a constant", "equal up to an epsilon"
 BOTH = "equal up to a constant and an epsilon"
@@ -83,7 +83,7 @@ class Verdict:
         return self.kind in (EQUAL, CONSTANT, EPSILON, BOTH)
 
 
-def check(estimator: Estimator, vectors: Vectors) -> list[Verdict]:
+def check(estimator: Estimator) -> list[Verdict]:
     """A verdict a setting, and where the exact advantages of equal rewards are 0, one on these.
 
     ValueError for advantages of another shape, and for what the function raises.
@@ -92,7 +92,7 @@ def check(estimator: Estimator, vectors: Vectors) -> list[Verdict]:
         return [
             Verdict(estimator.name, estimator.advantage, "", NOT_COMPARABLE, estimator.why)
         ]
-    verdicts = []
+    verdicts, vectors = [], read(estimator.advantage)
     for parameters in estimator.settings:
         cases = vectors.of(parameters)
         runs = [
@@ -158,25 +158,22 @@ def _verdict(name: tuple[str, str, str], runs: Sequence[_Run], vectors: Vectors)
     """Equal as it is, else up to a constant a group size, else up to an epsilon too."""
     n_groups = sum(len(run.rewards) for run in runs)
     teaching = [run for run in runs if not run.equal.all()]
-    worst, distance = _worst(teaching, {}, 0.0)
+    worst, distance = _worst(teaching, {}, {})
     if worst is None:
         return Verdict(*name, EQUAL, n_groups=n_groups)
-    constants = {run.case.group_size: _factor(run) for run in teaching}
-    epsilons = (0.0,)
+    # of float64 where the function takes it: its constants are good to more digits
+    first = [run for run in teaching if run.dtype == runs[0].dtype]
+    constants = {run.case.group_size: _factor(run) for run in first}
+    tries: list[tuple[dict[int, float], dict[int, float]]] = [(constants, {})]
     if vectors.deviation is not None:
-        epsilons = (0.0, *_epsilons(teaching))
-    for epsilon in epsilons:
-        for factors in ({}, constants if epsilon == 0 else _factors(teaching, epsilon)):
-            if _worst(teaching, factors, epsilon)[0] is None:
-                kind = (BOTH if factors else EPSILON) if epsilon else CONSTANT
-                return Verdict(
-                    *name,
-                    kind,
-                    _described(factors, epsilon),
-                    factors,
-                    epsilon or None,
-                    n_groups=n_groups,
-                )
+        factors, epsilons = _regressed(first)
+        tries += [({}, epsilons), (factors, epsilons)]
+    for factors, epsilons in tries:
+        if _worst(teaching, factors, epsilons)[0] is None:
+            middle = float(np.median([*epsilons.values()])) if epsilons else None
+            kind = CONSTANT if middle is None else BOTH if factors else EPSILON
+            detail = _described(factors, middle)
+            return Verdict(*name, kind, detail, factors, middle, n_groups=n_groups)
     size, curve = _curve(teaching, vectors)
     detail = f"by {distance:.2g} of the group's largest advantage"
     return Verdict(
@@ -207,7 +204,7 @@ def _finite(values: Floats) -> Floats:
 
 
 def _worst(
-    runs: Sequence[_Run], factors: Mapping[int, float], epsilon: float
+    runs: Sequence[_Run], factors: Mapping[int, float], epsilons: Mapping[int, float]
 ) -> tuple[Worst | None, float]:
     """The group that is furthest from the exact advantages times what is allowed for; None where
     all are within the tolerance."""
@@ -215,6 +212,7 @@ def _worst(
     for run in runs:
         rows = np.flatnonzero(~run.equal)
         factor = factors.get(run.case.group_size, 1.0)
+        epsilon = epsilons.get(run.case.group_size, 0.0)
         allowed = run.exact[rows] * factor * _damped(run.rewards[rows], epsilon)
         scale = run.scale[rows] * factor
         off = (np.abs(_finite(run.given[rows]) - allowed) / scale).max(1)
@@ -258,58 +256,38 @@ def _damped(rewards: Floats, epsilon: float) -> Floats:
     return deviation / (deviation + epsilon) if epsilon else np.ones_like(deviation)
 
 
-def _regressed(runs: Sequence[_Run]) -> list[tuple[int, float, float]]:
-    """By run: group size, constant and epsilon of given = constant exact s / (s + epsilon).
+def _regressed(runs: Sequence[_Run]) -> tuple[dict[int, float], dict[int, float]]:
+    """By group size, constant and epsilon of given = constant exact s / (s + epsilon); without
+    those sizes whose groups fit none.
 
     With r = given / exact it is 1 / r = 1 / constant + (epsilon / constant) / s, a line in 1 / s.
     """
-    lines = []
+    factors, epsilons = {}, {}
     for run in runs:
         rows = np.flatnonzero(~run.equal & np.isfinite(run.given).all(1))
         exact, given = run.exact[rows], run.given[rows]
-        ratio = (given * exact).sum(1) / np.maximum((exact**2).sum(1), 1e-300)
-        keep = ratio > 0
-        inverse = 1 / _deviation(run.rewards[rows])[keep, 0]
-        if len(np.unique(inverse.round(9))) > 1:
-            slope, start = np.polyfit(inverse, 1 / ratio[keep], 1)
-            if start > 0:
-                lines.append((run.case.group_size, float(1 / start), float(slope / start)))
-    return lines
+        ratio = (given * exact).sum(1) / (exact**2).sum(1)
+        inverse = 1 / _deviation(run.rewards[rows])[ratio > 0, 0]
+        if len(np.unique(inverse.round(6))) < 2:
+            continue
+        slope, start = np.polyfit(inverse, 1 / ratio[ratio > 0], 1)
+        if start > 0 and 0 <= slope / start <= LARGEST_EPSILON:
+            factors[run.case.group_size] = float(1 / start)
+            epsilons[run.case.group_size] = float(slope / start)
+    return factors, epsilons
 
 
-def _epsilons(runs: Sequence[_Run]) -> list[float]:
-    """The epsilon beside the deviation that fits the groups, rounded to two digits; none where it
-    is no small number above 0."""
-    values = [epsilon for *_, epsilon in _regressed(runs)]
-    if not values:
-        return []
-    middle = float(f"{float(np.median(values)):.2g}")
-    return [middle] if 0 < middle <= LARGEST_EPSILON else []
-
-
-def _factors(runs: Sequence[_Run], epsilon: float) -> dict[int, float]:
-    factors = {}
-    for run in runs:
-        damped = _Run(
-            run.case, run.dtype, run.rewards, run.exact * _damped(run.rewards, epsilon), run.given
-        )
-        factors[run.case.group_size] = _factor(damped)
-    return factors
-
-
-def _described(factors: Mapping[int, float], epsilon: float) -> str:
+def _described(factors: Mapping[int, float], epsilon: float | None) -> str:
     words = []
     if factors:
-        values = {size: f"{factor:.4g}" for size, factor in sorted(factors.items())}
-        alike = len(set(values.values())) == 1
-        words.append(
-            f"{next(iter(values.values()))} times the paper's"
-            if alike
-            else "times the paper's: "
-            + ", ".join(f"{value} at N = {size}" for size, value in values.items())
-        )
-    if epsilon:
-        words.append(f"{epsilon:g} beside the deviation")
+        values = {size: f"{factor:.3g}" for size, factor in sorted(factors.items())}
+        if len({*values.values()}) == 1:
+            words.append(f"{next(iter(values.values()))} times the paper's")
+        else:
+            by_size = ", ".join(f"{value} at N = {size}" for size, value in values.items())
+            words.append(f"times the paper's: {by_size}")
+    if epsilon is not None:
+        words.append(f"{epsilon:.2g} beside the deviation")
     return "; ".join(words)
 
 

@@ -16,8 +16,13 @@ import numpy as np
 
 from fgrpo_bench.conformance.vectors import FOLDER
 from fgrpo_bench.objectives import by_rewards
-from fgrpo_bench.objectives.advantages import ADVANTAGES, parameters_of, reads_log_probs
-from fgrpo_bench.objectives.advantages import restricted, right_wrong
+from fgrpo_bench.objectives.advantages import (
+    ADVANTAGES,
+    check_parameters,
+    reads_log_probs,
+    restricted,
+    right_wrong,
+)
 from fgrpo_bench.paper.theory import expected_weight
 
 RATES = ("1/100", "1/20", "1/10", "1/4", "1/2", "3/4", "9/10", "99/100")
@@ -84,21 +89,26 @@ FORMULAS = {
 N are right."""
 DEVIATIONS = {
     "grpo": "std of the rewards over the group, unbiased (N - 1); no epsilon here",
-    "passk": "s of the equation, a population deviation; no epsilon here",
 }
 
 
 def main() -> int:
     """Write every file."""
-    for advantage, text in files().items():
+    for advantage in names():
+        text = text_of(advantage)
         (FOLDER / f"{advantage}.json").write_text(text, encoding="utf-8")
         print(f"{advantage}: {len(text)} bytes")
     return 0
 
 
-def files() -> dict[str, str]:
-    """The text of each file by advantage, of those that are functions of the rewards alone."""
-    return {name: _text(_content(name)) for name in ADVANTAGES if not reads_log_probs(name)}
+def names() -> list[str]:
+    """The advantages that are functions of the rewards alone."""
+    return [name for name in ADVANTAGES if not reads_log_probs(name)]
+
+
+def text_of(advantage: str) -> str:
+    """The text of its file."""
+    return _text(_content(advantage))
 
 
 def _content(advantage: str) -> dict[str, Any]:
@@ -128,7 +138,7 @@ def _content(advantage: str) -> dict[str, Any]:
 
 def _is_defined(advantage: str, size: int, parameters: Mapping[str, Any]) -> bool:
     try:
-        right_wrong(advantage, size, **parameters)
+        check_parameters(advantage, size, parameters)
     except ValueError:
         return False
     return True

@@ -63,7 +63,7 @@ class Vectors:
     equation: str
     paper: str
     deviation: str | None
-    """What the formula divides by, where that is a deviation, beside which others may have an
+    """The deviation of the rewards that the formula divides by, beside which others may have an
     epsilon; None for one that divides by none."""
     success_rates: tuple[float, ...]
     cases: tuple[Case, ...]

@@ -86,7 +86,8 @@ def _advantages(estimator: str, rewards: Floats) -> Any:
 
 
 def _parts(rewards: Floats) -> list[list[int]]:
-    """The groups that the estimator sees behind filter and split: told by squares of places."""
+    """The groups that the estimator sees behind filter and split; it is given squares of places,
+    so that the means of its groups say who is in them."""
     n_groups, size = rewards.shape
     maker = _maker("dr_grpo", size)
 
