@@ -36,7 +36,6 @@ from fgrpo_bench.conformance.trainers import TRAINERS, load
 from fgrpo_bench.conformance.vectors import Floats, read
 from fgrpo_bench.documents.table import Table
 from fgrpo_bench.documents.terminal import plain, plain_table
-from fgrpo_bench.files.whole import write_whole
 from fgrpo_bench.paper.theory.weights import Method
 
 MORE = """\
@@ -104,8 +103,7 @@ def conform(
         "verdicts": [asdict(verdict) for verdict in verdicts],
     }
     if junit:
-        report = _junit(title, verdicts)
-        write_whole(Path(junit), partial(_write, report))
+        Path(junit).write_bytes(_junit(title, verdicts))
     if as_json:
         print(json.dumps(_jsonable(result), indent=1, allow_nan=False))
     else:
@@ -252,10 +250,6 @@ def _curves(verdict: Verdict) -> list[str]:
         ),
     )
     return plain_table(table)
-
-
-def _write(content: bytes, path: Path) -> None:
-    path.write_bytes(content)
 
 
 def _jsonable(value: Any) -> Any:

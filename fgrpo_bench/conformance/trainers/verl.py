@@ -19,6 +19,8 @@ from fgrpo_bench.conformance.vectors import Floats, read
 
 THEIRS = {"grpo": "grpo", "grpo_vectorized": "grpo", "rloo": "rloo", "rloo_vectorized": "rloo"}
 """By estimator, the advantage that it is to be."""
+SINGLE = ("float32",)
+"""What verl's rewards are."""
 WHY = {
     "gae": "learns from a critic",
     "gdpo": "whitens over the batch (arXiv 2601.05242)",
@@ -43,14 +45,16 @@ def load() -> Trainer:
             why = WHY.get(name, "no vectors of it")
             estimators.append(Estimator(name, "", None, why=why))
         elif name in THEIRS:
-            estimators.append(Estimator(name, advantage, partial(_theirs, name, True)))
+            normed = partial(_theirs, name, True)
+            estimators.append(Estimator(name, advantage, normed, dtypes=SINGLE))
             if advantage == "grpo":
                 plain = f"{name}, norm_adv_by_std_in_grpo=False"
-                estimators.append(Estimator(plain, "dr_grpo", partial(_theirs, name, False)))
+                unnormed = partial(_theirs, name, False)
+                estimators.append(Estimator(plain, "dr_grpo", unnormed, dtypes=SINGLE))
         else:
             settings = settings_of(read(advantage))
             function = partial(_ours, name)
-            estimators.append(Estimator(name, advantage, function, settings, passes=True))
+            estimators.append(Estimator(name, advantage, function, settings, passes=True, dtypes=SINGLE))
     return Trainer(f"verl {verl.__version__}", estimators, _parts)
 
 
