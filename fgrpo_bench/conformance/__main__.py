@@ -126,9 +126,7 @@ def _of_trainer(name: str) -> tuple[str, list[Verdict]]:
     return trainer.title, verdicts
 
 
-def _of_function(
-    place: str, advantage: str, array: str, binary: bool, split: str
-) -> list[Verdict]:
+def _of_function(place: str, advantage: str, array: str, binary: bool, split: str) -> list[Verdict]:
     method = Method.parse(advantage)
     if method.focal_gamma:
         raise ValueError(f"{advantage}: the vectors are without a focal weight, leave out @")

@@ -89,16 +89,12 @@ def check(estimator: Estimator) -> list[Verdict]:
     ValueError for advantages of another shape, and for what the function raises.
     """
     if estimator.function is None:
-        return [
-            Verdict(estimator.name, estimator.advantage, "", NOT_COMPARABLE, estimator.why)
-        ]
+        return [Verdict(estimator.name, estimator.advantage, "", NOT_COMPARABLE, estimator.why)]
     verdicts, vectors = [], read(estimator.advantage)
     for parameters in estimator.settings:
         cases = vectors.of(parameters)
         runs = [
-            _run(estimator, case, parameters, dtype)
-            for dtype in estimator.dtypes
-            for case in cases
+            _run(estimator, case, parameters, dtype) for dtype in estimator.dtypes for case in cases
         ]
         name = estimator.name, estimator.advantage, written(parameters) if parameters else ""
         verdicts.append(_verdict(name, runs, vectors))
@@ -247,7 +243,8 @@ def _factor(run: _Run) -> float:
 
 def _deviation(rewards: Floats) -> Floats:
     """Unbiased, [groups, 1]."""
-    return np.std(rewards, axis=1, ddof=1)[:, None]
+    deviation: Floats = np.std(rewards, axis=1, ddof=1)[:, None]
+    return deviation
 
 
 def _damped(rewards: Floats, epsilon: float) -> Floats:

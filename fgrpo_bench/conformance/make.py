@@ -242,9 +242,7 @@ def _text(content: Mapping[str, Any]) -> str:
     lines = [f"{json.dumps(head, indent=1)[:-2]},", ' "cases": [']
     for i, case in enumerate(content["cases"]):
         rest = {name: value for name, value in case.items() if name != "groups"}
-        groups = ",\n".join(
-            json.dumps(group, separators=(",", ":")) for group in case["groups"]
-        )
+        groups = ",\n".join(json.dumps(group, separators=(",", ":")) for group in case["groups"])
         comma = "," if i + 1 < len(content["cases"]) else ""
         lines.append(f'  {json.dumps(rest)[:-1]}, "groups": [\n{groups}\n  ]}}{comma}')
     return "\n".join([*lines, " ]", "}", ""])

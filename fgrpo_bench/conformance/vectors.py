@@ -38,7 +38,7 @@ class Case:
     def in_every_order(self, *, binary: bool = False) -> tuple[Floats, Floats]:
         """Rewards and advantages, [groups, N], each group in all of its orders up to `WHOLE`
         rollouts, in four orders beyond. binary: only the groups of 0 and 1."""
-        rows = []
+        rows: list[Any] = []
         for rewards, values in zip(self.rewards, self.advantages.tolist(), strict=True):
             if binary and not set(rewards) <= {0, 1}:
                 continue

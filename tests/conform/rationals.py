@@ -5,7 +5,7 @@ or a float where it has a power of e.
 """
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 from itertools import combinations
 from math import comb, exp
 
@@ -108,14 +108,14 @@ def mean(values):
     return sum(values) / len(values)
 
 
-@lru_cache(maxsize=None)
+@cache
 def largest(others, k):
     """The mean over subsets of k."""
     sets = list(combinations(others, k))
     return Fraction(sum(max(chosen) for chosen in sets)) / len(sets)
 
 
-@lru_cache(maxsize=None)
+@cache
 def largest_with(r, others, k):
     sets = list(combinations(others, k - 1))
     return Fraction(sum(max((r, *chosen)) for chosen in sets)) / len(sets)

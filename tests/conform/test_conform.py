@@ -291,7 +291,9 @@ def test_a_function_of_numpy_needs_neither_torch_nor_pydantic(module):
     assert done.stdout.splitlines()[-1] == "0 []"
 
 
-def test_a_trainer_that_is_not_installed_is_refused_with_the_version_to_install(monkeypatch, capsys):
+def test_a_trainer_that_is_not_installed_is_refused_with_the_version_to_install(
+    monkeypatch, capsys
+):
     monkeypatch.setitem(sys.modules, "verl", None)
     monkeypatch.delitem(sys.modules, "fgrpo_bench.conformance.trainers.verl", raising=False)
     with pytest.raises(SystemExit):

@@ -52,7 +52,7 @@ def _trainer(
 
     words = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="a"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    sizes: Any = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
     config = Qwen2Config(
         vocab_size=len(WORDS), num_attention_heads=1, num_key_value_heads=1, **sizes
     )
@@ -62,7 +62,8 @@ def _trainer(
         use_cpu=True, report_to=[], **settings, **({"beta": 0.0} if kind is trl.RLOOTrainer else {})
     )  # fmt: skip
     prompts = datasets.Dataset.from_dict({"prompt": WORDS[2:][:n_groups]})
-    tokenizer = PreTrainedTokenizerFast(
+    fast: Any = PreTrainedTokenizerFast
+    tokenizer = fast(
         tokenizer_object=words, eos_token="<eos>", pad_token="<pad>", padding_side="left"
     )
     model = Qwen2ForCausalLM(config)

@@ -41,7 +41,7 @@ def load() -> Trainer:
     estimators = []
     for name in ADV_ESTIMATOR_REGISTRY:
         advantage = THEIRS.get(name, name.removeprefix(ours.PREFIX))
-        if name in WHY or advantage == name and name not in THEIRS:
+        if name in WHY or (advantage == name and name not in THEIRS):
             why = WHY.get(name, "no vectors of it")
             estimators.append(Estimator(name, "", None, why=why))
         elif name in THEIRS:
@@ -54,7 +54,9 @@ def load() -> Trainer:
         else:
             settings = settings_of(read(advantage))
             function = partial(_ours, name)
-            estimators.append(Estimator(name, advantage, function, settings, passes=True, dtypes=SINGLE))
+            estimators.append(
+                Estimator(name, advantage, function, settings, passes=True, dtypes=SINGLE)
+            )
     return Trainer(f"verl {verl.__version__}", estimators, _parts)
 
 
@@ -111,7 +113,7 @@ def _parts(rewards: Floats) -> list[list[int]]:
     finally:
         replay_buffer.tq = queue
     groups: dict[int, list[int]] = {}
-    for key in batch.keys:  # noqa: SIM118 (a field of that name)
+    for key in batch.keys:
         g, i = map(int, key.split("_")[:2])
         groups.setdefault(g, []).append(g * len(rewards[0]) + i)
     return [*groups.values()]
