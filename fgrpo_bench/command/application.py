@@ -178,7 +178,7 @@ def refusals() -> Iterator[None]:
 
 
 class _Words:
-    """Takes words and flags as they stand, --help too. typer converts even these by pydantic, whose
+    """Takes words as they stand, and the flag --help. typer converts even these by pydantic, whose
     import takes longer than `status` does."""
 
     def coerce(self, value: Any, **_: Any) -> Any:
@@ -208,7 +208,7 @@ class _Command(_Raw, TyperCommand):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         for parameter in self.params:
-            if cast(Any, parameter).type_descriptor.annotation in (str, list[str], bool):
+            if cast(Any, parameter).type_descriptor.annotation in (str, list[str]):
                 cast(Any, parameter)._runtime_param = _Words()
 
     def make_parser(self, ctx: Any) -> Any:

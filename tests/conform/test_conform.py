@@ -277,7 +277,8 @@ def test_json_and_junit_say_the_same(module, capsys):
 
 def test_a_function_of_numpy_needs_neither_torch_nor_pydantic(module):
     code = (
-        "import sys; from fgrpo_bench.__main__ import main; code = main(sys.argv[1:]); "
+        "import sys; from fgrpo_bench.conformance.__main__ import main; "
+        "code = main(sys.argv[2:]); "
         "print(code, sorted({'torch', 'pydantic', 'polars', 'scipy'} & {*sys.modules}))"
     )
     done = subprocess.run(

@@ -10,7 +10,7 @@ PAGE = REPOSITORY / "docs/reference/conformance.md"
 
 
 def test_the_example_gives_the_table_of_the_page(tmp_path, monkeypatch, capsys):
-    (example,), (table,) = blocks(PAGE, "python"), blocks(PAGE, "text")
+    (example,), (table,) = blocks(PAGE, "python"), blocks(PAGE, "")
     (tmp_path / "mypkg.py").write_text(example, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
