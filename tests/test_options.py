@@ -226,6 +226,7 @@ WORK: dict[str, Any] = {
     "fgrpo_bench.paper.theory.weights.draw": None,
     "fgrpo_bench.conformance.__main__._of_trainer": ("verl", []),
     "fgrpo_bench.conformance.__main__._of_function": [],
+    "fgrpo_bench.conformance.__main__._write_junit": None,
     "fgrpo_bench.paper.simulation.__main__.make": None,
     "fgrpo_bench.paper.simulation.__main__.frame": None,
     "fgrpo_bench.paper.simulation.__main__.write_report": (),

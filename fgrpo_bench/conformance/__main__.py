@@ -103,7 +103,7 @@ def conform(
         "verdicts": [asdict(verdict) for verdict in verdicts],
     }
     if junit:
-        Path(junit).write_bytes(_junit(title, verdicts))
+        _write_junit(Path(junit), title, verdicts)
     if as_json:
         print(json.dumps(_jsonable(result), indent=1, allow_nan=False))
     else:
@@ -259,7 +259,7 @@ def _jsonable(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
-def _junit(title: str, verdicts: Sequence[Verdict]) -> bytes:
+def _write_junit(path: Path, title: str, verdicts: Sequence[Verdict]) -> None:
     from xml.etree import ElementTree
 
     failed = sum(verdict.kind == DIFFERS for verdict in verdicts)
@@ -280,8 +280,7 @@ def _junit(title: str, verdicts: Sequence[Verdict]) -> bytes:
         else:
             out = ElementTree.SubElement(case, "system-out")
             out.text = plain(f"{verdict.kind} {verdict.detail}".strip())
-    text: bytes = ElementTree.tostring(suite, "utf-8", xml_declaration=True)
-    return text
+    ElementTree.ElementTree(suite).write(path, "utf-8", xml_declaration=True)
 
 
 if __name__ == "__main__":
