@@ -137,6 +137,8 @@ WAYS |= {
     ("fgrpo_bench.report.published",): runs,
     ("fgrpo_bench.simulation",): runs_dry,
     ("fgrpo_bench.paper.theory",): runs,
+    ("fgrpo_bench.conformance",): elsewhere("tests/conform/test_page.py", "conformance.md"),
+    ("fgrpo_bench.conformance.make",): elsewhere("tests/conform/test_vectors.py", "text_of"),
     ("tests.calibration",): elsewhere("tests/stats/test_calibration.py", "from tests import"),
     ("verl.trainer.main_ppo",): elsewhere("tests/integrations/test_verl.py", "adv_estimator"),
 }

@@ -1,0 +1,287 @@
+"""`fgrpo-bench conform`: does an estimator give the advantages of its paper?
+
+In: the name of an installed trainer, or a function. Out: a table, JSON, JUnit's XML; exit code 0
+where everything that was compared is equal. Next: check.py.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from importlib import import_module
+from inspect import signature
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fgrpo_bench.command import application
+from fgrpo_bench.command.application import Application, check_choice, refusals, refuse
+from fgrpo_bench.conformance.check import (
+    DIFFERS,
+    NOT_COMPARABLE,
+    Estimator,
+    Verdict,
+    Worst,
+    batch_of_groups,
+    check,
+    check_groups,
+    is_conform,
+)
+from fgrpo_bench.conformance.trainers import TRAINERS, load
+from fgrpo_bench.conformance.vectors import Floats, read
+from fgrpo_bench.documents.table import Table
+from fgrpo_bench.documents.terminal import plain, plain_table
+from fgrpo_bench.paper.theory.weights import Method
+
+MORE = """\
+A function takes rewards [groups, N] and gives advantages of that shape; where it has keyword
+arguments of the advantage's names, it is called with every setting of the vectors. With --split it
+is also asked whether groups stay whole: a function of rewards [rollouts] and of the group of each
+rollout that gives parts, each the numbers of rollouts in the order in which they are cut into
+groups. A constant factor or an epsilon beside a deviation counts as equal, and is named.
+"""
+app = Application(str(__doc__), guard=refusals)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0, or 1 where something differs or cannot be compared at all."""
+    return application.run(app, arguments, "fgrpo-bench conform")
+
+
+@app.add(
+    "conform",
+    "does an estimator of advantages give what its paper says?",
+    "fgrpo-bench conform verl",
+    "fgrpo-bench conform --function mypkg:advantages --advantage grpo",
+    "fgrpo-bench conform --function mypkg:pkpo --advantage pkpo:k=2,baseline=none --array torch",
+    more=MORE,
+)
+def conform(
+    context: typer.Context,
+    trainer: Annotated[
+        str, typer.Argument(metavar="[TRAINER]", help=f"an installed one: {', '.join(TRAINERS)}")
+    ] = "",
+    function: Annotated[
+        str, typer.Option(metavar="MODULE:NAME", help="of your own, in place of a trainer")
+    ] = "",
+    advantage: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="that the function is to be: advantage[:parameter=value,...]"
+        ),
+    ] = "",
+    array: Annotated[str, typer.Option(help="what the function takes: numpy or torch")] = "numpy",
+    binary: Annotated[
+        bool, typer.Option("--binary", help="leave out groups of rewards other than 0 and 1")
+    ] = False,
+    split: Annotated[
+        str, typer.Option(metavar="MODULE:NAME", help="the function's filter and splits")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="the result as JSON")] = False,
+    junit: Annotated[str, typer.Option(metavar="FILE", help="JUnit's XML there too")] = "",
+) -> int:
+    if bool(trainer) == bool(function):
+        context.fail(f"name a trainer ({', '.join(TRAINERS)}) or --function, one of the two")
+    if trainer:
+        check_choice("TRAINER", trainer, TRAINERS)
+        refuse(context, "is of --function", "advantage", "array", "binary", "split")
+        title, verdicts = _of_trainer(trainer)
+    else:
+        check_choice("--array", array, ("numpy", "torch"))
+        if not advantage:
+            context.fail("--function needs --advantage, what it is compared with")
+        title = function
+        verdicts = _of_function(function, advantage, array, binary, split)
+    result = {
+        "of": title,
+        "conform": is_conform(verdicts),
+        "verdicts": [asdict(verdict) for verdict in verdicts],
+    }
+    if junit:
+        _write_junit(Path(junit), title, verdicts)
+    if as_json:
+        print(json.dumps(_jsonable(result), indent=1, allow_nan=False))
+    else:
+        print("\n".join(_lines(title, verdicts)))
+    return 0 if is_conform(verdicts) else 1
+
+
+def _of_trainer(name: str) -> tuple[str, list[Verdict]]:
+    trainer = load(name)
+    verdicts = []
+    for estimator in trainer.estimators:
+        try:
+            verdicts += check(estimator)
+        except ValueError as error:  # what one of them raises hides none of the others
+            verdicts.append(Verdict(estimator.name, estimator.advantage, "", DIFFERS, str(error)))
+    rewards = batch_of_groups()
+    parts = trainer.parts(rewards)
+    n_groups, size = rewards.shape
+    verdicts.append(check_groups(name, parts, n_groups=n_groups, group_size=size))
+    return trainer.title, verdicts
+
+
+def _of_function(place: str, advantage: str, array: str, binary: bool, split: str) -> list[Verdict]:
+    method = Method.parse(advantage)
+    if method.focal_gamma:
+        raise ValueError(f"{advantage}: the vectors are without a focal weight, leave out @")
+    vectors, function = read(method.advantage), _imported("--function", place)
+    names = {name for parameters in vectors.settings() for name in parameters}
+    passes = bool(names) and names <= {*signature(function).parameters}
+    if method.parameters:
+        settings = [dict(vectors.of(method.parameters)[0].parameters)]
+    elif names and not passes:
+        known = "; ".join(_option(method.advantage, s) for s in vectors.settings())
+        raise ValueError(
+            f"{place} has no keywords {', '.join(sorted(names))}: say what it was made for, one of "
+            f"{known}"
+        )
+    else:
+        settings = [dict(parameters) for parameters in vectors.settings()]
+    estimator = Estimator(
+        place,
+        method.advantage,
+        partial(_with_torch, function) if array == "torch" else function,
+        tuple(settings),
+        passes=passes,
+        binary=binary,
+    )
+    verdicts = check(estimator)
+    if split:
+        verdicts.append(_of_split(split))
+    return verdicts
+
+
+def _option(advantage: str, parameters: Any) -> str:
+    return f"{advantage}:{','.join(f'{name}={value}' for name, value in parameters.items())}"
+
+
+def _with_torch(function: Callable[..., Any], rewards: Floats, **parameters: Any) -> Any:
+    import torch
+
+    return function(torch.from_numpy(rewards), **parameters)
+
+
+def _of_split(place: str) -> Verdict:
+    import numpy as np
+
+    rewards = batch_of_groups()
+    n_groups, size = rewards.shape
+    groups = np.repeat(np.arange(n_groups), size)
+    parts = [
+        part[start : start + size]
+        for part in (list(part) for part in _imported("--split", place)(rewards.ravel(), groups))
+        for start in range(0, len(part), size)
+    ]
+    return check_groups(place, parts, n_groups=n_groups, group_size=size)
+
+
+def _imported(option: str, place: str) -> Callable[..., Any]:
+    """ValueError for what is no function, or is not there."""
+    module, _, name = place.partition(":")
+    if not (module and name):
+        raise ValueError(f"{option} {place!r}: write module:function")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # modules of the folder that the command runs in
+    try:
+        function = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"{option} {place}: {error}: run the command where the module can be imported"
+        ) from error
+    if not callable(function):
+        raise ValueError(f"{option} {place}: is a {type(function).__name__}, name a function")
+    made: Callable[..., Any] = function
+    return made
+
+
+def _lines(title: str, verdicts: Sequence[Verdict]) -> list[str]:
+    rows = tuple(
+        (verdict.name, _with_setting(verdict), verdict.kind, plain(verdict.detail))
+        for verdict in verdicts
+    )
+    table = Table(
+        title=f"Advantages of {title} against the papers'",
+        header=("estimator", "advantage", "verdict", "how"),
+        rows=rows,
+        n_words=4,
+        notes=("A constant factor, or an epsilon beside a deviation, counts as equal.",),
+    )
+    lines = plain_table(table)
+    for verdict in verdicts:
+        if verdict.kind == DIFFERS and (verdict.worst or verdict.curve):
+            lines += ["", f"{verdict.name} {_with_setting(verdict)} differs".replace("  ", " ")]
+            lines += _where(verdict.worst) if verdict.worst else []
+            lines += _curves(verdict)
+    return lines
+
+
+def _with_setting(verdict: Verdict) -> str:
+    return f"{verdict.advantage}:{verdict.setting}" if verdict.setting else verdict.advantage
+
+
+def _where(worst: Worst) -> list[str]:
+    return [
+        f"  {name.ljust(8)} {' '.join(f'{value:.4g}' for value in values)}"
+        for name, values in (
+            ("rewards", worst.rewards),
+            ("paper", worst.expected),
+            ("it gives", worst.given),
+        )
+    ]
+
+
+def _curves(verdict: Verdict) -> list[str]:
+    if not verdict.curve:
+        return []
+    table = Table(
+        title=f"  Expected weight at N = {verdict.curve_size}",
+        header=("", *(f"p={rate:g}" for rate in verdict.curve)),
+        rows=tuple(
+            (name, *(f"{pair[i]:.3g}" for pair in verdict.curve.values()))
+            for i, name in enumerate(("paper", "it"))
+        ),
+    )
+    return plain_table(table)
+
+
+def _jsonable(value: Any) -> Any:
+    """What is not finite as its name, which JSON has no number for."""
+    if isinstance(value, dict):
+        return {str(key): _jsonable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(each) for each in value]
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
+
+
+def _write_junit(path: Path, title: str, verdicts: Sequence[Verdict]) -> None:
+    from xml.etree import ElementTree
+
+    failed = sum(verdict.kind == DIFFERS for verdict in verdicts)
+    skipped = sum(verdict.kind == NOT_COMPARABLE for verdict in verdicts)
+    counts = {"tests": len(verdicts), "failures": failed, "skipped": skipped}
+    suite = ElementTree.Element(
+        "testsuite", {"name": plain(title), **{name: str(n) for name, n in counts.items()}}
+    )
+    for verdict in verdicts:
+        name = " ".join(filter(None, [verdict.name, _with_setting(verdict)]))
+        case = ElementTree.SubElement(
+            suite, "testcase", {"classname": plain(title), "name": plain(name)}
+        )
+        if verdict.kind in (DIFFERS, NOT_COMPARABLE):
+            tag = "failure" if verdict.kind == DIFFERS else "skipped"
+            message = plain(f"{verdict.kind}: {verdict.detail}")
+            ElementTree.SubElement(case, tag, {"message": message})
+        else:
+            out = ElementTree.SubElement(case, "system-out")
+            out.text = plain(f"{verdict.kind} {verdict.detail}".strip())
+    ElementTree.ElementTree(suite).write(path, "utf-8", xml_declaration=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,12 @@
+"""The estimators of the installed OpenRLHF against the vectors."""
+
+from fgrpo_bench.conformance.__main__ import _of_trainer
+from fgrpo_bench.conformance.check import DIFFERS, EQUAL
+
+
+def test_its_estimators_are_what_the_page_says():
+    _, verdicts = _of_trainer("openrlhf")
+    kinds = {verdict.name: verdict.kind for verdict in verdicts}
+    assert {kinds[name] for name in ("group_norm", "dr_grpo", "rloo")} == {EQUAL}
+    assert kinds["openrlhf, groups stay whole"] == EQUAL
+    assert kinds["group_norm, equal rewards"] == DIFFERS  # rounding over a deviation of rounding
