@@ -291,7 +291,7 @@ def check_model(
 
 def check_remote_code(folder: Path, *, trusted: bool, remedy: str) -> None:
     """ValueError where a model's folder names code of its own, which transformers, vLLM and
-    OpenRLHF would run as they load it.
+    training engines would run as they load it.
 
     trusted: whether that was allowed. remedy: how it is.
     """

@@ -271,7 +271,7 @@ BROKEN = {
     "x.csv": ("problem,answer\n", "holds no rows"),
     "short.csv": ("problem,answer\np\n", "row 0 has another number of fields"),
     "open.csv": ('problem,answer\np,"secret', "no readable CSV file"),
-    "x.parquet": ("PAR", "no readable Parquet file"),
+    "x.parquet": ("PAR", "no whole Parquet file"),
 }
 
 

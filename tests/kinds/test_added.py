@@ -122,6 +122,7 @@ def test_it_is_a_job_of_the_cluster(kind: Kind, declaration: Declaration) -> Non
         command=tuple(mixed(kind.name, folder, declaration.profile, "base")),
         cwd=str(Path.cwd()),
         environment=(("PYTHONPATH", str(Path.cwd())),),
+        batch="count",
     )
     code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)())"
 

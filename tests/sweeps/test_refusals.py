@@ -92,7 +92,7 @@ def refusal(words: str) -> str:
         (f"smoke +{TRAIN}.warmup.beta2=1.0", "warmup.beta2 = 1.0: input should be less than 1"),
         (f"smoke {TRAIN}.temperature=1e-9", "= 1e-09: input should be greater than or equal to 0"),
         (f"smoke {TRAIN}.temperature=1e6", "input should be less than or equal to 100"),
-        (f"smoke {EVALUATION}.temperature=1e-9", "greater than or equal to 0.01"),
+        (f"smoke {EVALUATION}.temperature=1e-9", "must be 0, which is greedy, or at least 0.01"),
         (f"smoke {MODEL}.n_layers=100000", "input should be less than or equal to 1000"),
         (f"smoke {MODEL}.hidden_size=9600000", "input should be less than or equal to 65536"),
         (f"smoke {MODEL}.intermediate_size=1000000", "less than or equal to 262144"),
