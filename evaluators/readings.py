@@ -268,14 +268,14 @@ def _differences(word: str, problems: Problems, ks: Sequence[int]) -> Iterator[t
     }
     first = next(iter(values.values()))
     is_count = word == "distinct@k"
-    for label, own in values.items():
-        means = estimate(own, limits=UNBOUNDED if is_count else FRACTIONS)
+    for label, of_label in values.items():
+        means = estimate(of_label, limits=UNBOUNDED if is_count else FRACTIONS)
         if is_count:
-            less = estimate(own - first, limits=UNBOUNDED)
+            less = estimate(of_label - first, limits=UNBOUNDED)
         else:
-            less = estimate_difference(own, first)
+            less = estimate_difference(of_label, first)
         for k, mean, apart in zip(ks, means, less, strict=True):
-            difference = NONE if own is first else _shown(word, apart)
+            difference = NONE if of_label is first else _shown(word, apart)
             yield label, str(k), _shown(word, mean), difference
 
 

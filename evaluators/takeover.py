@@ -36,8 +36,8 @@ def identity(asked: SamplingTarget, benchmark: str, problems: Sequence[Problem])
     evaluation = asked.evaluation
     of_benchmark = evaluation.prompt_of(benchmark)  # else it has the one of all
     settings = {name: value for name, value in asked.settings.items() if name != "benchmarks"}
-    beside = patterns(trusted=asked.trust_remote_code)[1:]
-    files = {file for pattern in beside for file in asked.folder.glob(pattern)}
+    further = patterns(trusted=asked.trust_remote_code)[1:]
+    files = {file for pattern in further for file in asked.folder.glob(pattern)}
     return fingerprint(
         {
             "sampling": settings

@@ -253,9 +253,9 @@ def _curves(verdict: Verdict) -> list[str]:
 def _jsonable(value: Any) -> Any:
     """What is not finite as its name, which JSON has no number for."""
     if isinstance(value, dict):
-        return {str(key): _jsonable(each) for key, each in value.items()}
+        return {str(key): _jsonable(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_jsonable(each) for each in value]
+        return [_jsonable(part) for part in value]
     return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 

@@ -300,7 +300,7 @@ def _curve(
             whole.append((run, pairs))
     if not whole:
         return None, {}
-    run, pairs = max(whole, key=lambda each: each[0].case.group_size)
+    run, pairs = max(whole, key=lambda case_pairs: case_pairs[0].case.group_size)
     n = run.case.group_size
     gains = [pairs[j + 1][0] - pairs[j][1] for j in range(n)]
     curve = {}

@@ -28,6 +28,7 @@ from fgrpo_bench.paper.theory import expected_weight
 RATES = ("1/100", "1/20", "1/10", "1/4", "1/2", "3/4", "9/10", "99/100")
 """Success rates of the expected weights."""
 SIZES = (2, 3, 4, 5, 6, 8, 16, 32)
+"""Group sizes."""
 WHOLE = 8
 """Up to this group size every number of right rollouts is there, beyond it three."""
 GRADED = (

@@ -59,7 +59,6 @@ def check_parquet(path: Path) -> None:
 # (github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md): its field 4 is the
 # list of row groups, of which field 2 is the size of all columns unpacked
 # (github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift).
-
 BOOLEANS, BYTE, DOUBLE, BINARY, LISTS, MAP, STRUCT = (1, 2), 3, 7, 8, (9, 10), 11, 12
 
 

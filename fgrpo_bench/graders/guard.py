@@ -71,12 +71,12 @@ def _kill_all() -> dict[int, int]:
 
 
 def _children() -> list[int]:
-    own = os.getpid()
+    guard_id = os.getpid()
     children = []
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 (light)
         with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
             # pid (command) state parent ..., where the command may hold brackets too
-            if int(file.read().rpartition(b")")[2].split()[1]) == own:
+            if int(file.read().rpartition(b")")[2].split()[1]) == guard_id:
                 children.append(int(name))
     return children
 

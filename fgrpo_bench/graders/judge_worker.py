@@ -71,7 +71,7 @@ def serve(
     seconds, megabytes = float(sys.argv[1]), int(sys.argv[2])
     line = socket.socket(fileno=os.dup(0))
     guarded(line)
-    own = os.getpid()
+    process_id = os.getpid()
     with open(os.devnull) as nothing:  # noqa: PTH123 (light)
         os.dup2(nothing.fileno(), 0)  # what reads standard input reads no questions
     # limits come before any import, so that what the imports take counts as well
@@ -96,7 +96,7 @@ def serve(
             reply = judge(asked)
         except MemoryError:
             reply = {"outcome": "unscored", "extracted": None, "reason": ""}
-        if os.getpid() != own:  # what was called has forked, and both came back
+        if os.getpid() != process_id:  # what was called has forked, and both came back
             os._exit(0)
         signal.setitimer(signal.ITIMER_PROF, 0)
         before, peak = peak, _peak_bytes()

@@ -91,7 +91,7 @@ def _parts(rewards: Floats) -> list[list[int]]:
     n_groups, size = rewards.shape
     maker = _maker("dr_grpo", size)
 
-    class Sampler(samples_generator.SamplesGenerator):  # type: ignore[misc]
+    class FilteringSampler(samples_generator.SamplesGenerator):  # type: ignore[misc]
         def __init__(self) -> None:
             self.args = maker.args
 
@@ -102,12 +102,13 @@ def _parts(rewards: Floats) -> list[list[int]]:
             return _rollout(row, float(rewards.flat[row]))
 
     ray = samples_generator.ray
+    # Rollouts are there already, so that nothing has to be waited for in another process.
     samples_generator.ray = Settings(get=lambda ref: ref, wait=lambda refs, **_: _first(refs))
     try:
         prompts = iter([("", [g], [""], [None]) for g in range(n_groups)])
-        kept, *_ = Sampler()._generate_vllm(prompts, n_groups, True)
+        kept, *_ = FilteringSampler()._generate_vllm(prompts, n_groups, True)
     finally:
-        samples_generator.ray = ray
+        samples_generator.ray = ray  # whatever happened: others of this process use it
     rows = [int(rollout.prompts[0]) for rollout in kept]
     told_apart = [row**2 / 100 for row in rows]
     again = [_rollout(row, reward) for row, reward in zip(rows, told_apart, strict=True)]

@@ -101,6 +101,7 @@ def _parts(rewards: Floats) -> list[list[int]]:
             store.pop(key, None)
 
     queue, former = replay_buffer.tq, len(rewards)
+    # Its queue is a server of its own; a dictionary has what the filter asks of it.
     replay_buffer.tq = SimpleNamespace(
         kv_list=lambda: {"train": store}, kv_batch_get=scores, kv_clear=clear
     )
@@ -111,7 +112,7 @@ def _parts(rewards: Floats) -> list[list[int]]:
         mixed = int((np.ptp(rewards, axis=1) > 0).sum())
         batch, _ = buffer.sample(1, "train", mixed)
     finally:
-        replay_buffer.tq = queue
+        replay_buffer.tq = queue  # whatever happened: others of this process use it
     groups: dict[int, list[int]] = {}
     for key in batch.keys:
         g, i = map(int, key.split("_")[:2])
