@@ -1,6 +1,7 @@
 """`fgrpo-bench conform`: planted faults are found, equal ones pass, and results can be read."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -283,7 +284,7 @@ def test_a_function_of_numpy_needs_neither_torch_nor_pydantic(module):
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *words("dr_grpo")],
-        env={"PYTHONPATH": f"{REPOSITORY}:{module}", "PATH": "/usr/bin:/bin"},
+        env=os.environ | {"PYTHONPATH": f"{REPOSITORY}:{module}"},
         cwd=module,
         capture_output=True,
         text=True,
