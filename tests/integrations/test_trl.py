@@ -14,7 +14,7 @@ from fgrpo_bench.objectives.advantages import ADVANTAGES, group_advantages, read
 from tests.integrations.trl_runs import GROUP_SIZE, Ours, Theirs, trainer
 from tests.support.servers import free_port
 
-NEEDED = {"pkpo": {"k": 3}, "passk": {"k": 2}}
+NEEDED = {"pkpo": {"k": 3}, "passk": {"k": 2}, "max_at_k": {"k": 2}}
 
 
 def expected(step, rewards, advantage, focal_gamma, parameters):

@@ -28,7 +28,7 @@ from fgrpo_bench.objectives.focal import focal_weight
 
 REWARDS_ALONE = [name for name in ADVANTAGES if not reads_log_probs(name)]
 READ_LOG_PROBS = [name for name in ADVANTAGES if reads_log_probs(name)]
-NEEDED = {"pkpo": {"k": 3}, "passk": {"k": 2}}
+NEEDED = {"pkpo": {"k": 3}, "passk": {"k": 2}, "max_at_k": {"k": 2}}
 GROUPS = {"p": [1, 0, 0, 0], "q": [1, 1, 0, 1, 0, 0], "r": [0] * 4, "s": [1] * 5, "t": [0, 1, 1, 1]}
 """Rewards by uid: mixed ones of different sizes, one all wrong, one all right."""
 LENGTH = 6
