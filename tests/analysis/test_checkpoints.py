@@ -167,6 +167,7 @@ def test_runs_that_cost_the_same_are_not_compared_at_equal_rollouts(analysis: An
     assert analysis.equal_budget.is_empty()
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_equal_rollouts_are_compared_on_averages_too(tmp_path: Path) -> None:
     grid = ["sweep.grid.seed=[11,12]", *EQUAL_PROMPTS[1:]]

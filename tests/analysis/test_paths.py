@@ -125,6 +125,7 @@ def test_seeds_that_lack_a_checkpoint_are_left_out(on_paths):
     assert row["seeds"] == [11, 13]
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_an_average_has_the_path_of_mean_pass_at_1(tmp_path):
     several = ["experiment.checkpoints=every", "experiment.train.save_every=10",

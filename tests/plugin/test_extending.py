@@ -117,6 +117,7 @@ def test_the_example_is_planned_after_a_smoke_sweep_and_grades(
     assert grade(problem, "x").outcome == "incorrect"
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_the_example_runs_to_its_report(words: list[str], tmp_path: Path) -> None:
     assert main(["run", *words, *SMALL]) == 0

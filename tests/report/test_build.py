@@ -120,6 +120,7 @@ def test_a_real_report_is_verified_whole_to_the_last_digit_and_byte(real_run, ca
     assert "judged again and built anew, nothing differs" in capsys.readouterr().out
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_the_gamma_sweep_varies_gamma_and_trains_three_algorithms(tmp_path):
     files = write_report(small_sweep(tmp_path, "gamma", ONE_SEED)).files

@@ -212,6 +212,7 @@ def trained(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_a_model_of_four_million_parameters_learns_and_its_plan_says_for_how_long(tmp_path, capsys):
     folder = trained(tmp_path / "own")

@@ -28,6 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.rare
 @pytest.mark.slow
 def test_after_kill_9_no_worker_is_left_and_the_same_command_makes_the_missing_runs_of_the_example(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
