@@ -63,8 +63,9 @@ VALUES = {
     ("export", "to"): "lm-eval",
 }
 """What is given to options, where a number will not do: by parameter, or also by command."""
-SAME = {("evaluate plan", "--bar"), ("evaluate plan", "--dry-run")}
-"""Of a model: its bar is shown anyway, and what is planned is planned."""
+SAME = {("evaluate plan", name) for name in ("--bar", "--dry-run", "--also")}
+"""Of a model: its bar is shown anyway, what is planned is planned, and nothing is drawn of which
+there would be other readings."""
 MODEL: dict[str, Any] = {
     "config.json": {"architectures": ["Qwen2ForCausalLM"], "max_position_embeddings": 256},
     "tokenizer.json": {},
@@ -186,6 +187,7 @@ WORK: dict[str, Any] = {
     "evaluators.stored.partitions_of": None,
     "evaluators.stored.regrade": "",
     "evaluators.stored.closing_table": "",
+    "evaluators.readings.readings": "",
     "evaluators.audit.audit": [SimpleNamespace(as_json=dict)],
     "evaluators.audit.render": "",
     "evaluators.interchange.take_in": ("stored", ""),

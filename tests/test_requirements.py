@@ -31,8 +31,9 @@ SAMPLERS = {
 NEEDS_OPENRLHF = (
     "fgrpo_bench/engines/openrlhf/",
     "evaluators/vllm.py",
+    "fgrpo_bench/conformance/trainers/openrlhf.py",
 )
-INTEGRATIONS = "fgrpo_bench/integrations/"
+INTEGRATIONS = ("fgrpo_bench/integrations/", "fgrpo_bench/conformance/trainers/")
 
 
 def normal(name: str) -> str:

@@ -84,7 +84,9 @@ def test_the_wheel_holds_library_evaluators_and_declarations_below_one_name(whee
         f"{below}/{path.relative_to(REPOSITORY / name).as_posix()}": path
         for name, below in folders.items()
         for path in (REPOSITORY / name).rglob("*")
-        if path.suffix in (".py", ".yaml") or path.name == "published.csv"
+        if path.suffix in (".py", ".yaml")
+        or path.name == "published.csv"
+        or path.parent.name == "vectors"
     }
     (sdist,) = wheel.parent.glob("*.tar.gz")
     with tarfile.open(sdist) as packed_source:
