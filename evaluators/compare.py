@@ -326,6 +326,12 @@ class ComparedCheckpoints:
     also: tuple[str, ...] = ()
     """Other readings of the draws (evaluators.readings)."""
 
+    @cached_property
+    def readings(self) -> tuple[Block, ...]:
+        """Tables of these, computed once for all files that show them; raises as `between`."""
+        results = self.analysis.results
+        return tuple(between(results.checkpoints, results.benchmarks, self.analysis.ks, self.also))
+
     @property
     def labels(self) -> list[str]:
         """In the order of the words; the others are compared with the first."""
@@ -634,8 +640,7 @@ def _blocks(of: ComparedCheckpoints) -> list[Block]:
     for new, old in of.pairs():
         for column in of.analysis.columns:
             out += _of_column(of, column, new, old)
-    results = of.analysis.results
-    out += between(results.checkpoints, results.benchmarks, of.analysis.ks, of.also)
+    out += of.readings
     return [*out, *_at_equal_pass_at_1(of)]
 
 
@@ -828,7 +833,7 @@ def _everything(of: ComparedCheckpoints) -> dict[str, Any]:
         "path_ranges": of.analysis.path_ranges.to_dicts(),
         "also": [
             {"title": block.title, "header": block.header, "rows": block.rows}
-            for block in between(results.checkpoints, results.benchmarks, of.analysis.ks, of.also)
+            for block in of.readings
             if isinstance(block, Table)
         ],
         "problems": [

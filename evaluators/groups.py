@@ -38,6 +38,7 @@ from fgrpo_bench.documents.markdown import markdown
 from fgrpo_bench.documents.table import Figure, conjoined
 from fgrpo_bench.documents.terminal import terminal
 from fgrpo_bench.files.whole import write_text
+from fgrpo_bench.graders.recorded import USUAL
 from fgrpo_bench.objectives.advantages import (
     check_parameters,
     group_advantages,
@@ -344,7 +345,7 @@ def _rule(
             "-1 and 1, so which rollouts are right is not told: --threshold R counts a reward of "
             "at least R as right, e.g. --threshold 1"
         )
-    at = 1.0 if threshold is None else threshold
+    at = USUAL if threshold is None else threshold
     return (
         lambda rollout: (rollout.reward or 0.0) >= at,
         f"Right is a rollout with a reward of at least {at:g}.",

@@ -13,22 +13,22 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.documents.table import NONE, Block, Paragraph, Table, percent, with_interval
 from fgrpo_bench.documents.terminal import plain_table
-from fgrpo_bench.graders import SOLUTIONS, grader_version
+from fgrpo_bench.graders import SOLUTIONS, grader_version, split_version
 from fgrpo_bench.kinds.benchmarks import graders_of
 from fgrpo_bench.stages.tables import GRADES, read_table
 from fgrpo_bench.stats.intervals import (
     FRACTIONS,
     IntervalEstimate,
+    Limits,
     estimate,
     estimate_difference,
 )
@@ -46,7 +46,6 @@ from .stored import StoredDraws
 
 COVER = re.compile(r"cover@(0?\.\d+)")
 GINI, MASS = "gini", "solutions"
-UNBOUNDED = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,19 +66,50 @@ class ProblemDraws:
         return {text: n for (is_right, text), n in self.votes.items() if is_right}
 
 
-READINGS: dict[str, Callable[[ProblemDraws, int], float]] = {
-    "pass^k": lambda of, k: float(pass_hat_k(n_samples=of.n_samples, n_correct=of.n_correct, k=k)),
-    "maj@k": lambda of, k: maj_at_k(
+@dataclass(frozen=True, kw_only=True)
+class ReadingByK:
+    """A mean over problems, by k."""
+
+    of: Callable[[ProblemDraws, int], float]
+    is_fraction: bool = True
+    """Else a number of solutions, which nothing bounds."""
+
+    @property
+    def limits(self) -> Limits:
+        return FRACTIONS if self.is_fraction else (-math.inf, math.inf)
+
+    def shown(self, interval: IntervalEstimate) -> str:
+        """In percent, or a number of solutions."""
+        if interval.mean is None:
+            return NONE
+        if self.is_fraction:
+            return with_interval(interval.mean, interval.low, interval.high)
+        ends = "" if interval.low is None else f" [{interval.low:.2f}, {interval.high:.2f}]"
+        return f"{interval.mean:.2f}{ends}"
+
+
+def _pass_hat_k(of: ProblemDraws, k: int) -> float:
+    return float(pass_hat_k(n_samples=of.n_samples, n_correct=of.n_correct, k=k))
+
+
+def _maj_at_k(of: ProblemDraws, k: int) -> float:
+    return maj_at_k(
         n_by_answer=[*of.votes.values()],
         is_right=[is_right for is_right, _ in of.votes],
         n_none=of.n_samples - sum(of.votes.values()),
         k=k,
-    ),
-    "distinct@k": lambda of, k: distinct_at_k(
-        n_samples=of.n_samples, n_by_solution=[*of.n_by_solution.values()], k=k
-    ),
+    )
+
+
+def _distinct_at_k(of: ProblemDraws, k: int) -> float:
+    return distinct_at_k(n_samples=of.n_samples, n_by_solution=[*of.n_by_solution.values()], k=k)
+
+
+READINGS = {
+    "pass^k": ReadingByK(of=_pass_hat_k),
+    "maj@k": ReadingByK(of=_maj_at_k),
+    "distinct@k": ReadingByK(of=_distinct_at_k, is_fraction=False),
 }
-"""A mean over problems, by k."""
 
 
 def words_of(also: str | None, *, is_comparison: bool = False) -> list[str]:
@@ -163,19 +193,9 @@ def readings(stored: Sequence[StoredDraws], words: Sequence[str]) -> str:
 
 
 def _mean(problems: Sequence[ProblemDraws], word: str, k: int) -> str:
-    values = np.array([READINGS[word](problem, k) for problem in problems])
-    limits = UNBOUNDED if word == "distinct@k" else FRACTIONS
-    return _shown(word, estimate(values[None, :, None], limits=limits)[0])
-
-
-def _shown(word: str, interval: IntervalEstimate) -> str:
-    """In percent, of distinct@k solutions."""
-    if interval.mean is None:
-        return NONE
-    if word != "distinct@k":
-        return with_interval(interval.mean, interval.low, interval.high)
-    ends = "" if interval.low is None else f" [{interval.low:.2f}, {interval.high:.2f}]"
-    return f"{interval.mean:.2f}{ends}"
+    reading = READINGS[word]
+    values = np.array([reading.of(problem, k) for problem in problems])
+    return reading.shown(estimate(values[None, :, None], limits=reading.limits)[0])
 
 
 def _bounds(problems: Sequence[ProblemDraws], word: str) -> str:
@@ -212,36 +232,45 @@ def between(
     one and `solutions` is among the words."""
     labels = list(dict.fromkeys(checkpoint.label for checkpoint in checkpoints))
     for benchmark in benchmarks if words else ():
-        sides = {
-            label: [_draws_of(item, benchmark) for item in checkpoints if item.label == label]
-            for label in labels
-        }
-        shared = set.intersection(*(set(of) for seeds in sides.values() for of in seeds))
-        problems = {
-            label: [[of[name] for name in sorted(shared)] for of in seeds]
-            for label, seeds in sides.items()
-        }
+        sides = _of_shared_problems(
+            {
+                label: [_grades_of(item, benchmark) for item in checkpoints if item.label == label]
+                for label in labels
+            }
+        )
+        problems = _by_problem(sides)
         for word in words:
             if word in READINGS:
-                rows = _differences(word, problems, ks)
+                is_fraction = READINGS[word].is_fraction
                 yield Table(
                     title=f"{benchmark}: {word}"
-                    + (", different right solutions" if word == "distinct@k" else " in percent"),
+                    + (" in percent" if is_fraction else ", different right solutions"),
                     header=("", "k", "value [95% interval]", f"less that of {labels[0]}"),
-                    rows=tuple(rows),
+                    rows=tuple(_differences(READINGS[word], problems, ks)),
                 )
             else:
-                yield _mass_table(benchmark, checkpoints, problems, sorted(shared))
+                yield _mass_table(benchmark, sides, problems)
         for text in dict.fromkeys(
             text for item in checkpoints for text in _of_first_stage(benchmark, item.stopping())
         ):
             yield Paragraph(text=text)
 
 
-def _draws_of(
-    checkpoint: EvaluatedCheckpoint, benchmark: str, *, parity: int | None = None
-) -> dict[str, ProblemDraws]:
-    """parity: of its draws those with an even (0) or odd (1) number; None: all."""
+@dataclass(frozen=True, kw_only=True)
+class Graded:
+    """Grades of a checkpoint's draws (tables.GRADES) and whose they are."""
+
+    grader: str
+    grades: pl.DataFrame
+
+
+Sides = Mapping[str, Sequence[Graded]]
+"""By label: of each seed."""
+Problems = Mapping[str, Sequence[Sequence[ProblemDraws]]]
+"""By label: of each seed the draws of the same problems."""
+
+
+def _grades_of(checkpoint: EvaluatedCheckpoint, benchmark: str) -> Graded:
     version = checkpoint.judge_on(benchmark) or ""
     path = checkpoint.evaluate.benchmark(benchmark).grades(version)
     if not path.exists():
@@ -249,72 +278,66 @@ def _draws_of(
             f"--also: {checkpoint.name} has no grades on {benchmark} ({path} is not there): its "
             "draws were left behind; compare it where they are"
         )
-    grades = _graded(path, checkpoint.stopping())
-    if parity is not None:
-        grades = grades.filter(pl.col("draw") % 2 == parity)
-    return problem_draws(grades, version.split("+")[0].rpartition("-")[0])
+    return Graded(grader=split_version(version)[0], grades=_graded(path, checkpoint.stopping()))
 
 
-Problems = Mapping[str, Sequence[Sequence[ProblemDraws]]]
-"""By label: of each seed the draws of the same problems."""
+def _of_shared_problems(sides: Sides) -> Sides:
+    """Without the grades of problems that not all have."""
+    seeds = [of for of_label in sides.values() for of in of_label]
+    shared = set.intersection(*(set(of.grades["problem_id"]) for of in seeds))
+    is_shared = pl.col("problem_id").is_in(sorted(shared))
+    return {
+        label: [replace(of, grades=of.grades.filter(is_shared)) for of in of_label]
+        for label, of_label in sides.items()
+    }
 
 
-def _differences(word: str, problems: Problems, ks: Sequence[int]) -> Iterator[tuple[str, ...]]:
+def _by_problem(sides: Sides) -> Problems:
+    """sides: of the same problems."""
+    return {
+        label: [
+            [of for _, of in sorted(problem_draws(graded.grades, graded.grader).items())]
+            for graded in of_label
+        ]
+        for label, of_label in sides.items()
+    }
+
+
+def _differences(
+    reading: ReadingByK, problems: Problems, ks: Sequence[int]
+) -> Iterator[tuple[str, ...]]:
     values = {
-        label: np.array(
-            [[[READINGS[word](of, k) for k in ks] for of in of_seed] for of_seed in seeds]
-        )
+        label: np.array([[[reading.of(of, k) for k in ks] for of in of_seed] for of_seed in seeds])
         for label, seeds in problems.items()
     }
     first = next(iter(values.values()))
-    is_count = word == "distinct@k"
     for label, of_label in values.items():
-        means = estimate(of_label, limits=UNBOUNDED if is_count else FRACTIONS)
-        if is_count:
-            less = estimate(of_label - first, limits=UNBOUNDED)
-        else:
+        means = estimate(of_label, limits=reading.limits)
+        if reading.is_fraction:
             less = estimate_difference(of_label, first)
+        else:
+            less = estimate(of_label - first, limits=reading.limits)
         for k, mean, apart in zip(ks, means, less, strict=True):
-            difference = NONE if of_label is first else _shown(word, apart)
-            yield label, str(k), _shown(word, mean), difference
+            difference = NONE if of_label is first else reading.shown(apart)
+            yield label, str(k), reading.shown(mean), difference
 
 
-def _mass_table(
-    benchmark: str,
-    checkpoints: Sequence[EvaluatedCheckpoint],
-    problems: Problems,
-    shared: Sequence[str],
-) -> Table:
+def _mass_table(benchmark: str, sides: Sides, problems: Problems) -> Table:
     """What became of the first label's mass on solutions under each other one."""
     old, *others = problems
-    grader = (checkpoints[0].judge_on(benchmark) or "").split("+")[0].rpartition("-")[0]
+    grader = sides[old][0].grader
     if grader not in SOLUTIONS:
         raise ValueError(
             f"--also {MASS}: all right answers of a problem of {benchmark} are one solution, its "
             f"gold; problems of {', '.join(SOLUTIONS)} have several"
         )
-    halves = []
-    for checkpoint in checkpoints:
-        if checkpoint.label == old:
-            even, odd = (_draws_of(checkpoint, benchmark, parity=parity) for parity in (0, 1))
-            halves.append([_mass(even[name], odd[name]) for name in shared])
-    rows = [
-        (f"{old}, one half of its draws under the other", *_parts(np.array(halves))),
-        *(
-            (
-                label,
-                *_parts(
-                    np.array(
-                        [
-                            [_mass(before, after) for before, after in zip(*seed, strict=True)]
-                            for seed in zip(problems[old], problems[label], strict=True)
-                        ]
-                    )
-                ),
-            )
-            for label in others
-        ),
-    ]
+    halves = {
+        name: [replace(of, grades=of.grades.filter(pl.col("draw") % 2 == i)) for of in sides[old]]
+        for i, name in enumerate(("even", "odd"))
+    }
+    even, odd = _by_problem(halves).values()
+    rows = [(f"{old}, one half of its draws under the other", *_parts(even, odd))]
+    rows += [(label, *_parts(problems[old], problems[label])) for label in others]
     return Table(
         title=f"{benchmark}: what became of {old}'s mass on right solutions, in percent of draws "
         "[95% interval]",
@@ -332,7 +355,13 @@ def _mass(old: ProblemDraws, new: ProblemDraws) -> tuple[float, float, float]:
     return solution_mass(*shares)
 
 
-def _parts(values: NDArray[np.float64]) -> Iterator[str]:
-    """values: [seeds, problems, 3]."""
-    for part in estimate(values, limits=FRACTIONS):
+def _parts(
+    old: Sequence[Sequence[ProblemDraws]], new: Sequence[Sequence[ProblemDraws]]
+) -> Iterator[str]:
+    """Kept, moved and lost; old, new: of each seed the draws of the same problems."""
+    masses = [
+        [_mass(before, after) for before, after in zip(*of_seed, strict=True)]
+        for of_seed in zip(old, new, strict=True)
+    ]
+    for part in estimate(np.array(masses), limits=FRACTIONS):
         yield with_interval(part.mean, part.low, part.high)

@@ -7,7 +7,6 @@ the grades.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +33,7 @@ from fgrpo_bench.documents.table import (
 from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.files.paths import BenchmarkPaths, DataPaths, StagePaths
 from fgrpo_bench.files.spec import read_spec_of
-from fgrpo_bench.graders import CHOICE, STRICT, grader_version
+from fgrpo_bench.graders import CHOICE, STRICT, grader_version, split_version
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.graders.ifeval import COUNTS
 from fgrpo_bench.graders.recorded import is_recorded
@@ -407,15 +406,14 @@ def _former_layer(stored: StoredDraws, version: str) -> str | None:
     own; None without any."""
     names = [path.name for path in stored.paths.folder.glob("grades.*.parquet")]
     layers = {name.removeprefix("grades.").removesuffix(".parquet") for name in names} - {version}
-    grader, number = _split(version)
-    older = [layer for layer in layers if _split(layer)[0] == grader and _split(layer)[1] < number]
-    of_main = [layer for layer in layers if _split(layer)[0] == stored.benchmark.grader]
-    return max(older or of_main, key=lambda layer: _split(layer)[1], default=None)
-
-
-def _split(version: str) -> tuple[str, int]:
-    spelled = re.fullmatch(r"([^+]+)-(\d+)(?:\+.*)?", version)
-    return (spelled[1], int(spelled[2])) if spelled else (version, 0)
+    grader, number = split_version(version)
+    older = [
+        layer
+        for layer in layers
+        if split_version(layer)[0] == grader and split_version(layer)[1] < number
+    ]
+    of_main = [layer for layer in layers if split_version(layer)[0] == stored.benchmark.grader]
+    return max(older or of_main, key=lambda layer: split_version(layer)[1], default=None)
 
 
 def _changes(old: pl.DataFrame, new: pl.DataFrame, former: str) -> str:

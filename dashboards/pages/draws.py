@@ -31,7 +31,7 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import make_cell
 from fgrpo_bench.documents.table import percent
-from fgrpo_bench.graders import SOLUTIONS
+from fgrpo_bench.graders import SOLUTIONS, split_version
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.tables import DRAWS, GRADES, reading, scan_table
 
@@ -485,7 +485,7 @@ def with_answers(table: pl.DataFrame) -> pl.DataFrame:
     for extracted, outcome, version in table.select(
         "extracted", "outcome", "grader_version"
     ).iter_rows():
-        solution = SOLUTIONS.get((version or "").rpartition("-")[0])
+        solution = SOLUTIONS.get(split_version(version or "")[0])
         if solution is not None and extracted is not None and outcome == "correct":
             answers.append(solution(extracted))
         else:

@@ -33,7 +33,7 @@ from fgrpo_bench.conformance.check import (
     is_conform,
 )
 from fgrpo_bench.conformance.trainers import TRAINERS, load
-from fgrpo_bench.conformance.vectors import Floats, read
+from fgrpo_bench.conformance.vectors import Floats, read, written
 from fgrpo_bench.documents.table import Table
 from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.paper.theory.weights import Method
@@ -136,7 +136,7 @@ def _of_function(place: str, advantage: str, array: str, binary: bool, split: st
     if method.parameters:
         settings = [dict(vectors.of(method.parameters)[0].parameters)]
     elif names and not passes:
-        known = "; ".join(_option(method.advantage, s) for s in vectors.settings())
+        known = "; ".join(f"{method.advantage}:{written(s)}" for s in vectors.settings())
         raise ValueError(
             f"{place} has no keywords {', '.join(sorted(names))}: say what it was made for, one of "
             f"{known}"
@@ -155,10 +155,6 @@ def _of_function(place: str, advantage: str, array: str, binary: bool, split: st
     if split:
         verdicts.append(_of_split(split))
     return verdicts
-
-
-def _option(advantage: str, parameters: Any) -> str:
-    return f"{advantage}:{','.join(f'{name}={value}' for name, value in parameters.items())}"
 
 
 def _with_torch(function: Callable[..., Any], rewards: Floats, **parameters: Any) -> Any:

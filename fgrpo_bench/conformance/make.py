@@ -18,12 +18,12 @@ from fgrpo_bench.conformance.vectors import FOLDER
 from fgrpo_bench.objectives import by_rewards
 from fgrpo_bench.objectives.advantages import (
     ADVANTAGES,
-    check_parameters,
     reads_log_probs,
     restricted,
     right_wrong,
 )
 from fgrpo_bench.paper.theory import expected_weight
+from fgrpo_bench.paper.theory.weights import Method
 
 RATES = ("1/100", "1/20", "1/10", "1/4", "1/2", "3/4", "9/10", "99/100")
 """Success rates of the expected weights."""
@@ -132,17 +132,9 @@ def _content(advantage: str) -> dict[str, Any]:
             _case(advantage, size, parameters, takes_graded)
             for parameters in SETTINGS.get(advantage, ({},))
             for size in SIZES
-            if _is_defined(advantage, size, parameters)
+            if Method(advantage=advantage, parameters=parameters).is_defined(size)
         ],
     }
-
-
-def _is_defined(advantage: str, size: int, parameters: Mapping[str, Any]) -> bool:
-    try:
-        check_parameters(advantage, size, parameters)
-    except ValueError:
-        return False
-    return True
 
 
 def _case(

@@ -205,11 +205,12 @@ def fetch_model(spec: FetchSpec, run: StageRun) -> ModelFacts:
 def _download(model: PretrainedSpec, folder: Path) -> tuple[Path, str]:
     from huggingface_hub import HfApi, snapshot_download
 
-    trusted = model.trust_remote_code
+    trusted, revision = model.trust_remote_code, None
     # what is refused for its code is refused before gigabytes of weights
     for wanted in (list(NAMING_CODE), patterns(trusted=trusted)):
         try:
-            revision = HfApi().model_info(model.path, revision=model.revision).sha
+            # looked up once, so that both are of one revision
+            revision = revision or HfApi().model_info(model.path, revision=model.revision).sha
             snapshot_download(
                 model.path, revision=revision, local_dir=folder, allow_patterns=wanted
             )

@@ -75,16 +75,16 @@ def dump(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
     return row[prompt_key], row[answer_key]
 
 
+DUMP = "dump"
+"""The layout whose problems are known by what they are."""
 LAYOUTS: dict[str, Callable[[Row, str, str], tuple[Any, Any]]] = {
     "plain": plain,
     "olympiadbench": olympiadbench,
     "ifeval": ifeval,
     "gpqa": gpqa,
     "synlogic": synlogic,
-    "dump": dump,
+    DUMP: dump,
 }
-DUMP = "dump"
-"""The one whose problems are known by what they are."""
 ID_DIGITS = 12
 """Of a problem's digest: a million of them share none but for one chance in 500."""
 

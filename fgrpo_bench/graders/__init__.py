@@ -14,6 +14,7 @@ rewritten before they are compared (math_notation, math_reading), and letters ar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -116,3 +117,13 @@ def grader_version(name: str) -> str:
     grade's file name."""
     version, brought = registry.entry("graders", name)[0], registry.origin("graders", name)
     return f"{name}-{version}" + ("+{package}-{version}".format(**brought) if brought else "")
+
+
+def split_version(version: str) -> tuple[str, int]:
+    """The grader and the number of what `grader_version` gave; another text with 0.
+
+    >>> split_version("parity-strict-2+package-0.3")
+    ('parity-strict', 2)
+    """
+    spelled = re.fullmatch(r"([^+]+)-(\d+)(?:\+.*)?", version)
+    return (spelled[1], int(spelled[2])) if spelled else (version, 0)

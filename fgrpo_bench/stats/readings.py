@@ -112,16 +112,20 @@ def _subsets_won(n_of_answer: int, others: Sequence[int], n_none: int, k: int) -
     that are as frequent.
 
     For every number j of its draws, ways[t, m] counts the choices of m draws of the others
-    in which each answer has at most j and t of them have just j. All terms are positive, so that
-    sums of long doubles keep every digit that is printed; they hold C(n, k) up to n = 16,000.
+    in which each answer has at most j and t of them have just j. Answers of fewer than j draws are
+    bound by nothing, so that they and the draws without an answer are chosen as one. All terms are
+    positive, so that sums of long doubles keep every digit that is printed; they hold C(n, k) up to
+    n = 16,000.
     """
     total = np.longdouble(0)
     for j in range(1, min(n_of_answer, k) + 1):
         n_others = k - j
+        unbound = n_none + sum(count for count in others if count < j)
         ways = np.zeros((n_others // j + 1, n_others + 1), dtype=np.longdouble)
-        ways[0, : min(n_none, n_others) + 1] = _choices(n_none, n_others)
+        ways[0, : min(unbound, n_others) + 1] = _choices(unbound, n_others)
         for count in others:
-            ways = _with_answer(ways, count, j)
+            if count >= j:
+                ways = _with_answer(ways, count, j)
         ties = np.arange(1, len(ways) + 1)
         total += np.longdouble(comb(n_of_answer, j)) * (ways[:, n_others] / ties).sum()
     return total
