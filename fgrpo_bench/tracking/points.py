@@ -233,7 +233,7 @@ def _draws(results: SweepResults, point: PointResult) -> bytes:
     """Where the draws are, and how they are looked at."""
     run = results.paths
     page = f"/{run.sweep}/{run.experiment}/{run.version}/draws?b={quote(point.point_id)}"
-    lines = [f"Every draw beside its base model's: make dashboard, then {page}", ""]
+    lines = [f"Every draw beside its base model's: fgrpo-bench dashboard, then {page}", ""]
     for name in results.benchmarks:
         if point.results_on(name) is not None:
             path = point.evaluate.benchmark(name).draws
