@@ -33,7 +33,12 @@ from fgrpo_bench.analysis.results import (
 )
 from fgrpo_bench.analysis.stored import FACTS, inputs_of
 from fgrpo_bench.command.runs import find_runs
-from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths
+from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths, StagePaths
+from fgrpo_bench.kinds import rerun_hint
+from fgrpo_bench.stages.attempts import logs
+from fgrpo_bench.stages.markers import read_marker
+from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.states import StageStatus, read_stages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,11 +175,34 @@ def is_analysed(run: RunPaths) -> bool:
     return (run.analysis / FACTS).exists()
 
 
-def changed(results: Results) -> datetime | None:
-    """When the newest file of results came, in UTC; None where there are none."""
-    behind = inputs_of(results)[2:]  # plan and question left out
-    newest = max((path.stat().st_mtime_ns for path in behind if path.exists()), default=0)
-    return datetime.fromtimestamp(newest / 1e9, UTC) if newest else None
+def newest_result(results: Results) -> datetime | None:
+    """When the last evaluation was finished, in UTC, as its marker says, so that a copy of the
+    folder changes nothing; None where none is."""
+    stages = [checkpoint.evaluate for checkpoint in results.checkpoints]
+    times = [read_marker(stage).finished_ms or 0 for stage in stages if stage.done.exists()]
+    newest = max(times, default=0)
+    return datetime.fromtimestamp(newest / 1e3, UTC) if newest else None
+
+
+def stages_of(results: SweepResults) -> list[StageStatus]:
+    """Where every stage of the plan stands."""
+    plan = read_plan(results.paths)
+    return read_stages(results.paths, plan.stages, rerun_hint=rerun_hint)
+
+
+def failures_of(results: Results) -> tuple[str, ...]:
+    """Every stage that failed, in words with its newest log; evaluations without a sweep have no
+    stages to ask."""
+    if not isinstance(results, SweepResults):
+        return ()
+    folder = results.paths.folder
+    failures = []
+    for stage in stages_of(results):
+        if stage.state == "failed":
+            paths = logs(StagePaths(folder / stage.name))
+            log = f"see {paths[-1].relative_to(folder)}" if paths else "it left no log"
+            failures.append(f"{stage.kind} of {stage.point_id}: {log}")
+    return tuple(failures)
 
 
 class DrawCounts(NamedTuple):

@@ -87,7 +87,7 @@ def listing(
     root: Path,
 ) -> str:
     """The first page: every sweep, every evaluation and all groups under the root."""
-    entries = [entry(run) for run in runs]
+    entries = sorted((entry(run) for run in runs), key=lambda entry: entry.order)
     size = {"width": WIDTH, "height": HEIGHT}
     return _document(
         "index.html",

@@ -21,7 +21,7 @@ from dashboards.pages.pairs import (
     rows_of,
     strongest_pair,
 )
-from dashboards.queries import analysis_of
+from dashboards.queries import analysis_of, failures_of
 from fgrpo_bench.analysis import INCONCLUSIVE, Analysis
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.results import Results
@@ -116,6 +116,7 @@ def build(results: Results, given: Given) -> Page:
             "apart": _apart(len(rows), len(pairs), k) if on_paths else "",
             "on_paths": _on_paths(analysis, column, k, labels),
             "same_cost": drawing.same_cost(k),
+            "failures": failures_of(results),
             "missing": [labels[name] for name in picked or cells if name not in shown],
         },
     )

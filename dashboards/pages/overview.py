@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from polars.exceptions import PolarsError
@@ -13,7 +14,7 @@ from dashboards import charts
 from dashboards.page import Address
 from dashboards.pages.pairs import in_front
 from dashboards.pages.sweep import states_of
-from dashboards.queries import analysis_of, changed, checked, is_analysed
+from dashboards.queries import analysis_of, checked, failures_of, is_analysed, newest_result
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, checkpoint_estimates
 from fgrpo_bench.analysis.results import load_results, together
@@ -44,18 +45,28 @@ class SweepEntry:
     name: str
     href: str
     """Compare, or the sweep's own page where there is nothing to compare yet."""
+    sweep_href: str
     question: str
     answer: tuple[str, ...] = ()
     """Sentences; empty where nothing is analysed yet."""
     states: dict[str, int]
     """Stages by state."""
-    changed: str = ""
-    """When its newest result came."""
+    failures: tuple[str, ...] = ()
+    """What failed, and its log."""
+    newest: datetime | None = None
+    """When its newest result came, in UTC."""
     curves: tuple[Curve, ...] = ()
     curve_words: str = ""
     """What the small curve shows."""
     trouble: str = ""
     """Why its files cannot be read; empty where they can."""
+
+    @property
+    def order(self) -> tuple[bool, float, str]:
+        """Its place on the page: what runs or failed first, then the newest result."""
+        needs_a_look = self.trouble or not {"running", "failed"}.isdisjoint(self.states)
+        newest = 0.0 if self.newest is None else self.newest.timestamp()
+        return not needs_a_look, -newest, self.name
 
 
 def entry(run: RunPaths) -> SweepEntry:
@@ -64,7 +75,7 @@ def entry(run: RunPaths) -> SweepEntry:
     sweep, compare = (Address(run=run, view=view).href for view in ("sweep", "compare"))
     try:
         results = checked(load_results(run))
-        states, when = states_of(results), changed(results)
+        states = states_of(results)
         analysis = analysis_of(results) if is_analysed(run) else None
         question, *sentences = answer(analysis) if analysis else [results.question]
         pair = in_front(analysis) if analysis else None
@@ -72,15 +83,19 @@ def entry(run: RunPaths) -> SweepEntry:
         return SweepEntry(
             name=name,
             href=compare if sentences else sweep,
+            sweep_href=sweep,
             question=question,
             answer=tuple(sentences),
             states={str(state): count for state, count in states.items()},
-            changed=f"{when:%d %b %Y, %H:%M} UTC" if when else "",
+            failures=failures_of(results) if "failed" in states else (),
+            newest=newest_result(results),
             curves=_curves(analysis, front) if analysis else (),
             curve_words=_curve_words(analysis, front) if analysis else "",
         )
     except (OSError, ValueError, LookupError, TypeError, PolarsError) as error:
-        return SweepEntry(name=name, href=sweep, question="", states={}, trouble=str(error))
+        return SweepEntry(
+            name=name, href=sweep, sweep_href=sweep, question="", states={}, trouble=str(error)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

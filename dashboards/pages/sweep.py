@@ -19,20 +19,18 @@ import polars as pl
 from dashboards import charts
 from dashboards.page import Chart, Form, Given, Page, Shade, choices
 from dashboards.pages.compare import results_table
-from dashboards.queries import FileState, analysis_of, remembered, stamp
+from dashboards.queries import FileState, analysis_of, remembered, stages_of, stamp
 from fgrpo_bench.analysis import cells_of
 from fgrpo_bench.analysis.checkpoints import key_of
 from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.analysis.rows import CellRow, Estimate
 from fgrpo_bench.documents.table import Table, TableRow, with_interval
 from fgrpo_bench.files.paths import StagePaths
-from fgrpo_bench.kinds import rerun_hint
 from fgrpo_bench.report.cell_styles import CellStyle
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.stages.markers import read_marker
-from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
+from fgrpo_bench.stages.states import StageStatus, State, driver_of
 from fgrpo_bench.stages.tables import METRICS
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND
 
@@ -285,10 +283,22 @@ class SweepProgress:
     running: bool
     """Whether a driver is alive or a stage runs."""
 
+    @property
+    def bar(self) -> tuple[int, int, str]:
+        """Stages that are done, all stages, and both in words with the time that is left at as
+        many stages at once as run now."""
+        done, total = self.states["done"], sum(self.states.values())
+        words = f"{done} of {total} stages done"
+        at_once = self.states.get("running", 0)
+        if self.projected is not None and at_once:
+            left = (self.projected.wall - self.spent.wall) / at_once
+            words += f", about {seconds(left)} left at {at_once} at once"
+        return done, total, words
+
 
 def progress(results: SweepResults) -> SweepProgress:
     """Read from the files alone, as `fgrpo-bench sweep status` does."""
-    stages = {stage.name: stage for stage in _stages(results)}
+    stages = {stage.name: stage for stage in stages_of(results)}
     folder = results.paths.folder
     by_point = {
         p.point_id: (_name(results, p.train), _name(results, p.evaluate)) for p in results.points
@@ -319,13 +329,8 @@ def progress(results: SweepResults) -> SweepProgress:
 
 def states_of(results: SweepResults) -> dict[State, int]:
     """Stages by state, those states alone that there are."""
-    states = Counter(stage.state for stage in _stages(results))
+    states = Counter(stage.state for stage in stages_of(results))
     return {state: states[state] for state in SHOWN_STATES if states[state]}
-
-
-def _stages(results: SweepResults) -> list[StageStatus]:
-    plan = read_plan(results.paths)
-    return read_stages(results.paths, plan.stages, rerun_hint=rerun_hint)
 
 
 def projected(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,10 +26,10 @@ from dashboards.pages.draws import answers, draws
 from dashboards.pages.pairs import in_front
 from dashboards.queries import by_gain, fates_of
 from fgrpo_bench.analysis import analysed
-from fgrpo_bench.analysis.stored import inputs_of
-from fgrpo_bench.files.whole import read_json
+from fgrpo_bench.files.whole import read_json, write_text
 from fgrpo_bench.report.words import answer
 from fgrpo_bench.stages.locks import locked
+from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.tables import GRADES, METRICS, read_table, write_table
 from sweeps import REPOSITORY
 from tests.dashboards.conftest import client_of
@@ -71,8 +72,9 @@ def test_the_first_page_says_state_date_and_answer_and_draws_a_curve(finished, t
     page = Reader(client.get("/").text)
     for sentence in answer(analysis):
         assert sentence in page.text
-    newest = max(path.stat().st_mtime for path in inputs_of(results)[2:] if path.exists())
-    assert f"{datetime.fromtimestamp(newest, UTC):%d %b %Y, %H:%M} UTC" in page.text
+    times = [read_marker(point.evaluate).finished_ms or 0 for point in results.points]
+    newest = datetime.fromtimestamp(max(times) / 1000, UTC)
+    assert f"newest result {newest:%d %b %Y, %H:%M} UTC" in page.text
     n_stages = len(read_json(results.paths.plan)["stages"])
     assert f"{n_stages} done" in page.text and f"{BASE}/compare" in page.hrefs()
     lines = [a for tag, a in page.elements if tag == "polyline"]
@@ -83,6 +85,27 @@ def test_the_first_page_says_state_date_and_answer_and_draws_a_curve(finished, t
     assert heights == sorted(heights, reverse=True), "pass@k rises with k, to the top"
     (tmp_path / "groupsize" / "countdown" / "v1" / "plan.json").write_text("{")
     assert "cannot be read" in Reader(client.get("/").text).text
+
+
+def test_what_failed_stands_first_with_its_log_and_compare_says_it_too(tmp_path):
+    results = sweep_with_draws(tmp_path)
+    shutil.copytree(results.paths.folder, tmp_path / "another" / "countdown" / "v1")
+    client = client_of(tmp_path)
+    before = Reader(client.get("/").text).text
+    assert before.index("another / countdown") < before.index("groupsize / countdown"), "by name"
+    failed = next(p for p in results.points if p.point_id == "grpo-n8-g1-s12")
+    for stage in (failed.train, failed.evaluate):
+        stage.done.unlink()
+    write_text(failed.train.log(1), "MemoryError: no room\n")
+    note(failed.train, exit_code=1, outcome="failed", wall_seconds=1.0)
+    sentence = "train of grpo-n8-g1-s12: see grpo-n8-g1-s12/logs/attempt-001.log"
+    text = Reader(client.get("/").text).text
+    assert text.index("groupsize / countdown") < text.index(sentence) < text.index("another /")
+    assert sentence in Reader(client.get(f"{BASE}/compare").text).text
+    n_stages = len(read_json(results.paths.plan)["stages"])
+    assert (
+        f"{n_stages - 2} of {n_stages} stages done" in Reader(client.get(f"{BASE}/sweep").text).text
+    )
 
 
 @pytest.mark.slow
