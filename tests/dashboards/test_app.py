@@ -34,7 +34,7 @@ from sweeps import REPOSITORY
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws
 from tests.support.report import copy, forget
-from tests.support.servers import free_port, stop, wait_for
+from tests.support.servers import free_port, listening, stop, wait_for
 from tests.support.watched import Training, note
 
 BASE = "/groupsize/countdown/v1"
@@ -373,8 +373,6 @@ def has_ipv6_loopback() -> bool:
 def test_the_command_serves_on_loopback_alone_and_ends_with_ctrl_c(
     finished, tmp_path, host, name, bound
 ):
-    from tests.dashboards.test_mlflow_ui import listening
-
     if host == "::1" and not has_ipv6_loopback():
         pytest.skip("this machine has no IPv6 loopback")
     port, address = free_port(), f"http://{name}"

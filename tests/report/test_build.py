@@ -43,7 +43,6 @@ def report(finished):
     return write_report(finished)
 
 
-@pytest.mark.slow
 def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(finished, report):
     assert [file.name for file in report.files] == [
         *TEXTS,
@@ -58,7 +57,6 @@ def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(fini
     assert "\n\nDoes a focal weight at N = 8" in report.text
 
 
-@pytest.mark.slow
 def test_every_figure_is_shown_well_formed_and_without_a_date(report):
     text = report.files[0].read_text()
     for file in report.files:
@@ -90,6 +88,7 @@ def test_the_page_is_one_file_that_asks_for_nothing_and_whose_links_have_their_e
     assert "Does a focal weight at N = 8" in page
 
 
+@pytest.mark.rare  # as those of a real run are, which are verified whole
 @pytest.mark.slow
 def test_a_figure_is_verified_by_itself_and_a_moved_point_is_found(report, finished, tmp_path):
     results = copy(finished, tmp_path)
@@ -104,6 +103,7 @@ def test_a_figure_is_verified_by_itself_and_a_moved_point_is_found(report, finis
     assert any(line.startswith("plane-countdown.svg, line ") for line in found())
 
 
+@pytest.mark.rare  # a verification of a real run is one
 @pytest.mark.slow
 def test_a_second_build_gives_the_same_bytes_and_single_formats_are_what_it_writes(
     finished, report
@@ -147,12 +147,12 @@ def test_a_sweep_that_is_only_trained_shows_its_training(tmp_path):
     assert [file.name for file in report.files] == [*TEXTS, *figures("training-grpo")]
 
 
-@pytest.mark.slow
 def test_a_single_base_model_can_be_reported(finished, tmp_path):
     results = copy(finished, tmp_path)
     keep = ("base-s11", "grpo-n2-g0-s12")
     results = forget(results, *(p.point_id for p in results.points if p.point_id not in keep))
-    assert "INCOMPLETE: 2 of 24" in write_report(results).text
+    with drawing_plainly():
+        assert "INCOMPLETE: 2 of 24" in write_report(results).text
 
 
 def entry(day, family, sha256, *, trained, question="Does it?"):

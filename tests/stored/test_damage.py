@@ -53,19 +53,12 @@ FILES = [
     f"{EVALUATION}/countdown/grades.countdown-1.parquet",
     f"{EVALUATION}/countdown/passk.parquet",
 ]
-SHOWN_BY_OTHERS = ("DONE.json", "owner.json")
-"""Files whose fields one of their kind, that of the evaluation, stands for in every run."""
 OF_FIELDS = [
-    pytest.param(
-        name,
-        marks=[pytest.mark.rare]
-        if name in (f"{TRAIN}/spec.json", "_warmup/s11/spec.json")
-        or (name.endswith(SHOWN_BY_OTHERS) and not name.startswith(EVALUATION))
-        else [],
-    )
+    pytest.param(name, marks=[] if name.startswith(EVALUATION) else [pytest.mark.rare])
     for name in FILES
     if name.endswith(".json")
 ]
+"""Of an evaluation in every run: one reader of records reads all of them."""
 CONTENTS: dict[str, bytes | None] = {
     "emptied": b"",
     "a list": b"[]",
