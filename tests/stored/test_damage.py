@@ -59,6 +59,17 @@ OF_FIELDS = [
     if name.endswith(".json")
 ]
 """Of an evaluation in every run: one reader of records reads all of them."""
+OF_STAGES = ("spec.json", "DONE.json", "owner.json")
+"""Which the evaluation's stand for in every run."""
+WHOLE = [
+    pytest.param(
+        name,
+        marks=[pytest.mark.rare]
+        if name.endswith(OF_STAGES) and not name.startswith(EVALUATION)
+        else [],
+    )
+    for name in FILES
+]
 CONTENTS: dict[str, bytes | None] = {
     "emptied": b"",
     "a list": b"[]",
@@ -203,7 +214,7 @@ def faults(
     return found
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.slow
 def test_no_damage_to_a_stored_file_is_a_traceback(swept: RunPaths, name: str) -> None:
     (path,) = swept.folder.glob(name)
