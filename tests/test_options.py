@@ -390,6 +390,7 @@ TWICE = {
 """By words of each command that takes key=value: two of these that set one key."""
 
 
+@pytest.mark.slow
 def test_a_key_is_refused_with_a_second_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,7 +20,7 @@ from fgrpo_bench.report.verify import verify
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import GRADES, PASSK, read_table, write_table
-from tests.report.conftest import drawing_plainly
+from tests.report.conftest import plain_figures as plain_figures
 from tests.support.dashboard import GRADER, add_draws
 from tests.support.report import (
     copy,
@@ -97,12 +97,12 @@ def test_a_sweep_that_is_not_judged_by_the_second_yet_has_no_row(tmp_path, sweep
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_figures")
 def test_changed_verdicts_of_the_second_are_another_analysis_and_are_found(
     tmp_path, sweep, monkeypatch
 ):
     results = copy(sweep, tmp_path)
-    with drawing_plainly():
-        write_report(results, formats=["csv"])
+    write_report(results, formats=["csv"])
     file = results.paths.report / "results.csv"
     assert verify(file, root=tmp_path, regrade=False).differences == ()
     before = digest_of(results)

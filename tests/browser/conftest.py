@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,11 +17,16 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playw
 from fgrpo_bench.command.runs import find_runs
 from fgrpo_bench.files.paths import RunPaths
 from tests.browser.install import chromium
-from tests.support.servers import free_port, stop, wait_for
+from tests.support.servers import free_port, listening, stop, wait_for
 
 HERE = Path(__file__).parent
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+SHOWN = [
+    pytest.param(theme, size, id=f"{theme}-{size['width']}")
+    for theme, size in (("light", WIDE), ("light", NARROW), ("dark", WIDE))
+]
+"""How pages are looked at by axe: dark ones differ in colours alone, which no width changes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,7 +48,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
 
 @contextmanager
 def served(command: str, run: RunPaths, ready: str) -> Iterator[tuple[str, str]]:
-    """A server of `python -m dashboards`: its address, and what it said when it was ready."""
+    """A server of `python -m dashboards` over a run root, whatever store the environment names: its
+    address, and what it said when it was ready. It takes connections of this machine alone, and
+    Ctrl-C ends it well."""
     port = free_port()
     words = [sys.executable, "-m", "dashboards", command, "--root", str(run.root)]
     output = run.root / f"{command}.log"
@@ -51,13 +59,17 @@ def served(command: str, run: RunPaths, ready: str) -> Iterator[tuple[str, str]]
             [*words, "--port", str(port)],
             stdout=file,
             stderr=file,
-            env=ENVIRONMENT,
+            env=ENVIRONMENT | {"MLFLOW_TRACKING_URI": "http://127.0.0.1:9"},
             start_new_session=True,
         )
     try:
         base = f"http://127.0.0.1:{port}"
         wait_for(f"{base}{ready}", process)
+        assert listening(port) == {"0100007F"}, "others than this machine can connect"
         yield base, output.read_text()
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(600) in (0, 130, -signal.SIGINT)
+        assert "Traceback" not in output.read_text() and not listening(port)
     finally:
         stop(process)
 

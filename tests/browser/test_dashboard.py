@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from dashboards.page import VIEWS
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stages.locks import locked
-from tests.browser.conftest import NARROW, WIDE, drawn, findings
+from tests.browser.conftest import NARROW, SHOWN, WIDE, drawn, findings
 
 CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "audit": 0}
 MARKS = "svg.main-svg :is(.trace, .hm, .point, .points path)"
@@ -163,18 +163,17 @@ def channels(color: str) -> list[int]:
     return [int(float(part)) for part in re.findall(r"[\d.]+", color)[:3]]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_page_keeps_anybody_out(browser, dashboard, theme):
+@pytest.mark.parametrize(("theme", "size"), SHOWN)
+def test_no_page_keeps_anybody_out(browser, dashboard, theme, size):
     home = dashboard.rsplit("/", 3)[0]
-    pages = [home, f"{home}/nothing", *(f"{dashboard}/{view}" for view in VIEWS)]
-    for address in pages:
-        for size in (WIDE, NARROW):
-            context = browser.new_context(viewport=size, color_scheme=theme)
-            page = context.new_page()
-            page.goto(address)
-            drawn(page)
-            assert findings(page) == [], (address, size)
-            context.close()
+    context = browser.new_context(viewport=size, color_scheme=theme)
+    for address in (home, f"{home}/nothing", *(f"{dashboard}/{view}" for view in VIEWS)):
+        page = context.new_page()
+        page.goto(address)
+        drawn(page)
+        assert findings(page) == [], address
+        page.close()
+    context.close()
 
 
 @pytest.mark.parametrize("view", ["compare", "sweep", "forgetting"])

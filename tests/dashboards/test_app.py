@@ -35,7 +35,7 @@ from sweeps import REPOSITORY
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws
 from tests.support.report import copy, forget
-from tests.support.servers import free_port, stop, wait_for
+from tests.support.servers import free_port, listening, stop, wait_for
 from tests.support.watched import Training, note
 
 BASE = "/groupsize/countdown/v1"
@@ -196,6 +196,7 @@ def test_nothing_can_be_sent(client):
         assert getattr(client, method)(f"{BASE}/sweep").status_code == 405
 
 
+@pytest.mark.slow
 def test_every_chart_gives_its_data_as_csv_and_looking_writes_nothing(client, finished):
     before = snapshot(finished.paths.root)
     names = {
@@ -225,6 +226,7 @@ def test_points_and_lengths_can_be_chosen(client):
     assert "7 tokens" not in short
 
 
+@pytest.mark.slow
 def test_draws_are_searched_for_a_text_as_it_stands_and_each_has_an_address(tmp_path):
     sweep_with_draws(tmp_path, texts=("(a+b) <i>", "aab"))
     client = client_of(tmp_path)
@@ -245,6 +247,7 @@ def test_draws_are_searched_for_a_text_as_it_stands_and_each_has_an_address(tmp_
     assert too_long.status_code == 404 and "at most 200 characters" in too_long.text
 
 
+@pytest.mark.slow
 def test_all_distinct_answers_can_be_listed(tmp_path):
     sweep_with_draws(tmp_path, texts=tuple(f"answer {i}" for i in range(30)))
     client = client_of(tmp_path)
@@ -314,6 +317,7 @@ def test_a_draw_shows_what_every_grader_said_and_the_audit_leads_to_one_they_dif
     assert "draw 25<" in page
 
 
+@pytest.mark.slow
 def test_a_sweep_in_progress_or_without_any_result_shows_what_there_is_and_is_fetched_again(
     tmp_path,
 ):
@@ -396,8 +400,6 @@ def has_ipv6_loopback() -> bool:
 def test_the_command_serves_on_loopback_alone_and_ends_with_ctrl_c(
     finished, tmp_path, host, name, bound
 ):
-    from tests.dashboards.test_mlflow_ui import listening
-
     if host == "::1" and not has_ipv6_loopback():
         pytest.skip("this machine has no IPv6 loopback")
     port, address = free_port(), f"http://{name}"

@@ -152,7 +152,9 @@ def test_a_done_stage_and_a_fetched_source_are_not_fetched_again(tmp_path, here)
     assert paths.problems.exists()
 
 
-@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "signum", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.rare)]
+)
 @pytest.mark.slow
 def test_a_fetch_that_is_killed_in_the_middle_is_resumed(tmp_path, here, signum):
     rows = [{"problem": f"What is {i} + {'1' * 10**5}?", "answer": str(i)} for i in range(250)]

@@ -41,7 +41,7 @@ def long_sample(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "write", "read"),
     [
-        ("rows.parquet", one_long_text, first_rows),
+        pytest.param("rows.parquet", one_long_text, first_rows, marks=pytest.mark.rare),
         ("rows.parquet", equal_texts, first_rows),
         ("log.eval", long_sample, open_dump),
     ],

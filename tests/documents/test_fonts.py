@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from matplotlib.backends import _backend_pdf_ps
 from matplotlib.figure import Figure
 
@@ -22,6 +23,7 @@ def test_figures_share_a_part_of_a_font_unless_they_have_further_characters() ->
     assert style._part.cache_info().misses == 2
 
 
+@pytest.mark.slow
 def test_a_file_has_the_same_bytes_after_others_and_truetype_outlines() -> None:
     alone = drawings(lambda: figure_of("pass@256"), ["pdf"])
     style._part.cache_clear()

@@ -48,6 +48,7 @@ def test_a_design_is_a_word_and_a_plan_says_what_it_draws_at_most(words, root, c
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_a_checkpoint_is_evaluated_extended_and_found_again(words, root, capsys):
     assert main(["run", *words, "n_samples=4", "--dry-run"]) == 0
     assert "3 problems x 4 draws; 0 are there, 12 to make" in capsys.readouterr().out
@@ -108,6 +109,7 @@ def test_a_new_grader_version_grades_what_is_stored_and_says_what_changed(words,
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_where_another_grader_would_not_have_stopped_the_same_command_draws_on(words, root, capsys):
     staged = ["n_samples=8", "ks=[1,8]", "+design={stages:[2,4,8],enough:1}", "name=mine"]
     assert main(["run", *words, *staged]) == 0

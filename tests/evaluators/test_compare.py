@@ -363,6 +363,7 @@ def with_levels(mine: Path) -> Path:
     return mine
 
 
+@pytest.mark.slow
 def test_a_comparison_by_level_has_the_numbers_of_each_level_alone(with_levels, root, capsys):
     imported("old", [8, 8, 8, 8, 4, *[2] * 4, 8, 8, 8])
     imported("new", [8, 8, 8, 4, 4, *[6] * 4, 0, 0, 0])
@@ -440,6 +441,7 @@ def test_a_column_that_does_not_tell_problems_apart_is_refused_before_any_work(
     assert not (root / "evals" / "again").exists()
 
 
+@pytest.mark.slow
 def test_problems_that_were_prepared_without_their_columns_are_prepared_again(
     with_levels, root, capsys
 ):
@@ -474,6 +476,7 @@ def test_intervals_of_the_closing_table_follow_the_clusters(with_levels, root, c
     assert "70.8 [40.8, 92.7]" not in clustered
 
 
+@pytest.mark.slow
 def test_other_readings_of_the_draws_stand_beside_pass_at_k(mine: Path, capsys) -> None:
     imported("before", [8] * 6 + [4] * 6)
     imported("after", [2] * 12)

@@ -159,6 +159,7 @@ def test_a_refusal_is_one_sentence_and_keeps_the_draws_before_it(
     assert len(drawn(root)[1]) == 16 == len(server.answered)
 
 
+@pytest.mark.slow
 def test_a_server_that_stays_away_stops_the_stage_and_a_rerun_asks_for_the_rest(
     server: Adding, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,6 +200,7 @@ def lines(path: Path) -> int:
     return path.read_bytes().count(b"\n")
 
 
+@pytest.mark.slow
 def test_a_name_that_stands_for_another_model_is_another_evaluation(
     server: Adding, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,6 +216,7 @@ def test_a_name_that_stands_for_another_model_is_another_evaluation(
     assert "belongs to policy of" in said and "give it another name=" in said
 
 
+@pytest.mark.slow
 def test_what_is_asked_is_stored_with_the_draws_and_said_where_two_are_compared(
     server: Adding, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -168,7 +168,7 @@ def test_a_killed_engine_is_named_by_its_exit_code_and_stopping_in_the_middle_en
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signum", [None, signal.SIGKILL])
+@pytest.mark.parametrize("signum", [pytest.param(None, marks=pytest.mark.rare), signal.SIGKILL])
 def test_engines_end_with_the_process_that_started_them(signum):
     seconds = "0" if signum is None else "60"
     command = [sys.executable, "-m", "tests.evaluators.fake_engine", seconds]

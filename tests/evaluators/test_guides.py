@@ -93,6 +93,7 @@ def test_an_evaluation_is_told_by_a_column_which_is_looked_up_before_it_draws(
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_two_models_are_compared(followed, root):
     write_sweep(root)
     steps = [f"{run}-step-{step}" for run in "ab" for step in (100, 200)]

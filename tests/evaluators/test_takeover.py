@@ -166,7 +166,7 @@ def content(evaluations, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("becomes", [more_draws, graded_anew, drawn_anew, deleted])
-@pytest.mark.parametrize("name", ["first", "second"])
+@pytest.mark.parametrize("name", ["first", pytest.param("second", marks=pytest.mark.rare)])
 def test_what_becomes_of_one_later_changes_no_byte_of_the_other(evaluations, becomes, name):
     evaluations.run("first")
     evaluations.run("second")

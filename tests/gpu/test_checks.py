@@ -57,6 +57,7 @@ def test_a_made_model_is_a_folder_as_publishers_make_it(name: str, tmp_path: Pat
     assert all(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer)))))
 
 
+@pytest.mark.slow
 def test_problems_are_as_long_as_problems_in_words(tmp_path: Path) -> None:
     model.write_problems(tmp_path / "problems.jsonl", 64)
     rows = [json.loads(line) for line in (tmp_path / "problems.jsonl").read_text().splitlines()]

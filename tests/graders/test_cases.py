@@ -73,6 +73,7 @@ def test_at_least_half_of_the_cases_must_fail(table):
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_the_tolerance_grader_reads_natural_variants_as_math_does():
     """Where the two differ, it tolerates a share of the gold, and `math` six decimals."""
     problem, grade = TABLES["math-tolerance"][0], get_grader("math-tolerance")

@@ -167,6 +167,7 @@ def test_a_forked_process_has_a_judge_of_its_own():
     assert done.stdout == "0\n", done.stderr
 
 
+@pytest.mark.slow
 def test_a_judge_closed_while_it_works_says_so_ends_its_processes_and_refuses_questions():
     with Judge() as judge:
         judge.verdict("1", "2")

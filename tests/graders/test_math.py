@@ -78,6 +78,7 @@ EQUAL = [
 ]
 
 
+@pytest.mark.slow
 def test_the_reason_says_what_a_reader_sees_and_math_verify_does_not(judge):
     cases = {case["why"]: case for case in CASES if case["outcome"] == "incorrect"}
     for why, reason in REASONS.items():

@@ -101,6 +101,7 @@ def test_a_benchmark_is_added_in_three_files_by_what_the_page_says(checkout: Pat
     assert printed(checkout, "-c", code) == "correct incorrect\n"
 
 
+@pytest.mark.slow
 def test_the_example_is_planned_after_a_smoke_sweep_and_grades(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

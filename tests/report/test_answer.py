@@ -129,6 +129,7 @@ def test_planted_effects_are_answered_with_the_figures_of_the_table(tmp_path):
     assert second.startswith("In pass@1: better, significant: gamma = ")
 
 
+@pytest.mark.slow
 def test_a_single_seed_and_missing_points_are_said(finished, tmp_path):
     alone = answer(analyse(small_sweep(tmp_path / "one", "groupsize", AT_8, ONE_SEED)))
     assert alone[-1] == "One training seed: another run may say otherwise."
@@ -140,6 +141,7 @@ def test_a_single_seed_and_missing_points_are_said(finished, tmp_path):
     assert answer(analyse(none))[:1] == said
 
 
+@pytest.mark.slow
 def test_of_many_pairs_the_significant_ones_are_named_and_the_rest_is_counted(tmp_path):
     few = ["sweep.grid.algorithm=[grpo,pkpo,maxrl,passk,rloo,ds_grpo,nsr,psr]", "sweep.cells=[]"]
     asked = [*few, ONE_SEED, "sweep.family.pairs=[methods]"]
@@ -157,6 +159,7 @@ def test_of_many_pairs_the_significant_ones_are_named_and_the_rest_is_counted(tm
     assert second.startswith("Every difference in pass@1 is inconclusive (")
 
 
+@pytest.mark.slow
 def test_where_none_was_declared_nothing_is_more_than_suggestive_and_a_sentence_says_why(tmp_path):
     def rates(point, rng, n_problems):
         algorithm = point.cell and point.cell.algorithm
@@ -171,6 +174,7 @@ def test_where_none_was_declared_nothing_is_more_than_suggestive_and_a_sentence_
     assert not any("significant" in words for words in said)
 
 
+@pytest.mark.slow
 def test_one_pair_and_pairs_of_several_cells_have_their_own_questions(tmp_path):
     named = "sweep.family={pairs: null, cells: [%s], ks: [32], columns: null}"
     pair = "{new: grpo-n16-g0, old: grpo-n2-g0}"
@@ -181,6 +185,7 @@ def test_one_pair_and_pairs_of_several_cells_have_their_own_questions(tmp_path):
     assert question == "Which of 2 pairs of cells differ in pass@32?"
 
 
+@pytest.mark.slow
 def test_cells_of_several_algorithms_are_told_apart(tmp_path):
     rates = constant(Base=0.06, GRPO=0.005, DAPO=0.005, CISPO=0.005,
                      F_GRPO=0.04, F_DAPO=0.04, F_CISPO=0.005)  # fmt: skip

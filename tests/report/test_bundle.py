@@ -125,6 +125,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_figures")
 def test_no_text_of_a_gated_benchmark_is_packed(tmp_path):
     results = published_and_gated(tmp_path / "runs")
     write_report(results)

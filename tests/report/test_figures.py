@@ -178,6 +178,7 @@ def test_the_differences_of_the_question_have_a_row_a_pair_and_a_dot_a_seed(anal
     assert len(panels[0].get_yticks()) == len({row.name for row in rows})
 
 
+@pytest.mark.slow
 def test_every_algorithm_has_its_panel_and_every_cell_its_line(tmp_path):
     gamma = analyse(small_sweep(tmp_path, "gamma", ONE_SEED))
     with matplotlib.rc_context(RC):

@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from fgrpo_bench.analysis import analyse
 from fgrpo_bench.command.runs import choose_run
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.__main__ import main
@@ -71,16 +70,18 @@ def test_no_run_names_the_remedy_and_lists_what_there_is(tmp_path):
 
 
 @pytest.mark.slow
-def test_one_format_is_printed_and_nothing_is_written(finished, tmp_path, capsys):
+@pytest.mark.usefixtures("plain_figures")
+def test_one_format_is_printed_and_nothing_is_written(finished, analysis, tmp_path, capsys):
     shutil.copytree(finished.paths.root, tmp_path / "runs")
     shutil.rmtree(tmp_path / "runs/groupsize/countdown/v1/report", ignore_errors=True)
     for kind in ("csv", "latex", "md", "html"):
         assert main(["groupsize", "--root", str(tmp_path / "runs"), "--format", kind]) == 0
-        assert capsys.readouterr().out == render(analyse(finished), kind)
+        assert capsys.readouterr().out == render(analysis, kind)
     assert not (tmp_path / "runs/groupsize/countdown/v1/report").exists()
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_figures")
 def test_several_formats_are_written_and_no_others(tmp_path, capsys):
     results = small_sweep(tmp_path, "smoke")
     assert main(["smoke", "--root", str(tmp_path), "--format", "csv,latex"]) == 0
@@ -92,6 +93,7 @@ def test_several_formats_are_written_and_no_others(tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_figures")
 def test_the_build_prints_the_table_and_the_files(tmp_path, capsys):
     results = small_sweep(tmp_path, "smoke")
     assert main(["smoke", "--root", str(tmp_path)]) == 0

@@ -45,6 +45,7 @@ def test_averages_stand_before_their_benchmarks_by_domain(nine):
     ]
 
 
+@pytest.mark.slow
 def test_the_answer_is_about_the_averages_where_there_are_some(nine):
     assert all(title.startswith("average ") for title, _ in effects(nine))
 

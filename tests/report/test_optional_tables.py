@@ -17,6 +17,8 @@ from fgrpo_bench.report.verify import verify
 from tests.analysis.conftest import EQUAL_PROMPTS
 from tests.support.report import TASKS, copy, small_sweep, with_columns
 
+pytestmark = pytest.mark.usefixtures("plain_figures")
+
 
 def test_a_chosen_checkpoint_stands_with_those_it_was_chosen_from(every_step):
     (table,) = selection_table(analyse(every_step, "paper"))

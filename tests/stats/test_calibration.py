@@ -1,14 +1,15 @@
-"""The calibration study, held to docs/developers/calibration.md; each test is a part of it."""
+"""The calibration study, held to docs/developers/calibration.md; each test is a part of it.
+
+It simulates for minutes, so `make test-slow` alone runs it.
+"""
 
 import pytest
 
 from tests import calibration, few_seeds_calibration, path_calibration, staged_calibration
 from tests.support.planted import TIMES
 
-pytestmark = pytest.mark.slow
-REST = pytest.mark.rare
-"""Rows that CI leaves to `make test-slow`: at every k the same code runs."""
-KS = [pytest.param(1, marks=REST), pytest.param(16, marks=REST), 64]
+pytestmark = [pytest.mark.slow, pytest.mark.rare]
+KS = [1, 16, 64]
 
 
 def shares(findings):
@@ -37,7 +38,7 @@ def test_an_interval_over_problems_holds_what_it_promises(k):
     assert abs(calibration.coverage_over_problems(k, TIMES).found - 0.95) <= 0.02
 
 
-@pytest.mark.parametrize("n_seeds", [pytest.param(n, marks=REST) for n in (2, 3, 5, 10)])
+@pytest.mark.parametrize("n_seeds", [2, 3, 5, 10])
 def test_intervals_and_bands_over_seeds_hold_what_they_promise(n_seeds):
     found = shares(calibration.coverage_over_seeds(n_seeds, TIMES))
     assert len(found) == 10
@@ -48,7 +49,7 @@ def test_intervals_and_bands_over_seeds_hold_what_they_promise(n_seeds):
             assert share <= 0.97 + 2 * (0.97 * 0.03 / TIMES) ** 0.5, what
 
 
-@pytest.mark.parametrize("k", [1, pytest.param(16, marks=REST), 256])
+@pytest.mark.parametrize("k", [1, 16, 256])
 def test_p_of_the_draws_holds_where_random_numbers_or_a_base_model_are_shared(k):
     found = shares(calibration.size_with_shared_streams(k, 500))
     assert len(found) == 2 and max(found.values()) <= 0.05 + 0.025
@@ -57,7 +58,7 @@ def test_p_of_the_draws_holds_where_random_numbers_or_a_base_model_are_shared(k)
 WORLDS = [
     ("normal, seeds / left = 16", 0.07, 0.12),
     ("near the ceiling", 0.10, 0.12),
-    pytest.param("skewed seeds", 0.10, 0.05, marks=REST),
+    ("skewed seeds", 0.10, 0.05),
 ]
 """With the most that the rule may call significant, and the least that the former one did."""
 
@@ -78,12 +79,7 @@ def test_the_rule_of_every_level_costs_no_power_where_the_former_held(n_seeds, s
         assert former > 0.4 and found >= former - 0.05
 
 
-QUARTER, LIFT = "equal paths, speeds 1 and 1/4", "lift of 10 points, speeds 1 and 1"
-WORLDS_OF_PATHS = [
-    QUARTER,
-    LIFT,
-    *(pytest.param(name, marks=REST) for name in path_calibration.EQUAL if name != QUARTER),
-]
+WORLDS_OF_PATHS = [*path_calibration.EQUAL, "lift of 10 points, speeds 1 and 1"]
 
 
 def test_six_seeds_repeat_their_verdicts_and_three_say_that_they_may_not():
@@ -111,8 +107,8 @@ ENDS = [
     ("spread", 0.999, 256, 512, 30, 2),
     ("spread", 0.005, 1, 32, 256, 1),
     ("alike", 0.995, 16, 32, 256, 5),
-    pytest.param("few", 0.995, 512, 1_024, 1_000, 3, marks=REST),
-    pytest.param("spread", 0.001, 512, 1_024, 30, 1, marks=REST),
+    ("few", 0.995, 512, 1_024, 1_000, 3),
+    ("spread", 0.001, 512, 1_024, 30, 1),
 ]
 
 
@@ -125,7 +121,7 @@ def test_near_0_and_100_percent_intervals_hold_the_truth(shape, truth, k, n, n_p
     assert made.cells_before < made.cells and made.most_added <= 2 * max(1, 256 / n_problems)
 
 
-@pytest.mark.parametrize("n_seeds", [3, pytest.param(5, marks=REST)])
+@pytest.mark.parametrize("n_seeds", [3, 5])
 def test_intervals_over_clusters_hold_the_truth_and_without_them_they_do_not(n_seeds):
     found = shares(few_seeds_calibration.with_clusters(50, 5, n_seeds, times=500))
     named = f"50 clusters of 5, {n_seeds} seeds"
@@ -141,14 +137,12 @@ def test_under_staged_designs_the_test_of_the_draws_has_the_size_that_it_promise
         assert abs(share - 0.05) <= 0.02, what
 
 
-@REST
 @pytest.mark.parametrize("k", [1, 64])
 def test_under_staged_designs_an_interval_over_problems_holds_what_it_promises(k):
     for each in staged_calibration.coverage_over_problems(k, TIMES):
         assert abs(each.found - 0.95) <= 0.02, each.what
 
 
-@REST
 @pytest.mark.parametrize("n_seeds", [3, 5])
 def test_under_staged_designs_intervals_over_seeds_hold_what_they_promise(n_seeds):
     for each in staged_calibration.coverage_over_seeds(n_seeds, TIMES):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fgrpo_bench.files.paths import RunPaths, StagePaths
+from tests.report.conftest import plain_figures as plain_figures
 
 TRAIN = "grpo-n4-g0-s11"
 """The trained point; the other one is its base model."""

@@ -53,18 +53,22 @@ FILES = [
     f"{EVALUATION}/countdown/grades.countdown-1.parquet",
     f"{EVALUATION}/countdown/passk.parquet",
 ]
-SHOWN_BY_OTHERS = ("DONE.json", "owner.json")
-"""Files whose fields one of their kind, that of the evaluation, stands for in every run."""
 OF_FIELDS = [
+    pytest.param(name, marks=[] if name.startswith(EVALUATION) else [pytest.mark.rare])
+    for name in FILES
+    if name.endswith(".json")
+]
+"""Of an evaluation in every run: one reader of records reads all of them."""
+OF_STAGES = ("spec.json", "DONE.json", "owner.json")
+"""Which the evaluation's stand for in every run."""
+WHOLE = [
     pytest.param(
         name,
         marks=[pytest.mark.rare]
-        if name in (f"{TRAIN}/spec.json", "_warmup/s11/spec.json")
-        or (name.endswith(SHOWN_BY_OTHERS) and not name.startswith(EVALUATION))
+        if name.endswith(OF_STAGES) and not name.startswith(EVALUATION)
         else [],
     )
     for name in FILES
-    if name.endswith(".json")
 ]
 CONTENTS: dict[str, bytes | None] = {
     "emptied": b"",
@@ -210,7 +214,7 @@ def faults(
     return found
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.slow
 def test_no_damage_to_a_stored_file_is_a_traceback(swept: RunPaths, name: str) -> None:
     (path,) = swept.folder.glob(name)

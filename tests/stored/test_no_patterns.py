@@ -15,6 +15,7 @@ from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.scoring import count, score
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.__main__ import main as report
+from tests.report.conftest import drawing_plainly
 from tests.support.dashboard import add_draws
 from tests.support.synthetic import write_sweep
 from tests.support.tiny_run import ONE_POINT, TINY
@@ -72,5 +73,6 @@ def test_a_root_that_reads_as_a_pattern_is_scored_reported_and_verified_by_its_o
     assert "nothing differs" in capsys.readouterr().out
     plain = replace(finished, root=tmp_path)
     shutil.copytree(finished.folder, plain.folder)
-    assert report(["smoke", "--root", str(tmp_path)]) == 0
+    with drawing_plainly():
+        assert report(["smoke", "--root", str(tmp_path)]) == 0
     assert (plain.report / "results.csv").read_text() == file.read_text()

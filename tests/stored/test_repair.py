@@ -125,7 +125,7 @@ def test_weights_draws_and_a_marker_come_out_with_the_same_bytes(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["comparisons.parquet", pytest.param("analysis.json", marks=pytest.mark.slow)]
+    "name", ["comparisons.parquet", pytest.param("analysis.json", marks=pytest.mark.rare)]
 )
 def test_a_damaged_frame_is_moved_aside_and_computed_again_by_the_printed_remedy(
     paths: RunPaths, name: str, capsys: pytest.CaptureFixture[str]
@@ -286,12 +286,15 @@ def test_draws_that_lost_their_origin_alone_keep_the_engine_that_made_them(
     ("name", "said_by"),
     [
         ("eval/*/*/countdown/passk.parquet", []),
-        ("eval/*/*/countdown/grades.countdown-1.parquet", ["--verify"]),
+        pytest.param(
+            "eval/*/*/countdown/grades.countdown-1.parquet", ["--verify"], marks=pytest.mark.rare
+        ),
         ("eval/*/*/countdown/draws.parquet", ["--verify", "--regrade"]),
-        ("metrics.parquet", []),
+        pytest.param("metrics.parquet", [], marks=pytest.mark.rare),
     ],
 )
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_figures")
 def test_a_damaged_table_is_named_and_the_printed_remedy_mends_it(
     paths: RunPaths, capsys, name: str, said_by: list[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Servers of the tests' own: loopback ports for them, when they answer, and their end."""
+"""Servers of the tests' own: loopback ports, when they answer and to whom, and their end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import socket
 import subprocess
 import time
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 LOWEST, HIGHEST = 10_000, 20_000
@@ -41,6 +42,15 @@ def free_port(in_a_row: int = 1) -> int:
         _CLAIMS.extend(claims)
         return first
     raise RuntimeError(f"no {in_a_row} free ports in a row from {LOWEST} to {HIGHEST}: free some")
+
+
+def listening(port: int) -> set[str]:
+    """Local addresses on which somebody listens at a port, as the kernel writes them."""
+    tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
+    rows = [line.split() for table in tables for line in table.read_text().splitlines()[1:]]
+    return {
+        row[1].split(":")[0] for row in rows if row[3] == "0A" and row[1].endswith(f"{port:04X}")
+    }
 
 
 def wait_for(url: str, process: subprocess.Popen[Any]) -> None:

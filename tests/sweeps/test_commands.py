@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import KINDS
@@ -49,6 +51,7 @@ print("HF_HUB_OFFLINE is", os.environ.get("HF_HUB_OFFLINE"), flush=True)
 sys.exit(run_stage(StagePaths(Path(sys.argv[1])), lambda spec, run: Record()))"""
 
 
+@pytest.mark.slow
 def test_of_the_stages_of_a_sweep_those_that_fetch_alone_may_ask_the_hub(tmp_path, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     paths, plan = planned(tmp_path, "groupsize", "experiment=qwen2.5-7b")

@@ -14,6 +14,7 @@ from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.stages.tables import METRICS, read_table, write_table
 from fgrpo_bench.tracking.sync import find_store, opened, sync_run
+from tests.report.conftest import drawing_plainly
 from tests.support.synthetic import SMALL, write_sweep
 
 TINY = [
@@ -87,4 +88,5 @@ def finish(results: SweepResults, kept: dict[Path, bytes]) -> None:
     """Let both come to their end, with a report."""
     for path, content in kept.items():
         path.write_bytes(content)
-    write_report(results)
+    with drawing_plainly():
+        write_report(results)

@@ -34,7 +34,7 @@ ALLOWED = {
     "MKL_ENABLE_INSTRUCTIONS": "AVX512",
     "ONEDNN_MAX_CPU_ISA": "ALL",
 }
-"""Shells."""
+SHELLS = [FORBIDDEN, pytest.param(ALLOWED, marks=pytest.mark.rare)]
 INTEL = "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: fpu sse4_2 avx avx2 avx512f\n\n"
 
 
@@ -51,7 +51,8 @@ def run(kind: str, stage: StagePaths, shell: dict[str, str]) -> None:
     assert process.returncode == 0, out
 
 
-@pytest.mark.parametrize("shell", [FORBIDDEN, pytest.param(ALLOWED, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", SHELLS)
 def test_training_ends_with_the_same_bits_whatever_kernels_the_shell_asks_for(warmed, shell):
     plan, paths = warmed
     here = beside(paths.point(plan.points[0].point_id), "trained-here")
@@ -64,7 +65,8 @@ def test_training_ends_with_the_same_bits_whatever_kernels_the_shell_asks_for(wa
     assert "torch AVX2" in facts.engine["kernels"] or facts.engine["kernels"] == kernels.COMMON
 
 
-@pytest.mark.parametrize("shell", [FORBIDDEN, pytest.param(ALLOWED, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", SHELLS)
 def test_draws_have_the_same_bits_whatever_the_shell_asks_for(warmed, shell):
     plan, paths = warmed
     planned = next(stage for stage in plan.stages if stage.kind == evaluate.NAME)

@@ -99,6 +99,7 @@ def test_a_result_of_other_settings_or_changed_by_hand_is_refused_with_a_remedy(
         stored(tmp_path, TINY)
 
 
+@pytest.mark.slow
 def test_what_a_worker_cannot_write_is_an_error_that_names_the_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,6 +135,7 @@ def test_the_report_has_words_tables_and_a_figure(made: Path, tmp_path: Path) ->
     assert before == [path.read_bytes() for path in files]
 
 
+@pytest.mark.slow
 def test_a_report_of_the_literal_rule_alone_is_whole(made: Path, tmp_path: Path) -> None:
     literal = {run: masses for run, masses in stored(made, TINY).items() if run.rule == "literal"}
     write_report(tmp_path, TINY, frame(literal))

@@ -26,10 +26,14 @@ def test_retained_mass_is_high_for_small_and_for_large_groups_and_low_between() 
     assert min(middle[0], large[0]) > small[0] > 0.6  # all of the total rises
 
 
+@pytest.mark.slow
+@pytest.mark.rare
 def test_gamma_1_retains_more_between() -> None:
     assert ends(SMALL, 32, 1.0)[1] > ends(SMALL, 32)[1] + 0.02
 
 
+@pytest.mark.slow
+@pytest.mark.rare
 def test_the_literal_rule_moves_nothing_at_the_stated_rate() -> None:
     total, retained = ends(SMALL, 32, rule="literal")
     assert total == pytest.approx(ends(SMALL, 2, rule="literal")[0], abs=1e-3)
