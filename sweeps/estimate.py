@@ -8,9 +8,9 @@ of their kind. What a GPU's memory holds is known to the engine (Engine.memory).
 sweeps.preview, which puts it into words; sweeps.local.drive, which shows what is left.
 
 <run root>/_measured/<model>.<gpu>.json, as check-gpu leaves it:
-    {"model": "qwen3-4b-base", "gpu": "NVIDIA H100 80GB HBM3", "date": "2026-07-01",
-     "generate_tokens_per_second_per_gpu": 4100.0, "train_tokens_per_second_per_gpu": 7700.0,
-     "save_gb_per_second": 1.9, ...}
+    {"model": "qwen3-4b-base", "parameters": 4022468096, "gpu": "NVIDIA H100 80GB HBM3",
+     "date": "2026-07-01", "generate_tokens_per_second_per_gpu": 4100.0,
+     "train_tokens_per_second_per_gpu": 7700.0, "save_gb_per_second": 1.9, ...}
 """
 
 from __future__ import annotations
@@ -169,6 +169,7 @@ class MeasuredRates(Record):
     """What check-gpu measured of a model on a GPU."""
 
     model: str
+    parameters: int
     gpu: str
     placement: str
     adam_offload: bool | None = None
@@ -179,16 +180,19 @@ class MeasuredRates(Record):
     date: str
     generate_tokens_per_second_per_gpu: float
     train_tokens_per_second_per_gpu: float
-    save_gb_per_second: float
-    """Of a training state, in 10^9 bytes."""
+    save_gb_per_second: float | None
+    """Of a training state, in 10^9 bytes; None where none was saved."""
     peak_memory_gib: float | None
     """Of a GPU; None where it is not known."""
+    planned_memory_gib: float | None
+    """What the plan gave for it; None where it gave nothing."""
     seconds: dict[str, float]
     """Of the phases of a step, by their names."""
 
 
-def by_check_gpu(rates: Rates, root: Path, model: str, *, offloads: bool) -> Rates:
-    """With what check-gpu measured under a run root last; ValueError for a file of it that holds
+def by_check_gpu(rates: Rates, root: Path, model: str, parameters: int, *, offloads: bool) -> Rates:
+    """With what check-gpu measured under a run root last: of the model, else of the one next in
+    size, in inverse proportion to their parameters. ValueError for a file of it that holds
     something else.
 
     offloads: whether the optimizer is to live in the host's memory; a speed of training that was
@@ -196,22 +200,29 @@ def by_check_gpu(rates: Rates, root: Path, model: str, *, offloads: bool) -> Rat
     """
     files = sorted((root / "_measured").glob("*.json"))
     records = {path: read_record(path, MeasuredRates) for path in files}
-    of_model = {path: item for path, item in records.items() if item.model == model}
-    if not of_model:
+    if not records:
         return rates
-    path, last = max(of_model.items(), key=lambda item: item[1].date)
-    source = f"measured by make check-gpu on {last.gpu}, {last.date}"
-    known = replace(
-        rates,
-        generate=_positive(path, last, "generate_tokens_per_second_per_gpu"),
-        save=_positive(path, last, "save_gb_per_second"),
-        source=source,
-        save_source=source,
-    )
+
+    def nearest_then_newest(path: Path) -> tuple[bool, float, str]:
+        item = records[path]
+        return item.model == model, -abs(math.log(item.parameters / parameters)), item.date
+
+    path = max(records, key=nearest_then_newest)
+    last = records[path]
+    factor, source = 1.0, f"measured by make check-gpu on {last.gpu}, {last.date}"
+    saved = source
+    if last.model != model:
+        factor = last.parameters / parameters
+        source = f"{source}, of {last.model}, by its parameters"
+    generate = factor * _positive(path, last, "generate_tokens_per_second_per_gpu")
+    known = replace(rates, generate=min(generate, MOST_TOKENS), source=source)
+    if last.save_gb_per_second is not None:
+        speed = _positive(path, last, "save_gb_per_second")
+        known = replace(known, save=speed, save_source=saved)
     if last.adam_offload not in (None, offloads):
         return known
-    speed = _positive(path, last, "train_tokens_per_second_per_gpu")
-    return replace(known, train=speed, train_source=source)
+    speed = factor * _positive(path, last, "train_tokens_per_second_per_gpu")
+    return replace(known, train=min(speed, MOST_TOKENS), train_source=source)
 
 
 def _positive(path: Path, rates: MeasuredRates, name: str) -> float:
@@ -324,7 +335,7 @@ def model_of(plan: Plan, paths: RunPaths | None = None) -> Model:
         placed = replace(placed, save=own_rate, save_source="profile.save_gb_per_second")
     if paths is not None and engine.environment.is_placed:
         offloads = placement.adam_offload
-        placed = by_check_gpu(placed, paths.root, named.name, offloads=offloads)
+        placed = by_check_gpu(placed, paths.root, named.name, parameters, offloads=offloads)
         runs = [paths.point(point.point_id) for point in plan.points]
         placed = by_training(placed, runs, drawing=drawing / held, training=training / held)
     return Model(

@@ -69,14 +69,6 @@ CHECKS = [
         run=checks.two_gpus,
         lacks=of(machine.lacks_two_ranks),
     ),
-    *(
-        Check(
-            name=f"OpenRLHF: two steps at the size of {model}",
-            run=partial(shapes.measure, model),
-            lacks=partial(shapes.lacks, model),
-        )
-        for model in CONFIGS
-    ),
     Check(
         name="OpenRLHF: an engine over two GPUs, which no shipped placement has",
         run=checks.tensor_parallel,
@@ -84,9 +76,25 @@ CHECKS = [
         decides=False,
     ),
 ]
+
+
+def of_sizes(models: Sequence[str], *, saves: bool) -> list[Check]:
+    """The steps at a published size, from the smallest on."""
+    return [
+        Check(
+            name=f"OpenRLHF: two steps at the size of {model}",
+            run=partial(shapes.measure, model, saves=saves),
+            lacks=partial(shapes.lacks, model, saves=saves),
+        )
+        for model in models
+    ]
+
+
 EXAMPLES = """examples:
   make check-gpu
   make check-gpu ARGS='--keep /scratch/check'   # leaves the runs and logs there
+  make check-gpu ARGS='--no-state'              # with a disk that is too small for a training state
+  make check-gpu ARGS='--size qwen2.5-1.5b'     # two steps at this size and no more
   make check-gpu ARGS='--device cpu'            # the same on processors, with stand-ins for CUDA"""
 
 
@@ -100,19 +108,27 @@ def main() -> int:
     )
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="a new folder for the runs")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument(
+        "--size", choices=[*CONFIGS], help="measure at this size alone, and check nothing else"
+    )
+    parser.add_argument(
+        "--no-state", action="store_true", help="save no training state: 4 bytes of disk for 18"
+    )
     options = parser.parse_args()
+    sizes = [*CONFIGS] if options.size is None else [options.size]
+    every = [*([] if options.size else CHECKS), *of_sizes(sizes, saves=not options.no_state)]
     here = machine.look(options.device)
     print("\n".join(here.described), flush=True)
     if options.keep is not None:
         options.keep.mkdir(parents=True)
-        return run(here, options.keep.resolve())
+        return run(here, options.keep.resolve(), every)
     root = default_root().absolute()
     root.mkdir(parents=True, exist_ok=True)  # saves are measured on the disk that runs are saved on
     with tempfile.TemporaryDirectory(prefix=".check-gpu-", dir=root) as folder:
-        return run(here, Path(folder))
+        return run(here, Path(folder), every)
 
 
-def run(here: Machine, folder: Path, every: Sequence[Check] = CHECKS) -> int:
+def run(here: Machine, folder: Path, every: Sequence[Check]) -> int:
     """All checks in their order, a line of a Markdown table each."""
     ended = []
     print("\n| check | outcome | seconds | measured |\n| :-- | :-- | --: | :-- |", flush=True)

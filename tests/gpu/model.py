@@ -12,14 +12,13 @@ from typing import Any
 
 from fgrpo_bench.files.whole import read_json, write_json, write_text
 
-# The sizes that the publishers' files have. What fixes the number of weights is checked against
-# `parameters` in conf/experiment by tests/gpu/test_checks.py; the end token and the longest context
-# change no speed here.
+# The sizes that the publishers' files have. What fixes the number of weights is checked by
+# tests/gpu/test_checks.py; the end token and the longest context change no speed here.
 CONFIGS: dict[str, dict[str, Any]] = {
     name: read_json(Path(__file__).parent / "configs" / f"{name}.json")
-    for name in ("qwen3-4b-base", "qwen2.5-7b")
+    for name in ("qwen2.5-1.5b", "qwen3-4b-base", "qwen2.5-7b")
 }
-"""The config.json of each model, by the experiment's name."""
+"""The config.json of each model, by its name; the first that a GPU of 80 GiB has room for."""
 SMALL = {
     **{"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2},
     **{"num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 128, "vocab_size": 1024},

@@ -22,6 +22,7 @@ from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.engines.openrlhf import fit
 from fgrpo_bench.engines.openrlhf.compilation import available_gib
 from fgrpo_bench.engines.openrlhf.prompts import messages, token_counter
+from fgrpo_bench.engines.openrlhf.states import states_folder
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.whole import write_json
@@ -41,6 +42,16 @@ RESPONSE_TOKENS = 2048
 STEP = 2
 """The step that is measured: the first compiles kernels."""
 PROBLEMS = "problems.jsonl"
+UNPUBLISHED = {
+    "qwen2.5-1.5b": [
+        "experiment=qwen2.5-7b",
+        "experiment.train.pretrained.name=qwen2.5-1.5b",
+        "experiment.train.pretrained.parameters=1543714304",
+        "experiment.train.pretrained.shape={hidden_size: 1536, n_layers: 28, n_kv_heads: 2, "
+        "head_dim: 128, vocabulary_size: 151936}",
+    ]
+}
+"""How a size is declared that no shipped experiment has; of the others one bears the name."""
 PATIENCE_S = 5400
 SAVED = re.compile(r"saved the state of step \d+: \S+ GB in (\S+) s, (\S+) GB a second")
 """What fgrpo_bench.engines.openrlhf.trainer prints: seconds, and GB (10^9 bytes) a second."""
@@ -53,12 +64,12 @@ PHASES = {
 """Their names in a row of fgrpo_bench.engines.openrlhf.metrics."""
 
 
-def lacks(model: str, machine: Machine, folder: Path) -> str:
-    """Why these steps cannot run here; empty where they can."""
+def lacks(model: str, machine: Machine, folder: Path, *, saves: bool = True) -> str:
+    """Why these steps cannot run here; empty where they can. saves: whether the state is saved."""
     if lacking := lacks_openrlhf(machine):
         return lacking
     try:
-        plan = planned(model, machine, folder)
+        plan = planned(model, machine, folder, saves=saves)
     except ValueError as error:
         return str(error)
     if machine.device == "cpu":
@@ -68,18 +79,20 @@ def lacks(model: str, machine: Machine, folder: Path) -> str:
     parameters = pretrained.parameters
     # on disk weights and checkpoint, 2 bytes each, and the state, 14; in the host's memory an
     # optimizer with its gradients, 16, and vLLM's weights while it sleeps
-    disk, memory = 18 * parameters / 1e9, 18 * parameters / 2**30
+    disk, memory = (18 if saves else 4) * parameters / 1e9, 18 * parameters / 2**30
     if (free := shutil.disk_usage(folder).free / 1e9) < disk:
-        return f"needs {disk:.0f} GB of disk and {folder} has {free:.0f}: name another with --keep"
+        remedy = "name another with --keep" + ", or give --no-state" * saves
+        return f"needs {disk:.0f} GB of disk and {folder} has {free:.0f}: {remedy}"
     processors = len(os.sched_getaffinity(0))
     if (free := available_gib(os.environ, processors=processors)) < memory:
         return f"needs {memory:.0f} GiB of the host's memory, and {free:.0f} are free"
     return ""
 
 
-def measure(model: str, machine: Machine, folder: Path) -> str:
-    """Two steps; what they took is stored for `plan` and returned in words."""
-    plan, root = planned(model, machine, folder), folder / model
+def measure(model: str, machine: Machine, folder: Path, *, saves: bool = True) -> str:
+    """Two steps; what they took is stored for `plan` and returned in words. What they leave is
+    removed, so that a disk need hold the largest size alone."""
+    plan, root = planned(model, machine, folder, saves=saves), folder / model
     make_model(root / "model", sizes(model, machine.device), device=machine.device)
     write_problems(root / PROBLEMS, 2 * plan.points[0].n_prompts)
     paths, profile = run_paths(plan.declaration), plan.declaration.profile
@@ -94,18 +107,25 @@ def measure(model: str, machine: Machine, folder: Path) -> str:
                 said = _say(command, environment, root / f"{own.name}.log")
     trained = StagePaths(paths.folder / training.name)
     rows = {row["step"]: row for row in read_lines(trained.step_rows)}
-    placement = profile.placement
+    placement, pretrained = profile.placement, fit.published(plan.points[0])
+    assert pretrained is not None
+    expected = fit.phases(plan.points[0], placement, nodes=1)
     record = measured(
         rows[STEP],
         said,
         model=model,
+        parameters=pretrained.parameters,
         gpu=machine.gpus[0] if machine.gpus else "cpu",
         placement=_placement(machine),
         offloads=placement.adam_offload,
         n_gpus=placement.actor_gpus_per_node,
         prompt_tokens=_prompt_tokens(plan, root),
         peak_memory_gib=memory.peak_gib,
+        planned_memory_gib=None if expected is None else max(expected.peaks.values()),
+        saves=saves,
     )
+    for place in (root / "model", trained.checkpoints, states_folder(trained.folder)):
+        shutil.rmtree(place, ignore_errors=True)
     # rates of a small model on processors are none of the published one's
     store(record, default_root() if machine.device == "cuda" else folder)
     return in_words(record)
@@ -136,28 +156,32 @@ def measured(
     said: str,
     *,
     model: str,
+    parameters: int,
     gpu: str,
     placement: str,
     offloads: bool,
     n_gpus: int,
     prompt_tokens: float,
     peak_memory_gib: float | None,
+    planned_memory_gib: float | None,
+    saves: bool,
 ) -> MeasuredRates:
     """What `plan` reads: sampled tokens over the seconds of drawing and judging them, and tokens of
     prompts and responses over those of all that comes before the next are drawn.
 
     row: of the measured step, as fgrpo_bench.engines.openrlhf.metrics.step_row has it. said: what
-    the run printed; AssertionError where it tells of no save. offloads: whether the optimizer lived
-    in the host's memory, which is slower. prompt_tokens: of all samples of the step.
-    peak_memory_gib: None where it is not known.
+    the run printed; AssertionError where it tells of no save and saves is True. offloads: whether
+    the optimizer lived in the host's memory, which is slower. prompt_tokens: of all samples of the
+    step. peak_memory_gib, planned_memory_gib: None where they are not known.
     """
-    saves = SAVED.findall(said)
-    assert saves, f"no save is told of in {said[-2000:]}"
+    saved = SAVED.findall(said)
+    assert bool(saved) == saves, f"{len(saved)} saves are told of in {said[-2000:]}"
     seconds = {phase: row[column] for phase, column in PHASES.items()}
     sampled = row["step_tokens"]
     rest = seconds["score"] + seconds["update"] + seconds["sync"]
     return MeasuredRates(
         model=model,
+        parameters=parameters,
         gpu=gpu,
         placement=placement,
         adam_offload=offloads,
@@ -166,9 +190,10 @@ def measured(
         date=date.today().isoformat(),
         generate_tokens_per_second_per_gpu=sampled / seconds["generate"] / n_gpus,
         train_tokens_per_second_per_gpu=(sampled + prompt_tokens) / rest / n_gpus,
-        save_gb_per_second=float(saves[-1][1]),
+        save_gb_per_second=float(saved[-1][1]) if saved else None,
         peak_memory_gib=peak_memory_gib,
-        seconds=seconds | {"save": float(saves[-1][0])},
+        planned_memory_gib=planned_memory_gib,
+        seconds=seconds | ({"save": float(saved[-1][0])} if saved else {}),
     )
 
 
@@ -183,15 +208,18 @@ def store(record: MeasuredRates, root: Path) -> Path:
 
 def in_words(record: MeasuredRates) -> str:
     """For the table."""
-    peak = record.peak_memory_gib
+    peak, expected = record.peak_memory_gib, record.planned_memory_gib
+    save = record.save_gb_per_second
     offload = ", adam_offload=true" if record.adam_offload else ""
     phases = ", ".join(f"{phase} {took:.1f} s" for phase, took in record.seconds.items())
     return (
         f"{phases}; tokens per second and GPU: generate "
         f"{record.generate_tokens_per_second_per_gpu:,.0f}, train "
-        f"{record.train_tokens_per_second_per_gpu:,.0f}; save "
-        f"{record.save_gb_per_second:.2f} GB a second; peak memory of a GPU "
+        f"{record.train_tokens_per_second_per_gpu:,.0f}; "
+        + ("no state saved" if save is None else f"save {save:.2f} GB a second")
+        + "; peak memory of a GPU "
         + ("not told by nvidia-smi" if peak is None else f"{peak:.1f} GiB")
+        + ("" if expected is None else f", {expected:.1f} by the plan")
         + f"; {record.placement}{offload}"
     )
 
@@ -202,17 +230,18 @@ def _placement(machine: Machine) -> str:
     return "node-8gpu" if len(machine.gpus) > 1 else "single-gpu"
 
 
-def planned(model: str, machine: Machine, folder: Path) -> Plan:
+def planned(model: str, machine: Machine, folder: Path, *, saves: bool = True) -> Plan:
     """The plan of these steps on as many GPUs as divide a node of eight; the optimizer lives in the
     host's memory where the plan's own check says that it fits a GPU badly or not. ValueError where
-    it does not fit even so."""
+    it does not fit even so. saves: whether the state after them is saved."""
     on_cpu = machine.device == "cpu"
     n_gpus = max((n for n in (1, 2, 4, 8) if n <= len(machine.gpus)), default=1)
     prompts, response = (8, 32) if on_cpu else (PROMPTS * n_gpus, RESPONSE_TOKENS)
     root = folder / model
     train, data = "experiment.train", "experiment.train.dataset"
     chosen = [
-        *(f"experiment={model}", f"run_root='{root}'", f"sweep.grid.group_size=[{GROUP_SIZE}]"),
+        *UNPUBLISHED.get(model, [f"experiment={model}"]),
+        *(f"run_root='{root}'", f"sweep.grid.group_size=[{GROUP_SIZE}]"),
         *("sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0.5]"),
         *(f"{train}.steps={STEP}", f"{train}.epochs=1", f"{train}.save_every={STEP}"),
         *(f"{train}.eval_every=0", f"{train}.eval_dataset=null", f"{train}.lr_warmup_steps=0"),
@@ -222,7 +251,7 @@ def planned(model: str, machine: Machine, folder: Path) -> Plan:
         *(f"{data}.{name}=null" for name in ("repository", "max_tokens", "tokenizer")),
         *(f"{data}.token_field=null", f"{data}.expected_rows=null", f"{data}.deduplicate=false"),
         f"placement@profile.placement={_placement(machine)}",
-        f"profile.placement.state_every={STEP}",
+        f"profile.placement.state_every={STEP if saves else 2 * STEP}",
     ]
     if not on_cpu:
         chosen += [

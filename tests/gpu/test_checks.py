@@ -15,6 +15,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from fgrpo_bench.data.fetch import check_model
+from fgrpo_bench.data.published import shape_of
 from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.specs import config
 from tests.gpu import checks, machine, model, shapes
@@ -35,7 +36,11 @@ def test_models_have_the_published_number_of_parameters(name: str, tmp_path: Pat
     (tmp_path / "config.json").write_text(json.dumps(model.CONFIGS[name]))
     with torch.device("meta"):
         made = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(tmp_path))
-    train = config.load("rehearsal", [f"experiment={name}"]).experiment.train
+    declared = shapes.UNPUBLISHED.get(name, [f"experiment={name}"])
+    train = config.load("rehearsal", declared).experiment.train
+    assert shape_of(replace(train.pretrained, path=str(tmp_path), shape=None)) == (
+        train.pretrained.shape
+    )
     assert sum(p.numel() for p in made.parameters()) == train.pretrained.parameters
     assert made.config.rope_parameters["rope_theta"] == 1e6
 
@@ -70,7 +75,10 @@ def test_problems_are_as_long_as_problems_in_words(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n_gpus", "used"),
-    [("qwen2.5-7b", 1, 1), ("qwen3-4b-base", 1, 1), ("qwen2.5-7b", 3, 2), ("qwen3-4b-base", 8, 8)],
+    [
+        *(("qwen2.5-7b", 1, 1), ("qwen3-4b-base", 1, 1), ("qwen2.5-1.5b", 1, 1)),
+        *(("qwen2.5-7b", 3, 2), ("qwen3-4b-base", 8, 8)),
+    ],
 )
 def test_the_shipped_placement_is_run_on_the_gpus_that_are_here(
     name: str, n_gpus: int, used: int, tmp_path: Path
@@ -117,6 +125,14 @@ def test_what_a_machine_has_no_room_for_is_told_with_the_numbers(
     monkeypatch.setattr(shapes.shutil, "disk_usage", lambda _: fake)
     assert shapes.lacks("qwen3-4b-base", here(1), tmp_path) == ""
     assert "needs 137 GB of disk" in shapes.lacks("qwen2.5-7b", here(1), tmp_path)
+    fake.free = int(60e9)  # where the sizes below fit, and the two published ones with no state
+    assert "72 GB" in (without := shapes.lacks("qwen3-4b-base", here(1), tmp_path))
+    assert without.endswith("name another with --keep, or give --no-state")
+    assert shapes.lacks("qwen3-4b-base", here(1), tmp_path, saves=False) == ""
+    assert shapes.lacks("qwen2.5-1.5b", here(1), tmp_path) == ""
+    for saves, every in ((True, 2), (False, 4)):  # of two steps
+        plan = shapes.planned("qwen2.5-1.5b", here(1), tmp_path, saves=saves)
+        assert plan.declaration.profile.placement.state_every == every
     fake.free = int(200e9)
     assert (
         shapes.lacks("qwen2.5-7b", here(1), tmp_path)
@@ -138,18 +154,19 @@ saved the state of step 1: 48.3 GB in 40.2 s, 1.20 GB a second
 saved the state of step 2: 48.3 GB in 20.1 s, 2.40 GB a second
 """
 
+MEASURED_OF = {
+    **{"model": "qwen3-4b-base", "parameters": 4022468096, "gpu": H100, "placement": "node-8gpu"},
+    **{"offloads": False, "n_gpus": 2, "prompt_tokens": 27_712.0},
+    **{"peak_memory_gib": 71.25, "planned_memory_gib": 66.5},
+}
+
 
 def test_what_is_measured_is_stored_for_plan_and_told(tmp_path: Path) -> None:
     record = shapes.measured(
         ROW,
         SAID,
-        model="qwen3-4b-base",
-        gpu=H100,
-        placement="node-8gpu",
-        offloads=False,
-        n_gpus=2,
-        prompt_tokens=27_712.0,
-        peak_memory_gib=71.25,
+        saves=True,
+        **MEASURED_OF,
     )
     path = shapes.store(record, tmp_path)
     assert path == tmp_path / "_measured" / "qwen3-4b-base.NVIDIA-H100-80GB-HBM3.json"
@@ -157,6 +174,7 @@ def test_what_is_measured_is_stored_for_plan_and_told(tmp_path: Path) -> None:
     assert stored.pop("date").startswith("20")
     assert stored == {
         "model": "qwen3-4b-base",
+        "parameters": 4022468096,
         "gpu": H100,
         "placement": "node-8gpu",
         "adam_offload": False,
@@ -166,13 +184,20 @@ def test_what_is_measured_is_stored_for_plan_and_told(tmp_path: Path) -> None:
         "train_tokens_per_second_per_gpu": 2000.0,
         "save_gb_per_second": 2.4,
         "peak_memory_gib": 71.25,
+        "planned_memory_gib": 66.5,
         "seconds": {"generate": 64.0, "score": 28.0, "update": 100.0, "sync": 10.0, "save": 20.1},
     }
     assert shapes.in_words(record) == (
         "generate 64.0 s, score 28.0 s, update 100.0 s, sync 10.0 s, save 20.1 s; tokens per "
         "second and GPU: generate 4,096, train 2,000; save 2.40 GB a second; peak memory of a GPU "
-        "71.2 GiB; node-8gpu"
+        "71.2 GiB, 66.5 by the plan; node-8gpu"
     )
+    stateless = shapes.measured(ROW, "step 2 is done", saves=False, **MEASURED_OF)
+    assert stateless.save_gb_per_second is None and "save" not in stateless.seconds
+    assert "train 2,000; no state saved; peak memory" in shapes.in_words(stateless)
+    for said, saves in (("step 2 is done", True), (SAID, False)):
+        with pytest.raises(AssertionError, match="saves are told of"):
+            shapes.measured(ROW, said, saves=saves, **MEASURED_OF)
 
 
 def test_answers_of_nvidia_smi_are_read() -> None:

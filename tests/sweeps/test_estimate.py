@@ -22,6 +22,7 @@ from tests.support.plans import loaded, planned
 
 MEASURED = {
     "model": "qwen2.5-7b",
+    "parameters": 7_615_616_512,
     "gpu": "NVIDIA H200",
     "placement": "single-gpu",
     "n_gpus": 1,
@@ -31,6 +32,7 @@ MEASURED = {
     "train_tokens_per_second_per_gpu": 9000.0,
     "save_gb_per_second": 4.0,
     "peak_memory_gib": 61.0,
+    "planned_memory_gib": 58.0,
     "seconds": {"generate": 12.0},
 }
 ROW = {"step": 1, "time_ms": 0, "tokens": 1_600_000, "step_tokens": 1_600_000, "gpus": 8} | {
@@ -92,7 +94,8 @@ def test_what_check_gpu_measured_replaces_what_was_assumed(
     older = MEASURED | {"date": "2026-07-01", "generate_tokens_per_second_per_gpu": 1.0}
     write_json(folder / "qwen2.5-7b.NVIDIA-H200.json", MEASURED)
     write_json(folder / "qwen2.5-7b.other.json", older)
-    write_json(folder / "qwen3-4b-base.json", older | {"model": "qwen3-4b-base"})
+    other = older | {"model": "qwen3-4b-base", "parameters": 4_022_468_096}
+    write_json(folder / "qwen3-4b-base.json", other | {"date": "2026-07-03"})
     answer = on_gpus(*transfer)
     source = "measured by make check-gpu on NVIDIA H200, 2026-07-02"
     assert answer["rates"]["words"] == (
@@ -108,6 +111,19 @@ def test_what_check_gpu_measured_replaces_what_was_assumed(
     write_json(folder / "qwen2.5-7b.NVIDIA-H200.json", older)
     with pytest.raises(ValueError, match=r"zero\.json has save_gb_per_second=0, .* delete it"):
         on_gpus(*transfer)
+
+
+def test_what_check_gpu_measured_of_another_size_goes_by_parameters(
+    transfer: tuple[Plan, RunPaths],
+) -> None:
+    smaller = MEASURED | {"model": "qwen2.5-1.5b", "parameters": 7_615_616_512 // 8}
+    write_json(transfer[1].root / "_measured/a.json", smaller | {"save_gb_per_second": None})
+    write_json(transfer[1].root / "_measured/b.json", smaller | {"model": "x", "parameters": 9})
+    source = "measured by make check-gpu on NVIDIA H200, 2026-07-02, of qwen2.5-1.5b, by its"
+    assert on_gpus(*transfer)["rates"]["words"] == (
+        f"750 tokens drawn a second and GPU ({source} parameters), 1,125 trained ({source} "
+        "parameters), 1,500 a response (assumed), 1 GB saved a second (profile.save_gb_per_second)"
+    )
 
 
 def test_steps_and_evaluations_that_ran_tell_more_than_any_table(
