@@ -47,6 +47,7 @@ from fgrpo_bench.objectives.advantages import (
 )
 from fgrpo_bench.paper.theory.weights import METHODS, Method
 from fgrpo_bench.report.tables import rollouts as tables
+from fgrpo_bench.stats.groups import uniform_groups
 
 from .dumps import Dump, DumpedDraw, NamedColumns, open_dump
 from .folders import files_at
@@ -480,22 +481,22 @@ def summary(
     n_correct = np.concatenate([part.correct.sum(1) for part in by_size])
     bins = bin_of(n_correct, sizes)
     is_repeated = np.concatenate([part.is_repeated for part in by_size])
+    uniform = uniform_groups(n_correct, sizes, is_repeated)
     is_uniform = np.concatenate([(p.rewards == p.rewards[:, :1]).all(1) for p in by_size])
 
     def counts(step: Step, chosen: NDArray[np.bool_]) -> GroupCounts:
         def n(of: NDArray[np.bool_]) -> int:
             return int((of & chosen).sum())
 
-        wrong, right = bins == 0, bins == len(BINS) - 1
         return GroupCounts(
             step=step,
             n_groups=int(chosen.sum()),
             n_rollouts=int(sizes[chosen].sum()),
             n_correct=int(n_correct[chosen].sum()),
-            wrong_repeated=n(wrong & is_repeated),
-            wrong_different=n(wrong & ~is_repeated),
-            right_repeated=n(right & is_repeated),
-            right_different=n(right & ~is_repeated),
+            wrong_repeated=n(uniform["wrong_repeated"]),
+            wrong_different=n(uniform["wrong_different"]),
+            right_repeated=n(uniform["right_repeated"]),
+            right_different=n(uniform["right_different"]),
             without_gradient=n(is_uniform),
         )
 

@@ -91,6 +91,14 @@ or a walk, to the solution that it is. Under all other graders right answers equ
 one solution."""
 
 
+def solution_of(grader: str, grade: Grade) -> str | None:
+    """Which solution a right answer is; None for any other answer, and where a grader's right
+    answers are all one. grader: a key of GRADERS, or a function of somebody's, which has none."""
+    if grade.outcome != "correct" or grader not in SOLUTIONS:
+        return None
+    return SOLUTIONS[grader](grade.extracted or "")
+
+
 def waits(name: str) -> bool:
     """Whether a grader is one of WAITING, or a function of somebody's, which is too."""
     return name in WAITING or ":" in name

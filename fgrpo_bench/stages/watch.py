@@ -71,6 +71,17 @@ METRICS = {
     "active_fraction": Metric(
         title="share of groups that are active", column="active", form="{:.0%}"
     ),
+    # Of all groups, whether or not partial credit gives them an advantage; the others have right
+    # and wrong rollouts
+    "wrong_repeated_fraction": Metric(title="share of groups all wrong, one response repeated"),
+    "wrong_different_fraction": Metric(title="share of groups all wrong, responses different"),
+    "right_repeated_fraction": Metric(title="share of groups all right, one response repeated"),
+    "right_different_fraction": Metric(title="share of groups all right, responses different"),
+    # Of the shares that they are in a group; null where no group has one, and where right answers
+    # are all one solution
+    "solution_entropy": Metric(
+        title="entropy of right rollouts over solutions, mean over groups with one", unit="nats"
+    ),
     # null where no group is active
     "focal_weight": Metric(title="focal weight, mean over active groups"),
     # Mean over sampled tokens

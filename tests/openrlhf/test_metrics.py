@@ -14,9 +14,16 @@ pytestmark = pytest.mark.openrlhf
 
 
 def rollouts(text):
-    """One rollout a letter: c is correct, w wrong, u unscored."""
+    """One rollout a letter: c is correct, in capitals in another way, w wrong, u unscored."""
     return [
-        Sampled(correct=x == "c", unscored=x == "u", tokens=i + 1, truncated=False)
+        Sampled(
+            correct=x in "cC",
+            unscored=x == "u",
+            tokens=i + 1,
+            truncated=False,
+            response=ord(x),
+            solution=x if x in "cC" else None,
+        )
         for i, x in enumerate(text)
     ]
 
@@ -33,12 +40,17 @@ def test_what_was_sampled_is_measured_over_all_groups_and_weighted_over_active_o
     taught_rates, weight
 ):
     got = metrics.sampled_metrics(
-        rollouts("cwwwcccwccccwwwu"), group_size=4, focal_gamma=2.0, taught_rates=taught_rates
+        rollouts("cwwwcccwCcccwwwu"), group_size=4, focal_gamma=2.0, taught_rates=taught_rates
     )
     assert got == {
         "success_rate": 8 / 16,
         "active_fraction": len(taught_rates) / 4,
         "focal_weight": weight if weight is None else pytest.approx(weight),
+        "wrong_repeated_fraction": 0.0,
+        "wrong_different_fraction": 1 / 4,
+        "right_repeated_fraction": 0.0,
+        "right_different_fraction": 1 / 4,
+        "solution_entropy": pytest.approx((math.log(4) + 3 * math.log(4 / 3)) / 4 / 3),
         "response_tokens": 8.5,
         "truncated_fraction": 0.0,
         "unscored_fraction": 1 / 16,

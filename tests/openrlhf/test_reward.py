@@ -85,6 +85,7 @@ def test_a_right_answer_is_rewarded_and_a_wrong_one_is_not(tokenizer):
     for text, wanted in ((right_answer(), 1.0), ("1+1+1", 0.0)):
         (out,) = execute(reward.AgentExecutor(), Engine(tokenizer, text), label())
         assert out["reward"] == out["scores"] == wanted and out["extra_logs"] == {"unscored": 0.0}
+        assert out["solution"] == (graders.countdown.solution(text) if wanted else None)
 
 
 def test_a_reward_is_learned_from_and_scores_say_what_is_correct(tokenizer, tmp_path):

@@ -33,7 +33,7 @@ from fgrpo_bench.engines.embedded.session import Session, engine_facts
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
 from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.files.spec import StageSpec
-from fgrpo_bench.graders import get_grader, get_reward
+from fgrpo_bench.graders import get_grader, get_reward, solution_of
 from fgrpo_bench.objectives.advantages import (
     action_mask,
     group_advantages,
@@ -50,6 +50,7 @@ from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.markers import base_weights
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stages.watch import step_numbers
+from fgrpo_bench.stats.groups import group_metrics, numbered
 from fgrpo_bench.tasks import Task, make_task
 
 WIDTH = 16
@@ -78,6 +79,9 @@ class Rollouts:
     """float32 [G, N]; 1 is correct."""
     unscored: Tensor
     """bool [G, N]; what the grader could not judge."""
+    solutions: Tensor
+    """int64 [G, N]; number of the solution that a right rollout is, -1 for any other, and where
+    the grader tells none apart."""
     random_rewards: Tensor | None = None
     """float32 [G, N]; what advantages learn from in the place of rewards. None: from rewards."""
     ends: tuple[int, int] = (EOS, PAD)
@@ -129,10 +133,14 @@ class Rollouts:
 def measure(rollouts: Rollouts, advantages: Tensor, focal_gamma: float) -> dict[str, float | None]:
     """Metrics of a batch as sampled (tables.METRICS). advantages: [G, N]."""
     active, mask = has_signal(advantages), rollouts.mask
+    repeated = (rollouts.tokens == rollouts.tokens[:, :1]).flatten(1).all(1)
     weights = focal_weight(success_rate(rollouts.correct[active]), focal_gamma)
     return {
         "success_rate": float(rollouts.correct.mean()),
         "active_fraction": float(active.float().mean()),
+        **group_metrics(
+            *(part.cpu().numpy() for part in (rollouts.correct, repeated, rollouts.solutions))
+        ),
         "focal_weight": float(weights.mean()) if len(weights) else None,
         "entropy": float((rollouts.entropies * mask).sum() / mask.sum()),
         "response_tokens": float(mask.sum() / rollouts.rewards.numel()),
@@ -202,7 +210,7 @@ class Learner:
         None is the grader of each problem. reference: the base model, for an algorithm with a KL
         term."""
         self.point, self.session, self.tokenizer = point, session, tokenizer
-        self.reward = None if reward is None else get_reward(reward)
+        self.reward = reward
         self.policy: Policy = session.policy
         self.reference = reference
         algorithm = point.algorithm
@@ -246,12 +254,17 @@ class Learner:
         shape = (len(problems), n, drawn.tokens.shape[1])
         responses, owner, places = distinct_responses(drawn.tokens.view(shape))
         texts = self.tokenizer.decode(responses.cpu().numpy())
-        judge = self.reward if purpose.startswith("rollout") else None
+        reward = self.reward if purpose.startswith("rollout") else None
+        owners = [problems[i] for i in owner.tolist()]
         grades = [
-            (judge or get_grader(problems[i].grader))(problems[i], text)
-            for i, text in zip(owner.tolist(), texts, strict=True)
+            (get_reward(reward) if reward else get_grader(problem.grader))(problem, text)
+            for problem, text in zip(owners, texts, strict=True)
         ]
-        at = places.cpu().numpy().reshape(len(problems), n)
+        at = places.cpu().numpy().reshape(shape[:2])
+        solutions = numbered(
+            solution_of(reward or problem.grader, grade)
+            for problem, grade in zip(owners, grades, strict=True)
+        )[at]
         judged = np.array([grade.outcome for grade in grades])[at]
         earned = np.array([grade.earned for grade in grades], np.float32)[at]
         rollouts = Rollouts(
@@ -263,6 +276,7 @@ class Learner:
             rewards=torch.from_numpy(earned).to(self.device),
             correct=torch.from_numpy(judged == "correct").float().to(self.device),
             unscored=torch.from_numpy(judged == "unscored").to(self.device),
+            solutions=torch.from_numpy(solutions).to(self.device),
             random_rewards=self._random_rewards(judged == "correct", names, purpose, step),
             ends=(self.policy.eos, self.policy.pad),
         )

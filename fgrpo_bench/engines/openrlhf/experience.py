@@ -119,12 +119,15 @@ class OrderedSamples(SamplesGenerator):  # type: ignore[misc]
         return refs
 
     def _process_response_into_experience(self, response: dict[str, Any], **kwargs: Any) -> Any:
+        ((start, end), *_) = response["action_ranges"]
         self.sampled.append(
             Sampled(
                 correct=response["scores"] == 1.0,
                 unscored=response["extra_logs"]["unscored"] == 1.0,
                 tokens=sum(end - start for start, end in response["action_ranges"]),
                 truncated=bool(response["truncated"]),
+                response=hash(tuple(response["observation_tokens"][start:end])),
+                solution=response["solution"],
             )
         )
         return super()._process_response_into_experience(response, **kwargs)

@@ -16,9 +16,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.objectives.focal import focal_weight
+from fgrpo_bench.stats.groups import group_metrics, numbered
 
 PHASES = {
     "generation": "seconds_generation",
@@ -39,6 +42,10 @@ class Sampled:
     """Sampled tokens, the end token included."""
     truncated: bool
     """Whether it reached the length limit."""
+    response: int
+    """Hash of its tokens: equal for equal responses."""
+    solution: str | None
+    """As fgrpo_bench.graders.solution_of gives it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +69,16 @@ def sampled_metrics(
     dynamic filtering drops has not. focal_weight is the mean over these, None where there is none.
     """
     groups, active = len(sampled) // group_size, taught_rates
+    in_groups = groups, group_size
+    responses = np.array([rollout.response for rollout in sampled]).reshape(in_groups)
     return {
         "success_rate": fmean(rollout.correct for rollout in sampled),
         "active_fraction": len(active) / groups,
+        **group_metrics(
+            np.array([rollout.correct for rollout in sampled]).reshape(in_groups),
+            (responses == responses[:, :1]).all(1),
+            numbered(rollout.solution for rollout in sampled).reshape(in_groups),
+        ),
         "focal_weight": fmean(focal_weight(r, focal_gamma) for r in active) if active else None,
         "response_tokens": fmean(rollout.tokens for rollout in sampled),
         "truncated_fraction": fmean(rollout.truncated for rollout in sampled),

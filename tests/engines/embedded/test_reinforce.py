@@ -25,13 +25,13 @@ from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.files.whole import read_json, write_json
-from fgrpo_bench.graders import get_reward
 from fgrpo_bench.objectives.advantages import ADVANTAGES, has_signal, is_active
 from fgrpo_bench.specs import SweepPoint, config, from_dict, to_dict
 from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import METRICS, read_table
 from fgrpo_bench.stages.watch import step_numbers
+from fgrpo_bench.stats.groups import uniform_groups
 from fgrpo_bench.tasks import make_task
 from sweeps.plan import make_plan
 from tests.support.stages import freeze, start
@@ -117,7 +117,7 @@ def test_advantages_learn_from_rewards_and_all_else_stands_on_correctness(warmed
     and what dynamic sampling keeps are as without."""
     plain = learner(warmed, tmp_path / "plain", focal_gamma=1.0)
     both = learner(warmed, tmp_path, focal_gamma=1.0, overlong_buffer_tokens=4)
-    both.reward = get_reward("countdown-partial")
+    both.reward = "countdown-partial"
     batch, ours = plain.rollouts(1)[0], both.rollouts(1)[0]
     for name in ("tokens", "correct", "unscored"):
         assert torch.equal(getattr(batch, name), getattr(ours, name)), name
@@ -151,6 +151,26 @@ def test_an_advantage_without_baseline_teaches_from_groups_that_are_all_wrong(wa
     assert not torch.equal(weights(one.policy), before)
     right = judged(batch, torch.ones_like(batch.rewards))
     assert measure(right, one.advantages(right), 1.0)["active_fraction"] == 0
+
+
+def test_a_collapsed_group_is_told_from_one_beyond_reach(warmed, tmp_path):
+    """What dumped groups are split into, of the metrics of a batch."""
+    one = learner(warmed, tmp_path)
+    batch, _ = one.rollouts(1)
+    few = batch.take(torch.arange(4))
+    tokens, correct = few.tokens.clone(), torch.zeros_like(few.correct)
+    tokens[:2] = tokens[:2, :1]
+    tokens[3, 1, 0] = tokens[3, 0, 0] + 1
+    correct[1:3] = 1.0
+    solutions = torch.arange(correct.shape[1]).expand(correct.shape).where(correct == 1, -1)
+    solutions[1] = 0
+    changed = replace(judged(few, correct), tokens=tokens, solutions=solutions)
+    row = measure(changed, one.advantages(changed), 1.0)
+    shares = {name: row[f"{name}_fraction"] for name in uniform_groups(0, 1, True)}
+    assert shares == dict.fromkeys(shares, 0.25)
+    assert row["solution_entropy"] == pytest.approx(np.log(correct.shape[1]) / 2)
+    right = (batch.solutions >= 0) == (batch.correct == 1)
+    assert right.all() and batch.correct.any()
 
 
 def test_an_advantage_of_log_probabilities_reads_those_of_the_rollouts(warmed, tmp_path):

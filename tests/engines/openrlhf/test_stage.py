@@ -44,7 +44,14 @@ def write_rows(path: Path) -> None:
     before = Totals(rollouts=0, tokens=0)
     for step in (1, 2, 3):
         sampled = [
-            Sampled(correct=correct, unscored=False, tokens=100, truncated=cut)
+            Sampled(
+                correct=correct,
+                unscored=False,
+                tokens=100,
+                truncated=cut,
+                response=0,
+                solution=None,
+            )
             for correct, cut in ((True, False), (False, True), (False, False), (False, False))
         ]
         row = step_row(
