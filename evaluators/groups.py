@@ -40,6 +40,7 @@ from fgrpo_bench.documents.terminal import terminal
 from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.graders.recorded import USUAL
 from fgrpo_bench.objectives.advantages import (
+    carries_state,
     check_parameters,
     group_advantages,
     reads_log_probs,
@@ -393,6 +394,11 @@ class TrainingMethod:
         if reads_log_probs(method.advantage):
             raise ValueError(
                 f"method {text!r}: it reads log-probabilities, which no dump has; leave it out"
+            )
+        if carries_state(method.advantage):
+            raise ValueError(
+                f"method {text!r}: it learns from the steps before too, and a dump may lack some; "
+                "leave it out"
             )
         return cls(text=text, method=method, is_filtered=is_filtered)
 

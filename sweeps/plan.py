@@ -24,6 +24,7 @@ from fgrpo_bench.kinds import KINDS, Planned, Stage
 from fgrpo_bench.kinds.kind import base_name
 from fgrpo_bench.kinds.warmup import check_fits
 from fgrpo_bench.objectives.advantages import (
+    carries_state,
     check_parameters,
     has_signal_when_all_are_alike,
     reads_log_probs,
@@ -317,6 +318,12 @@ def _check_has(engine: Engine, point: SweepPoint) -> None:
             f"{point.point_id} has advantage={algorithm.advantage}, which reads the "
             f"log-probabilities of the rollouts, and engine {engine.name} gives none: exclude that "
             "algorithm, or choose an experiment of another engine"
+        )
+    if carries_state(algorithm.advantage) and not engine.carries_state:
+        raise ValueError(
+            f"{point.point_id} has advantage={algorithm.advantage}, which carries a state from "
+            f"step to step, and engine {engine.name} keeps none: exclude that algorithm, or choose "
+            "an experiment of another engine"
         )
     try:
         check_parameters(algorithm.advantage, point.group_size, algorithm.parameters)

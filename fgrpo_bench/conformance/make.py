@@ -18,7 +18,7 @@ from fgrpo_bench.conformance.vectors import FOLDER
 from fgrpo_bench.objectives import by_rewards
 from fgrpo_bench.objectives.advantages import (
     ADVANTAGES,
-    reads_log_probs,
+    is_of_rewards,
     restricted,
     right_wrong,
 )
@@ -104,7 +104,7 @@ def main() -> int:
 
 def names() -> list[str]:
     """The advantages that are functions of the rewards alone."""
-    return [name for name in ADVANTAGES if not reads_log_probs(name)]
+    return [name for name in ADVANTAGES if is_of_rewards(name)]
 
 
 def text_of(advantage: str) -> str:

@@ -160,6 +160,8 @@ class Engine:
     """Likewise of the advantages."""
     gives_log_probs: bool = False
     """Whether an advantage gets the log-probabilities of the rollouts where it reads them."""
+    carries_state: bool = False
+    """Whether the state of an advantage that has one goes from step to step, and is saved."""
     aggregations: tuple[str, ...] = ("token_mean", "sequence_mean")
     """Values of AlgorithmSpec.loss_aggregation that it has."""
     controls: tuple[str, ...] = ()

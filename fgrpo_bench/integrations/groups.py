@@ -11,13 +11,24 @@ import torch
 from torch import Tensor
 
 from fgrpo_bench.engines.diverged import named_groups
-from fgrpo_bench.objectives.advantages import check_parameters, group_advantages, restricted
+from fgrpo_bench.objectives.advantages import (
+    carries_state,
+    check_parameters,
+    group_advantages,
+    restricted,
+)
 
 
 def check(
     advantage: str, group_size: int, focal_gamma: float, parameters: Mapping[str, Any]
 ) -> None:
-    """ValueError for settings that are not defined for groups of this size."""
+    """ValueError for settings that are not defined for groups of this size, and for an advantage
+    whose state no checkpoint of another trainer holds."""
+    if carries_state(advantage):
+        raise ValueError(
+            f"advantage {advantage!r} carries a state from step to step, which the checkpoints of "
+            "this trainer do not hold: choose another one"
+        )
     if not isinstance(focal_gamma, int | float) or not 0 <= focal_gamma < inf:
         raise ValueError(f"focal_gamma={focal_gamma!r}: must be a number from 0 (no weight) on")
     if group_size < 2:

@@ -5,7 +5,7 @@ advantages of that shape, and a line there, as OfBinary where only rewards of 0 
 meaning, as OfPositiveMean where the mean of a group must be above 0. Its keyword arguments with
 plain values are parameters of an algorithm; one that takes `log_probs` and `n_tokens` gets those of
 the rollouts under the policy that sampled them, [groups, group_size]: the sum over the response,
-and its tokens.
+and its tokens. One that learns from the steps before too is Stateful (objectives.across_steps).
 Nothing is imported to load the table: the functions take tensors and NumPy arrays alike.
 """
 
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from fgrpo_bench.core import registry
 from fgrpo_bench.core.seeds import uniforms
-from fgrpo_bench.objectives import by_count, by_order, by_rewards
+from fgrpo_bench.objectives import across_steps, by_count, by_order, by_rewards
+from fgrpo_bench.objectives.across_steps import State, Stateful
 from fgrpo_bench.objectives.by_rewards import (
     ByCount,
     ByCountOrOrder,
@@ -65,6 +66,7 @@ ADVANTAGES: dict[str, Advantage] = {
     "tailrl": by_order.tailrl,
     "max_at_k": by_order.max_at_k,
     "mmpo": ByCountOrOrder(ByCount(by_count.mmpo), by_order.mmpo),
+    "curverl": Stateful(OfBinary(across_steps.curverl), across_steps.no_groups),
 }
 
 
@@ -73,7 +75,7 @@ def parameters_of(advantage: str) -> dict[str, Any]:
     return {
         name: parameter.default
         for name, parameter in _keywords(advantage).items()
-        if name not in OF_ROLLOUTS
+        if name not in (*OF_ROLLOUTS, "state")
     }
 
 
@@ -82,9 +84,26 @@ def reads_log_probs(advantage: str) -> bool:
     return "log_probs" in _keywords(advantage)
 
 
+def carries_state(advantage: str) -> bool:
+    """Whether it has a state that goes from step to step."""
+    return isinstance(registry.entry("advantages", advantage), Stateful)
+
+
+def is_of_rewards(advantage: str) -> bool:
+    """Whether it is a function of the rewards of a group, and of nothing else."""
+    return not (reads_log_probs(advantage) or carries_state(advantage))
+
+
+def first_state(advantage: str, group_size: int, parameters: Mapping[str, Any]) -> State:
+    """The state before the first step; empty for an advantage that carries none."""
+    entry = registry.entry("advantages", advantage)
+    return entry.begin(group_size, **parameters) if isinstance(entry, Stateful) else {}
+
+
 def restricted(advantage: str) -> Restricted | None:
     """The rule for rewards of an advantage that has one."""
     entry = registry.entry("advantages", advantage)
+    entry = entry.step if isinstance(entry, Stateful) else entry
     return entry if isinstance(entry, Restricted) else None
 
 
@@ -102,7 +121,8 @@ def _function(advantage: str) -> Callable[..., Any]:
 
 
 def _unrestricted(entry: Advantage) -> Advantage:
-    return entry.function if isinstance(entry, Restricted | ByCountOrOrder) else entry
+    has_function = isinstance(entry, Restricted | ByCountOrOrder | Stateful)
+    return entry.function if has_function else entry
 
 
 def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, Any]) -> None:
@@ -121,6 +141,7 @@ def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, A
             raise ValueError(f"the advantage {advantage} needs its parameter {name}")
     if "beta" in parameters:
         check_positive(advantage, parameters["beta"])
+    first_state(advantage, group_size, parameters)
     if _is_exact(advantage) and not any(map(any, right_wrong(advantage, group_size, **parameters))):
         given = ", ".join(f"{name}={value!r}" for name, value in parameters.items())
         raise ValueError(
@@ -133,14 +154,14 @@ def _is_exact(advantage: str) -> bool:
     """Whether `right_wrong` has it: those of this package that are functions of rewards."""
     homes = [module.__name__ for module in (by_rewards, by_count, by_order)]
     is_ours = _function(advantage).__module__ in homes
-    return is_ours and not reads_log_probs(advantage)
+    return is_ours and is_of_rewards(advantage)
 
 
 def right_wrong(advantage: str, group_size: int, **parameters: Any) -> list[by_count.RightWrong]:
     """Advantage of a right and of a wrong rollout for every number of correct ones, [N + 1]; 0 for
     a kind that a group does not have. Exact where the formula is rational, else floats with
-    grpo's epsilon left out. ValueError for one that reads log-probabilities."""
-    if reads_log_probs(advantage):
+    grpo's epsilon left out. ValueError for one that reads anything else, or carries a state."""
+    if not is_of_rewards(advantage):
         raise ValueError(f"the advantage {advantage} is no function of the rewards alone")
     return [*_right_wrong(registry.entry("advantages", advantage), group_size, key_of(parameters))]
 
@@ -185,11 +206,32 @@ def group_advantages(
 
     (1 - mu)^gamma times those of the table (weight of arXiv 2602.06717), mu the share of correct
     rollouts; at focal_gamma = 0 bitwise those. correct: 1 where correct, else 0; None: the rewards
-    are that. of_rollouts: OF_ROLLOUTS, for an advantage that reads them.
+    are that. of_rollouts: OF_ROLLOUTS, for an advantage that reads them. ValueError for one that
+    carries a state, which `next_advantages` has.
     """
     base = registry.entry("advantages", advantage)(rewards, **(parameters or {}), **of_rollouts)
     rate = (rewards if correct is None else correct).mean(1)[:, None]
     return base * focal_weight(rate, focal_gamma)
+
+
+def next_advantages(
+    state: State,
+    rewards: Any,
+    focal_gamma: float,
+    advantage: str,
+    parameters: Mapping[str, Any],
+    correct: Any,
+    **of_rollouts: Any,
+) -> tuple[State, Any]:
+    """`group_advantages` of the whole batch of a step, with a state or without one, and the state
+    of the next step. state: what this gave in the step before; in the first, `first_state`."""
+    entry = registry.entry("advantages", advantage)
+    if not isinstance(entry, Stateful):
+        return state, group_advantages(
+            rewards, focal_gamma, advantage, parameters, correct, **of_rollouts
+        )
+    state, base = entry.step(rewards, state=state, **parameters, **of_rollouts)
+    return state, base * focal_weight(correct.mean(1)[:, None], focal_gamma)
 
 
 def random_rewards(correct: NDArray[np.bool_], seeds: NDArray[np.int64]) -> NDArray[np.float32]:

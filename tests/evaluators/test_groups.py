@@ -359,6 +359,7 @@ def test_rewards_that_a_formula_has_no_number_for_leave_it_out(tmp_path: Path):
     [
         (["grpoo"], "grpo"),
         (["ds_grpo"], "reads log-probabilities"),
+        (["curverl"], "learns from the steps before too"),
         (["grpo@-1"], "a number of at least 0"),
         (["grpo@nan"], "a number of at least 0"),
         (["dapo:k=3@1"], "no parameters; write dapo@1"),

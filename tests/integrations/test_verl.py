@@ -23,10 +23,15 @@ from verl.trainer.ppo.ray_trainer import compute_advantage
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 import fgrpo_bench.integrations.verl  # noqa: F401  (registers)
-from fgrpo_bench.objectives.advantages import ADVANTAGES, reads_log_probs, right_wrong
+from fgrpo_bench.objectives.advantages import (
+    ADVANTAGES,
+    is_of_rewards,
+    reads_log_probs,
+    right_wrong,
+)
 from fgrpo_bench.objectives.focal import focal_weight
 
-REWARDS_ALONE = [name for name in ADVANTAGES if not reads_log_probs(name)]
+REWARDS_ALONE = [name for name in ADVANTAGES if is_of_rewards(name)]
 READ_LOG_PROBS = [name for name in ADVANTAGES if reads_log_probs(name)]
 NEEDED = {"pkpo": {"k": 3}, "passk": {"k": 2}, "max_at_k": {"k": 2}}
 GROUPS = {"p": [1, 0, 0, 0], "q": [1, 1, 0, 1, 0, 0], "r": [0] * 4, "s": [1] * 5, "t": [0, 1, 1, 1]}
@@ -182,6 +187,7 @@ def test_rows_that_verl_adds_to_fill_a_batch_get_none_and_are_no_group():
         ("grpo", {}, {"p": [1]}, "the group of p: group size 1: must be at least 2"),
         ("maxrl", {}, {"p": [1, 0.25]}, "rewards 1, 0.25 in the group of p: rewards of maxrl"),
         ("grpo", {"focal_gamma": 1}, {"p": [2, 0]}, "rewards 2, 0 in the group of p: focal"),
+        ("curverl", {}, GROUPS, "the groups of .*: advantage 'curverl' carries a state from step"),
         ("maxrl_coded", {}, {"p": [1, -1]}, "rewards 1, -1 in the group of p: .* a mean above 0"),
     ],
 )

@@ -547,6 +547,13 @@ def test_an_advantage_that_reads_log_probabilities_needs_an_engine_that_gives_th
     assert str(refused.value).startswith("ds_grpo-n4-g0-s11 has advantage=ds_grpo")
 
 
+def test_a_state_across_steps_needs_an_engine_that_keeps_it_and_openrlhf_keeps_none() -> None:
+    assert plan_of("smoke", "sweep.grid.algorithm=[curverl]").points
+    with pytest.raises(ValueError, match="engine openrlhf keeps none: exclude that") as refused:
+        plan_of("gamma", "experiment=qwen2.5-7b", "sweep.grid.algorithm=[curverl]")
+    assert "has advantage=curverl, which carries a state from step to step" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

@@ -161,6 +161,7 @@ ENGINE = Engine(
     environment=BASE,
     samplers=("embedded", "transformers"),
     gives_log_probs=True,
+    carries_state=True,
     aggregations=("token_mean", "sequence_mean", "constant_length"),
     controls=("entropy_coef", "kl_coef", "random_rewards"),
     inputs=_inputs,

@@ -34,11 +34,13 @@ from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
 from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.graders import get_grader, get_reward, solution_of
+from fgrpo_bench.objectives.across_steps import State
 from fgrpo_bench.objectives.advantages import (
     action_mask,
-    group_advantages,
+    first_state,
     has_signal,
     is_active,
+    next_advantages,
     random_rewards,
     reads_log_probs,
     success_rate,
@@ -327,12 +329,17 @@ class Learner:
     def advantages(self, rollouts: Rollouts) -> Tensor:
         """Of every rollout, [groups, group_size]; FloatingPointError, with the groups, where one is
         not finite."""
+        return self._next_advantages(rollouts)[1]
+
+    def _next_advantages(self, rollouts: Rollouts) -> tuple[State, Tensor]:
+        """And the state that the next step begins with."""
         algorithm, mask = self.point.algorithm, rollouts.mask
         of_rollouts = {}
         if reads_log_probs(algorithm.advantage):
             of_rollouts["log_probs"] = (rollouts.log_probs * mask).sum(-1)
             of_rollouts["n_tokens"] = mask.sum(-1)
-        values: Tensor = group_advantages(
+        state, values = next_advantages(
+            self.session.carried,
             rollouts.rewards if rollouts.random_rewards is None else rollouts.random_rewards,
             self.point.focal_gamma,
             algorithm.advantage,
@@ -341,7 +348,7 @@ class Learner:
             **of_rollouts,
         )
         self._check_finite(values, rollouts, "advantage")
-        return values
+        return state, values
 
     def learn(self, batch: Rollouts) -> dict[str, float | None]:
         """The updates of one batch; means over them of loss, gradient norm and clipping.
@@ -351,9 +358,10 @@ class Learner:
         """
         done: list[list[PartialLoss]] = []
         norms, rate = [], 0.0
+        self.session.carried, of_batch = self._next_advantages(batch)
         for groups in np.array_split(np.arange(len(batch.rewards)), self.train.updates_per_batch):
-            part = batch.take(torch.from_numpy(groups).to(self.device))
-            advantages = self.advantages(part)
+            index = torch.from_numpy(groups).to(self.device)
+            part, advantages = batch.take(index), of_batch[index]
             if not (self.has_terms or bool(has_signal(advantages).any())):
                 continue  # no group has a gradient: no update, and no step for the optimizer
             done.append([])
@@ -496,6 +504,9 @@ def reinforce(stored: StageSpec, run: StageRun, device: str) -> TrainingFacts:
         weight_decay=train.weight_decay,
         grad_clip=train.grad_clip,
         has_metrics=True,
+        carried=first_state(
+            point.algorithm.advantage, point.group_size, point.algorithm.parameters
+        ),
     )
     reference = None
     if point.algorithm.kl_coef > 0:
@@ -504,6 +515,8 @@ def reinforce(stored: StageSpec, run: StageRun, device: str) -> TrainingFacts:
     for step in session.steps(train.steps):
         begun = time.perf_counter()
         batch, sampled = learner.rollouts(step)
+        # as this step has the advantages: learning may carry a state on to the next one
+        measured = measure(sampled, learner.advantages(sampled), point.focal_gamma)
         drawn = time.perf_counter()
         learned = learner.learn(batch)
         ended = time.perf_counter()
@@ -513,7 +526,7 @@ def reinforce(stored: StageSpec, run: StageRun, device: str) -> TrainingFacts:
             "seconds_generation": drawn - begun,
             "seconds_training": ended - drawn,
             "gpus": int(device != "cpu"),
-            **measure(sampled, learner.advantages(sampled), point.focal_gamma),
+            **measured,
             **learned,
             "reward": float(batch.rewards.mean()),
             "rollouts": session.counters.rollouts,

@@ -17,6 +17,7 @@ from fgrpo_bench.engines.diverged import diverged
 from fgrpo_bench.engines.embedded.checkpoint import Counters, restore_state, save_state
 from fgrpo_bench.engines.embedded.kernels import kernels_of
 from fgrpo_bench.engines.embedded.model import Policy
+from fgrpo_bench.objectives.across_steps import State
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import METRICS, read_table, write_table
 
@@ -34,7 +35,9 @@ class Session:
         weight_decay: float,
         grad_clip: float,
         has_metrics: bool,
+        carried: State | None = None,
     ) -> None:
+        """carried: the state of the advantages before the first step; None: they have none."""
         self.policy, self._run, self._mark = policy, run, fingerprint
         self._grad_clip = grad_clip
         weights, self._gradient = _one_piece(policy)
@@ -44,7 +47,9 @@ class Session:
             "exp_avg_sq": torch.zeros_like(weights),
             "step": torch.zeros((), device=weights.device),
         }
-        """What a save holds: the weights, and of AdamW the moments and the number of steps."""
+        """The weights, and of AdamW the moments and the number of steps."""
+        self.carried: State = carried or {}
+        """The state of the advantages as the next step begins with it; saved too."""
         self._betas, self._weight_decay = betas, weight_decay
         self.metrics: list[dict[str, Any]] = []
         self.counters = self._restore(has_metrics)
@@ -58,7 +63,7 @@ class Session:
             rows = read_table(paths.metrics, METRICS)
         counters = restore_state(
             paths,
-            self._state,
+            self._whole_state(),
             mark=self._mark,
             last_step=len(rows) if has_metrics else None,
         )
@@ -86,8 +91,13 @@ class Session:
         if self.metrics:
             self.write_metrics()
         slot = self._run.paths.state(self._next_slot())
-        save_state(slot, self._state, self.counters, self._mark)
+        save_state(slot, self._whole_state(), self.counters, self._mark)
         self._saved_at, self._saved_step = time.monotonic(), self.counters.step
+
+    def _whole_state(self) -> dict[str, Tensor]:
+        """All that a save holds, in the memory that the session works in."""
+        carried = {f"carried.{name}": torch.from_numpy(a) for name, a in self.carried.items()}
+        return self._state | carried
 
     def _next_slot(self) -> int:
         ages = [

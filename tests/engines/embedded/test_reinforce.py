@@ -340,15 +340,20 @@ def test_random_rewards_teach_at_the_groups_own_rate_and_metrics_are_the_tasks(w
     assert ours.draw(problems, 2, "evaluate", 1).random_rewards is None
 
 
-def test_a_run_on_random_rewards_that_stops_goes_on_with_the_same_ones(warmed, tmp_path):
+@pytest.mark.parametrize("changes", [{"random_rewards": True}, {"advantage": "curverl"}])
+def test_a_run_that_stops_goes_on_with_the_same_random_rewards_and_state(warmed, tmp_path, changes):
     plan, paths = warmed
     spec = read_spec(paths.point(plan.points[1].point_id)).of(TrainStageSpec)
-    algorithm = spec.point["algorithm"] | {"name": "grpo-random", "random_rewards": True}
+    algorithm = spec.point["algorithm"] | {"name": "changed"} | changes
     spec = replace(spec, point=spec.point | {"algorithm": algorithm})
     undisturbed = finish(StagePaths(tmp_path / "undisturbed"), spec)
     other = StagePaths(tmp_path / "stopped")
     for step in (1, 3):
         stop_after(other, spec, step)
+        saved = max((load_file(other.state(i)) for i in (0, 1) if other.state(i).exists()),
+                    key=lambda state: float(state["step"]))  # fmt: skip
+        counts = saved.get("carried.counts", torch.zeros(0))
+        assert int(counts.any(-1).sum()) == (step if "advantage" in changes else 0)
     again = finish(other, spec)
     assert again.resumed_at == 3 and again.optimizer_steps > 0
     assert again.weights_sha256 == undisturbed.weights_sha256
