@@ -27,7 +27,7 @@ INSTALL = $(PY) requirements/install.py $(VENV)/install.log install
   docs-serve test \
   test-long test-slurm test-postgres test-browser test-latex test-zsh test-integrations test-openrlhf \
   test-openrlhf-slurm test-slow \
-  conformance fuzz mutants check lock-openrlhf check-lock check-gpu bench clean
+  published-grades fuzz mutants check lock-openrlhf check-lock check-gpu bench clean
 
 # Lines of ten targets that users need; what `##` describes elsewhere is for developers.
 help: # List the targets
@@ -223,8 +223,8 @@ test-slow: setup-dev setup-openrlhf-cpu ## Run what CI leaves out: slow tests, a
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m slow $(ARGS)
 	@$(MAKE) test-postgres test-latex test-zsh
 
-conformance: setup-dev ## Grade real benchmarks and outputs against what is published of them (DATA=<folder>)
-	@$(PY) -m tests.conformance $(DATA)
+published-grades: setup-dev ## Grade real benchmarks and outputs against what is published of them (DATA=<folder>)
+	@$(PY) -m tests.published_grades $(DATA)
 	@$(PY) -m tests.passed_over $(DATA)
 
 fuzz: setup-dev $(VENV)/.fuzz ## Fuzz what reads model output, a minute a target (ARGS='600 last_box' for longer)

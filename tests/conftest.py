@@ -35,10 +35,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which of the two the tests of conformance graded."""
+    """Say which of the two the tests of published grades took."""
     real = benchmarks.folder()
     named = f"the real benchmarks in {real}" if real else "case tables of our own (no benchmarks)"
-    terminalreporter.write_line(f"tests of conformance grade {named}")
+    terminalreporter.write_line(f"tests of published grades take {named}")
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What math-verify passes over, and the math grader with it, counted on published outputs.
 
-  python -m tests.passed_over <folder>      (part of `make conformance DATA=<folder>`)
+  python -m tests.passed_over <folder>      (part of `make published-grades DATA=<folder>`)
 
 Prints the rows of "What stays as math-verify has it" in docs/reference/grading.md: of the outputs
 without a box, and of those that are graded correct by kind, how many there are in each file.
@@ -24,7 +24,7 @@ from fgrpo_bench.graders.math import (
     leniencies,
     spoken,
 )
-from tests.conformance import OUTPUTS, WORKERS, graded, lines
+from tests.published_grades import OUTPUTS, WORKERS, graded, lines
 
 WITHOUT_BOX = "no box"
 

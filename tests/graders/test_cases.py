@@ -11,7 +11,7 @@ import pytest
 
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.graders import get_grader
-from tests import conformance, synlogic_upstream
+from tests import published_grades, synlogic_upstream
 from tests.graders.synlogic_games import GAMES
 from tests.graders.synlogic_games import problem as puzzle
 from tests.support import benchmarks
@@ -86,10 +86,10 @@ def test_the_tolerance_grader_reads_natural_variants_as_math_does():
 def test_the_graders_say_what_is_known_of_real_outputs_or_of_the_golds_of_the_case_tables(judge):
     folder = benchmarks.folder()
     if folder is not None:
-        assert conformance.unexpected(*conformance.run(folder, print)) == []
+        assert published_grades.unexpected(*published_grades.run(folder, print)) == []
     else:
         golds = [row["gold"] for row in benchmarks.cases() if row["gold"]]
-        assert conformance.every_gold(judge, golds).differences == ()
+        assert published_grades.every_gold(judge, golds).differences == ()
 
 
 def test_the_documentation_has_a_row_of_the_case_tables_for_every_answer_that_it_shows():

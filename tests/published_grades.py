@@ -1,6 +1,6 @@
 """Our graders on real benchmarks and real outputs, against what is published of them.
 
-  make conformance DATA=<folder>
+  make published-grades DATA=<folder>
 
 The folder holds JSON Lines: the golds of six mathematical benchmarks (<name>.jsonl with `answer`),
 outputs that others graded (outputs_*.jsonl with `response` and their verdicts) and the instructions
@@ -157,7 +157,7 @@ def instructions(
 
 def main(argv: list[str] | None = None) -> int:
     """Print every comparison; 1 where one is not as it is known to be."""
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.published_grades", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("folder", type=Path, help="folder of the benchmark files")
     folder = parser.parse_args(argv).folder
