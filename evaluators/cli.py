@@ -17,9 +17,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from fgrpo_bench.command import application
-from fgrpo_bench.command.application import EACH, Application, By, Root, is_there, refusals
+from fgrpo_bench.command.application import (
+    EACH,
+    Application,
+    By,
+    Json,
+    Root,
+    aside,
+    is_there,
+    print_json,
+    refusals,
+)
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.commandline import INSTALLED, check_packages
+from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
@@ -277,6 +288,7 @@ def run(
     bar: Annotated[
         bool, typer.Option("--bar", help="of a stage's folder: a progress bar, as a model has")
     ] = False,
+    as_json: Json = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="the same as `plan`")] = False,
 ) -> int:
     # in a checkout an engine's own environment draws too, without what other commands need
@@ -335,7 +347,7 @@ def run(
     if places[1:]:
         context.fail(f"{places[1]!r} after {places[0]!r}: name one model, or one stage, at a time")
     if places and _is_stage(Path(places[0]), options.data):
-        return _run_stage(context, options, placement, bar=bar, dry_run=dry_run)
+        return _run_stage(context, options, placement, bar=bar, as_json=as_json, dry_run=dry_run)
     if placement is not None:
         context.fail(
             f"--placement {placement}: is for a stage's folder; write placement=single-gpu"
@@ -346,7 +358,7 @@ def run(
             "--data is missing: name a file of problems with answers (.jsonl, .json, .csv, "
             ".parquet), or a benchmark, e.g. --data mine.jsonl or --data math500"
         )
-    return _run_model(options, dry_run=dry_run)
+    return _run_model(options, as_json=as_json, dry_run=dry_run)
 
 
 def _is_override(word: str) -> bool:
@@ -363,7 +375,13 @@ def _is_stage(path: Path, data: Sequence[str]) -> bool:
 
 
 def _run_stage(
-    context: typer.Context, options: Options, placement: str | None, *, bar: bool, dry_run: bool
+    context: typer.Context,
+    options: Options,
+    placement: str | None,
+    *,
+    bar: bool,
+    as_json: bool,
+    dry_run: bool,
 ) -> int:
     """Run the stage of a folder, or say what it would draw."""
     paths = named_stage(context.fail, Path(str(options.checkpoint)))
@@ -378,10 +396,10 @@ def _run_stage(
                 f"{paths.spec} is of kind {kind!r}: only an evaluation is planned alone; "
                 "`fgrpo-bench sweep plan` says what a sweep's other stages cost"
             )
-        from . import standalone
-
-        print(standalone.planned(paths))
+        _print_plan(paths, as_json=as_json)
         return EXIT_DONE
+    if as_json:
+        context.fail("--json beside a stage's folder, which prints no scores: leave it out")
     device, threads = options.device or "cpu", options.threads or 1
     given = None if placement is None else _placement(placement)
     root = Path(named) if (named := os.environ.get("FGRPO_RUN_ROOT")) else None
@@ -472,67 +490,97 @@ def _run(
             shown.close()
 
 
-def _run_model(options: Options, *, dry_run: bool) -> int:
+def _print_plan(paths: StagePaths, *, as_json: bool) -> None:
+    from . import standalone
+
+    planned = standalone.planned(paths)
+    print_json(planned.as_json()) if as_json else print(planned)
+
+
+def _run_model(options: Options, *, as_json: bool, dry_run: bool) -> int:
     """Say what was chosen for a model, and evaluate it."""
     from . import standalone
     from .asked import request_of
     from .readings import words_of
 
     also = words_of(options.also)
-    request, said = request_of(options)
-    for line in said:
-        print(line, flush=True)
-    if options.by is not None:
-        standalone.check_column(options.by, request.evaluation.benchmarks, request.root)
+    with aside(as_json):
+        request, said = request_of(options)
+        for line in said:
+            print(line, flush=True)
+        if options.by is not None:
+            standalone.check_column(options.by, request.evaluation.benchmarks, request.root)
+        python = None if dry_run else standalone.elsewhere(request)
+        folder = (paths := standalone.freeze(request)).folder
+        code = EXIT_DONE if dry_run else _run_alone(request, paths, python)
     if dry_run:
-        print(standalone.planned(standalone.freeze(request)))
-        return EXIT_DONE
-    return _run_alone(request, options.by, also)
+        _print_plan(paths, as_json=as_json)
+    elif code == EXIT_DONE:
+        from .stored import examples, find
 
-
-def _run_alone(request: Request, by: str | None, also: Sequence[str]) -> int:
-    """Freeze a request as a stage, run it, here or in vLLM's environment, and print its table, by
-    the values of a column of the problems too, and other readings of the draws."""
-    from . import standalone
-    from .stored import closing_table, examples, find
-
-    python = standalone.elsewhere(request)
-    paths = standalone.freeze(request)
-    _share_verdicts(request.root)
-    if python is not None:
-        code = standalone.run_elsewhere(python, paths, request)
-    else:
-        code = run_stage(
-            paths,
-            lambda spec, stage: _run(
-                spec,
-                stage,
-                device=request.device,
-                threads=request.threads,
-                placement=request.placement,
-                batch_size=request.batch_size,
-                bar=True,
-                root=request.root,
-            ),
-            refusing=True,
-        )
-    if code == EXIT_DONE:
         names = request.evaluation.benchmarks
-        evaluations = [s for s in find(str(paths.folder)) if s.benchmark.name in names]
-        print(closing_table(evaluations, by=by))
-        _print_readings(evaluations, also)
-        print(examples(evaluations))
-        name = paths.folder.parents[2].name
-        print(f"next: fgrpo-bench evaluate audit {name}     what a reviewer would ask")
-        print(f"      fgrpo-bench compare {name} <another>  both, problem by problem")
+        evaluations = [s for s in find(str(folder)) if s.benchmark.name in names]
+        _print_scores(evaluations, (), options.by, also, as_json=as_json)
+        if not as_json:
+            print(examples(evaluations))
+            name = folder.parents[2].name
+            print(f"next: fgrpo-bench evaluate audit {name}     what a reviewer would ask")
+            print(f"      fgrpo-bench compare {name} <another>  both, problem by problem")
     return code
 
 
-def _print_readings(evaluations: Sequence[StoredDraws], also: Sequence[str]) -> None:
-    from .readings import readings
+def _run_alone(request: Request, paths: StagePaths, python: Path | None) -> int:
+    """Run the stage of a request to its exit code. python: of vLLM's environment, where it runs
+    there; None: here."""
+    from . import standalone
 
-    if also:
-        print(readings(evaluations, also), end="\n\n")
+    _share_verdicts(request.root)
+    if python is not None:
+        return standalone.run_elsewhere(python, paths, request)
+    return run_stage(
+        paths,
+        lambda spec, stage: _run(
+            spec,
+            stage,
+            device=request.device,
+            threads=request.threads,
+            placement=request.placement,
+            batch_size=request.batch_size,
+            bar=True,
+            root=request.root,
+        ),
+        refusing=True,
+    )
+
+
+def _print_scores(
+    evaluations: Sequence[StoredDraws],
+    graders: Sequence[str],
+    by: str | None,
+    also: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    """pass@k of evaluations, by the values of a column of the problems too, and other readings of
+    the draws. graders: beside those of each benchmark."""
+    from fgrpo_bench.documents.table import table_as_json
+    from fgrpo_bench.documents.terminal import plain_table
+
+    from .readings import readings
+    from .stored import closing_table, scores
+
+    table = readings(evaluations, also) if also else None
+    if as_json:
+        print_json({
+            "folders": [*dict.fromkeys(str(of.stage.folder) for of in evaluations)],
+            "by": by,
+            "scores": scores(evaluations, graders, by),
+            "also": [] if table is None else [table_as_json(table)],
+        })  # fmt: skip
+        return
+    print(closing_table(evaluations, graders, by))
+    if table is not None:
+        print("", *(plain_table(table) if table.rows else table.notes), sep="\n", end="\n\n")
 
 
 def _share_verdicts(root: Path) -> None:
@@ -568,9 +616,10 @@ def grade(
     strict: Strict = False,
     by: By = None,
     also: Also = None,
+    as_json: Json = False,
 ) -> int:
     from .readings import words_of
-    from .stored import closing_table, find, layer, partitions_of, regrade
+    from .stored import find, layer, partitions_of, regrade
 
     words = words_of(also)
     _share_verdicts(default_root())
@@ -578,10 +627,10 @@ def grade(
     if by is not None:  # a column that is none is refused before anything is judged
         partitions_of(by, evaluations)
     others = [layer(of.benchmark, grader, strict=strict) for of in evaluations]
-    for stored, other in zip(evaluations, others, strict=True):
-        print(regrade(stored, other if strict else grader), flush=True)
-    print(closing_table(evaluations, others, by))
-    _print_readings(evaluations, words)
+    with aside(as_json):
+        for stored, other in zip(evaluations, others, strict=True):
+            print(regrade(stored, other if strict else grader), flush=True)
+    _print_scores(evaluations, others, by, words, as_json=as_json)
     return EXIT_DONE
 
 
@@ -599,7 +648,7 @@ def audit(
         int,
         typer.Option(metavar="DRAWS", help="most draws to grade by plain math-verify too"),
     ] = COMPARED,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    as_json: Json = False,
 ) -> int:
     from . import audit as of_grades
     from .stored import find
@@ -611,7 +660,7 @@ def audit(
         for report in of_grades.audit(stored, compared=compared)
     ]
     if as_json:
-        print(json.dumps([report.as_json() for report in audits], indent=1))
+        print_json([report.as_json() for report in audits])
     else:
         print(of_grades.render(audits))
     return EXIT_DONE
@@ -658,9 +707,7 @@ def compare_(
     ] = None,
     md: Annotated[Path | None, typer.Option(metavar="FILE", help="write Markdown")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="write a row a k")] = None,
-    json_: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="write every number")
-    ] = None,
+    as_json: Json = False,
     fail_if_worse: Annotated[
         int | None,
         typer.Option(metavar="K", help="exit code 3 where pass@K fell: its interval is below 0"),
@@ -689,16 +736,18 @@ def compare_(
     if files:
         graded_by = None if grader is None or is_recorded(grader) else grader
         layer = grader if graded_by is None else None
-        request = _request_of(
-            context, root, lambda: files, benchmark, [], data,
-            NamedColumns(prompt=prompt, response=response, answer=answer, score=score), graded_by,
-            strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=True,
-        )  # fmt: skip
+        with aside(as_json):
+            request = _request_of(
+                context, root, lambda: files, benchmark, [], data,
+                NamedColumns(prompt=prompt, response=response, answer=answer, score=score),
+                graded_by, strict=strict, verdicts=verdicts, threshold=threshold, step=step,
+                subset=True,
+            )  # fmt: skip
         _share_verdicts(root)
     compared = compare.compare(what, root, request, grader=layer, strict=strict, by=by, also=words)
     worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
-    written = compare.write(compared, html=html, md=md, csv=csv, as_json=json_)
-    print(written or compare.text(compared))
+    written = compare.write(compared, html=html, md=md, csv=csv)
+    print_json(compare.as_json(compared)) if as_json else print(written or compare.text(compared))
     for row in worse:
         print(f"worse: {row.new} on {row.column} at k = {row.k}", file=sys.stderr)
     return EXIT_WORSE if worse else EXIT_DONE
@@ -708,7 +757,8 @@ def compare_(
     "groups",
     "the groups of a training run's rollouts, and where each advantage puts its gradient",
     "fgrpo-bench groups rollouts/",
-    "fgrpo-bench groups rollouts/40.jsonl --html groups.html --json groups.json",
+    "fgrpo-bench groups rollouts/40.jsonl --html groups.html",
+    "fgrpo-bench groups rollouts/ --json > groups.json",
     "fgrpo-bench groups rollouts/ --name my-run     which the dashboard then shows",
     "fgrpo-bench groups completions/ --score accuracy_reward --threshold 1",
     "fgrpo-bench groups rollouts/ --method grpo grpo@1 dapo pkpo:k=8",
@@ -743,9 +793,7 @@ def groups_(
         Path | None, typer.Option(metavar="FILE", help="write a page with figures")
     ] = None,
     md: Annotated[Path | None, typer.Option(metavar="FILE", help="write Markdown")] = None,
-    json_: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="write every number")
-    ] = None,
+    as_json: Json = False,
     name: Annotated[
         str | None, typer.Option(help="store it under this name, for the dashboard")
     ] = None,
@@ -768,11 +816,11 @@ def groups_(
         threshold=threshold,
     )
     of = groups.summary(read, ", ".join(place.name or str(place) for place in dump), method)
-    written = groups.write(of, html=html, md=md, as_json=json_)
+    written = groups.write(of, html=html, md=md)
     if name is not None:
         stored = store_groups(of, name, root=root)
         print(f"stored as {stored}: `fgrpo-bench dashboard` shows it", file=sys.stderr)
-    print(written or groups.text(of))
+    print_json(of.as_json()) if as_json else print(written or groups.text(of))
     return EXIT_DONE
 
 
@@ -812,28 +860,30 @@ def import_(
         bool, typer.Option("--subset", help="the file may lack problems, and have others")
     ] = False,
     by: By = None,
+    as_json: Json = False,
 ) -> int:
     from .dumps import NamedColumns
     from .folders import only_step
     from .interchange import take_in
     from .standalone import check_column
-    from .stored import closing_table
 
     root = default_root()
     overrides = [word for word in what if _is_override(word)]
     places = [Path(word) for word in what if not _is_override(word)]
     if not places:
         context.fail("no file is named: give what was drawn, e.g. val/200.jsonl")
-    request = _request_of(
-        context, root, lambda: only_step(places, step), benchmark, overrides, data,
-        NamedColumns(prompt=prompt, response=response, answer=answer, score=score), grader,
-        strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=subset,
-    )  # fmt: skip
-    if by is not None and request.spec is not None:
-        check_column(by, {request.spec.name: request.spec}, root)
-    _share_verdicts(root)
-    stored, said = take_in(request, name=name, root=root)
-    print(said, closing_table([stored], by=by), sep="\n")
+    with aside(as_json):
+        request = _request_of(
+            context, root, lambda: only_step(places, step), benchmark, overrides, data,
+            NamedColumns(prompt=prompt, response=response, answer=answer, score=score), grader,
+            strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=subset,
+        )  # fmt: skip
+        if by is not None and request.spec is not None:
+            check_column(by, {request.spec.name: request.spec}, root)
+        _share_verdicts(root)
+        stored, said = take_in(request, name=name, root=root)
+        print(said)
+    _print_scores([stored], (), by, (), as_json=as_json)
     return EXIT_DONE
 
 
@@ -943,6 +993,7 @@ def export_lm_eval(
     more=FETCH,
 )
 def fetch(
+    context: typer.Context,
     names: Annotated[
         list[str] | None,
         typer.Argument(
@@ -952,7 +1003,13 @@ def fetch(
         ),
     ] = None,
     root: Root = None,
+    as_json: Json = False,
 ) -> int:
-    from .fetch import fetch_command
+    from .fetch import fetch_command, overview
 
+    if names and as_json:
+        context.fail(f"--json is of the list of benchmarks, without {names[0]}: leave one out")
+    if as_json:
+        print_json(overview(root or default_root()))
+        return EXIT_DONE
     return fetch_command(names or [], root or default_root())

@@ -51,6 +51,7 @@ from fgrpo_bench.documents.table import (
     difference,
     p_value,
     percent,
+    table_as_json,
     unfinished_note,
     unfinished_shares,
     with_interval,
@@ -815,7 +816,7 @@ def _numbers(row: Comparison, old: Estimate, new: Estimate) -> dict[str, Any]:
     )
 
 
-def _everything(of: ComparedCheckpoints) -> dict[str, Any]:
+def as_json(of: ComparedCheckpoints) -> dict[str, Any]:
     """Everything that is shown, unrounded."""
     results = of.analysis.results
     return {
@@ -831,11 +832,7 @@ def _everything(of: ComparedCheckpoints) -> dict[str, Any]:
         ],
         "equal_pass_at_1": of.analysis.equal_pass_at_1.to_dicts(),
         "path_ranges": of.analysis.path_ranges.to_dicts(),
-        "also": [
-            {"title": block.title, "header": block.header, "rows": block.rows}
-            for block in of.readings
-            if isinstance(block, Table)
-        ],
+        "also": [table_as_json(block) for block in of.readings if isinstance(block, Table)],
         "problems": [
             {"benchmark": name, "new": new, "old": old, "k": results.evaluation["ks"][-1]}
             | _won_and_lost(of, name, new, old, results.evaluation["ks"][-1])
@@ -874,7 +871,6 @@ def write(
     html: Path | None,
     md: Path | None,
     csv: Path | None,
-    as_json: Path | None,
 ) -> str:
     """Write what has a place; returns the lines that say so, empty without any."""
     files: dict[Path, str] = {}
@@ -884,8 +880,6 @@ def write(
         files[md] = markdown(_heading(of), [*_blocks(of), *_explanation(of)])
     if csv is not None:
         files[csv] = table(of).write_csv()
-    if as_json is not None:
-        files[as_json] = json.dumps(_everything(of), indent=1) + "\n"
     for path, content in files.items():
         write_text(path, content)
     return "\n".join(map(str, files))

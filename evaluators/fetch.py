@@ -29,7 +29,7 @@ def fetch_command(words: Sequence[str], root: Path) -> int:
     keys = [word for word in words if "=" in word]
     try:
         if not names and not keys:
-            print("\n".join(_overview(root)))
+            print("\n".join(_listed(overview(root))))
             return 0
         datasets = [chosen(name, keys) for name in dict.fromkeys(names)]
         if not datasets or (keys and len(datasets) > 1):
@@ -94,11 +94,11 @@ def prepare_file(root: Path, dataset: DatasetSpec) -> DataPaths:
     return paths
 
 
-def _overview(root: Path) -> list[str]:
-    """A line a benchmark: problems, grader, publisher, and the revision that is fetched here."""
+def overview(root: Path) -> list[dict[str, str]]:
+    """Of each benchmark its problems, graders, the revision that is fetched here, and publisher."""
     from fgrpo_bench.specs.config import load_benchmark, options
 
-    rows = [("benchmark", "problems", "graders", "fetched", "publisher")]
+    rows = []
     for name in options("benchmark"):
         benchmark = load_benchmark(name)
         if benchmark.dataset is None:
@@ -106,8 +106,21 @@ def _overview(root: Path) -> list[str]:
         count = "all" if benchmark.n_problems is None else str(benchmark.n_problems)
         graders = ", ".join((benchmark.grader, *benchmark.extra_graders))
         publisher = benchmark.dataset.repository or benchmark.dataset.path
-        rows.append((name, count, graders, _state(root, benchmark), publisher))
-    return aligned(rows)
+        rows.append(
+            {
+                "benchmark": name,
+                "problems": count,
+                "graders": graders,
+                "fetched": _state(root, benchmark),
+                "publisher": str(publisher),
+            }
+        )
+    return rows
+
+
+def _listed(rows: Sequence[dict[str, str]]) -> list[str]:
+    """A line a benchmark, below their header."""
+    return aligned([tuple(rows[0]), *(tuple(row.values()) for row in rows)])
 
 
 def _state(root: Path, benchmark: BenchmarkSpec) -> str:

@@ -9,7 +9,6 @@ shows them.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -608,15 +607,13 @@ def page(of: RolloutSummary) -> str:
     return html_page(tables.heading(of), tables.blocks(of, shown), drawn)
 
 
-def write(of: RolloutSummary, *, html: Path | None, md: Path | None, as_json: Path | None) -> str:
+def write(of: RolloutSummary, *, html: Path | None, md: Path | None) -> str:
     """Write what has a place; returns the lines that say so, empty without any."""
     files: dict[Path, str] = {}
     if html is not None:
         files[html] = page(of)
     if md is not None:
         files[md] = markdown(tables.heading(of), tables.blocks(of))
-    if as_json is not None:
-        files[as_json] = json.dumps(of.as_json(), indent=1) + "\n"
     for path, content in files.items():
         write_text(path, content)
     return "\n".join(map(str, files))

@@ -21,7 +21,6 @@ import polars as pl
 
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.documents.table import NONE, Block, Paragraph, Table, percent, with_interval
-from fgrpo_bench.documents.terminal import plain_table
 from fgrpo_bench.graders import SOLUTIONS, grader_version, split_version
 from fgrpo_bench.kinds.benchmarks import graders_of
 from fgrpo_bench.stages.tables import GRADES, read_table
@@ -163,9 +162,9 @@ def _of_first_stage(benchmark: str, design: StagedDesign) -> list[str]:
 # Of evaluations.
 
 
-def readings(stored: Sequence[StoredDraws], words: Sequence[str]) -> str:
-    """Lines for a terminal: a row a benchmark, grader and k, a column a word; bounds below. Raises
-    as `cover_at` for too few draws."""
+def readings(stored: Sequence[StoredDraws], words: Sequence[str]) -> Table:
+    """A row a benchmark, grader and k, a column a word; bounds as notes. Raises as `cover_at` for
+    too few draws."""
     by_k = [word for word in words if word in READINGS]
     rows: list[tuple[str, ...]] = []
     notes: list[str] = []
@@ -182,14 +181,14 @@ def readings(stored: Sequence[StoredDraws], words: Sequence[str]) -> str:
                 rows.append((*named, str(k), *(_mean(problems, word, k) for word in by_k)))
             bounds = [f"{word} {_bounds(problems, word)}" for word in words if word not in by_k]
             notes += [f"{', '.join(named)}, bounds: {', '.join(bounds)}"] if bounds else []
-    table = Table(
+    return Table(
         title="Other readings of the same draws, in percent but for distinct@k "
         "[95% interval over problems]",
         header=("benchmark", "grader", "k", *by_k),
         rows=tuple(rows),
         n_words=2,
+        notes=tuple(notes),
     )
-    return "\n".join(["", *(plain_table(table) if rows else []), *notes])
 
 
 def _mean(problems: Sequence[ProblemDraws], word: str, k: int) -> str:

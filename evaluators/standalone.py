@@ -22,6 +22,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
@@ -182,26 +183,62 @@ def check_column(by: str, benchmarks: Mapping[str, BenchmarkSpec], root: Path) -
     named_partitions(by, columns, problems)
 
 
-def planned(paths: StagePaths) -> str:
+@dataclass(frozen=True, kw_only=True)
+class PlannedDraws:
+    """What a run would draw, as a person reads it (`str`) or a program."""
+
+    checkpoint: str
+    sampler: str
+    benchmarks: Sequence[dict[str, Any]]
+    """Of each its name, n_problems, n_samples, how many draws are there, and how many are to make;
+    None where problems stop early."""
+    design: str
+    """In words; empty where every problem has as many draws."""
+    folder: Path
+
+    def as_json(self) -> dict[str, Any]:
+        return vars(self)
+
+    def __str__(self) -> str:
+        lines = [f"checkpoint {self.checkpoint}, sampler {self.sampler}"]
+        for of in self.benchmarks:
+            asked = f"{of['benchmark']}: {of['n_problems']} problems x {of['n_samples']} draws"
+            if of["to_make"] is None:
+                lines.append(f"{asked} at most; {of['stored']:,} are there")
+            else:
+                lines.append(f"{asked}; {of['stored']:,} are there, {of['to_make']:,} to make")
+        lines += [f"design: {self.design}"] if self.design else []
+        return "\n".join([*lines, f"files: {self.folder}"])
+
+
+def planned(paths: StagePaths) -> PlannedDraws:
     """What a run would draw, of a sweep's stage too; ValueError where a stage of that folder is no
     evaluation."""
     spec = read_spec_of(evaluate.EvaluationSpec, paths)
     evaluation = spec.eval_spec
-    lines = [f"checkpoint {_checkpoint_name(*spec.looks_at)}, sampler {evaluation.sampler}"]
+    benchmarks = []
     for name, benchmark in evaluation.benchmarks.items():
         problems = load_problems(benchmark, spec.task, spec.data_folder(name))
         n_samples = evaluation.n_samples
         seeds = expected_seeds(problems, n_samples=n_samples, seed=spec.draw_seed)
         have = len(stored_draws(paths.benchmark(name), seeds)[0])
-        asked = f"{name}: {len(problems)} problems x {n_samples} draws"
-        if evaluation.stopping.is_fixed:
-            left = max(len(problems) * n_samples - have, 0)
-            lines.append(f"{asked}; {have:,} are there, {left:,} to make")
-        else:
-            lines.append(f"{asked} at most; {have:,} are there")
-    if evaluation.stopping is not None:
-        lines.append(f"design: {evaluation.stopping.words}")
-    return "\n".join([*lines, f"files: {paths.folder}"])
+        to_make = max(len(problems) * n_samples - have, 0)
+        benchmarks.append(
+            {
+                "benchmark": name,
+                "n_problems": len(problems),
+                "n_samples": n_samples,
+                "stored": have,
+                "to_make": to_make if evaluation.stopping.is_fixed else None,
+            }
+        )
+    return PlannedDraws(
+        checkpoint=_checkpoint_name(*spec.looks_at),
+        sampler=evaluation.sampler,
+        benchmarks=benchmarks,
+        design=evaluation.stopping.words,
+        folder=paths.folder,
+    )
 
 
 def elsewhere(request: Request) -> Path | None:
@@ -237,7 +274,9 @@ def run_elsewhere(python: Path, paths: StagePaths, request: Request) -> int:
     try:
         variables = {"PYTHONPATH": search, "FGRPO_RUN_ROOT": str(request.root.absolute())}
         environment = {"HF_HUB_OFFLINE": "1"} | os.environ | variables  # `freeze` has fetched
-        return subprocess.run(command, env=environment).returncode
+        # where the result is JSON, what is printed there stands beside it (application.aside)
+        out = sys.stderr if sys.stdout is sys.stderr else None
+        return subprocess.run(command, env=environment, stdout=out).returncode
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -15,9 +15,9 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.analysis.by_value import Partition, left_out, named_partitions
-from fgrpo_bench.analysis.checkpoints import table_estimates
+from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, table_estimates
 from fgrpo_bench.analysis.results import with_digest
-from fgrpo_bench.analysis.scoring import count, score, shares_of
+from fgrpo_bench.analysis.scoring import count, score
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data import problem_columns
@@ -154,11 +154,11 @@ def closing_table(
     """Lines for a terminal: a row a benchmark, grader and k, likewise by the values of a column of
     the problems, then where the files are. more: graders whose stored grades are shown beside those
     of each benchmark. by: the column; ValueError as of `partitions_of`."""
-    rows = [row for evaluation in stored for row in _rows(evaluation, more, None)]
+    rows = [row for evaluation in stored for row in _scores(evaluation, more, None)]
     table = Table(
         title="pass@k in percent [95% interval over problems]",
         header=(*("benchmark", "grader"), *SCORED),
-        rows=tuple(rows),
+        rows=tuple((row.benchmark, row.grader, *row.cells) for row in rows),
         n_words=2,
     )
     lines = plain_table(_without_empty(table))
@@ -166,25 +166,38 @@ def closing_table(
     lacking = [of.benchmark.name for of in stored if parts and of.benchmark.name not in parts]
     for evaluation in stored:
         if (part := parts.get(evaluation.benchmark.name)) is not None:
-            rows += (of_value := list(_rows(evaluation, more, part)))
+            rows += (of_value := list(_scores(evaluation, more, part)))
             sizes = {value: len(problems) for value, problems in part.problems.items()}
             table = Table(
                 title=f"{part.benchmark}: pass@k in percent by {part.by}",
                 header=(*("grader", part.by), *SCORED),
-                rows=tuple(of_value),
+                rows=tuple((row.grader, str(row.value), *row.cells) for row in of_value),
                 n_words=2,
                 notes=left_out(part.by, sizes, len(evaluation.drawn_for()), lacking),
             )
             lines += ["", *plain_table(_without_empty(table))]
-    if any(row[6] != NONE for row in rows):
+    if any(row.has_bounds for row in rows):
         lines += ["", "Bounds: were all draws that the grader could not judge wrong, or all right."]
     for evaluation in stored:
         path = evaluation.paths.grades(grader_version(evaluation.benchmark.grader))
         judged = evaluation.benchmark.grader == "ifeval" and path.exists()
-        if scores := levels(read_table(path, GRADES)) if judged else {}:
-            lines += ["", level_line(evaluation.benchmark.name, scores)]
+        if shares := levels(read_table(path, GRADES)) if judged else {}:
+            lines += ["", level_line(evaluation.benchmark.name, shares)]
     folders = dict.fromkeys(str(evaluation.stage.folder) for evaluation in stored)
     return "\n".join(["", *lines, "", *(f"files: {folder}" for folder in folders), ""])
+
+
+def scores(
+    stored: Sequence[StoredDraws], more: Sequence[str] = (), by: str | None = None
+) -> list[dict[str, Any]]:
+    """The numbers of the closing table, a row a row of it; arguments as of `closing_table`."""
+    parts = {} if by is None else partitions_of(by, stored)
+    return [
+        row.as_json()
+        for evaluation in stored
+        for part in (None, *filter(None, [parts.get(evaluation.benchmark.name)]))
+        for row in _scores(evaluation, more, part)
+    ]
 
 
 def partitions_of(by: str, stored: Sequence[StoredDraws]) -> dict[str, Partition]:
@@ -232,10 +245,60 @@ def _example(kind: str, row: dict[str, Any]) -> str:
     return f"  {kind}: {row['problem_id']}, draw {row['draw']}{answer}: {end}"
 
 
-def _rows(
-    stored: StoredDraws, more: Sequence[str], part: Partition | None
-) -> Iterator[tuple[str, ...]]:
-    """Of all problems; part: of those of each value."""
+SCORED = (
+    *("problems", "n", "k", "pass@k", "bounds", "unscored", "by guessing"),
+    *UNFINISHED,
+)
+"""The columns of `Score.cells`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """pass@k of one benchmark by one grader, of all problems or of those of a value."""
+
+    benchmark: str
+    grader: str
+    value: str | None
+    """Of the column that pass@k is told by; None: over all problems."""
+    n_problems: int
+    n_samples: int
+    """Draws a problem."""
+    by_guessing: float | None
+    """pass@k of guessing among the choices; None where there are none."""
+    estimate: CheckpointEstimate
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether draws that the grader could not judge leave pass@k open."""
+        of = self.estimate
+        return bool(of.shares.unscored) and of.all_wrong is not None and of.all_right is not None
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """In a table of SCORED."""
+        of, floor = self.estimate, self.by_guessing
+        return (
+            str(self.n_problems),
+            f"{self.n_samples:,}",
+            str(of.k),
+            with_interval(of.mean, of.low, of.high),
+            f"[{percent(of.all_wrong)}, {percent(of.all_right)}]" if self.has_bounds else NONE,
+            f"{of.shares.unscored:.2%}",
+            NONE if floor is None else percent(floor),
+            *unfinished_shares(of.shares.unfinished),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Every number, unrounded; shares and pass@k are fractions."""
+        of = self.estimate
+        named = {"k": of.k, "pass_at_k": of.mean, "ci_low": of.low, "ci_high": of.high}
+        bounds = {"all_wrong": of.all_wrong, "all_right": of.all_right}
+        before = {name: part for name, part in vars(self).items() if name != "estimate"}
+        return before | named | bounds | vars(of.shares)
+
+
+def _scores(stored: StoredDraws, more: Sequence[str], part: Partition | None) -> Iterator[Score]:
+    """A row a grader and k of all problems; part: of those of each value."""
     name, data = stored.benchmark.name, stored.spec.data_folder(stored.benchmark.name)
     for grader in dict.fromkeys((*graders_of(stored.benchmark), *more)):
         path = passk_path(stored.paths, stored.benchmark, grader)
@@ -243,39 +306,25 @@ def _rows(
             continue
         table = read_table(path, PASSK)
         n = _drawn(stored.paths.draws) // max(table["problem_id"].n_unique(), 1)
-        if part is None:
-            options = n_choices(stored.benchmark, data) if grader in CHOICE else ()
-            yield from ((name, grader, *row) for row in _scored(table, n, options))
-            continue
-        for value, problems in part.problems.items():
-            of_value = table.filter(pl.col("problem_id").is_in(problems))
-            yield from ((grader, value, *row) for row in _scored(of_value, n, ()))
-
-
-SCORED = (
-    *("problems", "n", "k", "pass@k", "bounds", "unscored", "by guessing"),
-    *UNFINISHED,
-)
-"""The columns of `_scored`."""
-
-
-def _scored(table: pl.DataFrame, n: int, options: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    """A row a k. table: tables.PASSK of some problems; n: draws of each; options: of `n_choices`,
-    empty where guessing is not told."""
-    shares = shares_of(table)
-    for estimated in table_estimates(table):
-        k, low, high = estimated.k, estimated.all_wrong, estimated.all_right
-        tight = not shares.unscored or low is None or high is None
-        yield (
-            str(table["problem_id"].n_unique()),
-            f"{n:,}",
-            str(k),
-            with_interval(estimated.mean, estimated.low, estimated.high),
-            NONE if tight else f"[{percent(low)}, {percent(high)}]",
-            f"{shares.unscored:.2%}",
-            NONE if (floor := guessing_floor(k, options)) is None else percent(floor),
-            *unfinished_shares(shares.unfinished),
-        )
+        tables: dict[str | None, pl.DataFrame] = {None: table}
+        options = n_choices(stored.benchmark, data) if grader in CHOICE else ()
+        if part is not None:
+            options = ()  # a floor is of all problems
+            tables = {
+                value: table.filter(pl.col("problem_id").is_in(problems))
+                for value, problems in part.problems.items()
+            }
+        for value, of_value in tables.items():
+            for estimate in table_estimates(of_value):
+                yield Score(
+                    benchmark=name,
+                    grader=grader,
+                    value=value,
+                    n_problems=of_value["problem_id"].n_unique(),
+                    n_samples=n,
+                    by_guessing=guessing_floor(estimate.k, options),
+                    estimate=estimate,
+                )
 
 
 def _drawn(path: Path) -> int:

@@ -46,6 +46,8 @@ EXAMPLES = {
     "dashboard": "the results in a browser",
 }
 """Words of a command, and what it does."""
+ALONE = ("conform", "skill")
+"""Commands that need no more than what the wheel always asks for: NumPy, SciPy and typer."""
 TAB = """\
 The Tab key: `fgrpo-bench --install-completion` sets it up for your shell; or, for one session,
   source <(fgrpo-bench --show-completion)"""
@@ -64,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if not INSTALLED and str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))  # a script of the environment does not look there
-    check_packages()
+    check_packages(None if arguments[0] in ALONE else "analysis")
     from fgrpo_bench.command import application
 
     places = {name: _located(place) for name, (place, _) in COMMANDS.items()}

@@ -7,7 +7,6 @@ sweeps.freeze for planning, sweeps.local.drive and sweeps.slurm.drive for runnin
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fgrpo_bench.command import application
-from fgrpo_bench.command.application import Application, Run, refuse
+from fgrpo_bench.command.application import Application, Json, Run, print_json, refuse
 from fgrpo_bench.command.runs import choose_run, default_root, find_runs, named, split_name
 from fgrpo_bench.core.commandline import check_once
 from fgrpo_bench.files.paths import RunPaths
@@ -139,7 +138,6 @@ Overrides = Annotated[
     typer.Argument(metavar="key=value", help="see below", autocompletion=_complete_override),
 ]
 Keys = Annotated[list[str] | None, typer.Argument(metavar="key=value", help="see below")]
-Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
 def _with_sweep(name: str, overrides: Sequence[str]) -> list[str]:
@@ -229,7 +227,7 @@ def _show_plan(plan: Plan, paths: RunPaths, *, as_json: bool = False) -> None:
 
         if scheduler.missing("scontrol") is None:
             shown["warnings"] += preflight.short_graces(plan, scheduler.call)
-    print(json.dumps(shown, indent=1) if as_json else preview.render(shown, paths))
+    print_json(shown) if as_json else print(preview.render(shown, paths))
     check_conflicts(paths, plan)
 
 
@@ -348,7 +346,7 @@ def show_status(sweep: Run, keys: Keys = None, as_json: Json = False) -> int:
         report, render = status.report(paths, warn), status.render
     report = status.with_last_lines(paths, report)
     if as_json:
-        print(json.dumps(report, indent=1))
+        print_json(report)
     else:
         print(render(report))
         print(status.render_failures(report), end="")
@@ -389,7 +387,7 @@ def check(
     except ValueError as error:  # without a plan there is nothing to compare
         print(f"damaged: {escaped(str(error))}", file=sys.stderr)
         return EXIT_DAMAGED
-    print(json.dumps(check.findings(checked), indent=1) if as_json else check.render(checked))
+    print_json(check.findings(checked)) if as_json else print(check.render(checked))
     if not is_fix:
         return EXIT_DAMAGED if checked.faults else 0
     check.fix(checked, lambda text: echo(escaped(text)))

@@ -53,17 +53,36 @@ def remedy(refused: str, python: Path) -> list[str]:
     return command[4:]
 
 
-def started(python: Path, words: str, folder: Path) -> subprocess.Popen[str]:
+ALONE = """
+from importlib.util import find_spec
+
+from fgrpo_bench import StagedDesign, compare_counts, distinct_at_k, pass_at_k
+
+def rloo(rewards):
+    n = rewards.shape[1]
+    return (rewards - rewards.mean(1, keepdims=True)) * n / (n - 1)
+
+if __name__ == "__main__":
+    assert find_spec("polars") is find_spec("pydantic") is find_spec("torch") is None
+    assert pass_at_k(n_samples=4, n_correct=1, k=2) == 0.5
+    assert compare_counts(old=[1, 2], new=[2, 4], n_samples=4, k=1).difference == 0.375
+    assert distinct_at_k(n_samples=4, n_by_solution=[2, 1], k=1) == 0.75
+    assert StagedDesign(stages=(4, 8), enough=1).pass_at_k(n_drawn=4, n_correct=4, k=1) == 1
+"""
+"""What is there with NumPy and SciPy alone."""
+
+
+def started(python: Path, words: str, folder: Path, **variables: str) -> subprocess.Popen[str]:
     """The installed command in a folder, which sees no checkout."""
     command = [str(python.with_name("fgrpo-bench")), *words.split()]
-    environ = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}
+    environ = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"} | variables
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, env=environ, cwd=folder, **pipes)
 
 
-def told(python: Path, words: str, folder: Path, *, code: int = 0) -> str:
+def told(python: Path, words: str, folder: Path, *, code: int = 0, **variables: str) -> str:
     """What it prints, or where it refuses, the last line on stderr."""
-    process = started(python, words, folder)
+    process = started(python, words, folder, **variables)
     out, err = process.communicate(timeout=600)
     assert process.returncode == code, err
     return err.splitlines()[-1] if code else out
@@ -107,13 +126,22 @@ def test_the_installed_package_evaluates_and_compares_without_a_checkout(
     environment that reads this one's packages by a .pth file, so that no second torch is installed:
     pip says that they are all that its extra, and its refusal, ask for."""
     bare, full = environment(tmp_path / "bare"), environment(tmp_path / "full")
-    plain, with_figures, with_all = (f"{wheel}{extra}" for extra in of_page())
+    plain, with_analysis, with_figures, with_all = (f"{wheel}{extra}" for extra in of_page())
     install(bare, "--no-deps", str(wheel))
     assert told(bare, "--version", tmp_path) == f"fgrpo-bench {fgrpo_bench.__version__}\n"
-    assert f"has no numpy, polars, pydantic, scipy, typer: run `{bare} -m pip install" in (
+    assert f"has no numpy, scipy, typer, polars, pydantic: run `{bare} -m pip install" in (
         told(bare, "compare a b", tmp_path, code=2)
     )
     install(bare, plain)
+    (tmp_path / "mine.py").write_text(ALONE)
+    alone = [str(bare), str(tmp_path / "mine.py")]
+    subprocess.run(alone, cwd=tmp_path, env={"PATH": os.environ["PATH"]}, check=True)
+    conform = "conform --function mine:rloo --advantage rloo"
+    assert "equal" in told(bare, conform, tmp_path, PYTHONPATH=str(tmp_path))
+    refused = told(bare, "compare a b", tmp_path, code=2)
+    assert "has no polars, pydantic: run `" in refused
+    install(bare, *remedy(refused, bare))
+    install(bare, "--no-index", "--dry-run", with_analysis)
     refusal = "Error: {} is not part of the installed package: run it in a checkout of fgrpo-bench"
     for name, (place, _) in COMMANDS.items():
         if place.startswith(("sweeps.", "dashboards.")):
@@ -131,7 +159,7 @@ def test_the_installed_package_evaluates_and_compares_without_a_checkout(
     write_source(tmp_path / "mine.jsonl")
     words = "evaluate my-model --data mine.jsonl -n 4 --max-tokens 8 --seed {} --name {}"
     refused = told(bare, words.format(0, "a"), tmp_path, code=2)
-    assert "has no hydra-core, math-verify, matplotlib, pyyaml, safetensors, torch, tr" in refused
+    assert "has no matplotlib, hydra-core, math-verify, pyyaml, safetensors, torch, tr" in refused
     install(full, "--no-deps", str(wheel))
     (packages,) = full.parents[1].glob("lib/python3*/site-packages")
     (packages / "of_tests.pth").write_text(sysconfig.get_path("purelib"))

@@ -17,10 +17,12 @@ from fgrpo_bench.command import application
 from fgrpo_bench.command.application import (
     WHICH_RUN,
     Application,
+    Json,
     Root,
     Run,
     Select,
     check_choice,
+    print_json,
     refusals,
 )
 from fgrpo_bench.command.runs import default_root
@@ -53,10 +55,19 @@ def frames(
             autocompletion=lambda: list(FRAMES),
         ),
     ] = None,
+    as_json: Json = False,
 ) -> int:
     if frame is not None:
         check_choice("--frame", frame, FRAMES)
     analysis = analysed(results_of(root or default_root(), sweep), select)
+    if as_json:
+        named = {name: getattr(analysis, name) for name in FRAMES}
+        print_json(
+            {name: {"rows": len(of), "columns": of.columns} for name, of in named.items()}
+            if frame is None
+            else named[frame].to_dicts()
+        )
+        return 0
     if frame is not None:
         sys.stdout.write(csv(getattr(analysis, frame)))
         return 0

@@ -25,7 +25,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
@@ -33,7 +33,7 @@ import typer
 
 from fgrpo_bench.analysis.stored import stored_comparisons
 from fgrpo_bench.command import application
-from fgrpo_bench.command.application import Application, Root, refuse
+from fgrpo_bench.command.application import Application, Json, Root, print_json, refuse
 from fgrpo_bench.command.runs import choose_run, complete_run, default_root, find_runs
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stats.power import (
@@ -47,6 +47,7 @@ from fgrpo_bench.stats.power import (
     draws_needed,
     power_with_seeds,
     seeds_needed,
+    smallest_effect,
     smallest_range,
 )
 from fgrpo_bench.stats.staged import PRIOR, fixed_design
@@ -362,6 +363,7 @@ def power(
             f"(default: {' '.join(map(str, PRIOR))})",
         ),
     ] = None,
+    as_json: Json = False,
 ) -> int:
     options = PowerOptions(
         k=k,
@@ -379,25 +381,35 @@ def power(
         beta=PRIOR if beta is None else (_parameter(beta[0]), _parameter(beta[1])),
     )
     _check(context, options)
+    answers = list[Answer]()
     if difference is not None or seeds is not None:
         try:
             spread = _spread(options)
         except (FileNotFoundError, ValueError) as error:
             context.fail(str(error))
-        print(*(_of_seeds(options, spread, at_k) for at_k in k), sep="\n")
-    for at_k in k:
-        for n in options.n_samples:
-            print(advice(design=fixed_design(n), k=at_k, n_problems=_known(problems)))
+        answers += [_of_seeds(options, spread, at_k) for at_k in k]
+    answers += [_of_draws(at_k, _known(problems), n) for at_k in k for n in options.n_samples]
     if half_width is not None and design:
-        print(
-            design_advice(
-                ks=k, n_problems=_known(problems), half_width_wanted=half_width, beta=options.beta
-            )
+        words = design_advice(
+            ks=k, n_problems=_known(problems), half_width_wanted=half_width, beta=options.beta
         )
+        answers.append(Answer(words=words, numbers={"ks": k, "half_width": half_width}))
     elif half_width is not None:
-        for at_k in k:
-            print(_needed(at_k, _known(problems), half_width))
+        answers += [_needed(at_k, _known(problems), half_width) for at_k in k]
+    if as_json:
+        print_json([answer.numbers | {"words": answer.words} for answer in answers])
+    else:
+        print(*(answer.words for answer in answers), sep="\n")
     return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What seeds or draws can show at one k, as a line and as numbers."""
+
+    words: str
+    numbers: Mapping[str, Any]
+    """By names of the command's options; fractions. None: not even the most there may be."""
 
 
 def _known(problems: int | None) -> int:
@@ -480,42 +492,63 @@ def _spread(options: PowerOptions) -> Spread:
     return spreads[0]
 
 
-def _of_seeds(options: PowerOptions, spread: Spread, k: int) -> str:
-    """The answer at one k."""
+def _of_seeds(options: PowerOptions, spread: Spread, k: int) -> Answer:
     sizes = () if options.problems is None else (options.problems,)
     parts, family = spread.at(k, sizes), options.family
     asked = f"k = {k}, " + (f"family of {family}: " if family > 1 else "a comparison alone: ")
     rests_on = f"(spread of seeds {spread.source}; {parts.n_problems} problems)"
+    numbers: dict[str, Any] = {
+        "k": k,
+        "family": family,
+        "problems": parts.n_problems,
+        "spread": spread.source,
+    }
+    numbers |= {"seeds": options.seeds, "difference": options.difference, "power": POWER}
     if options.seeds is None:
         assert options.difference is not None, "one of the two is given"
         needed = seeds_needed(options.difference, parts=parts, family=family)
         seeds = f"not even {MOST_SEEDS:,} seeds show" if needed is None else f"{needed} seeds show"
-        return (
+        words = (
             f"{asked}{seeds} a difference of {100 * options.difference:g} points with {POWER:.0%} "
             f"power {rests_on}"
         )
+        return Answer(words=words, numbers=numbers | {"seeds": needed})
     if options.difference is None:
         shown = smallest_range(
             n_seeds=options.seeds, parts=parts, family=family, degrees=spread.degrees
         )
-        return (
+        words = (
             f"{asked}{options.seeds} seeds show differences of {shown} points with "
             f"{POWER:.0%} power {rests_on}"
         )
+        ends = {"difference": shown.difference, "difference_range": shown.ends}
+        return Answer(words=words, numbers=numbers | ends)
     power = power_with_seeds(options.difference, n_seeds=options.seeds, parts=parts, family=family)
-    return (
+    words = (
         f"{asked}{options.seeds} seeds show a difference of {100 * options.difference:g} points "
         f"with {power:.0%} power {rests_on}"
     )
+    return Answer(words=words, numbers=numbers | {"power": power})
 
 
-def _needed(k: int, n_problems: int, half_width_wanted: float) -> str:
+def _of_draws(k: int, n_problems: int, n_samples: int) -> Answer:
+    design, numbers = fixed_design(n_samples), {"k": k, "problems": n_problems}
+    shown = smallest_effect(design=design, k=k, n_problems=n_problems)
+    return Answer(
+        words=advice(design=design, k=k, n_problems=n_problems),
+        numbers=numbers | {"n_samples": n_samples, "difference": shown, "power": POWER},
+    )
+
+
+def _needed(k: int, n_problems: int, half_width_wanted: float) -> Answer:
     needed = draws_needed(k=k, n_problems=n_problems, half_width_wanted=half_width_wanted)
     enough = f"{needed} draws" if needed else f"not even {max(MOST_DRAWS, k)} draws"
-    return (
+    words = (
         f"pass@{k} +-{100 * half_width_wanted:g} points at 95%: {enough} a problem are surely "
         "enough"
     )
+    numbers = {"k": k, "problems": n_problems, "half_width": half_width_wanted}
+    return Answer(words=words, numbers=numbers | {"n_samples": needed})
 
 
 if __name__ == "__main__":

@@ -7,12 +7,14 @@ In: functions whose annotated parameters are a command's words. Out: an `app` th
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from functools import partial, wraps
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
@@ -52,6 +54,9 @@ By = Annotated[
         metavar="COLUMN",
         help="tell pass@k by the values of a column of the problems too, e.g. level or subject",
     ),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="print the result as JSON: docs/reference/json.md")
 ]
 """Words that several commands take; a root that is None is the usual folder of all runs."""
 
@@ -185,6 +190,32 @@ def refusals() -> Iterator[None]:
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
+
+
+@contextmanager
+def aside(as_json: bool) -> Iterator[None]:
+    """What is said while a command works, beside its result: where that is JSON, it goes to
+    standard error, so that standard output is JSON alone."""
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        yield
+
+
+def print_json(result: Any) -> None:
+    """Print a result, which json knows but for paths, NumPy's numbers and what is not finite: that
+    has its name, as JSON has no number for it."""
+    print(json.dumps(_jsonable(result), indent=1, allow_nan=False))
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(part) for key, part in value.items()}
+    if hasattr(value, "tolist"):  # of NumPy
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_jsonable(part) for part in value]
+    if isinstance(value, Path):
+        return str(value)
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 class _Words:

@@ -6,21 +6,26 @@ where everything that was compared is equal. Next: check.py.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
 from inspect import signature
-from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from fgrpo_bench.command import application
-from fgrpo_bench.command.application import Application, check_choice, refusals, refuse
+from fgrpo_bench.command.application import (
+    Application,
+    Json,
+    check_choice,
+    print_json,
+    refusals,
+    refuse,
+)
 from fgrpo_bench.conformance.check import (
     DIFFERS,
     NOT_COMPARABLE,
@@ -82,7 +87,7 @@ def conform(
     split: Annotated[
         str, typer.Option(metavar="MODULE:NAME", help="the function's filter and splits")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="the result as JSON")] = False,
+    as_json: Json = False,
     junit: Annotated[str, typer.Option(metavar="FILE", help="JUnit's XML there too")] = "",
 ) -> int:
     if bool(trainer) == bool(function):
@@ -105,7 +110,7 @@ def conform(
     if junit:
         _write_junit(Path(junit), title, verdicts)
     if as_json:
-        print(json.dumps(_jsonable(result), indent=1, allow_nan=False))
+        print_json(result)
     else:
         print("\n".join(_lines(title, verdicts)))
     return 0 if is_conform(verdicts) else 1
@@ -244,15 +249,6 @@ def _curves(verdict: Verdict) -> list[str]:
         ),
     )
     return plain_table(table)
-
-
-def _jsonable(value: Any) -> Any:
-    """What is not finite as its name, which JSON has no number for."""
-    if isinstance(value, dict):
-        return {str(key): _jsonable(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_jsonable(part) for part in value]
-    return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def _write_junit(path: Path, title: str, verdicts: Sequence[Verdict]) -> None:

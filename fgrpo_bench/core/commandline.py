@@ -95,13 +95,16 @@ def _asked_for(*extras: str | None) -> dict[str, str]:
     and with its versions, e.g. matplotlib>=3.11."""
     from importlib.metadata import requires
 
-    parts = [line.partition(";") for line in requires("fgrpo-bench") or ()]
-    return {
-        re.split(r"[^\w.-]", wanted)[0].lower(): wanted.strip()
-        for wanted, _, marker in parts
-        for extra in re.findall(r"extra == ['\"]([\w-]+)", marker) or [None]
-        if extra in extras
-    }
+    asked = dict[str, str]()
+    for wanted, _, marker in (line.partition(";") for line in requires("fgrpo-bench") or ()):
+        of = re.findall(r"extra == ['\"]([\w-]+)", marker) or [None]
+        if not set(of) & set(extras):
+            continue
+        if others := re.match(r"fgrpo-bench\[([\w-]+)\]", wanted):  # an extra that has another
+            asked |= _asked_for(others[1])
+        else:
+            asked[re.split(r"[^\w.-]", wanted)[0].lower()] = wanted.strip()
+    return asked
 
 
 def _distribution(module: str) -> str | None:

@@ -106,6 +106,16 @@ def html(title: str, blocks: Sequence[Block], drawings: Mapping[str, str]) -> st
     )
 
 
+def fragment(title: str, blocks: Sequence[Block]) -> str:
+    """Blocks as a part of somebody else's page, e.g. of a notebook; without figures and styles."""
+    parts = [f"<h3>{_text(title)}</h3>"]
+    for block in blocks:
+        if head := _title(block):
+            parts.append(f"<h4>{_text(head)}</h4>")
+        parts.append(_html(block, {}))
+    return "\n".join(part for part in parts if part)
+
+
 def _title(block: Block) -> str:
     match block:
         case Heading(text=text):

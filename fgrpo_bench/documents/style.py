@@ -202,6 +202,15 @@ def drawings(draw: Callable[[], Figure], kinds: Sequence[str] = KINDS) -> dict[s
     return files
 
 
+def styled(draw: Callable[[], Figure]) -> Figure:
+    """A figure drawn in this style, to be changed or saved by its owner. A notebook shows it as it
+    is, without pyplot, which would keep every figure."""
+    with matplotlib.rc_context(RC):
+        figure = draw()
+    vars(figure)["_repr_svg_"] = lambda: drawings(lambda: figure, ["svg"])["svg"].decode()
+    return figure
+
+
 def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
     """Draw in this style and write SVG and PDF; path is without a suffix."""
     return write(drawings(draw), path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 NONE = "-"
 """What stands where there is no value."""
@@ -76,6 +77,12 @@ def _values(content: Content) -> tuple[Value, ...]:
 def text_of(content: Content) -> str:
     """A cell without its marks."""
     return SEPARATOR.join(value.text for value in _values(content))
+
+
+def table_as_json(table: Table) -> dict[str, Any]:
+    """Its words and cells as they are shown, for what a program reads beside unrounded numbers."""
+    rows = [[text_of(cell) for cell in row] for row in table.rows]
+    return {"title": table.title, "header": table.header, "rows": rows, "notes": table.notes}
 
 
 def without_zeros(table: Table) -> Table:

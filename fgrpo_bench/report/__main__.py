@@ -19,8 +19,10 @@ from fgrpo_bench.command.application import (
     WHICH_RUN,
     Application,
     By,
+    Json,
     Root,
     Select,
+    print_json,
     refusals,
     refuse,
 )
@@ -98,6 +100,7 @@ def report(
     regrade: Annotated[
         bool, typer.Option("--regrade", help="with --verify: judge the stored responses again")
     ] = False,
+    as_json: Json = False,
 ) -> int:
     if (sweep is None) == (verify is None):
         context.fail("name a sweep, or a report's folder or file with --verify")
@@ -106,8 +109,12 @@ def report(
         refuse(context, "is of --verify", "regrade")
     else:
         refuse(context, "is not asked with --verify", "formats", "compare_paper", "select", "by")
-        return _verify(verify, root=root, regrade=regrade)
+        return _verify(verify, root=root, regrade=regrade, as_json=as_json)
     results = results_of(root, str(sweep))
+    if as_json:
+        refuse(context, "is not asked with --json, which writes nothing", "formats")
+        print_json(build.as_json(analysed(results, select, by=by), compare_paper=compare_paper))
+        return 0
     if len(chosen) == 1:
         if chosen == ("md",) and find_spec("matplotlib") is None:
             print("no figures are linked, as matplotlib is not installed", file=sys.stderr)
@@ -132,10 +139,14 @@ def _formats(context: typer.Context, text: str) -> tuple[str, ...]:
     return names
 
 
-def _verify(path: Path, *, root: Path, regrade: bool) -> int:
+def _verify(path: Path, *, root: Path, regrade: bool, as_json: bool) -> int:
     from fgrpo_bench.report.verify import verify
 
     verified = verify(path, root=root, regrade=regrade)
+    if as_json:
+        differences = list(verified.differences)
+        print_json({"differences": differences, "not_looked_at": list(verified.unseen)})
+        return 1 if differences else 0
     for line in verified.differences:
         print(escaped(line))
     for line in verified.unseen:

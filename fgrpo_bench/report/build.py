@@ -272,6 +272,22 @@ def results_csv(analysis: Analysis, *, compare_paper: bool = False) -> str:
     return _csv_text(analysis, rows, pl.Schema([*RESULTS.items(), *published_columns]))
 
 
+def as_json(analysis: Analysis, *, compare_paper: bool = False) -> dict[str, Any]:
+    """The answer in sentences, the comparisons of its question, and every pass@k, unrounded (rows
+    of the frames `comparisons` and `estimates`, and of `by_value`: docs/reference/columns.md).
+    compare_paper: raises as `check_fixed`; without, no published figure is among them."""
+    if compare_paper:
+        check_fixed(analysis)
+    estimates = analysis.estimates.filter("is_chosen")
+    return {
+        "title": title(analysis),
+        "answer": answer(analysis),
+        "comparisons": analysis.comparisons.filter(pl.col("group").is_not_null()).to_dicts(),
+        "estimates": (estimates if compare_paper else estimates.drop("published")).to_dicts(),
+        "by_value": analysis.by_value.to_dicts(),
+    }
+
+
 def _by_value_csv(analysis: Analysis) -> str:
     """Likewise by the values of a column of the problems."""
     columns = pl.Schema([*RESULTS.items(), *OF_VALUE.items()])

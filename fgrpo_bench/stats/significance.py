@@ -119,7 +119,7 @@ def normal_test(differences: NDArray[np.float64], variances: NDArray[np.float64]
 
 
 def checked_sides(
-    old: ArrayLike, new: ArrayLike, n_samples: ArrayLike
+    old: ArrayLike, new: ArrayLike, n_samples: ArrayLike | tuple[ArrayLike, ArrayLike]
 ) -> tuple[tuple[Counts, Counts], tuple[Counts, Counts]]:
     """Correct draws and draws of a problem, integers [problems], of the old model and of the new
     one; ValueError for what cannot be such."""

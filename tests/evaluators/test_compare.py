@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +14,7 @@ import pytest
 from evaluators.__main__ import main
 from evaluators.compare import changed_most, compare
 from evaluators.stored import closing_table, find
+from fgrpo_bench import compare_counts
 from fgrpo_bench.analysis.checkpoints import table_estimates
 from fgrpo_bench.analysis.results import SweepResults, together
 from fgrpo_bench.analysis.rows import Comparison, from_frame
@@ -44,6 +47,13 @@ def sweep(root: Path) -> SweepResults:
 
 def write(name: str, rows: list[dict]) -> None:
     Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def numbers(*words: str) -> dict:
+    """What `compare --json` prints: JSON and nothing else."""
+    with redirect_stdout(StringIO()) as out:
+        assert main(["compare", *words, "--json"]) == 0
+    return json.loads(out.getvalue())
 
 
 def imported(name: str, n_correct: list[int], *more: str) -> None:
@@ -158,16 +168,13 @@ def test_all_that_is_shown_is_of_the_problems_and_k_that_both_have_so_that_colum
     words = " ".join(shown.split())
     assert ": 5 problems are shared and compared; it has old 12, new 5." in words
     assert "What old, new read, and how many tokens were allowed, is not known." in words
-    said(capsys, "old", "new", "--csv", "c.csv", "--json", "c.json", "--md", "c.md", "--html",
-         "c.html")  # fmt: skip
+    everything = numbers("old", "new", "--csv", "c.csv", "--md", "c.md", "--html", "c.html")
     table = pl.read_csv("c.csv")
     assert table["n_problems"].to_list() == [5, 5, 5, 4]  # at k = 8 one lacks a judged draw
     apart = table["pass_at_k_new"] - table["pass_at_k_old"]
     assert apart.to_list() == pytest.approx(table["difference"].to_list(), abs=1e-12)
     assert table["pass_at_k_old"][0] == 0.8
-    assert pl.DataFrame(read_json(Path("c.json"))["rows"])["pass_at_k_old"].equals(
-        table["pass_at_k_old"]
-    )
+    assert pl.DataFrame(everything["rows"])["pass_at_k_old"].equals(table["pass_at_k_old"])
     for text in (shown, Path("c.md").read_text(), Path("c.html").read_text()):
         assert "80.0 [" in text and "33.3 [" not in text
     assert together(root, ["old", "new"]).checkpoints[0].passk(
@@ -179,14 +186,17 @@ def test_all_that_is_shown_is_of_the_problems_and_k_that_both_have_so_that_colum
 def test_files_hold_every_number_and_a_page_stands_alone(mine, capsys):
     imported("old", [4] * 6 + [1] * 6)
     imported("new", [2] * 12)
-    shown = said(
-        capsys, "old", "new", "--html", "c.html", "--md", "c.md", "--csv", "c.csv", "--json",
-        "c.json",
-    )  # fmt: skip
-    assert shown.split() == ["c.html", "c.md", "c.csv", "c.json"]
-    everything, rows = read_json(Path("c.json")), pl.read_csv("c.csv")
+    files = ("--html", "c.html", "--md", "c.md", "--csv", "c.csv")
+    assert said(capsys, "old", "new", *files).split() == ["c.html", "c.md", "c.csv"]
+    everything, rows = numbers("old", "new"), pl.read_csv("c.csv")
     assert pl.DataFrame(everything["rows"])["difference"].to_list() == rows["difference"].to_list()
     assert rows["k"].to_list() == [1, 2, 4, 8] and set(rows["n_problems"]) == {12}
+    for row in everything["rows"]:  # the same from the counts alone
+        of = compare_counts(old=[4] * 6 + [1] * 6, new=[2] * 12, n_samples=DRAWS, k=row["k"])
+        ours = (of.old, of.new, of.difference, of.low, of.high, of.p_value, of.p_draws)
+        names = ("pass_at_k_old", "pass_at_k_new", "difference", "ci_low", "ci_high", "p")
+        theirs = [row[name] for name in (*names, "p_draws")]
+        assert [pytest.approx(part, abs=1e-12) for part in ours] == theirs
     assert everything["labels"] == ["old", "new"] and everything["problems"][0]["lost"] > 0
     page = Path("c.html").read_text()
     assert page.count("<svg") >= 1 and "http" not in page.replace("http://www.w3.org", "")
@@ -303,8 +313,7 @@ def test_they_are_compared_by_another_layer_of_grades_once_each_has_it(mine, roo
 
 def rows_of(*words: str) -> list[dict]:
     """The rows of a comparison."""
-    assert main(["compare", *words, "--json", "rows.json"]) == 0
-    return read_json(Path("rows.json"))["rows"]
+    return numbers(*words)["rows"]
 
 
 @pytest.mark.slow
@@ -330,10 +339,9 @@ def test_shares_cut_off_by_place_and_unscored_stand_beside_pass_at_k_and_unlike_
     passk = next(root.glob("evals/new/**/passk.parquet"))
     judged = {"n_scored": pl.lit(6, pl.Int64), "n_unscored": pl.lit([DRAWS - 6])}
     pl.read_parquet(passk).with_columns(**judged).write_parquet(passk)
-    words = " ".join(said(capsys, "old", "new", "--json", "c.json", "--md", "c.md").split())
-    kept = read_json(Path("c.json"))
+    kept = numbers("old", "new", "--md", "c.md")
     assert kept["remarks"][0].startswith("Of old 0.0% of the draws on mine-")
-    assert "of new 12.5%" in kept["remarks"][0] and words == "c.md c.json"
+    assert "of new 12.5%" in kept["remarks"][0]
     names = ("unscored", "cut_off", "correct_cut_off", "correct_by_place", "all_wrong", "all_right")
     for side, shares in (("old", (0.0, 0.0, 0.0, 0.0)), ("new", (0.25, 0.125, 0.25, 0.75))):
         for row in kept["rows"]:
@@ -367,8 +375,8 @@ def with_levels(mine: Path) -> Path:
 def test_a_comparison_by_level_has_the_numbers_of_each_level_alone(with_levels, root, capsys):
     imported("old", [8, 8, 8, 8, 4, *[2] * 4, 8, 8, 8])
     imported("new", [8, 8, 8, 4, 4, *[6] * 4, 0, 0, 0])
-    outs = ("--csv", "c.csv", "--json", "c.json", "--md", "c.md", "--html", "c.html")
-    said(capsys, "old", "new", "--by", "level", *outs)
+    outs = ("--csv", "c.csv", "--md", "c.md", "--html", "c.html")
+    everything = numbers("old", "new", "--by", "level", *outs)["rows"]
     rows = pl.read_csv("c.csv")
     assert rows.filter(pl.col("value").is_null())["k"].to_list() == [1, 2, 4, 8]
     assert set(rows["by"]) == {"level"}
@@ -387,7 +395,6 @@ def test_a_comparison_by_level_has_the_numbers_of_each_level_alone(with_levels, 
     smaller, larger = sorted((first["easy"]["p"], first["hard"]["p"]))
     holms = sorted((first["easy"]["p_holm"], first["hard"]["p_holm"]))
     assert holms == pytest.approx([min(2 * smaller, 1), max(min(2 * smaller, 1), larger)])
-    everything = read_json(Path("c.json"))["rows"]
     assert [row["value"] for row in everything if row["k"] == 8] == [None, "easy", "hard", "odd"]
     shown = said(capsys, "old", "new", "--by", "level")
     for text in (shown, Path("c.md").read_text(), Path("c.html").read_text()):
@@ -480,10 +487,7 @@ def test_intervals_of_the_closing_table_follow_the_clusters(with_levels, root, c
 def test_other_readings_of_the_draws_stand_beside_pass_at_k(mine: Path, capsys) -> None:
     imported("before", [8] * 6 + [4] * 6)
     imported("after", [2] * 12)
-    capsys.readouterr()
-    words = ["compare", "before", "after", "--also", "pass^k,maj@k", "--json", "out.json"]
-    assert main(words) == 0
-    all_right, majority = read_json(Path("out.json"))["also"]
+    all_right, majority = numbers("before", "after", "--also", "pass^k,maj@k")["also"]
     by_cell = {(row[0], row[1]): row[2].split()[0] for row in all_right["rows"]}
     assert by_cell["before", "8"] == "50.0" and by_cell["after", "8"] == "0.0"
     assert by_cell["before", "1"] == "75.0" and by_cell["after", "1"] == "25.0"
@@ -519,9 +523,8 @@ def test_solutions_of_a_sweeps_cells_are_kept_moved_or_lost(root: Path, capsys) 
     sweep = sweep_with_draws(root, texts=("9*3-2*1", "3*9-2", "9+8+8"))
     run = "/".join((sweep.paths.sweep, sweep.paths.experiment, sweep.paths.version))
     cells = list(dict.fromkeys(point.label for point in sweep.points))[:2]
-    words = ["compare", *(f"{run}/{cell}" for cell in cells), "--also", "distinct@k,solutions"]
-    assert main([*words, "--json", str(root / "out.json")]) == 0
-    distinct, mass = read_json(root / "out.json")["also"]
+    words = [*(f"{run}/{cell}" for cell in cells), "--also", "distinct@k,solutions"]
+    distinct, mass = numbers(*words)["also"]
     values = [float(row[2].split()[0]) for row in distinct["rows"] if row[0] == cells[0]]
     assert values == sorted(values) and values[-1] > 1.5, "two solutions, not three texts"
     for row in mass["rows"]:

@@ -133,6 +133,9 @@ WAYS |= {
     ("sweeps", "status"): runs,
     ("fgrpo_bench.analysis.power",): runs,
     ("fgrpo_bench.analysis",): runs,
+    ("fgrpo_bench.analysis", "groupsize", "--frame", "comparisons", "--json"): elsewhere(
+        "tests/test_json.py", "analysis groupsize --frame"
+    ),
     ("fgrpo_bench.report", "groupsize", "--format", "csv"): runs,
     ("fgrpo_bench.report.published",): runs,
     ("fgrpo_bench.simulation",): runs_dry,

@@ -20,7 +20,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fgrpo_bench.command import application
-from fgrpo_bench.command.application import Application, refusals
+from fgrpo_bench.command.application import (
+    Application,
+    Json,
+    aside,
+    print_json,
+    refusals,
+    refuse,
+)
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.documents.colors import ALGORITHMS, BASE
 from fgrpo_bench.documents.latex import latex_table
@@ -85,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     more=MORE,
 )
 def simulate(
+    context: typer.Context,
     rule: Annotated[Rule | None, typer.Option(help="one rule alone, over the whole grid")] = None,
     group_size: Annotated[
         list[int] | None, typer.Option(metavar="N", help="default: 2, 4, 8, ..., 131072")
@@ -99,6 +107,7 @@ def simulate(
         int, typer.Option(help="processes at once; default: one a processor")
     ] = PROCESSORS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be made")] = False,
+    as_json: Json = False,
 ) -> int:
     folder, settings = folder or default_root() / FOLDER, Settings()
     runs = grid(
@@ -112,12 +121,17 @@ def simulate(
     done = stored(folder, settings)
     left = [run for run in runs if run not in done]
     if dry_run:
+        refuse(context, "is not asked with --dry-run", "as_json")
         print(f"{folder}\n{outlook(settings, runs, left, workers=workers)}")
         return 0
-    print(f"{folder}\n{len(runs)} runs, {len(left)} to make", flush=True)
+    with aside(as_json):
+        print(f"{folder}\n{len(runs)} runs, {len(left)} to make", flush=True)
     make(folder, settings, left, workers=workers, tell=_progress(len(left)))
     masses = frame(stored(folder, settings))
     files = write_report(folder, settings, masses)
+    if as_json:
+        print_json({"ends": ends(masses).to_dicts(), "files": files})
+        return 0
     print()
     print("\n".join(words(settings, masses)))
     for table in tables(masses):

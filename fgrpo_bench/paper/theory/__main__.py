@@ -10,14 +10,21 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from fgrpo_bench.command import application
-from fgrpo_bench.command.application import Application, Root, refusals, refuse
+from fgrpo_bench.command.application import (
+    Application,
+    Json,
+    Root,
+    print_json,
+    refusals,
+    refuse,
+)
 from fgrpo_bench.command.runs import complete_run, default_root
 from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.paper.theory import most_dangerous_group_size, tail_miss_probability
@@ -160,6 +167,7 @@ def theory(
     to: Annotated[
         Path | None, typer.Option(help="folder of the figure (now: <root>/theory)")
     ] = None,
+    as_json: Json = False,
 ) -> int:
     root = root or default_root()
     folder = to or root / "theory"
@@ -176,7 +184,8 @@ def theory(
         refuse(context, "is not asked with --to", "root")
     if with_weights:
         refuse(context, "is not asked with --weights", "tail_share")
-        return _weights(methods or (), group_size or [8], over, folder if figure else None)
+        to_draw = folder if figure else None
+        return _weights(methods or (), group_size or [8], over, to_draw, as_json=as_json)
     shares = sorted(set(tail_share or SHARES))
     if not all(0 < share < 1 for share in shares):
         raise ValueError(f"--tail-share {shares}: shares lie between 0 and 1")
@@ -185,25 +194,46 @@ def theory(
     else:
         measured = _measured(from_sweep, root)
         rates, name = measured.success_rates, measured.name
-    print(words(rates, shares, measured))
-    print(_draw(rates, shares, measured, folder / f"tail-miss-{name}"))
+    drawn = _draw(rates, shares, measured, folder / f"tail-miss-{name}")
+    if as_json:
+        print_json(numbers(rates, shares, measured) | {"figure": drawn})
+    else:
+        print(words(rates, shares, measured), drawn, sep="\n")
     return 0
 
 
 def _weights(
-    named: Sequence[str], group_sizes: Sequence[int], over: str | None, folder: Path | None
+    named: Sequence[str],
+    group_sizes: Sequence[int],
+    over: str | None,
+    folder: Path | None,
+    *,
+    as_json: bool,
 ) -> int:
     """Tables of the weights. folder: of the figure; None draws none."""
     from fgrpo_bench.documents.terminal import plain_table
-    from fgrpo_bench.paper.theory.weights import METHODS, OVER, Method, draw, weight_table
+    from fgrpo_bench.paper.theory.weights import METHODS, OVER, RATES, Method, draw, weight_table
 
     if min(group_sizes) < 2:
         raise ValueError(f"--group-size {min(group_sizes)}: a group has at least 2 rollouts")
     methods = [Method.parse(text) for text in named or METHODS]
+    drawn = (
+        None
+        if folder is None
+        else draw(methods, group_sizes, Method.parse(over or OVER), folder / "weights")
+    )
+    if as_json:
+        weights = [
+            {"method": method.label, "group_size": size, "relative": method.relative(size, RATES)}
+            for size in group_sizes
+            for method in methods
+        ]
+        print_json({"success_rates": RATES, "weights": weights, "figure": drawn})
+        return 0
     for group_size in group_sizes:
         print("\n".join(plain_table(weight_table(methods, group_size))), end="\n\n")
-    if folder is not None:
-        print(draw(methods, group_sizes, Method.parse(over or OVER), folder / "weights"))
+    if drawn is not None:
+        print(drawn)
     return 0
 
 
@@ -228,9 +258,34 @@ def peak(success_rates: np.ndarray, tail_share: float) -> int:
     return int(sizes[mean_tail_miss(sizes, success_rates, tail_share).argmax()])
 
 
+GROUP_SIZES = 2 ** np.arange(1, 13)
+"""Of the table."""
+
+
+def numbers(
+    rates: np.ndarray, shares: Sequence[float], measured: Measured | None
+) -> dict[str, Any]:
+    """The table and the answer for a program: of each tail share the probabilities at
+    `group_sizes`, and the group size at which it is missed most often."""
+    missed = [
+        {
+            "tail_share": share,
+            "tail_miss": mean_tail_miss(GROUP_SIZES, rates, share),
+            "missed_most_at": peak(rates, share),
+        }
+        for share in shares
+    ]
+    return {
+        "success_rates": rates,
+        "group_sizes": GROUP_SIZES,
+        "tails": missed,
+        "lost": {} if measured is None else measured.lost,
+    }
+
+
 def words(rates: np.ndarray, shares: Sequence[float], measured: Measured | None) -> str:
     """The table and the answer."""
-    sizes = 2 ** np.arange(1, 13)
+    sizes = GROUP_SIZES
     columns = [mean_tail_miss(sizes, rates, share) for share in shares]
     header = ["N", *(f"tail {share:g}" for share in shares)]
     lost = {} if measured is None else measured.lost
