@@ -172,7 +172,7 @@ INSTALLED := slurm or postgres or openrlhf or browser or latex or zsh or integra
 test: setup-dev ## Run the tests that need nothing but Python, make and git, without the slow ones
 	@$(PYTEST) -m "not (slow or $(INSTALLED))" $(ARGS)
 
-test-long: setup-dev ## Run the slow tests that need nothing either: the calibration study, kills, whole tools
+test-long: setup-dev ## Run the slow tests that need nothing either: kills, whole tools
 	@$(PYTEST) -m "slow and not (rare or $(INSTALLED))" $(ARGS)
 
 test-slurm: setup-dev ## Run the tests on a private SLURM cluster; as root on Debian, install SLURM first
@@ -217,7 +217,7 @@ test-openrlhf-slurm: setup-dev setup-openrlhf-cpu ## Run the OpenRLHF engine on 
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest tests/slurm -m "openrlhf and not slow" $(ARGS)
 
-test-slow: setup-dev setup-openrlhf-cpu ## Run what CI leaves out: slow tests, all faults on SLURM, PostgreSQL, LaTeX, zsh
+test-slow: setup-dev setup-openrlhf-cpu ## Run what CI leaves out: the calibration study, all faults on SLURM, PostgreSQL, LaTeX, zsh
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest -m "slow or (slurm and openrlhf)" $(ARGS)
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m slow $(ARGS)

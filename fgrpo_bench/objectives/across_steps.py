@@ -53,10 +53,14 @@ def no_groups(group_size: int, *, window: int = 10) -> State:
 
 
 def curverl(rewards: Any, *, state: State, window: int = 10) -> tuple[State, Any]:
-    """f(c) / F(c) (R - m): f(c) of the groups of the last `window` batches that are neither all
-    right nor all wrong have c right rollouts, F(c) at most as many (CurveRL, arXiv 2605.24331,
-    algorithm 1, after its authors' code). Where these batches have no such group (in the first
-    step, above all) f and F are the batch's; a c that they do not have has 0."""
+    """CurveRL (arXiv 2605.24331, algorithm 1, after its authors' code), with a state across steps.
+
+    Formula: `f(c) / F(c) (R - m)`: of the groups of the last `window` batches that are neither all
+    right nor all wrong, f(c) have c right rollouts and F(c) at most as many; of the batch itself
+    where these have none, as in the first step; 0 for a c that they do not have
+    Weight: by the batches before; f / F is 1 for the fewest right rollouts that they have
+    Uniform groups: none
+    """
     import numpy as np
 
     group_size = rewards.shape[1]

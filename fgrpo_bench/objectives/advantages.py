@@ -121,8 +121,9 @@ def _function(advantage: str) -> Callable[..., Any]:
 
 
 def _unrestricted(entry: Advantage) -> Advantage:
-    has_function = isinstance(entry, Restricted | ByCountOrOrder | Stateful)
-    return entry.function if has_function else entry
+    if isinstance(entry, Restricted | ByCountOrOrder | Stateful):
+        return entry.function
+    return entry
 
 
 def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, Any]) -> None:

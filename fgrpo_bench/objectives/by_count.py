@@ -29,21 +29,26 @@ def grpo(n_correct: int, group_size: int) -> RightWrong:
 
 
 def maxrl(n_correct: int, group_size: int) -> RightWrong:
-    """The published estimator of MaxRL (arXiv 2602.02710): (1/c) sum r_i S_i, 0 where c = 0, less
-    the control variate (1/N) sum S_i. Its expected weight is that of the maximum likelihood
-    truncated at order N; groups without a right rollout teach too."""
+    """MaxRL (arXiv 2602.02710) as published: (1/c) sum r_i S_i, less the control variate
+    (1/N) sum S_i.
+
+    Formula: right `N / c - 1`, wrong `-1`
+    Weight: `sum_{j<=N} (1 - p)^(j - 1)`, the likelihood's truncated at order N
+    Uniform groups: all wrong
+    """
     return (Fraction(group_size, n_correct) - 1 if n_correct else 0), -1
 
 
 def pkpo(
     n_correct: int, group_size: int, *, k: int, baseline: str = "sloo_minus_one"
 ) -> RightWrong:
-    """Pass@k policy optimisation (arXiv 2505.15201): theorem 2 for binary rewards, with a
-    leave-one-out baseline.
+    """PKPO (arXiv 2505.15201, theorem 2 and eq. 19). `baseline`: `none`; `sloo` (eq. 29), which
+    needs k <= N - 1; `sloo_minus_one` (eq. 33, the paper's choice), which for k = 1 is none.
 
-    baseline: `none`; `sloo` (eq. 29), which needs k <= N - 1; or `sloo_minus_one` (eq. 33, the
-    paper's choice), which for k = 1 is none. Without changing the expected weight k (1 - p)^(k - 1)
-    they lessen its variance.
+    Formula: `k E[max S, i in S]` over subsets S of k, less k times the largest reward of k - 1 of
+    the others (`sloo_minus_one`), or N k / (N - 1) times that of k of them (`sloo`)
+    Weight: `k (1 - p)^(k - 1)`, whatever the baseline
+    Uniform groups: none with `sloo_minus_one` and k > 1, else all right
     """
     check_pkpo(group_size, k, baseline)
     right = Fraction(k)
@@ -68,9 +73,12 @@ def check_pkpo(group_size: int, k: int, baseline: str) -> None:
 
 
 def mmpo(n_correct: int, group_size: int, *, k: int = 4) -> RightWrong:
-    """The first k failure moments (MMPO, arXiv 2608.02149, whose T is k), without the bias of its
-    plug-in estimate w(m) (R - m): the sum of PKPO's over 1 .. k, with the baseline
-    `sloo_minus_one`, for 1 that of RLOO. Expected weight: sum_{j <= k} j (1 - p)^(j - 1)."""
+    """MMPO (arXiv 2608.02149, whose T is k), without the bias of its plug-in `w(m) (R - m)`.
+
+    Formula: the sum of PKPO's over 1 .. k with `sloo_minus_one`, for 1 that of RLOO
+    Weight: `sum_{j<=k} j (1 - p)^(j - 1)`
+    Uniform groups: none
+    """
     check_k("mmpo", k, group_size, f"with group_size={group_size}")
     right = Fraction(group_size - n_correct, group_size - 1)
     wrong = -Fraction(n_correct, group_size - 1)
@@ -81,9 +89,13 @@ def mmpo(n_correct: int, group_size: int, *, k: int = 4) -> RightWrong:
 
 
 def passk(n_correct: int, group_size: int, *, k: int) -> RightWrong:
-    """Pass@k training, analytic form (arXiv 2508.10751): with R = 1 - C(N - c, k) / C(N, k) and
-    s = sqrt(R (1 - R)), (1 - R) / s for a right rollout and
-    (1 - R - C(N - c - 1, k - 1) / C(N - 1, k - 1)) / s for a wrong one; 0 where s = 0."""
+    """Pass@k training (arXiv 2508.10751), analytic form.
+
+    Formula: with `P = 1 - C(N - c, k) / C(N, k)` and `s = sqrt(P (1 - P))`, right `(1 - P) / s`,
+    wrong `(1 - P - C(N - c - 1, k - 1) / C(N - 1, k - 1)) / s`, 0 where s is
+    Weight: falls with p for k > 1, to 0 at p = 1; GRPO's shape for k = 1
+    Uniform groups: none
+    """
     check_k("passk", k, group_size, f"with group_size={group_size}")
     mean = _any_right(group_size, n_correct, k)
     if mean in (0, 1):
@@ -94,18 +106,32 @@ def passk(n_correct: int, group_size: int, *, k: int) -> RightWrong:
 
 
 def psr(n_correct: int, group_size: int) -> RightWrong:
-    """Positive sample reinforcement (arXiv 2506.01347): right rollouts alone, without baseline."""
+    """Positive sample reinforcement (arXiv 2506.01347): right rollouts alone, without baseline.
+
+    Formula: right `1`, wrong `0`
+    Weight: 1 at every p
+    Uniform groups: all right
+    """
     return 1, 0
 
 
 def nsr(n_correct: int, group_size: int) -> RightWrong:
-    """Negative sample reinforcement (arXiv 2506.01347): wrong rollouts alone."""
+    """Negative sample reinforcement (arXiv 2506.01347): wrong rollouts alone.
+
+    Formula: right `0`, wrong `-1`
+    Weight: 1 at every p
+    Uniform groups: all wrong
+    """
     return 0, -1
 
 
 def w_reinforce(n_correct: int, group_size: int, *, weight: float = 0.1) -> RightWrong:
-    """Weighted REINFORCE (arXiv 2506.01347): right rollouts with `weight` (the paper's lambda),
-    wrong ones with -1."""
+    """Weighted REINFORCE (arXiv 2506.01347, whose lambda is `weight`).
+
+    Formula: right `weight`, wrong `-1`
+    Weight: `1 + weight` at every p
+    Uniform groups: both
+    """
     if isinstance(weight, str) or not weight >= 0:
         raise ValueError(f"weight={weight} of w_reinforce: must be a number of at least 0")
     return Fraction(weight).limit_denominator(10**9), -1

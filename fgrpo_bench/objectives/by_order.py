@@ -24,15 +24,23 @@ Matrix = tuple[tuple[Fraction, ...], ...]
 
 
 def tailrl(rewards: Any) -> Any:
-    """w - mean w, with w_(i) = N sum_{j <= i} (r_(j) - r_(j-1)) / (N - j + 1) for the i-th smallest
-    reward (TailRL, arXiv 2609.02987): MaxRL for partial credit. With rewards of 0 and 1 it is
-    `maxrl_coded`."""
+    """TailRL (arXiv 2609.02987): MaxRL for partial credit, `maxrl_coded` with rewards of 0 and 1.
+
+    Formula: `w - mean w`, `w_(i) = N sum_{j<=i} (r_(j) - r_(j-1)) / (N - j + 1)` for the i-th
+    smallest reward
+    Weight: `sum_{j<=N-1} (1 - p)^(j - 1)`
+    Uniform groups: none
+    """
     return _by_rank(exactly_equal_to_0(rewards), _tailrl(rewards.shape[1]))
 
 
 def max_at_k(rewards: Any, *, k: int) -> Any:
-    """E[max S | i in S] - E[max S | i not in S] over subsets of k (OrderGrad, arXiv 2606.06096),
-    k < N. k times it has the expected weight k (1 - p)^(k - 1); k = 1 is `rloo`."""
+    """OrderGrad's max@K (arXiv 2606.06096), k < N; k = 1 is `rloo`.
+
+    Formula: `E[max S, i in S] - E[max S, i not in S]` over subsets S of k
+    Weight: `(1 - p)^(k - 1)`, the k-th part of PKPO's
+    Uniform groups: none
+    """
     group_size = rewards.shape[1]
     check_k("max_at_k", k, group_size - 1, f"with group_size={group_size}")
     return _by_rank(exactly_equal_to_0(rewards), _max_at_k(group_size, k))

@@ -26,16 +26,24 @@ def key_of(parameters: Mapping[str, Any]) -> Key:
 
 
 def grpo(rewards: Any) -> Any:
-    """(R - mu) / (std + 1e-6) with the unbiased standard deviation over the group (GRPO, arXiv
-    2402.03300, eq. 3)."""
+    """GRPO (arXiv 2402.03300, eq. 3).
+
+    Formula: `(R - m) / (std + 1e-6)`, with the unbiased standard deviation over the group
+    Weight: lowest at p = 1/2, as high at p as at 1 - p; the same at every p for N = 2 and 3
+    Uniform groups: none
+    """
     # torch and NumPy call it by another name
     unbiased = {"ddof": 1} if hasattr(rewards, "astype") else {"correction": 1}
     return dr_grpo(rewards) / (rewards.std(1, **unbiased)[:, None] + EPSILON)
 
 
 def dr_grpo(rewards: Any) -> Any:
-    """R - mu (Dr. GRPO, arXiv 2503.20783); the method also sums tokens over a constant length,
-    which is an aggregation of losses and no advantage."""
+    """Dr. GRPO (arXiv 2503.20783), whose file also divides token losses by a constant length.
+
+    Formula: `R - m`
+    Weight: `1 - 1 / N` at every p
+    Uniform groups: none
+    """
     rewards = exactly_equal_to_0(rewards)
     return rewards - rewards.mean(1)[:, None]
 
@@ -53,39 +61,61 @@ def exactly_equal_to_0(rewards: Any) -> Any:
 
 
 def rloo(rewards: Any) -> Any:
-    """N / (N - 1) (R - mu): each rollout against the mean of the others (RLOO, arXiv
-    2402.14740)."""
+    """RLOO (arXiv 2402.14740): each rollout against the mean of the others.
+
+    Formula: `N / (N - 1) (R - m)`
+    Weight: 1 at every p
+    Uniform groups: none
+    """
     group_size = rewards.shape[1]
     return group_size * dr_grpo(rewards) / (group_size - 1)
 
 
 def maxrl_coded(rewards: Any) -> Any:
-    """(R - mu) / mu, 0 for a group whose rewards are all 0: MaxRL as its authors' code has it,
-    which optimises order N - 1 where the published estimator (`maxrl`) has order N. mu must be
-    above 0 (OfPositiveMean)."""
+    """MaxRL (arXiv 2602.02710) as its authors' code has it, without its control variate in groups
+    without a right rollout.
+
+    Formula: `(R - m) / m`, 0 where all rewards are 0; m must be above 0
+    Weight: `sum_{j<=N-1} (1 - p)^(j - 1)`
+    Uniform groups: none
+    """
     mean = rewards.mean(1)[:, None]
     return dr_grpo(rewards) / (mean + (mean == 0))
 
 
 def rs_grpo(rewards: Any, *, beta: float = 2.0) -> Any:
-    """(e^(beta R) / mean(e^(beta R)) - 1) / beta: risk-sensitive (RS-GRPO, arXiv 2509.24261)."""
+    """RS-GRPO (arXiv 2509.24261), risk-sensitive. SoftmaxGRPO (arXiv 2608.09271) at temperature tau
+    is this with beta = 1 / tau, times 1 / tau.
+
+    Formula: `(e^(beta R) / mean(e^(beta R)) - 1) / beta`
+    Weight: falls with p; RLOO's shape for a small beta, that of MaxRL as coded for a large one
+    Uniform groups: none
+    """
     check_positive("rs_grpo", beta)
     raised = math.e ** (beta * exactly_equal_to_0(rewards))  # a shift divides out
     return (raised / raised.mean(1)[:, None] - 1) / beta
 
 
 def ds_grpo(rewards: Any, *, log_probs: Any, n_tokens: Any, beta: float = 0.05) -> Any:
-    """GRPO's less beta log pi of a right rollout, plus it of a wrong one: differential smoothing
-    (DS-GRPO, arXiv 2511.19942, eq. 6, as another project's code cites it; the equation itself was
-    not read). log pi is the sum over the response."""
+    """DS-GRPO, differential smoothing (arXiv 2511.19942, eq. 6, as another project's code cites it;
+    the equation itself was not read).
+
+    Formula: GRPO's, less `beta log pi` if right, plus it if wrong; log pi of the whole response
+    Weight: by the log-probabilities
+    Uniform groups: both
+    """
     check_positive("ds_grpo", beta)
     return grpo(rewards) + beta * log_probs * (1 - 2 * rewards)
 
 
 def unlikeliness(rewards: Any, *, log_probs: Any, n_tokens: Any, beta: float = 0.25) -> Any:
-    """GRPO of R (1 - beta rank / N), where rank 0 is the rollout with the lowest log pi a token and
-    equal ones keep their order: likely answers earn less (arXiv 2506.02355, after its authors'
-    code)."""
+    """Unlikeliness reward (arXiv 2506.02355, after its authors' code): likely answers earn less.
+
+    Formula: GRPO's of `R (1 - beta rank / N)`, rank 0 the lowest log pi a token; equal ones keep
+    their order
+    Weight: by the log-probabilities
+    Uniform groups: all right
+    """
     check_positive("unlikeliness", beta)
     rank = like(rewards, _ranks(log_probs / n_tokens))
     return grpo(rewards * (1 - beta * rank / rewards.shape[1]))

@@ -170,7 +170,7 @@ RATES = ["sweep.grid.learning_rate_factor=[0.5,1]", "sweep.grid.seed=[11]"]
 def test_a_learning_rate_factor_is_an_axis_that_explicit_cells_follow() -> None:
     before = {point.point_id: point for point in expand(loaded("methods"))}
     points = {point.point_id: point for point in expand(loaded("methods", *RATES))}
-    assert len(points) == 2 * 23 and len(before) == 3 * 23
+    assert len(points) == 2 * 26 and len(before) == 3 * 26
     half, whole = points["maxrl-n8-g0.5-lr0.5-s11"], points["maxrl-n8-g0.5-s11"]
     assert half.learning_rate == whole.learning_rate / 2 == whole.train.learning_rate / 2
     assert (half.cell.method, whole.cell.method) == ("F-MaxRL (lr x0.5)", "F-MaxRL")
@@ -204,7 +204,7 @@ PROMPTS = ["+sweep.grid.prompts_per_step=[null,8,32]", "sweep.grid.seed=[11]"]
 def test_prompts_per_step_are_an_axis_that_explicit_cells_follow() -> None:
     before = {point.point_id: point for point in expand(loaded("methods"))}
     points = {point.point_id: point for point in expand(loaded("methods", *PROMPTS))}
-    assert len(points) == 3 * 23
+    assert len(points) == 3 * 26
     own, of_budget = points["maxrl-n8-g0.5-p8-s11"], points["maxrl-n8-g0.5-s11"]
     assert (own.n_prompts, of_budget.n_prompts) == (8, 256 // 8)
     assert own.learning_rate == of_budget.learning_rate
@@ -233,7 +233,7 @@ def test_a_sweep_leaves_out_what_an_engine_does_not_have_where_it_says_so() -> N
     paper = ["experiment=qwen2.5-7b", "profile=slurm-8gpu"]
     names = {point.algorithm.name for point in plan_of("methods", *paper).points}
     embedded = {point.algorithm.name for point in plan_of("methods").points}
-    assert embedded - names == {"dr_grpo"} and names < embedded
+    assert embedded - names == {"dr_grpo", "curverl"} and names < embedded
     with pytest.raises(ValueError, match="has loss_aggregation=constant_length, and engine"):
         plan_of("methods", *paper, "sweep.exclude=[]")
 
