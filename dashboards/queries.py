@@ -31,6 +31,7 @@ from fgrpo_bench.analysis.results import (
     load_results,
     together,
 )
+from fgrpo_bench.analysis.solutions import solutions_lost
 from fgrpo_bench.analysis.stored import FACTS, inputs_of
 from fgrpo_bench.command.runs import find_runs
 from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths, StagePaths
@@ -274,6 +275,17 @@ def fates_of(results: Results, benchmark: str, k: int) -> Fates:
         rows=rows,
         means=means,
     )
+
+
+@remembered(_inputs)
+def solutions_lost_of(
+    results: Results, benchmark: str, k: int
+) -> dict[tuple[str, int | None, str], tuple[int, int]]:
+    """By cell, seed and problem_id that are still solved: how many of the base model's solutions
+    are lost, and how many it gave (fgrpo_bench.analysis.solutions)."""
+    rows = solutions_lost(results.checkpoints, benchmark, k)
+    columns = ("cell", "seed", "problem_id", "n_lost", "n_solutions")
+    return {tuple(key): (lost, of_all) for *key, lost, of_all in rows.select(columns).iter_rows()}
 
 
 @remembered(_inputs)

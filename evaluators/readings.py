@@ -2,7 +2,8 @@
 
 In: stored draws with their grades. Out: tables, of evaluations a row a benchmark, grader and k, of
 compared ones with differences. The words: pass^k (all of k draws right), maj@k (the most frequent
-answer of k is right), distinct@k (different right solutions among k); gini (how unequally success
+answer of k is right), distinct@k (different right solutions among k), share@k (the
+same of all solutions that there are, where a task can enumerate them); gini (how unequally success
 is spread over problems) and cover@TAU, e.g. cover@0.5 (share of problems with a success rate of at
 least that), both as bounds; of compared ones solutions (what became of the first one's).
 """
@@ -12,18 +13,21 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from fgrpo_bench.analysis.checkpoints import cluster_numbers
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.documents.table import NONE, Block, Paragraph, Table, percent, with_interval
 from fgrpo_bench.graders import SOLUTIONS, grader_version, split_version
-from fgrpo_bench.kinds.benchmarks import graders_of
-from fgrpo_bench.stages.tables import GRADES, read_table
+from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, passk_path
+from fgrpo_bench.kinds.evaluate import EvaluationSpec
+from fgrpo_bench.stages.tables import GRADES, PASSK, read_table
 from fgrpo_bench.stats.intervals import (
     FRACTIONS,
     IntervalEstimate,
@@ -40,11 +44,14 @@ from fgrpo_bench.stats.readings import (
     solution_mass,
 )
 from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.tasks.countdown import all_solutions
 
 from .stored import StoredDraws
 
 COVER = re.compile(r"cover@(0?\.\d+)")
-GINI, MASS = "gini", "solutions"
+GINI, MASS, SHARE = "gini", "solutions", "share@k"
+ENUMERATED = dict.fromkeys(("countdown", "countdown-partial"), all_solutions)
+"""By grader: from a problem's target to all its solutions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +62,8 @@ class ProblemDraws:
     votes: Mapping[tuple[bool, str], int]
     """Draws by answer: whether it is right, and its text; of a right one the solution that it is
     (fgrpo_bench.graders.SOLUTIONS). Draws without an answer are in none."""
+    n_solutions: int | None = None
+    """All that the problem has; None where they are not enumerated."""
 
     @property
     def n_correct(self) -> int:
@@ -104,10 +113,15 @@ def _distinct_at_k(of: ProblemDraws, k: int) -> float:
     return distinct_at_k(n_samples=of.n_samples, n_by_solution=[*of.n_by_solution.values()], k=k)
 
 
+def _share_at_k(of: ProblemDraws, k: int) -> float:
+    return math.nan if of.n_solutions is None else _distinct_at_k(of, k) / of.n_solutions
+
+
 READINGS = {
     "pass^k": ReadingByK(of=_pass_hat_k),
     "maj@k": ReadingByK(of=_maj_at_k),
     "distinct@k": ReadingByK(of=_distinct_at_k, is_fraction=False),
+    SHARE: ReadingByK(of=_share_at_k),
 }
 
 
@@ -116,15 +130,24 @@ def words_of(also: str | None, *, is_comparison: bool = False) -> list[str]:
     words = [] if also is None else [word.strip() for word in also.split(",")]
     known = [*READINGS, *([MASS] if is_comparison else [GINI])]
     for word in words:
+        if word.startswith("best@"):
+            raise ValueError(
+                f"--also {word}: grades say right or wrong and store no reward, of which this is "
+                "the best; fgrpo_bench.stats.readings.best_at_k takes rewards"
+            )
         if word not in known and (is_comparison or not COVER.fullmatch(word)):
             further = "" if is_comparison else " and cover@TAU, e.g. cover@0.5"
             raise ValueError(f"--also {word!r}: choose among {', '.join(known)}{further}")
     return words
 
 
-def problem_draws(grades: pl.DataFrame, grader: str) -> dict[str, ProblemDraws]:
-    """By problem_id. grades: tables.GRADES. Draws that the grader could not judge are wrong; an
-    answer of theirs votes. Right answers are one, but for graders with SOLUTIONS."""
+def problem_draws(
+    grades: pl.DataFrame, grader: str, n_solutions: Mapping[str, int] | None = None
+) -> dict[str, ProblemDraws]:
+    """By problem_id. Draws that the grader could not judge are wrong; an answer of theirs votes.
+    Right answers are one, but for graders with SOLUTIONS.
+
+    grades: tables.GRADES; n_solutions: as of `_numbers_of_solutions`."""
     solution = SOLUTIONS.get(grader, _the_gold)
     out = {}
     for (problem_id,), rows in grades.group_by("problem_id", maintain_order=True):
@@ -134,8 +157,29 @@ def problem_draws(grades: pl.DataFrame, grader: str) -> dict[str, ProblemDraws]:
                 votes[True, solution(answer or "")] += 1
             elif answer is not None:
                 votes[False, answer.strip()] += 1
-        out[str(problem_id)] = ProblemDraws(n_samples=len(rows), votes=votes)
+        out[str(problem_id)] = ProblemDraws(
+            n_samples=len(rows),
+            votes=votes,
+            n_solutions=(n_solutions or {}).get(str(problem_id)),
+        )
     return out
+
+
+def _numbers_of_solutions(
+    spec: EvaluationSpec, benchmark: str, grader: str, words: Sequence[str]
+) -> dict[str, int]:
+    """How many solutions each problem has, by problem_id; empty where no word asks for them or they
+    cannot be enumerated. ValueError of `all_solutions`."""
+    if SHARE not in words or grader not in ENUMERATED:
+        return {}
+    problems = load_problems(spec.benchmark(benchmark), spec.task, spec.data_folder(benchmark))
+    return {of.problem_id: len(ENUMERATED[grader](of.target)) for of in problems}
+
+
+def _clusters(passk: pl.DataFrame, names: Iterable[str]) -> NDArray[np.int64] | None:
+    """Of problems, which intervals follow as those of pass@k do. passk: tables.PASSK."""
+    of_problem = dict(passk.select("problem_id", "cluster").iter_rows())
+    return cluster_numbers([of_problem.get(name) for name in names])
 
 
 def _the_gold(answer: str) -> str:
@@ -175,10 +219,17 @@ def readings(stored: Sequence[StoredDraws], words: Sequence[str]) -> Table:
             path = evaluation.paths.grades(grader_version(grader))
             if not path.exists():
                 continue
-            problems = [*problem_draws(_graded(path, design), grader).values()]
+            n_solutions = _numbers_of_solutions(
+                evaluation.spec, evaluation.benchmark.name, grader, words
+            )
+            by_name = problem_draws(_graded(path, design), grader, n_solutions)
+            passk = read_table(passk_path(evaluation.paths, evaluation.benchmark, grader), PASSK)
+            clusters, problems = _clusters(passk, by_name), [*by_name.values()]
             named = (evaluation.benchmark.name, grader)
             for k in evaluation.spec.asked.ks if by_k else ():
-                rows.append((*named, str(k), *(_mean(problems, word, k) for word in by_k)))
+                rows.append(
+                    (*named, str(k), *(_mean(problems, word, k, clusters) for word in by_k))
+                )
             bounds = [f"{word} {_bounds(problems, word)}" for word in words if word not in by_k]
             notes += [f"{', '.join(named)}, bounds: {', '.join(bounds)}"] if bounds else []
     return Table(
@@ -191,10 +242,13 @@ def readings(stored: Sequence[StoredDraws], words: Sequence[str]) -> Table:
     )
 
 
-def _mean(problems: Sequence[ProblemDraws], word: str, k: int) -> str:
+def _mean(
+    problems: Sequence[ProblemDraws], word: str, k: int, clusters: NDArray[np.int64] | None
+) -> str:
     reading = READINGS[word]
     values = np.array([reading.of(problem, k) for problem in problems])
-    return reading.shown(estimate(values[None, :, None], limits=reading.limits)[0])
+    interval = estimate(values[None, :, None], limits=reading.limits, clusters=clusters)[0]
+    return reading.shown(interval)
 
 
 def _bounds(problems: Sequence[ProblemDraws], word: str) -> str:
@@ -233,11 +287,16 @@ def between(
     for benchmark in benchmarks if words else ():
         sides = _of_shared_problems(
             {
-                label: [_grades_of(item, benchmark) for item in checkpoints if item.label == label]
+                label: [
+                    _grades_of(item, benchmark, words)
+                    for item in checkpoints
+                    if item.label == label
+                ]
                 for label in labels
             }
         )
-        problems = _by_problem(sides)
+        names, problems = _names(sides), _by_problem(sides)
+        clusters = _clusters(checkpoints[0].passk(benchmark), names)
         for word in words:
             if word in READINGS:
                 is_fraction = READINGS[word].is_fraction
@@ -245,10 +304,10 @@ def between(
                     title=f"{benchmark}: {word}"
                     + (" in percent" if is_fraction else ", different right solutions"),
                     header=("", "k", "value [95% interval]", f"less that of {labels[0]}"),
-                    rows=tuple(_differences(READINGS[word], problems, ks)),
+                    rows=tuple(_differences(READINGS[word], problems, ks, clusters)),
                 )
             else:
-                yield _mass_table(benchmark, sides, problems)
+                yield _mass_table(benchmark, sides, problems, clusters)
         for text in dict.fromkeys(
             text for item in checkpoints for text in _of_first_stage(benchmark, item.stopping())
         ):
@@ -261,6 +320,8 @@ class Graded:
 
     grader: str
     grades: pl.DataFrame
+    n_solutions: Mapping[str, int]
+    """As of `_numbers_of_solutions`."""
 
 
 Sides = Mapping[str, Sequence[Graded]]
@@ -269,7 +330,7 @@ Problems = Mapping[str, Sequence[Sequence[ProblemDraws]]]
 """By label: of each seed the draws of the same problems."""
 
 
-def _grades_of(checkpoint: EvaluatedCheckpoint, benchmark: str) -> Graded:
+def _grades_of(checkpoint: EvaluatedCheckpoint, benchmark: str, words: Sequence[str]) -> Graded:
     version = checkpoint.judge_on(benchmark) or ""
     path = checkpoint.evaluate.benchmark(benchmark).grades(version)
     if not path.exists():
@@ -277,7 +338,17 @@ def _grades_of(checkpoint: EvaluatedCheckpoint, benchmark: str) -> Graded:
             f"--also: {checkpoint.name} has no grades on {benchmark} ({path} is not there): its "
             "draws were left behind; compare it where they are"
         )
-    return Graded(grader=split_version(version)[0], grades=_graded(path, checkpoint.stopping()))
+    grader = split_version(version)[0]
+    return Graded(
+        grader=grader,
+        grades=_graded(path, checkpoint.stopping()),
+        n_solutions=_numbers_of_solutions(checkpoint.evaluation_spec(), benchmark, grader, words),
+    )
+
+
+def _names(sides: Sides) -> list[str]:
+    """problem_ids of sides of the same problems, in the order of `_by_problem`."""
+    return sorted(next(iter(sides.values()))[0].grades["problem_id"].unique())
 
 
 def _of_shared_problems(sides: Sides) -> Sides:
@@ -295,7 +366,12 @@ def _by_problem(sides: Sides) -> Problems:
     """sides: of the same problems."""
     return {
         label: [
-            [of for _, of in sorted(problem_draws(graded.grades, graded.grader).items())]
+            [
+                of
+                for _, of in sorted(
+                    problem_draws(graded.grades, graded.grader, graded.n_solutions).items()
+                )
+            ]
             for graded in of_label
         ]
         for label, of_label in sides.items()
@@ -303,7 +379,10 @@ def _by_problem(sides: Sides) -> Problems:
 
 
 def _differences(
-    reading: ReadingByK, problems: Problems, ks: Sequence[int]
+    reading: ReadingByK,
+    problems: Problems,
+    ks: Sequence[int],
+    clusters: NDArray[np.int64] | None,
 ) -> Iterator[tuple[str, ...]]:
     values = {
         label: np.array([[[reading.of(of, k) for k in ks] for of in of_seed] for of_seed in seeds])
@@ -311,17 +390,19 @@ def _differences(
     }
     first = next(iter(values.values()))
     for label, of_label in values.items():
-        means = estimate(of_label, limits=reading.limits)
+        means = estimate(of_label, limits=reading.limits, clusters=clusters)
         if reading.is_fraction:
-            less = estimate_difference(of_label, first)
+            less = estimate_difference(of_label, first, clusters=clusters)
         else:
-            less = estimate(of_label - first, limits=reading.limits)
+            less = estimate(of_label - first, limits=reading.limits, clusters=clusters)
         for k, mean, apart in zip(ks, means, less, strict=True):
             difference = NONE if of_label is first else reading.shown(apart)
             yield label, str(k), reading.shown(mean), difference
 
 
-def _mass_table(benchmark: str, sides: Sides, problems: Problems) -> Table:
+def _mass_table(
+    benchmark: str, sides: Sides, problems: Problems, clusters: NDArray[np.int64] | None
+) -> Table:
     """What became of the first label's mass on solutions under each other one."""
     old, *others = problems
     grader = sides[old][0].grader
@@ -335,8 +416,8 @@ def _mass_table(benchmark: str, sides: Sides, problems: Problems) -> Table:
         for i, name in enumerate(("even", "odd"))
     }
     even, odd = _by_problem(halves).values()
-    rows = [(f"{old}, one half of its draws under the other", *_parts(even, odd))]
-    rows += [(label, *_parts(problems[old], problems[label])) for label in others]
+    rows = [(f"{old}, one half of its draws under the other", *_parts(even, odd, clusters))]
+    rows += [(label, *_parts(problems[old], problems[label], clusters)) for label in others]
     return Table(
         title=f"{benchmark}: what became of {old}'s mass on right solutions, in percent of draws "
         "[95% interval]",
@@ -355,12 +436,14 @@ def _mass(old: ProblemDraws, new: ProblemDraws) -> tuple[float, float, float]:
 
 
 def _parts(
-    old: Sequence[Sequence[ProblemDraws]], new: Sequence[Sequence[ProblemDraws]]
+    old: Sequence[Sequence[ProblemDraws]],
+    new: Sequence[Sequence[ProblemDraws]],
+    clusters: NDArray[np.int64] | None,
 ) -> Iterator[str]:
     """Kept, moved and lost; old, new: of each seed the draws of the same problems."""
     masses = [
         [_mass(before, after) for before, after in zip(*of_seed, strict=True)]
         for of_seed in zip(old, new, strict=True)
     ]
-    for part in estimate(np.array(masses), limits=FRACTIONS):
+    for part in estimate(np.array(masses), limits=FRACTIONS, clusters=clusters):
         yield with_interval(part.mean, part.low, part.high)

@@ -7,6 +7,7 @@ fgrpo_bench.analysis.coverage, which computes it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from math import isnan
@@ -19,7 +20,7 @@ from dashboards.page import Chart, Form, Given, Page, Shade, choices
 from dashboards.pages.draws import draws_clicks, draws_link, label_of
 from dashboards.pages.pairs import in_front
 from dashboards.pages.problems import words_of
-from dashboards.queries import Fates, analysis_of, fates_of
+from dashboards.queries import Fates, analysis_of, fates_of, solutions_lost_of
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.coverage import FATES, by_point, least_rate
@@ -49,6 +50,8 @@ COLORS = {
 """Colour of what became of problems, on which side of 0 its bar is, and where its number stands."""
 ROOM = 0.18
 """Part of the longest bar that is left for a number outside of it."""
+FEWER = (Shade(text="", kind="fewer"), "still solved, and at least one solution lost")
+"""Where right answers of a problem are several solutions."""
 LEGEND = (
     *((Shade(text="", kind=f"r{i}"), words) for i, (_, words, _) in enumerate(charts.RATES)),
     *((Shade(text="", kind=fate), fate) for fate in ("lost", "gained")),
@@ -75,6 +78,7 @@ def build(results: Results, given: Given) -> Page:
         fates=fates,
         seed=None if seed == ALL else int(seed),
         words=words_of(results, benchmark),
+        solutions=solutions_lost_of(results, benchmark, k),
     )
     columns = fates.order(order)
     return Page(
@@ -128,9 +132,11 @@ class ForgettingCharts:
         fates: Fates,
         seed: int | None,
         words: Mapping[str, str],
+        solutions: Mapping[tuple[str, int | None, str], tuple[int, int]],
     ) -> None:
-        """seed: None is all. words: what problems ask, of those that can be read."""
-        self.words = words
+        """seed: None is all. words: what problems ask, of those that can be read. solutions: as
+        queries.solutions_lost_of has them."""
+        self.words, self.solutions = words, solutions
         self.analysis, self.results = analysis, analysis.results
         self.benchmark, self.k, self.fates, self.seed = benchmark, k, fates, seed
         self.rows = [
@@ -225,7 +231,11 @@ class ForgettingCharts:
                 fate = next(
                     (name for name, is_likely in likely.items() if is_likely[at, column]), ""
                 )
-                kinds = [_step(rate), fate, "first" if at in firsts else ""]
+                lost_ways, ways = self.solutions.get(
+                    (checkpoint.label, checkpoint.seed, problem), (0, 0)
+                )
+                fewer = "fewer" if lost_ways and not fate else ""
+                kinds = [_step(rate), fate or fewer, "first" if at in firsts else ""]
                 cells.append(
                     Shade(
                         text=_rate(rate),
@@ -234,7 +244,8 @@ class ForgettingCharts:
                             checkpoint=checkpoint,
                         ),
                         title=f"{problem}, {checkpoint.name}: {100 * rate:.2f}%"
-                        + (f", {fate}" if fate else ""),
+                        + (f", {fate}" if fate else "")
+                        + (f", {lost_ways} of {ways} solutions lost" if lost_ways else ""),
                         kind=" ".join(filter(None, kinds)),
                     )
                 )  # fmt: skip
@@ -245,7 +256,7 @@ class ForgettingCharts:
             rows=tuple(rows),
             n_words=2,
             groups=(("", 3), *groups),
-            legend=LEGEND,
+            legend=(*LEGEND, FEWER) if self.solutions else LEGEND,
             notes=(
                 "lost: mean over the trained points of the probability that the problem was within "
                 "the base model's reach and no longer is (Jeffreys' prior).",
@@ -328,13 +339,26 @@ class ForgettingCharts:
         names = {
             (checkpoint.label, checkpoint.seed): checkpoint.name for checkpoint in self.checkpoints
         }
+        fewer = Counter(
+            (cell, seed) for (cell, seed, _), (lost, _) in self.solutions.items() if lost
+        )
         return Table(
             title="Expected numbers of problems, by point",
-            header=("point", *FATES),
+            header=("point", *FATES, *([FEWER[1]] if self.solutions else [])),
             rows=tuple(
-                (names[cell, seed], *(f"{value:.1f}" for value in values))
+                (
+                    names[cell, seed],
+                    *(f"{value:.1f}" for value in values),
+                    *([str(fewer[cell, seed])] if self.solutions else []),
+                )
                 for cell, seed, *values in by_point(self.data).iter_rows()
             ),
+            notes=(
+                "A solution is lost that was more likely than not within the base model's reach "
+                "and no longer is; it is counted, not expected.",
+            )
+            if self.solutions
+            else (),
         )
 
 

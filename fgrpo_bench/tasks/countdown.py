@@ -8,6 +8,7 @@ random order, and those of one multiset are a cluster. Everything follows from t
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import combinations_with_replacement, permutations, product
 from typing import Annotated, Literal
 
@@ -17,6 +18,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.graders.countdown import solution
 from fgrpo_bench.specs import TaskSpec
 from fgrpo_bench.specs.base import STRICT, Seed
 from fgrpo_bench.tasks.task import Task
@@ -24,6 +26,9 @@ from fgrpo_bench.tasks.task import Task
 OPERATORS = "+-*"
 TARGETS = 1_000
 """One above the largest that there can be."""
+MOST_DIGITS = 6
+"""Of a problem whose solutions are enumerated: up to 174,960 expressions; each further digit has 21
+times as many."""
 
 
 @dataclass(config=STRICT, frozen=True, kw_only=True)
@@ -72,7 +77,7 @@ class Countdown(Task):
     def solutions(self, item: int) -> list[str]:
         """Every correct response to an item of the enumeration."""
         rows = self._solutions[self._starts[item] : self._starts[item + 1]]
-        return ["".join(map(chr, row)) for row in rows]
+        return _written(rows)
 
     @staticmethod
     def in_words(problem: Problem) -> str:
@@ -100,6 +105,26 @@ class Countdown(Task):
         )
 
 
+@lru_cache(maxsize=4096)
+def all_solutions(target: str) -> frozenset[str]:
+    """Every solution of a problem, as fgrpo_bench.graders.countdown.solution writes it.
+
+    target: of the problem, e.g. `3256-24`. All orders of its digits with all operators are
+    computed. ValueError for more than MOST_DIGITS digits.
+    """
+    digits, _, reached = target.partition("-")
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(
+            f"the solutions of {target} are not enumerated: it has {len(digits)} digits, and up to "
+            f"{MOST_DIGITS} can be; leave out readings of all solutions"
+        )
+    orders = np.array(sorted(set(permutations(map(int, digits)))))
+    operators = np.array(list(product(range(3), repeat=len(digits) - 1)), np.int64)
+    numbers, signs = orders.repeat(len(operators), 0), np.tile(operators, (len(orders), 1))
+    is_right = _values(numbers, signs) == int(reached)
+    return frozenset(map(solution, _written(_texts(numbers[is_right], signs[is_right]))))
+
+
 def _enumerate(
     spec: CountdownSpec,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
@@ -116,9 +141,7 @@ def _enumerate(
     reached = _values(digits, signs)
     keep = (reached >= 1) & (reached <= spec.max_target)
     digits, signs, item = digits[keep], signs[keep], bag[keep] * TARGETS + reached[keep]
-    text = np.empty((len(item), 2 * n - 1), np.uint8)
-    text[:, ::2] = digits + ord("0")
-    text[:, 1::2] = np.frombuffer(OPERATORS.encode(), np.uint8)[signs]
+    text = _texts(digits, signs)
     code = item.copy()
     for column in text.T:  # equal digits give the same text twice: count each once
         code = code * 16 + (column & 15)
@@ -126,6 +149,20 @@ def _enumerate(
     item, text = item[first], text[first]
     keys, starts = np.unique(item, return_index=True)
     return bags[keys // TARGETS], keys % TARGETS, text, np.append(starts, len(item))
+
+
+def _texts(digits: NDArray[np.int64], operators: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Expressions as `_values` takes them, as ASCII [rows, 2n - 1]."""
+    rows, n = digits.shape
+    text = np.empty((rows, 2 * n - 1), np.uint8)
+    text[:, ::2] = digits + ord("0")
+    text[:, 1::2] = np.frombuffer(OPERATORS.encode(), np.uint8)[operators]
+    return text
+
+
+def _written(rows: NDArray[np.uint8]) -> list[str]:
+    """Inverse of the rows of `_texts`."""
+    return ["".join(map(chr, row)) for row in rows]
 
 
 def _values(digits: NDArray[np.int64], operators: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ from dashboards.queries import (
     checkpoints_of,
     fates_of,
     remembered,
+    solutions_lost_of,
     stamp,
 )
 from fgrpo_bench.analysis import analyse, analysed, frames
@@ -115,6 +116,32 @@ def test_answers_list_the_right_ones_by_solution_first_then_the_frequent_ones():
     listed = answers(with_answers(table))
     assert listed["answer"].to_list()[:2] == ["9*3-2", "1"]
     assert listed["count"].to_list() == [2, 2, 1, 1, 1]
+
+
+def test_a_problem_that_is_still_solved_is_framed_where_it_lost_solutions(tmp_path):
+    results = sweep_with_draws(tmp_path, texts=("9*3-2*1", "3*9-1*2", "9+8+8"))
+    point = next(p for p in results.points if p.point_id == "grpo-n8-g1-s11")
+    path = point.evaluate.benchmark("countdown").grades(GRADER)
+    grades = read_table(path, GRADES)
+    is_right = pl.col("outcome") == "correct"
+    right = grades.filter(is_right).group_by("problem_id").len().sort("len", "problem_id")
+    problem = right["problem_id"][-1]
+    is_one = is_right & (pl.col("problem_id") == problem)
+    alike = grades.with_columns(
+        extracted=pl.when(is_one).then(pl.lit("9+8+8")).otherwise("extracted")
+    )
+    write_table(path, alike, GRADES)
+    lost = solutions_lost_of(results, "countdown", 32)
+    others = [n for (cell, seed, name), (n, _) in lost.items() if name == problem and seed == 12]
+    assert others == [0] * len(others) and others
+    n_lost, n_solutions = lost[point.label, 11, problem]
+    assert (n_lost, n_solutions) == (2, 3), "two expressions and the answer that was not extracted"
+    page = BUILDERS["forgetting"](results, {"seed": ["11"], "order": ["name"], "k": ["32"]})
+    cells = [
+        cell for row in page.context["table"].rows for cell in row if not isinstance(cell, str)
+    ]
+    (framed,) = (cell for cell in cells if cell.title.endswith("2 of 3 solutions lost"))
+    assert "fewer" in framed.kind.split() and problem in framed.title and point.name in framed.title
 
 
 def test_a_problem_is_read_as_the_task_makes_it_and_is_empty_where_files_are_older(finished):

@@ -13,6 +13,7 @@ import pytest
 
 from evaluators.__main__ import main
 from evaluators.compare import changed_most, compare
+from evaluators.readings import READINGS, ProblemDraws, readings
 from evaluators.stored import closing_table, find
 from fgrpo_bench import compare_counts
 from fgrpo_bench.analysis.checkpoints import table_estimates
@@ -23,6 +24,7 @@ from fgrpo_bench.documents.table import with_interval
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.exports.command import FORMATS
+from fgrpo_bench.report.tables.solutions import solution_table
 from fgrpo_bench.stages.tables import PASSK, read_table
 from tests.report.conftest import drawing_plainly
 from tests.support.dashboard import sweep_with_draws
@@ -480,6 +482,7 @@ def test_intervals_of_the_closing_table_follow_the_clusters(with_levels, root, c
     assert "70.8 [40.8, 92.7]" in alone and "70.8 [" in clustered
     (at_1, *_) = table_estimates(read_table(passk, PASSK))
     assert with_interval(at_1.mean, at_1.low, at_1.high) in clustered
+    assert with_interval(at_1.mean, at_1.low, at_1.high) in readings(find("old"), ["pass^k"])
     assert "70.8 [40.8, 92.7]" not in clustered
 
 
@@ -503,6 +506,7 @@ def test_other_readings_of_the_draws_stand_beside_pass_at_k(mine: Path, capsys) 
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
+        (["grade", "before", "--also", "best@8"], "grades say right or wrong and store no reward"),
         (["grade", "before", "--also", "best"], "--also 'best': choose among pass^k, maj@k"),
         (["compare", "before", "after", "--also", "gini"], "--also 'gini': choose among"),
         (["compare", "before", "after", "--also", "solutions"], "are one solution, its gold"),
@@ -523,9 +527,16 @@ def test_solutions_of_a_sweeps_cells_are_kept_moved_or_lost(root: Path, capsys) 
     sweep = sweep_with_draws(root, texts=("9*3-2*1", "3*9-2", "9+8+8"))
     run = "/".join((sweep.paths.sweep, sweep.paths.experiment, sweep.paths.version))
     cells = list(dict.fromkeys(point.label for point in sweep.points))[:2]
-    words = [*(f"{run}/{cell}" for cell in cells), "--also", "distinct@k,solutions"]
-    distinct, mass = numbers(*words)["also"]
+    words = [*(f"{run}/{cell}" for cell in cells), "--also", "distinct@k,share@k,solutions"]
+    distinct, share, mass = numbers(*words)["also"]
     values = [float(row[2].split()[0]) for row in distinct["rows"] if row[0] == cells[0]]
     assert values == sorted(values) and values[-1] > 1.5, "two solutions, not three texts"
+    assert {row[2] for row in share["rows"]} == {"-"}, "these problems are not the task's"
+    of = ProblemDraws(n_samples=4, votes={(True, "9"): 2, (False, "8"): 1}, n_solutions=2)
+    assert READINGS["share@k"].of(of, 1) == 0.25
+    in_report = solution_table(analysed(sweep), "countdown")
+    assert in_report is not None
+    halves, under = mass["rows"]
+    assert [list(row[3:6]) for row in in_report.rows[:2]] == [halves[1:], under[1:]]
     for row in mass["rows"]:
         assert all(0 <= float(part.split()[0]) <= 100 for part in row[1:])

@@ -6,10 +6,10 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from fgrpo_bench.graders.countdown import grade, value
+from fgrpo_bench.graders.countdown import grade, solution, value
 from fgrpo_bench.specs import config
 from fgrpo_bench.tasks import make_task
-from fgrpo_bench.tasks.countdown import Countdown
+from fgrpo_bench.tasks.countdown import Countdown, all_solutions
 
 SPEC = config.load("groupsize").experiment.train.task
 
@@ -52,6 +52,18 @@ def test_the_solutions_are_those_that_a_search_by_hand_finds(task):
             if value(a + s + b + t + c) == int(target)
         }
         assert set(small.solutions(int(small._items[index]))) == found
+        assert all_solutions(problem.target) == {solution(text) for text in found}
+
+
+def test_solutions_are_enumerated_from_a_problem_alone(task):
+    """Against the texts that the task enumerates, and by hand; equal digits count once."""
+    for index in range(0, task.n_train, 700):
+        texts = task.solutions(int(task._items[index]))
+        assert all_solutions(task.problem(index).target) == {solution(text) for text in texts}
+    assert all_solutions("911-9") == {"9", "9+1-1"}
+    assert all_solutions("5-5") == {"5"} and all_solutions("11-90") == frozenset()
+    with pytest.raises(ValueError, match="1234567-9 are not enumerated: it has 7 digits"):
+        all_solutions("1234567-9")
 
 
 def test_demonstrations_are_correct_and_vary(task):

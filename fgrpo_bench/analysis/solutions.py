@@ -1,0 +1,181 @@
+"""What became of a base model's right solutions: which a point lost of the problems that it still
+solves, and how much of the draws on them is kept, moved to other solutions or lost, by cell.
+
+In: stored grades of checkpoints. Out: a row a trained point and problem, which the dashboard shows
+beside the problems that are lost as a whole; intervals by cell, for the report. Next:
+fgrpo_bench.stats.coverage has the probabilities, as for problems, and stats.readings the mass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from fgrpo_bench.analysis.checkpoints import cluster_numbers
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.graders import SOLUTIONS, split_version
+from fgrpo_bench.specs.cell import BASE
+from fgrpo_bench.stages.tables import GRADES, reading, scan_table
+from fgrpo_bench.stats.coverage import coverage
+from fgrpo_bench.stats.intervals import FRACTIONS, IntervalEstimate, estimate
+from fgrpo_bench.stats.readings import solution_mass
+
+LOST = pl.Schema(
+    {
+        "cell": pl.String,
+        "seed": pl.Int64,
+        "problem_id": pl.String,
+        "n_solutions": pl.Int64,  # of the problem's, those that the base model gave
+        "n_lost": pl.Int64,  # of these, those that are more likely lost than not
+    }
+)
+LIKELY = 0.5
+"""Probability from which a solution counts as lost."""
+RIGHT = pl.Schema(
+    {
+        "problem_id": pl.String,
+        "n_scored": pl.Int64,
+        "solution": pl.String,
+        "n_correct": pl.Int64,
+    }
+)
+"""Right draws by solution, with the judged draws of its problem; a problem without a right draw has
+no row."""
+
+
+def solutions_lost(
+    checkpoints: Sequence[EvaluatedCheckpoint], benchmark: str, k: int
+) -> pl.DataFrame:
+    """LOST of the problems that the trained points of `checkpoints` solve as the base model of the
+    same seed does; no rows where right answers are all one, or grades are not there.
+
+    A solution is within reach at k as a problem is, by its share of the draws (`coverage`).
+    """
+    bases = {item.seed: item for item in checkpoints if item.label == BASE}
+    tables = [LOST.to_frame()]
+    before = {seed: right_draws(item, benchmark) for seed, item in bases.items()}
+    for item in checkpoints:
+        if item.label != BASE and item.seed in before:
+            lost = _lost(before[item.seed], right_draws(item, benchmark), k)
+            of_point = {"cell": pl.lit(item.label), "seed": pl.lit(item.seed, pl.Int64)}
+            tables.append(lost.with_columns(**of_point).select(*LOST))
+    return pl.concat(tables)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolutionMass:
+    """What became of the base models' draws of right solutions; shares of all draws, means over
+    problems and seeds, which add up to the base models' pass@1."""
+
+    cell: str
+    """BASE: one half of the draws of the base models, the even ones, under the other half, which
+    shows how much the noise of the draws alone makes look moved or lost."""
+    kept: IntervalEstimate
+    moved: IntervalEstimate
+    """To other right solutions of the same problems."""
+    lost: IntervalEstimate
+
+
+def solution_masses(
+    checkpoints: Sequence[EvaluatedCheckpoint], benchmark: str
+) -> Iterator[SolutionMass]:
+    """Of the base models themselves, then of each cell with all its seeds that have a base model;
+    nothing where right answers are all one, or grades are not there."""
+    bases = {item.seed: item for item in checkpoints if item.label == BASE}
+    before = {seed: right_draws(item, benchmark) for seed, item in bases.items()}
+    before = {seed: right for seed, right in before.items() if len(right)}
+    if not before:
+        return
+    passk = bases[next(iter(before))].passk(benchmark)
+    of_problem = dict(sorted(passk.select("problem_id", "cluster").unique().iter_rows()))
+    clusters = cluster_numbers([*of_problem.values()])
+
+    def of_cell(cell: str, pairs: Sequence[tuple[pl.DataFrame, pl.DataFrame]]) -> SolutionMass:
+        values = [
+            [solution_mass(old.get(name, {}), new.get(name, {})) for name in of_problem]
+            for old, new in ((_shares(old), _shares(new)) for old, new in pairs)
+        ]
+        parts = estimate(np.array(values), limits=FRACTIONS, clusters=clusters)
+        return SolutionMass(cell=cell, kept=parts[0], moved=parts[1], lost=parts[2])
+
+    yield of_cell(
+        BASE,
+        [
+            (
+                right_draws(bases[seed], benchmark, half=0),
+                right_draws(bases[seed], benchmark, half=1),
+            )
+            for seed in before
+        ],
+    )
+    for label in dict.fromkeys(item.label for item in checkpoints if item.label != BASE):
+        points = [item for item in checkpoints if item.label == label and item.seed in before]
+        after = [(before[item.seed], right_draws(item, benchmark)) for item in points]
+        if after and all(len(right) for _, right in after):
+            yield of_cell(label, after)
+
+
+def _shares(right: pl.DataFrame) -> Mapping[str, Mapping[str, float]]:
+    """By problem_id and solution, of the judged draws (RIGHT)."""
+    shares: dict[str, dict[str, float]] = {}
+    for problem, n_scored, solution, n_correct in right.iter_rows():
+        shares.setdefault(problem, {})[solution] = n_correct / n_scored
+    return shares
+
+
+def right_draws(
+    checkpoint: EvaluatedCheckpoint, benchmark: str, *, half: int | None = None
+) -> pl.DataFrame:
+    """RIGHT of a checkpoint, of a design that stops its first stage alone; no rows where its
+    grader tells no solutions apart, or its grades are not there. half: 0 for the even draws alone,
+    1 for the odd ones."""
+    if checkpoint.results_on(benchmark) is None:
+        return RIGHT.to_frame()
+    version = checkpoint.judge_on(benchmark) or ""
+    solution = SOLUTIONS.get(split_version(version)[0])
+    path = checkpoint.evaluate.benchmark(benchmark).grades(version)
+    if solution is None or not path.exists():
+        return RIGHT.to_frame()
+    grades = scan_table(path, GRADES).filter(pl.col("draw") < checkpoint.stopping().stages[0])
+    if half is not None:
+        grades = grades.filter(pl.col("draw") % 2 == half)
+    judged = grades.filter(pl.col("outcome") != "unscored")
+    scored = judged.group_by("problem_id").agg(n_scored=pl.len().cast(pl.Int64))
+    right = judged.filter(pl.col("outcome") == "correct").group_by("problem_id", "extracted")
+    with reading(path):
+        texts, totals = pl.collect_all([right.agg(n_correct=pl.len().cast(pl.Int64)), scored])
+    named = [solution(text or "") for text in texts["extracted"]]
+    return (
+        texts.with_columns(solution=pl.Series(named, dtype=pl.String))
+        .group_by("problem_id", "solution")
+        .agg(pl.col("n_correct").sum())
+        .join(totals, on="problem_id")
+        .select(*RIGHT)
+    )
+
+
+def _lost(before: pl.DataFrame, after: pl.DataFrame, k: int) -> pl.DataFrame:
+    """problem_id, n_solutions and n_lost of problems that are solved before and after (RIGHT)."""
+    solved = after.select("problem_id", n_after="n_scored").unique()
+    still = after.select("problem_id", "solution", right_after="n_correct")
+    pairs = before.join(solved, on="problem_id").join(
+        still, on=["problem_id", "solution"], how="left"
+    )
+    chances = coverage(
+        n_old=pairs["n_scored"],
+        old=pairs["n_correct"],
+        n_new=pairs["n_after"],
+        new=pairs["right_after"].fill_null(0),
+        k=k,
+        of_solved=True,
+    )
+    is_lost = pl.Series("is_lost", chances.lost >= LIKELY, pl.Boolean)
+    return (
+        pairs.with_columns(is_lost)
+        .group_by("problem_id")
+        .agg(n_solutions=pl.len().cast(pl.Int64), n_lost=pl.col("is_lost").sum().cast(pl.Int64))
+        .sort("problem_id")
+    )
