@@ -32,6 +32,7 @@ NEEDS_OPENRLHF = (
     "fgrpo_bench/engines/openrlhf/",
     "evaluators/vllm.py",
     "fgrpo_bench/conformance/trainers/openrlhf.py",
+    "fgrpo_bench/integrations/openrlhf.py",
 )
 INTEGRATIONS = ("fgrpo_bench/integrations/", "fgrpo_bench/conformance/trainers/")
 

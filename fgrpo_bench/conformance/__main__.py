@@ -12,6 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from importlib import import_module
 from inspect import signature
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,9 @@ from fgrpo_bench.command.application import (
 )
 from fgrpo_bench.conformance.check import (
     DIFFERS,
+    EQUAL_REWARDS,
     NOT_COMPARABLE,
+    WHOLE_GROUPS,
     Estimator,
     Verdict,
     Worst,
@@ -39,6 +42,7 @@ from fgrpo_bench.conformance.check import (
 )
 from fgrpo_bench.conformance.trainers import TRAINERS, load
 from fgrpo_bench.conformance.vectors import Floats, read, written
+from fgrpo_bench.documents.markdown import escape_markdown
 from fgrpo_bench.documents.table import Table
 from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.paper.theory.weights import Method
@@ -88,6 +92,9 @@ def conform(
         str, typer.Option(metavar="MODULE:NAME", help="the function's filter and splits")
     ] = "",
     as_json: Json = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="a table a page can have, with where it differs")
+    ] = False,
     junit: Annotated[str, typer.Option(metavar="FILE", help="JUnit's XML there too")] = "",
 ) -> int:
     if bool(trainer) == bool(function):
@@ -109,8 +116,12 @@ def conform(
     }
     if junit:
         _write_junit(Path(junit), title, verdicts)
+    if as_json and as_markdown:
+        context.fail("--json and --markdown: choose one of the two")
     if as_json:
         print_json(result)
+    elif as_markdown:
+        print("\n".join(_markdown(title, verdicts)))
     else:
         print("\n".join(_lines(title, verdicts)))
     return 0 if is_conform(verdicts) else 1
@@ -224,6 +235,55 @@ def _lines(title: str, verdicts: Sequence[Verdict]) -> list[str]:
 
 def _with_setting(verdict: Verdict) -> str:
     return f"{verdict.advantage}:{verdict.setting}" if verdict.setting else verdict.advantage
+
+
+def _markdown(title: str, verdicts: Sequence[Verdict]) -> list[str]:
+    """A table with a row for estimators that give the same, and a line for each that differs."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    why: dict[str, list[str]] = {}
+    differing, alike = [], {v.name: v for v in verdicts if v.name.endswith(EQUAL_REWARDS)}
+    for verdict in verdicts:
+        if verdict.kind == NOT_COMPARABLE:
+            why.setdefault(verdict.detail, []).append(_code(verdict.name))
+        elif not verdict.name.endswith((EQUAL_REWARDS, WHOLE_GROUPS)):
+            zero = alike.get(f"{verdict.name}{EQUAL_REWARDS}")
+            how = verdict.kind if not verdict.detail else f"{verdict.kind}: {verdict.detail}"
+            against = _code(verdict.advantage if verdict.is_equal else _with_setting(verdict))
+            if verdict.is_equal and verdict.name.endswith(f"_{verdict.advantage}"):
+                against = "what it is named after"
+            cells = against, escape_markdown(how), escape_markdown(zero.detail if zero else "-")
+            names = rows.setdefault(cells, [])
+            names += [name for name in [_code(verdict.name)] if name not in names]
+        if verdict.kind == DIFFERS and verdict.worst:
+            differing.append(f"- {_example(verdict, verdict.worst)}")
+    lines = [
+        f"| {escape_markdown(title)} | against | verdict | equal rewards |",
+        "| :-- | :-- | :-- | :-- |",
+    ]
+    lines += [f"| {', '.join(names)} | {' | '.join(cells)} |" for cells, names in rows.items()]
+    lines += ["", *differing] if differing else []
+    if why:
+        reasons = [f"{', '.join(names)} ({escape_markdown(text)})" for text, names in why.items()]
+        lines += ["", f"Not comparable: {'; '.join(reasons)}."]
+    whole = [v for v in verdicts if v.name.endswith(WHOLE_GROUPS)]
+    return lines + [f"\nGroups stay whole: {v.kind}, {escape_markdown(v.detail)}." for v in whole]
+
+
+def _code(text: str) -> str:
+    return f"`{plain(text).replace('`', '')}`"
+
+
+def _example(verdict: Verdict, worst: Worst) -> str:
+    rewards, given, expected = map(_in_runs, (worst.rewards, worst.given, worst.expected))
+    name = _code(" ".join(filter(None, [verdict.name, verdict.setting])))
+    text = f"{name}: rewards {rewards} get {given}, the paper's are {expected}"
+    return f"{text} ({_code(verdict.where)})" if verdict.where else text
+
+
+def _in_runs(values: Sequence[float]) -> str:
+    """e.g. `[1, 0 x 7]`."""
+    runs = [(text, len([*run])) for text, run in groupby(f"{value:.4g}" for value in values)]
+    return f"`[{', '.join(text if n == 1 else f'{text} x {n}' for text, n in runs)}]`"
 
 
 def _where(worst: Worst) -> list[str]:

@@ -7,7 +7,7 @@ in as float64 and as float32, because equal rewards must give 0 in both.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Any
 
@@ -19,14 +19,21 @@ from fgrpo_bench.conformance.vectors import Case, Floats, Vectors, read, written
 EQUAL, CONSTANT, EPSILON = "equal", "equal up to a constant", "equal up to an epsilon"
 BOTH = "equal up to a constant and an epsilon"
 DIFFERS, NOT_COMPARABLE = "differs", "not comparable"
+EQUAL_REWARDS, WHOLE_GROUPS = ", equal rewards", ", groups stay whole"
+"""What the names of verdicts end on that are of one of the two."""
 TOLERANCES = {"float64": 1e-9, "float32": 1e-5}
 """Of a value, relative to the largest exact advantage of its group."""
 ZERO = 1e-6
 """Of an advantage that must be 0, relative to the group's largest reward, or 1: rounding of the
 rewards themselves passes, and what is divided by a deviation of rounding does not."""
 LARGEST_EPSILON = 1e-3
-"""A larger one beside a deviation changes what the formula does."""
+"""A larger one beside a divisor changes what the formula does."""
 Function = Callable[..., Any]
+DIVISORS: Mapping[str, Callable[[Floats], Floats]] = {
+    "grpo": lambda rewards: np.std(rewards, axis=1, ddof=1, keepdims=True),
+    "maxrl_coded": lambda rewards: rewards.mean(1, keepdims=True),
+}
+"""`Vectors.divisor` of rewards [groups, N]; [groups, 1]."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,8 @@ class Estimator:
     binary: bool = False
     """Whether it takes rewards of 0 and 1 alone."""
     dtypes: tuple[str, ...] = ("float64", "float32")
+    where: str = ""
+    """The line of the formula in a trainer's source."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,8 @@ class Verdict:
     curve_size: int | None = None
     n_groups: int = 0
     """Compared, all orders counted."""
+    where: str = ""
+    """`Estimator.where`."""
 
     @property
     def is_equal(self) -> bool:
@@ -100,7 +111,7 @@ def check(estimator: Estimator) -> list[Verdict]:
         verdicts.append(_verdict(name, runs, vectors))
         if any(run.equal.any() for run in runs):
             verdicts.append(_of_equal_rewards(name, runs))
-    return verdicts
+    return [replace(verdict, where=estimator.where) for verdict in verdicts]
 
 
 @dataclass(frozen=True)
@@ -112,6 +123,8 @@ class _Run:
     rewards: Floats
     exact: Floats
     given: Floats
+    divisor: Floats | None
+    """[groups, 1], or None for a formula that divides by none."""
 
     @property
     def equal(self) -> NDArray[np.bool_]:
@@ -147,7 +160,10 @@ def _run(estimator: Estimator, case: Case, parameters: Mapping[str, Any], dtype:
             f"{estimator.name} gave advantages of shape {list(given.shape)} for rewards of shape "
             f"{list(rewards.shape)}: return one for each reward, [groups, N]"
         )
-    return _Run(case, dtype, rewards, exact, given)
+    of_rewards = DIVISORS.get(estimator.advantage)
+    return _Run(
+        case, dtype, rewards, exact, given, None if of_rewards is None else of_rewards(rewards)
+    )
 
 
 def _verdict(name: tuple[str, str, str], runs: Sequence[_Run], vectors: Vectors) -> Verdict:
@@ -161,14 +177,14 @@ def _verdict(name: tuple[str, str, str], runs: Sequence[_Run], vectors: Vectors)
     first = [run for run in teaching if run.dtype == runs[0].dtype]
     constants = {run.case.group_size: _factor(run) for run in first}
     tries: list[tuple[dict[int, float], dict[int, float]]] = [(constants, {})]
-    if vectors.deviation is not None:
+    if vectors.divisor is not None:
         factors, epsilons = _regressed(first)
         tries += [({}, epsilons), (factors, epsilons)]
     for factors, epsilons in tries:
         if _worst(teaching, factors, epsilons)[0] is None:
             middle = float(np.median([*epsilons.values()])) if epsilons else None
             kind = CONSTANT if middle is None else BOTH if factors else EPSILON
-            detail = _described(factors, middle)
+            detail = _described(factors, middle, vectors)
             return Verdict(*name, kind, detail, factors, middle, n_groups=n_groups)
     size, curve = _curve(teaching, vectors)
     detail = f"by {distance:.2g} of the group's largest advantage"
@@ -178,7 +194,7 @@ def _verdict(name: tuple[str, str, str], runs: Sequence[_Run], vectors: Vectors)
 
 
 def _of_equal_rewards(name: tuple[str, str, str], runs: Sequence[_Run]) -> Verdict:
-    name = f"{name[0]}, equal rewards", *name[1:]
+    name = f"{name[0]}{EQUAL_REWARDS}", *name[1:]
     worst, largest, n_groups = None, ZERO, 0
     for run in runs:
         rows = np.flatnonzero(run.equal)
@@ -209,7 +225,7 @@ def _worst(
         rows = np.flatnonzero(~run.equal)
         factor = factors.get(run.case.group_size, 1.0)
         epsilon = epsilons.get(run.case.group_size, 0.0)
-        allowed = run.exact[rows] * factor * _damped(run.rewards[rows], epsilon)
+        allowed = run.exact[rows] * factor * _damped(run, rows, epsilon)
         scale = run.scale[rows] * factor
         off = (np.abs(_finite(run.given[rows]) - allowed) / scale).max(1)
         if off.max() > max(TOLERANCES[run.dtype] * _rounding(run.rewards[rows]), furthest):
@@ -241,21 +257,16 @@ def _factor(run: _Run) -> float:
     return factor if factor > 0 else 1.0
 
 
-def _deviation(rewards: Floats) -> Floats:
-    """Unbiased, [groups, 1]."""
-    deviation: Floats = np.std(rewards, axis=1, ddof=1)[:, None]
-    return deviation
-
-
-def _damped(rewards: Floats, epsilon: float) -> Floats:
-    """What an epsilon beside the deviation leaves of an advantage; [groups, 1]."""
-    deviation = _deviation(rewards)
-    return deviation / (deviation + epsilon) if epsilon else np.ones_like(deviation)
+def _damped(run: _Run, rows: NDArray[np.int64], epsilon: float) -> Floats:
+    """What an epsilon beside the divisor leaves of an advantage; [rows, 1]."""
+    if run.divisor is None or not epsilon:
+        return np.ones((len(rows), 1))
+    return run.divisor[rows] / (run.divisor[rows] + epsilon)
 
 
 def _regressed(runs: Sequence[_Run]) -> tuple[dict[int, float], dict[int, float]]:
-    """By group size, constant and epsilon of given = constant exact s / (s + epsilon); without
-    those sizes whose groups fit none.
+    """By group size, constant and epsilon of given = constant exact s / (s + epsilon), s: the
+    divisor; without those sizes whose groups fit none.
 
     With r = given / exact it is 1 / r = 1 / constant + (epsilon / constant) / s, a line in 1 / s.
     """
@@ -264,7 +275,8 @@ def _regressed(runs: Sequence[_Run]) -> tuple[dict[int, float], dict[int, float]
         rows = np.flatnonzero(~run.equal & np.isfinite(run.given).all(1))
         exact, given = run.exact[rows], run.given[rows]
         ratio = (given * exact).sum(1) / (exact**2).sum(1)
-        inverse = 1 / _deviation(run.rewards[rows])[ratio > 0, 0]
+        assert run.divisor is not None
+        inverse = 1 / run.divisor[rows][ratio > 0, 0]
         if len(np.unique(inverse.round(6))) < 2:
             continue
         slope, start = np.polyfit(inverse, 1 / ratio[ratio > 0], 1)
@@ -274,7 +286,7 @@ def _regressed(runs: Sequence[_Run]) -> tuple[dict[int, float], dict[int, float]
     return factors, epsilons
 
 
-def _described(factors: Mapping[int, float], epsilon: float | None) -> str:
+def _described(factors: Mapping[int, float], epsilon: float | None, vectors: Vectors) -> str:
     words = []
     if factors:
         values = {size: f"{factor:.3g}" for size, factor in sorted(factors.items())}
@@ -283,8 +295,8 @@ def _described(factors: Mapping[int, float], epsilon: float | None) -> str:
         else:
             by_size = ", ".join(f"{value} at N = {size}" for size, value in values.items())
             words.append(f"times the paper's: {by_size}")
-    if epsilon is not None:
-        words.append(f"{epsilon:.2g} beside the deviation")
+    if epsilon is not None and vectors.divisor is not None:
+        words.append(f"{epsilon:.2g} beside the {vectors.divisor.split()[0]}")
     return "; ".join(words)
 
 
@@ -345,16 +357,16 @@ def check_groups(
                 for group in groups
             )
             detail = f"a group of {len(members)} holds {held}, of {group_size} each"
-            return Verdict(f"{name}, groups stay whole", "", "", DIFFERS, detail)
+            return Verdict(f"{name}{WHOLE_GROUPS}", "", "", DIFFERS, detail)
         back += groups
     if len(set(back)) < len(back):
         twice = next(group for group in back if back.count(group) > 1)
         detail = f"group {twice} came back {back.count(twice)} times"
-        return Verdict(f"{name}, groups stay whole", "", "", DIFFERS, detail)
+        return Verdict(f"{name}{WHOLE_GROUPS}", "", "", DIFFERS, detail)
     detail = f"{len(back)} of {n_groups} groups came back, {n_groups - len(back)} were left out"
     if not back:
-        return Verdict(f"{name}, groups stay whole", "", "", DIFFERS, detail)
-    return Verdict(f"{name}, groups stay whole", "", "", EQUAL, detail, n_groups=len(back))
+        return Verdict(f"{name}{WHOLE_GROUPS}", "", "", DIFFERS, detail)
+    return Verdict(f"{name}{WHOLE_GROUPS}", "", "", EQUAL, detail, n_groups=len(back))
 
 
 def batch_of_groups(n_groups: int = 12, group_size: int = 4) -> Floats:

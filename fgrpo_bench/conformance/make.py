@@ -88,8 +88,9 @@ FORMULAS = {
 }
 """By advantage: the equation and where it is from. R: rewards, m: their mean over the group, c of
 N are right."""
-DEVIATIONS = {
-    "grpo": "std of the rewards over the group, unbiased (N - 1); no epsilon here",
+DIVISORS = {
+    "grpo": "deviation of the rewards over the group, unbiased (N - 1); no epsilon here",
+    "maxrl_coded": "mean of the rewards over the group; no epsilon here",
 }
 
 
@@ -124,7 +125,7 @@ def _content(advantage: str) -> dict[str, Any]:
         "convention": {
             "reduction": "an advantage multiplies grad log pi in a mean over the N rollouts; where "
             "a paper sums over rollouts it is N times the paper's",
-            "deviation": DEVIATIONS.get(advantage),
+            "divisor": DIVISORS.get(advantage),
             "order": "an advantage goes with its rollout: the groups stand for all of their orders",
         },
         "success_rates": [float(Fraction(rate)) for rate in RATES],

@@ -62,9 +62,9 @@ class Vectors:
     advantage: str
     equation: str
     paper: str
-    deviation: str | None
-    """The deviation of the rewards that the formula divides by, beside which others may have an
-    epsilon; None for one that divides by none."""
+    divisor: str | None
+    """What of a group's rewards the formula divides by, beside which others may have an epsilon;
+    None for one that divides by nothing of them."""
     success_rates: tuple[float, ...]
     cases: tuple[Case, ...]
 
@@ -113,7 +113,7 @@ def read(advantage: str) -> Vectors:
         advantage=content["advantage"],
         equation=content["equation"],
         paper=content["paper"],
-        deviation=content["convention"]["deviation"],
+        divisor=content["convention"]["divisor"],
         success_rates=tuple(content["success_rates"]),
         cases=cases,
     )

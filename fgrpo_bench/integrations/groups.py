@@ -81,6 +81,33 @@ def rollout_advantages(
     return advantages
 
 
+def token_advantages(
+    token_level_rewards: Tensor,
+    response_mask: Tensor,
+    uids: Sequence[Hashable],
+    advantage: str,
+    focal_gamma: float,
+    parameters: Mapping[str, Any],
+    log_probs: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Advantages and returns [rollouts, tokens], alike: 0 where the response mask is.
+
+    uids: of each rollout's prompt; rollouts of one are a group, in any order and number. None, or
+    one without any response token, is what fills a batch and gets 0. log_probs: [rollouts, tokens],
+    for an advantage that reads them. Raises as `rollout_advantages`.
+    """
+    mask = response_mask.to(token_level_rewards.dtype)
+    answered = {
+        uid for uid, has_tokens in zip(uids, mask.any(-1).tolist(), strict=True) if has_tokens
+    }
+    names = [uid if uid in answered else None for uid in uids]
+    read = {} if log_probs is None else of_rollouts(log_probs, mask)
+    rewards = token_level_rewards.sum(-1)
+    by_rollout = rollout_advantages(rewards, names, advantage, focal_gamma, parameters, read)
+    advantages = by_rollout[:, None] * mask
+    return advantages, advantages
+
+
 def of_rollouts(log_probs: Tensor, mask: Tensor) -> dict[str, Tensor]:
     """`advantages.OF_ROLLOUTS`, [rollouts] each, from what is [rollouts, tokens]; the mask says
     which tokens are the rollout's own."""

@@ -22,7 +22,7 @@ except ImportError as error:
 from torch import Tensor
 
 from fgrpo_bench.core import registry
-from fgrpo_bench.integrations.groups import of_rollouts, rollout_advantages
+from fgrpo_bench.integrations.groups import token_advantages
 from fgrpo_bench.objectives.advantages import reads_log_probs
 
 PREFIX = "fgrpo_"
@@ -39,12 +39,11 @@ def estimate(
     old_log_probs: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Advantages and returns [rollouts, tokens], alike: 0 where the response mask is.
+    """`token_advantages`, as verl calls it.
 
-    index: the uid of each rollout's prompt; rollouts of one uid are a group, in any order and
-    number. A group without any response token is verl's padding and gets 0. config: verl's section
-    `algorithm`. ValueError and FloatingPointError as `rollout_advantages`, and for what this verl
-    does not pass or what would have no effect.
+    index: the uid of each rollout's prompt; without any response token it is verl's padding.
+    config: verl's section `algorithm`. ValueError also for what this verl does not pass or what
+    would have no effect.
     """
     if index is None:
         raise ValueError(f"{PREFIX}{advantage} needs the uid of every rollout, and verl gave none")
@@ -53,25 +52,17 @@ def estimate(
             f"norm_adv_by_std_in_grpo=False has no effect on {PREFIX}{advantage}: leave it out, or "
             f"choose {PREFIX}dr_grpo"
         )
-    mask = response_mask.to(token_level_rewards.dtype)
-    read = {}
-    if reads_log_probs(advantage):
-        if old_log_probs is None:
-            raise ValueError(
-                f"{PREFIX}{advantage} reads the log-probabilities of rollouts, which verl "
-                f"{verl_version} passes to no estimator of others: choose another advantage"
-            )
-        read = of_rollouts(old_log_probs, mask)
+    if reads_log_probs(advantage) and old_log_probs is None:
+        raise ValueError(
+            f"{PREFIX}{advantage} reads the log-probabilities of rollouts, which verl "
+            f"{verl_version} passes to no estimator of others: choose another advantage"
+        )
+    log_probs = old_log_probs if reads_log_probs(advantage) else None
     parameters = dict((config or {}).get("fgrpo") or {})
     focal_gamma = parameters.pop("focal_gamma", 0.0)
-    answered = {
-        uid for uid, any_token in zip(index, mask.any(-1).tolist(), strict=True) if any_token
-    }
-    groups = [uid if uid in answered else None for uid in index]
-    rewards = token_level_rewards.sum(-1)
-    by_rollout = rollout_advantages(rewards, groups, advantage, focal_gamma, parameters, read)
-    advantages = by_rollout[:, None] * mask
-    return advantages, advantages
+    return token_advantages(
+        token_level_rewards, response_mask, index, advantage, focal_gamma, parameters, log_probs
+    )
 
 
 for _name in registry.table("advantages"):

@@ -23,6 +23,7 @@ NAMED = {
     "fgrpo_bench/conformance/__init__.py": "its estimators are checked as those of other trainers",
     "fgrpo_bench/conformance/trainers/__init__.py": "likewise",
     "fgrpo_bench/conformance/trainers/openrlhf.py": "likewise",
+    "fgrpo_bench/integrations/openrlhf.py": "an agent for it as it is, without the engine",
 }
 """Files outside fgrpo_bench/engines that may name an engine's package or classes, and why."""
 

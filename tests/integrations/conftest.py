@@ -20,11 +20,13 @@ else:
         import trl  # noqa: F401
         import verl.trainer.ppo.v1.utils  # noqa: F401
 
+        import fgrpo_bench.conformance.trainers.skyrl  # noqa: F401  (it makes skyrl load here)
+
     torch.set_num_threads(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder needs verl and TRL."""
+    """Everything in this folder needs verl, TRL and SkyRL."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.integrations)

@@ -1,10 +1,13 @@
-"""The estimators of the installed verl and TRL against the vectors."""
+"""The estimators of the installed verl, TRL and SkyRL against the vectors, and the page."""
+
+from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.conformance.__main__ import _of_trainer
+from fgrpo_bench.conformance.__main__ import _markdown, _of_trainer
 from fgrpo_bench.conformance.check import DIFFERS, EPSILON, EQUAL
 
+DOCS = Path(__file__).parents[2] / "docs/reference"
 EXPECTED = {
     "verl": {
         "grpo": EQUAL,  # its 1e-6 is below the tolerance of float32 for most groups
@@ -14,6 +17,14 @@ EXPECTED = {
         "grpo, equal rewards": DIFFERS,  # rounding over a deviation of rounding
         "fgrpo_grpo, equal rewards": EQUAL,
         "verl, groups stay whole": EQUAL,
+    },
+    "skyrl": {
+        "grpo": EQUAL,
+        "grpo, equal rewards": DIFFERS,
+        "grpo, grpo_norm_by_std=false": EQUAL,
+        "rloo": EQUAL,
+        "maxrl": EPSILON,  # beside its mean
+        "skyrl, groups stay whole": EQUAL,
     },
     "trl": {
         "GRPOTrainer, scale_rewards=group": EPSILON,
@@ -26,9 +37,11 @@ EXPECTED = {
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_trainers_estimators_are_what_the_page_says(name):
-    _, verdicts = _of_trainer(name)
+    title, verdicts = _of_trainer(name)
     kinds = {verdict.name: verdict.kind for verdict in verdicts}
     assert {each: kinds[each] for each in EXPECTED[name]} == EXPECTED[name]
     ours = [v for v in verdicts if v.name.startswith("fgrpo_") and v.advantage]
     assert all(verdict.is_equal for verdict in ours)
-    assert name == "trl" or len({verdict.advantage for verdict in ours}) == 14
+    assert len({verdict.advantage for verdict in ours}) == (14 if name == "verl" else 0)
+    section = "\n".join(_markdown(title, verdicts))
+    assert section in (DOCS / "conformance.md").read_text(encoding="utf-8")

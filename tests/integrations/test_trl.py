@@ -16,7 +16,8 @@ from fgrpo_bench.objectives.advantages import (
     group_advantages,
     reads_log_probs,
 )
-from tests.integrations.trl_runs import GROUP_SIZE, Ours, Theirs, trainer
+from fgrpo_bench.stats.validation import validation_metrics
+from tests.integrations.trl_runs import GROUP_SIZE, Ours, Theirs, by_prompt, trainer
 from tests.support.servers import free_port
 
 NEEDED = {"pkpo": {"k": 3}, "passk": {"k": 2}, "max_at_k": {"k": 2}}
@@ -146,6 +147,7 @@ def test_two_processes_get_their_parts_of_a_group_over_both(tmp_path):
         ({"advantage": "grpo", "focal_gamma": -0.5}, "focal_gamma=-0.5: must be a number from 0"),
         ({"advantage": "grpo", "focal_gamma": nan}, "focal_gamma=nan: must be a number from 0"),
         ({"configuration": {"scale_rewards": "none"}}, "scale_rewards='none' has no effect on"),
+        ({"correct": "right"}, "correct='right' is no reward function: by_prompt"),
     ],
 )
 def test_settings_that_are_not_defined_are_refused_before_training(settings, said, tmp_path):
@@ -172,3 +174,70 @@ def test_rewards_that_an_advantage_is_not_defined_for_stop_the_step(
     with pytest.raises(error, match=said):
         run.train()
     assert run.state.global_step == 0
+
+
+def test_groups_whose_rewards_are_alike_give_their_places_to_others(tmp_path):
+    drawn = []
+
+    class Counted(Ours):
+        def _scored(self, inputs):
+            output, alike = super()._scored(inputs)
+            rewards = torch.tensor([*self._logs["rewards"].values()]).T
+            copied = {k: v.clone() for k, v in output.items() if isinstance(v, torch.Tensor)}
+            drawn.append((copied, rewards[:, 0].view(-1, GROUP_SIZE), alike.clone()))
+            return output, alike
+
+    run = trainer(
+        tmp_path,
+        kind=Counted,
+        advantage="grpo",
+        focal_gamma=0.5,
+        redraws=3,
+        configuration={"max_steps": 1},
+    )
+    run.train()
+    (step,) = run.steps
+    kept, n_redrawn = drawn[0][1].clone(), 0
+    sources = [(0, group) for group in range(len(kept))]
+    is_empty = drawn[0][2].clone()
+    for draw, (_, rewards, alike) in enumerate(drawn[1:], 1):
+        places, good = is_empty.nonzero().flatten(), (~alike).nonzero().flatten()
+        for place, group in zip(places.tolist(), good.tolist(), strict=False):
+            kept[place], sources[place], is_empty[place] = rewards[group], (draw, group), False
+            n_redrawn += 1
+    assert 2 <= len(drawn) <= 4 and n_redrawn  # two of the four prompts are always alike
+    assert not is_empty.any() or len(drawn) == 4
+    assert torch.equal(step["rewards"][:, 0].view(-1, GROUP_SIZE), kept)
+    wanted = group_advantages(kept, 0.5, "grpo").flatten()
+    torch.testing.assert_close(step["advantages"], wanted)
+    assert step["logged"] == pytest.approx(wanted.tolist())
+    for place, (draw, group) in enumerate(sources):
+        rows = slice(group * GROUP_SIZE, (group + 1) * GROUP_SIZE)
+        there = slice(place * GROUP_SIZE, (place + 1) * GROUP_SIZE)
+        lengths = drawn[draw][0]["completion_mask"][rows].sum(1)
+        assert torch.equal(step["mask"][there].sum(1), lengths)
+
+
+def test_an_evaluation_logs_pass_at_k_of_the_reward_function_that_says_correct(tmp_path):
+    def length(completions, **_):
+        return [len(text.split()) / 10 for text in completions]
+
+    run = trainer(
+        tmp_path,
+        reward_funcs=[length, by_prompt],
+        correct="by_prompt",
+        configuration={
+            "reward_weights": [1.0, 0.0],
+            "per_device_eval_batch_size": 8,
+            "num_generations_eval": 8,
+        },
+    )
+    run.eval_dataset = run.train_dataset
+    logged = run.evaluate()
+    verdicts = torch.tensor([step["rewards"][-8:, 1].tolist() for step in run.steps])
+    assert verdicts.shape == (4, 8) and 0 < verdicts.mean() < 1
+    wanted = {f"eval_{name}": v for name, v in validation_metrics(verdicts).items()}
+    assert set(wanted) == {"eval_mean@8", "eval_pass@2", "eval_pass@4", "eval_pass@8"}
+    assert {name: logged[name] for name in wanted} == pytest.approx(wanted)
+    assert logged["eval_pass@k/left_out"] == 0
+    assert logged["eval_reward"] != pytest.approx(wanted["eval_mean@8"])

@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import getsourcelines, unwrap
+from typing import Any
 
 from fgrpo_bench.conformance.check import Estimator
 from fgrpo_bench.conformance.vectors import Floats, Vectors
 
-TRAINERS = {"verl": "verl==0.9.1", "trl": "trl==1.16.0", "openrlhf": "openrlhf==0.11.2"}
+TRAINERS = {
+    "verl": "verl==0.9.1",
+    "trl": "trl==1.16.0",
+    "openrlhf": "openrlhf==0.11.2",
+    "skyrl": "skyrl==0.3.0",
+}
 """By name: the version that the adapter was written for."""
 
 
@@ -37,6 +44,21 @@ def load(name: str) -> Trainer:
             "this environment"
         ) from error
     return trainer
+
+
+def place(function: Any, text: str) -> str:
+    """Where the first line with this text is in a function's source, e.g.
+    `verl/trainer/ppo/core_algos.py:326, compute_grpo_outcome_advantage`.
+
+    AttributeError where it has none, as of a version that the adapter does not know.
+    """
+    function = unwrap(function)
+    lines, first = getsourcelines(function)
+    file = f"{function.__module__.replace('.', '/')}.py"
+    for number, line in enumerate(lines, first):
+        if text in line:
+            return f"{file}:{number}, {function.__qualname__}"
+    raise AttributeError(f"{function.__qualname__} in {file} has no line with {text!r}")
 
 
 def by_mean(rewards: Sequence[float], above: Sequence[float]) -> list[list[int]]:

@@ -14,10 +14,16 @@ from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from openrlhf.trainer.ppo_utils.kl_controller import FixedKLController
 
 from fgrpo_bench.conformance.check import Estimator
-from fgrpo_bench.conformance.trainers import Trainer, by_mean
+from fgrpo_bench.conformance.trainers import Trainer, by_mean, place
 from fgrpo_bench.conformance.vectors import Floats
 
 THEIRS = {"group_norm": "grpo", "dr_grpo": "dr_grpo", "rloo": "rloo"}
+LINES = {
+    "group_norm": "rewards.std(-1, keepdim=True) + 1e-9",
+    "dr_grpo": "rewards - rewards.mean(-1, keepdim=True)",
+    "rloo": "rewards - baseline",
+}
+"""By estimator, what is on the line of its formula."""
 WHY = {
     "gae": "learns from a critic",
     "reinforce": "whitens over the batch (arXiv 2501.03262)",
@@ -27,8 +33,12 @@ WHY = {
 
 def load() -> Trainer:
     single = ("float32",)  # what OpenRLHF makes of any reward
+    where = partial(place, RemoteExperienceMaker.compute_advantages_and_returns)
     estimators = [
-        *(Estimator(n, of, partial(_advantages, n), dtypes=single) for n, of in THEIRS.items()),
+        *(
+            Estimator(n, of, partial(_advantages, n), dtypes=single, where=where(LINES[n]))
+            for n, of in THEIRS.items()
+        ),
         *(Estimator(name, "", None, why=why) for name, why in WHY.items()),
     ]
     return Trainer(f"OpenRLHF {version('openrlhf')}", estimators, _parts)

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from fgrpo_bench.conformance.check import Estimator
-from fgrpo_bench.conformance.trainers import Trainer
+from fgrpo_bench.conformance.trainers import Trainer, place
 from fgrpo_bench.conformance.vectors import Floats
 
 WORDS = ["<pad>", "<eos>", *"abcdefghijklmnop"]
@@ -30,8 +30,9 @@ def load() -> Trainer:
     none = partial(_advantages, *_trainer(*GROUP, scale_rewards="none"))
     rloo = partial(_advantages, *_trainer(*LEAVE_ONE_OUT))
     whole_batch = "divides by the deviation of the batch (arXiv 2508.08221)"
+    where = place(trl.GRPOTrainer._generate_and_score_completions, "/ (std_rewards + 1e-4)")
     estimators = [
-        Estimator("GRPOTrainer, scale_rewards=group", "grpo", group, dtypes=single),
+        Estimator("GRPOTrainer, scale_rewards=group", "grpo", group, dtypes=single, where=where),
         Estimator("GRPOTrainer, scale_rewards=none", "dr_grpo", none, dtypes=single),
         Estimator("GRPOTrainer, scale_rewards=batch", "", None, why=whole_batch),
         Estimator("RLOOTrainer", "rloo", rloo, dtypes=single),

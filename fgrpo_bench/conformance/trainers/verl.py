@@ -14,11 +14,18 @@ from verl.trainer.ppo.v1 import replay_buffer
 
 import fgrpo_bench.integrations.verl as ours
 from fgrpo_bench.conformance.check import Estimator
-from fgrpo_bench.conformance.trainers import Trainer, settings_of
+from fgrpo_bench.conformance.trainers import Trainer, place, settings_of
 from fgrpo_bench.conformance.vectors import Floats, read
 
 THEIRS = {"grpo": "grpo", "grpo_vectorized": "grpo", "rloo": "rloo", "rloo_vectorized": "rloo"}
 """By estimator, the advantage that it is to be."""
+LINES = {
+    "grpo": "/ (id2std[index[i]] + epsilon)",
+    "grpo_vectorized": "/ (std_g[g] + epsilon)",
+    "rloo": "scores[i] * response_num",
+    "rloo_vectorized": "adv = ((c * scores",
+}
+"""By estimator, what is on the line of its formula."""
 SINGLE = ("float32",)
 """What verl's rewards are."""
 WHY = {
@@ -45,8 +52,9 @@ def load() -> Trainer:
             why = WHY.get(name, "no vectors of it")
             estimators.append(Estimator(name, "", None, why=why))
         elif name in THEIRS:
+            where = place(ADV_ESTIMATOR_REGISTRY[name], LINES[name])
             normed = partial(_theirs, name, True)
-            estimators.append(Estimator(name, advantage, normed, dtypes=SINGLE))
+            estimators.append(Estimator(name, advantage, normed, dtypes=SINGLE, where=where))
             if advantage == "grpo":
                 plain = f"{name}, norm_adv_by_std_in_grpo=False"
                 unnormed = partial(_theirs, name, False)
