@@ -166,14 +166,13 @@ def channels(color: str) -> list[int]:
 @pytest.mark.parametrize(("theme", "size"), SHOWN)
 def test_no_page_keeps_anybody_out(browser, dashboard, theme, size):
     home = dashboard.rsplit("/", 3)[0]
-    context = browser.new_context(viewport=size, color_scheme=theme)
     for address in (home, f"{home}/nothing", *(f"{dashboard}/{view}" for view in VIEWS)):
+        context = browser.new_context(viewport=size, color_scheme=theme)
         page = context.new_page()
         page.goto(address)
         drawn(page)
         assert findings(page) == [], address
-        page.close()
-    context.close()
+        context.close()
 
 
 @pytest.mark.parametrize("view", ["compare", "sweep", "forgetting"])

@@ -21,6 +21,7 @@ def test_hostile_draws_are_shown_and_run_nothing(open_page, tmp_path: Path):
             assert page.evaluate("window.hacked === undefined")
             assert page.locator("main :is(script:not([type]), iframe, img)").count() == 0
         page.click("nav >> text=Draws")
+        page.wait_for_load_state()  # a busy machine shows the beginning of a page first
         shown = page.locator(".draw .text").all_inner_texts()
         for text in HOSTILE:
             if "$" not in text:

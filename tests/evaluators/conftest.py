@@ -1,5 +1,7 @@
 """What many tests here begin with."""
 
+import shutil
+
 import pytest
 
 from evaluators import standalone
@@ -33,9 +35,20 @@ def words(root, model, tmp_path):
     return made
 
 
+@pytest.fixture(scope="session")
+def math500(tmp_path_factory):
+    """A run root where it is a file of three problems, and the words that say so; to be copied."""
+    folder = tmp_path_factory.mktemp("math500")
+    words = [f"path={write_source(folder / 'source.jsonl')}", "expected_rows=3"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FGRPO_RUN_ROOT", str(folder / "runs"))
+        assert main(["fetch", "math500", *words]) == 0
+    return folder / "runs", words
+
+
 @pytest.fixture
-def keys(root, tmp_path):
-    """A run root where math500 is a file of three problems; the words that say so."""
-    words = [f"path={write_source(tmp_path / 'source.jsonl')}", "expected_rows=3"]
-    assert main(["fetch", "math500", *words]) == 0
-    return words
+def keys(root, math500):
+    """The same in a test's own run root; the words that say so."""
+    fetched, words = math500
+    shutil.copytree(fetched, root, symlinks=True, dirs_exist_ok=True)
+    return list(words)
