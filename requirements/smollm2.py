@@ -13,7 +13,6 @@ The file holds the weights in 4 bits (Q4_1), so the model is a little worse than
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -61,17 +60,6 @@ def sums(count: int) -> list[dict[str, str]]:
     chosen = np.random.default_rng(SEED).choice(width**2, size=count, replace=False)
     pairs = [(LEAST + index // width, LEAST + index % width) for index in chosen.tolist()]
     return [{"question": f"{a} + {b} = ?", "answer": str(a + b)} for a, b in pairs]
-
-
-def grade(response: str, answer: str) -> bool:
-    """Whether the last number of a response is the answer. The grader `math` takes `52 + 56`,
-    with which this model begins many a response, for its own sum.
-
-    >>> grade("52 + 56 = 108.", "108"), grade("108? That is 52 + 56", "108")
-    (True, False)
-    """
-    numbers = re.findall(r"\d++", response.replace(",", ""))
-    return bool(numbers) and numbers[-1] == answer
 
 
 if __name__ == "__main__":
