@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass
 from fgrpo_bench.specs.base import STRICT, Gamma, GroupSize, Name, Positive, PositiveFloat
 
 PUBLISHED_NAMES = {
+    "curverl": "CurveRL",
     "dr_grpo": "Dr. GRPO",
     "grpo-entropy": "GRPO-H",
     "grpo-lowlr": "GRPO-low-LR",

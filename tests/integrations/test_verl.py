@@ -25,6 +25,7 @@ from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 import fgrpo_bench.integrations.verl  # noqa: F401  (registers)
 from fgrpo_bench.objectives.advantages import (
     ADVANTAGES,
+    group_advantages,
     is_of_rewards,
     reads_log_probs,
     right_wrong,
@@ -102,6 +103,19 @@ def test_uneven_shuffled_groups_have_the_exact_advantages_of_the_table(advantage
         )
         # grpo's epsilon beside the smallest standard deviation of these groups
         assert value == pytest.approx(wanted, rel=1e-5, abs=1e-6), uid
+
+
+@pytest.mark.parametrize("advantage", ["pkpo", "tailrl", "max_at_k", "mmpo"])
+def test_partial_credit_has_the_advantages_by_order_of_reward(advantage):
+    graded = {"p": [0.1, 1, 0, 0.5], "q": [0.5, 0.25, 0.25, 0, 1, 0.1], "r": [0.3, 0.3, 0.3]}
+    parameters, data = {"k": 2} if advantage != "tailrl" else {}, batch(graded)
+    rewards = data.batch["token_level_rewards"].sum(1).tolist()
+    made = computed(data, configured(advantage, parameters))
+    for uid, group in graded.items():
+        values = group_advantages(np.array([group]), 0.0, advantage, parameters)[0]
+        wanted = {round(r, 6): a for r, a in zip(group, values, strict=True)}
+        for row in np.flatnonzero(data.non_tensor_batch["uid"] == uid):
+            assert made[row] == pytest.approx(wanted[round(rewards[row], 6)], abs=1e-5), uid
 
 
 def test_a_command_line_of_verl_sets_estimator_weight_and_parameters():

@@ -22,7 +22,7 @@ from tests.support.plans import loaded, shipped
 SWEEPS, EXPERIMENTS = shipped("sweep"), shipped("experiment")
 OF_ONE_EXPERIMENT = {
     *("smoke", "rehearsal", "methods-tuned", "transfer-llama3.2-3b", "transfer-qwen3-4b-base"),
-    *("maze", "frontier", "frontier-tuned", "factorial", "smollm2"),
+    *("maze", "frontier", "frontier-tuned", "factorial", "smollm2", "methods-newer"),
 }
 """Sweeps that name or alter their experiment; the others are meant for all that no sweep names."""
 

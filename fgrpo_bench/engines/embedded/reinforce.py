@@ -358,10 +358,13 @@ class Learner:
         """
         done: list[list[PartialLoss]] = []
         norms, rate = [], 0.0
-        self.session.carried, of_batch = self._next_advantages(batch)
+        of_batch = None
+        if self.session.carried:  # else part by part: a last digit may go by how many are computed
+            self.session.carried, of_batch = self._next_advantages(batch)
         for groups in np.array_split(np.arange(len(batch.rewards)), self.train.updates_per_batch):
             index = torch.from_numpy(groups).to(self.device)
-            part, advantages = batch.take(index), of_batch[index]
+            part = batch.take(index)
+            advantages = self.advantages(part) if of_batch is None else of_batch[index]
             if not (self.has_terms or bool(has_signal(advantages).any())):
                 continue  # no group has a gradient: no update, and no step for the optimizer
             done.append([])

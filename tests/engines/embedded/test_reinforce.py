@@ -396,10 +396,10 @@ def test_a_state_that_is_garbage_means_a_fresh_start(warmed, tmp_path, garbage, 
 @pytest.mark.rare  # tests/test_loop.py kills the same commands
 @pytest.mark.slow
 def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
-    """The real command, killed with -9 when its first state is on disk; on random rewards, which
-    are drawn again alike."""
+    """The real command, killed with -9 when its first state is on disk, with an advantage that
+    carries a state, which was saved, on random rewards, which are drawn again alike."""
     overrides = ["experiment.train.steps=80", "experiment.train.warmup.steps=150"]
-    overrides.append("algorithms.grpo.random_rewards=true")
+    overrides += ["algorithms.grpo.random_rewards=true", "+algorithms.grpo.advantage=curverl"]
     plan, paths = freeze(tmp_path, *overrides)
     base, stage = paths.warmup(11), paths.point(plan.points[1].point_id)
     for kind, target, work in (("warmup", base, warm_up), ("train", stage, reinforce)):
