@@ -13,6 +13,7 @@ from verl import DataProto
 from verl.trainer.ppo.core_algos import agg_loss
 from verl.trainer.ppo.ray_trainer import compute_advantage
 
+from fgrpo_bench.conformance.trainers import TRAINERS
 from fgrpo_bench.integrations.groups import rollout_advantages
 from fgrpo_bench.objectives.advantages import group_advantages
 from fgrpo_bench.objectives.losses import aggregate
@@ -118,6 +119,16 @@ def test_the_table_of_differences_is_what_the_installed_packages_do(tmp_path):
     head, _, *rows = ([cell.strip() for cell in line.split("|")[2:-1]] for line in lines)
     assert head == ["fgrpo-bench", f"verl {version('verl')}", f"TRL {version('trl')}"]
     assert rows == [list(row) for row in zip(ours(), of_verl(), of_trl(tmp_path), strict=True)]
+
+
+@pytest.mark.parametrize("name", ["verl", "trl", "openrlhf", "skyrl"])
+def test_the_page_has_the_lines_of_every_integration_and_the_version_that_it_asks_for(name):
+    folder, page = PAGE.parents[2] / "fgrpo_bench" / "integrations", PAGE.read_text()
+    n_lines = {path.stem: len(path.read_text().splitlines()) for path in folder.glob("*.py")}
+    (row,) = (line for line in page.splitlines() if line.lower().startswith(f"| {name} |"))
+    pinned = TRAINERS[name].partition("==")[2]
+    assert [cell.strip() for cell in row.split("|")[2:4]] == [pinned, str(n_lines[name])]
+    assert f"{n_lines['groups']} more are shared" in page
 
 
 @pytest.mark.parametrize("package", ["verl", "trl"])

@@ -143,6 +143,7 @@ WAYS |= {
     ("fgrpo_bench.conformance",): elsewhere("tests/conform/test_page.py", "conformance.md"),
     ("fgrpo_bench.conformance.make",): elsewhere("tests/conform/test_vectors.py", "text_of"),
     ("tests.calibration",): elsewhere("tests/stats/test_calibration.py", "from tests import"),
+    ("openrlhf.cli.train_ppo_ray",): elsewhere("tests/openrlhf/test_agent.py", "agent_func_path"),
     ("verl.trainer.main_ppo",): elsewhere("tests/integrations/test_verl.py", "adv_estimator"),
 }
 """By the module and the first words behind it; the longest that fits is taken."""

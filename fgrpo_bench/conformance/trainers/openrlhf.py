@@ -28,6 +28,7 @@ WHY = {
     "gae": "learns from a critic",
     "reinforce": "whitens over the batch (arXiv 2501.03262)",
     "reinforce_baseline": "whitens over the batch (arXiv 2501.03262)",
+    "flash_reinforce": "subtracts the mean over the batch",
 }
 
 
