@@ -25,7 +25,7 @@ DO = {
     *("export", "bundle", "evaluate export-lm-eval"),
 }
 """Commands that do something, and print which files they wrote or that it is done."""
-TEXTS = {"sweep tune": "a file of conf/sweep", "sweep logs": "a log"}
+TEXTS = {"sweep tune": "a file of conf/sweep", "sweep logs": "a log", "skill": "a skill"}
 """What others print is a text of its own."""
 
 

@@ -61,6 +61,7 @@ VALUES = {
     "tail_share": "0.1",
     "group_size": "16",
     ("export", "to"): "lm-eval",
+    "install": "skills",
 }
 """What is given to options, where a number will not do: by parameter, or also by command."""
 SAME = {("evaluate plan", name) for name in ("--bar", "--dry-run", "--also")}
@@ -133,6 +134,7 @@ BASES = {
     "simulation": ["--workers 2", "--workers 2 --dry-run"],
     "tracking sync": [""],
     "tracking rebuild": [""],
+    "skill": [""],
 }
 """By command: words that it takes, beside which each of its options is tried."""
 
