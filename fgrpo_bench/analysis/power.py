@@ -408,7 +408,7 @@ class PowerAnswer:
     """What seeds or draws can show at one k, as a line and as numbers."""
 
     words: str
-    numbers: Mapping[str, Any]
+    numbers: dict[str, Any]
     """By names of the command's options; fractions. None: not even the most there may be."""
 
 
