@@ -34,6 +34,7 @@ COMMANDS = {
     "analysis": ("fgrpo_bench.analysis.__main__", "every number of a sweep as tables, or as CSV"),
     "simulation": ("fgrpo_bench.paper.simulation.__main__", "the paper's categorical simulation"),
     "tracking": ("fgrpo_bench.tracking.__main__", "bring MLflow up to date without its UI"),
+    "skill": ("fgrpo_bench.command.skill", "what a coding agent reads to use this program"),
 }
 """By name: the place of its application (fgrpo_bench.command.application.program), and what it
 does."""
@@ -47,7 +48,7 @@ EXAMPLES = {
 }
 """Words of a command, and what it does."""
 ALONE = ("conform", "skill")
-"""Commands that need no more than what the wheel always asks for: NumPy, SciPy and typer."""
+"""Commands that need no more than what the wheel always asks for."""
 TAB = """\
 The Tab key: `fgrpo-bench --install-completion` sets it up for your shell; or, for one session,
   source <(fgrpo-bench --show-completion)"""

@@ -25,7 +25,7 @@ DO = {
     *("export", "bundle", "evaluate export-lm-eval"),
 }
 """Commands that do something, and print which files they wrote or that it is done."""
-TEXTS = {"sweep tune": "a file of conf/sweep", "sweep logs": "a log"}
+TEXTS = {"sweep tune": "a file of conf/sweep", "sweep logs": "a log", "skill": "a skill"}
 """What others print is a text of its own."""
 
 
@@ -89,6 +89,7 @@ def test_what_is_printed_has_the_keys_of_the_page(
     objects["compare"] = printed("compare a b")
     objects["groups"]["nearest"] = None  # this dump has no advantages
     assert {name: set(of) for name, of in objects.items()} == {name: keys[name] for name in objects}
+    assert len(objects["report"]["comparisons"]) == 4  # those of the family, not of every pair
     assert set(objects["grade"]["scores"][0]) == keys["scores"]
     assert set(objects["compare"]["rows"][0]) == keys["rows"]
     scores = {row["k"]: row["pass_at_k"] for row in objects["grade"]["scores"]}

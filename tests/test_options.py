@@ -61,6 +61,7 @@ VALUES = {
     "tail_share": "0.1",
     "group_size": "16",
     ("export", "to"): "lm-eval",
+    "install": "skills",
 }
 """What is given to options, where a number will not do: by parameter, or also by command."""
 SAME = {("evaluate plan", name) for name in ("--bar", "--dry-run", "--also")}
@@ -133,6 +134,7 @@ BASES = {
     "simulation": ["--workers 2", "--workers 2 --dry-run"],
     "tracking sync": [""],
     "tracking rebuild": [""],
+    "skill": [""],
 }
 """By command: words that it takes, beside which each of its options is tried."""
 
@@ -178,7 +180,7 @@ class Anything(dict[Any, Any]):
 STORED = SimpleNamespace(benchmark=SimpleNamespace(name="b", grader="math"))
 RUN = RunPaths(root=Path("runs"), sweep="smoke", experiment="countdown-tiny", version="v1")
 WORK: dict[str, Any] = {
-    "evaluators.standalone.planned": "planned",
+    "evaluators.standalone.planned": SimpleNamespace(as_json=dict),
     "evaluators.standalone.freeze": None,
     "evaluators.standalone.check_column": None,
     "evaluators.cli._run": {},
@@ -186,20 +188,21 @@ WORK: dict[str, Any] = {
     "evaluators.stored.find": [STORED],
     "evaluators.stored.partitions_of": None,
     "evaluators.stored.regrade": "",
-    "evaluators.stored.closing_table": "",
-    "evaluators.readings.readings": "",
+    "evaluators.cli._print_scores": None,
     "evaluators.audit.audit": [SimpleNamespace(as_json=dict)],
     "evaluators.audit.render": "",
     "evaluators.interchange.take_in": ("stored", ""),
     "evaluators.lm_eval_tasks.export": None,
     "evaluators.compare.compare": SimpleNamespace(rows=[]),
     "evaluators.compare.worse_at": [],
+    "evaluators.compare.as_json": {},
     "evaluators.compare.write": "written",
     "evaluators.groups.read_groups": None,
     "evaluators.groups.summary": None,
     "evaluators.groups.write": "written",
     "fgrpo_bench.analysis.rollouts.store_groups": None,
     "evaluators.fetch.fetch_command": None,
+    "evaluators.fetch.overview": [],
     "sweeps.cli._show_plan": None,
     "sweeps.cli._start": None,
     "sweeps.cli.find_run": None,
@@ -221,6 +224,7 @@ WORK: dict[str, Any] = {
     "fgrpo_bench.report.__main__.results_of": None,
     "fgrpo_bench.report.__main__.analysed": None,
     "fgrpo_bench.report.build.render": "",
+    "fgrpo_bench.report.build.as_json": {},
     "fgrpo_bench.report.__main__.write_report": None,
     "fgrpo_bench.report.verify.verify": SimpleNamespace(differences=(), unseen=()),
     "fgrpo_bench.report.exports.command.results_of": None,
@@ -239,6 +243,7 @@ WORK: dict[str, Any] = {
     "fgrpo_bench.analysis.power.design_advice": None,
     "fgrpo_bench.paper.theory.__main__._measured": None,
     "fgrpo_bench.paper.theory.__main__.words": None,
+    "fgrpo_bench.paper.theory.__main__.numbers": {},
     "fgrpo_bench.paper.theory.__main__._draw": None,
     "fgrpo_bench.paper.theory.weights.draw": None,
     "fgrpo_bench.conformance.__main__._of_trainer": ("verl", []),
@@ -246,6 +251,7 @@ WORK: dict[str, Any] = {
     "fgrpo_bench.conformance.__main__._write_junit": None,
     "fgrpo_bench.paper.simulation.__main__.make": None,
     "fgrpo_bench.paper.simulation.__main__.frame": None,
+    "fgrpo_bench.paper.simulation.__main__.ends": None,
     "fgrpo_bench.paper.simulation.__main__.write_report": (),
     "fgrpo_bench.paper.simulation.__main__.words": (),
     "fgrpo_bench.paper.simulation.__main__.tables": (),

@@ -63,13 +63,13 @@ def rloo(rewards):
     return (rewards - rewards.mean(1, keepdims=True)) * n / (n - 1)
 
 if __name__ == "__main__":
-    assert find_spec("polars") is find_spec("pydantic") is find_spec("torch") is None
+    assert find_spec("polars") is find_spec("matplotlib") is find_spec("torch") is None
     assert pass_at_k(n_samples=4, n_correct=1, k=2) == 0.5
     assert compare_counts(old=[1, 2], new=[2, 4], n_samples=4, k=1).difference == 0.375
     assert distinct_at_k(n_samples=4, n_by_solution=[2, 1], k=1) == 0.75
     assert StagedDesign(stages=(4, 8), enough=1).pass_at_k(n_drawn=4, n_correct=4, k=1) == 1
 """
-"""What is there with NumPy and SciPy alone."""
+"""What is there with what the wheel always asks for."""
 
 
 def started(python: Path, words: str, folder: Path, **variables: str) -> subprocess.Popen[str]:
@@ -104,7 +104,7 @@ def test_the_wheel_holds_library_evaluators_and_declarations_below_one_name(whee
         for name, below in folders.items()
         for path in (REPOSITORY / name).rglob("*")
         if path.suffix in (".py", ".yaml")
-        or path.name == "published.csv"
+        or path.name in ("published.csv", "SKILL.md")
         or path.parent.name == "vectors"
     }
     (sdist,) = wheel.parent.glob("*.tar.gz")
@@ -136,10 +136,11 @@ def test_the_installed_package_evaluates_and_compares_without_a_checkout(
     (tmp_path / "mine.py").write_text(ALONE)
     alone = [str(bare), str(tmp_path / "mine.py")]
     subprocess.run(alone, cwd=tmp_path, env={"PATH": os.environ["PATH"]}, check=True)
+    assert "pass@k" in told(bare, "skill", tmp_path)
     conform = "conform --function mine:rloo --advantage rloo"
     assert "equal" in told(bare, conform, tmp_path, PYTHONPATH=str(tmp_path))
     refused = told(bare, "compare a b", tmp_path, code=2)
-    assert "has no polars, pydantic: run `" in refused
+    assert "has no polars: run `" in refused  # typer brings pydantic
     install(bare, *remedy(refused, bare))
     install(bare, "--no-index", "--dry-run", with_analysis)
     refusal = "Error: {} is not part of the installed package: run it in a checkout of fgrpo-bench"

@@ -35,7 +35,7 @@ def linked(page: Path) -> set[Path]:
 
 
 def on_files(files: Files, *, config: Any, **_: Any) -> Files:
-    reached = {ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
+    reached = {ROOT / name for name in ("README.md", "AGENTS.md", "CHANGELOG.md")}
     ahead = {*reached, *(Path(str(f.abs_src_path)) for f in files.documentation_pages())}
     while ahead:
         page = ahead.pop()

@@ -381,7 +381,7 @@ def power(
         beta=PRIOR if beta is None else (_parameter(beta[0]), _parameter(beta[1])),
     )
     _check(context, options)
-    answers = list[Answer]()
+    answers = list[PowerAnswer]()
     if difference is not None or seeds is not None:
         try:
             spread = _spread(options)
@@ -393,7 +393,7 @@ def power(
         words = design_advice(
             ks=k, n_problems=_known(problems), half_width_wanted=half_width, beta=options.beta
         )
-        answers.append(Answer(words=words, numbers={"ks": k, "half_width": half_width}))
+        answers.append(PowerAnswer(words=words, numbers={"ks": k, "half_width": half_width}))
     elif half_width is not None:
         answers += [_needed(at_k, _known(problems), half_width) for at_k in k]
     if as_json:
@@ -404,11 +404,11 @@ def power(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class PowerAnswer:
     """What seeds or draws can show at one k, as a line and as numbers."""
 
     words: str
-    numbers: Mapping[str, Any]
+    numbers: dict[str, Any]
     """By names of the command's options; fractions. None: not even the most there may be."""
 
 
@@ -492,7 +492,7 @@ def _spread(options: PowerOptions) -> Spread:
     return spreads[0]
 
 
-def _of_seeds(options: PowerOptions, spread: Spread, k: int) -> Answer:
+def _of_seeds(options: PowerOptions, spread: Spread, k: int) -> PowerAnswer:
     sizes = () if options.problems is None else (options.problems,)
     parts, family = spread.at(k, sizes), options.family
     asked = f"k = {k}, " + (f"family of {family}: " if family > 1 else "a comparison alone: ")
@@ -512,7 +512,7 @@ def _of_seeds(options: PowerOptions, spread: Spread, k: int) -> Answer:
             f"{asked}{seeds} a difference of {100 * options.difference:g} points with {POWER:.0%} "
             f"power {rests_on}"
         )
-        return Answer(words=words, numbers=numbers | {"seeds": needed})
+        return PowerAnswer(words=words, numbers=numbers | {"seeds": needed})
     if options.difference is None:
         shown = smallest_range(
             n_seeds=options.seeds, parts=parts, family=family, degrees=spread.degrees
@@ -522,25 +522,25 @@ def _of_seeds(options: PowerOptions, spread: Spread, k: int) -> Answer:
             f"{POWER:.0%} power {rests_on}"
         )
         ends = {"difference": shown.difference, "difference_range": shown.ends}
-        return Answer(words=words, numbers=numbers | ends)
+        return PowerAnswer(words=words, numbers=numbers | ends)
     power = power_with_seeds(options.difference, n_seeds=options.seeds, parts=parts, family=family)
     words = (
         f"{asked}{options.seeds} seeds show a difference of {100 * options.difference:g} points "
         f"with {power:.0%} power {rests_on}"
     )
-    return Answer(words=words, numbers=numbers | {"power": power})
+    return PowerAnswer(words=words, numbers=numbers | {"power": power})
 
 
-def _of_draws(k: int, n_problems: int, n_samples: int) -> Answer:
+def _of_draws(k: int, n_problems: int, n_samples: int) -> PowerAnswer:
     design, numbers = fixed_design(n_samples), {"k": k, "problems": n_problems}
     shown = smallest_effect(design=design, k=k, n_problems=n_problems)
-    return Answer(
+    return PowerAnswer(
         words=advice(design=design, k=k, n_problems=n_problems),
         numbers=numbers | {"n_samples": n_samples, "difference": shown, "power": POWER},
     )
 
 
-def _needed(k: int, n_problems: int, half_width_wanted: float) -> Answer:
+def _needed(k: int, n_problems: int, half_width_wanted: float) -> PowerAnswer:
     needed = draws_needed(k=k, n_problems=n_problems, half_width_wanted=half_width_wanted)
     enough = f"{needed} draws" if needed else f"not even {max(MOST_DRAWS, k)} draws"
     words = (
@@ -548,7 +548,7 @@ def _needed(k: int, n_problems: int, half_width_wanted: float) -> Answer:
         "enough"
     )
     numbers = {"k": k, "problems": n_problems, "half_width": half_width_wanted}
-    return Answer(words=words, numbers=numbers | {"n_samples": needed})
+    return PowerAnswer(words=words, numbers=numbers | {"n_samples": needed})
 
 
 if __name__ == "__main__":

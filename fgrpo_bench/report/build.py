@@ -10,7 +10,7 @@ report.tables, report.figures.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -274,8 +274,8 @@ def results_csv(analysis: Analysis, *, compare_paper: bool = False) -> str:
 
 
 def as_json(analysis: Analysis, *, compare_paper: bool = False) -> dict[str, Any]:
-    """The answer in sentences, the comparisons of its question, and every pass@k, unrounded (rows
-    of the frames `comparisons` and `estimates`, and of `by_value`: docs/reference/columns.md).
+    """The answer in sentences, the comparisons of its question (`Analysis.in_question`), and every
+    pass@k, unrounded (rows of the frames `estimates` and `by_value`: docs/reference/columns.md).
     compare_paper: raises as `check_fixed`; without, no published figure is among them."""
     if compare_paper:
         check_fixed(analysis)
@@ -283,7 +283,7 @@ def as_json(analysis: Analysis, *, compare_paper: bool = False) -> dict[str, Any
     return {
         "title": title(analysis),
         "answer": answer(analysis),
-        "comparisons": analysis.comparisons.filter(pl.col("group").is_not_null()).to_dicts(),
+        "comparisons": [asdict(row) for row in analysis.in_question],
         "estimates": (estimates if compare_paper else estimates.drop("published")).to_dicts(),
         "by_value": analysis.by_value.to_dicts(),
     }

@@ -39,7 +39,9 @@ GROUPS = "groups/"
 """Begins the name of a dump's groups that `fgrpo-bench groups DUMP --name` stored."""
 
 
-def load(name: str, *, root: Path | None = None, rule: str = LAST, by: str | None = None) -> Shown:
+def load(
+    name: str, *, root: Path | None = None, rule: str = LAST, by: str | None = None
+) -> NotebookView:
     """What is stored under a name: `sweep[/experiment[/version]]` or `evals/<name>[+<name>]` as
     `Runs`, `groups/<name>` without a comparison.
 
@@ -55,7 +57,7 @@ def load(name: str, *, root: Path | None = None, rule: str = LAST, by: str | Non
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Shown:
+class NotebookView:
     """A title, blocks of a document, and the frames and figures behind them."""
 
     title: str
@@ -108,18 +110,18 @@ def _check(what: str, name: str, known: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Runs(Shown):
+class Runs(NotebookView):
     """A sweep, or evaluations: the answer, and pass@k of every cell with its interval."""
 
     analysis: Analysis
 
-    def compare(self) -> Shown:
+    def compare(self) -> NotebookView:
         """The differences: those that the question asks for, else of every pair."""
         tables = [
             question_table(self.analysis, column) or comparison_table(self.analysis, column)
             for column in self.analysis.headline
         ]
-        return Shown(**_of(self.analysis, tables, first="differences-"))
+        return NotebookView(**_of(self.analysis, tables, first="differences-"))
 
 
 def _runs(analysis: Analysis) -> Runs:
@@ -141,7 +143,7 @@ def _of(analysis: Analysis, tables: Sequence[Block], *, first: str) -> dict[str,
     }
 
 
-def _groups(of: RolloutSummary) -> Shown:
+def _groups(of: RolloutSummary) -> NotebookView:
     """The groups of a training run's rollouts, and where each advantage puts its gradient."""
 
     def pictures() -> Iterable[Picture]:
@@ -149,7 +151,7 @@ def _groups(of: RolloutSummary) -> Shown:
 
         return drawn(of)
 
-    return Shown(
+    return NotebookView(
         title=of_rollouts.heading(of),
         blocks=of_rollouts.blocks(of),
         tables={"gradients": of.gradients, "steps": of.by_step},

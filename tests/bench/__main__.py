@@ -15,6 +15,7 @@ import sys
 
 MEASUREMENTS = {
     "passk": "pass@k for 5 million rows, against the naive per-row formula",
+    "starting": "the import of the library, against NumPy's",
     "analysis": "every number of 36 points and 9 benchmarks, by draws per problem",
     "bands": "bands over all k, against passk-inference",
     "report": "a report over 36 points and 9 benchmarks, by draws per problem",

@@ -12,7 +12,7 @@ from sweeps import REPOSITORY
 README = REPOSITORY / "README.md"
 PAGES = [
     README,
-    REPOSITORY / "CONTRIBUTING.md",
+    REPOSITORY / "AGENTS.md",
     REPOSITORY / "CHANGELOG.md",
     *sorted((REPOSITORY / "docs").rglob("*.md")),
 ]

@@ -139,7 +139,7 @@ def test_all_five_pass_what_make_test_asks_of_them_at_once(data: Path, tmp_path:
     checkout = copied(
         tmp_path / "checkout",
         *("conf", "dashboards", "docs", "evaluators", "fgrpo_bench", "sweeps", "tests"),
-        *("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+        *("pyproject.toml", "README.md", "AGENTS.md", "CHANGELOG.md"),
     )
     for kind in NEW:
         run(checkout, "sweeps.new", *words_of(kind, f"my_{kind}", data))
