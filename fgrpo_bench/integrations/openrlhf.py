@@ -28,6 +28,8 @@ import torch
 from fgrpo_bench.integrations.groups import check, rollout_advantages
 from fgrpo_bench.objectives.advantages import reads_log_probs
 
+Outputs = list[asyncio.Task[dict[str, Any]]]
+
 
 class GroupExecutor(AgentExecutorBase):  # type: ignore[misc]
     """Rollouts of `executor`, whose `reward` becomes their advantage; `scores`, which OpenRLHF
@@ -46,20 +48,26 @@ class GroupExecutor(AgentExecutorBase):  # type: ignore[misc]
             raise ValueError(f"{advantage} reads log-probabilities, which an agent is not given")
         self._executor = executor
         self._of_table = advantage, focal_gamma, dict(parameters or {})
-        self._groups: dict[int, list[asyncio.Task[dict[str, Any]]]] = {}
+        self._groups: dict[int, tuple[Outputs, asyncio.Task[list[dict[str, Any]]]]] = {}
 
     async def execute(self, prompt: str, label: str, sampling_params: Any, **rest: Any) -> Any:
-        # one object for the rollouts of one call for a prompt, and alive until all are back
-        group = self._groups.setdefault(id(sampling_params), [])
-        place = len(group)
+        key = id(sampling_params)  # one object for the rollouts of a call, alive until all are back
+        if key not in self._groups:
+            # runs once OpenRLHF has started all of them, which it does in one go
+            self._groups[key] = [], asyncio.ensure_future(self._finish(prompt, key))
+        rollouts, finished = self._groups[key]
+        place = len(rollouts)
         rollout = self._executor.execute(prompt, label, sampling_params, **rest)
-        group.append(asyncio.ensure_future(rollout))
-        await asyncio.sleep(0)  # OpenRLHF starts all of them before any goes on
-        try:
-            outputs = await asyncio.gather(*group)
-        finally:
-            self._groups.pop(id(sampling_params), None)
-        return outputs[place] | {"reward": self._advantages(prompt, outputs)[place]}
+        rollouts.append(asyncio.ensure_future(rollout))
+        return (await finished)[place]
+
+    async def _finish(self, prompt: str, key: int) -> list[dict[str, Any]]:
+        """The rollouts of a prompt with their advantages, once the last one is back."""
+        rollouts, _ = self._groups.pop(key)
+        outputs = await asyncio.gather(*rollouts)
+        advantages = self._advantages(prompt, outputs)
+        pairs = zip(outputs, advantages, strict=True)
+        return [output | {"reward": advantage} for output, advantage in pairs]
 
     def _advantages(self, prompt: str, outputs: list[dict[str, Any]]) -> list[float]:
         name = prompt[:80]

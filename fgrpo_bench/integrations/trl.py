@@ -143,15 +143,15 @@ class FocalGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         taken = [rows[row + first] - first for row in places]
         for name, values in output.items():
             if isinstance(values, Tensor) and values.ndim:
-                both = values, again[name]
+                both: list[Tensor] = [values, again[name]]
                 if values.ndim > 1:
                     width = max(part.shape[1] for part in both)
                     fill = self._tokenizer.pad_token_id if name.endswith("_ids") else 0
                     side = (1, 0) if name.startswith("prompt") else (0, 1)
-                    both = tuple(
+                    both = [
                         pad(part, [k * (width - part.shape[1]) for k in side], value=fill)
                         for part in both
-                    )
+                    ]
                 output[name] = both[0].clone()
                 output[name][places] = both[1][taken]
         mask = output["completion_mask"] * output.get("tool_mask", 1)

@@ -154,4 +154,5 @@ def test_stock_openrlhf_trains_end_to_end(tmp_path):
     assert any(any(values) for _, values in groups)
     (trained,) = (tmp_path / "trained").rglob("model*.safetensors")
     before, after = load_file(model / "model.safetensors"), load_file(trained)
-    assert any(not torch.equal(before[name], after[name].float()) for name in before)
+    same = [torch.equal(w.bfloat16(), after[name].bfloat16()) for name, w in before.items()]
+    assert not all(same)

@@ -23,10 +23,12 @@ COMMANDS = sorted({words for page in PAGES for words in commands(page)})
 OWN_TESTS = {
     "docs/guides/task.md": "tests/plugin/test_extending.py",
     "docs/reference/integrations.md": "tests/integrations/test_trl.py",
+    "docs/guides/notebook.md": "tests/report/test_notebook.py",
     "docs/reference/mlflow.md": "tests/tracking/test_sync.py",
     "docs/developers/openrlhf-upstream.md": "tests/openrlhf/test_upstream.py",
 }
-"""Pages whose Python needs a plug-in, another trainer or a store, and the tests that run it."""
+"""Pages whose Python needs a plug-in, another trainer or a store, or is one notebook, and the
+tests that run it."""
 PYTHON = [(page, code) for page in PAGES for code in blocks(page, "python")]
 NUMBER = re.compile(r"(\d+\.\d+)(\.\.\.)?")
 

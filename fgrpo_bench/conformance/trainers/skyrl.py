@@ -14,7 +14,7 @@ if sys.version_info < (3, 12):
     import typing_extensions
 
     # pydantic takes no other there, and a model of skyrl 0.3.0 has a field of typing's.
-    typing.TypedDict = typing_extensions.TypedDict  # type: ignore[assignment]
+    typing.TypedDict = typing_extensions.TypedDict
 
 import skyrl
 from skyrl.backends.skyrl_train.utils.ppo_utils import AdvantageEstimatorRegistry
@@ -79,7 +79,7 @@ def _parts(rewards: Floats) -> list[list[int]]:
         sampled,
         uids,
         settings,
-        {"sample_batch_count": 1},  # type: ignore[typeddict-item]
+        {"sample_batch_count": 1},
     )
     groups: dict[str, list[int]] = {}
     for (row,), uid in zip(kept["prompt_token_ids"], kept_uids, strict=True):
