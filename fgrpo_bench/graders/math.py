@@ -65,9 +65,12 @@ def grade_with(judge: Judge, problem: Problem, response: str, *, strict: bool = 
     if final is None and strict:
         return _UNSTATED
     alone = _alone(text, gold) if final is None else None
-    if alone is not None and (verdict := _compared(judge, gold, alone)).outcome == "correct":
-        return verdict
-    return _compared(judge, gold, final or Stated(text, BY_PLACE, "text"))
+    verdict = None if alone is None else _compared(judge, gold, alone)
+    if verdict is None or verdict.outcome != "correct":
+        verdict = _compared(judge, gold, final or Stated(text, BY_PLACE, "text"))
+    if verdict.outcome == "correct" and _repeats(problem.prompt, gold, verdict.extracted or ""):
+        return replace(verdict, outcome="incorrect", reason=REPEATED)
+    return verdict
 
 
 def _compared(judge: Judge, gold: str, final: Stated) -> Grade:
@@ -79,6 +82,42 @@ def _compared(judge: Judge, gold: str, final: Stated) -> Grade:
     if verdict is None and final.form == "whole":
         verdict = Grade(outcome="incorrect", extracted=answer, reason=MORE)
     return _kept(verdict or judge.verdict(gold, answer), final.where)
+
+
+REPEATED = "a calculation of the problem, repeated and not worked out"
+_NUMBER = (
+    r"[+-]?(?:[0-9][0-9,]*+(?:\.[0-9]*+)?|\.[0-9]++)?"
+    r"(?:/[0-9]++|\\[dt]?frac\{[0-9]++\}\{[0-9]++\})?(?:\*10\^\{?-?[0-9]++\}?)?"
+    r"(?:\\?%|\^\{?\\circ\}?)?"
+)
+_CALCULATION = re.compile(
+    r"[+*]|(?<=[0-9)}])(?:[-/](?=[0-9(\\])|\^(?!\{?\\circ)|!)|\\(?:sqrt|binom|lfloor|lceil|log)(?![A-Za-z])"
+)
+
+_TERMS = re.compile(r"[0-9.]++|[-+*/^!()]")
+_TERMS_TOGETHER = re.compile(r"[0-9(][-0-9.+*/^!()]++")
+
+
+def _repeats(prompt: str, gold: str, answer: str) -> bool:
+    """Whether an answer that is to be a number is a calculation as the problem has it, in any
+    order: of `52 + 56` math-verify says that it is 108, and a policy would learn to repeat its
+    prompt."""
+    sides = [_squeezed(side) for side in answer.split("=") if side.strip(" ?")]
+    if not sides or not re.fullmatch(_NUMBER, _squeezed(gold)):
+        return False
+    if re.fullmatch(_NUMBER, sides[-1]) or not _CALCULATION.search(sides[-1]):
+        return False
+    question = _squeezed(prompt)
+    calculations = [sorted(_TERMS.findall(text)) for text in _TERMS_TOGETHER.findall(question)]
+    return all(side in question or sorted(_TERMS.findall(side)) in calculations for side in sides)
+
+
+def _squeezed(text: str) -> str:
+    """Without spaces and dollars, and with one sign for times and one for a division."""
+    text = re.sub(r"\\times(?![A-Za-z])|\\cdot(?![A-Za-z])|[\u00d7\u00b7\u2217\u22c5]", "*", text)
+    text = re.sub(r"\s++|\$|\\[,;!]", "", re.sub(r"\\div(?![A-Za-z])|\u00f7", "/", text))
+    text = text.rstrip(".")
+    return text[1:-1] if re.fullmatch(r"\([^()]*+\)", text) else text
 
 
 def shortcut(gold: str, answer: str) -> Grade | None:

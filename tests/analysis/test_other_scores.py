@@ -29,7 +29,7 @@ from tests.support.report import (
 )
 
 ALSO = "experiment.evaluation.benchmarks.countdown.extra_graders=[math]"
-SECOND = "math-4"
+SECOND = "math-5"
 
 
 @pytest.fixture(scope="module")

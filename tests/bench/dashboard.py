@@ -48,7 +48,7 @@ OVERRIDES = [
     *("sweep.grid.group_size=[2,4,8,16,32]", f"sweep.cells=[{', '.join(CELLS)}]"),
 ]
 LONG = 1_500
-VERSION = "math-4"
+VERSION = "math-5"
 
 
 def write_sweep(root: Path) -> RunPaths:

@@ -62,7 +62,7 @@ def test_a_checkpoint_is_evaluated_extended_and_found_again(words, root, capsys)
     assert main(["run", *words, "n_samples=10", "ks=[1,10]"]) == 0
     marker = read_json(stored.stage.done)
     assert marker["draws_made"] == {"math500": 18}
-    assert marker["grading"]["math500"]["math-4"]["graded"] == 18
+    assert marker["grading"]["math500"]["math-5"]["graded"] == 18
     draws = read_table(stored.paths.draws, DRAWS)
     assert len(draws) == 30 and draws.filter(pl.col("draw") < 4).equals(first)
     passk = read_table(stored.paths.passk(), PASSK)
@@ -85,7 +85,7 @@ def test_a_checkpoint_is_evaluated_extended_and_found_again(words, root, capsys)
 def test_a_new_grader_version_grades_what_is_stored_and_says_what_changed(words, root, capsys):
     assert main(["run", *words, "n_samples=4", "name=mine"]) == 0
     (stored,) = find("mine")
-    grades = read_table(stored.paths.grades("math-4"), GRADES)
+    grades = read_table(stored.paths.grades("math-5"), GRADES)
     older = grades.with_columns(
         pl.when(pl.int_range(pl.len()) < 2)
         .then(pl.lit("unscored"))
@@ -94,14 +94,14 @@ def test_a_new_grader_version_grades_what_is_stored_and_says_what_changed(words,
         grader_version=pl.lit("math-0"),
     )
     write_table(stored.paths.grades("math-0"), older, GRADES)
-    stored.paths.grades("math-4").unlink()
+    stored.paths.grades("math-5").unlink()
     stored.paths.passk().unlink()
     capsys.readouterr()
     assert main(["grade", "mine"]) == 0
     shown = capsys.readouterr().out
-    assert "math500, math-4: 12 draws graded" in shown
+    assert "math500, math-5: 12 draws graded" in shown
     assert "2 of 12 verdicts differ from math-0 (2 unscored -> incorrect)" in shown
-    assert read_table(stored.paths.grades("math-4"), GRADES).equals(grades)
+    assert read_table(stored.paths.grades("math-5"), GRADES).equals(grades)
     assert read_table(stored.paths.grades("math-0"), GRADES).equals(older)
     assert len(read_table(stored.paths.passk(), PASSK)) == 9
     assert main(["grade", "mine", "--grader", "countdwn"]) == 1
@@ -119,7 +119,7 @@ def test_where_another_grader_would_not_have_stopped_the_same_command_draws_on(w
     name = whole["problem_id"][0]
     stopped = ~((pl.col("problem_id") == name) & (pl.col("draw") >= 2))
     write_table(stored.paths.draws, whole.filter(stopped), DRAWS)  # as if draw 0 had been correct
-    stored.paths.grades("math-4").unlink()
+    stored.paths.grades("math-5").unlink()
     rewritten(stored.stage, [stored.paths.draws])
     shutil.rmtree(root / "draws")  # else those that it lacks are there
     capsys.readouterr()

@@ -46,7 +46,7 @@ def test_every_kind_is_counted_with_examples_and_nothing_steers_the_terminal(
     ]
     (made,) = audit(imported("math500", keys, lines, tmp_path))
     found = {each.kind: each for each in made.findings}
-    assert (made.draws, made.problems, made.grader_version) == (12, 3, "math-4")
+    assert (made.draws, made.problems, made.grader_version) == (12, 3, "math-5")
     assert found["unscored"].count == 0
     assert found["without a box"].count == 2
     assert found["cut off at the longest response"].share == "3 of 12 (25.00%)"
@@ -58,7 +58,7 @@ def test_every_kind_is_counted_with_examples_and_nothing_steers_the_terminal(
     capsys.readouterr()
     assert main(["audit", "theirs"]) == 0
     shown = capsys.readouterr().out
-    assert "\x1b" not in shown and "math-4" in shown and "2 of 12 (16.67%)" in shown
+    assert "\x1b" not in shown and "math-5" in shown and "2 of 12 (16.67%)" in shown
     assert "y" * 161 not in shown
     assert main(["audit", "theirs", "--json", "--compared", "5"]) == 0
     (facts,) = json.loads(capsys.readouterr().out)

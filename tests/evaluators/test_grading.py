@@ -88,8 +88,8 @@ def test_grading_while_sampling_gives_the_tables_of_grading_afterwards_and_judge
     with graded(later, "math", workers=1) as grading:
         assert grading.finish(draws).equals(tables[0])
     assert grading.tally.graded == 120 and grading.tally.judgements == 0  # known from before
-    assert read_table(later.grades("math-4"), GRADES).equals(tables[0])
-    assert not later.judging("math-4").exists()
+    assert read_table(later.grades("math-5"), GRADES).equals(tables[0])
+    assert not later.judging("math-5").exists()
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_what_a_stopped_run_or_one_of_fewer_draws_has_graded_is_not_graded_again
         with pytest.raises(Stopped):
             sampled(paths, first, until=60)
         first._take(first._workers.answers("math", wait=True))
-    assert paths.judging("math-4").exists() and not paths.grades("math-4").exists()
+    assert paths.judging("math-5").exists() and not paths.grades("math-5").exists()
     for n_samples, fresh in ((40, 60), (60, 60), (60, 0)):
         with graded(paths, "math", workers=1) as grading:
             table = grading.finish(sampled(paths, grading, n_samples))

@@ -59,7 +59,7 @@ def test_completions_of_another_program_are_scored_like_our_own(keys, tmp_path, 
     draws = read_table(stored.paths.draws, DRAWS)
     assert len(draws) == 12 and draws["seed"].null_count() == 12
     assert draws.filter(pl.col("n_tokens") == 7)["response"].to_list() == ["so \\boxed{3}"]
-    grades = read_table(stored.paths.grades("math-4"), GRADES)
+    grades = read_table(stored.paths.grades("math-5"), GRADES)
     right = grades.filter(pl.col("outcome") == "correct").group_by("problem_id").len()
     assert dict(right.iter_rows()) == {IDS[0]: 2, IDS[1]: 3, IDS[2]: 2}
     passk = read_table(stored.paths.passk(), PASSK)
