@@ -146,7 +146,8 @@ def test_stock_openrlhf_trains_end_to_end(tmp_path):
             check=False,
             timeout=1200,
         )
-    groups = [json.loads(line) for line in (tmp_path / "groups.jsonl").open()]
+    lines = (tmp_path / "groups.jsonl").read_text(encoding="utf-8").splitlines()
+    groups = [json.loads(line) for line in lines]
     assert len(groups) == 16, run.last_lines()
     for scores, values in groups:
         wanted = group_advantages(torch.tensor([scores]), 0.5, "grpo")[0]
