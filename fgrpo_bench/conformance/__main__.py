@@ -14,6 +14,7 @@ from importlib import import_module
 from inspect import signature
 from itertools import groupby
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
@@ -54,6 +55,7 @@ is also asked whether groups stay whole: a function of rewards [rollouts] and of
 rollout that gives parts, each the numbers of rollouts in the order in which they are cut into
 groups. A constant factor or an epsilon beside a deviation counts as equal, and is named.
 """
+PAGE_WIDTH = 100
 app = Application(str(__doc__), guard=refusals)
 
 
@@ -255,7 +257,7 @@ def _markdown(title: str, verdicts: Sequence[Verdict]) -> list[str]:
             names = rows.setdefault(cells, [])
             names += [name for name in [_code(verdict.name)] if name not in names]
         if verdict.kind == DIFFERS and verdict.worst:
-            differing.append(f"- {_example(verdict, verdict.worst)}")
+            differing.append(_wrapped(f"- {_example(verdict, verdict.worst)}"))
     lines = [
         f"| {escape_markdown(title)} | against | verdict | equal rewards |",
         "| :-- | :-- | :-- | :-- |",
@@ -264,9 +266,21 @@ def _markdown(title: str, verdicts: Sequence[Verdict]) -> list[str]:
     lines += ["", *differing] if differing else []
     if why:
         reasons = [f"{', '.join(names)} ({escape_markdown(text)})" for text, names in why.items()]
-        lines += ["", f"Not comparable: {'; '.join(reasons)}."]
+        lines += ["", _wrapped(f"Not comparable: {'; '.join(reasons)}.")]
     whole = [v for v in verdicts if v.name.endswith(WHOLE_GROUPS)]
-    return lines + [f"\nGroups stay whole: {v.kind}, {escape_markdown(v.detail)}." for v in whole]
+    said = [f"Groups stay whole: {v.kind}, {escape_markdown(v.detail)}." for v in whole]
+    return [*lines, *(f"\n{_wrapped(sentence)}" for sentence in said)]
+
+
+def _wrapped(text: str) -> str:
+    """In the width of a page; an item's further lines are indented."""
+    return fill(
+        text,
+        PAGE_WIDTH,
+        subsequent_indent="  " if text.startswith("- ") else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _code(text: str) -> str:
