@@ -83,12 +83,12 @@ def test_cells_name_further_pairs_and_one_that_is_a_pair_anyway_is_that_pair():
 def test_methods_are_compared_with_grpo_at_the_same_n_and_learning_rate():
     declared = family(pairs=["methods"], sweep="methods")
     assert {(pair.old.cell, pair.kind) for pair in declared.pairs} == {("grpo-n8-g0", "methods")}
-    assert len(declared.pairs) == 22 and len(declared.comparisons) == 44
+    assert len(declared.pairs) == 25 and len(declared.comparisons) == 50
     names = {pair.new.cell: pair.name for pair in declared.pairs}
     assert names["maxrl-n8-g0.5"] == "F-MaxRL gamma=0.5" and names["nsr-n8-g0"] == "NSR"
     factors = "sweep.grid.learning_rate_factor=[0.5,2]"
     rates = family(factors, pairs=["methods"], sweep="methods")
-    assert len(rates.pairs) == 44
+    assert len(rates.pairs) == 50
     assert ("nsr-n8-g0-lr2", "grpo-n8-g0-lr2") in pairs(rates)
     assert ("nsr-n8-g0-lr2", "grpo-n8-g0-lr0.5") not in pairs(rates)
 
