@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.checkpoints import cluster_numbers
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.analysis.solutions import solution_masses
 from fgrpo_bench.documents.table import NONE, Block, Paragraph, Table, percent, with_interval
 from fgrpo_bench.graders import SOLUTIONS, grader_version, split_version
 from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, passk_path
@@ -41,7 +42,6 @@ from fgrpo_bench.stats.readings import (
     gini,
     maj_at_k,
     pass_hat_k,
-    solution_mass,
 )
 from fgrpo_bench.stats.staged import StagedDesign
 from fgrpo_bench.tasks.countdown import all_solutions
@@ -307,7 +307,7 @@ def between(
                     rows=tuple(_differences(READINGS[word], problems, ks, clusters)),
                 )
             else:
-                yield _mass_table(benchmark, sides, problems, clusters)
+                yield _mass_table(benchmark, checkpoints, sides[labels[0]][0].grader)
         for text in dict.fromkeys(
             text for item in checkpoints for text in _of_first_stage(benchmark, item.stopping())
         ):
@@ -400,50 +400,28 @@ def _differences(
             yield label, str(k), reading.shown(mean), difference
 
 
-def _mass_table(
-    benchmark: str, sides: Sides, problems: Problems, clusters: NDArray[np.int64] | None
-) -> Table:
+def _mass_table(benchmark: str, checkpoints: Sequence[EvaluatedCheckpoint], grader: str) -> Table:
     """What became of the first label's mass on solutions under each other one."""
-    old, *others = problems
-    grader = sides[old][0].grader
+    old = checkpoints[0].label
     if grader not in SOLUTIONS:
         raise ValueError(
             f"--also {MASS}: all right answers of a problem of {benchmark} are one solution, its "
             f"gold; problems of {', '.join(SOLUTIONS)} have several"
         )
-    halves = {
-        name: [replace(of, grades=of.grades.filter(pl.col("draw") % 2 == i)) for of in sides[old]]
-        for i, name in enumerate(("even", "odd"))
-    }
-    even, odd = _by_problem(halves).values()
-    rows = [(f"{old}, one half of its draws under the other", *_parts(even, odd, clusters))]
-    rows += [(label, *_parts(problems[old], problems[label], clusters)) for label in others]
+    masses = solution_masses(checkpoints, benchmark, old)
     return Table(
         title=f"{benchmark}: what became of {old}'s mass on right solutions, in percent of draws "
         "[95% interval]",
         header=("under", "kept", "moved to other solutions", "lost"),
-        rows=tuple(rows),
+        rows=tuple(
+            (
+                f"{old}, one half of its draws under the other" if of.cell == old else of.cell,
+                *(with_interval(p.mean, p.low, p.high) for p in (of.kept, of.moved, of.lost)),
+            )
+            for of in masses
+        ),
         notes=(
             "Noise of the draws alone makes some mass look moved or lost: the first row has how "
             "much, of half as many draws.",
         ),
     )
-
-
-def _mass(old: ProblemDraws, new: ProblemDraws) -> tuple[float, float, float]:
-    shares = [{text: n / of.n_samples for text, n in of.n_by_solution.items()} for of in (old, new)]
-    return solution_mass(*shares)
-
-
-def _parts(
-    old: Sequence[Sequence[ProblemDraws]],
-    new: Sequence[Sequence[ProblemDraws]],
-    clusters: NDArray[np.int64] | None,
-) -> Iterator[str]:
-    """Kept, moved and lost; old, new: of each seed the draws of the same problems."""
-    masses = [
-        [_mass(before, after) for before, after in zip(*of_seed, strict=True)]
-        for of_seed in zip(old, new, strict=True)
-    ]
-    for part in estimate(np.array(masses), limits=FRACTIONS, clusters=clusters):
-        yield with_interval(part.mean, part.low, part.high)

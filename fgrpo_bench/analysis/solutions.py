@@ -67,11 +67,11 @@ def solutions_lost(
 
 @dataclass(frozen=True, kw_only=True)
 class SolutionMass:
-    """What became of the base models' draws of right solutions; shares of all draws, means over
-    problems and seeds, which add up to the base models' pass@1."""
+    """What became of the old models' draws of right solutions; shares of the judged draws, means
+    over problems and seeds, which add up to the old models' pass@1."""
 
     cell: str
-    """BASE: one half of the draws of the base models, the even ones, under the other half, which
+    """That of the old models: one half of their draws, the even ones, under the other half, which
     shows how much the noise of the draws alone makes look moved or lost."""
     kept: IntervalEstimate
     moved: IntervalEstimate
@@ -80,29 +80,37 @@ class SolutionMass:
 
 
 def solution_masses(
-    checkpoints: Sequence[EvaluatedCheckpoint], benchmark: str
+    checkpoints: Sequence[EvaluatedCheckpoint], benchmark: str, old: str = BASE
 ) -> Iterator[SolutionMass]:
-    """Of the base models themselves, then of each cell with all its seeds that have a base model;
-    nothing where right answers are all one, or grades are not there."""
-    bases = {item.seed: item for item in checkpoints if item.label == BASE}
+    """Of the old models themselves, then of each other cell with all its seeds that have an old
+    model; nothing where right answers are all one, or grades are not there.
+
+    old: their cell. Problems are those that all checkpoints have.
+    """
+    bases = {item.seed: item for item in checkpoints if item.label == old}
     before = {seed: right_draws(item, benchmark) for seed, item in bases.items()}
     before = {seed: right for seed, right in before.items() if len(right)}
     if not before:
         return
-    passk = bases[next(iter(before))].passk(benchmark)
-    of_problem = dict(sorted(passk.select("problem_id", "cluster").unique().iter_rows()))
+    of_checkpoint = [
+        dict(table.select("problem_id", "cluster").unique().iter_rows())
+        for item in checkpoints
+        if (table := item.passk(benchmark)).height
+    ]
+    shared = set.intersection(*map(set, of_checkpoint))
+    of_problem = {name: of_checkpoint[0][name] for name in sorted(shared)}
     clusters = cluster_numbers([*of_problem.values()])
 
     def of_cell(cell: str, pairs: Sequence[tuple[pl.DataFrame, pl.DataFrame]]) -> SolutionMass:
         values = [
-            [solution_mass(old.get(name, {}), new.get(name, {})) for name in of_problem]
-            for old, new in ((_shares(old), _shares(new)) for old, new in pairs)
+            [solution_mass(first.get(name, {}), then.get(name, {})) for name in of_problem]
+            for first, then in ((_shares(first), _shares(then)) for first, then in pairs)
         ]
         parts = estimate(np.array(values), limits=FRACTIONS, clusters=clusters)
         return SolutionMass(cell=cell, kept=parts[0], moved=parts[1], lost=parts[2])
 
     yield of_cell(
-        BASE,
+        old,
         [
             (
                 right_draws(bases[seed], benchmark, half=0),
@@ -111,7 +119,7 @@ def solution_masses(
             for seed in before
         ],
     )
-    for label in dict.fromkeys(item.label for item in checkpoints if item.label != BASE):
+    for label in dict.fromkeys(item.label for item in checkpoints if item.label != old):
         points = [item for item in checkpoints if item.label == label and item.seed in before]
         after = [(before[item.seed], right_draws(item, benchmark)) for item in points]
         if after and all(len(right) for _, right in after):
