@@ -56,6 +56,7 @@ rollout that gives parts, each the numbers of rollouts in the order in which the
 groups. A constant factor or an epsilon beside a deviation counts as equal, and is named.
 """
 PAGE_WIDTH = 100
+"""Characters of a line of the pages."""
 app = Application(str(__doc__), guard=refusals)
 
 
