@@ -248,4 +248,4 @@ def test_the_installed_wheel_registers_by_its_entry_point_and_by_name(wheel):
 def test_the_wheel_asks_for_no_trainer(wheel):
     (metadata,) = (Distribution.at(path) for path in wheel.glob("*.dist-info"))
     asked = {Requirement(each).name for each in metadata.requires if "extra ==" not in each}
-    assert asked == {"numpy", "polars", "pydantic", "scipy", "typer"}
+    assert asked == {"numpy", "scipy", "typer"}

@@ -39,6 +39,7 @@ WHY = {
     "reinforce_plus_plus_baseline": "whitens over the batch (arXiv 2501.03262)",
     "remax": "reads the reward of a greedy rollout (arXiv 2310.10505)",
     "tir_optimal_token_baseline": "reads log-probabilities",
+    "fgrpo_curverl": "carries a state from step to step",
     "fgrpo_ds_grpo": "reads log-probabilities",
     "fgrpo_unlikeliness": "reads log-probabilities",
 }
