@@ -672,6 +672,7 @@ def of_lengths(task, tokenizer) -> Rollouts:
         rewards=(correct := torch.tensor([[1.0, 0, 0, 0], [0, 1.0, 1.0, 0]] * 3)),
         correct=correct,
         unscored=torch.zeros(6, 4, dtype=torch.bool),
+        solutions=torch.full((6, 4), -1),
     )
 
 
