@@ -67,7 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if not INSTALLED and str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))  # a script of the environment does not look there
-    check_packages(None if arguments[:1] in ([name] for name in ALONE) else "analysis")
+    is_alone = bool(arguments) and arguments[0] in ALONE  # while Tab completes there are none
+    check_packages(None if is_alone else "analysis")
     from fgrpo_bench.command import application
 
     places = {name: _located(place) for name, (place, _) in COMMANDS.items()}

@@ -85,17 +85,20 @@ def _compared(judge: Judge, gold: str, final: Stated) -> Grade:
 
 
 REPEATED = "a calculation of the problem, repeated and not worked out"
-_NUMBER = (
+_NUMBER = re.compile(
     r"[+-]?(?:[0-9][0-9,]*+(?:\.[0-9]*+)?|\.[0-9]++)?"
     r"(?:/[0-9]++|\\[dt]?frac\{[0-9]++\}\{[0-9]++\})?(?:\*10\^\{?-?[0-9]++\}?)?"
     r"(?:\\?%|\^\{?\\circ\}?)?"
 )
+"""What is worked out, `_squeezed`: a number, a fraction of integers, percent, degrees."""
 _CALCULATION = re.compile(
-    r"[+*]|(?<=[0-9)}])(?:[-/](?=[0-9(\\])|\^(?!\{?\\circ)|!)|\\(?:sqrt|binom|lfloor|lceil|log)(?![A-Za-z])"
+    r"[+*]|(?<=[0-9)}])(?:[-/](?=[0-9(\\])|\^(?!\{?\\circ)|!)"
+    r"|\\(?:sqrt|binom|lfloor|lceil|log)(?![A-Za-z])"
 )
-
-_TERMS = re.compile(r"[0-9.]++|[-+*/^!()]")
-_TERMS_TOGETHER = re.compile(r"[0-9(][-0-9.+*/^!()]++")
+"""What is left to do in what is not; a slash or a power of a unit (m/s, cm^2) is nothing to do."""
+_CALCULATIONS = re.compile(r"[0-9(][-0-9.+*/^!()]++")
+_TERM = re.compile(r"[0-9.]++|[-+*/^!()]")
+"""Of a calculation: a number or a sign."""
 
 
 def _repeats(prompt: str, gold: str, answer: str) -> bool:
@@ -103,13 +106,13 @@ def _repeats(prompt: str, gold: str, answer: str) -> bool:
     order: of `52 + 56` math-verify says that it is 108, and a policy would learn to repeat its
     prompt."""
     sides = [_squeezed(side) for side in answer.split("=") if side.strip(" ?")]
-    if not sides or not re.fullmatch(_NUMBER, _squeezed(gold)):
+    if not sides or not _NUMBER.fullmatch(_squeezed(gold)):
         return False
-    if re.fullmatch(_NUMBER, sides[-1]) or not _CALCULATION.search(sides[-1]):
+    if _NUMBER.fullmatch(sides[-1]) or not _CALCULATION.search(sides[-1]):
         return False
     question = _squeezed(prompt)
-    calculations = [sorted(_TERMS.findall(text)) for text in _TERMS_TOGETHER.findall(question)]
-    return all(side in question or sorted(_TERMS.findall(side)) in calculations for side in sides)
+    calculations = [sorted(_TERM.findall(text)) for text in _CALCULATIONS.findall(question)]
+    return all(side in question or sorted(_TERM.findall(side)) in calculations for side in sides)
 
 
 def _squeezed(text: str) -> str:

@@ -257,9 +257,10 @@ class Learner:
         responses, owner, places = distinct_responses(drawn.tokens.view(shape))
         texts = self.tokenizer.decode(responses.cpu().numpy())
         reward = self.reward if purpose.startswith("rollout") else None
+        judge = None if reward is None else get_reward(reward)
         owners = [problems[i] for i in owner.tolist()]
         grades = [
-            (get_reward(reward) if reward else get_grader(problem.grader))(problem, text)
+            (judge or get_grader(problem.grader))(problem, text)
             for problem, text in zip(owners, texts, strict=True)
         ]
         at = places.cpu().numpy().reshape(shape[:2])
