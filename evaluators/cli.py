@@ -115,7 +115,6 @@ app = Application(
     "fgrpo-bench evaluate audit qwen2.5-7b-1f0a52c3",
     "fgrpo-bench evaluate import samples_math500.jsonl --benchmark math500 --name theirs",
     "fgrpo-bench evaluate export-lm-eval math500 aime24 --to tasks",
-    "fgrpo-bench evaluate fetch math500 aime24",
     guard=refusals,
     otherwise="run",
 )
@@ -841,7 +840,7 @@ def import_(
         list[str],
         typer.Argument(
             metavar="FILE|key=value",
-            help="what was drawn; and keys of the benchmark, as they were given to fetch",
+            help="what was drawn; and keys of the benchmark, as they were given to `data`",
         ),
     ],
     name: Annotated[str, typer.Option(help="folder under evals/")],
@@ -971,7 +970,7 @@ def export_lm_eval(
         list[str],
         typer.Argument(
             metavar="benchmark|key=value",
-            help="files of conf/benchmark/, fetched; and key=value as they were given to fetch",
+            help="files of conf/benchmark/, fetched; and key=value as they were given to `data`",
         ),
     ],
     to: Annotated[Path, typer.Option(help="folder to write")],
@@ -984,15 +983,15 @@ def export_lm_eval(
 
 
 @app.add(
-    "fetch",
+    "data",
     "fetch benchmarks and prepare them for evaluations, once",
-    "fgrpo-bench evaluate fetch                    what there is, and what of it is fetched",
-    "fgrpo-bench evaluate fetch math500 aime24",
-    "fgrpo-bench evaluate fetch amc23 path=amc23.jsonl prompt_key=problem answer_key=answer",
-    "HF_TOKEN=<token> fgrpo-bench evaluate fetch gpqa",
+    "fgrpo-bench data                              what there is, and what of it is fetched",
+    "fgrpo-bench data math500 aime24",
+    "fgrpo-bench data amc23 path=amc23.jsonl prompt_key=problem answer_key=answer",
+    "HF_TOKEN=<token> fgrpo-bench data gpqa",
     more=FETCH,
 )
-def fetch(
+def data_(
     context: typer.Context,
     names: Annotated[
         list[str] | None,

@@ -30,7 +30,7 @@ COMMANDS = {
     "power": ("fgrpo_bench.analysis.power", "how many seeds and draws are enough, before a run"),
     "theory": ("fgrpo_bench.paper.theory.__main__", "which group size is dangerous, by formulas"),
     "conform": ("fgrpo_bench.conformance.__main__", "are advantages what the paper says?"),
-    "data": ("evaluators.cli:fetch", "fetch benchmarks, once, and list what is fetched"),
+    "data": ("evaluators.cli:data", "fetch benchmarks, once, and list what is fetched"),
     "analysis": ("fgrpo_bench.analysis.__main__", "every number of a sweep as tables, or as CSV"),
     "simulation": ("fgrpo_bench.paper.simulation.__main__", "the paper's categorical simulation"),
     "tracking": ("fgrpo_bench.tracking.__main__", "bring MLflow up to date without its UI"),

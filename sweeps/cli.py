@@ -76,7 +76,6 @@ app = Application(
     "fgrpo-bench sweep status groupsize      where it stands",
     "fgrpo-bench sweep logs groupsize grpo-n8-g0.5-s11",
     "fgrpo-bench sweep cancel groupsize      stop it where it can be continued",
-    "fgrpo-bench sweep check groupsize       is every file as it was made?",
     guard=_refusals,
 )
 
@@ -356,9 +355,9 @@ def show_status(sweep: Run, keys: Keys = None, as_json: Json = False) -> int:
 @app.add(
     "check",
     "compare every file of a sweep with its digest; --fix moves aside what is damaged",
-    "fgrpo-bench sweep check groupsize",
-    "fgrpo-bench sweep check groupsize/countdown/v1 --json",
-    "fgrpo-bench sweep check groupsize --fix",
+    "fgrpo-bench check groupsize",
+    "fgrpo-bench check groupsize/countdown/v1 --json",
+    "fgrpo-bench check groupsize --fix",
     more=f"{RUN_KEYS}\n"
     "It lists which files differ from their digests, which are missing, and which no record\n"
     "lists. With --fix damaged files are moved into folders named `damaged`; the next `run`\n"

@@ -59,11 +59,16 @@ def test_a_command_is_that_of_its_own_module_with_its_exit_code(
 def test_the_list_needs_no_package_and_an_unknown_command_names_the_nearest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["swepe"])
-    assert "unknown command 'swepe' (did you mean sweep?): there are sweep, " in (
-        capsys.readouterr().err
-    )
+    for words, meant in (
+        ("swepe", "sweep?): there are sweep, "),
+        ("imprt x", "evaluate import?): there are sweep, "),
+        ("evaluate compare a b", "fgrpo-bench compare?): there are run, "),
+        ("sweep plna smoke", "plan?): there are plan, "),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(words.split())
+        refused = capsys.readouterr().err
+        assert "unknown command " in refused and f" (did you mean {meant}" in refused
     code = "import runpy, sys; sys.argv[1:] = []\n"
     code += "try: runpy.run_module('fgrpo_bench', run_name='__main__')\n"
     code += "except SystemExit: print(*{m.partition('.')[0] for m in sys.modules})"
