@@ -23,10 +23,12 @@ from fgrpo_bench.command.application import (
     By,
     Json,
     Root,
+    Wide,
     aside,
     is_there,
     print_json,
     refusals,
+    refuse,
 )
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.commandline import INSTALLED, check_packages
@@ -707,6 +709,7 @@ def compare_(
     md: Annotated[Path | None, typer.Option(metavar="FILE", help="write Markdown")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="write a row a k")] = None,
     as_json: Json = False,
+    wide: Wide = False,
     fail_if_worse: Annotated[
         int | None,
         typer.Option(metavar="K", help="exit code 3 where pass@K fell: its interval is below 0"),
@@ -718,6 +721,8 @@ def compare_(
     from .dumps import NamedColumns
     from .readings import words_of
 
+    if as_json or html or md or csv:
+        refuse(context, "is of what is shown, and nothing is shown beside a file or --json", "wide")
     root, words = root or default_root(), words_of(also, is_comparison=True)
     of_files = {
         "--data": data, "--benchmark": benchmark, "--prompt": prompt, "--answer": answer,
@@ -746,7 +751,10 @@ def compare_(
     compared = compare.compare(what, root, request, grader=layer, strict=strict, by=by, also=words)
     worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
     written = compare.write(compared, html=html, md=md, csv=csv)
-    print_json(compare.as_json(compared)) if as_json else print(written or compare.text(compared))
+    if as_json:
+        print_json(compare.as_json(compared))
+    else:
+        print(written or compare.text(compared, wide=wide))
     for row in worse:
         print(f"worse: {row.new} on {row.column} at k = {row.k}", file=sys.stderr)
     return EXIT_WORSE if worse else EXIT_DONE

@@ -8,12 +8,13 @@ in COMMANDS, and fgrpo_bench.command.application for what all of them share.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
 from fgrpo_bench import __version__
-from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED, check_packages, entered
+from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED, check_packages, entered, fitted
 
 COMMANDS = {
     "sweep": ("sweeps.cli", "plan a sweep, run it, and follow it, here or on SLURM"),
@@ -97,7 +98,9 @@ def listing() -> str:
         for words, does in EXAMPLES.items()
         if _located(COMMANDS[words.partition(" ")[0]][0])
     ]
-    return "\n".join([usage, "", *lines, "", "examples:", *examples, "", TAB])
+    text = "\n".join([usage, "", *lines, "", "examples:", *examples, "", TAB])
+    # the lines of a terminal do not matter here, and without one 100 columns are usual
+    return fitted(text, shutil.get_terminal_size((100, 24)).columns)
 
 
 if __name__ == "__main__":

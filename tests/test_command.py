@@ -43,6 +43,17 @@ def test_every_command_has_a_line_and_help_with_examples(
         assert not run_named or "sweep[/experiment[/version]]" in "".join(told.split()), name
 
 
+def test_help_fits_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in ([], ["evaluate"], ["evaluate", "run"], ["sweep", "run"], ["compare"], ["export"]):
+        assert main([*words, "--help"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert 60 < max(map(len, lines)) <= 80
+        assert any("fgrpo-bench" in line for line in lines)
+
+
 def test_a_command_is_that_of_its_own_module_with_its_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

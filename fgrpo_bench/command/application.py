@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
@@ -24,7 +25,7 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from fgrpo_bench.command.runs import ROOT_HELP, RUN_HELP, complete_run
-from fgrpo_bench.core.commandline import NO_MULTIRUN
+from fgrpo_bench.core.commandline import NO_MULTIRUN, fitted
 from fgrpo_bench.core.registry import did_you_mean, nearest, suggestion
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -57,6 +58,9 @@ By = Annotated[
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="print the result as JSON: docs/reference/json.md")
+]
+Wide = Annotated[
+    bool, typer.Option("--wide", help="every column and row, however wide the terminal is")
 ]
 """Words that several commands take; a root that is None is the usual folder of all runs."""
 
@@ -228,6 +232,11 @@ def _jsonable(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
+def _fitted(text: str) -> str:
+    # the lines of a terminal do not matter here, and without one 100 columns are usual
+    return fitted(text, shutil.get_terminal_size((WIDTH, 24)).columns)
+
+
 class _Words:
     """Takes words as they stand, and the flag --help. typer converts even these by pydantic, whose
     import takes longer than `status` does."""
@@ -237,7 +246,7 @@ class _Words:
 
 
 class _Raw:
-    """Help as it is written, without filling of lines."""
+    """Help as it is written where the terminal is wide enough for it."""
 
     help: str | None
     epilog: str | None
@@ -249,10 +258,10 @@ class _Raw:
         return option
 
     def format_help_text(self, _: Any, formatter: Any) -> None:
-        formatter.write(f"\n{self.help}\n" if self.help else "")
+        formatter.write(f"\n{_fitted(self.help)}\n" if self.help else "")
 
     def format_epilog(self, _: Any, formatter: Any) -> None:
-        formatter.write(f"\n{self.epilog}\n" if self.epilog else "")
+        formatter.write(f"\n{_fitted(self.epilog)}\n" if self.epilog else "")
 
 
 class _Command(_Raw, TyperCommand):
