@@ -4,7 +4,7 @@ A file a story. `evaluate` is the stage and the place to begin; `standalone` mak
 checkpoint without a sweep. It draws (`sample`, `shared`) with an engine (`backends`, `engines`,
 `transformers`, `vllm`, `endpoint`), grades (`grading`) and scores. `rare` measures
 likelihoods. What is stored is found and graded again (`stored`), audited (`audit`) and compared
-(`compare`); `fetch` gets benchmarks.
+(`compare`); `data` gets benchmarks.
 
 What other programs drew is imported by `interchange`: `folders` finds the files of a place, `dumps`
 reads them by the table in `formats`, `problems` says of what they are, and `verdicts` keeps what

@@ -23,10 +23,12 @@ from fgrpo_bench.command.application import (
     By,
     Json,
     Root,
+    Wide,
     aside,
     is_there,
     print_json,
     refusals,
+    refuse,
 )
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.commandline import INSTALLED, check_packages
@@ -115,7 +117,6 @@ app = Application(
     "fgrpo-bench evaluate audit qwen2.5-7b-1f0a52c3",
     "fgrpo-bench evaluate import samples_math500.jsonl --benchmark math500 --name theirs",
     "fgrpo-bench evaluate export-lm-eval math500 aime24 --to tasks",
-    "fgrpo-bench evaluate fetch math500 aime24",
     guard=refusals,
     otherwise="run",
 )
@@ -708,6 +709,7 @@ def compare_(
     md: Annotated[Path | None, typer.Option(metavar="FILE", help="write Markdown")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="write a row a k")] = None,
     as_json: Json = False,
+    wide: Wide = False,
     fail_if_worse: Annotated[
         int | None,
         typer.Option(metavar="K", help="exit code 3 where pass@K fell: its interval is below 0"),
@@ -719,6 +721,8 @@ def compare_(
     from .dumps import NamedColumns
     from .readings import words_of
 
+    if as_json or html or md or csv:
+        refuse(context, "is of what is shown, and nothing is shown beside a file or --json", "wide")
     root, words = root or default_root(), words_of(also, is_comparison=True)
     of_files = {
         "--data": data, "--benchmark": benchmark, "--prompt": prompt, "--answer": answer,
@@ -747,7 +751,10 @@ def compare_(
     compared = compare.compare(what, root, request, grader=layer, strict=strict, by=by, also=words)
     worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
     written = compare.write(compared, html=html, md=md, csv=csv)
-    print_json(compare.as_json(compared)) if as_json else print(written or compare.text(compared))
+    if as_json:
+        print_json(compare.as_json(compared))
+    else:
+        print(written or compare.text(compared, wide=wide))
     for row in worse:
         print(f"worse: {row.new} on {row.column} at k = {row.k}", file=sys.stderr)
     return EXIT_WORSE if worse else EXIT_DONE
@@ -841,7 +848,7 @@ def import_(
         list[str],
         typer.Argument(
             metavar="FILE|key=value",
-            help="what was drawn; and keys of the benchmark, as they were given to fetch",
+            help="what was drawn; and keys of the benchmark, as they were given to `data`",
         ),
     ],
     name: Annotated[str, typer.Option(help="folder under evals/")],
@@ -971,7 +978,7 @@ def export_lm_eval(
         list[str],
         typer.Argument(
             metavar="benchmark|key=value",
-            help="files of conf/benchmark/, fetched; and key=value as they were given to fetch",
+            help="files of conf/benchmark/, fetched; and key=value as they were given to `data`",
         ),
     ],
     to: Annotated[Path, typer.Option(help="folder to write")],
@@ -984,15 +991,15 @@ def export_lm_eval(
 
 
 @app.add(
-    "fetch",
+    "data",
     "fetch benchmarks and prepare them for evaluations, once",
-    "fgrpo-bench evaluate fetch                    what there is, and what of it is fetched",
-    "fgrpo-bench evaluate fetch math500 aime24",
-    "fgrpo-bench evaluate fetch amc23 path=amc23.jsonl prompt_key=problem answer_key=answer",
-    "HF_TOKEN=<token> fgrpo-bench evaluate fetch gpqa",
+    "fgrpo-bench data                              what there is, and what of it is fetched",
+    "fgrpo-bench data math500 aime24",
+    "fgrpo-bench data amc23 path=amc23.jsonl prompt_key=problem answer_key=answer",
+    "HF_TOKEN=<token> fgrpo-bench data gpqa",
     more=FETCH,
 )
-def fetch(
+def data_(
     context: typer.Context,
     names: Annotated[
         list[str] | None,

@@ -37,6 +37,7 @@ from fgrpo_bench.analysis.rows import (
 )
 from fgrpo_bench.command.application import is_there
 from fgrpo_bench.command.runs import find_runs, named
+from fgrpo_bench.core import registry
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data.layouts import DUMP
 from fgrpo_bench.documents.html import html as html_page
@@ -56,7 +57,7 @@ from fgrpo_bench.documents.table import (
     unfinished_shares,
     with_interval,
 )
-from fgrpo_bench.documents.terminal import plain, terminal
+from fgrpo_bench.documents.terminal import COLUMNS, plain, terminal, width
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.graders import grader_version
@@ -75,9 +76,13 @@ from .verdicts import differing
 APART = 0.05
 """Difference in the share of draws cut off that is said first."""
 CHANGED = 20
-"""Problems that are shown, those whose success rate changed most."""
+"""Problems that are listed, those whose success rate changed most."""
+FIRST_CHANGED = 5
+"""Of these, how many a terminal shows without --wide."""
 SHOWN_CHARACTERS = 60
 """Of the text of each."""
+NARROW_CHARACTERS = 36
+"""Likewise in a terminal of less than its usual columns."""
 MADE_BY = {
     "sampler": "sampler",
     "temperature": "temperature",
@@ -590,7 +595,8 @@ def changed_most(of: ComparedCheckpoints, benchmark: str, new: str, old: str) ->
 def _texts(
     checkpoint: EvaluatedCheckpoint, name: str, longest: int = SHOWN_CHARACTERS
 ) -> dict[str, str]:
-    """The beginning of each problem by its id; none of a gated benchmark."""
+    """The beginning of each problem by its id, of those that a task makes in its words; none of a
+    gated benchmark."""
     spec = checkpoint.evaluation_spec()
     benchmark = spec.benchmark(name)
     if benchmark.dataset is not None and benchmark.dataset.gated:
@@ -599,7 +605,15 @@ def _texts(
         problems = load_problems(benchmark, spec.task, spec.data_folder(name))
     except (OSError, ValueError):  # results may be looked at where the problems are not
         return {}
-    return {problem.problem_id: plain(problem.prompt)[:longest] for problem in problems}
+    in_words = None
+    if spec.data_folder(name) is None and spec.task is not None:
+        in_words = registry.entry("tasks", spec.task["name"]).in_words
+    return {
+        problem.problem_id: " ".join(
+            plain(problem.prompt if in_words is None else in_words(problem)).split()
+        )[:longest]
+        for problem in problems
+    }
 
 
 def _won_and_lost(
@@ -634,15 +648,30 @@ def _heading(of: ComparedCheckpoints) -> str:
     return f"{', '.join(others)} against {old} on {', '.join(of.analysis.results.benchmarks)}"
 
 
-def _blocks(of: ComparedCheckpoints) -> list[Block]:
-    """What is to be known first, then a table a column and pair, and what became of problems."""
+def _content(of: ComparedCheckpoints, *, wide: bool = True, shown: int = CHANGED) -> list[Block]:
+    """What is to be known first, then a table a column and pair, and what became of problems; what
+    the columns are; and the verdict. wide: with every column. shown: problems that changed."""
     first = [*_unlike_ends(of), *remarks(of)]
     out: list[Block] = [Paragraph(text=" ".join(first))]
     for new, old in of.pairs():
         for column in of.analysis.columns:
-            out += _of_column(of, column, new, old)
+            out += _of_column(of, column, new, old, wide=wide, shown=shown)
     out += of.readings
-    return [*out, *_at_equal_pass_at_1(of)]
+    return [*out, *_at_equal_pass_at_1(of), *_explanation(of), *_verdict(of)]
+
+
+def _verdict(of: ComparedCheckpoints) -> Iterator[Block]:
+    """What the numbers say, over all k at once."""
+    losses = [
+        (column, new, loss.words)
+        for new, old in of.pairs()
+        for column in of.analysis.columns
+        if (loss := of.analysis.first_loss_of(column, new, old)) is not None
+    ]
+    if losses:
+        yield Heading(text="Over all k at once, by a 95% band")
+    for column, new, words in losses:
+        yield Paragraph(text=f"{column}: {new} is {words}.", strong=True)
 
 
 def _at_equal_pass_at_1(of: ComparedCheckpoints) -> Iterator[Block]:
@@ -656,19 +685,27 @@ def _at_equal_pass_at_1(of: ComparedCheckpoints) -> Iterator[Block]:
     yield from equal_pass_at_1_tables(of.analysis)
 
 
-def _of_column(of: ComparedCheckpoints, column: str, new: str, old: str) -> Iterator[Block]:
+def _of_column(
+    of: ComparedCheckpoints, column: str, new: str, old: str, *, wide: bool, shown: int
+) -> Iterator[Block]:
     rows = of.differences(column, new, old)
+    further = ("p of draws", "problems")
+    left_out = f"Left out: {', '.join(further)} (--wide shows them)."
+    lacking = "No problem has a value for both."
     sides = [of.analysis.estimate(column, label, of.analysis.ks[0]) for label in (old, new)]
     shares = zip(UNFINISHED, *(unfinished_shares(side.unfinished) for side in sides), strict=True)
     yield Table(
         title=f"{column}: {new} minus {old}, pass@k in percent, differences in percentage points",
-        header=("k", old, new, "difference [95% interval]", "p", "p of draws", "problems"),
-        rows=(*(_row(of, row) for row in rows), *((*row, *[NONE] * 4) for row in shares)),
-        notes=(unfinished_note(UNFINISHED),) if rows else ("No problem has a value for both.",),
+        header=("k", old, new, f"difference{' [95% interval]' * wide}", "p", *further * wide),
+        rows=tuple(_row(of, row)[: 5 + 2 * wide] for row in rows),
+        notes=tuple([lacking] * (not rows) + [left_out] * (not wide)),
     )
-    loss = of.analysis.first_loss_of(column, new, old)
-    if loss is not None:
-        yield Paragraph(text=f"Over all k at once, by a 95% band: {new} is {loss.words}.")
+    yield Table(
+        title=f"{column}: how draws ended, in percent",
+        header=("", old, new),
+        rows=tuple(shares),
+        notes=(unfinished_note(UNFINISHED),),
+    )
     yield from _by_value(of, column, new, old)
     if rows and column in of.analysis.results.benchmarks:
         k = rows[-1].k
@@ -678,12 +715,23 @@ def _of_column(of: ComparedCheckpoints, column: str, new: str, old: str) -> Iter
             f"{numbers['lost']:.1f} lost, {numbers['retained']:.1f} kept, "
             f"{numbers['neither']:.1f} of neither."
         )
-        if changed := changed_most(of, column, new, old):
+        changed = changed_most(of, column, new, old)
+        more = len(changed) - shown
+        if changed:
             yield Table(
                 title=f"{column}: problems that changed most, success rates in percent",
                 header=("problem", "", old, new),
-                rows=tuple((c.problem_id, c.text, percent(c.old), percent(c.new)) for c in changed),
+                rows=tuple(
+                    (
+                        c.problem_id,
+                        c.text if wide else c.text[:NARROW_CHARACTERS],
+                        percent(c.old),
+                        percent(c.new),
+                    )
+                    for c in changed[:shown]
+                ),
                 n_words=2,
+                notes=() if more < 1 else (f"{more} more: --wide shows them.",),
             )
 
 
@@ -860,9 +908,10 @@ def worse_at(of: ComparedCheckpoints, k: int) -> list[Comparison]:
     return [row for row in rows if row.k == k and row.high is not None and row.high < 0]
 
 
-def text(of: ComparedCheckpoints) -> str:
-    """For a terminal."""
-    return terminal(_heading(of), [*_blocks(of), *_explanation(of)])
+def text(of: ComparedCheckpoints, *, wide: bool = False) -> str:
+    """For a terminal; wide: with every column and row, however wide it is."""
+    shown = CHANGED if wide else FIRST_CHANGED
+    return terminal(_heading(of), _content(of, wide=wide or width() >= COLUMNS, shown=shown))
 
 
 def write(
@@ -877,7 +926,7 @@ def write(
     if html is not None:
         files[html] = page(of)
     if md is not None:
-        files[md] = markdown(_heading(of), [*_blocks(of), *_explanation(of)])
+        files[md] = markdown(_heading(of), _content(of))
     if csv is not None:
         files[csv] = table(of).write_csv()
     for path, content in files.items():
@@ -890,6 +939,5 @@ def page(of: ComparedCheckpoints) -> str:
     from fgrpo_bench.report import build
 
     figures, drawings = build.figures(of.analysis)
-    first = [*_blocks(of), *_explanation(of)]
     report = [*build.content(of.analysis, figures), *build.appendix(of.analysis)]
-    return html_page(_heading(of), [*first, *report], drawings)
+    return html_page(_heading(of), [*_content(of), *report], drawings)

@@ -99,7 +99,7 @@ class StoredDraws:
 
 
 def benchmark_spec(name: str, keys: Sequence[str]) -> tuple[BenchmarkSpec, DatasetSpec]:
-    """A shipped benchmark and its dataset with keys as they were given to fetch, e.g. path=<file>,
+    """A shipped benchmark and its dataset with keys as they were given to `data`, e.g. path=<file>,
     which may then have another number of problems. ValueError where it has no dataset."""
     spec, dataset = load_benchmark(name), chosen(name, list(keys))
     changed = replace(spec, dataset=dataset, n_problems=None if keys else spec.n_problems)

@@ -8,12 +8,13 @@ in COMMANDS, and fgrpo_bench.command.application for what all of them share.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
 from fgrpo_bench import __version__
-from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED, check_packages, entered
+from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED, check_packages, entered, fitted
 
 COMMANDS = {
     "sweep": ("sweeps.cli", "plan a sweep, run it, and follow it, here or on SLURM"),
@@ -30,7 +31,7 @@ COMMANDS = {
     "power": ("fgrpo_bench.analysis.power", "how many seeds and draws are enough, before a run"),
     "theory": ("fgrpo_bench.paper.theory.__main__", "which group size is dangerous, by formulas"),
     "conform": ("fgrpo_bench.conformance.__main__", "are advantages what the paper says?"),
-    "data": ("evaluators.cli:fetch", "fetch benchmarks, once, and list what is fetched"),
+    "data": ("evaluators.cli:data", "fetch benchmarks, once, and list what is fetched"),
     "analysis": ("fgrpo_bench.analysis.__main__", "every number of a sweep as tables, or as CSV"),
     "simulation": ("fgrpo_bench.paper.simulation.__main__", "the paper's categorical simulation"),
     "tracking": ("fgrpo_bench.tracking.__main__", "bring MLflow up to date without its UI"),
@@ -98,7 +99,9 @@ def listing() -> str:
         for words, does in EXAMPLES.items()
         if _located(COMMANDS[words.partition(" ")[0]][0])
     ]
-    return "\n".join([usage, "", *lines, "", "examples:", *examples, "", TAB])
+    text = "\n".join([usage, "", *lines, "", "examples:", *examples, "", TAB])
+    # the lines of a terminal do not matter here, and without one 100 columns are usual
+    return fitted(text, shutil.get_terminal_size((100, 24)).columns)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`fgrpo-bench sweep check`: is every file of a sweep as it was made?
+"""`fgrpo-bench check`: is every file of a sweep as it was made?
 
 In: a run's folder. Out: which files differ from their digests, which are missing, and which no
 record lists. Four records list files: a stage's DONE.json, the report's provenance.json, the
@@ -353,7 +353,7 @@ def _remedies(checked: Checked) -> Iterator[str]:
     run = address(paths, full=True)
     made_again = [fault for fault in checked.faults if fault.remedy is None]
     if any(fault.what != MISSING for fault in made_again):
-        yield f"`fgrpo-bench sweep check {run} --fix` moves what is damaged aside"
+        yield f"`fgrpo-bench check {run} --fix` moves what is damaged aside"
     if any(fault.stage is not None for fault in made_again):
         yield (
             f"`fgrpo-bench sweep run {run}`, with the settings that it was run with, makes again "

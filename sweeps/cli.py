@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fgrpo_bench.command import application
-from fgrpo_bench.command.application import Application, Json, Run, print_json, refuse
+from fgrpo_bench.command.application import Application, Json, Run, Wide, print_json, refuse
 from fgrpo_bench.command.runs import choose_run, default_root, find_runs, named, split_name
 from fgrpo_bench.core.commandline import check_once
 from fgrpo_bench.files.paths import RunPaths
@@ -76,7 +76,6 @@ app = Application(
     "fgrpo-bench sweep status groupsize      where it stands",
     "fgrpo-bench sweep logs groupsize grpo-n8-g0.5-s11",
     "fgrpo-bench sweep cancel groupsize      stop it where it can be continued",
-    "fgrpo-bench sweep check groupsize       is every file as it was made?",
     guard=_refusals,
 )
 
@@ -333,9 +332,18 @@ def _start(declaration: Declaration) -> int:
     "fgrpo-bench sweep status groupsize/countdown/v1 --json",
     more=RUN_KEYS,
 )
-def show_status(sweep: Run, keys: Keys = None, as_json: Json = False) -> int:
+def show_status(
+    context: typer.Context,
+    sweep: Run,
+    keys: Keys = None,
+    as_json: Json = False,
+    wide: Wide = False,
+) -> int:
+    from fgrpo_bench.documents import terminal
     from sweeps import status
 
+    if as_json:
+        refuse(context, "is not asked with --json, which has every number", "wide")
     paths = find_run(sweep, keys)
     warn = partial(print, file=sys.stderr)
     if status.on_slurm(paths):
@@ -348,7 +356,7 @@ def show_status(sweep: Run, keys: Keys = None, as_json: Json = False) -> int:
     if as_json:
         print_json(report)
     else:
-        print(render(report))
+        print(render(report, None if wide else terminal.width()))
         print(status.render_failures(report), end="")
     return 0
 
@@ -356,9 +364,9 @@ def show_status(sweep: Run, keys: Keys = None, as_json: Json = False) -> int:
 @app.add(
     "check",
     "compare every file of a sweep with its digest; --fix moves aside what is damaged",
-    "fgrpo-bench sweep check groupsize",
-    "fgrpo-bench sweep check groupsize/countdown/v1 --json",
-    "fgrpo-bench sweep check groupsize --fix",
+    "fgrpo-bench check groupsize",
+    "fgrpo-bench check groupsize/countdown/v1 --json",
+    "fgrpo-bench check groupsize --fix",
     more=f"{RUN_KEYS}\n"
     "It lists which files differ from their digests, which are missing, and which no record\n"
     "lists. With --fix damaged files are moved into folders named `damaged`; the next `run`\n"

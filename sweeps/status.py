@@ -144,8 +144,8 @@ def _as_json(stage: StageStatus) -> dict[str, Any]:
     return {name: getattr(stage, name) for name in StageStatus.__slots__ if name != "point_id"}
 
 
-def render(answer: Mapping[str, Any]) -> str:
-    """The answer as a table, a row a point, and a summary."""
+def render(answer: Mapping[str, Any], width: int | None = None) -> str:
+    """The answer as a table, a row a point, and a summary. width: as of `fitted`."""
     columns = number_columns(point["stages"][0] for point in answer["points"])
     rows = []
     for point in answer["points"]:
@@ -169,7 +169,21 @@ def render(answer: Mapping[str, Any]) -> str:
     if driver := answer["driver"]:
         since = driver.get("since")
         driver_line = f"driver: process {driver.get('pid')} on {driver.get('host')} since {since}"
-    return framed(answer, aligned([header, *rows]), driver_line, *damaged(answer))
+    lines = fitted([header, *rows], titles[1:], width)
+    return framed(answer, lines, driver_line, *damaged(answer))
+
+
+def fitted(rows: Sequence[Sequence[str]], optional: Sequence[str], width: int | None) -> list[str]:
+    """Lines of a table whose first row has the heads. Columns with one of the heads `optional` are
+    left out, the last first, until it has at most `width` characters; None: any number."""
+    lines, dropped = aligned(rows), list[str]()
+    for head in reversed(optional):
+        if width is None or max(map(len, lines)) <= width:
+            break
+        place = rows[0].index(head)
+        rows = [[*row[:place], *row[place + 1 :]] for row in rows]
+        lines, dropped = aligned(rows), [head, *dropped]
+    return [*lines, f"left out: {', '.join(dropped)} (--wide shows all)"] if dropped else lines
 
 
 def framed(answer: Mapping[str, Any], lines: Sequence[str], *further: str) -> str:

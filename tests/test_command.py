@@ -43,6 +43,17 @@ def test_every_command_has_a_line_and_help_with_examples(
         assert not run_named or "sweep[/experiment[/version]]" in "".join(told.split()), name
 
 
+def test_help_fits_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in ([], ["evaluate"], ["evaluate", "run"], ["sweep", "run"], ["compare"], ["export"]):
+        assert main([*words, "--help"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert 60 < max(map(len, lines)) <= 80
+        assert any("fgrpo-bench" in line for line in lines)
+
+
 def test_a_command_is_that_of_its_own_module_with_its_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -59,11 +70,16 @@ def test_a_command_is_that_of_its_own_module_with_its_exit_code(
 def test_the_list_needs_no_package_and_an_unknown_command_names_the_nearest(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["swepe"])
-    assert "unknown command 'swepe' (did you mean sweep?): there are sweep, " in (
-        capsys.readouterr().err
-    )
+    for words, meant in (
+        ("swepe", "sweep?): there are sweep, "),
+        ("imprt x", "evaluate import?): there are sweep, "),
+        ("evaluate compare a b", "fgrpo-bench compare?): there are run, "),
+        ("sweep plna smoke", "plan?): there are plan, "),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(words.split())
+        refused = capsys.readouterr().err
+        assert "unknown command " in refused and f" (did you mean {meant}" in refused
     code = "import runpy, sys; sys.argv[1:] = []\n"
     code += "try: runpy.run_module('fgrpo_bench', run_name='__main__')\n"
     code += "except SystemExit: print(*{m.partition('.')[0] for m in sys.modules})"

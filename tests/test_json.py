@@ -21,7 +21,7 @@ PAGE = REPOSITORY / "docs/reference/json.md"
 DO = {
     *(f"sweep {name}" for name in ("run", "rehearse", "cancel", "tick", "follow", "retry")),
     *(f"new {name}" for name in ("experiment", "advantage", "reward", "benchmark", "task")),
-    *("dashboard serve", "dashboard mlflow", "mlflow", "tracking sync", "tracking rebuild"),
+    *("dashboard serve", "mlflow", "tracking sync", "tracking rebuild"),
     *("export", "bundle", "evaluate export-lm-eval"),
 }
 """Commands that do something, and print which files they wrote or that it is done."""

@@ -8,7 +8,6 @@ import json
 import shutil
 from collections.abc import Iterator
 from copy import deepcopy
-from importlib import import_module
 from pathlib import Path
 from pkgutil import resolve_name
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from evaluators import cli, compare
 from fgrpo_bench.__main__ import COMMANDS
 from fgrpo_bench.__main__ import main as program
 from fgrpo_bench.analysis import power
+from fgrpo_bench.command import application
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.graders import STRICT
 from fgrpo_bench.report.exports.command import FORMATS
@@ -85,18 +85,14 @@ BASES = {
     "evaluate grade": ["mine"],
     "evaluate audit": ["mine"],
     "evaluate import": ["mine.jsonl --data mine.jsonl --name mine"],
-    "evaluate compare": ["a mine.jsonl --data mine.jsonl"],
-    "evaluate groups": ["mine.jsonl"],
     "evaluate export-lm-eval": ["math500 --to tasks"],
-    "evaluate fetch": ["math500"],
-    "compare": ["a b"],
+    "compare": ["a b", "a mine.jsonl --data mine.jsonl"],
     "groups": ["mine.jsonl", "mine.jsonl --name mine"],
     "data": ["math500"],
     "sweep plan": ["smoke"],
     "sweep run": ["smoke"],
     "sweep rehearse": ["rehearsal"],
     "sweep status": ["smoke"],
-    "sweep check": ["smoke"],
     "sweep cancel": ["smoke"],
     "sweep tick": ["smoke"],
     "sweep follow": ["smoke"],
@@ -111,7 +107,6 @@ BASES = {
     "new benchmark": ["mine --data mine.jsonl"],
     "report": ["groupsize", "--verify out"],
     "dashboard serve": [""],
-    "dashboard mlflow": [""],
     "mlflow": [""],
     "export": ["groupsize --to inspect"],
     "bundle": ["groupsize --out mine.jsonl"],
@@ -196,7 +191,8 @@ WORK: dict[str, Any] = {
     "evaluators.compare.compare": SimpleNamespace(rows=[]),
     "evaluators.compare.worse_at": [],
     "evaluators.compare.as_json": {},
-    "evaluators.compare.write": "written",
+    "evaluators.compare.write": "",
+    "evaluators.compare.text": "",
     "evaluators.groups.read_groups": None,
     "evaluators.groups.summary": None,
     "evaluators.groups.write": "written",
@@ -315,12 +311,12 @@ def done(handed: list[Any], capsys: pytest.CaptureFixture[str], *words: str) -> 
 
 def walked() -> Iterator[tuple[str, Any]]:
     """Every command of the program by its words."""
-    for name, (place, _) in COMMANDS.items():
-        module, _, only = place.partition(":")
-        app = get_command(import_module(module).app)
+    program = get_command(
+        application.program({name: place for name, (place, _) in COMMANDS.items()})
+    )
+    for name in COMMANDS:
+        app = program.get_command(None, name)
         of_app = {"": app} if not hasattr(app, "commands") else app.commands
-        if only:
-            of_app = {"": of_app[only]}
         for command, of in of_app.items():
             yield f"{name} {command}".strip(), of
 
@@ -381,14 +377,13 @@ TWICE = {
     "evaluate run out/my-model --data mine.jsonl": ("seed=1", "seed=2"),
     "evaluate import a.jsonl --benchmark math500 --name x": ("limit=3", "limit=4"),
     "evaluate export-lm-eval math500 --to x": ("limit=3", "limit=4"),
-    "evaluate fetch math500": ("path=a", "path=b"),
-    "data math500": ("limit=3", "limit=4"),
+    "data math500": ("path=a", "path=b"),
     "sweep plan smoke": ("seed=1", "sweep.grid.seed=[2]"),
     "sweep run smoke": ("version=v1", "version=v2"),
     "sweep rehearse rehearsal": ("algorithm=dapo", "algorithm=grpo"),
     **{
         f"{command} smoke": ("version=v1", "version=v2")
-        for command in ("check", "sweep status", "sweep check", "sweep cancel", "sweep tick",
+        for command in ("check", "sweep status", "sweep cancel", "sweep tick",
                         "sweep follow", "sweep retry", "sweep tune")
     },
     "sweep logs smoke base-s11": ("run_root=a", "run_root=b"),
@@ -455,12 +450,10 @@ EXTRA = {
     "evaluate plan": ("out/my-model --data mine.jsonl other", "--data other"),
     "evaluate import": ("mine.jsonl other --name n", "other is no file"),
     "evaluate export-lm-eval": ("math500 other=1 --to x", "dataset.other"),
-    "evaluate fetch": ("math500 other=1", "dataset.other"),
     "sweep plan": ("smoke other", "'other' is no override"),
     "sweep run": ("smoke other", "'other' is no override"),
     "sweep rehearse": ("rehearsal other", "'other' is no override"),
     "sweep status": ("smoke other", "'other' says nothing here"),
-    "sweep check": ("smoke other", "'other' says nothing here"),
     "sweep cancel": ("smoke other", "'other' says nothing here"),
     "sweep tick": ("smoke other", "'other' says nothing here"),
     "sweep follow": ("smoke other", "'other' says nothing here"),
@@ -481,7 +474,7 @@ def test_a_word_that_means_nothing_is_refused_by_every_command_that_takes_many(
     folder: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     many = {name for name, of in walked() if any(param.nargs == -1 for param in of.params)}
-    of_places = {"compare", "evaluate compare", "groups", "evaluate groups"}
+    of_places = {"compare", "groups"}
     assert many - of_places == set(EXTRA)
     for name, (words, said) in EXTRA.items():
         capsys.readouterr()

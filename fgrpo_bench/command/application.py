@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
@@ -24,8 +25,8 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from fgrpo_bench.command.runs import ROOT_HELP, RUN_HELP, complete_run
-from fgrpo_bench.core.commandline import NO_MULTIRUN
-from fgrpo_bench.core.registry import suggestion
+from fgrpo_bench.core.commandline import NO_MULTIRUN, fitted
+from fgrpo_bench.core.registry import did_you_mean, nearest, suggestion
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 WIDTH = 100
@@ -57,6 +58,9 @@ By = Annotated[
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="print the result as JSON: docs/reference/json.md")
+]
+Wide = Annotated[
+    bool, typer.Option("--wide", help="every column and row, however wide the terminal is")
 ]
 """Words that several commands take; a root that is None is the usual folder of all runs."""
 
@@ -130,16 +134,11 @@ def run(app: typer.Typer, argv: Sequence[str] | None, program: str) -> int:
         sys.exit(2)
 
 
-def _commands(app: typer.Typer) -> dict[str, Any]:
-    """The commands of an application, by name."""
-    return dict(cast(TyperGroup, get_command(app)).commands)
-
-
 def program(places: Mapping[str, str | None]) -> typer.Typer:
     """The whole program: commands by their places, of which one is imported when it is called.
 
-    places: a module with an `app`, for one of several commands followed by `:` and its name; None
-    for a command that is in a checkout alone.
+    places: a module with an `app`, for one of several commands followed by `:` and its name, which
+    it then has here alone; None for a command that is in a checkout alone.
     """
 
     class Program(_group(None)):  # type: ignore[misc]
@@ -156,8 +155,23 @@ def program(places: Mapping[str, str | None]) -> typer.Typer:
             if place is None:
                 return None
             module, _, name = place.partition(":")
-            app = import_module(module).app
-            return _commands(app)[name] if name else get_command(app)
+            command = cast(Any, get_command(import_module(module).app))
+            if name:
+                return command.commands[name]
+            for other in filter(None, places.values()):
+                if other.startswith(f"{module}:"):
+                    del command.commands[other.partition(":")[2]]
+            return command
+
+        def meant(self, word: str, ctx: Any) -> str:
+            """Also a command within another one, as `evaluate import`."""
+            names = {name: name for name in places}
+            for name, place in places.items():
+                if place is not None and ":" not in place:
+                    within = getattr(self.get_command(ctx, name), "commands", {})
+                    names = {inner: f"{name} {inner}" for inner in within} | names
+            near = nearest(word, names)
+            return did_you_mean([names[near]] if near else [])
 
     app = typer.Typer(cls=Program, rich_markup_mode=None)
     app.callback()(lambda: None)
@@ -218,6 +232,11 @@ def _jsonable(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
+def _fitted(text: str) -> str:
+    # the lines of a terminal do not matter here, and without one 100 columns are usual
+    return fitted(text, shutil.get_terminal_size((WIDTH, 24)).columns)
+
+
 class _Words:
     """Takes words as they stand, and the flag --help. typer converts even these by pydantic, whose
     import takes longer than `status` does."""
@@ -227,7 +246,7 @@ class _Words:
 
 
 class _Raw:
-    """Help as it is written, without filling of lines."""
+    """Help as it is written where the terminal is wide enough for it."""
 
     help: str | None
     epilog: str | None
@@ -239,10 +258,10 @@ class _Raw:
         return option
 
     def format_help_text(self, _: Any, formatter: Any) -> None:
-        formatter.write(f"\n{self.help}\n" if self.help else "")
+        formatter.write(f"\n{_fitted(self.help)}\n" if self.help else "")
 
     def format_epilog(self, _: Any, formatter: Any) -> None:
-        formatter.write(f"\n{self.epilog}\n" if self.epilog else "")
+        formatter.write(f"\n{_fitted(self.epilog)}\n" if self.epilog else "")
 
 
 class _Command(_Raw, TyperCommand):
@@ -316,10 +335,18 @@ def _group(default_command: str | None, otherwise: str | None = None) -> type[Ty
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
             names = self.list_commands(ctx)
             if args[0] not in names and not ctx.resilient_parsing:
-                near = suggestion(args[0], names)
                 what = "command or folder" if otherwise else "command"
+                near = self.meant(args[0], ctx)
                 ctx.fail(f"unknown {what} {args[0]!r}{near}: there are {', '.join(names)}")
             return super().resolve_command(ctx, args)
+
+        def meant(self, word: str, ctx: Any) -> str:
+            """What a refusal of a word adds: the command that is spelt like it, or the one of the
+            whole program that it is."""
+            program = ctx.find_root()
+            if program is not ctx and word in program.command.list_commands(program):
+                return did_you_mean([f"{program.info_name} {word}"])
+            return suggestion(word, self.list_commands(ctx))
 
         def format_options(self, ctx: Any, formatter: Any) -> None:
             if otherwise:  # what most people come for

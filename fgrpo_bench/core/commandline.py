@@ -7,9 +7,11 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,6 +30,37 @@ INSTALLED = CHECKOUT.joinpath("fgrpo_bench", "conf").is_dir()
 """Whether this is the code of a wheel (setup.py) and none of a checkout."""
 IMPORTED_AS = {"hydra": "hydra-core", "yaml": "pyyaml"}
 """Packages whose distribution has another name than Python's."""
+
+
+BELOW = " " * 6
+"""Indent of what goes below an example."""
+
+
+def fitted(text: str, columns: int) -> str:
+    """Help in lines of at most `columns` characters: paragraphs that are wider are filled anew, and
+    what an indented line says of an example goes below it."""
+    out: list[str] = []
+    for is_indented, group in groupby(text.split("\n"), lambda line: line[:1] in ("", " ")):
+        lines = list(group)
+        if is_indented:
+            lines = [part for line in lines for part in _folded(line, columns)]
+        elif max(map(len, lines)) > columns:
+            lines = textwrap.wrap(" ".join(lines), columns, break_on_hyphens=False)
+        out += lines
+    return "\n".join(out)
+
+
+def _folded(line: str, columns: int) -> list[str]:
+    if len(line) <= columns:
+        return [line]
+    below = textwrap.TextWrapper(
+        columns, initial_indent=BELOW, subsequent_indent=BELOW, break_on_hyphens=False
+    )
+    pair = re.fullmatch(r"( {1,8}\S.*?) {2,}(\S.*)", line)
+    if pair is not None:
+        return [*_folded(pair[1], columns), *below.wrap(pair[2])]
+    below.initial_indent = line[: min(len(line) - len(line.lstrip()), len(BELOW))]
+    return below.wrap(line.strip())
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,7 +1,8 @@
-"""Words and tables for a screen or a log of COLUMNS columns."""
+"""Words and tables for a screen, or for a file or a pipe of COLUMNS columns."""
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Sequence
 
@@ -20,9 +21,15 @@ from fgrpo_bench.documents.table import (
 )
 
 COLUMNS = 100
-"""Width of the terminal text."""
+"""Widest line of words, and the width where there is no terminal."""
 _GLUE = "\u2800"
 """Printable, no space to the wrapping, and in no name: stands for a space within a phrase."""
+
+
+def width() -> int:
+    """Columns of the terminal; COLUMNS where there is none."""
+    # the number of lines does not matter here
+    return shutil.get_terminal_size((COLUMNS, 24)).columns
 
 
 def terminal(title: str, blocks: Sequence[Block]) -> str:
@@ -54,9 +61,10 @@ def _lines(block: Block) -> list[str]:
 
 
 def _wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
-    """Lines of at most COLUMNS characters. first, rest: what they begin with."""
+    """Lines no wider than the terminal or COLUMNS. first, rest: what they begin with."""
+    columns = max(min(width(), COLUMNS), len(rest) + 1)
     wrap = textwrap.TextWrapper(
-        COLUMNS, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+        columns, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
     )
     return [line.replace(_GLUE, " ") for line in wrap.wrap(plain(text))] or [""]
 
@@ -65,7 +73,7 @@ def plain_table(table: Table) -> list[str]:
     """Lines: the title, then columns of fixed width."""
     lines = aligned(lines_of(table, _starred), n_words=table.n_words)
     notes = [line for note in legend_and_notes(table, _starred) for line in _wrapped(note)]
-    return [plain(table.title), lines[0], "-" * len(lines[0]), *lines[1:], *notes]
+    return [*_wrapped(table.title), lines[0], "-" * len(lines[0]), *lines[1:], *notes]
 
 
 def aligned(rows: Sequence[Sequence[str]], *, n_words: int | None = None) -> list[str]:

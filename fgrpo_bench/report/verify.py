@@ -3,7 +3,7 @@
 In: a report. Out: what differs, by file and line, and what was not looked at. pass@k is scored
 again from the stored grades, with `regrade` these are judged again from the stored text, and the
 report is built anew from the stored tables into a temporary folder, with what it says of what it
-was made from. Whether stored files are as they were made is for `fgrpo-bench sweep check`.
+was made from. Whether stored files are as they were made is for `fgrpo-bench check`.
 """
 
 from __future__ import annotations

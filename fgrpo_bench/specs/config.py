@@ -322,12 +322,18 @@ def _unknown(group: str, name: str, conf: Path) -> NoReturn:
     )
 
 
+IMPLIED = ("sweep.grid.", "evaluation.")
+"""What commands put before a key of one word, as `seed=11`: of `sweep`, and of `evaluate`."""
+
+
 def _meant_key(overrides: Sequence[str], refusal: str, conf: Path, root: str) -> str:
     """What the refusal of a key that does not exist adds: the keys that are spelt much like it, or
-    whose last word is, where it has one word alone."""
+    whose last word is, where it has one word alone; of these one that needs no more than its last
+    word, with the value."""
     refused = re.match(r"Could not override '([^'@]+)'", refusal)
     if refused is None:
         return ""
+    values = dict(override.split("=", 1) for override in overrides if "=" in override)
     others = [override for override in overrides if override.partition("=")[0] != refused[1]]
     try:
         keys = list(_keys(compose(others, conf=conf, root=root)))
@@ -337,6 +343,8 @@ def _meant_key(overrides: Sequence[str], refusal: str, conf: Path, root: str) ->
         return registry.suggestion(refused[1], keys)
     last = {key: key.rpartition(".")[2] for key in keys}
     near = registry.nearest(refused[1], last.values())
+    if any(f"{prefix}{near}" in last for prefix in IMPLIED):
+        return registry.did_you_mean([f"{near}={values.get(refused[1], '')}"])
     return registry.did_you_mean([key for key in keys if last[key] == near][:SHOWN])
 
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.command.runs import address
-from fgrpo_bench.documents.terminal import aligned
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import FULL, readable_record
 from fgrpo_bench.specs import Declaration, SlurmProfile
@@ -451,11 +450,13 @@ def _title(stage: Mapping[str, Any], of_point: Sequence[Mapping[str, Any]]) -> s
     return kind if alone else f"{kind} {stage['name'].rpartition('/')[2]}"
 
 
-def render(answer: Mapping[str, Any]) -> str:
-    """A row a stage that is at work, waits for a reason or failed; a count of the others."""
+def render(answer: Mapping[str, Any], width: int | None = None) -> str:
+    """A row a stage that is at work, waits for a reason or failed; a count of the others. width:
+    as of sweeps.status.fitted."""
     columns = status.number_columns(s for point in answer["points"] for s in point["stages"])
     header = ["point", "stage", "state", "job", "node", "elapsed", "attempts", "step"]
-    header += [NUMBERS[name].column for name in columns]
+    titles = [NUMBERS[name].column for name in columns]
+    header = [*header, *titles, "why"]
     rows = [
         [
             point["point_id"],
@@ -472,4 +473,5 @@ def render(answer: Mapping[str, Any]) -> str:
         for point in answer["points"]
         for stage in point["stages"]
     ]
-    return status.framed(answer, aligned([[*header, "why"], *rows]))
+    optional = ["node", "elapsed", *titles[1:]]
+    return status.framed(answer, status.fitted([header, *rows], optional, width))

@@ -42,7 +42,7 @@ def math500(tmp_path_factory):
     words = [f"path={write_source(folder / 'source.jsonl')}", "expected_rows=3"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FGRPO_RUN_ROOT", str(folder / "runs"))
-        assert main(["fetch", "math500", *words]) == 0
+        assert main(["data", "math500", *words]) == 0
     return folder / "runs", words
 
 

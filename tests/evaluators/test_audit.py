@@ -73,7 +73,7 @@ def test_a_gated_multiple_choice_is_counted_by_how_it_was_read_and_no_text_is_sh
     source = tmp_path / "source.csv"
     source.write_text(f"Record ID,Question,{choices}\nrec1,Which?,right,1,2,3\n")
     words = [f"path={source}", "expected_rows=1"]
-    assert main(["fetch", "gpqa", *words]) == 0
+    assert main(["data", "gpqa", *words]) == 0
     right = LETTERS[permutation("rec1").index(0)]
     texts = [f"It must be {right}.", f"The answer is {right}.", "The answer is secret.", "secret"]
     lines = [{"problem_id": "gpqa-000000", "responses": texts}]
@@ -101,7 +101,7 @@ def test_a_benchmark_of_tasks_is_broken_down_by_task(root, tmp_path):
     source = tmp_path / "source.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = [f"path={source}"]
-    assert main(["fetch", "synlogic", *words]) == 0
+    assert main(["data", "synlogic", *words]) == 0
     lines = [
         {"problem_id": f"synlogic-{i:06d}", "responses": [rf"\boxed{{{answer}}}", "?"]}
         for i, (_, answer) in enumerate(games)

@@ -169,7 +169,7 @@ def test_a_prepared_benchmark_that_was_changed_is_refused(words, root, capsys):
 
 NAMES = {
     "run": ["run", "checkpoint=x", "benchmarks=[mth500]"],
-    "fetch": ["fetch", "mth500"],
+    "data": ["data", "mth500"],
     "import": ["import", "nothing.jsonl", "--benchmark", "mth500", "--name", "mine"],
     "export-lm-eval": ["export-lm-eval", "mth500", "--to", "nowhere"],
 }

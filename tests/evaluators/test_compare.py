@@ -94,7 +94,7 @@ def test_cells_of_a_sweep_have_the_differences_of_its_analysis(sweep, root, caps
         )  # fmt: skip
     shown = said(capsys, f"{run}/grpo-n8-g0", f"{run}/grpo-n8-g0.5")
     assert "Intervals and p are over problems and 3 seeds, paired in order." in shown
-    assert "Over all k at once, by a 95% band: grpo-n8-g0.5 is " in shown
+    assert ": grpo-n8-g0.5 is " in shown.rpartition("Over all k at once, by a 95% band")[2]
     assert "One checkpoint of each" in said(
         capsys, f"before={run}/grpo-n8-g0-s11", f"after={run}/grpo-n8-g0.5-s11"
     )
@@ -154,6 +154,7 @@ def test_what_was_won_and_lost_and_changed_most_is_told_problem_by_problem(mine,
     shown = said(capsys, "old", "new")
     assert "Problems within reach at k = 8, expected: " in shown and "What is 8 + 8?" in shown
     assert "12.5    0.0" in shown
+    assert "new is " in shown.rstrip().splitlines()[-1], "the verdict stands last"
 
 
 @pytest.mark.slow

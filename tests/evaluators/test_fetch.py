@@ -32,7 +32,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Publisher]:
 
 
 def fetch(root: Path, *arguments: str) -> int:
-    return main(["fetch", "--root", str(root), *arguments])
+    return main(["data", "--root", str(root), *arguments])
 
 
 def only(root: Path) -> DataPaths:

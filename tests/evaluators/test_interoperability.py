@@ -77,10 +77,10 @@ def test_a_column_of_a_dataset_names_the_clusters_in_pass_at_k(root, tmp_path, c
         for i, passage in enumerate([7, "b", 7, None, None, ""])
     ])  # fmt: skip
     words = [f"path={tmp_path / 'source.jsonl'}", "expected_rows=6"]
-    assert main(["fetch", "math500", *words, "cluster=theme"]) == 1
+    assert main(["data", "math500", *words, "cluster=theme"]) == 1
     assert "has no column 'theme'; it has answer, passage, problem" in capsys.readouterr().err
     words.append("cluster=passage")
-    assert main(["fetch", "math500", *words]) == 0
+    assert main(["data", "math500", *words]) == 0
     draws = [{"problem": f"{i}?", "responses": ["\\boxed{1}", "2"]} for i in range(6)]
     file = write(tmp_path / "theirs.jsonl", draws)
     assert main(["import", str(file), *words, "--benchmark", "math500", "--name", "theirs"]) == 0

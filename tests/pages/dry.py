@@ -93,7 +93,7 @@ def elsewhere(test: str, text: str) -> Callable[[str, Sequence[str]], None]:
 
 PARSED = {
     "sweeps": ("logs", "check", "tune", "follow", "tick", "retry", "cancel"),
-    "evaluators": ("fetch", "plan", "audit", "grade", "compare", "export-lm-eval", "groups"),
+    "evaluators": ("data", "plan", "audit", "grade", "compare", "export-lm-eval", "groups"),
     "sweeps.new": (),
     "fgrpo_bench.report": (),
     "fgrpo_bench.report.exports.bundle": (),

@@ -1,4 +1,4 @@
-"""`sweep check` on a real finished sweep: which files differ, are missing, or stand in no record;
+"""`check` on a real finished sweep: which files differ, are missing, or stand in no record;
 and that `--fix` moves aside what `run` makes again."""
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def test_damage_has_exit_code_1_and_comes_with_what_to_do(
     said = capsys.readouterr().out
     run = f"smoke/countdown-tiny/v1 run_root={whole.root}"
     assert f"{WEIGHTS}: has 5 bytes instead of" in said
-    assert f"`fgrpo-bench sweep check {run} --fix` moves" in said
+    assert f"`fgrpo-bench check {run} --fix` moves" in said
     assert f"`fgrpo-bench sweep run {run}`, with the settings" in said
     assert main([*command, "--json"]) == 1
     damaged = json.loads(capsys.readouterr().out)["damaged"]

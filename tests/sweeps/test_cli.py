@@ -32,7 +32,7 @@ def finish(paths: RunPaths, name: str, **measured: float) -> None:
 
 
 def test_every_command_has_help_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ([], ["plan"], ["run"], ["status"], ["check"], ["cancel"], ["logs"]):
+    for command in ([], ["plan"], ["run"], ["status"], ["cancel"], ["logs"]):
         assert main([*command, "--help"]) == 0
         said = capsys.readouterr().out
         assert "examples:\n  fgrpo-bench sweep" in said

@@ -60,6 +60,7 @@ def refusal(words: str) -> str:
         (f"smoke {TRAIN}.overlong_buffer_tokens=99", "a response has at most ... take fewer"),
         (f"smoke {TRAIN}.step=3", f"{TRAIN}.step ... (did you mean {TRAIN}.steps?)"),
         (f"smoke +{TRAIN}.stepz=3", "stepz: unknown key (did you mean steps?); rem"),
+        ("smoke sed=11", "(did you mean seed=11?)"),
         ("smoke max_paralel=2", "(did you mean profile.max_parallel?)"),
         ("smoke grid.seed=[4]", "(did you mean sweep.grid.seed?)"),
         ("smoke smoke", "'smoke' is no override: write key=value, e.g. version=v2"),

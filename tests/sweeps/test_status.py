@@ -176,6 +176,10 @@ def test_the_numbers_of_the_last_step_and_what_to_look_into_are_told(tmp_path: P
     on_slurm = drive.render(told)
     assert [line for line in on_slurm.splitlines() if line.startswith("warning: ")] == warned
     assert "120/300  0.312   0%      0.12%    75%        9,562" in on_slurm
+    for render in (status.render, drive.render):
+        narrow = [line for line in render(told, 80).splitlines() if "warning" not in line]
+        assert max(len(line) for line in narrow[3:8]) <= 80
+        assert any(line.startswith("left out: ") and "--wide" in line for line in narrow)
     finish(paths, plan, TRAIN)
     assert "warning" not in status.render(status.report(paths)), "a run that is done"
 
