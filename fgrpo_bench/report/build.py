@@ -398,12 +398,26 @@ def render(analysis: Analysis, kind: str, *, compare_paper: bool = False) -> str
     return _text(analysis, kind, pictures, drawn, compare_paper=compare_paper)
 
 
-def figures(analysis: Analysis) -> tuple[list[Figure], dict[str, str]]:
-    """The figures of a page, and the drawing of each as SVG by its name; nothing is written."""
+def page(
+    analysis: Analysis,
+    head: str | None = None,
+    first: Sequence[Block] = (),
+    *,
+    compare_paper: bool = False,
+) -> str:
+    """One file of HTML that can be sent: the report with its figures and all its tables, without
+    another file; nothing is written.
+
+    head: its title; None: the report's. first: what stands before the report. compare_paper: as for
+    `render`.
+    """
     pictures = _pictures(analysis)
-    drawn = _drawn(pictures, ["svg"])
-    shown = [Figure(name=picture.name, caption=picture.caption) for picture in pictures]
-    return shown, {name: kinds["svg"].decode() for name, kinds in drawn.items()}
+    blocks = [
+        *first,
+        *content(analysis, _shown(pictures), compare_paper=compare_paper),
+        *appendix(analysis, compare_paper=compare_paper),
+    ]
+    return html(head or title(analysis), blocks, _svgs(_drawn(pictures, ["svg"])))
 
 
 Drawn = Mapping[str, Mapping[str, bytes]]
@@ -435,6 +449,14 @@ def _drawn(
     }
 
 
+def _shown(pictures: Sequence[Picture]) -> list[Figure]:
+    return [Figure(name=picture.name, caption=picture.caption) for picture in pictures]
+
+
+def _svgs(drawn: Drawn) -> dict[str, str]:
+    return {name: kinds["svg"].decode() for name, kinds in drawn.items()}
+
+
 def _text(
     analysis: Analysis,
     kind: str,
@@ -453,15 +475,16 @@ def _text(
     if kind == f"latex{APPENDIX}":
         return latex_appendix(analysis, compare_paper=compare_paper)
     markup, is_appendix = kind.removesuffix(APPENDIX), kind.endswith(APPENDIX)
-    shown = [Figure(name=picture.name, caption=picture.caption) for picture in pictures]
     if is_appendix:
         head = f"Appendix: {title(analysis)}"
         blocks = appendix(analysis, compare_paper=compare_paper)
         link = Link(text="The report", file=FILES[markup])
     else:
-        head, blocks = title(analysis), content(analysis, shown, compare_paper=compare_paper)
+        head, blocks = (
+            title(analysis),
+            content(analysis, _shown(pictures), compare_paper=compare_paper),
+        )
         link = Link(text="Appendix: every other table", file=FILES[f"{markup}{APPENDIX}"])
     if markup == "md":
         return markdown(head, [*blocks, link])
-    svgs = {name: kinds["svg"].decode() for name, kinds in drawn.items()}
-    return html(head, [*blocks, link], svgs)
+    return html(head, [*blocks, link], _svgs(drawn))

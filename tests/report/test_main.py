@@ -6,11 +6,13 @@ import shutil
 
 import pytest
 
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.command.runs import choose_run
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render
-from tests.support.report import small_sweep
+from tests.support.html import Seen
+from tests.support.report import copy, small_sweep
 
 
 def plan(root, named):
@@ -78,6 +80,24 @@ def test_one_format_is_printed_and_nothing_is_written(finished, analysis, tmp_pa
         assert main(["groupsize", "--root", str(tmp_path / "runs"), "--format", kind]) == 0
         assert capsys.readouterr().out == render(analysis, kind)
     assert not (tmp_path / "runs/groupsize/countdown/v1/report").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("plain_figures")
+def test_a_page_to_send_has_all_that_the_report_has_in_one_file(finished, tmp_path, capsys):
+    results = copy(finished, tmp_path)
+    report, file = results.paths.report, tmp_path / "sent.html"
+    before = sorted(report.glob("*"))
+    assert main(["groupsize", "--root", str(tmp_path), "--html", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}\n" and sorted(report.glob("*")) == before
+    page, analysis = Seen(file.read_text()), analyse(results)
+    parts = [Seen(render(analysis, kind)) for kind in ("html", "html-appendix")]
+    for tag in ("table", "svg", "tr"):
+        assert page.tags.count(tag) == sum(part.tags.count(tag) for part in parts) > 5
+    assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
+    ends = {v for n, v in page.attributes if n in ("src", "href", "xlink:href")}
+    assert ends and all(end[1:] in page.ids for end in ends if end[0] == "#")
+    assert all(end[0] == "#" for end in ends)
 
 
 @pytest.mark.slow
