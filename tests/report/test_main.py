@@ -106,7 +106,8 @@ def test_several_formats_are_written_and_no_others(tmp_path, capsys):
     results = small_sweep(tmp_path, "smoke")
     assert main(["smoke", "--root", str(tmp_path), "--format", "csv,latex"]) == 0
     texts = {file.name for file in results.paths.report.iterdir() if not file.stem.count("-")}
-    assert texts == {"results.csv", "report.tex", "appendix.tex", "provenance.json"}
+    papers = {"main.tex", "report.tex", "appendix.tex"}
+    assert texts == {"results.csv", "provenance.json"} | papers
     with pytest.raises(SystemExit):
         main(["smoke", "--format", "csv,word"])
     assert "'word' is no format: take some of md, latex, csv, html" in capsys.readouterr().err
