@@ -40,7 +40,6 @@ from fgrpo_bench.command.runs import find_runs, named
 from fgrpo_bench.core import registry
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data.layouts import DUMP
-from fgrpo_bench.documents.html import html as html_page
 from fgrpo_bench.documents.markdown import markdown
 from fgrpo_bench.documents.table import (
     NONE,
@@ -935,9 +934,7 @@ def write(
 
 
 def page(of: ComparedCheckpoints) -> str:
-    """One file of HTML: the comparison with its figures, then all that a report says."""
+    """One file of HTML: the comparison, then all that a report says, with its figures."""
     from fgrpo_bench.report import build
 
-    figures, drawings = build.figures(of.analysis)
-    report = [*build.content(of.analysis, figures), *build.appendix(of.analysis)]
-    return html_page(_heading(of), [*_content(of), *report], drawings)
+    return build.page(of.analysis, _heading(of), _content(of))

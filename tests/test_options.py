@@ -220,6 +220,7 @@ WORK: dict[str, Any] = {
     "fgrpo_bench.report.__main__.results_of": None,
     "fgrpo_bench.report.__main__.analysed": None,
     "fgrpo_bench.report.build.render": "",
+    "fgrpo_bench.report.build.page": "",
     "fgrpo_bench.report.build.as_json": {},
     "fgrpo_bench.report.__main__.write_report": None,
     "fgrpo_bench.report.verify.verify": SimpleNamespace(differences=(), unseen=()),
@@ -488,6 +489,8 @@ def test_a_word_that_means_nothing_is_refused_by_every_command_that_takes_many(
 BESIDE = {
     "report groupsize --regrade": "--regrade is of --verify",
     "report --verify x --format md": "--format is not asked with --verify",
+    "report groupsize --html x.html --format csv": "--format is not asked with --html",
+    "report groupsize --html x.html --json": "--html is not asked with --json",
     "report --verify x --select paper": "--select is not asked with --verify",
     "theory --success-rate 0.3 --group-size 8": "--group-size is of --weights",
     "theory --success-rate 0.3 --figure": "--figure is of --weights",

@@ -49,12 +49,22 @@ _LATEX = {
 }
 
 
-def latex_table(table: Table, *, caption: str) -> str:
+def latex_table(table: Table, *, caption: str, noted: dict[str, str] | None = None) -> str:
     """A floating table with booktabs rules, made smaller where it is wider than the text or, with
     caption and notes, higher than a page. In an article of two columns a wide one spans both.
 
-    caption: LaTeX, already escaped.
+    caption: LaTeX, already escaped. noted: the label of the table below which a note stands, by
+    note, of earlier tables of a file, which those of this table are added to: they are referred to
+    in place of being repeated. None: each note is set.
     """
+    noted = {} if noted is None else noted
+    notes = list(legend_and_notes(table, _latex))
+    earlier = dict.fromkeys(noted[note] for note in notes if note in noted)
+    notes = [note for note in notes if note not in noted]
+    noted |= dict.fromkeys(notes, _label(table))
+    if earlier:
+        listed = ", ".join(rf"\ref{{{label}}}" for label in earlier)
+        notes.append(f"Further notes: as below Table {listed}.")
     rows = lines_of(table, _latex)
     columns = _parts(table)
     parts = [_tabular([[row[i] for i in some] for row in rows], table) for some in columns]
@@ -69,10 +79,7 @@ def latex_table(table: Table, *, caption: str) -> str:
             *(parts if len(parts) == 1 else _stacked(parts)),
             "}",
             *FITTED,
-            *(
-                rf"\par\smallskip{{\footnotesize\raggedright {note}\par}}"
-                for note in legend_and_notes(table, _latex)
-            ),
+            *(rf"\par\smallskip{{\footnotesize\raggedright {note}\par}}" for note in notes),
             rf"\end{{{environment}}}",
             "",
         ]

@@ -24,6 +24,8 @@ class Value:
     text: str
     number: float | None = None
     """What the text says, rounded as it is there; None for what is never the best."""
+    interval: tuple[float, float] | None = None
+    """Around it; None where there is none."""
     best: bool = False
     """Shown bold."""
     significant: bool = False
@@ -34,6 +36,11 @@ class Value:
     """Shown with a double dagger."""
 
 
+BOLD = (
+    Value(text="bold", best=True),
+    "best of the trained models in its column, its 95% interval above those of all others",
+)
+"""What bold means where only a number that is apart is the best, for a legend."""
 Content = str | Value | tuple[Value, ...]
 """What stands in a cell: text as it is, a value, or values side by side."""
 TableRow = tuple[Content, ...]
@@ -142,23 +149,29 @@ def with_best(
     *,
     columns: Collection[str],
     among: Callable[[Key], Hashable | None] = lambda _: 0,
+    is_apart: bool = False,
 ) -> dict[Key, dict[str, tuple[Value, ...]]]:
     """The rows with the largest numbers of these columns marked, place by place: those that are
     printed alike are all best. One number alone is not called the best.
 
-    among: rows of the same value compete; None for a row that does not.
+    among: rows of the same value compete; None for a row that does not. is_apart: whether a number
+    is the best only if its interval lies above those of all others.
     """
-    rivals: dict[tuple[Hashable, str, int], list[float]] = {}
+    rivals: dict[tuple[Hashable, str, int], list[Value]] = {}
     for key, values in rows.items():
         for column in columns:
             for place, value in enumerate(values.get(column, ())):
                 if among(key) is not None and value.number is not None:
-                    rivals.setdefault((among(key), column, place), []).append(value.number)
+                    rivals.setdefault((among(key), column, place), []).append(value)
 
     def marked(key: Key, column: str, place: int, value: Value) -> Value:
-        numbers = rivals.get((among(key), column, place), [])
-        if among(key) is None or value.number is None or len(numbers) < 2:
+        competing = rivals.get((among(key), column, place), [])
+        if among(key) is None or value.number is None or len(competing) < 2:
             return value
+        if is_apart:
+            others = (other for other in competing if other is not value)
+            return replace(value, best=all(_is_above(value, other) for other in others))
+        numbers = (other.number for other in competing if other.number is not None)
         return replace(value, best=value.number == max(numbers))
 
     return {
@@ -172,13 +185,22 @@ def with_best(
     }
 
 
+def _is_above(value: Value, other: Value) -> bool:
+    """Whether the interval of one lies above that of the other; not where one has none."""
+    if value.interval is None or other.interval is None:
+        return False
+    return value.interval[0] > other.interval[1]
+
+
 def explained(contents: Iterable[Content]) -> tuple[tuple[Value, str], ...]:
-    """The legend of the daggers and the dash, where some cell has one."""
+    """The legend of bold numbers, the daggers and the dash, where some cell has one."""
     values = [value for content in contents for value in _values(content)]
+    bold = any(value.best for value in values)
     dagger = any(value.incomplete for value in values)
     double = any(value.redesigned for value in values)
     dash = any(value.text == NONE for value in values)
     return (
+        *([BOLD] * bold),
         *([(Value(text="", incomplete=True), "of less than was planned, see below")] * dagger),
         *([(Value(text="", redesigned=True), "of a design that was changed, see below")] * double),
         *([(Value(text=NONE), "not there")] * dash),

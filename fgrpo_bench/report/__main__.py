@@ -28,6 +28,7 @@ from fgrpo_bench.command.application import (
 )
 from fgrpo_bench.command.runs import RUN_HELP, complete_run, default_root
 from fgrpo_bench.documents.terminal import escaped
+from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.report import build
 from fgrpo_bench.report.build import FILES, write_report
 
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     "fgrpo-bench report groupsize/countdown-prompts/v2",
     "fgrpo-bench report groupsize --format md,html",
     "fgrpo-bench report groupsize --format csv > groupsize.csv",
+    "fgrpo-bench report groupsize --html groupsize.html   one page to send",
     "fgrpo-bench report groupsize/qwen2.5-7b --compare-paper",
     "fgrpo-bench report transfer --select paper",
     "fgrpo-bench report transfer --by subject",
@@ -81,6 +83,13 @@ def report(
             "printed to standard output, and nothing is written",
         ),
     ] = ",".join(FILES),
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="write one page with all figures and tables, and nothing else: it can be sent",
+        ),
+    ] = None,
     compare_paper: Annotated[
         bool,
         typer.Option(
@@ -105,15 +114,22 @@ def report(
     if (sweep is None) == (verify is None):
         context.fail("name a sweep, or a report's folder or file with --verify")
     chosen, root = _formats(context, formats), root or default_root()
-    if verify is None:
-        refuse(context, "is of --verify", "regrade")
-    else:
-        refuse(context, "is not asked with --verify", "formats", "compare_paper", "select", "by")
+    if verify is not None:
+        refused = ("formats", "html", "compare_paper", "select", "by")
+        refuse(context, "is not asked with --verify", *refused)
         return _verify(verify, root=root, regrade=regrade, as_json=as_json)
+    refuse(context, "is of --verify", "regrade")
+    if as_json:
+        refuse(context, "is not asked with --json, which writes nothing", "formats", "html")
+    if html is not None:
+        refuse(context, "is not asked with --html, which writes that page alone", "formats")
     results = results_of(root, str(sweep))
     if as_json:
-        refuse(context, "is not asked with --json, which writes nothing", "formats")
         print_json(build.as_json(analysed(results, select, by=by), compare_paper=compare_paper))
+        return 0
+    if html is not None:
+        write_text(html, build.page(analysed(results, select, by=by), compare_paper=compare_paper))
+        print(html)
         return 0
     if len(chosen) == 1:
         if chosen == ("md",) and find_spec("matplotlib") is None:

@@ -1,8 +1,9 @@
 """Build a report: what it holds, in order, and the one place that writes the report's folder.
 
-In: the results of a sweep, or of evaluations. Out: report.md, report.html and report.tex, which
-have the answer, three tables and the figures, an appendix to each with every other table, CSV files
-(a row per cell and k, unrounded but for digits that depend on the machine), figures and
+In: the results of a sweep, or of evaluations. Out: report.md and report.html, which have the
+answer, three tables and the figures, report.tex with the first table and figures of IN_PAPER, an
+appendix to each with every other table, main.tex, which compiles by itself, CSV files (a row per
+cell and k, unrounded but for digits that depend on the machine), figures and
 provenance.json. Below every table stands which checkpoints it is about. Next: report.words,
 report.tables, report.figures.
 """
@@ -65,8 +66,10 @@ if TYPE_CHECKING:
 
 FIRST = ("differences-", "paths-", "plane-", "curves-")
 """Beginnings of the names of figures that stand with the answer, in their order."""
+IN_PAPER = ("paths-", "by-", "coverage-")
+"""Likewise of those that stand in the main file of a paper."""
 MOST = 3
-"""Tables of the main file; all others stand in its appendix."""
+"""Tables of the main file, of a paper's the first alone; all others stand in its appendix."""
 CLEARED, FLOATS = r"\clearpage", 12
 """What sets waiting tables, and after how many of them: LaTeX holds 18."""
 ROWS = 12
@@ -176,44 +179,90 @@ def _short(analysis: Analysis, column: str) -> Table:
     return replace(table, rows=rows, notes=(left_out, *table.notes))
 
 
+PAPER = r"""\documentclass[twocolumn]{article}
+\usepackage[letterpaper,textwidth=6.75in,textheight=9in,columnsep=.25in]{geometry}
+\usepackage{booktabs,graphicx}
+\sloppy  %% numbers in brackets are not broken
+\title{%(title)s}
+\author{}
+\date{}
+\begin{document}
+\maketitle
+%(answer)s
+\input{%(main)s}
+\clearpage
+\appendix
+\section{Further tables and figures}
+\input{%(appendix)s}
+\end{document}
+"""
+"""A whole document, in two columns, for pdflatex in the report's folder."""
+
+
+def latex_paper(analysis: Analysis) -> str:
+    r"""A document that compiles by itself: the answer in words, then the main file and its appendix
+    by \input."""
+    return PAPER % {
+        "title": escape_latex(title(analysis)),
+        "answer": "\n\n".join(map(escape_latex, answer(analysis))),
+        "main": FILES["latex"],
+        "appendix": FILES[f"latex{APPENDIX}"],
+    }
+
+
 def latex(
     analysis: Analysis, figures: Sequence[Picture] = (), *, compare_paper: bool = False
 ) -> str:
-    r"""The main file for a paper, to be read with \input: the answer as a comment, the tables and
-    the figures, each as wide as it can be read. No seconds, so that the same results give the same
-    file."""
+    r"""The main file for a paper, to be read with \input: the answer as a comment, the first table
+    and the figures of IN_PAPER, each as wide as it can be read. No seconds, so that the same
+    results give the same file."""
+    first, *_ = tables(analysis, compare_paper=compare_paper)
     lines = [
         f"{PREAMBLE} Made from stored results; do not edit.",
         r"% The figures are the PDF files that `fgrpo-bench report` writes beside this file;",
         r"% elsewhere, \graphicspath{{folder of these/}} names their folder.",
         f"% {plain(' '.join(answer(analysis)))}",
-        *map(_floating, tables(analysis, compare_paper=compare_paper)[:MOST]),
-        *(
-            latex_figure(picture.name, picture.caption, is_narrow=picture.fits_column)
-            for picture in figures
-        ),
+        *_floating([first]),
+        *(_floating_figure(picture) for picture in figures if picture.name.startswith(IN_PAPER)),
     ]
     return "\n".join(lines)
 
 
-def latex_appendix(analysis: Analysis, *, compare_paper: bool = False) -> str:
-    r"""The other tables for a paper; every difference last, with those of each question apart. None
-    of seconds, so that the same results give the same file."""
+def latex_appendix(
+    analysis: Analysis, figures: Sequence[Picture] = (), *, compare_paper: bool = False
+) -> str:
+    r"""The other tables and figures for a paper; every difference last, with those of each question
+    apart. None of seconds, so that the same results give the same file."""
     columns = analysis.columns
     others = [*(comparison_table(analysis, column) for column in columns), compute_table(analysis)]
-    rest = tables(analysis, compare_paper=compare_paper)[MOST:]
+    rest = tables(analysis, compare_paper=compare_paper)[1:]
+    shown = [table for table in rest if table not in others]
+    floating = [
+        *_floating([*shown, *(t for name in columns for t in comparison_tables(analysis, name))]),
+        *(_floating_figure(pic) for pic in figures if not pic.name.startswith(IN_PAPER)),
+    ]
     lines = [f"{PREAMBLE} Made from stored results; do not edit."]
-    for i, table in enumerate(table for table in rest if table not in others):
-        lines += [CLEARED] if i and i % FLOATS == 0 else []
-        lines.append(_floating(table))
-    for column in columns:
-        lines += [CLEARED, *map(_floating, comparison_tables(analysis, column))]
+    for i, float_ in enumerate(floating):
+        lines += [CLEARED] if i and (i % FLOATS == 0 or i == len(shown)) else []
+        lines.append(float_)
     return "\n".join(lines)
 
 
-def _floating(table: Table) -> str:
-    caption = table.caption or f"{spaced(table.title)}."
-    return latex_table(without_zeros(table), caption=escape_latex(caption))
+def _floating(shown: Sequence[Table]) -> list[str]:
+    """Tables of one file, where a note stands once."""
+    noted: dict[str, str] = {}
+    return [
+        latex_table(
+            without_zeros(table),
+            caption=escape_latex(table.caption or f"{spaced(table.title)}."),
+            noted=noted,
+        )
+        for table in shown
+    ]
+
+
+def _floating_figure(picture: Picture) -> str:
+    return latex_figure(picture.name, picture.caption, is_narrow=picture.fits_column)
 
 
 _OF_CELL: dict[str, Any] = {name: schema(CellRow)[name] for name in ("method", *COLUMNS[:3])}
@@ -330,6 +379,7 @@ FILES = {
     f"md{APPENDIX}": "appendix.md",
     f"latex{APPENDIX}": "appendix.tex",
     f"html{APPENDIX}": "appendix.html",
+    "latex-paper": "main.tex",
 }
 """The file of each format; by-value only where pass@k is told by a column of the problems."""
 
@@ -369,7 +419,7 @@ def write_files(
     texts = {
         FILES[kind]: _text(analysis, kind, pictures, drawn, compare_paper=compare_paper)
         for kind in FILES
-        if not {kind, kind.removesuffix(APPENDIX)}.isdisjoint(formats)
+        if not {kind, kind.partition("-")[0]}.isdisjoint(formats)
         and (kind != "by-value" or len(analysis.by_value))
     }
     for name, text in texts.items():
@@ -393,17 +443,33 @@ def render(analysis: Analysis, kind: str, *, compare_paper: bool = False) -> str
     compare_paper: with the published figures beside ours (raises as `against_paper`).
     """
     has_links = kind == "md" and find_spec("matplotlib") is not None
-    pictures = _pictures(analysis) if has_links or kind in ("latex", "html") else []
+    pictures = (
+        _pictures(analysis) if has_links or kind.partition("-")[0] in ("latex", "html") else []
+    )
     drawn = _drawn(pictures, ["svg"]) if kind == "html" else {}
     return _text(analysis, kind, pictures, drawn, compare_paper=compare_paper)
 
 
-def figures(analysis: Analysis) -> tuple[list[Figure], dict[str, str]]:
-    """The figures of a page, and the drawing of each as SVG by its name; nothing is written."""
+def page(
+    analysis: Analysis,
+    head: str | None = None,
+    first: Sequence[Block] = (),
+    *,
+    compare_paper: bool = False,
+) -> str:
+    """One file of HTML that can be sent: the report with its figures and all its tables, without
+    another file; nothing is written.
+
+    head: its title; None: the report's. first: what stands before the report. compare_paper: as for
+    `render`.
+    """
     pictures = _pictures(analysis)
-    drawn = _drawn(pictures, ["svg"])
-    shown = [Figure(name=picture.name, caption=picture.caption) for picture in pictures]
-    return shown, {name: kinds["svg"].decode() for name, kinds in drawn.items()}
+    blocks = [
+        *first,
+        *content(analysis, _shown(pictures), compare_paper=compare_paper),
+        *appendix(analysis, compare_paper=compare_paper),
+    ]
+    return html(head or title(analysis), blocks, _svgs(_drawn(pictures, ["svg"])))
 
 
 Drawn = Mapping[str, Mapping[str, bytes]]
@@ -435,6 +501,14 @@ def _drawn(
     }
 
 
+def _shown(pictures: Sequence[Picture]) -> list[Figure]:
+    return [Figure(name=picture.name, caption=picture.caption) for picture in pictures]
+
+
+def _svgs(drawn: Drawn) -> dict[str, str]:
+    return {name: kinds["svg"].decode() for name, kinds in drawn.items()}
+
+
 def _text(
     analysis: Analysis,
     kind: str,
@@ -451,17 +525,20 @@ def _text(
     if kind == "latex":
         return latex(analysis, pictures, compare_paper=compare_paper)
     if kind == f"latex{APPENDIX}":
-        return latex_appendix(analysis, compare_paper=compare_paper)
+        return latex_appendix(analysis, pictures, compare_paper=compare_paper)
+    if kind == "latex-paper":
+        return latex_paper(analysis)
     markup, is_appendix = kind.removesuffix(APPENDIX), kind.endswith(APPENDIX)
-    shown = [Figure(name=picture.name, caption=picture.caption) for picture in pictures]
     if is_appendix:
         head = f"Appendix: {title(analysis)}"
         blocks = appendix(analysis, compare_paper=compare_paper)
         link = Link(text="The report", file=FILES[markup])
     else:
-        head, blocks = title(analysis), content(analysis, shown, compare_paper=compare_paper)
+        head, blocks = (
+            title(analysis),
+            content(analysis, _shown(pictures), compare_paper=compare_paper),
+        )
         link = Link(text="Appendix: every other table", file=FILES[f"{markup}{APPENDIX}"])
     if markup == "md":
         return markdown(head, [*blocks, link])
-    svgs = {name: kinds["svg"].decode() for name, kinds in drawn.items()}
-    return html(head, [*blocks, link], svgs)
+    return html(head, [*blocks, link], _svgs(drawn))

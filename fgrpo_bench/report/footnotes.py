@@ -9,7 +9,7 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import rule_in_words
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import UNSCORED, CellRow, Estimate, open_part
-from fgrpo_bench.documents.table import Value, percent, unscored_beside
+from fgrpo_bench.documents.table import percent, unscored_beside
 from fgrpo_bench.engines.embedded.kernels import OWN
 from fgrpo_bench.graders import CHOICE
 from fgrpo_bench.graders.choice import guessing_floor
@@ -18,8 +18,6 @@ from fgrpo_bench.stages.plan import DeclaredFamily
 
 RULE = "Checkpoints: "
 """How the note begins that names the rule."""
-BOLD = (Value(text="bold", best=True), "best of the trained models in its column")
-"""What bold means, for a legend."""
 OWN_KERNELS = re.compile(rf"kernels {OWN} \([^()]*\)")
 """In the fingerprint of an engine, in words."""
 LISTED = 8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fgrpo_bench.documents.table import grid, percent_value, with_best
 from fgrpo_bench.documents.terminal import aligned
 
@@ -31,6 +33,19 @@ def test_what_is_printed_alike_is_best_together():
     assert [(value.text, value.best) for value in made.values()] == [
         *(("31.4", True), ("31.4", True), ("31.3", False))
     ]
+
+
+def test_of_values_with_intervals_one_alone_above_all_others_is_best():
+    def best(*intervals):
+        values = [replace(percent_value(0.9 - i / 10), interval=at)
+                  for i, at in enumerate(intervals)]  # fmt: skip
+        rows = {(str(i),): {"x": (value,)} for i, value in enumerate(values)}
+        made = with_best(rows, columns=["x"], is_apart=True)
+        return [values["x"][0].best for values in made.values()]
+
+    assert best((0.85, 0.95), (0.7, 0.84), (0.6, 0.8)) == [True, False, False]
+    assert best((0.85, 0.95), (0.7, 0.85), (0.6, 0.8)) == [False] * 3
+    assert best((0.85, 0.95), None) == best(None, (0.7, 0.8)) == [False] * 2
 
 
 def test_texts_that_are_no_numbers_compete_with_nobody():

@@ -29,12 +29,17 @@ def set_by_latex(folder: Path, tables: str, begins: str = r"\documentclass{artic
 
     begins: the first lines.
     """
-    LATEX.require()
     needed = re.findall(r"\\usepackage\{[^}]*\}", tables.splitlines()[0])
     document = [begins, *needed, r"\begin{document}", tables, r"\end{document}"]
     (folder / "paper.tex").write_text("\n".join(document), encoding="utf-8")
+    return pdf_words(folder, "paper")
+
+
+def pdf_words(folder: Path, name: str) -> str:
+    """Those of the PDF that a .tex file of a folder gives; raises as `set_by_latex`."""
+    LATEX.require()
     done = subprocess.run(
-        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"],
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"],
         cwd=folder,
         capture_output=True,
         encoding="utf-8",
@@ -43,7 +48,7 @@ def set_by_latex(folder: Path, tables: str, begins: str = r"\documentclass{artic
     assert done.returncode == 0, done.stdout[-3000:]
     assert "Overfull" not in done.stdout and "too large" not in done.stdout, done.stdout
     return subprocess.run(
-        ["pdftotext", "-layout", "paper.pdf", "-"], cwd=folder, capture_output=True, text=True
+        ["pdftotext", "-layout", f"{name}.pdf", "-"], cwd=folder, capture_output=True, text=True
     ).stdout
 
 
@@ -67,6 +72,13 @@ def test_tables_and_figures_fit_an_article_of_two_columns(tmp_path):
     assert "Figure 7:" in words and text.count(r"\includegraphics{") == 5
     kinds = set(re.findall(r"\\begin\{((?:table|figure)\*?)\}", text))
     assert kinds == {"table", "table*", "figure", "figure*"}
+
+
+def test_a_paper_compiles_by_itself(tmp_path):
+    analysis = analyse(small_sweep(tmp_path, "groupsize", ONE_SEED))
+    write_files(analysis, tmp_path, formats=["latex"], compare_paper=False)
+    words = pdf_words(tmp_path, "main")
+    assert "Further tables and figures" in words and "Figure 7:" in words
 
 
 def test_nine_benchmarks_with_averages_and_gaps_fit_the_page(tmp_path):

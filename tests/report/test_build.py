@@ -24,7 +24,7 @@ from tests.support.html import Seen
 from tests.support.report import ONE_SEED, copy, forget, small_sweep
 
 TEXTS = ["report.md", "report.tex", "results.csv", "report.html"]
-TEXTS += ["appendix.md", "appendix.tex", "appendix.html", "provenance.json"]
+TEXTS += ["appendix.md", "appendix.tex", "appendix.html", "main.tex", "provenance.json"]
 
 
 def figures(*names):
@@ -58,6 +58,24 @@ def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(fini
     appendix = Seen((results.paths.report / "appendix.html").read_text())
     assert appendix.tags.count("table") == 7
     assert {v for n, v in appendix.attributes if n == "href" and v[0] != "#"} == {"report.html"}
+
+
+def test_a_paper_names_files_that_are_there_and_shows_every_figure_once(real_run):
+    paper = (real_run.report / "main.tex").read_text()
+    assert paper.count(r"\documentclass") == paper.count(r"\end{document}") == 1
+    parts = re.findall(r"\\input\{(.*?)\}", paper)
+    assert parts == ["report.tex", "appendix.tex"]
+    texts = [(real_run.report / part).read_text() for part in parts]
+    shown = [re.findall(r"\\includegraphics(?:\[.*?\])?\{(.*?)\}", text) for text in texts]
+    assert {name.partition("-")[0] for name in shown[0]} == {"by", "coverage"}
+    assert texts[0].count(r"\begin{table") == 1
+    drawn = [file.stem for file in real_run.report.glob("*.pdf")]
+    for name in drawn:
+        is_wide = f"{name}-column" in drawn
+        assert (shown[0] + shown[1]).count(name) == (0 if is_wide else 1), name
+    for text in (paper, *texts):
+        begun, ended = (re.findall(rf"\\{word}\{{(.*?)\}}", text) for word in ("begin", "end"))
+        assert sorted(begun) == sorted(ended)
 
 
 def test_every_figure_is_shown_well_formed_and_without_a_date(real_run):
@@ -211,9 +229,11 @@ def test_a_family_that_was_changed_late_is_said_beside_every_verdict(tmp_path):
         report = write_report(load_results(results.paths))
     (sentence,) = redeclared(analyse(load_results(results.paths)))
     texts = (file.read_text() for file in report.files[: len(TEXTS)])
-    markdown, tables, _, page, *_, provenance = texts
+    markdown, main, _, page, _, further, _, paper, provenance = texts
     # the answer, the figure of differences, the legend, the tables of methods and of differences
     assert min(markdown.count(sentence), page.count(sentence)) >= 5
-    assert sentence in " ".join(report.text.split()) and tables.count(sentence) == 3
+    assert sentence in " ".join(report.text.split())
+    # the answer as a comment and in words; the notes of tables, each once, and the figure
+    assert main.count(sentence) == paper.count(sentence) == 1 and further.count(sentence) >= 3
     assert markdown.index(sentence) < markdown.index("## Question")
     assert json.loads(provenance)["declared"]["now"]["question"]

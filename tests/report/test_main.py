@@ -6,11 +6,13 @@ import shutil
 
 import pytest
 
+from fgrpo_bench.analysis import analyse
 from fgrpo_bench.command.runs import choose_run
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import render
-from tests.support.report import small_sweep
+from tests.support.html import Seen
+from tests.support.report import copy, small_sweep
 
 
 def plan(root, named):
@@ -82,11 +84,30 @@ def test_one_format_is_printed_and_nothing_is_written(finished, analysis, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("plain_figures")
+def test_a_page_to_send_has_all_that_the_report_has_in_one_file(finished, tmp_path, capsys):
+    results = copy(finished, tmp_path)
+    report, file = results.paths.report, tmp_path / "sent.html"
+    before = sorted(report.glob("*"))
+    assert main(["groupsize", "--root", str(tmp_path), "--html", str(file)]) == 0
+    assert capsys.readouterr().out == f"{file}\n" and sorted(report.glob("*")) == before
+    page, analysis = Seen(file.read_text()), analyse(results)
+    parts = [Seen(render(analysis, kind)) for kind in ("html", "html-appendix")]
+    for tag in ("table", "svg", "tr"):
+        assert page.tags.count(tag) == sum(part.tags.count(tag) for part in parts) > 5
+    assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
+    ends = {v for n, v in page.attributes if n in ("src", "href", "xlink:href")}
+    assert ends and all(end[1:] in page.ids for end in ends if end[0] == "#")
+    assert all(end[0] == "#" for end in ends)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("plain_figures")
 def test_several_formats_are_written_and_no_others(tmp_path, capsys):
     results = small_sweep(tmp_path, "smoke")
     assert main(["smoke", "--root", str(tmp_path), "--format", "csv,latex"]) == 0
     texts = {file.name for file in results.paths.report.iterdir() if not file.stem.count("-")}
-    assert texts == {"results.csv", "report.tex", "appendix.tex", "provenance.json"}
+    papers = {"main.tex", "report.tex", "appendix.tex"}
+    assert texts == {"results.csv", "provenance.json"} | papers
     with pytest.raises(SystemExit):
         main(["smoke", "--format", "csv,word"])
     assert "'word' is no format: take some of md, latex, csv, html" in capsys.readouterr().err

@@ -7,8 +7,8 @@ controls); intervals, all k and the problems within reach. Next: report.tables.c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from fgrpo_bench.analysis import LEVEL, SIGNIFICANT, Analysis
 from fgrpo_bench.analysis.coverage import SURE, least_rate, surely_out
@@ -17,6 +17,7 @@ from fgrpo_bench.analysis.rows import UNSCORED, CellRow, Comparison, Estimate
 from fgrpo_bench.documents.table import (
     NONE,
     UNFINISHED,
+    Key,
     Rows,
     Table,
     TableRow,
@@ -32,7 +33,7 @@ from fgrpo_bench.documents.table import (
     with_interval,
 )
 from fgrpo_bench.report.captions import caption, ends_in_words, means
-from fgrpo_bench.report.footnotes import BOLD, footnotes, redeclared
+from fgrpo_bench.report.footnotes import footnotes, redeclared
 from fgrpo_bench.report.tables.likelihood import OURS, THEIRS, delta_nll, nll_note
 
 NAMES = ("method", "N", "gamma")
@@ -49,13 +50,16 @@ def names(cell: CellRow) -> tuple[str, str, str]:
 
 def value_of(row: Estimate, *, significant: bool = False) -> Value:
     """pass@k with its marks, and what draws that could not be judged leave open of it."""
-    return percent_value(
+    value = percent_value(
         row.mean,
         significant=significant,
         incomplete=row.is_incomplete,
         redesigned=row.is_redesigned,
         more=unscored_beside(*row.open_part),
     )
+    if row.low is None or row.high is None:
+        return value
+    return replace(value, interval=(row.low, row.high))
 
 
 def interval_table(analysis: Analysis, column: str) -> Table:
@@ -115,7 +119,7 @@ def all_ks(analysis: Analysis, column: str) -> Table:
     }
     bases = {names(cell) for cell in cells if cell.is_base}
     columns = [f"k={k}" for k in analysis.ks]
-    marked = with_best(rows, columns=columns, among=lambda key: None if key in bases else 0)
+    marked = _with_best(rows, columns, bases)
     contents = [content for values in marked.values() for content in values.values()]
     return grid(
         title=f"{column}: pass@k in percent at every k",
@@ -128,7 +132,16 @@ def all_ks(analysis: Analysis, column: str) -> Table:
         columns=columns,
         rows=marked,
         notes=footnotes(analysis, cells, column),
-        legend=(BOLD, *explained(contents)),
+        legend=explained(contents),
+    )
+
+
+def _with_best(
+    rows: Rows, columns: Sequence[str], bases: Collection[Key]
+) -> dict[Key, dict[str, tuple[Value, ...]]]:
+    """Trained models compete, and one is the best only where its interval sets it apart."""
+    return with_best(
+        rows, columns=columns, among=lambda key: None if key in bases else 0, is_apart=True
     )
 
 
@@ -262,7 +275,7 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
             if any(row.mean is not None for row in ends):
                 columns_of_cell[column] = tuple(map(value, ends))
     bases = {names(cell) for cell in asked.cells if cell.is_base}
-    marked = with_best(rows, columns=asked.columns, among=lambda key: None if key in bases else 0)
+    marked = _with_best(rows, asked.columns, bases)
     contents = [row.get(column, NONE) for row in marked.values() for column in asked.columns]
     notes = footnotes(analysis, asked.cells, *asked.columns)
     if with_nll:
@@ -297,7 +310,7 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
         columns=[*asked.columns, *further, *([OURS, THEIRS] if with_nll else [])],
         rows=marked,
         notes=notes,
-        legend=(BOLD, *underlined, *explained(contents)),
+        legend=(*underlined, *explained(contents)),
         breaks=analysis.headline,
     )
 
