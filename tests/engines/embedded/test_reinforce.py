@@ -312,7 +312,7 @@ def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(whole, tmp_path):
 
 @pytest.mark.slow
 def test_stored_groups_are_those_learned_from_and_change_no_bit(whole, tmp_path):
-    """All groups of a batch have its whole gradient; fewer are the first of them; none is no file."""
+    """All groups of a batch have its whole gradient, fewer are the first of them, none no file."""
     stage, spec, facts = whole
     few = read_table(stage.rollouts, ROLLOUTS)
     assert few["step"].unique().to_list() == [2, 4] and few["group"].unique().to_list() == [
@@ -467,6 +467,8 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
         undisturbed = StagePaths(target.folder.with_name(f"{target.folder.name}-undisturbed"))
         facts = work(read_spec(target), StageRun(undisturbed), "cpu")
         assert read_json(target.done)["weights_sha256"] == facts.weights_sha256
+    assert target.rollouts.read_bytes() == undisturbed.rollouts.read_bytes()
+    assert "rollouts.parquet" in read_json(target.done)["outputs"]
 
 
 @pytest.mark.slow
@@ -722,6 +724,7 @@ def of_lengths(task, tokenizer) -> Rollouts:
         rewards=(correct := torch.tensor([[1.0, 0, 0, 0], [0, 1.0, 1.0, 0]] * 3)),
         correct=correct,
         unscored=torch.zeros(6, 4, dtype=torch.bool),
+        solutions=torch.full((6, 4), -1),
     )
 
 
