@@ -14,23 +14,29 @@ from urllib.parse import quote, urlencode
 import polars as pl
 
 from fgrpo_bench.documents.table import Value
-from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
+from fgrpo_bench.files.paths import EVALUATIONS, RunPaths, StagePaths
 
 VIEWS = {
     "sweep": "Sweep",
     "compare": "Compare",
     "forgetting": "Forgetting",
     "draws": "Draws",
+    "rollouts": "Rollouts",
     "audit": "Audit",
 }
 """Views of a sweep by their part of the address, in the order of the navigation."""
 
 
 def views_of(run: RunPaths) -> dict[str, str]:
-    """Those that a run has: evaluations have no training to look at."""
-    return {
-        name: title for name, title in VIEWS.items() if run.sweep != EVALUATIONS or name != "sweep"
+    """Those that a run has: evaluations have no training to look at, and not every engine stores
+    rollouts of it."""
+    is_sweep = run.sweep != EVALUATIONS
+    points = run.folder.iterdir() if is_sweep and run.folder.is_dir() else ()
+    has = {
+        "sweep": is_sweep,
+        "rollouts": any(StagePaths(folder).rollouts.exists() for folder in points),
     }
+    return {name: title for name, title in VIEWS.items() if has.get(name, True)}
 
 
 Parameters = tuple[tuple[str, str], ...]

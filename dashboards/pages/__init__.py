@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dashboards.page import Given, Page
-from dashboards.pages import audit, compare, draws, forgetting, sweep
+from dashboards.pages import audit, compare, draws, forgetting, rollouts, sweep
 from fgrpo_bench.analysis.results import Results
 
 Builder = Callable[[Results, Given], Page]
@@ -19,6 +19,7 @@ BUILDERS: dict[str, Builder] = {
     "compare": compare.build,
     "forgetting": forgetting.build,
     "draws": draws.build,
+    "rollouts": rollouts.build,
     "audit": audit.build,
 }
 """By view."""

@@ -60,6 +60,9 @@ class StagePaths:
 
     metrics = Below("metrics.parquet")
     """Training metrics, a row a step (tables.METRICS)."""
+    rollouts = Below("rollouts.parquet")
+    """Training groups of the steps that left a checkpoint (tables.ROLLOUTS), where the engine
+    stores any."""
     step_rows = Below("openrlhf", "metrics.jsonl")
     """The same while an engine over GPUs trains: a JSON line a step, of which a resumed run
     takes back those that it makes again."""
@@ -147,9 +150,10 @@ class RunPaths:
                                              on SLURM: submissions.jsonl  code/  slurm/
       _warmup/s<seed>/                       a stage; one for each training seed
       _data/<dataset>                        a link to <root>/_data/<dataset>-<fp8>/, a stage
-      <point_id>/                            a stage: spec.json  metrics.parquet  checkpoints/
-                                             state/  progress.json  logs/  stage.lock
-                                             owner.json  DONE.json  damaged/
+      <point_id>/                            a stage: spec.json  metrics.parquet
+                                             rollouts.parquet  checkpoints/  state/
+                                             progress.json  logs/  stage.lock  owner.json
+                                             DONE.json  damaged/
       <stage>/eval/<evaluation>-<fp8>/step-00400/             a stage: spec.json ... DONE.json
       <stage>/eval/<evaluation>-<fp8>/step-00400/<benchmark>/ draws.json  draws.parquet  shards/
                                              grades.<grader_version>.parquet  passk.parquet

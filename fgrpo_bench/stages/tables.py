@@ -100,6 +100,25 @@ PROBLEMS = pl.Schema(
 METRICS = pl.Schema(
     {name: pl.Int64 if metric.whole else pl.Float64 for name, metric in watch.METRICS.items()}
 )
+ROLLOUTS = pl.Schema(
+    {
+        "step": pl.Int64,  # that learned from the group; a policy of the step before sampled it
+        "group": pl.Int64,  # 0-based within the batch of the step
+        "rollout": pl.Int64,  # 0-based within the group
+        "prompt": pl.String,  # as the model read it
+        "response": pl.String,
+        "n_tokens": pl.Int32,  # sampled tokens, the end token included
+        "finish_reason": pl.String,  # stop | length
+        "outcome": pl.String,  # correct | incorrect | unscored
+        "reward": pl.Float64,  # from which the advantage is computed
+        "advantage": pl.Float64,  # with the focal weight
+        "focal_weight": pl.Float64,  # of the group
+        # |advantage| over the sum of it over the whole batch; null where that is 0
+        "gradient_share": pl.Float64,
+        "log_prob": pl.Float64,  # nats, of the whole response under the policy that sampled it
+    }
+)
+"""The first groups of a batch that a training step learns from."""
 
 _DRAW = ("problem_id", "draw")
 SMALL = 1_000
@@ -114,6 +133,7 @@ _KEYS = {
         (LIKELIHOODS, _DRAW),
         (PROBLEMS, ("problem_id",)),
         (METRICS, ("step",)),
+        (ROLLOUTS, ("step", "group", "rollout")),
     )
 }
 """By columns of a table, those that no two of its rows share."""

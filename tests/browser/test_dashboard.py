@@ -14,7 +14,7 @@ from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.stages.locks import locked
 from tests.browser.conftest import NARROW, SHOWN, WIDE, drawn, findings
 
-CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "audit": 0}
+CHARTS = {"sweep": 2, "compare": 4, "forgetting": 2, "draws": 0, "rollouts": 0, "audit": 0}
 MARKS = "svg.main-svg :is(.trace, .hm, .point, .points path)"
 """What Plotly draws of data."""
 

@@ -108,6 +108,29 @@ def test_what_failed_stands_first_with_its_log_and_compare_says_it_too(tmp_path)
     )
 
 
+def test_the_rollouts_of_a_group_stand_side_by_side_and_without_any_there_is_no_view(tmp_path):
+    results = sweep_with_draws(tmp_path)
+    client, run = client_of(tmp_path), "grpo-n8-g1-s12"
+    page = Reader(client.get(f"{BASE}/rollouts", params={"run": run}).text)
+    text = " ".join(page.text.split())
+    assert "4 of 8 rollouts are correct, so the focal weight is 0.500; the group has 25.0%" in text
+    assert text.count("share of the gradient3.1%") == text.count("focal weight0.500") == 8
+    assert text.count("advantage+0.500") == text.count("advantage-0.500") == 4
+    bars = [a["value"] for tag, a in page.elements if tag == "progress"]
+    assert bars == ["1.0"] * 8
+    given = {"run": run, "step": "1", "group": "0"}
+    text = Reader(client.get(f"{BASE}/rollouts", params=given).text).text
+    assert "0 of 8 rollouts are correct" in text and "has 0.0% of" in text
+    for point in results.points[:-1]:
+        point.train.rollouts.unlink(missing_ok=True)
+    page = Reader(client.get(f"{BASE}/rollouts").text)
+    assert not [href for href in page.hrefs() if "g0-s11" in href], "runs that stored some alone"
+    results.points[-1].train.rollouts.unlink()
+    assert f"{BASE}/rollouts" not in Reader(client.get(f"{BASE}/sweep").text).hrefs()
+    page = Reader(client.get(f"{BASE}/rollouts").text)
+    assert "stored_groups" in page.text and "advantage" not in page.text
+
+
 @pytest.mark.slow
 def test_every_link_of_every_page_leads_to_a_page(client):
     seen, waiting = set(), {"/", *(f"{BASE}/{view}" for view in VIEWS)}
@@ -157,6 +180,7 @@ def test_a_parameter_that_is_in_no_listing_is_refused(client, value):
         "compare": ("benchmark", "k", "against", "over", "cost", "cell"),
         "forgetting": ("benchmark", "k", "seed", "order", "page"),
         "draws": ("benchmark", "problem", "a", "b", "outcome", "finish", "answer", "min", "page"),
+        "rollouts": ("run", "step", "group"),
         "audit": ("benchmark",),
     }.items():
         for name in names:

@@ -91,7 +91,7 @@ def test_the_numbers_are_those_of_the_library_call_beside_each_chart(root, monke
             scope: dict[str, pl.DataFrame] = {}
             exec(chart.call, scope)  # noqa: S102  (what the page says to type)
             assert scope["result"].equals(chart.data), chart.name
-    assert set(VIEWS) - {"sweep"} == set(SHOWN)
+    assert set(VIEWS) - {"sweep", "rollouts"} == set(SHOWN)
 
 
 def test_names_are_looked_up_and_what_is_damaged_is_said(root, tmp_path):

@@ -37,6 +37,9 @@ def test_pages_over_hostile_draws_run_nothing_and_show_the_text(hostile):
     for text in HOSTILE:
         if "$" not in text:
             assert visible(text) in shown, text
+    group = Reader(client.get(f"{BASE}/rollouts", params={"run": "grpo-n8-g1-s12"}).text).text
+    for text in HOSTILE[4:6]:
+        assert visible(text) in group, text
     answer = client.get(f"{BASE}/draws", params={"answer": HOSTILE[0]})
     assert answer.status_code == 200
     assert_inert(answer.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,8 +13,17 @@ import polars as pl
 from fgrpo_bench.analysis.results import PointResult, SweepResults
 from fgrpo_bench.analysis.scoring import count
 from fgrpo_bench.files.whole import read_json, write_json
+from fgrpo_bench.specs.cell import Cell
 from fgrpo_bench.stages.draws import DrawsRecord
-from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, UNFINISHED, read_table, write_table
+from fgrpo_bench.stages.tables import (
+    DRAWS,
+    GRADES,
+    PASSK,
+    ROLLOUTS,
+    UNFINISHED,
+    read_table,
+    write_table,
+)
 from fgrpo_bench.stats.staged import fixed_design
 from tests.support.synthetic import SMALL, copy, template_root, write_sweep
 
@@ -48,7 +58,37 @@ def _with_draws(overrides: tuple[str, ...], texts: tuple[str, ...]) -> SweepResu
     for point in results.points:
         for benchmark in results.benchmarks:
             add_draws(point, benchmark, texts)
+        if point.cell is not None:
+            add_rollouts(point, point.cell, texts)
     return results
+
+
+def add_rollouts(point: PointResult, cell: Cell, texts: tuple[str, ...]) -> None:
+    """Two steps of two groups, of which the first is all wrong and the second half right; texts:
+    prompts and responses, in turn."""
+    n, number = cell.group_size, itertools.count()
+    rows = []
+    for step, group, rollout in itertools.product((1, point.step), range(2), range(n)):
+        is_right = group == 1 and rollout < n // 2
+        weight = 0.5**cell.focal_gamma if group else 1.0
+        rows.append(
+            {
+                "step": step,
+                "group": group,
+                "rollout": rollout,
+                "prompt": texts[group % len(texts)],
+                "response": texts[next(number) % len(texts)],
+                "n_tokens": 4,
+                "finish_reason": "stop" if rollout else "length",
+                "outcome": "correct" if is_right else "incorrect",
+                "reward": float(is_right),
+                "advantage": weight * (1 if is_right else -1) if group else 0.0,
+                "focal_weight": weight,
+                "gradient_share": 0.25 / n if group else 0.0,
+                "log_prob": -1.5 - rollout,
+            }
+        )
+    write_table(point.train.rollouts, pl.DataFrame(rows, schema=ROLLOUTS), ROLLOUTS)
 
 
 def add_draws(point: PointResult, benchmark: str, texts: tuple[str, ...]) -> None:

@@ -76,6 +76,7 @@ TRAIN_FIELDS = {
     if path not in UNCHANGEABLE | {"task.name", "model.name"}
 }
 NO_IDENTITY = ("save_every", "eval_every", "eval_n_problems", "eval_n_samples", "max_batch_tokens")
+NO_IDENTITY += ("stored_groups",)
 """What changes no weight."""
 OF_THE_BASE = ("warmup", "model", "task", "beta1", "beta2", "grad_clip")
 

@@ -27,7 +27,7 @@ from fgrpo_bench.specs import (
     TrainSpec,
     WarmupSpec,
 )
-from fgrpo_bench.specs.base import STRICT, Positive
+from fgrpo_bench.specs.base import STRICT, NonNegative, Positive
 from fgrpo_bench.specs.fingerprint import LOOP, defining, model_fields
 from fgrpo_bench.tasks import make_task
 
@@ -58,6 +58,9 @@ class EmbeddedTrain(TrainSpec):
     """Most tokens that go through the model at once, a prompt counted once a group: a batch of more
     is sampled and learned from in parts, of whole groups, which changes nothing but rounding. Null
     takes every batch at once."""
+    stored_groups: NonNegative = 4
+    """Groups of a batch, the first ones, that are stored with each checkpoint to be looked at
+    (tables.ROLLOUTS); 0 stores none. It changes no draw and no weight."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

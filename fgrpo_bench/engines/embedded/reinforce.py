@@ -53,6 +53,7 @@ from fgrpo_bench.stages.markers import base_weights
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stages.watch import step_numbers
 from fgrpo_bench.stats.groups import group_metrics, numbered
+from fgrpo_bench.stats.selection import saved_steps
 from fgrpo_bench.tasks import Task, make_task
 
 WIDTH = 16
@@ -149,6 +150,51 @@ def measure(rollouts: Rollouts, advantages: Tensor, focal_gamma: float) -> dict[
         "truncated_fraction": float(rollouts.truncated.float().mean()),
         "unscored_fraction": float(rollouts.unscored.float().mean()),
     }
+
+
+def stored_rows(
+    step: int,
+    batch: Rollouts,
+    advantages: Tensor,
+    *,
+    focal_gamma: float,
+    n_groups: int,
+    tokenizer: Tokenizer,
+) -> list[dict[str, Any]]:
+    """Rows of tables.ROLLOUTS for the first groups of the batch that a step learns from.
+
+    advantages: [G, N], with the focal weight. n_groups: how many; of fewer, all.
+    """
+    total = float(advantages.double().abs().sum())
+    first = torch.arange(min(n_groups, len(advantages)), device=advantages.device)
+    groups = batch.take(first)
+    mask, shape = groups.mask, groups.rewards.shape
+    learned = groups.rewards if groups.random_rewards is None else groups.random_rewards
+    texts = tokenizer.decode(groups.tokens.flatten(0, 1).cpu().numpy())
+    by_rollout = {
+        "response": np.array(texts, object).reshape(shape),  # as text NumPy cuts zeros at its end
+        "n_tokens": mask.sum(-1).cpu().numpy(),
+        "finish_reason": np.where(groups.truncated.cpu().numpy(), "length", "stop"),
+        "outcome": np.select(
+            [groups.unscored.cpu().numpy(), groups.correct.cpu().numpy() == 1],
+            ["unscored", "correct"],
+            "incorrect",
+        ),
+        "reward": learned.double().cpu().numpy(),
+        "advantage": advantages[first].double().cpu().numpy(),
+        "log_prob": (groups.log_probs * mask).double().sum(-1).cpu().numpy(),
+    }
+    columns = {name: values.tolist() for name, values in by_rollout.items()}
+    weights = focal_weight(success_rate(groups.correct), focal_gamma).tolist()
+    rows = []
+    for group, n in enumerate(groups.prompt_lengths.tolist()):
+        prompt = tokenizer.decode(groups.prompts[group, None, :n].cpu().numpy())[0]
+        for rollout in range(shape[1]):
+            row = {name: values[group][rollout] for name, values in columns.items()}
+            share = abs(row["advantage"]) / total if total else None
+            place = {"step": step, "group": group, "rollout": rollout, "prompt": prompt}
+            rows.append({**place, **row, "focal_weight": weights[group], "gradient_share": share})
+    return rows
 
 
 def distinct_responses(tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -516,11 +562,23 @@ def reinforce(stored: StageSpec, run: StageRun, device: str) -> TrainingFacts:
     if point.algorithm.kl_coef > 0:
         reference, _ = load_checkpoint(base.checkpoint(0), device, digest)
     learner = Learner(point, session, tokenizer, spec.judge(), reference)
+    saved = saved_steps(steps=train.steps, save_every=train.save_every)
     for step in session.steps(train.steps):
         begun = time.perf_counter()
         batch, sampled = learner.rollouts(step)
         # as this step has the advantages: learning may carry a state on to the next one
-        measured = measure(sampled, learner.advantages(sampled), point.focal_gamma)
+        advantages = learner.advantages(sampled)
+        measured = measure(sampled, advantages, point.focal_gamma)
+        stored_groups: list[dict[str, Any]] = []
+        if train.stored_groups and step in saved:
+            stored_groups = stored_rows(
+                step,
+                batch,
+                advantages if batch is sampled else learner.advantages(batch),
+                focal_gamma=point.focal_gamma,
+                n_groups=train.stored_groups,
+                tokenizer=tokenizer,
+            )
         drawn = time.perf_counter()
         learned = learner.learn(batch)
         ended = time.perf_counter()
@@ -541,14 +599,16 @@ def reinforce(stored: StageSpec, run: StageRun, device: str) -> TrainingFacts:
             row["eval_pass_at_1"], row["eval_pass_at_n"] = learner.evaluate(step)
             row["seconds_evaluation"] = time.perf_counter() - ended
         session.metrics.append(row | {"time_ms": int(time.time() * 1000)})
-        if step % train.save_every == 0 and step < train.steps:
+        if stored_groups:
+            session.store_rollouts(stored_groups)
+        if step in saved[:-1]:
             save_checkpoint(run.paths.checkpoint(step), policy, tokenizer)
         run.progress(step=step, of=train.steps, **step_numbers(session.metrics))
     learner.check(train.steps)
     weights = save_checkpoint(run.paths.checkpoint(train.steps), policy, tokenizer)
     session.write_metrics()
     session.discard_state()
-    run.leave(run.paths.metrics, run.paths.checkpoints)
+    run.leave(run.paths.metrics, run.paths.rollouts, run.paths.checkpoints)
     return TrainingFacts(
         step=train.steps,
         weights_sha256=weights,

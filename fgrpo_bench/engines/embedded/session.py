@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from fgrpo_bench.engines.embedded.kernels import kernels_of
 from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.objectives.across_steps import State
 from fgrpo_bench.stages.stage import StageRun, Stopped
-from fgrpo_bench.stages.tables import METRICS, read_table, write_table
+from fgrpo_bench.stages.tables import METRICS, ROLLOUTS, read_table, write_table
 
 
 class Session:
@@ -52,6 +52,7 @@ class Session:
         """The state of the advantages as the next step begins with it; saved too."""
         self._betas, self._weight_decay = betas, weight_decay
         self.metrics: list[dict[str, Any]] = []
+        self._rollouts = ROLLOUTS.to_frame()
         self.counters = self._restore(has_metrics)
         self.resumed_at = self.counters.step
         self._saved_at, self._saved_step = time.monotonic(), self.counters.step
@@ -68,8 +69,12 @@ class Session:
             last_step=len(rows) if has_metrics else None,
         )
         if counters is None:
+            paths.rollouts.unlink(missing_ok=True)  # of a run that begins anew
             return Counters(step=0, optimizer_steps=0, rollouts=0, tokens=0, cursor=0)
-        self.metrics = rows.filter(pl.col("step") <= counters.step).to_dicts()
+        is_kept = pl.col("step") <= counters.step
+        self.metrics = rows.filter(is_kept).to_dicts()
+        if has_metrics and paths.rollouts.exists():
+            self._rollouts = read_table(paths.rollouts, ROLLOUTS).filter(is_kept)
         print(f"resuming after step {counters.step}", flush=True)
         return counters
 
@@ -110,6 +115,12 @@ class Session:
         """Write metrics.parquet whole."""
         frame = pl.DataFrame(self.metrics, schema=METRICS)
         write_table(self._run.paths.metrics, frame, METRICS)
+
+    def store_rollouts(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rollouts.parquet whole, with further rows (tables.ROLLOUTS) at its end. Called
+        within their step: a state that counts it is saved later, so that none lacks them."""
+        self._rollouts = pl.concat([self._rollouts, pl.DataFrame(rows, schema=ROLLOUTS)])
+        write_table(self._run.paths.rollouts, self._rollouts, ROLLOUTS)
 
     def discard_state(self) -> None:
         """Remove the states of a finished run; its checkpoints stay."""

@@ -29,7 +29,7 @@ from fgrpo_bench.objectives.advantages import ADVANTAGES, has_signal, is_active
 from fgrpo_bench.specs import SweepPoint, config, from_dict, to_dict
 from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped
-from fgrpo_bench.stages.tables import METRICS, read_table
+from fgrpo_bench.stages.tables import METRICS, ROLLOUTS, read_table
 from fgrpo_bench.stages.watch import step_numbers
 from fgrpo_bench.stats.groups import uniform_groups
 from fgrpo_bench.tasks import make_task
@@ -307,6 +307,56 @@ def test_a_stopped_run_goes_on_and_ends_bit_for_bit_the_same(whole, tmp_path):
     assert undisturbed["step"].to_list() == [1, 2, 3, 4]
     assert undisturbed["eval_pass_at_1"].is_not_null().to_list() == [False, True, False, True]
     assert undisturbed["optimizer_steps"].max() <= 8
+    assert other.rollouts.read_bytes() == stage.rollouts.read_bytes()
+
+
+@pytest.mark.slow
+def test_stored_groups_are_those_learned_from_and_change_no_bit(whole, tmp_path):
+    """All groups of a batch have its whole gradient, fewer are the first of them, none no file."""
+    stage, spec, facts = whole
+    few = read_table(stage.rollouts, ROLLOUTS)
+    assert few["step"].unique().to_list() == [2, 4] and few["group"].unique().to_list() == [
+        0,
+        1,
+        2,
+        3,
+    ]
+    others = {}
+    for n in (0, 10_000):
+        train = spec.of(TrainStageSpec).point["train"] | {"stored_groups": n}
+        point = spec.of(TrainStageSpec).point | {"train": train}
+        others[n] = StagePaths(tmp_path / str(n))
+        done = finish(others[n], replace(spec.of(TrainStageSpec), point=point))
+        assert done.weights_sha256 == facts.weights_sha256
+    assert not others[0].rollouts.exists()
+    stored = read_table(others[10_000].rollouts, ROLLOUTS)
+    assert stored.filter(pl.col("group") < 4).equals(few)
+    metrics = read_table(stage.metrics, METRICS)
+    gamma = spec.of(TrainStageSpec).sweep_point.focal_gamma
+    assert gamma > 0
+    for (step,), batch in stored.group_by("step", maintain_order=True):
+        row = metrics.row(by_predicate=pl.col("step") == step, named=True)
+        right = batch["outcome"] == "correct"
+        assert right.mean() == pytest.approx(row["success_rate"])
+        assert batch["reward"].to_list() == right.cast(pl.Float64).to_list()
+        assert batch["n_tokens"].mean() == pytest.approx(row["response_tokens"])
+        cut = (batch["finish_reason"] == "length").mean()
+        assert cut == pytest.approx(row["truncated_fraction"])
+        assert batch["gradient_share"].sum() == pytest.approx(1.0)
+        assert (batch["log_prob"] < 0).all()
+        per_group = batch.with_columns(
+            spread=(pl.col("reward") - pl.col("reward").mean().over("group"))
+            / (pl.col("reward").std().over("group") + 1e-6),
+            weight=(1 - pl.col("reward").mean().over("group")) ** gamma,
+        )
+        assert np.allclose(per_group["focal_weight"], per_group["weight"], atol=1e-6)
+        wanted = per_group["spread"] * per_group["weight"]
+        assert np.allclose(per_group["advantage"], wanted, atol=1e-5)
+        sizes = per_group["advantage"].abs()
+        assert np.allclose(per_group["gradient_share"], sizes / sizes.sum(), atol=1e-9)
+    task = make_task(spec.of(TrainStageSpec).sweep_point.train.task)
+    prompts = {problem.prompt for problem in task.problems(list(range(task.n_train)))}
+    assert set(stored["prompt"]) <= prompts
 
 
 def test_random_rewards_teach_at_the_groups_own_rate_and_metrics_are_the_tasks(warmed, tmp_path):
@@ -417,6 +467,8 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
         undisturbed = StagePaths(target.folder.with_name(f"{target.folder.name}-undisturbed"))
         facts = work(read_spec(target), StageRun(undisturbed), "cpu")
         assert read_json(target.done)["weights_sha256"] == facts.weights_sha256
+    assert target.rollouts.read_bytes() == undisturbed.rollouts.read_bytes()
+    assert "rollouts.parquet" in read_json(target.done)["outputs"]
 
 
 @pytest.mark.slow
