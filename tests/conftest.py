@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 if find_spec("openrlhf") is None:  # whose engines keep the processor's own
     choose_kernels()  # before a test loads torch, as the commands do that some of them start
+os.environ.pop("COLUMNS", None)  # workers of pytest-xdist have 80, whatever the screen is
 settings.register_profile(  # a busy machine is no failure
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
