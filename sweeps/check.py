@@ -324,13 +324,13 @@ def render(checked: Checked) -> str:
         f"{counted(checked.n_files, 'file')} compared with their digests, "
         f"{checked.n_bytes / 1e6:.1f} MB",
     ]
-    for words, names in (
+    for heading, names in (
         ("not done yet", checked.undone),
         ("begun again and not compared", checked.begun_again),
         ("no record lists", checked.unlisted),
     ):
         if names:
-            lines.append(f"{words}: {_shown(names)}")
+            lines.append(f"{heading}: {_shown(names)}")
     if not checked.faults:
         lines.append("nothing is damaged")
     else:

@@ -304,10 +304,10 @@ def rehearse(
     chosen = [f"experiment={experiment}", *(overrides or [])]
     if "sweep.grid.algorithm" not in map(_key, chosen):
         chosen.append("sweep.grid.algorithm=[grpo]")
-    asked = config.load(*_declared(rehearsal.SWEEP, chosen))
-    declared = rehearsal.rehearsed(asked, Path(asked.run_root))
-    print(rehearsal.words(declared, asked))
-    for line in rehearsal.lowered(overrides or (), declared, asked):
+    original = config.load(*_declared(rehearsal.SWEEP, chosen))
+    declared = rehearsal.rehearsed(original, Path(original.run_root))
+    print(rehearsal.summary(declared, original))
+    for line in rehearsal.lowered(overrides or (), declared, original):
         print(line)
     if not dry_run:
         return _start(declared)
@@ -526,8 +526,8 @@ def show_logs(
 
     paths = find_run(sweep, keys)
     chosen = status.find_stage(paths, point, stage)
-    if stage is None and (others := status.others(paths, chosen)):
-        print(f"the {chosen.kind} stage; --stage shows {', '.join(others)}", file=sys.stderr)
+    if stage is None and (kinds := status.other_kinds(paths, chosen)):
+        print(f"the {chosen.kind} stage; --stage shows {', '.join(kinds)}", file=sys.stderr)
     for text in status.read(paths, chosen, lines=lines, follow=follow):
         print(text, end="", flush=True)
     return 0

@@ -215,14 +215,14 @@ def by_check_gpu(rates: Rates, root: Path, model: str, parameters: int, *, offlo
         factor = last.parameters / parameters
         source = f"{source}, of {last.model}, by its parameters"
     generate = factor * _positive(path, last, "generate_tokens_per_second_per_gpu")
-    known = replace(rates, generate=min(generate, MOST_TOKENS), source=source)
+    measured = replace(rates, generate=min(generate, MOST_TOKENS), source=source)
     if last.save_gb_per_second is not None:
         speed = _positive(path, last, "save_gb_per_second")
-        known = replace(known, save=speed, save_source=saved)
+        measured = replace(measured, save=speed, save_source=saved)
     if last.adam_offload not in (None, offloads):
-        return known
+        return measured
     speed = factor * _positive(path, last, "train_tokens_per_second_per_gpu")
-    return replace(known, train=min(speed, MOST_TOKENS), train_source=source)
+    return replace(measured, train=min(speed, MOST_TOKENS), train_source=source)
 
 
 def _positive(path: Path, rates: MeasuredRates, name: str) -> float:
@@ -358,7 +358,7 @@ def model_of(plan: Plan, paths: RunPaths | None = None) -> Model:
 class Work:
     """What a stage does."""
 
-    drawn: float = 0.0
+    sampled: float = 0.0
     """Tokens of responses."""
     trained: float = 0.0
     """Tokens of prompts and responses."""
@@ -377,7 +377,7 @@ def work(model: Model, stage: Stage) -> Work | None:
         return Work(trained=shown * (rates.prompt + rates.response))
     if stage.kind in (evaluate.NAME, rare.NAME):
         is_slow = stage.step == 0 and not _is_placed(stage)
-        return Work(drawn=draws(stage) * rates.response * (OF_BASE if is_slow else 1.0))
+        return Work(sampled=draws(stage) * rates.response * (OF_BASE if is_slow else 1.0))
     if stage.kind == likelihood.NAME:
         return Work(trained=model.kept * draws(stage) * (rates.prompt + rates.response))
     return None
@@ -389,15 +389,15 @@ def _training(model: Model, stage: Stage) -> Work:
     point, rates = model.points[stage.name], model.rates(stage)
     spec, placement = point.train, model.profile.placement
     rollouts = point.n_prompts * point.group_size
-    drawn = rollouts * (FILTERED if point.algorithm.dynamic_sampling else 1.0)
+    sampled = rollouts * (FILTERED if point.algorithm.dynamic_sampling else 1.0)
     if spec.eval_every:
-        drawn += spec.eval_n_problems * spec.eval_n_samples / spec.eval_every
+        sampled += spec.eval_n_problems * spec.eval_n_samples / spec.eval_every
     prompts = rollouts if _is_placed(stage) else point.n_prompts
     trained = prompts * rates.prompt + rollouts * rates.response
     trained *= 1.0 + (REFERENCE_PASS if point.algorithm.kl_coef > 0 else 0.0)
     saved_gb = model.state_gb / placement.state_every + model.weights_gb / spec.save_every
     return Work(
-        drawn=spec.steps * drawn * rates.response,
+        sampled=spec.steps * sampled * rates.response,
         trained=spec.steps * trained,
         saved_gb=spec.steps * saved_gb,
     )
@@ -406,9 +406,9 @@ def _training(model: Model, stage: Stage) -> Work:
 def draws(stage: Stage) -> int:
     """How many an evaluation or a set of rare answers makes, at most under a design that stops;
     those on a benchmark whose size only the fetch tells are left out."""
-    asked = stage.spec.of(evaluate.DrawsSpec).asked
-    problems = [benchmark["n_problems"] or 0 for benchmark in asked.benchmarks.values()]
-    return asked.n_samples * sum(problems)
+    evaluation = stage.spec.of(evaluate.DrawsSpec).asked
+    problems = [benchmark["n_problems"] or 0 for benchmark in evaluation.benchmarks.values()]
+    return evaluation.n_samples * sum(problems)
 
 
 def stage_seconds(model: Model, stage: Stage) -> tuple[float, float]:
@@ -420,7 +420,7 @@ def stage_seconds(model: Model, stage: Stage) -> tuple[float, float]:
         drawing = training = gpus_of(model, stage)
         if stage.kind == train.NAME:
             drawing, training = model.drawing, model.training
-    seconds = done.drawn / (rates.generate * drawing) + done.trained / (rates.train * training)
+    seconds = done.sampled / (rates.generate * drawing) + done.trained / (rates.train * training)
     return start, seconds + done.saved_gb / rates.save
 
 
@@ -434,8 +434,8 @@ def gpus_of(model: Model, stage: Stage) -> int:
     """That a stage holds; 1 without any."""
     profile, takes = model.profile, KINDS[stage.kind].takes
     if isinstance(profile, SlurmProfile) and profile.device == "cuda":
-        asked = resources(profile, stage.kind, is_placed=_is_placed(stage))
-        return asked.nodes * (asked.gpus_per_node or 1)
+        request = resources(profile, stage.kind, is_placed=_is_placed(stage))
+        return request.nodes * (request.gpus_per_node or 1)
     if profile.device != "cuda" or not _is_placed(stage):
         return 1
     if takes == "profile":
@@ -560,11 +560,11 @@ def _on_gpus(
     has_gpus, at_once = profile.device == "cuda", profile.max_parallel or 1
     seconds = {stage.name: jobs[stage.name].seconds for stage in stages}
     trained = [stage for stage in stages if stage.kind == train.NAME]
-    drawn = [stage for stage in stages if stage.kind in (evaluate.NAME, rare.NAME)]
+    sampling = [stage for stage in stages if stage.kind in (evaluate.NAME, rare.NAME)]
     checkpoints = len(trained) * len(saved_steps(steps=spec.steps, save_every=spec.save_every))
-    tokens = sum(draws(stage) * model.rates(stage).response for stage in drawn)
+    tokens = sum(draws(stage) * model.rates(stage).response for stage in sampling)
     is_filtered = [model.points[stage.name].algorithm.dynamic_sampling for stage in trained]
-    benchmarks = [stage.spec.of(evaluate.DrawsSpec).asked.benchmarks for stage in drawn]
+    benchmarks = [stage.spec.of(evaluate.DrawsSpec).asked.benchmarks for stage in sampling]
     is_placed = engines.of(spec).environment.is_placed
     rates = model.placed if is_placed else model.built_in
     return {
@@ -586,8 +586,8 @@ def _on_gpus(
         "of_unknown_size": sorted(
             {
                 name
-                for asked in benchmarks
-                for name, benchmark in asked.items()
+                for by_name in benchmarks
+                for name, benchmark in by_name.items()
                 if benchmark["n_problems"] is None
             }
         ),
@@ -620,7 +620,7 @@ class AtWork:
 
     elapsed: float
     """Seconds."""
-    left: float | None
+    seconds_left: float | None
     """Seconds that its worker says it still needs; None before it has said anything."""
 
 
@@ -639,15 +639,17 @@ def seconds_left(
     """
     kinds = {stage.name: stage.kind for stage in stages}
     projected = [
-        (kinds[name], estimated[name], worker_status.elapsed + worker_status.left)
+        (kinds[name], estimated[name], worker_status.elapsed + worker_status.seconds_left)
         for name, worker_status in at_work.items()
-        if worker_status.left is not None and worker_status.elapsed >= TOLD_SECONDS
+        if worker_status.seconds_left is not None and worker_status.elapsed >= TOLD_SECONDS
     ]
     factors = calibration([*measured, *projected])
     seconds = {s.name: estimated[s.name] * factor_of(s.kind, factors) for s in stages}
     for name, worker_status in at_work.items():
         expected = max(seconds[name] - worker_status.elapsed, 1.0)
-        seconds[name] = expected if worker_status.left is None else worker_status.left
+        seconds[name] = (
+            expected if worker_status.seconds_left is None else worker_status.seconds_left
+        )
     return wall_seconds(stages, seconds, workers) + finish_seconds(len(estimated))
 
 

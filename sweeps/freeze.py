@@ -104,12 +104,12 @@ def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
         if source.checkpoint(stage.step).exists() or not source.owner.exists():
             continue
         stored = read_spec_of(TrainStageSpec, source).sweep_point.train
-        wanted = stages[stage.source].spec.of(TrainStageSpec).sweep_point.train
+        planned = stages[stage.source].spec.of(TrainStageSpec).sweep_point.train
         saved = saved_steps(steps=stored.steps, save_every=stored.save_every)
         if stage.step not in saved and _reached(source) >= stage.step:
             raise ValueError(
                 f"{source.folder} left no checkpoint at step {stage.step}, since it was trained "
-                f"with save_every={stored.save_every} and not {wanted.save_every}, which trains "
+                f"with save_every={stored.save_every} and not {planned.save_every}, which trains "
                 "nothing again: set experiment.train.save_every as it was, evaluate the last one "
                 f"alone with experiment.checkpoints=last, or take version={next_version(paths)}"
             )
@@ -243,13 +243,13 @@ def _families(
 
 def _freeze_specs(paths: RunPaths, stages: Iterable[Stage]) -> None:
     """Write the spec.json of every stage that does not have it already."""
-    wanted: dict[str, str] = {}
+    changed: dict[str, str] = {}
     for stage in stages:
         spec = StagePaths(paths.folder / stage.name).spec
         content = with_checksum(stage.spec.as_json())
         if readable_json(spec) != content:
-            wanted[f"{stage.name}/{spec.name}"] = _a_line_a_field(content)
-    write_many(paths.folder, wanted)
+            changed[f"{stage.name}/{spec.name}"] = _a_line_a_field(content)
+    write_many(paths.folder, changed)
 
 
 def _share_data(paths: RunPaths, plan: Plan) -> None:

@@ -66,12 +66,12 @@ memory at once."""
 
 def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
     """The grid's product, then explicit cells, over their seeds; repeats and exclusions drop."""
-    known, points = declaration.algorithms, dict[str, SweepPoint]()
+    algorithms, points = declaration.algorithms, dict[str, SweepPoint]()
     for cell, seed in _cells_with_seeds(declaration.sweep):
-        if cell.algorithm not in known:
+        if cell.algorithm not in algorithms:
             raise ValueError(
-                f"unknown algorithm {cell.algorithm!r}{suggestion(cell.algorithm, known)}: valid "
-                f"ones are {', '.join(sorted(known))} (conf/algorithms.yaml)"
+                f"unknown algorithm {cell.algorithm!r}{suggestion(cell.algorithm, algorithms)}: "
+                f"valid ones are {', '.join(sorted(algorithms))} (conf/algorithms.yaml)"
             )
         if _excluded(declaration, cell, seed):
             continue
@@ -79,7 +79,7 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
             sweep=declaration.sweep.name,
             experiment=declaration.experiment.name,
             version=declaration.version,
-            **to_columns(cell) | {"algorithm": known[cell.algorithm]},
+            **to_columns(cell) | {"algorithm": algorithms[cell.algorithm]},
             seed=seed,
             train=declaration.experiment.train,
             evaluation=declaration.experiment.evaluation,
@@ -215,13 +215,13 @@ def _check_holds_enough(
     training = {f"train has {prompts} prompts per step": prompts}
     if experiment.rare is not None:
         training[f"rare.n_prompts={experiment.rare.n_prompts}"] = experiment.rare.n_prompts
-    for split, asked in (("n_heldout", heldout), ("n_train", training)):
+    for split, limits in (("n_heldout", heldout), ("n_train", training)):
         has: int = getattr(generator, split)
-        for words, wanted in asked.items():
-            if wanted > has:
+        for setting, count in limits.items():
+            if count > has:
                 field = next((f".{f}" for f in (split, "heldout_fraction") if hasattr(task, f)), "")
                 raise ValueError(
-                    f"experiment.{words}, but task {task.name} has {split}={has}: ask for fewer, "
+                    f"experiment.{setting}, but task {task.name} has {split}={has}: ask for fewer, "
                     f"or change experiment.train.task{field}"
                 )
 
@@ -340,12 +340,12 @@ def _check_has(engine: Engine, point: SweepPoint) -> None:
             f"all wrong, and the advantage {algorithm.advantage} teaches from some of these: set "
             f"algorithms.{algorithm.name}.dynamic_sampling=false"
         )
-    for control, words in CONTROLS.items():
+    for control, description in CONTROLS.items():
         if getattr(algorithm, control) and control not in engine.controls:
             others = [entry.name for entry in engines.known() if control in entry.controls]
             raise ValueError(
-                f"{point.point_id} has {words} ({control}), which engine {engine.name} does not "
-                "have: exclude that algorithm, or choose an experiment of engine "
+                f"{point.point_id} has {description} ({control}), which engine {engine.name} does "
+                "not have: exclude that algorithm, or choose an experiment of engine "
                 f"{' or '.join(others)}"
             )
 

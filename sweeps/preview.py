@@ -105,10 +105,10 @@ def can_show(plan: Plan, spreads: Mapping[str, Spread]) -> list[str]:
     k = evaluation.ks[-1]
     lines = []
     for column, sizes in _sizes(plan).items():
-        if known := _known(sizes):
-            limit = _with_seeds(plan, column, spreads[column], known)
-            words = advice(design=evaluation.stopping, k=k, n_problems=known, with_seeds=limit)
-            lines.append(f"{column}: {words}")
+        if n_problems := _known_sizes(sizes):
+            limit = _with_seeds(plan, column, spreads[column], n_problems)
+            line = advice(design=evaluation.stopping, k=k, n_problems=n_problems, with_seeds=limit)
+            lines.append(f"{column}: {line}")
     return lines
 
 
@@ -141,13 +141,13 @@ def power(plan: Plan, spreads: Mapping[str, Spread]) -> list[Detected]:
             n_seeds=_n_seeds(plan),
             family=len(family.comparisons) or 1,
             spread=spreads[column],
-            n_problems=_known(sizes[column]),
+            n_problems=_known_sizes(sizes[column]),
         )
         for column in family.columns
     ]
 
 
-def _known(sizes: list[int | None]) -> list[int]:
+def _known_sizes(sizes: list[int | None]) -> list[int]:
     """Sizes of benchmarks where all are known, else none."""
     return [] if None in sizes else [size for size in sizes if size is not None]
 
@@ -191,9 +191,9 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
         ]
         for point in answer["points"]
     ]
-    left = answer["stages_to_run"]
-    kinds = [counted(left[name], kind.noun) for name, kind in KINDS.items() if left[name]]
-    done = answer["stages_total"] - sum(left.values())
+    to_run = answer["stages_to_run"]
+    kinds = [counted(to_run[name], kind.noun) for name, kind in KINDS.items() if to_run[name]]
+    done = answer["stages_total"] - sum(to_run.values())
     return "\n".join(
         [
             f"{answer['sweep']}: {answer['question']}",

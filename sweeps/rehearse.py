@@ -35,14 +35,14 @@ def rehearsed(declared: Declaration, root: Path) -> Declaration:
             f"experiment {experiment.name} has engine={engine.name}, which runs on this machine as "
             f"it is: fgrpo-bench sweep run smoke experiment={experiment.name}"
         )
-    asked = experiment.checkpoints
+    checkpoints = experiment.checkpoints
     rare = experiment.rare and replace(experiment.rare, n_prompts=PROBLEMS, n_samples=DRAWS)
     return replace(
         declared,
         experiment=replace(
             experiment,
             train=engine.rehearsed(experiment.train, root / "_tiny"),
-            checkpoints="last" if isinstance(asked, tuple) else asked,
+            checkpoints="last" if isinstance(checkpoints, tuple) else checkpoints,
             evaluation=_few_draws(experiment.evaluation),
             rare=rare,
         ),
@@ -54,8 +54,8 @@ def _few_draws(evaluation: EvalSpec) -> EvalSpec:
     return replace(
         evaluation,
         benchmarks={
-            name: replace(of, n_problems=min(of.n_problems or PROBLEMS, PROBLEMS))
-            for name, of in evaluation.benchmarks.items()
+            name: replace(benchmark, n_problems=min(benchmark.n_problems or PROBLEMS, PROBLEMS))
+            for name, benchmark in evaluation.benchmarks.items()
         },
         n_samples=draws,
         design=None,
@@ -64,25 +64,28 @@ def _few_draws(evaluation: EvalSpec) -> EvalSpec:
     )
 
 
-def lowered(overrides: Sequence[str], declared: Declaration, asked: Declaration) -> Iterator[str]:
+def lowered(
+    overrides: Sequence[str], declared: Declaration, original: Declaration
+) -> Iterator[str]:
     """A line for each override whose value is that of the run alone."""
     for override in overrides:
         key = override.partition("=")[0].lstrip("+")
-        here: Any = to_dict(declared)
-        there: Any = to_dict(asked)
+        value: Any = to_dict(declared)
+        original_value: Any = to_dict(original)
         for name in key.split("."):
-            if not (isinstance(here, dict) and isinstance(there, dict)):
+            if not (isinstance(value, dict) and isinstance(original_value, dict)):
                 break
-            here, there = here.get(name), there.get(name)
-        if here != there and not key.startswith("experiment.train.pretrained"):
-            yield f"{override} is for the run: its rehearsal has {here}"
+            value, original_value = value.get(name), original_value.get(name)
+        if value != original_value and not key.startswith("experiment.train.pretrained"):
+            yield f"{override} is for the run: its rehearsal has {value}"
 
 
-def words(declared: Declaration, asked: Declaration) -> str:
+def summary(declared: Declaration, original: Declaration) -> str:
     """What a rehearsal is beside what was asked for, for a person."""
     train = declared.experiment.train
     small, whole = (
-        engines.of(of.experiment.train).inputs(of.experiment.train) for of in (declared, asked)
+        engines.of(declaration.experiment.train).inputs(declaration.experiment.train)
+        for declaration in (declared, original)
     )
     model = "its model, which is tiny"
     if small.pretrained is not None and whole.pretrained is not None:
@@ -91,8 +94,8 @@ def words(declared: Declaration, asked: Declaration) -> str:
             f"tokenizer of {whole.pretrained.path}"
         )
     return (
-        f"rehearsal of {asked.experiment.name}, with its problems, prompt, reward and evaluation, "
-        f"but {model}; {counted(train.steps, 'step')} of "
+        f"rehearsal of {original.experiment.name}, with its problems, prompt, reward and "
+        f"evaluation, but {model}; {counted(train.steps, 'step')} of "
         f"{train.prompts_per_step or train.rollouts_per_step} "
         f"{'prompts' if train.prompts_per_step else 'rollouts'}, responses of up to "
         f"{small.response_tokens} tokens, {PROBLEMS} problems a benchmark with "

@@ -25,7 +25,7 @@ SYNC_SECONDS = 30.0
 """Between the end of a sync and the next one, at least."""
 SHARE = 10
 """A sync takes at most a part in so many of the time: after one of a minute ten pass."""
-Seen = tuple[bool, tuple[int, int] | None, tuple[int, int] | None]
+FileStamps = tuple[bool, tuple[int, int] | None, tuple[int, int] | None]
 """Of a point: whether it failed, and modification time and bytes of its files of metrics."""
 
 
@@ -97,7 +97,7 @@ class LiveSync:
 
     def __init__(self, paths: RunPaths, say: Callable[[str], None]) -> None:
         self._paths, self._say = paths, say
-        self._synced: dict[str, Seen] = {}
+        self._synced: dict[str, FileStamps] = {}
         self._next = 0.0
 
     def look(self, *, last: bool = False) -> None:
@@ -106,12 +106,12 @@ class LiveSync:
         if begun < self._next and not last:
             return
         try:
-            seen = self._seen()
-            changed = {point for point, now in seen.items() if self._synced.get(point) != now}
+            stamps = self._file_stamps()
+            changed = {point for point, now in stamps.items() if self._synced.get(point) != now}
             if not changed:
                 return
             self._sync(changed)
-            self._synced = seen
+            self._synced = stamps
         except BlockingIOError:
             pass  # somebody else syncs: the next look does what is left
         except Exception as error:  # whatever a server or its client may raise
@@ -125,7 +125,7 @@ class LiveSync:
         if not sync_training(self._paths, points):
             sync_run(self._paths)
 
-    def _seen(self) -> dict[str, Seen]:
+    def _file_stamps(self) -> dict[str, FileStamps]:
         """Points with metrics that are not trained yet, and those that failed."""
         stages = read_stages(self._paths, read_plan(self._paths).stages)
         failed = {stage.point_id for stage in stages if stage.state == "failed"}

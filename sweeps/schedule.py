@@ -35,13 +35,13 @@ def wall_seconds(stages: Iterable[Stage], seconds: Mapping[str, float], workers:
     waiting = in_order(stages, seconds)
     places = {name: place for place, name in enumerate(waiting)}
     names = list(waiting)
-    lacks = [sum(need in places for need in stage.needs) for stage in waiting.values()]
+    n_missing = [sum(need in places for need in stage.needs) for stage in waiting.values()]
     needed_by: dict[str, list[int]] = defaultdict(list)
     for place, stage in enumerate(waiting.values()):
         for need in stage.needs:
             needed_by[need].append(place)
     # asking `ready` at every end would look at all that wait, as often as there are stages
-    free = [place for place, lacking in enumerate(lacks) if not lacking]  # rising, so a heap
+    free = [place for place, count in enumerate(n_missing) if not count]  # rising, so a heap
     running: list[tuple[float, str]] = []
     clock = 0.0
     while free or running:
@@ -50,7 +50,7 @@ def wall_seconds(stages: Iterable[Stage], seconds: Mapping[str, float], workers:
             heapq.heappush(running, (clock + seconds[name], name))
         clock, finished = heapq.heappop(running)
         for place in needed_by[finished]:
-            lacks[place] -= 1
-            if not lacks[place]:
+            n_missing[place] -= 1
+            if not n_missing[place]:
                 heapq.heappush(free, place)
     return clock

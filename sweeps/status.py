@@ -245,12 +245,12 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> StageRecord:
     kind: None is the stage that was started last. ValueError lists near names, or the kinds there.
     """
     stages = {stage.name: stage for stage in read_plan(paths).stages}
-    known = sorted({stage.point_id for stage in stages.values()})
-    if point_id not in known:
-        near = get_close_matches(point_id, known, n=5, cutoff=0.4) or known[:5]
+    point_ids = sorted({stage.point_id for stage in stages.values()})
+    if point_id not in point_ids:
+        near = get_close_matches(point_id, point_ids, n=5, cutoff=0.4) or point_ids[:5]
         raise ValueError(
             f"unknown point {point_id!r} in {paths.folder}: near it are {', '.join(near)}; "
-            f"`fgrpo-bench sweep status {address(paths)}` lists all {len(known)}"
+            f"`fgrpo-bench sweep status {address(paths)}` lists all {len(point_ids)}"
         )
     of_point = {name: stage for name, stage in stages.items() if stage.point_id == point_id}
     if kind is None:
@@ -268,7 +268,7 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> StageRecord:
     raise ValueError(f"{point_id} has no stage {kind!r}: it has {kinds}")
 
 
-def others(paths: RunPaths, stage: StageRecord) -> list[str]:
+def other_kinds(paths: RunPaths, stage: StageRecord) -> list[str]:
     """The other kinds of stages that `find_stage` knows of a stage's point."""
     stages = {other.name: other for other in read_plan(paths).stages}
     of_point = [other for other in stages.values() if other.point_id == stage.point_id]

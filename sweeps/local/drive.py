@@ -97,7 +97,7 @@ def pooled(
     workers: at once. begin: called when what is done is known and nothing was started.
     """
     profile, seconds = plan.declaration.profile, estimate.assumed_seconds(plan)
-    with stop_requests() as stop, progress_view(sys.stdout) as seen:
+    with stop_requests() as stop, progress_view(sys.stdout) as view:
         pool = Pool(
             paths=paths,
             stages=stages,
@@ -108,7 +108,7 @@ def pooled(
                 profile, paths, os.environ, fetches=KINDS[stage.kind].fetches
             ),
             driver=driver_id(lock_holder(paths.driver_lock)),
-            watcher=seen,
+            watcher=view,
             stop=stop,
         )
         begin(pool)
@@ -138,8 +138,12 @@ def fetch_files(plan: Plan, paths: RunPaths, command: StageCommand) -> int:
     at_once = FETCHED_AT_ONCE
     exit_code = pooled(plan, paths, stages, command=local, workers=at_once) if stages else 0
     if exit_code == 1:
-        lacks = next(s.name for s in stages if not StagePaths(paths.folder / s.name).done.exists())
-        raise OSError(f"{lacks} was not fetched, so nothing was submitted; its reason stands above")
+        missing = next(
+            s.name for s in stages if not StagePaths(paths.folder / s.name).done.exists()
+        )
+        raise OSError(
+            f"{missing} was not fetched, so nothing was submitted; its reason stands above"
+        )
     if exit_code == 0:
         _check_sizes(plan, paths)
     return exit_code
@@ -161,21 +165,21 @@ def _check_sizes(plan: Plan, paths: RunPaths) -> None:
 
 
 def _say_begin(plan: Plan, pool: Pool) -> None:
-    seen = pool.watcher
-    seen.say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
-    seen.say(f"folder {short_path(pool.paths.folder)}")
-    seen.say(
+    watcher = pool.watcher
+    watcher.say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
+    watcher.say(f"folder {short_path(pool.paths.folder)}")
+    watcher.say(
         f"{counted(len(plan.points), 'point')}, {counted(len(pool.stages), 'stage')}: "
         f"{len(pool.done)} done before, {len(pool.waiting)} to run, "
         f"{counted(pool.workers, 'worker')} at once"
     )
     for warning in plan.warnings:
-        seen.say(f"warning: {warning}")
+        watcher.say(f"warning: {warning}")
     for stage in pool.waiting.values():
         folder = StagePaths(pool.paths.folder / stage.name)
         why = damage_of(folder, stage_record(stage), rerun_hint, done=False)
         if why is not None:
-            seen.say(f"damaged: {title(stage)}: {why}")
+            watcher.say(f"damaged: {title(stage)}: {why}")
 
 
 def _say_failures(pool: Pool) -> None:
@@ -204,7 +208,7 @@ class Running:
     elapsed_seconds: float
     step: int | None = None
     """None before the first word of the worker, likewise below."""
-    of: int | None = None
+    steps: int | None = None
     reward: float | None = None
     eta_seconds: float | None = None
 
@@ -247,7 +251,7 @@ def _running(pool: Pool, name: str) -> Running:
     return replace(
         running,
         step=progress.step,
-        of=progress.of,
+        steps=progress.of,
         reward=progress.numbers.get("reward"),
         eta_seconds=progress.eta_seconds,
     )
@@ -259,13 +263,13 @@ def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
     walls = estimate.at_mean_load(pool.walls, pool.loads)
     measured = [(kinds[name], pool.seconds[name], wall) for name, wall in walls.items()]
     blocked = {failure.stage.name for failure in pool.failures}
-    left = [item.stage for item in pool.running.values()]
-    left += [item for item in pool.waiting.values() if not blocked.intersection(item.needs)]
+    remaining = [item.stage for item in pool.running.values()]
+    remaining += [item for item in pool.waiting.values() if not blocked.intersection(item.needs)]
     at_work = {
-        name: estimate.AtWork(elapsed=worker.elapsed_seconds, left=worker.eta_seconds)
+        name: estimate.AtWork(elapsed=worker.elapsed_seconds, seconds_left=worker.eta_seconds)
         for name, worker in zip(pool.running, running, strict=True)
     }
-    return estimate.seconds_left(left, pool.seconds, measured, at_work, pool.workers)
+    return estimate.seconds_left(remaining, pool.seconds, measured, at_work, pool.workers)
 
 
 def _end_words(attempt: Attempt, outcome: Ending, seconds: float) -> str:
@@ -275,25 +279,25 @@ def _end_words(attempt: Attempt, outcome: Ending, seconds: float) -> str:
     return f"{outcome:<7} {title(attempt.stage)}  after {duration(seconds)}"
 
 
-def summary_words(seen: Overview) -> str:
+def summary_words(overview: Overview) -> str:
     """One line about everything."""
-    words = [
-        f"{seen.stages_done} of {counted(seen.stages_total, 'stage')} done"
-        + (f", {seen.failed} failed" if seen.failed else ""),
-        *(_worker_words(worker) for worker in seen.running),
-        f"about {duration(seen.eta_seconds)} left",
+    parts = [
+        f"{overview.stages_done} of {counted(overview.stages_total, 'stage')} done"
+        + (f", {overview.failed} failed" if overview.failed else ""),
+        *(_worker_words(worker) for worker in overview.running),
+        f"about {duration(overview.eta_seconds)} left",
     ]
-    return "; ".join(words)
+    return "; ".join(parts)
 
 
 def _worker_words(worker: Running) -> str:
     """One worker in a few words, e.g. `train grpo-n8-g1-s11 120/300 reward 0.312`."""
-    words = [worker.title]
+    parts = [worker.title]
     if worker.step is not None:
-        words.append(f"{worker.step}/{worker.of}")
+        parts.append(f"{worker.step}/{worker.steps}")
     if worker.reward is not None:
-        words.append(f"reward {worker.reward:.3f}")
-    return " ".join(words)
+        parts.append(f"reward {worker.reward:.3f}")
+    return " ".join(parts)
 
 
 class Lines:
@@ -343,7 +347,7 @@ class Screen:
             self.live.update(draw(_overview(pool)), refresh=True)
 
 
-def draw(seen: Overview) -> Table:
+def draw(overview: Overview) -> Table:
     """One line: stages done and a bar of them, the time left, and what is at work as far as there
     is room."""
     line = Table.grid(padding=(0, 2), expand=True)
@@ -351,11 +355,11 @@ def draw(seen: Overview) -> Table:
         line.add_column(no_wrap=True)
     line.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     line.add_row(
-        f"{seen.stages_done}/{seen.stages_total} stages",
-        _bar(seen.stages_done, seen.stages_total, width=20),
-        f"about {duration(seen.eta_seconds)} left",
-        f"[red]{seen.failed} failed[/red]" if seen.failed else "",
-        "; ".join(map(_worker_words, seen.running)),
+        f"{overview.stages_done}/{overview.stages_total} stages",
+        _bar(overview.stages_done, overview.stages_total, width=20),
+        f"about {duration(overview.eta_seconds)} left",
+        f"[red]{overview.failed} failed[/red]" if overview.failed else "",
+        "; ".join(map(_worker_words, overview.running)),
     )
     return line
 

@@ -199,10 +199,10 @@ class Pool:
 
     def __post_init__(self) -> None:
         self._tried = Counter[str]()
-        self._asked: set[int] = set()
+        self._signalled: set[int] = set()
         self.done = {stage.name for stage in self.stages if self._is_marked(stage)}
-        left = [stage for stage in self.stages if stage.name not in self.done]
-        self.waiting = in_order(left, self.seconds)
+        remaining = [stage for stage in self.stages if stage.name not in self.done]
+        self.waiting = in_order(remaining, self.seconds)
 
     def run(self) -> None:
         """Until all is done, nothing more can be done, or a stop was asked for and obeyed."""
@@ -212,7 +212,7 @@ class Pool:
                 if self.stop.signum is None:
                     self._fill()
                 else:
-                    if self.running and not self._asked:
+                    if self.running and not self._signalled:
                         self.watcher.say(
                             f"stopping: {counted(len(self.running), 'worker')} will save first; "
                             "the same signal again kills"
@@ -301,8 +301,8 @@ class Pool:
                     os.killpg(attempt.process.pid, signal.SIGKILL)
             lock = StagePaths(self.paths.folder / attempt.stage.name).lock
             for pid in {attempt.process.pid, holder_here(lock, socket.gethostname())}:
-                if pid is not None and pid not in self._asked:
-                    self._asked.add(pid)
+                if pid is not None and pid not in self._signalled:
+                    self._signalled.add(pid)
                     _terminate(pid)
 
     def _is_marked(self, stage: Stage) -> bool:

@@ -138,9 +138,9 @@ def advantage(name: Part, package: Package = None, is_dry: DryRun = False) -> in
     _check_name("advantages", name)
     text = filled("advantage.py", name=name)
     if package is not None:
-        words = [f"+algorithms.grpo.advantage={name}"]
+        overrides = [f"+algorithms.grpo.advantage={name}"]
         text += f"\n\nADVANTAGES = {{{_key(name)}: {name}}}\n"
-        return _package(package, "advantage", name, text, words, is_dry=is_dry)
+        return _package(package, "advantage", name, text, overrides, is_dry=is_dry)
     changes, objectives = Changes(), REPOSITORY / "fgrpo_bench" / "objectives"
     changes.write(objectives / f"{name}.py", text)
     changes.import_from(objectives / "advantages.py", f"fgrpo_bench.objectives.{name}", name)
@@ -170,10 +170,10 @@ def advantage(name: Part, package: Package = None, is_dry: DryRun = False) -> in
 def reward(name: Part, package: Package = None, is_dry: DryRun = False) -> int:
     _check_name("graders", name)
     if package is not None:
-        words = [f"experiment.train.reward={name}"]
+        overrides = [f"experiment.train.reward={name}"]
         text = filled("reward.py", name=name, graders="PartialCredit, countdown")
         text += f"\n\nGRADERS = {{{_key(name)}: (1, PartialCredit(grade))}}\n"
-        return _package(package, "reward", name, text, words, is_dry=is_dry)
+        return _package(package, "reward", name, text, overrides, is_dry=is_dry)
     changes, text = Changes(), filled("reward.py", name=name, graders="countdown")
     changes.write(REPOSITORY / "fgrpo_bench" / "graders" / f"{name}.py", text)
     _add_grader(changes, name, gold="3256-24", entry=f"PartialCredit({name}_grade)")
@@ -206,7 +206,7 @@ def benchmark(
     problems = read_problems(data, prompt, answer, grader)
     check_grader(problems, is_reward=False)
     dataset = problems.dataset
-    print(f"problems: {problems.rows:,} of {data}, {problems.said}")
+    print(f"problems: {problems.rows:,} of {data}, {problems.summary}")
     is_exact = grader in BOXED | {"choice"}  # others may want more than an answer alone
     values = {
         "rows": problems.rows,
@@ -235,7 +235,7 @@ def benchmark(
         f"from fgrpo_{name} import BENCHMARKS",
     }
     evaluation = "experiment.evaluation"
-    words = [
+    overrides = [
         f"+benchmark@{evaluation}.benchmarks.{name}={name}",
         f"{evaluation}.benchmarks.{name}.prompt=plain",
         f"{evaluation}.benchmarks.countdown.prompt=plain",
@@ -253,7 +253,9 @@ def benchmark(
     }
     text = filled("benchmark.py", name=name, file=copied.name, rows=problems.rows, **literals)
     copies = {copied: source}
-    return _package(package, "benchmark", name, text, words, is_dry=is_dry, copied=copies, **values)
+    return _package(
+        package, "benchmark", name, text, overrides, is_dry=is_dry, copied=copies, **values
+    )
 
 
 @app.add(
@@ -273,7 +275,7 @@ def task(name: Part, package: Package = None, is_dry: DryRun = False) -> int:
         text = "\n\n".join(
             [filled("task.py", **values, **imported), grade, filled("task_tables.py", **values)]
         )
-        words = [
+        overrides = [
             "~experiment.train.task",
             f"+experiment.train.task={{name: {name}, seed: 4, largest: 20}}",
             "~experiment.evaluation.benchmarks.countdown",
@@ -281,7 +283,7 @@ def task(name: Part, package: Package = None, is_dry: DryRun = False) -> int:
         ]
         module = f"fgrpo_{name}"
         return _package(
-            package, "task", name, text, words, is_dry=is_dry, title=title, grader_module=module
+            package, "task", name, text, overrides, is_dry=is_dry, title=title, grader_module=module
         )
     changes, conf = Changes(), REPOSITORY / "conf"
     tasks, graders = (REPOSITORY / "fgrpo_bench" / folder for folder in ("tasks", "graders"))
@@ -339,7 +341,7 @@ def _package(
     kind: str,
     name: str,
     text: str,
-    words: Sequence[str],
+    overrides: Sequence[str],
     *,
     is_dry: bool,
     copied: Mapping[Path, Path] | None = None,
@@ -347,7 +349,7 @@ def _package(
 ) -> int:
     """A package that adds by an entry point, with its test and a smoke sweep as a command.
 
-    text: of its module, with the table that it adds. words: overrides of the sweep smoke. copied:
+    text: of its module, with the table that it adds. overrides: those of the sweep smoke. copied:
     further files, and where they come from.
     """
     if folder.exists():
@@ -358,7 +360,7 @@ def _package(
     values |= {
         "name": name,
         "module": module,
-        "words": " ".join(f"'{word}'" for word in [f"plugins=[{module}]", *words]),
+        "words": " ".join(f"'{word}'" for word in [f"plugins=[{module}]", *overrides]),
     }
     version = '\n\n__version__ = "0.1"\n"""Raised with every change of what it computes."""\n'
     file, test = folder / f"{module}.py", folder / f"test_{module}.py"

@@ -52,7 +52,7 @@ class Problems:
     first: Problem
     longest: int
     """Characters of the longest problem."""
-    said: str
+    summary: str
     """What was looked up, for a person."""
 
 
@@ -80,7 +80,7 @@ def read_problems(path: Path, prompt: str | None, answer: str | None, grader: st
             grader=grader,
         ),
         longest=max(map(len, table["prompt"])),
-        said="; ".join(filter(None, [used, answers, *columns.said])),
+        summary="; ".join(filter(None, [used, answers, *columns.said])),
     )
 
 
@@ -102,7 +102,7 @@ def check_grader(problems: Problems, *, is_reward: bool) -> None:
         )
 
 
-def _known() -> list[PretrainedSpec]:
+def _pretrained_specs() -> list[PretrainedSpec]:
     """The published models of conf/experiment whose shape stands there."""
     trained = [content.get("train") or {} for content in config.contents("experiment")]
     models = [train["pretrained"] for train in trained if train.get("pretrained")]
@@ -125,10 +125,17 @@ def begin(
     """Write the experiment and plan it; ValueError or OSError, with value, rule and remedy, before
     anything is written."""
     grader = reward or GRADER
-    problems, of = read_problems(data, prompt, answer, grader), read_published(model, _known())
-    if of.folder is not None:
-        check_remote_code(of.folder, trusted=trust_remote_code, remedy="give --trust-remote-code")
-    of = replace(of, spec=replace(of.spec, trust_remote_code=trust_remote_code))
+    problems, published = (
+        read_problems(data, prompt, answer, grader),
+        read_published(model, _pretrained_specs()),
+    )
+    if published.folder is not None:
+        check_remote_code(
+            published.folder, trusted=trust_remote_code, remedy="give --trust-remote-code"
+        )
+    published = replace(
+        published, spec=replace(published.spec, trust_remote_code=trust_remote_code)
+    )
     check_grader(problems, is_reward=True)
     held = None if heldout is None else read_problems(heldout, prompt, answer, grader)
     if held is not None and held.dataset.path == problems.dataset.path:
@@ -138,16 +145,16 @@ def begin(
         )
     path = config.CONF / "experiment" / f"{name}.yaml"
     changes = Changes()
-    changes.write(path, _text_of(name, of, problems, held, reward))
+    changes.write(path, _text_of(name, published, problems, held, reward))
     print(
-        f"problems: {problems.rows:,} of {data}, {problems.said}\n"
-        f"model: {model}, {of.spec.parameters:,} parameters, {of.source}; "
-        f"{'its chat template' if of.chat_template else 'no chat template'}"
+        f"problems: {problems.rows:,} of {data}, {problems.summary}\n"
+        f"model: {model}, {published.spec.parameters:,} parameters, {published.source}; "
+        f"{'its chat template' if published.chat_template else 'no chat template'}"
     )
     if held is None:
         print("evaluated on math500: problems of your own are named with --heldout")
     else:
-        print(f"evaluated on {held.rows:,} problems of {heldout}, {held.said}")
+        print(f"evaluated on {held.rows:,} problems of {heldout}, {held.summary}")
     steps = [
         f"edit {short_path(path)}: fgrpo-bench sweep plan {SWEEP}/{name} profile={PROFILE}",
         f"make rehearse EXPERIMENT={name}   # all of it on processors, with a tiny model",
@@ -157,8 +164,8 @@ def begin(
         return changes.conclude(steps, is_dry=True)
     changes.conclude([], is_dry=False)
     print("\n".join(_planned(name)))
-    if of.unknown is not None:
-        print(f"not known: {of.unknown}")
+    if published.unknown is not None:
+        print(f"not known: {published.unknown}")
     print("next:", *(f"  {step}" for step in steps), sep="\n")
     return 0
 

@@ -89,12 +89,12 @@ def of_start(batch: Path, job_id: str) -> Note | None:
     batch: folder of its batch.
     """
     log = output_file(batch, job_id)
-    words = _damaged(damaged_path(batch, job_id)) or _full_disk(log)
-    if words is None and log.exists() and log.stat().st_size == 0:
-        words = f"disk full? it could not even write its log, {log}"
-    if words is None:
+    failure = _damaged(damaged_path(batch, job_id)) or _full_disk(log)
+    if failure is None and log.exists() and log.stat().st_size == 0:
+        failure = f"disk full? it could not even write its log, {log}"
+    if failure is None:
         return None
-    return Note(attempt=0, outcome="failed", exit_code=1, why=words)
+    return Note(attempt=0, outcome="failed", exit_code=1, why=failure)
 
 
 def last_words(output: Path) -> str:
@@ -123,9 +123,9 @@ def damaged_path(batch: Path, job_id: str) -> Path:
     return batch / f"{job_id}.damaged"
 
 
-def _damaged_code(words: str) -> str:
+def _damaged_code(details: str) -> str:
     """The exit reason of a job whose code was not as it was frozen."""
-    return f"its code was damaged: {words}"
+    return f"its code was damaged: {details}"
 
 
 def check_room(folder: Path) -> None:
@@ -156,7 +156,7 @@ def _full_disk(log: Path) -> str | None:
     except OSError:
         return None
     for line in reversed(lines):
-        if any(words in line for words in FULL_WORDS):
+        if any(phrase in line for phrase in FULL_WORDS):
             named = re.search(r"cannot .*", line)
             message = (named[0] if named else line).strip()[:SHOWN_CHARACTERS]
             return f"disk full: {message}" + ("" if "/" in message else f" (it wrote {log})")

@@ -29,13 +29,13 @@ NAME_DIGITS = 16
 """Of the copy's digest, in its folder's name."""
 
 
-def _beside(code: Path, suffix: str) -> Path:
+def _sibling(code: Path, suffix: str) -> Path:
     return code.with_name(code.name + suffix)
 
 
 def manifest_path(code: Path) -> Path:
     """Where the digests of a copy's files stand."""
-    return _beside(code, ".sha256")
+    return _sibling(code, ".sha256")
 
 
 def damage(code: Path) -> dict[str, str]:
@@ -138,8 +138,8 @@ def _files_of(folder: Path) -> list[str]:
 
 
 def _record(code: Path, repository: Path, is_git: bool) -> None:
-    asked = ("diff --name-only HEAD", "rev-parse HEAD", "ls-files --others --exclude-standard")
-    outputs = [_git(repository, *words.split()) if is_git else None for words in asked]
+    commands = ("diff --name-only HEAD", "rev-parse HEAD", "ls-files --others --exclude-standard")
+    outputs = [_git(repository, *command.split()) if is_git else None for command in commands]
     changed, commit, new = ((output or b"").decode(errors="replace") for output in outputs)
     facts = {
         "source": str(repository),
@@ -148,7 +148,7 @@ def _record(code: Path, repository: Path, is_git: bool) -> None:
         "untracked": new.splitlines() if is_git else None,
         "frozen": now(),
     }
-    write_json(_beside(code, ".json"), facts)
+    write_json(_sibling(code, ".json"), facts)
 
 
 def _git(repository: Path, *arguments: str) -> bytes | None:

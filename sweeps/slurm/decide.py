@@ -28,52 +28,54 @@ NEVER = {
 """Reasons of a pending job that it cannot get over by waiting, in words; it is cancelled."""
 
 
-def _again(words: str, change: str) -> str:
-    return f"{words} give `run` with {change}, which sends them again"
+def _resend_with(cause: str, change: str) -> str:
+    return f"{cause} give `run` with {change}, which sends them again"
 
 
 PARTITION = "another profile.partition"
 ELSEWHERE = "another profile.qos or profile.account"
 LESS = "the quality of service or the account allows a job less"
 LIMITS = {
-    "PartitionTimeLimit": _again(
+    "PartitionTimeLimit": _resend_with(
         "the partition allows less time now than the jobs ask for:",
         f"a lower profile.time_minutes or {PARTITION}",
     ),
-    "PartitionNodeLimit": _again(
+    "PartitionNodeLimit": _resend_with(
         "the partition allows fewer nodes now:", f"a lower profile.nodes or {PARTITION}"
     ),
-    "PartitionConfig": _again(
+    "PartitionConfig": _resend_with(
         "`scontrol show partition` tells what the partition allows:", f"less or with {PARTITION}"
     ),
-    "PartitionDown": _again("the partition starts no jobs now: wait, or", PARTITION),
-    "PartitionInactive": _again("the partition takes no jobs now: wait, or", PARTITION),
-    "AccountNotAllowed": _again(
+    "PartitionDown": _resend_with("the partition starts no jobs now: wait, or", PARTITION),
+    "PartitionInactive": _resend_with("the partition takes no jobs now: wait, or", PARTITION),
+    "AccountNotAllowed": _resend_with(
         "the partition no longer takes this account:", f"another profile.account or {PARTITION}"
     ),
-    "QOSNotAllowed": _again(
+    "QOSNotAllowed": _resend_with(
         "the partition no longer takes this quality of service:",
         f"another profile.qos or {PARTITION}",
     ),
-    "InvalidAccount": _again("the account is not there any more:", "another profile.account"),
-    "InvalidQOS": _again("the quality of service is not there any more:", "another profile.qos"),
-    "MaxMemPerLimit": _again("the site allows a job less memory:", "a lower profile.mem_gb"),
-    "Reservation(Deleted|Invalid)": _again(
+    "InvalidAccount": _resend_with("the account is not there any more:", "another profile.account"),
+    "InvalidQOS": _resend_with(
+        "the quality of service is not there any more:", "another profile.qos"
+    ),
+    "MaxMemPerLimit": _resend_with("the site allows a job less memory:", "a lower profile.mem_gb"),
+    "Reservation(Deleted|Invalid)": _resend_with(
         "the reservation is gone:", "another profile.additional_parameters.reservation"
     ),
-    r"(QOS|Assoc)MaxWall\w+": _again(f"{LESS} time:", f"a lower {{key}} or {ELSEWHERE}"),
-    r"(QOS|Assoc)Max\w+MinutesPerJob(Limit)?": _again(
+    r"(QOS|Assoc)MaxWall\w+": _resend_with(f"{LESS} time:", f"a lower {{key}} or {ELSEWHERE}"),
+    r"(QOS|Assoc)Max\w+MinutesPerJob(Limit)?": _resend_with(
         f"{LESS} of this, counted by the minute:",
         f"a lower profile.time_minutes or {{key}}, or {ELSEWHERE}",
     ),
-    r"(QOS|Assoc)Max\w+Per(Job|Node)(Limit)?": _again(
+    r"(QOS|Assoc)Max\w+Per(Job|Node)(Limit)?": _resend_with(
         f"{LESS} of this:", f"a lower {{key}} or {ELSEWHERE}"
     ),
-    r"QOSMin\w+": _again(
+    r"QOSMin\w+": _resend_with(
         "the quality of service asks a job to take more of this:",
         "a higher {key} or another profile.qos",
     ),
-    r"(QOS|Assoc)Grp(\w+(?<!Run)Minutes|Wall)(Limit)?|(QOS|Association)TimeLimit": _again(
+    r"(QOS|Assoc)Grp(\w+(?<!Run)Minutes|Wall)(Limit)?|(QOS|Association)TimeLimit": _resend_with(
         "what the site grants the quality of service or the account is used up, or what is left is "
         "less than the jobs ask for: ask the site, or",
         f"a lower profile.time_minutes or {ELSEWHERE}",
@@ -98,11 +100,11 @@ KEYS = {
 
 def remedy(reason: str) -> str | None:
     """What helps jobs that wait for this reason; None where waiting does, or nothing is known."""
-    words = next((item for form, item in LIMITS.items() if re.fullmatch(form, reason)), None)
-    if words is None:
+    advice = next((item for form, item in LIMITS.items() if re.fullmatch(form, reason)), None)
+    if advice is None:
         return None
     limited = re.match(rf"\w+?(?:Max|Min)({'|'.join(KEYS)})", reason)
-    return words.format(key="demand" if limited is None else KEYS[limited[1]])
+    return advice.format(key="demand" if limited is None else KEYS[limited[1]])
 
 
 GRACE_SECONDS = 120.0
@@ -145,7 +147,7 @@ class StageObservation:
     """Whether squeue shows it."""
     note: Note | None = None
     """What the element's last attempt noted; None where none began."""
-    said: str = ""
+    last_output: str = ""
     """The last line of the output of a job that failed and noted no end, and its file; empty where
     it wrote none."""
     out_of_memory: bool = False
@@ -180,13 +182,13 @@ class StageDecision:
     """What times the profile's memory it is to ask for where it is submitted."""
 
 
-def decide_stage(seen: StageObservation, *, now: float, max_attempts: int) -> StageDecision:
+def decide_stage(observation: StageObservation, *, now: float, max_attempts: int) -> StageDecision:
     """now: Unix time."""
-    job, place = seen.job, seen.place
-    waits = job is not None and seen.queued and job.state == "PENDING"
-    if seen.done:
+    job, place = observation.job, observation.place
+    waits = job is not None and observation.queued and job.state == "PENDING"
+    if observation.done:
         return StageDecision(state="done", cancel=job if waits else None)
-    if not is_job(seen.record.kind):
+    if not is_job(observation.record.kind):
         return StageDecision(
             state="failed", exit_reason="its files are not here: `run` fetches them"
         )
@@ -194,74 +196,74 @@ def decide_stage(seen: StageObservation, *, now: float, max_attempts: int) -> St
         return StageDecision(state="new")
     if place.job_id is None:
         return StageDecision(state="active", exit_reason="being submitted")
-    if job is not None and seen.queued and job.active:
-        if waits and seen.anew:
+    if job is not None and observation.queued and job.active:
+        if waits and observation.anew:
             return StageDecision(state="again", exit_reason=STALE_RESOURCES, cancel=job)
         if not (waits and job.reason in NEVER):
             return StageDecision(state="active", exit_reason=STILL.get(job.state, job.reason))
         exit_reason = "impossible" if job.reason == "BadConstraints" else NEVER[job.reason]
-        return _after(exit_reason, seen, max_attempts, cancel=job)
-    if seen.doubt:
-        return StageDecision(state="active", exit_reason=seen.doubt)
-    if seen.at_work:  # whatever SLURM or a clock says: nothing runs twice
+        return _after(exit_reason, observation, max_attempts, cancel=job)
+    if observation.doubt:
+        return StageDecision(state="active", exit_reason=observation.doubt)
+    if observation.at_work:  # whatever SLURM or a clock says: nothing runs twice
         answer = "shows it ended" if job is not None and not job.active else "does not show it"
         return StageDecision(state="active", exit_reason=f"at work, though SLURM {answer}")
     if job is None or job.active:
         if -GRACE_SECONDS < now - place.batch.begun < GRACE_SECONDS:
             return StageDecision(state="active", exit_reason="SLURM does not show it yet")
-        return _after(_noted(seen.note) or "lost", seen, max_attempts)
-    exit_reason = _exit_reason(job, seen)
+        return _after(_noted(observation.note) or "lost", observation, max_attempts)
+    exit_reason = _exit_reason(job, observation)
     mends = exit_reason in ("preempted", "node failure") or job.state == "COMPLETED"
     if mends and job.ended is not None and now - job.ended < GRACE_SECONDS:
         return StageDecision(state="active", exit_reason=f"{exit_reason}; SLURM may requeue it")
-    return _after(exit_reason, seen, max_attempts)
+    return _after(exit_reason, observation, max_attempts)
 
 
 def _after(
-    exit_reason: str, seen: StageObservation, max_attempts: int, *, cancel: Job | None = None
+    exit_reason: str, observation: StageObservation, max_attempts: int, *, cancel: Job | None = None
 ) -> StageDecision:
-    if seen.attempts <= 0:  # allowed again since, or it never began
+    if observation.attempts <= 0:  # allowed again since, or it never began
         return StageDecision(state="again", exit_reason=exit_reason, cancel=cancel)
-    advice = _advice(exit_reason, seen)
-    growth = seen.more_memory if exit_reason == OUT_OF_MEMORY else None
+    advice = _advice(exit_reason, observation)
+    growth = observation.more_memory if exit_reason == OUT_OF_MEMORY else None
     if exit_reason in FATAL and growth is None:
         return StageDecision(state="failed", exit_reason=f"{exit_reason}{advice}", cancel=cancel)
-    if seen.idle and growth is None and exit_reason not in NOT_COUNTED_AS_ATTEMPT:
+    if observation.idle and growth is None and exit_reason not in NOT_COUNTED_AS_ATTEMPT:
         reason = f"{exit_reason}; it got no further in {IDLE_ATTEMPTS} attempts{advice}"
         return StageDecision(state="failed", exit_reason=reason, cancel=cancel)
-    if seen.attempts - (exit_reason in NOT_COUNTED_AS_ATTEMPT) >= max_attempts:
-        reason = f"{exit_reason}, after {seen.attempts} jobs{advice}"
+    if observation.attempts - (exit_reason in NOT_COUNTED_AS_ATTEMPT) >= max_attempts:
+        reason = f"{exit_reason}, after {observation.attempts} jobs{advice}"
         return StageDecision(state="failed", exit_reason=reason, cancel=cancel)
     if growth is not None:
         advice = f" ({growth:.3g} times profile.mem_gb is next)"
-    memory = growth or (1.0 if seen.place is None else seen.place.batch.memory)
+    memory = growth or (1.0 if observation.place is None else observation.place.batch.memory)
     exit_reason = f"{exit_reason}{advice}"
     return StageDecision(state="again", exit_reason=exit_reason, cancel=cancel, memory=memory)
 
 
-def _advice(exit_reason: str, seen: StageObservation) -> str:
+def _advice(exit_reason: str, observation: StageObservation) -> str:
     if exit_reason in REMEDIES:
         return f" ({REMEDIES[exit_reason]})"
     if exit_reason != "never started":
         return ""
-    node = seen.job.node if seen.job is not None else ""
+    node = observation.job.node if observation.job is not None else ""
     ask = f"can {node} see the run root and the interpreter (profile.python)?" if node else ""
-    words = "; ".join(filter(None, [seen.said, ask]))
-    return f": {words}" if words else ""
+    details = "; ".join(filter(None, [observation.last_output, ask]))
+    return f": {details}" if details else ""
 
 
-def _exit_reason(job: Job, seen: StageObservation) -> str:
-    note, said = seen.note, seen.said
+def _exit_reason(job: Job, observation: StageObservation) -> str:
+    note, last_output = observation.note, observation.last_output
     failure = FAILURES.get(job.state, "failed")
     if failure == "cancelled":
         return failure if note is not None else "cancelled before it began"
-    if seen.out_of_memory and failure == "failed":
+    if observation.out_of_memory and failure == "failed":
         return OUT_OF_MEMORY
     if failure != "failed":
         return failure
     if note is None or note.outcome is not None:
         return _noted(note) or "never started"
-    return f"its job failed: {said}" if re.match(RAISED, said) else "killed"
+    return f"its job failed: {last_output}" if re.match(RAISED, last_output) else "killed"
 
 
 def _noted(note: Note | None) -> str | None:
@@ -298,25 +300,35 @@ def decide(
     uncount: list[str] = []
     ready: set[str] = set()
     observed = list(observed)
-    needed = {need for seen in observed if not seen.done for need in seen.record.needs}
-    for seen in observed:
-        name = seen.record.name
-        standing = decide_stage(seen, now=now, max_attempts=max_attempts)
-        if seen.done and name in needed and seen.job is not None and seen.job.reason not in NEVER:
+    needed = {
+        need
+        for observation in observed
+        if not observation.done
+        for need in observation.record.needs
+    }
+    for observation in observed:
+        name = observation.record.name
+        standing = decide_stage(observation, now=now, max_attempts=max_attempts)
+        if (
+            observation.done
+            and name in needed
+            and observation.job is not None
+            and observation.job.reason not in NEVER
+        ):
             # it would take along what waits for it; where it is held, that has to be said
-            reason = seen.job.reason if standing.cancel is not None else ""
+            reason = observation.job.reason if standing.cancel is not None else ""
             standing = replace(standing, cancel=None, exit_reason=reason)
         standings[name] = standing
         # what waits for a job that has ended is cancelled: squeue shows ended ones for a while
-        in_queue = seen.queued and seen.job is not None and seen.job.active
+        in_queue = observation.queued and observation.job is not None and observation.job.active
         if standing.state == "done" or (standing.state == "active" and in_queue):
             ready.add(name)
-        wanted = standing.state in ("new", "again") and not held
-        if wanted and ready.issuperset(seen.record.needs):
-            submit.append(seen.record)
+        is_to_run = standing.state in ("new", "again") and not held
+        if is_to_run and ready.issuperset(observation.record.needs):
+            submit.append(observation.record)
             ready.add(name)
             # where it was allowed since, its last job is not among the attempts
-            if seen.attempts > 0 and standing.exit_reason in NOT_COUNTED_AS_ATTEMPT:
+            if observation.attempts > 0 and standing.exit_reason in NOT_COUNTED_AS_ATTEMPT:
                 uncount.append(name)
     return Decision(
         standings=standings,

@@ -87,7 +87,7 @@ def run(
     check_writable(paths)
     with driving(paths):
         check_conflicts(paths, plan)
-        recover.at_home(paths, records, call)
+        recover.history_and_queue(paths, records, call)
         freeze(paths, plan, nothing_to_run=False)
         exit_code = fetch_files(plan, paths, command)
         if exit_code:
@@ -122,13 +122,13 @@ def _check_before(
     say: Say,
 ) -> None:
     """Ask SLURM whether it would take what is not done, before anything is written."""
-    left = Counter(stage.kind for stage in plan.stages if stage.name in undone)
-    if not left:
+    remaining = Counter(stage.kind for stage in plan.stages if stage.name in undone)
+    if not remaining:
         return
     profile = plan.declaration.profile
     assert isinstance(profile, SlurmProfile)
     sender = Sender(paths=paths, profile=profile, code=paths.code, records={}, command=command)
-    elements = min(max(left.values()), profile.max_array_size or 1)
+    elements = min(max(remaining.values()), profile.max_array_size or 1)
     preflight.check(sender, elements=elements, call=call, say=say)
 
 
@@ -188,25 +188,25 @@ def retry(
     """Try again what was given up, of one point or of all, with the code as it was frozen, or
     where that is damaged, as it is now."""
     records = read_plan(paths).stages
-    known = sorted({record.point_id for record in records})
-    if point_id is not None and point_id not in known:
-        raise ValueError(f"unknown point {point_id!r}: there are {', '.join(known)}")
+    point_ids = sorted({record.point_id for record in records})
+    if point_id is not None and point_id not in point_ids:
+        raise ValueError(f"unknown point {point_id!r}: there are {', '.join(point_ids)}")
     of_point = [r for r in records if point_id in (None, r.point_id)]
     names = dict.fromkeys(n for r in of_point for n in [r.name, *r.needs])
-    decision = again(paths, list(names), say=say, call=call)
+    decision = resubmit(paths, list(names), say=say, call=call)
     if not decision.submit:
-        asked = {record.name: decision.standings[record.name] for record in of_point}
-        standing = standing_now(replace(decision, standings=asked))
+        standings = {record.name: decision.standings[record.name] for record in of_point}
+        standing = standing_now(replace(decision, standings=standings))
         say(f"{point_id or paths.sweep}: {standing}; nothing to retry")
     return 0
 
 
-def again(
+def resubmit(
     paths: RunPaths, stages: Sequence[str], *, say: Say = echo, call: Call = scheduler.call
 ) -> Decision:
     """Submit stages that are not done, whatever became of them before; with the code as `retry`."""
     with driving(paths):
-        recover.at_home(paths, read_plan(paths).stages, call)
+        recover.history_and_queue(paths, read_plan(paths).stages, call)
         code = submissions.read(paths.submissions).code
         if code is not None and damage(Path(code)):
             code = str(freeze_code(paths.code))
@@ -233,7 +233,7 @@ def cancel(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> 
             unnoted = error
         plan = readable_record(paths.plan, PlanRecord)
         records = () if plan is None else plan.stages
-        history, _ = recover.at_home(paths, records, call, say)
+        history, _ = recover.history_and_queue(paths, records, call, say)
         unnoted = unnoted or _note(paths, Hold())
         queue = recover.own_jobs(paths, history, call)
         for warning in scheduler.nonsense("squeue", queue):
@@ -303,8 +303,8 @@ def dry_run(plan: Plan, paths: RunPaths, *, limit: int, call: Call = scheduler.c
     assert isinstance(profile, SlurmProfile)
     records = plan_record(plan).stages
     observed = observe(paths, records, call, warn=echo)
-    seen = [replace(s, done=s.done or not is_job(s.record.kind)) for s in observed.seen]
-    decision = decide(seen, now=time.time(), max_attempts=profile.max_attempts)
+    observations = [replace(s, done=s.done or not is_job(s.record.kind)) for s in observed.stages]
+    decision = decide(observations, now=time.time(), max_attempts=profile.max_attempts)
     numbers: dict[str, int] = {}
 
     def name(kind: str) -> str:
@@ -313,7 +313,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, limit: int, call: Call = scheduler.c
 
     sendings = arrange(
         decision.submit,
-        done={observed.record.name for observed in seen if observed.done},
+        done={observed.record.name for observed in observations if observed.done},
         places=in_queue(observed, decision),
         limit=limit,
         at_once=profile.max_parallel,
@@ -400,14 +400,14 @@ def report(
     by_name = {record.name: record for record in records}
     sender = Sender(paths=paths, profile=profile, code=paths.code, records=by_name)
     try:
-        observations = observe(paths, records, call, warn=warn).seen
-        seen = {s.record.name: s for s in with_more_memory(observations, sender, call)}
+        observations = observe(paths, records, call, warn=warn).stages
+        observed_by_name = {s.record.name: s for s in with_more_memory(observations, sender, call)}
     except (ValueError, ConnectionError) as error:
         warn(f"warning: SLURM was not asked, so this is what the files tell: {error}")
-        seen = {}
+        observed_by_name = {}
     for point in answer["points"]:
         for stage in point["stages"]:
-            observed = seen.get(stage["name"])
+            observed = observed_by_name.get(stage["name"])
             of_slurm = {} if observed is None else _of_slurm(observed, profile.max_attempts)
             if stage["state"] == status.DAMAGED and of_slurm.get("state") in AT_REST:
                 of_slurm |= {"state": status.DAMAGED, "reason": stage["why"]}
@@ -416,31 +416,31 @@ def report(
     return answer | {"stages": dict(Counter(stage["state"] for stage in stages))}
 
 
-def _of_slurm(seen: StageObservation, max_attempts: int) -> dict[str, Any]:
-    standing = decide_stage(seen, now=time.time(), max_attempts=max_attempts)
-    if not is_job(seen.record.kind):  # no job: its files tell how it stands
+def _of_slurm(observation: StageObservation, max_attempts: int) -> dict[str, Any]:
+    standing = decide_stage(observation, now=time.time(), max_attempts=max_attempts)
+    if not is_job(observation.record.kind):  # no job: its files tell how it stands
         return {"reason": standing.exit_reason}
-    job, place = seen.job, seen.place
+    job, place = observation.job, observation.place
     state: str = standing.state
     if state == "active":
-        at_work = seen.at_work or _begun(seen)
+        at_work = observation.at_work or _begun(observation)
         unseen = "running" if at_work else "pending"
-        state = job.state.lower() if job is not None and seen.queued else unseen
+        state = job.state.lower() if job is not None and observation.queued else unseen
     return {
         "state": {"new": "waiting", "again": "ended"}.get(state, state),
-        "attempts": max(seen.attempts, seen.starts),
+        "attempts": max(observation.attempts, observation.starts),
         "job_id": place.job_id if place is not None else None,
         "node": (job.node if job is not None else "")
-        or ("" if seen.note is None else seen.note.node or ""),
+        or ("" if observation.note is None else observation.note.node or ""),
         "elapsed": job.elapsed if job is not None else "",
         "reason": standing.exit_reason,
     }
 
 
-def _begun(seen: StageObservation) -> bool:
+def _begun(observation: StageObservation) -> bool:
     """Whether its job noted that it began, and nothing says that it ended."""
-    ended = seen.job is not None and not seen.job.active
-    return seen.note is not None and seen.note.outcome is None and not ended
+    ended = observation.job is not None and not observation.job.active
+    return observation.note is not None and observation.note.outcome is None and not ended
 
 
 def _title(stage: Mapping[str, Any], of_point: Sequence[Mapping[str, Any]]) -> str:

@@ -27,15 +27,15 @@ class PackedJob(Checkpointable):
 class Packing:
     """A batch that is to be packed and sent.
 
-    folder: the batch's own. python: that runs the jobs. asked: submitit's parameters; those that
-    are None are left out.
+    folder: the batch's own. python: that runs the jobs. parameters: submitit's; those that are None
+    are left out.
     """
 
-    def __init__(self, folder: Path, python: str, **asked: object) -> None:
+    def __init__(self, folder: Path, python: str, **parameters: object) -> None:
         self._executor = _Executor(
             folder=str(folder), max_num_timeout=0, python=shlex.quote(python)
         )
-        given = {key: value for key, value in asked.items() if value is not None}
+        given = {key: value for key, value in parameters.items() if value is not None}
         # submitit's own, `submitit`, is refused where a site enforces them
         self._executor.update_parameters(wckey=None, **given)
 
@@ -62,11 +62,11 @@ class Packing:
         # its folder tells whose job it is, whatever a site calls it (scheduler.squeue_of_user)
         script = executor.folder.absolute() / f"{uuid4().hex}.sh"
         script.write_text(self.text(len(jobs)), encoding="utf-8")
-        said = call(["sbatch", str(script)])
+        output = call(["sbatch", str(script)])
         # the last, as a site's wrapper may print what it likes ahead of it
-        ids = re.findall(r"^Submitted batch job (\d+)", said, re.MULTILINE)
+        ids = re.findall(r"^Submitted batch job (\d+)", output, re.MULTILINE)
         if not ids:
-            raise ValueError(f"`sbatch` printed what makes no sense: {said!r}")
+            raise ValueError(f"`sbatch` printed what makes no sense: {output!r}")
         job_id: str = ids[-1]
         script.rename(sent_file(executor.folder, job_id))
         for index, path in enumerate(packed):

@@ -228,8 +228,10 @@ def graces(partition: str | None, call: Call) -> dict[str, int]:
     for line in call(SHOW).splitlines():
         facts = dict(re.findall(r"(\w+)=(\S*)", line))
         name, mode = facts.get("PartitionName", ""), facts.get("PreemptMode", "OFF")
-        asked = facts.get("Default") == "YES" if partition is None else name in partition.split(",")
-        if asked and {"REQUEUE", "CANCEL"} & set(mode.split(",")):
+        is_requested = (
+            facts.get("Default") == "YES" if partition is None else name in partition.split(",")
+        )
+        if is_requested and {"REQUEUE", "CANCEL"} & set(mode.split(",")):
             by_partition[name] = (
                 int(facts["GraceTime"]) if facts.get("GraceTime", "").isdecimal() else 0
             )
@@ -258,7 +260,7 @@ def _explained(refusal: str, nodes: Sequence[Node], profile: SlurmProfile, call:
             "profile.account; "
             "`sacctmgr show qos` and `sacctmgr show associations` tell the limits"
         )
-    key = next((key for words, key in KEYS.items() if words in refusal), None)
+    key = next((key for phrase, key in KEYS.items() if phrase in refusal), None)
     return "" if key is None else f": {_of_key(key, profile, call)}"
 
 
@@ -275,13 +277,13 @@ def _too_large(nodes: Sequence[Node], profile: SlurmProfile) -> str:
             ", although nodes of this size are in service: look at profile.constraint, "
             "profile.exclude and profile.additional_parameters"
         )
-    asked = [counted(profile.cpus_per_task, "processor")]
+    request = [counted(profile.cpus_per_task, "processor")]
     if profile.mem_gb is not None:
-        asked.append(f"{_memory_mb(profile)} MB of memory")
+        request.append(f"{_memory_mb(profile)} MB of memory")
     if profile.gpus_per_node is not None:
-        asked.append(counted(profile.gpus_per_node, "GPU"))
+        request.append(counted(profile.gpus_per_node, "GPU"))
     return (
-        f": a stage asks for {counted(profile.nodes, 'node')} with {', '.join(asked)}, and "
+        f": a stage asks for {counted(profile.nodes, 'node')} with {', '.join(request)}, and "
         f"{n_fitting} such are in {_partition_of(nodes)}, which has {_sizes(nodes)}; "
         "lower profile.nodes, profile.cpus_per_task, profile.mem_gb or profile.gpus_per_node, or "
         "name another profile.partition"
@@ -325,12 +327,12 @@ def _of_key(key: str, profile: SlurmProfile, call: Call) -> str:
     """The value of a key of the profile, and what there is in its place."""
     value = getattr(profile, key)
     setting = f"profile.{key}={'null' if value is None else repr(value)}"
-    asked = CHOICES[key]
+    listing = CHOICES[key]
     if key in ("account", "qos"):
-        asked = [*asked, f"user={pwd.getpwuid(os.getuid()).pw_name}"]
-    command = " ".join(word for word in asked if not word.startswith("-"))
+        listing = [*listing, f"user={pwd.getpwuid(os.getuid()).pw_name}"]
+    command = " ".join(word for word in listing if not word.startswith("-"))
     try:
-        names = [*dict.fromkeys(re.findall(r"[^,\s]+", call(asked).replace("(null)", "")))]
+        names = [*dict.fromkeys(re.findall(r"[^,\s]+", call(listing).replace("(null)", "")))]
     except (ValueError, ConnectionError):
         names = []
     if not names:

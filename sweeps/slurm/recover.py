@@ -57,28 +57,28 @@ def write_card(paths: RunPaths, batch: JobBatch, code: str | None) -> None:
     write_json(paths.batch(batch.name) / CARD, card)
 
 
-def history(paths: RunPaths, warn: Callable[[str], None]) -> History:
+def read_history(paths: RunPaths, warn: Callable[[str], None]) -> History:
     """What the journal says, and what the folders of batches say of which it does not."""
-    known = submissions.read(paths.submissions)
-    if known.damaged:
-        message = journal.passed_over(paths.submissions, known.damaged)
+    history = submissions.read(paths.submissions)
+    if history.damaged:
+        message = journal.passed_over(paths.submissions, history.damaged)
         warn(f"warning: {message}; what SLURM has is found by its jobs' names")
     folder = paths.batch("")
     names = sorted(file.name for file in folder.iterdir()) if folder.exists() else []
     lost = [name for name in names if name.startswith(f"{paths.sweep}-")]
-    lost = [n for n in lost if n not in known.batches or not known.batches[n].known]
+    lost = [n for n in lost if n not in history.batches or not history.batches[n].is_described]
     codes = {}
     for name in lost:
-        former = known.batches.get(name)
+        former = history.batches.get(name)
         batch, code = _read_card(paths, name)
         if former is None:
-            known.insert(batch)
+            history.insert(batch)
         elif not former.void:
             former.stages, former.begun, former.recovered = batch.stages, batch.begun, True
             former.cluster, former.memory = batch.cluster, batch.memory
         codes[batch.begun] = code
-    known.code = known.code or (codes[max(codes)] if codes else None)
-    return known
+    history.code = history.code or (codes[max(codes)] if codes else None)
+    return history
 
 
 def _read_card(paths: RunPaths, name: str) -> tuple[JobBatch, str | None]:
@@ -106,35 +106,35 @@ def outputs(paths: RunPaths) -> dict[str, Path]:
     return {stage: file for stage, file in files.items() if file.exists()}
 
 
-def own_jobs(paths: RunPaths, known: History, call: Call) -> Answer:
+def own_jobs(paths: RunPaths, history: History, call: Call) -> Answer:
     """All jobs of the sweep in the queue: of its batches, renamed ones too, and those under its
     names of which neither journal nor folder tells."""
     answer = Answer()
     of_user = scheduler.squeue_of_user(call)
     answer.nonsense = of_user.nonsense
     for job_id, job in of_user.items():
-        if job.name in known.batches or is_own(paths, job.name):
+        if job.name in history.batches or is_own(paths, job.name):
             answer[job_id] = job
     return answer
 
 
-def queue_of(known: History, undone: Iterable[str], call: Call) -> Answer:
+def queue_of(history: History, undone: Iterable[str], call: Call) -> Answer:
     """What squeue shows of a sweep's batches; where none is under the name of one that has stages
     undone, also what was renamed."""
-    shown = scheduler.squeue(known.batches, call)
-    places = known.places()
+    shown = scheduler.squeue(history.batches, call)
+    places = history.places()
     awaited = {places[stage][-1].batch.name for stage in undone if places[stage]}
     if awaited.issubset(job.name for job in shown.values()):
         return shown
     of_user = scheduler.squeue_of_user(call)
     shown.nonsense = shown.nonsense or of_user.nonsense
     for job_id, job in of_user.items():
-        if job.shown_name and job.name in known.batches:
+        if job.shown_name and job.name in history.batches:
             shown[job_id] = job
     return shown
 
 
-def at_home(
+def history_and_queue(
     paths: RunPaths,
     records: Sequence[StageRecord],
     call: Call,
@@ -144,11 +144,11 @@ def at_home(
 
     records: the stages as plan.json lists them.
     """
-    known = history(paths, warn)
-    left = undone(paths, records)
-    queue = queue_of(known, left, call)
-    check_cluster(paths, known, left, queue, call)
-    return known, queue
+    history = read_history(paths, warn)
+    unfinished = undone(paths, records)
+    queue = queue_of(history, unfinished, call)
+    check_cluster(paths, history, unfinished, queue, call)
+    return history, queue
 
 
 def undone(paths: RunPaths, records: Sequence[StageRecord]) -> set[str]:
@@ -165,7 +165,7 @@ def undone(paths: RunPaths, records: Sequence[StageRecord]) -> set[str]:
 
 
 def check_cluster(
-    paths: RunPaths, known: History, undone: Iterable[str], shown: Mapping[str, Job], call: Call
+    paths: RunPaths, history: History, undone: Iterable[str], shown: Mapping[str, Job], call: Call
 ) -> None:
     """ValueError where stages wait or run on another cluster than the one that answers here, which
     would take them for lost.
@@ -173,7 +173,7 @@ def check_cluster(
     undone: names of stages without a marker. shown: what squeue shows of the sweep's batches; where
     it shows any of theirs, this is their cluster and it is not asked for its name.
     """
-    places = known.places()
+    places = history.places()
     sent = {stage: places[stage][-1] for stage in undone if places[stage]}
     names = {place.batch.name for place in sent.values()}
     if any(job.name in names for job in shown.values()):
@@ -185,14 +185,14 @@ def check_cluster(
     )
     if not homes:
         return
-    here = scheduler.cluster_name(scheduler.show_config(call))
+    answering = scheduler.cluster_name(scheduler.show_config(call))
     for home, count in homes.items():
-        if here not in (None, home):
+        if answering not in (None, home):
             raise ValueError(
-                f"this is cluster {here}, and {counted(count, 'stage')} of {paths.folder} that "
-                f"{'is' if count == 1 else 'are'} not done went to cluster {home}, which alone "
-                "knows what became of the jobs; nothing was done here: give this command on a "
-                f"machine that submits to {home}, or `cancel` there first to resume here"
+                f"this is cluster {answering}, and {counted(count, 'stage')} of {paths.folder} "
+                f"that {'is' if count == 1 else 'are'} not done went to cluster {home}, which "
+                "alone knows what became of the jobs; nothing was done here: give this command on "
+                f"a machine that submits to {home}, or `cancel` there first to resume here"
             )
 
 

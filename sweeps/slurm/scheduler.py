@@ -88,16 +88,16 @@ def call(command: list[str]) -> str:
     """
     if shutil.which(command[0]) is None:
         raise ValueError(missing(command[0]))
-    exit_code, output, words = _answer(command)
-    if exit_code and any(item in words for item in UNREACHABLE):
-        raise ConnectionError(f"`{command[0]}` cannot reach SLURM: {words}")
-    if exit_code and NO_CLUSTER in words:
+    exit_code, output, errors = _answer(command)
+    if exit_code and any(item in errors for item in UNREACHABLE):
+        raise ConnectionError(f"`{command[0]}` cannot reach SLURM: {errors}")
+    if exit_code and NO_CLUSTER in errors:
         raise ValueError(
             f"SLURM is installed here, but `{command[0]}` finds no configuration of a cluster: log "
             "in to a machine that submits to one, or use profile=local"
         )
     if exit_code:
-        raise ValueError(f"`{command[0]}` was refused by SLURM: {words}")
+        raise ValueError(f"`{command[0]}` was refused by SLURM: {errors}")
     return output
 
 
@@ -193,9 +193,9 @@ def sacct(names: Iterable[str], call: Call = call) -> Answer:
 
 
 def _of_names(command: list[str], names: Iterable[str], call: Call) -> Answer:
-    answer, wanted = Answer(), sorted(names)
-    for first in range(0, len(wanted), MOST_NAMES):
-        part = parse(call([*command, f"--name={','.join(wanted[first : first + MOST_NAMES])}"]))
+    answer, ordered = Answer(), sorted(names)
+    for first in range(0, len(ordered), MOST_NAMES):
+        part = parse(call([*command, f"--name={','.join(ordered[first : first + MOST_NAMES])}"]))
         answer.update(part)
         answer.nonsense = answer.nonsense or part.nonsense
     return answer
@@ -207,10 +207,10 @@ def scancel(jobs: Iterable[Job], call: Call = call) -> None:
 
     scancel's own --name would not do: with an element that waits it ends the whole array (22.05).
     """
-    wanted = {(job.job_id, job.shown_name or job.name) for job in jobs}
+    targets = {(job.job_id, job.shown_name or job.name) for job in jobs}
     # asked again: after a reset of the controller the same id may be somebody else's job
-    queue = [job for job in squeue({name for _, name in wanted}, call).values() if job.active]
-    ids = {job.job_id for job in queue if (job.job_id, job.name) in wanted}
+    queue = [job for job in squeue({name for _, name in targets}, call).values() if job.active]
+    ids = {job.job_id for job in queue if (job.job_id, job.name) in targets}
     spared = {_array(job.job_id) for job in queue if job.job_id not in ids}
     # an array that goes whole is one id: a line of thousands of elements would be too long
     ids = {_array(job_id) if _array(job_id) not in spared else job_id for job_id in ids}

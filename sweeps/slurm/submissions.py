@@ -90,7 +90,7 @@ class Submitted(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Void(Event):
+class Abandoned(Event):
     """A batch of which nothing will run."""
 
     event = "void"
@@ -99,7 +99,7 @@ class Void(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Uncount(Event):
+class NotAnAttempt(Event):
     """Stages whose last job never began: no attempt."""
 
     event = "uncount"
@@ -138,7 +138,17 @@ class PassedOver(Event):
 
 EVENTS: dict[str, type[Event]] = {
     kind.event: kind
-    for kind in (Allow, Intent, Submitted, Void, Uncount, Hold, Cancelled, Synced, PassedOver)
+    for kind in (
+        Allow,
+        Intent,
+        Submitted,
+        Abandoned,
+        NotAnAttempt,
+        Hold,
+        Cancelled,
+        Synced,
+        PassedOver,
+    )
 }
 
 
@@ -162,7 +172,7 @@ class JobBatch:
     """What times the profile's memory it asks for, as its stages were out of memory with less."""
 
     @property
-    def known(self) -> bool:
+    def is_described(self) -> bool:
         """Whether anything says what it runs."""
         return bool(self.stages) or self.kind == REPORT
 
@@ -282,12 +292,12 @@ def _add(history: History, event: Event) -> None:
             _intend(history, event)
         case Submitted():
             _named(history, event.batch).job_id = event.job_id
-        case Void():
+        case Abandoned():
             batch = _named(history, event.batch)
             batch.void = True
             if not batch.recovered:  # a recovered one was never counted
                 history.attempts.subtract(batch.stages)
-        case Uncount():
+        case NotAnAttempt():
             history.attempts.subtract(event.stages)
         case Hold():
             history.held = True
@@ -423,11 +433,11 @@ def throttle(sizes: Sequence[int], at_once: int) -> list[int]:
 
     What a small batch leaves goes to the larger ones.
     """
-    shares, left = [0] * len(sizes), at_once
+    shares, remaining = [0] * len(sizes), at_once
     # the smallest first: what one leaves of its share is there for those after it
     for rank, index in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
-        shares[index] = max(1, min(sizes[index], left // (len(sizes) - rank)))
-        left -= shares[index]
+        shares[index] = max(1, min(sizes[index], remaining // (len(sizes) - rank)))
+        remaining -= shares[index]
     return shares
 
 

@@ -27,11 +27,11 @@ from sweeps.slurm.packing import Packing, sent_file
 from sweeps.slurm.payload import Payload, ReportJob
 from sweeps.slurm.submissions import (
     REPORT,
+    Abandoned,
     JobBatch,
     Resources,
     Sending,
     Submitted,
-    Void,
     resources,
 )
 
@@ -66,8 +66,8 @@ class Sender:
         variables["PYTHONPATH"] = str(self.code)
         cwd, environment = str(self.code), tuple(sorted(variables.items()))
         if sending.batch.kind == REPORT:
-            words = [self._python(), "-m", "sweeps.reporting", str(self.paths.folder)]
-            return [ReportJob(command=tuple(words), cwd=cwd, environment=environment)]
+            command = [self._python(), "-m", "sweeps.reporting", str(self.paths.folder)]
+            return [ReportJob(command=tuple(command), cwd=cwd, environment=environment)]
         payloads: list[Callable[[], str]] = []
         for name in sending.batch.stages:
             record = self.records[name]
@@ -89,7 +89,7 @@ class Sender:
     def packing(self, sending: Sending) -> Packing:
         """The batch with all that it asks of SLURM."""
         profile, code = self.profile, shlex.quote(str(self.code))
-        asked = self.resources(sending)
+        request = self.resources(sending)
         extra: dict[str, object] = {"requeue": True, "kill-on-invalid-dep": "yes"}
         extra |= {key: value or True for key, value in profile.additional_parameters.items()}
         return Packing(
@@ -101,11 +101,11 @@ class Sender:
             qos=profile.qos,
             constraint=profile.constraint,
             exclude=profile.exclude,
-            nodes=asked.nodes,
+            nodes=request.nodes,
             ntasks_per_node=1,
-            gpus_per_node=asked.gpus_per_node,
-            cpus_per_task=asked.cpus_per_task,
-            mem=None if asked.mem_mb is None else f"{asked.mem_mb}MB",
+            gpus_per_node=request.gpus_per_node,
+            cpus_per_task=request.cpus_per_task,
+            mem=None if request.mem_mb is None else f"{request.mem_mb}MB",
             time=profile.time_minutes,
             signal_delay_s=profile.signal_seconds,
             dependency=sending.dependency(),
@@ -139,10 +139,10 @@ class Sender:
     def resources(self, sending: Sending) -> Resources:
         """What each of its jobs asks for."""
         batch = sending.batch
-        asked = resources(self.profile, batch.kind, is_placed=self._is_placed(sending))
-        if asked.mem_mb is None:
-            return asked
-        return replace(asked, mem_mb=ceil(asked.mem_mb * batch.memory))
+        request = resources(self.profile, batch.kind, is_placed=self._is_placed(sending))
+        if request.mem_mb is None:
+            return request
+        return replace(request, mem_mb=ceil(request.mem_mb * batch.memory))
 
     def _is_placed(self, sending: Sending) -> bool:
         records = [self.records[name] for name in sending.batch.stages if name in self.records]
@@ -150,12 +150,12 @@ class Sender:
 
     def _srun(self, sending: Sending) -> list[str]:
         """One task, or of a run over several nodes one on each."""
-        asked = self.resources(sending)
-        tasks = asked.nodes if self._is_placed(sending) else 1
+        request = self.resources(sending)
+        tasks = request.nodes if self._is_placed(sending) else 1
         # with all that the batch script has: a site may send jobs with --export=NONE, which srun
         # would take over, and submitit says with a variable in which environment it runs
         arguments = ["--export=ALL", f"--nodes={tasks}", f"--ntasks={tasks}"]
-        arguments += [f"--cpus-per-task={asked.cpus_per_task}"]
+        arguments += [f"--cpus-per-task={request.cpus_per_task}"]
         if tasks > 1:  # where a task dies without a word, the others end after so many seconds
             arguments += ["--ntasks-per-node=1", f"--wait={LAST_TASK_SECONDS}"]
         return arguments
@@ -170,8 +170,8 @@ class Sender:
 
 def _or_end(line: str) -> str:
     """A line of profile.setup that ends the job where it fails, and says so."""
-    words = shlex.quote(f"profile.setup: this line failed: {' '.join(line.split())}")
-    return f"{{ {line}\n}} || {{ echo {words}; exit 1; }}"
+    message = shlex.quote(f"profile.setup: this line failed: {' '.join(line.split())}")
+    return f"{{ {line}\n}} || {{ echo {message}; exit 1; }}"
 
 
 def send(sender: Sender, sendings: Sequence[Sending], call: scheduler.Call) -> None:
@@ -228,17 +228,17 @@ def _take_back(sender: Sender, sent: Sequence[Sending], call: scheduler.Call) ->
     for name in names:
         submissions.append(
             sender.paths.submissions,
-            Void(batch=name, why="a batch of the same sweep was refused"),
+            Abandoned(batch=name, why="a batch of the same sweep was refused"),
         )
 
 
 def with_more_memory(
-    seen: Iterable[StageObservation], sender: Sender, call: scheduler.Call
+    observations: Iterable[StageObservation], sender: Sender, call: scheduler.Call
 ) -> list[StageObservation]:
     """With `more_memory` at every stage that was out of memory, where the profile lets it grow and
     a node of its partition has it; raises as `call` does."""
     grown, most_mb = [], None
-    for stage in seen:
+    for stage in observations:
         job, place = stage.job, stage.place
         ended = job is not None and not job.active and not stage.done
         struck = stage.out_of_memory or (job is not None and job.state == "OUT_OF_MEMORY")
@@ -249,14 +249,14 @@ def with_more_memory(
             nodes = scheduler.list_nodes(sender.profile.partition, call)
             most_mb = max((node.memory_mb for node in nodes), default=0)
         more = place.batch.memory * GROWTH
-        asked = sender.resources(Sending(batch=replace(place.batch, memory=more)))
-        fits = asked.mem_mb is not None and asked.mem_mb <= most_mb
+        request = sender.resources(Sending(batch=replace(place.batch, memory=more)))
+        fits = request.mem_mb is not None and request.mem_mb <= most_mb
         grown.append(replace(stage, more_memory=more if fits else None))
     return grown
 
 
 def with_stale_resources(
-    seen: Iterable[StageObservation], sender: Sender
+    observations: Iterable[StageObservation], sender: Sender
 ) -> list[StageObservation]:
     """With `anew` at every stage whose job waits and asked otherwise than it would now.
 
@@ -265,7 +265,7 @@ def with_stale_resources(
     """
     changes: dict[str, str] = {}
     renewed = []
-    for stage in seen:
+    for stage in observations:
         waits = stage.queued and stage.job is not None and stage.job.state == "PENDING"
         if stage.place is None or stage.done or not waits:
             renewed.append(stage)
@@ -303,7 +303,7 @@ def options(text: str) -> dict[str, str]:
     return {key: value for key, _, value in pairs if key not in OF_BATCH}
 
 
-def _shown(key: str, of: dict[str, str]) -> str:
-    if key not in of:
+def _shown(key: str, by_option: dict[str, str]) -> str:
+    if key not in by_option:
         return f"no --{key}"
-    return f"--{key}={of[key]}" if of[key] else f"--{key}"
+    return f"--{key}={by_option[key]}" if by_option[key] else f"--{key}"

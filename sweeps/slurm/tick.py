@@ -42,13 +42,13 @@ from sweeps.slurm.packing import is_packed, output_file
 from sweeps.slurm.scheduler import Answer, Call, Job, elements
 from sweeps.slurm.submissions import (
     REPORT,
+    Abandoned,
     History,
     JobBatch,
+    NotAnAttempt,
     PassedOver,
     Place,
     Submitted,
-    Uncount,
-    Void,
     arrange,
     beyond,
 )
@@ -65,7 +65,7 @@ class Observed:
     """A sweep as files and scheduler show it."""
 
     history: History
-    seen: tuple[StageObservation, ...]
+    stages: tuple[StageObservation, ...]
     queue: Mapping[str, Job]
     """What squeue shows of all its batches."""
     is_readable: bool
@@ -76,7 +76,7 @@ def observe(
     paths: RunPaths, records: Sequence[StageRecord], call: Call, *, warn: Callable[[str], None]
 ) -> Observed:
     """Read everything and change nothing; nothing is asked where nothing was submitted."""
-    history = recover.history(paths, warn)
+    history = recover.read_history(paths, warn)
     undone = recover.undone(paths, records)
     done = {record.name for record in records}.difference(undone)
     # the queue before the accounts: what leaves the queue in between is in the accounts by then
@@ -94,7 +94,11 @@ def observe(
         place.batch.name
         for stage, place in standing.items()
         if stage not in done and _row(place, queue) is None
-    } | {b.name for b in history.batches.values() if b.known and not b.void and b.job_id is None}
+    } | {
+        b.name
+        for b in history.batches.values()
+        if b.is_described and not b.void and b.job_id is None
+    }
     accounts = Answer()  # many clusters run without accounting, and it lags behind the queue
     try:
         accounts = scheduler.sacct(absent, call)
@@ -104,14 +108,16 @@ def observe(
     for warning in (*_renamed(shown.values()), *nonsense):
         warn(warning)
     _identify(history, accounts.values())
-    seen = [
-        _seen(paths, r, history, standing.get(r.name), queue, accounts, done=r.name in done)
+    observations = [
+        _observe_stage(
+            paths, r, history, standing.get(r.name), queue, accounts, done=r.name in done
+        )
         for r in records
     ]
     return Observed(
         history=history,
         queue=queue,
-        seen=tuple(confirmed(seen, shown, call)),
+        stages=tuple(confirmed(observations, shown, call)),
         is_readable=shown.nonsense is None and accounts.nonsense is None,
     )
 
@@ -153,7 +159,7 @@ def _row(place: Place, jobs: Mapping[str, Job], *, of_array: bool = False) -> Jo
     return job if job is not None and job.name == place.batch.name else None
 
 
-def _seen(
+def _observe_stage(
     paths: RunPaths,
     record: StageRecord,
     history: History,
@@ -164,14 +170,16 @@ def _seen(
     done: bool,
 ) -> StageObservation:
     stage, name = StagePaths(paths.folder / record.name), record.name
-    seen = StageObservation(record=record, done=done, attempts=history.attempts[name], place=place)
+    observation = StageObservation(
+        record=record, done=done, attempts=history.attempts[name], place=place
+    )
     if place is None:
-        return seen
+        return observation
     queued = _row(place, queue)
     job = queued or _row(place, accounts) or _row(place, queue, of_array=True)
-    seen = replace(seen, job=job, queued=queued is not None)
+    observation = replace(observation, job=job, queued=queued is not None)
     if done:
-        return seen
+        return observation
     notes = of_batches(stage, history.tried[name])
     note = last_note(stage, place.job_id, place.batch.name)
     if place.job_id is not None and job is not None and job.state == "FAILED":
@@ -179,59 +187,64 @@ def _seen(
         note = note or of_start(batch, place.job_id)
         output = output_file(batch, place.job_id)
         if note is None or note.outcome is None:
-            seen = replace(seen, said=last_words(output))
+            observation = replace(observation, last_output=last_words(output))
         if note is None or note.why is None:
-            seen = replace(seen, out_of_memory=is_memory_kill(output))
+            observation = replace(observation, out_of_memory=is_memory_kill(output))
     at_work = queued is None and is_locked(stage.lock)
     idle = no_progress(stage, notes)
-    return replace(seen, note=note, at_work=at_work, starts=len(notes), idle=idle)
+    return replace(observation, note=note, at_work=at_work, starts=len(notes), idle=idle)
 
 
 def in_queue(observed: Observed, decision: Decision) -> dict[str, Place]:
     """Where the stages stand that SLURM has or may have, which others can wait for."""
-    places = {seen.record.name: seen.place for seen in observed.seen if seen.place is not None}
+    places = {
+        stage.record.name: stage.place for stage in observed.stages if stage.place is not None
+    }
     return {name: p for name, p in places.items() if decision.standings[name].state == "active"}
 
 
-def left(observed: Observed) -> list[Job]:
+def live_jobs(observed: Observed) -> list[Job]:
     """Jobs in the queue that are not ending."""
     return [job for job in observed.queue.values() if job.active and job.state != "COMPLETING"]
 
 
 def confirmed(
-    seen: Sequence[StageObservation], queue: Answer, call: Call
+    observations: Sequence[StageObservation], queue: Answer, call: Call
 ) -> list[StageObservation]:
     """With `doubt` where a job is not shown by squeue and yet may be there.
 
     Before a job can be called lost the controller is asked for it by another program.
     """
-    known: dict[str, set[str] | str] = {}
-    return [_doubted(stage, queue, known, call) for stage in seen]
+    ids_by_batch: dict[str, set[str] | str] = {}
+    return [_doubted(stage, queue, ids_by_batch, call) for stage in observations]
 
 
 def _doubted(
-    seen: StageObservation, queue: Answer, known: dict[str, set[str] | str], call: Call
+    observation: StageObservation,
+    queue: Answer,
+    ids_by_batch: dict[str, set[str] | str],
+    call: Call,
 ) -> StageObservation:
-    place = seen.place
-    if seen.done or seen.queued or place is None or place.job_id is None:
-        return seen
+    place = observation.place
+    if observation.done or observation.queued or place is None or place.job_id is None:
+        return observation
     if queue.nonsense is not None:
-        return replace(seen, doubt="squeue's answer makes no sense")
-    ended = seen.note is not None and seen.note.outcome not in (None, "stopped")
-    if ended or (seen.job is not None and not seen.job.active):
-        return seen
+        return replace(observation, doubt="squeue's answer makes no sense")
+    ended = observation.note is not None and observation.note.outcome not in (None, "stopped")
+    if ended or (observation.job is not None and not observation.job.active):
+        return observation
     name = place.batch.name
-    if name not in known:
-        known[name] = _known(place.batch, call)
-    shown = known[name]
+    if name not in ids_by_batch:
+        ids_by_batch[name] = _ids_at_controller(place.batch, call)
+    shown = ids_by_batch[name]
     if isinstance(shown, str):
-        return replace(seen, doubt=f"squeue does not show it and scontrol says: {shown}")
+        return replace(observation, doubt=f"squeue does not show it and scontrol says: {shown}")
     if place.job_id in shown:
-        return replace(seen, doubt="squeue does not show it, but scontrol does")
-    return seen
+        return replace(observation, doubt="squeue does not show it, but scontrol does")
+    return observation
 
 
-def _known(batch: JobBatch, call: Call) -> set[str] | str:
+def _ids_at_controller(batch: JobBatch, call: Call) -> set[str] | str:
     """Ids of the jobs or elements of a batch that the controller knows; its words where it gives no
     answer that makes sense."""
     assert batch.job_id is not None
@@ -267,14 +280,16 @@ def _reconcile_journal(
     if noted.damaged or not noted.batches:
         of_sweep = recover.own_jobs(paths, history, call).values()
         lost = [job for job in of_sweep if job.active and job.name not in history.batches]
-    lost += [job for job in left(observed) if not history.batches[job.name].known]
+    lost += [job for job in live_jobs(observed) if not history.batches[job.name].is_described]
     _cancel(lost, "of which nothing tells what they run", call, warn)
-    void = [job for job in left(observed) if history.batches[job.name].void]
+    void = [job for job in live_jobs(observed) if history.batches[job.name].void]
     _cancel(void, "that were given up before they came into the queue", call, warn)
     changed = False
     for batch in history.batches.values():
         written = noted.batches.get(batch.name)
-        if batch.void or (written is not None and written.known and written.job_id is not None):
+        if batch.void or (
+            written is not None and written.is_described and written.job_id is not None
+        ):
             continue
         # a job comes into the queue some time after sbatch, and a garbled answer shows too little
         waits = now - batch.begun <= ORPHAN_SECONDS or not observed.is_readable
@@ -297,9 +312,9 @@ def _backfill_journal(
     paths: RunPaths, batch: JobBatch, written: JobBatch | None, observed: Observed, call: Call
 ) -> None:
     """Write what the journal should say of a batch; `written` is what it says."""
-    if not batch.known:
+    if not batch.is_described:
         return _void(paths, batch, "nothing tells what it runs")
-    if written is None or not written.known:
+    if written is None or not written.is_described:
         intent = replace(batch.intent(observed.history.code), recovered=True)
         submissions.append(paths.submissions, intent)
     if written is not None and written.job_id is not None:
@@ -313,13 +328,13 @@ def _backfill_journal(
         submitted = Submitted(batch=batch.name, job_id=batch.job_id, adopted=True)
         submissions.append(paths.submissions, submitted)
     else:
-        scheduler.scancel([job for job in left(observed) if job.name == batch.name], call)
+        scheduler.scancel([job for job in live_jobs(observed) if job.name == batch.name], call)
         _void(paths, batch, "its driver died before it had handed over what to run")
     return None
 
 
 def _void(paths: RunPaths, batch: JobBatch, why: str) -> None:
-    submissions.append(paths.submissions, Void(batch=batch.name, why=why))
+    submissions.append(paths.submissions, Abandoned(batch=batch.name, why=why))
 
 
 def tick(
@@ -349,15 +364,17 @@ def tick(
             paths=paths,
             profile=profile,
             code=Path(history.code or ""),
-            records={seen.record.name: seen.record for seen in observed.seen},
+            records={stage.record.name: stage.record for stage in observed.stages},
             command=command,
         )
-        seen = with_more_memory(observed.seen, sender, call)
-        seen = with_stale_resources(seen, sender) if renew else seen
-        decision = decide(seen, now=clock(), max_attempts=profile.max_attempts, held=history.held)
+        observations = with_more_memory(observed.stages, sender, call)
+        observations = with_stale_resources(observations, sender) if renew else observations
+        decision = decide(
+            observations, now=clock(), max_attempts=profile.max_attempts, held=history.held
+        )
         if decision.submit:
             _prepare(paths, history)
-        _tell_anew(seen, decision, say)
+        _tell_anew(observations, decision, say)
         _cancel([*decision.cancel, *_held_reports(observed)], "of no more use", call, say)
         _tell_exit_reasons(decision, say)
         if decision.submit:
@@ -379,10 +396,10 @@ def asked_config(call: Call, say: Callable[[str], None]) -> str:
 def _held_reports(observed: Observed) -> list[Job]:
     """Jobs of the report that would wait for ever once every stage is done, as whoever ends the
     sweep writes the report."""
-    if not all(seen.done for seen in observed.seen):
+    if not all(stage.done for stage in observed.stages):
         return []
     batches = observed.history.batches
-    reports = [job for job in left(observed) if batches[job.name].kind == REPORT]
+    reports = [job for job in live_jobs(observed) if batches[job.name].kind == REPORT]
     return [job for job in reports if job.state == "PENDING" and "held" in job.reason.lower()]
 
 
@@ -394,14 +411,14 @@ def _tell_exit_reasons(decision: Decision, say: Callable[[str], None]) -> None:
 
 
 def _tell_anew(
-    seen: Sequence[StageObservation], decision: Decision, say: Callable[[str], None]
+    observations: Sequence[StageObservation], decision: Decision, say: Callable[[str], None]
 ) -> None:
-    again = [
+    changes = [
         stage.anew
-        for stage in seen
+        for stage in observations
         if decision.standings[stage.record.name].exit_reason == STALE_RESOURCES
     ]
-    for change, count in Counter(again).items():
+    for change, count in Counter(changes).items():
         say(f"{counted(count, 'job')} that waited: sent again with {change}")
 
 
@@ -434,10 +451,10 @@ def _submit(
     paths, profile, history = sender.paths, sender.profile, observed.history
     # noted before sbatch: a driver killed in between has given an attempt too many, never too few
     if decision.uncount:
-        submissions.append(paths.submissions, Uncount(stages=tuple(decision.uncount)))
+        submissions.append(paths.submissions, NotAnAttempt(stages=tuple(decision.uncount)))
     sendings = arrange(
         decision.submit,
-        done={seen.record.name for seen in observed.seen if seen.done},
+        done={stage.record.name for stage in observed.stages if stage.done},
         places=in_queue(observed, decision),
         limit=profile.max_array_size or scheduler.max_array_size(config),
         at_once=profile.max_parallel,
@@ -452,7 +469,7 @@ def _submit(
     send(sender, sendings, call)
     # after the new one is sent: a driver killed in between leaves two reports to come, not none
     if any(sending.batch.kind == REPORT for sending in sendings):
-        former = [job for job in left(observed) if history.batches[job.name].kind == REPORT]
+        former = [job for job in live_jobs(observed) if history.batches[job.name].kind == REPORT]
         scheduler.scancel(former, call)
 
 

@@ -18,7 +18,7 @@ NOW = 1_000_000.0
 OLD = NOW - 10 * GRACE_SECONDS
 
 
-def seen(
+def observation(
     state: str | None = None,
     *,
     name: str = "p",
@@ -70,79 +70,121 @@ KILLED = (
     "`run` again)"
 )
 CASES = [
-    ("the marker stands", seen(done=True), "done", "", None),
-    ("marked, but its job waits", seen("PENDING", done=True), "done", "", "12"),
-    ("marked, and its job ends", seen("COMPLETING", done=True), "done", "", None),
-    ("never sent", seen(sent=False, attempts=0), "new", "", None),
-    ("intent without a job", seen(job_id=None), "active", "being submitted", None),
-    ("it waits", seen("PENDING", reason="Priority"), "active", "Priority", None),
-    ("it is held by hand", seen("PENDING", reason="JobHeldUser"), "active", "JobHeldUser", None),
-    ("it runs", seen("RUNNING"), "active", "", None),
-    ("it is suspended", seen("SUSPENDED"), "active", "suspended", None),
-    ("it is requeued", seen("REQUEUED"), "active", "", None),
-    ("its input failed", seen("PENDING", reason="DependencyNeverSatisfied"), "again", None, "12"),
-    ("no launch", seen("PENDING", reason="launch failed requeued held"), "again", None, "12"),
-    ("no node fits", seen("PENDING", reason="BadConstraints"), "failed", "impossible", "12"),
-    ("just sent", seen(begun=NOW - 5), "active", "SLURM does not show it yet", None),
-    ("just sent, by a clock ahead", seen(begun=NOW + 5), "active", None, None),
-    ("gone", seen(), "again", "lost", None),
-    ("gone, sent by a clock far ahead", seen(begun=NOW + GRACE_SECONDS), "again", "lost", None),
+    ("the marker stands", observation(done=True), "done", "", None),
+    ("marked, but its job waits", observation("PENDING", done=True), "done", "", "12"),
+    ("marked, and its job ends", observation("COMPLETING", done=True), "done", "", None),
+    ("never sent", observation(sent=False, attempts=0), "new", "", None),
+    ("intent without a job", observation(job_id=None), "active", "being submitted", None),
+    ("it waits", observation("PENDING", reason="Priority"), "active", "Priority", None),
+    (
+        "it is held by hand",
+        observation("PENDING", reason="JobHeldUser"),
+        "active",
+        "JobHeldUser",
+        None,
+    ),
+    ("it runs", observation("RUNNING"), "active", "", None),
+    ("it is suspended", observation("SUSPENDED"), "active", "suspended", None),
+    ("it is requeued", observation("REQUEUED"), "active", "", None),
+    (
+        "its input failed",
+        observation("PENDING", reason="DependencyNeverSatisfied"),
+        "again",
+        None,
+        "12",
+    ),
+    (
+        "no launch",
+        observation("PENDING", reason="launch failed requeued held"),
+        "again",
+        None,
+        "12",
+    ),
+    ("no node fits", observation("PENDING", reason="BadConstraints"), "failed", "impossible", "12"),
+    ("just sent", observation(begun=NOW - 5), "active", "SLURM does not show it yet", None),
+    ("just sent, by a clock ahead", observation(begun=NOW + 5), "active", None, None),
+    ("gone", observation(), "again", "lost", None),
+    (
+        "gone, sent by a clock far ahead",
+        observation(begun=NOW + GRACE_SECONDS),
+        "again",
+        "lost",
+        None,
+    ),
     (
         "gone, but at work",
-        seen(at_work=True),
+        observation(at_work=True),
         "active",
         "at work, though SLURM does not show it",
         None,
     ),
     (
         "ended long before it was sent, but at work",
-        seen("COMPLETED", queued=False, ended=0.0, at_work=True),
+        observation("COMPLETED", queued=False, ended=0.0, at_work=True),
         "active",
         "at work, though SLURM shows it ended",
         None,
     ),
-    ("gone, but it said why", seen(note=FAILED), "failed", "failed", None),
-    ("running says only accounting", seen("RUNNING", queued=False), "again", "lost", None),
-    ("just preempted", seen("PREEMPTED", ended=NOW - 5), "active", None, None),
-    ("preempted for good", seen("PREEMPTED", queued=False), "again", "preempted", None),
-    ("its node just failed", seen("NODE_FAIL", ended=NOW - 5), "active", None, None),
-    ("its node failed", seen("NODE_FAIL"), "again", "node failure", None),
-    ("timed out", seen("TIMEOUT"), "again", "timed out", None),
-    ("out of memory", seen("OUT_OF_MEMORY", note=FAILED), "failed", OUT_OF_MEMORY, None),
-    ("by slurmd's word", seen("FAILED", out_of_memory=True), "failed", OUT_OF_MEMORY, None),
+    ("gone, but it said why", observation(note=FAILED), "failed", "failed", None),
+    ("running says only accounting", observation("RUNNING", queued=False), "again", "lost", None),
+    ("just preempted", observation("PREEMPTED", ended=NOW - 5), "active", None, None),
+    ("preempted for good", observation("PREEMPTED", queued=False), "again", "preempted", None),
+    ("its node just failed", observation("NODE_FAIL", ended=NOW - 5), "active", None, None),
+    ("its node failed", observation("NODE_FAIL"), "again", "node failure", None),
+    ("timed out", observation("TIMEOUT"), "again", "timed out", None),
+    ("out of memory", observation("OUT_OF_MEMORY", note=FAILED), "failed", OUT_OF_MEMORY, None),
+    ("by slurmd's word", observation("FAILED", out_of_memory=True), "failed", OUT_OF_MEMORY, None),
     (
         "by the cgroup's, and its payload noted a kill",
-        seen("FAILED", out_of_memory=True, note=FAILED | {"exit_code": -9}),
+        observation("FAILED", out_of_memory=True, note=FAILED | {"exit_code": -9}),
         "failed",
         OUT_OF_MEMORY,
         None,
     ),
     (
         "out of memory, and it may have more",
-        seen("OUT_OF_MEMORY", more_memory=1.5),
+        observation("OUT_OF_MEMORY", more_memory=1.5),
         "again",
         "out of memory (1.5 times profile.mem_gb is next)",
         None,
     ),
     (
         "out of memory thrice",
-        seen("OUT_OF_MEMORY", more_memory=1.5, attempts=3),
+        observation("OUT_OF_MEMORY", more_memory=1.5, attempts=3),
         "failed",
         None,
         None,
     ),
-    ("allowed since it was", seen("OUT_OF_MEMORY", attempts=0), "again", "out of memory", None),
-    ("cancelled at work", seen("CANCELLED", note=STOPPED), "again", "cancelled", None),
-    ("cancelled in the queue", seen("CANCELLED", attempts=3), "again", None, None),
-    ("stopped, not requeued", seen("FAILED", note=STOPPED), "again", "stopped", None),
-    ("its input was missing", seen("FAILED", note={"outcome": "unready"}), "again", None, None),
-    ("its own fault", seen("FAILED", note=FAILED), "failed", "failed", None),
-    ("allowed since", seen("FAILED", note=FAILED, attempts=0), "again", "failed", None),
-    ("it never began", seen("FAILED"), "failed", "never started", None),
-    ("killed without a word", seen("FAILED", note={"attempt": 1}), "again", KILLED, None),
-    ("killed", seen("FAILED", note=FAILED | {"exit_code": -9}), "again", KILLED, None),
-    ("marker on its way", seen("COMPLETED", ended=NOW - 5, note=FAILED), "active", None, None),
-    ("no marker", seen("COMPLETED", note={"outcome": "done"}), "failed", "failed", None),
+    (
+        "allowed since it was",
+        observation("OUT_OF_MEMORY", attempts=0),
+        "again",
+        "out of memory",
+        None,
+    ),
+    ("cancelled at work", observation("CANCELLED", note=STOPPED), "again", "cancelled", None),
+    ("cancelled in the queue", observation("CANCELLED", attempts=3), "again", None, None),
+    ("stopped, not requeued", observation("FAILED", note=STOPPED), "again", "stopped", None),
+    (
+        "its input was missing",
+        observation("FAILED", note={"outcome": "unready"}),
+        "again",
+        None,
+        None,
+    ),
+    ("its own fault", observation("FAILED", note=FAILED), "failed", "failed", None),
+    ("allowed since", observation("FAILED", note=FAILED, attempts=0), "again", "failed", None),
+    ("it never began", observation("FAILED"), "failed", "never started", None),
+    ("killed without a word", observation("FAILED", note={"attempt": 1}), "again", KILLED, None),
+    ("killed", observation("FAILED", note=FAILED | {"exit_code": -9}), "again", KILLED, None),
+    (
+        "marker on its way",
+        observation("COMPLETED", ended=NOW - 5, note=FAILED),
+        "active",
+        None,
+        None,
+    ),
+    ("no marker", observation("COMPLETED", note={"outcome": "done"}), "failed", "failed", None),
 ]
 
 
@@ -159,7 +201,7 @@ def test_every_exit_reason_has_one_consequence(
 
 
 def test_a_job_that_never_started_names_its_node_and_what_to_look_for() -> None:
-    one = seen("FAILED")
+    one = observation("FAILED")
     assert one.job is not None
     standing = decide_stage(replace(one, job=replace(one.job, node="n7")), now=NOW, max_attempts=3)
     assert standing.state == "failed"
@@ -171,9 +213,9 @@ def test_a_job_that_never_started_names_its_node_and_what_to_look_for() -> None:
 @pytest.mark.parametrize(
     ("one", "memory"),
     [
-        (seen("OUT_OF_MEMORY", memory=1.5, more_memory=2.25, idle=True), 2.25),
-        (seen("NODE_FAIL", memory=1.5), 1.5),
-        (seen("OUT_OF_MEMORY", memory=1.5, attempts=0, more_memory=2.25), 1.0),
+        (observation("OUT_OF_MEMORY", memory=1.5, more_memory=2.25, idle=True), 2.25),
+        (observation("NODE_FAIL", memory=1.5), 1.5),
+        (observation("OUT_OF_MEMORY", memory=1.5, attempts=0, more_memory=2.25), 1.0),
     ],
     ids=["out-of-memory", "for-another-reason", "given-to-run-again"],
 )
@@ -185,9 +227,9 @@ def test_what_grew_stays_so_until_the_profile_is_heeded_anew(
 
 
 def test_what_is_to_be_fetched_is_no_job_and_nothing_is_sent_that_needs_it() -> None:
-    data = seen(name="data", sent=False, attempts=0)
+    data = observation(name="data", sent=False, attempts=0)
     data = replace(data, record=replace(data.record, kind="fetch"))
-    train = seen(name="train", needs=("data",), sent=False, attempts=0)
+    train = observation(name="train", needs=("data",), sent=False, attempts=0)
     decision = decide([data, train], now=NOW, max_attempts=3)
     assert decision.submit == ()
     assert decision.standings["data"] == StageDecision(
@@ -196,12 +238,12 @@ def test_what_is_to_be_fetched_is_no_job_and_nothing_is_sent_that_needs_it() -> 
 
 
 def test_a_stage_is_submitted_with_its_need_but_not_after_one_that_was_given_up() -> None:
-    need = seen(name="need", sent=False, attempts=0)
-    gone = seen("FAILED", name="gone", note=FAILED)
-    settling = seen(name="settling", begun=NOW - 5)
+    need = observation(name="need", sent=False, attempts=0)
+    gone = observation("FAILED", name="gone", note=FAILED)
+    settling = observation(name="settling", begun=NOW - 5)
     stages = [need, gone, settling]
     stages += [
-        seen(name=f"after-{each.record.name}", needs=(each.record.name,), sent=False)
+        observation(name=f"after-{each.record.name}", needs=(each.record.name,), sent=False)
         for each in (need, gone, settling)
     ]
     decision = decide(stages, now=NOW, max_attempts=3)
@@ -213,10 +255,10 @@ def test_a_stage_is_submitted_with_its_need_but_not_after_one_that_was_given_up(
 @pytest.mark.parametrize(
     ("train", "sent"),
     [
-        (seen("PREEMPTED", name="train", ended=NOW - 5), []),
-        (seen("COMPLETED", name="train", ended=NOW - 5, at_work=True), []),
-        (seen("PREEMPTED", name="train"), ["train", "eval"]),
-        (seen("RUNNING", name="train"), ["eval"]),
+        (observation("PREEMPTED", name="train", ended=NOW - 5), []),
+        (observation("COMPLETED", name="train", ended=NOW - 5, at_work=True), []),
+        (observation("PREEMPTED", name="train"), ["train", "eval"]),
+        (observation("RUNNING", name="train"), ["eval"]),
     ],
     ids=["may-be-requeued", "ended-but-at-work", "for-good", "runs"],
 )
@@ -224,21 +266,21 @@ def test_nothing_is_sent_after_a_job_that_has_ended_while_squeue_still_shows_it(
     train: StageObservation, sent: list[str]
 ) -> None:
     """SLURM would cancel it, as often as it is sent."""
-    waits = seen("CANCELLED", name="eval", needs=("train",))
+    waits = observation("CANCELLED", name="eval", needs=("train",))
     decision = decide([train, waits], now=NOW, max_attempts=3)
     assert [record.name for record in decision.submit] == sent
 
 
 def test_jobs_that_wait_in_vain_are_cancelled_before_others_are_sent() -> None:
-    train = seen("TIMEOUT", name="train")
-    waits = seen("PENDING", name="eval", needs=("train",), reason="DependencyNeverSatisfied")
+    train = observation("TIMEOUT", name="train")
+    waits = observation("PENDING", name="eval", needs=("train",), reason="DependencyNeverSatisfied")
     decision = decide([train, waits], now=NOW, max_attempts=3)
     assert [job.job_id for job in decision.cancel] == ["12"]
     assert [record.name for record in decision.submit] == ["train", "eval"]
 
 
 def test_what_never_began_is_no_attempt() -> None:
-    one = seen("CANCELLED", name="a", attempts=2)
+    one = observation("CANCELLED", name="a", attempts=2)
     decision = decide([one], now=NOW, max_attempts=3)
     assert decision.uncount == ("a",)
     allowed_since = decide([replace(one, attempts=0)], now=NOW, max_attempts=3)
@@ -260,8 +302,8 @@ def test_a_requeued_job_whose_work_is_done_is_left_to_let_the_next_one_begin(
     reason: str, next_done: bool, cancelled: tuple[str, ...]
 ) -> None:
     """SLURM cancels what waits for a job with it; the job finds its work done and ends well."""
-    first = seen("PENDING", reason=reason, name="p", done=True)
-    second = seen("PENDING", reason="Dependency", name="e", needs=("p",), done=next_done)
+    first = observation("PENDING", reason=reason, name="p", done=True)
+    second = observation("PENDING", reason="Dependency", name="e", needs=("p",), done=next_done)
     second = replace(second, job=replace(second.job, job_id="13"))
     decision = decide([first, second], now=NOW, max_attempts=3)
     assert tuple(j.job_id for j in decision.cancel if j.job_id == "12") == cancelled
@@ -271,8 +313,8 @@ def test_a_requeued_job_whose_work_is_done_is_left_to_let_the_next_one_begin(
 
 def test_a_done_stage_whose_job_is_held_is_told_with_its_remedy() -> None:
     reason = "job requeued in held state"
-    first = seen("PENDING", reason=reason, name="p", done=True)
-    second = seen("PENDING", reason="Dependency", name="e", needs=("p",))
+    first = observation("PENDING", reason=reason, name="p", done=True)
+    second = observation("PENDING", reason="Dependency", name="e", needs=("p",))
     (line,) = stuck(decide([first, second], now=NOW, max_attempts=3))
     assert line.startswith(
         "1 stage (p): done, but what waits for the job will not begin by waiting"

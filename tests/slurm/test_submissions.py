@@ -28,9 +28,9 @@ def test_what_is_lost_of_a_batch_is_made_up_from_its_folder(paths: RunPaths) -> 
     whole = read(paths.submissions)
     lines = paths.submissions.read_bytes().split(b"\n")
     paths.submissions.write_bytes(b"\n".join([lines[0], b"17", *lines[2:]]))
-    assert not read(paths.submissions).batches["smoke-train-1"].known
+    assert not read(paths.submissions).batches["smoke-train-1"].is_described
     told: list[str] = []
-    made_up = recover.history(paths, told.append)
+    made_up = recover.read_history(paths, told.append)
     (batch,) = made_up.batches.values()
     assert (batch.stages, batch.begun, batch.job_id) == (("a", "b"), 1.0, "7")
     assert made_up.places().keys() == whole.places().keys()
@@ -40,7 +40,7 @@ def test_what_is_lost_of_a_batch_is_made_up_from_its_folder(paths: RunPaths) -> 
         f"warning: {paths.submissions}: line 2 is damaged and was passed over"
     )
     submissions.append(paths.submissions, submissions.PassedOver(lines=(2,)))
-    recover.history(paths, told.append)
+    recover.read_history(paths, told.append)
     assert len(told) == 1
 
 
@@ -50,7 +50,7 @@ def test_a_batch_that_is_made_up_stands_where_it_was_sent(paths: RunPaths) -> No
         send(paths, f"smoke-train-{number}", "a", begun=float(number), job_id=str(number))
     lines = paths.submissions.read_bytes().split(b"\n")
     paths.submissions.write_bytes(b"\n".join([*lines[:2], *lines[4:]]))
-    made_up = recover.history(paths, print)
+    made_up = recover.read_history(paths, print)
     assert [place.batch.name[-1] for place in made_up.places()["a"]] == ["1", "2", "3"]
     intent = replace(made_up.batches["smoke-train-2"].intent("/code"), recovered=True)
     submissions.append(paths.submissions, intent)
@@ -64,9 +64,9 @@ def test_without_a_journal_the_folders_tell_batches_and_code(paths: RunPaths) ->
     paths.submissions.unlink()
     (paths.batch("smoke-evaluate-2")).mkdir()
     (paths.batch("else")).mkdir()
-    made_up = recover.history(paths, print)
+    made_up = recover.read_history(paths, print)
     assert made_up.code == "/code"
-    assert {name: batch.known for name, batch in made_up.batches.items()} == {
+    assert {name: batch.is_described for name, batch in made_up.batches.items()} == {
         "smoke-train-1": True,
         "smoke-evaluate-2": False,
     }
@@ -103,10 +103,10 @@ def test_a_card_that_is_another_batchs_or_damaged_tells_nothing(paths: RunPaths)
     card = paths.batch("smoke-train-1") / recover.CARD
     paths.submissions.unlink()
     shutil.copytree(paths.batch("smoke-train-1"), paths.batch("smoke-train-2"))
-    assert not recover.history(paths, print).batches["smoke-train-2"].known
+    assert not recover.read_history(paths, print).batches["smoke-train-2"].is_described
     for content in (b"", b"17", card.read_bytes().replace(b'"a"', b'"b"')):
         card.write_bytes(content)
-        assert not recover.history(paths, print).batches["smoke-train-1"].known
+        assert not recover.read_history(paths, print).batches["smoke-train-1"].is_described
 
 
 def test_names_of_batches_tell_run_folders_of_the_same_sweep_apart(
@@ -129,7 +129,7 @@ def place_of(paths: RunPaths, rows: str) -> tuple[str | None, bool]:
     def call(command: list[str]) -> str:
         return rows if command[0] == "squeue" else ""
 
-    (seen,) = tick.observe(paths, [stage_record("a")], call, warn=print).seen
+    (seen,) = tick.observe(paths, [stage_record("a")], call, warn=print).stages
     assert seen.place is not None
     return seen.place.job_id, seen.queued
 

@@ -51,13 +51,13 @@ def batch(name: str = "smoke-train-1f", *, begun: float = NOW - 600, size: int =
 
 def absent(of: JobBatch, index: int = 0, **facts: Any) -> StageObservation:
     """A stage whose job squeue does not show."""
-    seen = StageObservation(
+    observation = StageObservation(
         record=stage_record(f"p{index}"),
         done=False,
         attempts=1,
         place=Place(batch=of, index=index),
     )
-    return replace(seen, **facts)
+    return replace(observation, **facts)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_an_experiment_is_planned_with_its_problems_prompt_and_reward(
     assert benchmarks.keys() == asked.experiment.evaluation.benchmarks.keys()
     assert all(benchmark.n_problems <= 8 for benchmark in benchmarks.values())
     make_plan(declared)
-    words = rehearse.words(declared, asked)
+    words = rehearse.summary(declared, asked)
     typed = ("experiment.evaluation.n_samples=64", "version=v1")
     assert list(rehearse.lowered(typed, declared, asked)) == [
         f"{typed[0]} is for the run: its rehearsal has {declared.experiment.evaluation.n_samples}"

@@ -82,7 +82,7 @@ def errors(
         measured = [(kinds[n], estimated[n], wall) for n, wall in walls.items()]
         at_work = {
             name: estimate.AtWork(
-                elapsed=now - b, left=e - now if now - b >= estimate.TOLD_SECONDS else None
+                elapsed=now - b, seconds_left=e - now if now - b >= estimate.TOLD_SECONDS else None
             )
             for name, (b, e) in spans.items()
             if b <= now < e
@@ -185,12 +185,12 @@ def test_the_time_left_holds_on_a_long_sweep_quiet_or_beside_other_work() -> Non
 def test_what_a_worker_says_of_itself_counts_before_any_stage_is_done() -> None:
     stages = [stage("a"), stage("b"), stage("c")]
     estimated = dict.fromkeys("abc", 10.0)
-    quiet = {"a": estimate.AtWork(elapsed=20.0, left=None)}
-    told = {"a": estimate.AtWork(elapsed=20.0, left=80.0)}
+    quiet = {"a": estimate.AtWork(elapsed=20.0, seconds_left=None)}
+    told = {"a": estimate.AtWork(elapsed=20.0, seconds_left=80.0)}
     after = estimate.finish_seconds(3)
     assert estimate.seconds_left(stages, estimated, [], quiet, 1) == 1 + 10 + 10 + after
     assert estimate.seconds_left(stages, estimated, [], told, 1) == 80 + 100 + 100 + after
-    early = {"a": estimate.AtWork(elapsed=1.0, left=80.0)}
+    early = {"a": estimate.AtWork(elapsed=1.0, seconds_left=80.0)}
     assert estimate.seconds_left(stages, estimated, [], early, 1) == 80 + 10 + 10 + after
 
 

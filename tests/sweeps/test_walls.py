@@ -65,14 +65,14 @@ def stage(tmp_path: Path) -> StagePaths:
     return paths
 
 
-def seen(state: str = "FAILED", **facts: Any) -> StageObservation:
+def observation(state: str = "FAILED", **facts: Any) -> StageObservation:
     batch = JobBatch(name="b", kind="train", stages=("p",), begun=NOW - 9000, job_id="12")
     job = Job(job_id="12", name="b", state=state, ended=NOW - 5000)
     if isinstance(note := facts.get("note"), dict):
         facts["note"] = Note.parsed({"attempt": 1} | note)
-    found: dict[str, Any] = {"record": stage_record("p"), "done": False}
-    found |= {"attempts": 1, "place": Place(batch=batch, index=0), "job": job, "queued": True}
-    return StageObservation(**(found | facts))
+    defaults: dict[str, Any] = {"record": stage_record("p"), "done": False}
+    defaults |= {"attempts": 1, "place": Place(batch=batch, index=0), "job": job, "queued": True}
+    return StageObservation(**(defaults | facts))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_log_that_says_that_the_disk_is_full_names_the_file(
     why = of_failure(stage, stage.log(1), REPOSITORY)
     assert why is not None and why.startswith("disk full: ") and words in why
     note = {"outcome": "failed", "exit_code": 1, "why": why}
-    standing = decide_stage(seen(note=note), now=NOW, max_attempts=3)
+    standing = decide_stage(observation(note=note), now=NOW, max_attempts=3)
     assert (standing.state, standing.exit_reason) == ("again", why)
 
 
@@ -161,7 +161,7 @@ def test_a_job_that_found_its_code_damaged_did_not_never_start(
 ) -> None:
     damaged_path(tmp_path, "12_3").write_text(said)
     note = of_start(tmp_path, "12_3")
-    standing = decide_stage(seen(note=note), now=NOW, max_attempts=3)
+    standing = decide_stage(observation(note=note), now=NOW, max_attempts=3)
     assert standing.state == "again"
     assert standing.exit_reason.startswith(f"its code was damaged: {exit_reason}")
     assert of_start(tmp_path, "12_4") is None
@@ -202,7 +202,7 @@ def test_a_job_that_noted_no_end_is_told_by_its_own_last_line(
     output.write_text(lines and f"{lines}srun: error: n1: task 0: Exited with exit code 1\n")
     said = last_words(output)
     assert "\x1b" not in said and "srun" not in said
-    standing = decide_stage(seen(note=note, said=said), now=NOW, max_attempts=3)
+    standing = decide_stage(observation(note=note, last_output=said), now=NOW, max_attempts=3)
     assert standing.exit_reason.startswith(exit_reason.format(output=output))
     assert last_words(tmp_path / "none") == ""
 
@@ -274,25 +274,25 @@ def test_what_stands_still_is_given_up_whatever_ended_it(stage: StagePaths) -> N
     assert not no_progress(stage, [*began[:-1], replace(began[-1], outcome=UNREADY)])
     fates = {"FAILED": "killed", "NODE_FAIL": "node failure", "TIMEOUT": "timed"}
     for state, exit_reason in fates.items():
-        idle = seen(state, note={"attempt": 3}, idle=True, starts=3)
+        idle = observation(state, note={"attempt": 3}, idle=True, starts=3)
         standing = decide_stage(idle, now=NOW, max_attempts=9)
         assert standing.state == "failed"
         assert standing.exit_reason.startswith(exit_reason)
         assert f"it got no further in {IDLE_ATTEMPTS} attempts" in standing.exit_reason
-    unready = seen(note={"outcome": UNREADY}, idle=True)
+    unready = observation(note={"outcome": UNREADY}, idle=True)
     assert decide_stage(unready, now=NOW, max_attempts=9).state == "again"
-    allowed = seen(note={"attempt": 3}, idle=True, attempts=0)
+    allowed = observation(note={"attempt": 3}, idle=True, attempts=0)
     assert decide_stage(allowed, now=NOW, max_attempts=9).state == "again"
 
 
 def test_only_what_waits_is_sent_again_when_something_else_is_asked_for() -> None:
-    waits = seen("PENDING", anew="--time=2 in place of --time=5")
+    waits = observation("PENDING", anew="--time=2 in place of --time=5")
     decision = decide([waits], now=NOW, max_attempts=1)
     assert decision.standings["p"].exit_reason == STALE_RESOURCES
     assert (decision.cancel, decision.uncount) == ((waits.job,), ("p",))
     assert [record.name for record in decision.submit] == ["p"]
     runs = decide_stage(
-        seen("RUNNING", anew="--time=2 in place of --time=5"), now=NOW, max_attempts=1
+        observation("RUNNING", anew="--time=2 in place of --time=5"), now=NOW, max_attempts=1
     )
     assert (runs.state, runs.cancel) == ("active", None)
 
