@@ -24,6 +24,7 @@ OWN_TESTS = {
     "docs/guides/task.md": "tests/plugin/test_extending.py",
     "docs/reference/integrations.md": "tests/integrations/test_trl.py",
     "docs/guides/notebook.md": "tests/report/test_notebook.py",
+    "docs/guides/wandb.md": "tests/report/test_notebook.py",
     "docs/reference/mlflow.md": "tests/tracking/test_sync.py",
     "docs/developers/openrlhf-upstream.md": "tests/openrlhf/test_upstream.py",
 }

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import ast
+import json
 import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
 import fgrpo_bench as fb
 from evaluators.cli import main
+from fgrpo_bench.documents import style
 from sweeps import REPOSITORY
 from tests.evaluators.test_groups import lines, rollouts
 from tests.pages.blocks import blocks
@@ -19,6 +26,7 @@ from tests.report.conftest import drawing_plainly
 from tests.support.synthetic import write_sweep
 
 GUIDE = REPOSITORY / "docs/guides/notebook.md"
+TUTORIAL = REPOSITORY / "docs/start/tutorial.ipynb"
 
 
 def shown(cells: list[str]) -> list[object]:
@@ -51,6 +59,58 @@ def test_the_guide_runs_as_a_notebook(tmp_path: Path, monkeypatch: pytest.Monkey
     assert curve.equals(estimates.filter(cell="grpo-n8-g1", is_chosen=True)[curve.columns])
     with pytest.raises(ValueError, match="no figure 'curve': there are curves-countdown, "):
         runs.plot("curve")
+
+
+@pytest.mark.slow  # pyplot is loaded and a figure drawn
+def test_the_tutorial_shows_what_it_gives(golden) -> None:
+    stored = json.loads(TUTORIAL.read_text(encoding="utf-8"))
+    cells = [cell for cell in stored["cells"] if cell["cell_type"] == "code"]
+    (drawn,) = [cell for cell in cells if "axes.legend();" in cell["source"]]
+    values = shown(["".join(cell["source"]) for cell in cells])
+    for number, (cell, value) in enumerate(zip(cells, values, strict=True), start=1):
+        result = {"data": {"text/plain": [repr(value)]}, "metadata": {}}
+        cell["execution_count"] = number
+        if cell is not drawn:  # letters of another machine's fonts have other widths
+            typed = {"execution_count": number, "output_type": "execute_result"}
+            cell["outputs"] = [result | typed]
+    figure = values[cells.index(drawn)].axes.figure
+    plt.close(figure)
+    base, tuned = (line.get_ydata() for line in figure.axes[0].get_lines())
+    assert base[0] < tuned[0] and base[-1] > tuned[-1], "the curves cross, as the text says"
+    if not drawn["outputs"]:
+        picture = style.drawings(lambda: figure, ["svg"])["svg"].decode().splitlines(keepends=True)
+        data = {"image/svg+xml": picture, "text/plain": ["<Figure size 500x300 with 1 Axes>"]}
+        drawn["outputs"] = [{"data": data, "metadata": {}, "output_type": "display_data"}]
+    text = json.dumps(stored, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    golden("../../docs/start/tutorial.ipynb", text)
+
+
+@pytest.mark.slow  # a whole sweep is analysed
+def test_wandb_gets_every_step_of_training_and_pass_at_k_of_every_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a recorder in the place of wandb, which sends what it is given to its server."""
+    monkeypatch.chdir(tmp_path)
+    results = write_sweep(tmp_path / "runs")
+    sent: dict[tuple[str, str], SimpleNamespace] = {}
+
+    @contextmanager
+    def init(*, project: str, group: str, name: str) -> Iterator[SimpleNamespace]:
+        logged: list[int] = []
+        run = SimpleNamespace(
+            log=lambda row, step: logged.append(step), logged=logged, summary={}, project=project
+        )
+        yield sent.setdefault((group, name), run)
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    (code,) = blocks(REPOSITORY / "docs/guides/wandb.md", "python")
+    exec(code, {})  # noqa: S102  (our own documentation)
+    trained = {("training", point.point_id) for point in results.points if point.cell is not None}
+    estimates = fb.load("groupsize").frame("estimates").filter(is_chosen=True)
+    assert set(sent) == trained | {("cells", cell) for cell in estimates["cell"]}
+    assert all(sent[each].logged == list(range(1, 21)) for each in trained)
+    for cell, k, mean in estimates.select("cell", "k", "mean").iter_rows():
+        assert sent["cells", cell].summary[f"countdown/pass_at_{k}"] == mean
 
 
 def test_evaluations_and_dumps_are_shown_too_and_their_texts_escaped(
