@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import comb
 from typing import Any
 
@@ -90,63 +91,109 @@ def maj_at_k(*, n_by_answer: Sequence[int], is_right: Sequence[bool], n_none: in
     >>> maj_at_k(n_by_answer=[2, 1], is_right=[True, False], n_none=0, k=3)
     1.0
     """
-    counts = [int(count) for count in n_by_answer]
-    if k < 1 or n_none < 0 or any(count < 0 for count in counts):
+    values = maj_at_ks(n_by_answer=[n_by_answer], is_right=[is_right], n_none=[n_none], ks=[k])
+    return float(values[0, 0])
+
+
+def maj_at_ks(
+    *,
+    n_by_answer: Sequence[Sequence[int]],
+    is_right: Sequence[Sequence[bool]],
+    n_none: Sequence[int],
+    ks: Sequence[int],
+) -> NDArray[np.float64]:
+    """`maj_at_k` of many problems at several k, [problems, ks], in one pass; its arguments, each by
+    problem."""
+    width, most = max(map(len, n_by_answer), default=0), max(ks)
+    counts = np.zeros((len(n_by_answer), width), dtype=int)
+    right = np.zeros(counts.shape, dtype=bool)
+    for row, (of_problem, of_right) in enumerate(zip(n_by_answer, is_right, strict=True)):
+        counts[row, : len(of_problem)], right[row, : len(of_problem)] = of_problem, of_right
+    none = np.asarray(n_none, dtype=int)
+    if min(ks) < 1 or (none < 0).any() or (counts < 0).any():
         raise ValueError(
-            f"k={k}, n_by_answer={counts}, n_none={n_none}: k must be at least 1 and no count "
-            "negative"
+            f"k={min(ks)}, n_by_answer={[list(map(int, of)) for of in n_by_answer]}, "
+            f"n_none={none.tolist()}: k must be at least 1 and no count negative"
         )
-    n_samples = sum(counts) + n_none
-    if n_samples < k:
-        return float("nan")
-    votes = sum(
-        _subsets_won(counts[i], [*counts[:i], *counts[i + 1 :]], n_none, k)
-        for i in range(len(counts))
-        if is_right[i]
+    n_samples = counts.sum(axis=1) + none
+    # Of m draws all numbers are kept times 2^(m scale), so that those of `most` draws are near 1:
+    # a float holds no C(16000, 256). Powers of 2 cost no digit.
+    largest = comb(max([most, *n_samples.tolist()]), most)
+    scale = -round(largest.bit_length() / most)
+    order = np.argsort(-counts, axis=1, kind="stable")
+    votes = _votes(
+        np.take_along_axis(counts, order, 1), np.take_along_axis(right, order, 1), none, most, scale
     )
-    return float(votes / np.longdouble(comb(n_samples, k)))
+    subsets = np.array([_choices(n, most, scale) for n in n_samples.tolist()])
+    shares = np.full(votes.shape, np.nan)
+    np.divide(votes, subsets, out=shares, where=subsets > 0)
+    return shares[:, list(ks)]
 
 
-def _subsets_won(n_of_answer: int, others: Sequence[int], n_none: int, k: int) -> np.longdouble:
-    """Subsets of k draws in which an answer is the most frequent, each by its chance among those
-    that are as frequent.
+def _votes(
+    counts: NDArray[np.int64],
+    right: NDArray[np.bool_],
+    none: NDArray[np.int64],
+    most: int,
+    scale: int,
+) -> NDArray[np.float64]:
+    """Subsets of m = 0 .. most draws by problem, each by the share of right answers among those
+    that are most frequent in it, times 2^(m scale): [problems, most + 1].
 
-    For every number j of its draws, ways[t, m] counts the choices of m draws of the others
-    in which each answer has at most j and t of them have just j. Answers of fewer than j draws are
-    bound by nothing, so that they and the draws without an answer are chosen as one. All terms are
-    positive, so that sums of long doubles keep every digit that is printed; they hold C(n, k) up to
-    n = 16,000.
+    counts: by answer, falling, [problems, answers], likewise right; none: [problems]. For every
+    number j of draws of the most frequent answers, ways[0, t, m] counts the choices of m draws in
+    which no answer has more than j and t of them have just j, and ways[1, t, m] the same times the
+    right ones among these t. Answers of fewer than j draws are bound by nothing, so that they and
+    the draws without an answer are chosen as one. All terms are positive, so that no digit is lost.
     """
-    total = np.longdouble(0)
-    for j in range(1, min(n_of_answer, k) + 1):
-        n_others = k - j
-        unbound = n_none + sum(count for count in others if count < j)
-        ways = np.zeros((n_others // j + 1, n_others + 1), dtype=np.longdouble)
-        ways[0, : min(unbound, n_others) + 1] = _choices(unbound, n_others)
-        for count in others:
-            if count >= j:
-                ways = _with_answer(ways, count, j)
-        ties = np.arange(1, len(ways) + 1)
-        total += np.longdouble(comb(n_of_answer, j)) * (ways[:, n_others] / ties).sum()
-    return total
+    votes = np.zeros((len(counts), most + 1))
+    for j in range(1, min(most, int(counts.max(initial=0))) + 1):
+        n_bound = (counts >= j).sum(axis=1)
+        rows = np.flatnonzero((right & (counts >= j)).any(axis=1))
+        if not rows.size:
+            break
+        rows = rows[np.argsort(-n_bound[rows], kind="stable")]  # of most answers first
+        unbound = none[rows] + np.where(counts[rows] < j, counts[rows], 0).sum(axis=1)
+        ways = np.zeros((2, len(rows), most // j + 1, most + 1))
+        ways[0, :, 0] = [_choices(n, most, scale) for n in unbound.tolist()]
+        for answer in range(n_bound[rows].max(initial=0)):
+            n_rows = np.count_nonzero(n_bound[rows] > answer)  # that have so many answers
+            at = rows[:n_rows], answer
+            of_answer = np.array([_choices(n, most, scale) for n in counts[at].tolist()])
+            ways[:, :n_rows] = _with_answer(ways[:, :n_rows], of_answer, right[at], j)
+        ties = np.arange(1, most // j + 1)
+        votes[rows] += (ways[1, :, 1:] / ties[:, None]).sum(axis=1)
+    return votes
 
 
-def _choices(count: int, most: int) -> NDArray[np.longdouble]:
-    """C(count, i) for i = 0 .. min(count, most)."""
-    return np.array([comb(count, i) for i in range(min(count, most) + 1)], dtype=np.longdouble)
+def _with_answer(
+    ways: NDArray[np.float64], choices: NDArray[np.float64], right: NDArray[np.bool_], j: int
+) -> NDArray[np.float64]:
+    """`_votes`' ways with one more answer of each problem, of which at most j draws are chosen.
 
-
-def _with_answer(ways: NDArray[np.longdouble], count: int, j: int) -> NDArray[np.longdouble]:
-    """`_subsets_won`'s ways with one more answer, of which `count` draws have at most j chosen."""
+    choices: of its draws, [problems, most + 1]; right: whether it is, [problems].
+    """
+    width = ways.shape[-1]
     ways_with = np.zeros_like(ways)
-    n_others = ways.shape[1] - 1
-    for i, choices in enumerate(_choices(count, min(j, n_others))):
-        chosen = ways[:, : n_others + 1 - i] * choices
+    for i in range(min(j, width - 1) + 1):
+        chosen = ways[..., : width - i] * choices[:, None, i, None]
         if i < j:
-            ways_with[:, i:] += chosen
+            ways_with[..., i:] += chosen
         else:
-            ways_with[1:, i:] += chosen[:-1]
+            ways_with[:, :, 1:, i:] += chosen[:, :, :-1]
+            ways_with[1, :, 1:, i:] += chosen[0, :, :-1] * right[:, None, None]
     return ways_with
+
+
+@lru_cache(maxsize=100_000)
+def _choices(n: int, most: int, scale: int) -> NDArray[np.float64]:
+    """C(n, m) 2^(m scale) for m = 0 .. most."""
+    out = np.zeros(most + 1)
+    for m in range(min(n, most) + 1):
+        number = comb(n, m)
+        bits = number.bit_length()
+        out[m] = math.ldexp(number / (1 << bits), bits + m * scale)
+    return out
 
 
 def solution_mass(old: Mapping[str, float], new: Mapping[str, float]) -> tuple[float, float, float]:
