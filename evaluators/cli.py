@@ -457,7 +457,7 @@ def _run(
             f"{stage.paths.spec} is of kind {spec.kind!r}: this command runs evaluate, rare and "
             "likelihood; warm-up and training are run by `python -m fgrpo_bench.engines.embedded`"
         )
-    sampler = spec.of(DrawsSpec).eval_spec.sampler
+    sampler = spec.as_kind(DrawsSpec).eval_spec.sampler
     if sampler == "embedded":
         choose_kernels()
     if sampler != "endpoint":

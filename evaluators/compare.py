@@ -405,7 +405,7 @@ def _check_dumps(checkpoints: Sequence[EvaluatedCheckpoint]) -> None:
     dumped, others = list[str](), list[str]()
     for checkpoint in checkpoints:
         spec = checkpoint.evaluation_spec()
-        is_own = all(spec.layout(name) == DUMP for name in spec.asked.benchmarks)
+        is_own = all(spec.layout(name) == DUMP for name in spec.stored_evaluation.benchmarks)
         (dumped if is_own else others).append(checkpoint.name)
     if dumped and others:
         raise ValueError(
@@ -435,7 +435,7 @@ def _judged_by(
 ) -> list[EvaluatedCheckpoint]:
     """The same, read by another layer of grades on the benchmarks that all have."""
     every = [item for checkpoint in checkpoints for item in checkpoint.of_run]
-    benchmarks = set.intersection(*(set(item.evaluation_spec().known) for item in every))
+    benchmarks = set.intersection(*(set(item.evaluation_spec().all_benchmarks) for item in every))
 
     def judged(item: EvaluatedCheckpoint) -> EvaluatedCheckpoint:
         versions = {}
@@ -506,7 +506,7 @@ def remarks(of: ComparedCheckpoints) -> Iterator[str]:
 def _beside(firsts: Mapping[str, EvaluatedCheckpoint]) -> Iterator[str]:
     """How often the verdicts that came with draws differ from those that are compared."""
     for label, checkpoint in firsts.items():
-        for benchmark in checkpoint.evaluation_spec().asked.benchmarks:
+        for benchmark in checkpoint.evaluation_spec().stored_evaluation.benchmarks:
             of = checkpoint.evaluate.benchmark(benchmark)
             for program, version in checkpoint.beside(benchmark).items():
                 judge = checkpoint.judge_on(benchmark)

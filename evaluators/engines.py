@@ -170,16 +170,22 @@ class _Arriving:
         """Up to the next END; EOFError where the other side has closed the pipe."""
         ready: deque[SampleRequest] = deque()
         while True:
-            while not self._parts.empty() or not (ready or self.in_the_making):
-                if (part := self._parts.get()) is None:
+            # with nothing ready and nothing in the making there is nothing to do but wait
+            is_idle = not ready and not self.in_the_making
+            if is_idle or not self._parts.empty():
+                part = self._parts.get()
+                if part is None:
                     raise EOFError
                 if part == END:
                     self.in_the_making += len(ready)
                     yield from ready
                     return
                 ready.extend(part)
-            self.in_the_making += bool(ready)
-            yield ready.popleft() if ready else None
+            elif ready:
+                self.in_the_making += 1
+                yield ready.popleft()
+            else:
+                yield None
 
 
 def _receive(line: Any, process: BaseProcess) -> tuple[str, Any]:

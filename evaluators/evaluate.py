@@ -60,8 +60,10 @@ def evaluate(
     number.
     """
     run.quiet = bar is not None and bar.shown
-    spec = stored.of(EvaluationSpec)
-    asked = SamplingTarget.of(spec, device=device, placement=placement, batch_size=batch_size)
+    spec = stored.as_kind(EvaluationSpec)
+    asked = SamplingTarget.from_spec(
+        spec, device=device, placement=placement, batch_size=batch_size
+    )
     evaluation, design = asked.evaluation, asked.evaluation.stopping
     if asked.sha256 is None:
         root = None  # nobody knows whether a server's name stood for the same weights elsewhere
@@ -145,8 +147,8 @@ def evaluate(
                     first = table.filter(pl.col("k") == 1)["pass_at_k"].mean()
                     pass_at_1 = first if isinstance(first, float) else None
                     say(name, len(draws), len(draws), pass_at_1, rate)
-                run.leave(paths.grades(layer.version), at)
-            run.leave(paths.manifest, paths.draws)
+                run.register_outputs(paths.grades(layer.version), at)
+            run.register_outputs(paths.manifest, paths.draws)
             if bar is not None:
                 bar.close()
             graded[name] = {layer.version: layer.tally.facts() for layer in layers}

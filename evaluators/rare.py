@@ -46,8 +46,8 @@ def collect(
     stored: StageSpec, run: StageRun, *, device: str, placement: Placement | None
 ) -> rare.RareFacts:
     """Run a stage `rare`; returns facts for its marker."""
-    spec = stored.of(rare.RareSetSpec)
-    asked = SamplingTarget.of(spec, device=device, placement=placement)
+    spec = stored.as_kind(rare.RareSetSpec)
+    asked = SamplingTarget.from_spec(spec, device=device, placement=placement)
     assert asked.sha256 is not None  # a sweep's checkpoint
     evaluation = asked.evaluation
     (benchmark,) = evaluation.benchmarks.values()
@@ -88,7 +88,7 @@ def collect(
     nll = score(table, benchmark, asked, run)
     kept = rarest(table.with_columns(pl.Series("nll", nll, pl.Float64)), spec.share)
     write_table(run.paths.trajectories, kept.select(list(TRAJECTORIES)), TRAJECTORIES)
-    run.leave(run.paths.trajectories, paths.draws, paths.grades(grading.version))
+    run.register_outputs(run.paths.trajectories, paths.draws, paths.grades(grading.version))
     return rare.RareFacts(
         weights_sha256=asked.sha256,
         n_draws=len(draws),
@@ -103,8 +103,8 @@ def rescore(
     stored: StageSpec, run: StageRun, *, device: str, placement: Placement | None
 ) -> likelihood.LikelihoodFacts:
     """Run a stage `likelihood`; returns facts for its marker."""
-    spec = stored.of(likelihood.LikelihoodSpec)
-    asked = SamplingTarget.of(spec, device=device, placement=placement)
+    spec = stored.as_kind(likelihood.LikelihoodSpec)
+    asked = SamplingTarget.from_spec(spec, device=device, placement=placement)
     assert asked.sha256 is not None  # a sweep's checkpoint
     (benchmark,) = asked.evaluation.benchmarks.values()
     trajectories = spec.at(spec.set).trajectories
@@ -114,7 +114,7 @@ def rescore(
         (pl.col("nll") - table["nll"]).alias("delta_nll")
     )
     write_table(run.paths.likelihoods, scored, LIKELIHOODS)
-    run.leave(run.paths.likelihoods)
+    run.register_outputs(run.paths.likelihoods)
     return likelihood.LikelihoodFacts(
         step=spec.looks_at[1],
         weights_sha256=asked.sha256,

@@ -226,7 +226,7 @@ def readings(stored: Sequence[StoredDraws], words: Sequence[str]) -> Table:
             passk = read_table(passk_path(evaluation.paths, evaluation.benchmark, grader), PASSK)
             clusters, problems = _clusters(passk, by_name), [*by_name.values()]
             named = (evaluation.benchmark.name, grader)
-            for k in evaluation.spec.asked.ks if by_k else ():
+            for k in evaluation.spec.stored_evaluation.ks if by_k else ():
                 rows.append(
                     (*named, str(k), *(_mean(problems, word, k, clusters) for word in by_k))
                 )

@@ -78,7 +78,7 @@ class SamplingTarget:
         return folder
 
     @classmethod
-    def of(
+    def from_spec(
         cls,
         spec: DrawsSpec,
         *,

@@ -153,7 +153,11 @@ def _with_former(spec: evaluate.EvaluationSpec, paths: StagePaths) -> evaluate.E
     if not paths.spec.exists():
         return spec
     old = read_spec_of(evaluate.EvaluationSpec, paths)
-    former = {name: old.known[name] for name in old.known if name not in spec.asked.benchmarks}
+    former = {
+        name: old.all_benchmarks[name]
+        for name in old.all_benchmarks
+        if name not in spec.stored_evaluation.benchmarks
+    }
     data = {name: old.data[name] for name in former if name in old.data}
     return replace(spec, former=former, data=data | spec.data)
 
@@ -669,7 +673,7 @@ def _checkpoint_name(stage: StagePaths, step: int) -> str:
     spec = read_spec(stage)
     if spec.kind != ADOPTED:
         return str(stage.checkpoint(step))
-    return spec.of(AdoptedSpec).path
+    return spec.as_kind(AdoptedSpec).path
 
 
 def _default_name(checkpoint: str, sha256: str) -> str:

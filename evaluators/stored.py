@@ -139,7 +139,7 @@ def _stored(manifest: Path) -> list[StoredDraws]:
     if not paths.draws.exists() or not stage.spec.exists():
         return []
     spec, name = read_spec_of(EvaluationSpec, stage), paths.folder.name
-    if name not in spec.known:
+    if name not in spec.all_benchmarks:
         return []
     return [StoredDraws(stage=stage, paths=paths, benchmark=spec.benchmark(name), spec=spec)]
 
@@ -422,7 +422,7 @@ def _regrade(stored: StoredDraws, problems: list[Problem], *, grader: str, gradi
         table = grading.finish(draws, done)
     is_main = grader == stored.benchmark.grader
     at = passk_path(stored.paths, stored.benchmark, grader)
-    ks, stopping = list(stored.spec.asked.ks), stored.spec.stopping
+    ks, stopping = list(stored.spec.stored_evaluation.ks), stored.spec.stopping
     counts = count(table, stopping, draws=draws)
     write_table(at, score(counts, ks, stopping, problems=problems), PASSK)
     n_missing = counts["n_samples"].null_count()

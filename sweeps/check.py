@@ -41,7 +41,7 @@ WORKING = (
     *("*.lock", "*.tmp", "logs", "state", "states", "shards", "judging.*", "damaged", "code"),
     *("slurm", "owner.json", "progress.json", "submissions.jsonl"),
     *("sweep.json", "plan.json", "spec.json", "DONE.json", provenance.NAME, FACTS),
-    *(engine.name for engine in engines.known()),
+    *(engine.name for engine in engines.all_engines()),
 )
 """Names of files and folders that stages and drivers work with, and of records, which list others:
 no result."""

@@ -53,7 +53,7 @@ def check_interpreters(profile: Profile, environments: Collection[Environment]) 
 def check_flags(profile: Profile, train: TrainSpec) -> str | None:
     """ValueError where what is installed refuses a training spec; a note for a person where that
     cannot be found out from here."""
-    return engines.of(train).check_installed(profile, train)
+    return engines.engine_for(train).check_installed(profile, train)
 
 
 def check_installed(

@@ -316,7 +316,7 @@ def model_of(plan: Plan, paths: RunPaths | None = None) -> Model:
     """The model of a plan. paths: where something may have been measured; None takes the table
     alone. ValueError as of by_check_gpu."""
     point, profile = plan.points[0], plan.declaration.profile
-    engine, needs = engines.of(point.train), inputs(point)
+    engine, needs = engines.engine_for(point.train), inputs(point)
     rare_answers = plan.declaration.experiment.rare
     placement, on_gpus = profile.placement, profile.device == "cuda"
     named, parameters = needs.pretrained or needs.model, 0
@@ -406,7 +406,7 @@ def _training(model: Model, stage: Stage) -> Work:
 def draws(stage: Stage) -> int:
     """How many an evaluation or a set of rare answers makes, at most under a design that stops;
     those on a benchmark whose size only the fetch tells are left out."""
-    evaluation = stage.spec.of(evaluate.DrawsSpec).asked
+    evaluation = stage.spec.as_kind(evaluate.DrawsSpec).stored_evaluation
     problems = [benchmark["n_problems"] or 0 for benchmark in evaluation.benchmarks.values()]
     return evaluation.n_samples * sum(problems)
 
@@ -564,8 +564,10 @@ def _on_gpus(
     checkpoints = len(trained) * len(saved_steps(steps=spec.steps, save_every=spec.save_every))
     tokens = sum(draws(stage) * model.rates(stage).response for stage in sampling)
     is_filtered = [model.points[stage.name].algorithm.dynamic_sampling for stage in trained]
-    benchmarks = [stage.spec.of(evaluate.DrawsSpec).asked.benchmarks for stage in sampling]
-    is_placed = engines.of(spec).environment.is_placed
+    benchmarks = [
+        stage.spec.as_kind(evaluate.DrawsSpec).stored_evaluation.benchmarks for stage in sampling
+    ]
+    is_placed = engines.engine_for(spec).environment.is_placed
     rates = model.placed if is_placed else model.built_in
     return {
         "by_kind": by_kind,

@@ -82,12 +82,12 @@ def check_conflicts(paths: RunPaths, plan: Plan) -> None:
 
 def _check_states(paths: RunPaths, plan: Plan) -> None:
     """ValueError where a run has saved a state from which this profile cannot resume."""
-    engine = engines.of(plan.declaration.experiment.train)
+    engine = engines.engine_for(plan.declaration.experiment.train)
     for stage in plan.stages:
         stage_paths = StagePaths(paths.folder / stage.name)
         if stage.kind != train.NAME or stage_paths.done.exists():
             continue
-        base = replace(stage.spec, stage=stage_paths).of(TrainStageSpec)
+        base = replace(stage.spec, stage=stage_paths).as_kind(TrainStageSpec)
         engine.check_state(
             stage_paths.folder, plan.declaration.profile, _weights_sha256(base.at(base.base))
         )
@@ -104,7 +104,7 @@ def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
         if source.checkpoint(stage.step).exists() or not source.owner.exists():
             continue
         stored = read_spec_of(TrainStageSpec, source).sweep_point.train
-        planned = stages[stage.source].spec.of(TrainStageSpec).sweep_point.train
+        planned = stages[stage.source].spec.as_kind(TrainStageSpec).sweep_point.train
         saved = saved_steps(steps=stored.steps, save_every=stored.save_every)
         if stage.step not in saved and _reached(source) >= stage.step:
             raise ValueError(

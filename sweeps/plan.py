@@ -172,7 +172,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
                 f"updates_per_batch={train.updates_per_batch}: every update needs a prompt; raise "
                 "the budget or lower updates_per_batch"
             )
-    engine, profile = engines.of(train), declaration.profile
+    engine, profile = engines.engine_for(train), declaration.profile
     task = engine.inputs(train).task
     if task is not None:
         warnings += task.notes(train.steps * max(point.n_prompts for point in points))
@@ -342,7 +342,7 @@ def _check_has(engine: Engine, point: SweepPoint) -> None:
         )
     for control, description in CONTROLS.items():
         if getattr(algorithm, control) and control not in engine.controls:
-            others = [entry.name for entry in engines.known() if control in entry.controls]
+            others = [entry.name for entry in engines.all_engines() if control in entry.controls]
             raise ValueError(
                 f"{point.point_id} has {description} ({control}), which engine {engine.name} does "
                 "not have: exclude that algorithm, or choose an experiment of engine "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +66,8 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
         "stages_to_run": {kind: counts[kind] for kind in KINDS},
         "cost": plan_cost(plan, paths, to_run),
         "saving": saving(plan),
-        "memory": engines.of(plan.points[0].train).memory(plan.points, declaration.profile),
-        "digits": engines.of(plan.points[0].train).digits(declaration.profile),
+        "memory": engines.engine_for(plan.points[0].train).memory(plan.points, declaration.profile),
+        "digits": engines.engine_for(plan.points[0].train).digits(declaration.profile),
         "can_show": can_show(plan, spreads),
         "family": plan.family.name,
         "at_equal_pass_at_1": plan.family.at_equal_pass_at_1,
@@ -86,7 +86,7 @@ def saving(plan: Plan) -> str | None:
     profile = plan.declaration.profile
     if not isinstance(profile, SlurmProfile):
         return None
-    saves = engines.of(plan.points[0].train).save(plan.points[0], profile)
+    saves = engines.engine_for(plan.points[0].train).save(plan.points[0], profile)
     return None if saves is None else str(saves)
 
 
@@ -179,6 +179,26 @@ def _sizes(plan: Plan) -> dict[str, list[int | None]]:
 
 def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
     """The answer as a table, a row a point, and a summary."""
+    lines = [
+        f"{answer['sweep']}: {answer['question']}",
+        f"experiment={answer['experiment']}  version={answer['version']}  "
+        f"profile={answer['profile']}  folder {short_path(paths.folder)}",
+        "",
+        *_table(answer["points"]),
+        "",
+        _stages_to_run(answer),
+    ]
+    lines += cost_words(answer["cost"], answer["profile"])
+    if answer["saving"]:
+        lines.append(answer["saving"])
+    for part in ("memory", "digits", "can_show"):
+        lines += answer[part]
+    lines += family_words(answer)
+    lines += [f"warning: {text}" for text in answer["warnings"]]
+    return "\n".join(lines)
+
+
+def _table(points: Sequence[Mapping[str, Any]]) -> list[str]:
     header = ["point", "method", "N", "gamma", "seed", "fingerprint", "warm-up", "train"]
     rows = [
         [
@@ -189,30 +209,20 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             point["fingerprint"][:8],
             *(TO_DO.get(point[kind], point[kind]) for kind in ("warmup", "train", "evaluate")),
         ]
-        for point in answer["points"]
+        for point in points
     ]
+    return aligned([[*header, "evaluate"], *rows])
+
+
+def _stages_to_run(answer: Mapping[str, Any]) -> str:
+    """e.g. `6 points, 15 stages: 3 done, 4 training runs, 8 evaluations to run`."""
     to_run = answer["stages_to_run"]
     kinds = [counted(to_run[name], kind.noun) for name, kind in KINDS.items() if to_run[name]]
     done = answer["stages_total"] - sum(to_run.values())
-    return "\n".join(
-        [
-            f"{answer['sweep']}: {answer['question']}",
-            f"experiment={answer['experiment']}  version={answer['version']}  "
-            f"profile={answer['profile']}  folder {short_path(paths.folder)}",
-            "",
-            *aligned([[*header, "evaluate"], *rows]),
-            "",
-            f"{counted(answer['points_total'], 'point')}, "
-            f"{counted(answer['stages_total'], 'stage')}: {done} done, "
-            + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
-            *cost_words(answer["cost"], answer["profile"]),
-            *filter(None, [answer["saving"]]),
-            *answer["memory"],
-            *answer["digits"],
-            *answer["can_show"],
-            *family_words(answer),
-            *(f"warning: {text}" for text in answer["warnings"]),
-        ]
+    return (
+        f"{counted(answer['points_total'], 'point')}, "
+        f"{counted(answer['stages_total'], 'stage')}: {done} done, "
+        + (f"{', '.join(kinds)} to run" if kinds else "nothing to run")
     )
 
 

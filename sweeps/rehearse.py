@@ -29,7 +29,7 @@ def rehearsed(declared: Declaration, root: Path) -> Declaration:
     root: the folder of all runs, where the tiny model is put.
     """
     experiment = declared.experiment
-    engine = engines.of(experiment.train)
+    engine = engines.engine_for(experiment.train)
     if engine.rehearsed is None:
         raise ValueError(
             f"experiment {experiment.name} has engine={engine.name}, which runs on this machine as "
@@ -84,7 +84,7 @@ def summary(declared: Declaration, original: Declaration) -> str:
     """What a rehearsal is beside what was asked for, for a person."""
     train = declared.experiment.train
     small, whole = (
-        engines.of(declaration.experiment.train).inputs(declaration.experiment.train)
+        engines.engine_for(declaration.experiment.train).inputs(declaration.experiment.train)
         for declaration in (declared, original)
     )
     model = "its model, which is tiny"

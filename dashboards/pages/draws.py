@@ -446,7 +446,7 @@ def grades_version(checkpoint: EvaluatedCheckpoint, benchmark: str) -> str | Non
     """The version of the grader behind a point's pass@k, where its grades are there."""
     if checkpoint.results_on(benchmark) is None:
         return None
-    version = checkpoint.evaluated().asked.graders.get(benchmark)
+    version = checkpoint.evaluated().evaluation_target.graders.get(benchmark)
     return version if version in layers(checkpoint, benchmark) else None
 
 

@@ -15,7 +15,7 @@ from fgrpo_bench.files.whole import read_record
 from fgrpo_bench.kinds.evaluate import EvaluationMarker, EvaluationSpec, stopping
 from fgrpo_bench.specs.cell import Cell, method_of
 from fgrpo_bench.stages.draws import DrawsRecord
-from fgrpo_bench.stages.markers import read_marker_of, refuse_foreign, stands
+from fgrpo_bench.stages.markers import has_valid_marker, read_marker_of, refuse_foreign
 from fgrpo_bench.stages.tables import PASSK, read_table
 from fgrpo_bench.stats.staged import StagedDesign
 
@@ -76,7 +76,7 @@ class EvaluatedCheckpoint:
     def is_evaluated(self) -> bool:
         """Whether the evaluation has its completion marker; ValueError where it is another's. A
         marker that is damaged is none."""
-        return stands(self.evaluate, fingerprint=self.evaluate_fingerprint)
+        return has_valid_marker(self.evaluate, fingerprint=self.evaluate_fingerprint)
 
     @property
     def lacks(self) -> str:
@@ -106,7 +106,9 @@ class EvaluatedCheckpoint:
 
     def judge_on(self, benchmark: str) -> str | None:
         """Version of the grader whose judgements are read; None where it was not recorded."""
-        return self.judged_by.get(benchmark) or self.evaluated().asked.graders.get(benchmark)
+        return self.judged_by.get(benchmark) or self.evaluated().evaluation_target.graders.get(
+            benchmark
+        )
 
     def _restricted(self, table: pl.DataFrame, benchmark: str) -> pl.DataFrame:
         if benchmark not in self.in_common:
@@ -123,7 +125,7 @@ class EvaluatedCheckpoint:
         if not self.is_evaluated:
             return {}
         of = self.evaluate.benchmark(benchmark)
-        graders = self.evaluated().asked.graders
+        graders = self.evaluated().evaluation_target.graders
         parts = {key.partition("/"): version for key, version in graders.items()}
         return {
             grader: version
@@ -224,7 +226,7 @@ def from_evaluation(
         title=title,
         evaluate=stage,
         evaluate_fingerprint=spec.fingerprint,
-        marks={name: spec.mark(name) for name in spec.asked.benchmarks},
+        marks={name: spec.mark(name) for name in spec.stored_evaluation.benchmarks},
     )
 
 

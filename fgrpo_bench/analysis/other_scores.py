@@ -18,7 +18,7 @@ from fgrpo_bench.analysis.scoring import mean_bound
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.kinds.likelihood import LikelihoodMarker
 from fgrpo_bench.paper.published import published_delta_nll
-from fgrpo_bench.stages.markers import read_marker_of, stands
+from fgrpo_bench.stages.markers import has_valid_marker, read_marker_of
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.tables import BOUNDS, N_DRAWN
 
@@ -100,7 +100,9 @@ def likelihood_stages(sweep: SweepResults) -> Iterator[tuple[str, int, StagePath
         for checkpoint in point.checkpoints:
             if checkpoint.likelihood is not None:
                 stage = StagePaths(sweep.paths.folder / checkpoint.likelihood)
-                if stands(stage, fingerprint=plan.fingerprints.get(checkpoint.likelihood)):
+                if has_valid_marker(
+                    stage, fingerprint=plan.fingerprints.get(checkpoint.likelihood)
+                ):
                     yield point.point_id, checkpoint.step, stage
 
 

@@ -26,12 +26,12 @@ from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data.layouts import DUMP
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths, StagePaths
-from fgrpo_bench.files.records import NAMES, Misfit, Record
+from fgrpo_bench.files.records import NAMES, Record, SchemaError
 from fgrpo_bench.files.whole import damaged, fields_of
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, stopping
 from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell
 from fgrpo_bench.stages.draws import Design
-from fgrpo_bench.stages.markers import stands
+from fgrpo_bench.stages.markers import has_valid_marker
 from fgrpo_bench.stages.plan import PointRecord, SweepRecord, check_seal, read_plan, read_sweep
 from fgrpo_bench.stages.tables import METRICS, PASSK, metrics_table, read_table
 from fgrpo_bench.stats.staged import StagedDesign
@@ -77,7 +77,7 @@ class PointResult(EvaluatedCheckpoint):
     def is_trained(self) -> bool:
         """Whether the training stage has its completion marker; ValueError where it is another's. A
         marker that is damaged is none."""
-        return stands(self.train, fingerprint=self.train_fingerprint)
+        return has_valid_marker(self.train, fingerprint=self.train_fingerprint)
 
     @property
     def lacks(self) -> str:
@@ -128,7 +128,7 @@ class StepRow(Record):
 def _is_step_row(line: Any) -> bool:
     try:
         row = StepRow.parsed(line)
-    except Misfit:
+    except SchemaError:
         return False
     numbers = [row.further.get(name) for name in METRICS]
     return all(type(number) in (int, float, NoneType) for number in numbers)
@@ -469,7 +469,7 @@ def _check_graders(checkpoints: Sequence[EvaluatedCheckpoint], benchmarks: Seque
 
 def _problems(spec: EvaluationSpec, benchmark: str) -> dict[str, Any]:
     """What tells which problems a benchmark's are among: a dataset, or those held out of a task."""
-    declared = spec.asked.benchmarks[benchmark]
+    declared = spec.stored_evaluation.benchmarks[benchmark]
     dataset = declared.get("dataset")
     if dataset is None:
         return {"task": spec.task}
@@ -597,8 +597,8 @@ def read_declared(paths: RunPaths) -> SweepRecord:
         unit = "rollouts" if train.budget == "constant_rollouts" else "prompts"
         if getattr(train, f"{unit}_per_step") is None:
             place = f".declaration.experiment.train.{unit}_per_step"
-            raise Misfit(None, NAMES[int]).within(place)
-    except Misfit as fault:
+            raise SchemaError(None, NAMES[int]).within(place)
+    except SchemaError as fault:
         raise damaged(paths.sweep_json, fault) from None
     return record
 

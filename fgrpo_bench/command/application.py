@@ -125,10 +125,10 @@ def run(app: typer.Typer, argv: Sequence[str] | None, program: str) -> int:
     argv: None is those of the process. Leaves by SystemExit, as argparse does, with 2 where the
     words make no command.
     """
-    words = list(sys.argv[1:] if argv is None else argv)
+    arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         command = get_command(app)
-        return int(command.main(words, prog_name=program, standalone_mode=False) or 0)
+        return int(command.main(arguments, prog_name=program, standalone_mode=False) or 0)
     except TyperException as error:
         cast(Any, error).show()
         sys.exit(2)
@@ -306,10 +306,10 @@ def _set_once(ctx: Any, option: Any, process: Callable[..., None], value: Any, s
     process(value, state)
 
 
-def _repeated(words: Sequence[str], several: set[str]) -> Iterator[str]:
+def _repeated(arguments: Sequence[str], several: set[str]) -> Iterator[str]:
     """`--k 1 8` as typer takes it, `--k 1 --k 8`. several: options that take several values."""
     option, is_first = None, False
-    for word in words:
+    for word in arguments:
         if word.startswith("-"):
             option, is_first = word if word in several else None, True
         elif option is not None and not is_first:
@@ -324,11 +324,11 @@ def _repeated(words: Sequence[str], several: set[str]) -> Iterator[str]:
 def _group(default_command: str | None, otherwise: str | None = None) -> type[TyperGroup]:
     class Group(_Raw, TyperGroup):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            words = set(args[:1])
-            named = words & {"--help", *self.list_commands(ctx)}
-            if default_command and not named and all(word.startswith("-") for word in words):
+            first = set(args[:1])
+            named = first & {"--help", *self.list_commands(ctx)}
+            if default_command and not named and all(word.startswith("-") for word in first):
                 args = [default_command, *args]
-            elif otherwise and not named and any(map(_is_no_command, words)):
+            elif otherwise and not named and any(map(_is_no_command, first)):
                 args = [otherwise, *args]
             return super().parse_args(ctx, args)
 

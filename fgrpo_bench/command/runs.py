@@ -75,12 +75,12 @@ def address(paths: RunPaths, *, full: bool = False) -> str:
     full: name experiment and version though the sweep has no other run under its root, as `run`
     needs them.
     """
-    words = [paths.sweep]
+    parts = [paths.sweep]
     if full or len(find_runs(paths.root, paths.sweep)) > 1:
-        words = [named(paths)]
+        parts = [named(paths)]
     if paths.root != default_root().absolute():
-        words.append(shlex.quote(f"run_root={paths.root}"))
-    return " ".join(words)
+        parts.append(shlex.quote(f"run_root={paths.root}"))
+    return " ".join(parts)
 
 
 def named(paths: RunPaths) -> str:
@@ -101,8 +101,8 @@ def choose_run(
     runs = find_runs(root, sweep, experiment=experiment, version=version)
     if len(runs) > 1:
         usual = _usual(sweep)
-        wanted = (experiment or usual[0], version or usual[1])
-        runs = [run for run in runs if (run.experiment, run.version) == wanted] or runs
+        preferred = (experiment or usual[0], version or usual[1])
+        runs = [run for run in runs if (run.experiment, run.version) == preferred] or runs
     if len(runs) == 1:
         return runs[0]
     if runs:
@@ -112,8 +112,8 @@ def choose_run(
     others = [run for folder in sorted(root.glob("*/")) for run in find_runs(root, folder.name)]
     near = _near_sweep(sweep, (run.sweep for run in others))
     start = sweep if sweep in _declared() else "<sweep>"
-    known = f"; there are\n{_listed(others)}" if others else "; there is no run at all"
-    asked = "/".join([sweep, *filter(None, [experiment or (version and "*"), version])])
+    listing = f"; there are\n{_listed(others)}" if others else "; there is no run at all"
+    pattern = "/".join([sweep, *filter(None, [experiment or (version and "*"), version])])
     remedy = (
         f"run `fgrpo-bench sweep run {start}` first, or name another run or folder of runs "
         "(run_root=<folder> of `sweep`, --root of others)"
@@ -123,7 +123,7 @@ def choose_run(
             "name another run, or with --root the folder of runs of a checkout of fgrpo-bench, "
             "where sweeps run"
         )
-    raise FileNotFoundError(f"no run of {asked}{near} under {root}: {remedy}{known}")
+    raise FileNotFoundError(f"no run of {pattern}{near} under {root}: {remedy}{listing}")
 
 
 def complete_run(incomplete: str) -> list[str]:

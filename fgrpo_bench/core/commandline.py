@@ -94,20 +94,20 @@ class Parser(argparse.ArgumentParser):
 
 
 def check_once(
-    words: Sequence[str], key_of: Callable[[str], str] = lambda word: word.partition("=")[0]
+    overrides: Sequence[str], key_of: Callable[[str], str] = lambda word: word.partition("=")[0]
 ) -> None:
     """ValueError where two key=value give one key different values, of which one would be dropped.
 
     key_of: the whole key of a word, where a part of it will do.
     """
     first: dict[str, str] = {}
-    for word in words:
+    for word in overrides:
         before = first.setdefault(key_of(word).lstrip("+"), word)
         if before.lstrip("+") != word.lstrip("+"):
             raise ValueError(f"{before} beside {word}: give one of the two")
 
 
-def _lacking(extra: str | None = None) -> list[str]:
+def _missing_packages(extra: str | None = None) -> list[str]:
     """Which packages this Python does not have of those that the commands need. extra: one of the
     wheel's, whose packages are needed too; in a checkout `make setup` installs all."""
     if not INSTALLED:
@@ -115,7 +115,7 @@ def _lacking(extra: str | None = None) -> list[str]:
     from importlib.metadata import PackageNotFoundError, version
 
     absent = []
-    for package in [*_asked_for(None), *(_asked_for(extra) if extra else ())]:
+    for package in [*_requirements(None), *(_requirements(extra) if extra else ())]:
         try:
             version(package)
         except PackageNotFoundError:
@@ -123,21 +123,21 @@ def _lacking(extra: str | None = None) -> list[str]:
     return absent
 
 
-def _asked_for(*extras: str | None) -> dict[str, str]:
+def _requirements(*extras: str | None) -> dict[str, str]:
     """What the wheel asks for, always (None) or with an extra: a distribution's name in lower case,
     and with its versions, e.g. matplotlib>=3.11."""
     from importlib.metadata import requires
 
-    asked = dict[str, str]()
-    for wanted, _, marker in (line.partition(";") for line in requires("fgrpo-bench") or ()):
-        of = re.findall(r"extra == ['\"]([\w-]+)", marker) or [None]
-        if not set(of) & set(extras):
+    requirements = dict[str, str]()
+    for requirement, _, marker in (line.partition(";") for line in requires("fgrpo-bench") or ()):
+        of_extras = re.findall(r"extra == ['\"]([\w-]+)", marker) or [None]
+        if not set(of_extras) & set(extras):
             continue
-        if others := re.match(r"fgrpo-bench\[([\w-]+)\]", wanted):  # an extra that has another
-            asked |= _asked_for(others[1])
+        if others := re.match(r"fgrpo-bench\[([\w-]+)\]", requirement):  # an extra that has another
+            requirements |= _requirements(others[1])
         else:
-            asked[re.split(r"[^\w.-]", wanted)[0].lower()] = wanted.strip()
-    return asked
+            requirements[re.split(r"[^\w.-]", requirement)[0].lower()] = requirement.strip()
+    return requirements
 
 
 def _distribution(module: str) -> str | None:
@@ -147,7 +147,7 @@ def _distribution(module: str) -> str | None:
 
     top = module.partition(".")[0]
     package = IMPORTED_AS.get(top, top).replace("_", "-")
-    names = _asked_for(*metadata("fgrpo-bench").get_all("Provides-Extra", []))
+    names = _requirements(*metadata("fgrpo-bench").get_all("Provides-Extra", []))
     return next((name for name in names if name.replace("_", "-") == package), None)
 
 
@@ -162,8 +162,8 @@ def outside(packages: Sequence[str]) -> str:
 
         # by their own names, as no index need have a wheel that was built from a checkout
         extras = metadata("fgrpo-bench").get_all("Provides-Extra", [])
-        wanted = _asked_for(None, *extras)
-        listed = " ".join(f"'{wanted[package]}'" for package in packages)
+        requirements = _requirements(None, *extras)
+        listed = " ".join(f"'{requirements[package]}'" for package in packages)
         return f"{missing} `{sys.executable} -m pip install {listed}` first"
     enter = "source .venv/bin/activate"
     if not CHECKOUT.joinpath(".venv", "bin", "python").exists():
@@ -173,7 +173,7 @@ def outside(packages: Sequence[str]) -> str:
 
 def check_packages(extra: str | None = None) -> None:
     """Outside the environment, and without the wheel's extra, that line and exit code 2."""
-    packages = _lacking(extra)
+    packages = _missing_packages(extra)
     if packages:
         print(outside(packages), file=sys.stderr)
         sys.exit(2)

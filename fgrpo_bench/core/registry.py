@@ -82,9 +82,9 @@ def entry(name: str, key: str) -> Any:
         if (further := import_module(module).entry(key)) is not None:
             return further
     if key not in entries:
-        known = ", ".join(sorted(entries))
+        names = ", ".join(sorted(entries))
         near = suggestion(key, entries)
-        raise ValueError(f"unknown {name[:-1]} {key!r}{near}: valid ones are {known}")
+        raise ValueError(f"unknown {name[:-1]} {key!r}{near}: valid ones are {names}")
     return entries[key]
 
 

@@ -40,7 +40,7 @@ def work(spec: StageSpec, run: StageRun) -> Record:
             "run by `python -m fgrpo_bench.engines.embedded`, evaluations by "
             "`fgrpo-bench evaluate run`"
         )
-    fetch = spec.of(FetchSpec)
+    fetch = spec.as_kind(FetchSpec)
     return fetch_model(fetch, run) if fetch.dataset is None else prepare(fetch, run)
 
 

@@ -193,7 +193,7 @@ def fetch_model(spec: FetchSpec, run: StageRun) -> ModelFacts:
     link(folder, run.paths)
     checkpoint = run.paths.checkpoint(0)
     left = patterns(trusted=model.trust_remote_code)
-    run.leave(*(file for pattern in left for file in sorted(checkpoint.glob(pattern))))
+    run.register_outputs(*(file for pattern in left for file in sorted(checkpoint.glob(pattern))))
     return ModelFacts(
         step=0,
         path=model.path,

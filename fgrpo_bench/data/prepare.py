@@ -112,7 +112,7 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
     lock = replace(lock, rules=tuple(rules), result=result, remark=remark, answers=answers)
     lock = replace(lock, columns_sha256=sha256_file(paths.columns))
     write_json(paths.lock, lock.as_json())
-    run.leave(paths.problems, paths.columns, paths.lock)
+    run.register_outputs(paths.problems, paths.columns, paths.lock)
     print(*filter(None, (remark, answers)), sep="; ", flush=True)
     return DatasetFacts(
         rows=result.rows, sha256=result.sha256, source_sha256=pinned.sha256, remark=remark

@@ -174,15 +174,14 @@ def with_best(
         numbers = (other.number for other in competing if other.number is not None)
         return replace(value, best=value.number == max(numbers))
 
-    return {
-        key: {
-            column: tuple(marked(key, column, i, v) for i, v in enumerate(content))
-            if column in columns
-            else content
-            for column, content in values.items()
-        }
-        for key, values in rows.items()
-    }
+    out: dict[Key, dict[str, tuple[Value, ...]]] = {}
+    for key, values in rows.items():
+        out[key] = dict(values)
+        for column in columns:
+            if column in values:
+                content = enumerate(values[column])
+                out[key][column] = tuple(marked(key, column, i, value) for i, value in content)
+    return out
 
 
 def _is_above(value: Value, other: Value) -> bool:

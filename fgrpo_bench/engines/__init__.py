@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fgrpo_bench.specs import TrainSpec
 
 
-def of(train: TrainSpec) -> Engine:
+def engine_for(train: TrainSpec) -> Engine:
     """The engine of a training run."""
     engine: Engine = registry.entry("engines", train.engine)
     return engine
@@ -25,7 +25,7 @@ def of(train: TrainSpec) -> Engine:
 def of_sampler(sampler: str) -> Engine:
     """The engine in whose environment a sampler runs (EvalSpec.sampler); ValueError for a server,
     which runs in none and has no checkpoint of a sweep."""
-    for entry in known():
+    for entry in all_engines():
         if sampler in entry.samplers:
             return entry
     raise ValueError(
@@ -37,7 +37,7 @@ def of_sampler(sampler: str) -> Engine:
 
 def of_environment(name: str) -> Engine:
     """The engine of an environment by its name in plan.json; ValueError that lists those."""
-    by_name = {entry.environment.name: entry for entry in known()}
+    by_name = {entry.environment.name: entry for entry in all_engines()}
     if name not in by_name:
         raise ValueError(f"unknown environment {name!r}: there are {', '.join(sorted(by_name))}")
     return by_name[name]
@@ -48,6 +48,6 @@ def environment(name: str) -> Environment:
     return of_environment(name).environment
 
 
-def known() -> list[Engine]:
+def all_engines() -> list[Engine]:
     """All engines."""
     return list(registry.table("engines").values())

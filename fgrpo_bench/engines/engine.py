@@ -63,7 +63,7 @@ def installed(*packages: str) -> dict[str, str]:
     return versions
 
 
-def _nothing(*_: Any, **__: Any) -> None:
+def _no_check(*_: Any, **__: Any) -> None:
     """Of an engine or environment that has nothing to check or to say."""
 
 
@@ -83,9 +83,9 @@ class Environment:
     placement."""
     target: Callable[[str], str]
     """The Makefile's target that installs it for a device."""
-    check: Callable[[Profile], None] = _nothing
+    check: Callable[[Profile], None] = _no_check
     """ValueError where it is not there for a profile, which must be known before anything runs."""
-    check_machine: Callable[[], None] = _nothing
+    check_machine: Callable[[], None] = _no_check
     """ValueError where the machine that a stage runs on cannot run it, asked by the stage."""
     is_placed: bool = False
     """Whether profile.placement lays its stages out over GPUs; they are given it."""
@@ -178,20 +178,20 @@ class Engine:
     """Warnings of a point; ValueError with value, rule and remedy where it cannot be trained."""
     check_evaluation: Callable[[SweepPoint, Profile], list[str]] = _no_warnings
     """The same of a point's evaluation, where the sampler is one of `samplers`."""
-    check_installed: Callable[[Profile, Any], str | None] = _nothing
+    check_installed: Callable[[Profile, Any], str | None] = _no_check
     """ValueError where the installation refuses a training spec; a note for a person where that
     cannot be found out from here."""
-    check_state: Callable[[Path, Profile, str | None], None] = _nothing
+    check_state: Callable[[Path, Profile, str | None], None] = _no_check
     """ValueError where a run cannot resume from the state that its stage's folder has: with this
     profile, from a base model with this digest (None is one that is not made yet)."""
-    check_sizes: Callable[[SweepPoint, Callable[[DatasetSpec], int]], None] = _nothing
+    check_sizes: Callable[[SweepPoint, Callable[[DatasetSpec], int]], None] = _no_check
     """ValueError where a fetched dataset, whose rows the function tells, is too small."""
     rehearsed: Callable[[Any, Path], TrainSpec] | None = None
     """A training spec as processors can run it, with a tiny model in its model's place, which is
     put below the folder; None: it runs on processors as it is."""
-    state_gb: Callable[[SweepPoint, Placement], float | None] = _nothing
+    state_gb: Callable[[SweepPoint, Placement], float | None] = _no_check
     """Size of a whole training state, 10^9 bytes; None where nobody can tell."""
-    save: Callable[[SweepPoint, SlurmProfile], Save | None] = _nothing
+    save: Callable[[SweepPoint, SlurmProfile], Save | None] = _no_check
     """What a save takes; None where nobody can tell."""
     memory: Callable[[Sequence[SweepPoint], Profile], list[str]] = _no_warnings
     """What the points need of a GPU's memory, in lines; none where nobody can tell."""

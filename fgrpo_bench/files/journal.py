@@ -137,5 +137,5 @@ def passed_over(path: Path, numbers: Iterable[int]) -> str:
     *first, last = [" to ".join(map(str, span)) for span in spans]
     single = not first and " " not in last
     listed = f"{', '.join(first)} and {last}" if first else last
-    words = ("line", "is", "was") if single else ("lines", "are", "were")
-    return f"{path}: {words[0]} {listed} {words[1]} damaged and {words[2]} passed over"
+    forms = ("line", "is", "was") if single else ("lines", "are", "were")
+    return f"{path}: {forms[0]} {listed} {forms[1]} damaged and {forms[2]} passed over"

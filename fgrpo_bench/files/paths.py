@@ -19,14 +19,14 @@ RESERVED = frozenset(
 """Names in a run root that are no sweep's; those that begin with `_` or `.` are none's either."""
 
 
-class Below:
+class SubPath:
     """An attribute that is a path below the owner's folder, or below another of its fields."""
 
-    def __init__(self, *parts: str, of: str = "folder") -> None:
-        self._parts, self._of = parts, of
+    def __init__(self, *parts: str, base: str = "folder") -> None:
+        self._parts, self._base = parts, base
 
     def __get__(self, owner: Any, _: type) -> Path:
-        above: Path = getattr(owner, self._of)
+        above: Path = getattr(owner, self._base)
         return above.joinpath(*self._parts)
 
 
@@ -35,19 +35,19 @@ class StagePaths:
     """The files of one stage (a warm-up, a training run or an evaluation)."""
 
     folder: Path
-    spec = Below("spec.json")
+    spec = SubPath("spec.json")
     """What the stage computes, frozen before it is dispatched."""
-    done = Below("DONE.json")
+    done = SubPath("DONE.json")
     """The completion marker, written last."""
-    lock = Below("stage.lock")
+    lock = SubPath("stage.lock")
     """Held by the process that runs the stage."""
-    owner = Below("owner.json")
+    owner = SubPath("owner.json")
     """Token of the process that began the stage last; an older one that wakes up stops."""
-    progress = Below("progress.json")
+    progress = SubPath("progress.json")
     """Where the stage stands, rewritten every few seconds."""
-    damaged = Below("damaged")
+    damaged = SubPath("damaged")
     """Folder of files that were damaged and made again, by their path in this one."""
-    logs = Below("logs")
+    logs = SubPath("logs")
     """Folder of the stage's output, one file an attempt."""
 
     def log(self, attempt: int) -> Path:
@@ -58,19 +58,19 @@ class StagePaths:
         """Who made an attempt and how it ended (fgrpo_bench.stages.attempts)."""
         return self.logs / f"attempt-{attempt:03d}.json"
 
-    metrics = Below("metrics.parquet")
+    metrics = SubPath("metrics.parquet")
     """Training metrics, a row a step (tables.METRICS)."""
-    rollouts = Below("rollouts.parquet")
+    rollouts = SubPath("rollouts.parquet")
     """Training groups of the steps that left a checkpoint (tables.ROLLOUTS), where the engine
     stores any."""
-    step_rows = Below("openrlhf", "metrics.jsonl")
+    step_rows = SubPath("openrlhf", "metrics.jsonl")
     """The same while an engine over GPUs trains: a JSON line a step, of which a resumed run
     takes back those that it makes again."""
-    trajectories = Below("trajectories.parquet")
+    trajectories = SubPath("trajectories.parquet")
     """Rare correct answers of a base model (tables.TRAJECTORIES)."""
-    likelihoods = Below("likelihoods.parquet")
+    likelihoods = SubPath("likelihoods.parquet")
     """The same under a checkpoint (tables.LIKELIHOODS)."""
-    checkpoints = Below("checkpoints")
+    checkpoints = SubPath("checkpoints")
     """Folder of the checkpoints."""
 
     def checkpoint(self, step: int) -> Path:
@@ -95,11 +95,11 @@ class BenchmarkPaths:
     """Draws, grades and pass@k of one checkpoint on one benchmark."""
 
     folder: Path
-    manifest = Below("draws.json")
+    manifest = SubPath("draws.json")
     """What the draws were made with: digests of weights and prompts, engine fingerprint."""
-    draws = Below("draws.parquet")
+    draws = SubPath("draws.parquet")
     """All draws (tables.DRAWS), once they are complete."""
-    shards = Below("shards")
+    shards = SubPath("shards")
     """Folder of the shards."""
 
     @property
@@ -130,15 +130,15 @@ class DataPaths:
     """What a data stage leaves beside the files of every stage."""
 
     folder: Path
-    lock = Below("data.lock.json")
+    lock = SubPath("data.lock.json")
     """Where the data came from and what each rule left: revisions, digests, counts."""
-    problems = Below("problems.parquet")
+    problems = SubPath("problems.parquet")
     """The problems (tables.PROBLEMS)."""
-    columns = Below("columns.parquet")
+    columns = SubPath("columns.parquet")
     """The short columns beside them, by problem_id (fgrpo_bench.data.problem_columns)."""
-    source = Below("source")
+    source = SubPath("source")
     """Folder of the publisher's file."""
-    tokenizer = Below("tokenizer")
+    tokenizer = SubPath("tokenizer")
     """Folder of the tokenizer that measures prompts."""
 
 
@@ -177,26 +177,26 @@ class RunPaths:
         """The address of everything in this sweep."""
         return self.root / self.sweep / self.experiment / self.version
 
-    sweep_json = Below("sweep.json")
+    sweep_json = SubPath("sweep.json")
     """The resolved declaration, as last run, with git commit and library versions."""
-    plan = Below("plan.json")
+    plan = SubPath("plan.json")
     """The points and stages, as last run."""
-    submissions = Below("submissions.jsonl")
+    submissions = SubPath("submissions.jsonl")
     """One JSON line for each thing said to SLURM; append-only."""
-    code = Below("code")
+    code = SubPath("code")
     """Folder of the frozen code that jobs run."""
 
     def batch(self, name: str) -> Path:
         """Folder of a batch of SLURM jobs: what was submitted and what it printed."""
         return self.folder / "slurm" / name
 
-    driver_lock = Below("driver.lock")
+    driver_lock = SubPath("driver.lock")
     """Held by the one driver of this sweep."""
-    damaged = Below("damaged")
+    damaged = SubPath("damaged")
     """Folder of files of the report that were damaged and made again."""
-    analysis = Below("analysis")
+    analysis = SubPath("analysis")
     """Folder of the frames that every view shows (fgrpo_bench.analysis)."""
-    report = Below("report")
+    report = SubPath("report")
     """Folder of tables and figures."""
 
     def warmup(self, seed: int) -> StagePaths:
@@ -207,13 +207,13 @@ class RunPaths:
         """One training run."""
         return StagePaths(self.folder / point_id)
 
-    verdicts = Below("verdicts", of="root")
+    verdicts = SubPath("verdicts", base="root")
     """Folder of the judges' verdicts (fgrpo_bench.graders.judge.VerdictStore)."""
-    mlflow_db = Below("mlflow.db", of="root")
+    mlflow_db = SubPath("mlflow.db", base="root")
     """SQLite file of the embedded MLflow store."""
-    mlflow_artifacts = Below("mlflow-artifacts", of="root")
+    mlflow_artifacts = SubPath("mlflow-artifacts", base="root")
     """Artifact folder of the embedded MLflow store."""
-    mlflow_lock = Below("mlflow.lock", of="root")
+    mlflow_lock = SubPath("mlflow.lock", base="root")
     """Held by the one process that writes to the embedded store."""
 
 

@@ -39,26 +39,26 @@ SHOWN = 60
 NOT_STORED = {"stored": False}
 """Metadata of a field that is no key of the file."""
 Reader = Callable[[Any], Any]
-"""From parsed JSON to a value of a type; raises Misfit."""
+"""From parsed JSON to a value of a type; raises SchemaError."""
 
 
-class Misfit(ValueError):
+class SchemaError(ValueError):
     """A value that is not what belongs there; its text names where it is, itself and the rule."""
 
-    def __init__(self, value: Any, wanted: str) -> None:
+    def __init__(self, value: Any, expected: str) -> None:
         super().__init__()
         text = repr(value)
         shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-        self._fault, self._where = f"is {shown}, not {wanted}", ""
+        self._fault, self._where = f"is {shown}, not {expected}", ""
 
     @classmethod
-    def missing(cls, name: str) -> Misfit:
+    def missing(cls, name: str) -> SchemaError:
         """For a field that must be there."""
         fault = cls(None, "")
         fault._fault, fault._where = "is missing", f".{name}"
         return fault
 
-    def within(self, part: str) -> Misfit:
+    def within(self, part: str) -> SchemaError:
         """The same, of what the value is a part of. part: e.g. `.outputs` or `[3]`."""
         self._where = part + self._where
         return self
@@ -76,26 +76,26 @@ class Record:
 
     @classmethod
     def parsed(cls, value: Any) -> Self:
-        """From parsed JSON; Misfit where it is something else."""
+        """From parsed JSON; SchemaError where it is something else."""
         record: Self = _reader(cls)(value)
         return record
 
     @classmethod
     def parsed_part(cls, value: Any, part: str) -> Self:
-        """`parsed`, of a part of a file, which the Misfit then names. part: e.g. `.target`."""
+        """`parsed`, of a part of a file, which the SchemaError then names. part: e.g. `.target`."""
         try:
             return cls.parsed(value)
-        except Misfit as fault:
+        except SchemaError as fault:
             raise fault.within(part) from None
 
     def as_json(self) -> dict[str, Any]:
         """For a JSON file."""
-        said = {}
+        stored = {}
         for name, default in _defaults(type(self)).items():
             value = getattr(self, name)
             if value != default:
-                said[name] = _plain(value)
-        return said | self.further
+                stored[name] = _plain(value)
+        return stored | self.further
 
 
 def _plain(value: Any) -> Any:
@@ -140,17 +140,17 @@ def _record_reader(cls: type[Record]) -> Reader:
 
     def read(value: Any) -> Record:
         if not isinstance(value, dict):
-            raise Misfit(value, NAMES[dict])
-        known = {}
+            raise SchemaError(value, NAMES[dict])
+        values = {}
         for name, reader, is_needed in fields:
             if name in value:
                 try:
-                    known[name] = reader(value[name])
-                except Misfit as fault:
+                    values[name] = reader(value[name])
+                except SchemaError as fault:
                     raise fault.within(f".{name}") from None
             elif is_needed:
-                raise Misfit.missing(name)
-        return cls(further={key: value[key] for key in value if key not in defaults}, **known)
+                raise SchemaError.missing(name)
+        return cls(further={key: value[key] for key in value if key not in defaults}, **values)
 
     return read
 
@@ -163,7 +163,7 @@ def _either_reader(first: Reader, other: Reader) -> Reader:
     def read(value: Any) -> Any:
         try:
             return first(value)
-        except Misfit:
+        except SchemaError:
             return other(value)
 
     return read
@@ -172,12 +172,12 @@ def _either_reader(first: Reader, other: Reader) -> Reader:
 def _dict_reader(reader: Reader) -> Reader:
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise Misfit(value, NAMES[dict])
+            raise SchemaError(value, NAMES[dict])
         parts = {}
         for key, part in value.items():
             try:
                 parts[key] = reader(part)
-            except Misfit as fault:
+            except SchemaError as fault:
                 raise fault.within(f".{key}") from None
         return parts
 
@@ -187,12 +187,12 @@ def _dict_reader(reader: Reader) -> Reader:
 def _list_reader(reader: Reader) -> Reader:
     def read(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            raise Misfit(value, NAMES[list])
+            raise SchemaError(value, NAMES[list])
         parts = []
         for number, part in enumerate(value):
             try:
                 parts.append(reader(part))
-            except Misfit as fault:
+            except SchemaError as fault:
                 raise fault.within(f"[{number}]") from None
         return tuple(parts)
 
@@ -204,7 +204,7 @@ def _plain_reader(kind: type) -> Reader:
 
     def read(value: Any) -> Any:
         if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
-            raise Misfit(value, NAMES[kind])
+            raise SchemaError(value, NAMES[kind])
         return value
 
     return read

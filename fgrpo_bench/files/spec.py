@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fgrpo_bench.files.paths import StagePaths
-from fgrpo_bench.files.records import NOT_STORED, Misfit, Record
+from fgrpo_bench.files.records import NOT_STORED, Record, SchemaError
 from fgrpo_bench.files.whole import damaged, read_record, record_of
 
 S = TypeVar("S", bound="StageSpec")
@@ -43,7 +43,7 @@ class StageSpec(Record):
         """The file itself, for messages."""
         return Path("spec.json") if self.stage is None else self.stage.spec
 
-    def of(self, kind: type[S]) -> S:
+    def as_kind(self, kind: type[S]) -> S:
         """The same as a kind has it; ValueError that names the file where it is of another."""
         if isinstance(self, kind):
             return self
@@ -60,7 +60,7 @@ class StageSpec(Record):
         at none."""
         for name in ("source", "step"):
             if getattr(self, name) is None:
-                raise damaged(self.file, Misfit.missing(name))
+                raise damaged(self.file, SchemaError.missing(name))
         assert self.source is not None and self.step is not None
         return self.at(self.source), self.step
 

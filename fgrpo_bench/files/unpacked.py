@@ -91,13 +91,13 @@ def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
         length, at = _varint(data, at)
         return None, at + length
     if kind in LISTS:
-        count, of = data[at] >> 4, data[at] & 15
+        count, element = data[at] >> 4, data[at] & 15
         at += 1
         if count == 15:
             count, at = _varint(data, at)
         values = []
         for _ in range(count):
-            value, at = _value(data, at, of)
+            value, at = _value(data, at, element)
             values.append(value)
         return values, at
     if kind == MAP:

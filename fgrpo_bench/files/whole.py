@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fgrpo_bench.files.paths import between
-from fgrpo_bench.files.records import Misfit, Record
+from fgrpo_bench.files.records import Record, SchemaError
 
 R = TypeVar("R", bound=Record)
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -174,10 +174,10 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-ANEW = "delete it and run the sweep again, which makes only what is missing"
+RERUN_HINT = "delete it and run the sweep again, which makes only what is missing"
 
 
-def read_record(path: Path, kind: type[R], remedy: str = ANEW) -> R:
+def read_record(path: Path, kind: type[R], remedy: str = RERUN_HINT) -> R:
     """The parsed file; FileNotFoundError where it is not there, ValueError that names file, fault
     and remedy where it is no JSON or says something else."""
     try:
@@ -193,15 +193,15 @@ def read_record(path: Path, kind: type[R], remedy: str = ANEW) -> R:
     raise _damaged(path, problem, remedy)
 
 
-def record_of(path: Path, value: Any, kind: type[R], remedy: str = ANEW) -> R:
+def record_of(path: Path, value: Any, kind: type[R], remedy: str = RERUN_HINT) -> R:
     """What a file was parsed into as a record; ValueError as of `read_record`."""
     try:
         return kind.parsed(value)
-    except Misfit as fault:
+    except SchemaError as fault:
         raise damaged(path, fault, remedy) from None
 
 
-def damaged(path: Path, fault: Misfit, remedy: str = ANEW) -> ValueError:
+def damaged(path: Path, fault: SchemaError, remedy: str = RERUN_HINT) -> ValueError:
     """For a file that says something else than belongs there."""
     return _damaged(path, f"does not hold what belongs there ({fault})", remedy)
 
@@ -217,7 +217,7 @@ def readable_record(path: Path, kind: type[R]) -> R | None:
     return None
 
 
-def read_json(path: Path, remedy: str = ANEW) -> dict[str, Any]:
+def read_json(path: Path, remedy: str = RERUN_HINT) -> dict[str, Any]:
     """The parsed file, an object of whatever keys; raises as `read_record`."""
     return read_record(path, Record, remedy).further
 

@@ -41,15 +41,15 @@ def load_problems(
         return [replace(problem, benchmark=benchmark.name) for problem in problems]
     spec = from_dict(TaskSpec, task)
     generator = make_task(spec)
-    wanted = benchmark.n_problems
-    assert wanted is not None
-    if wanted > generator.n_heldout:
+    n_problems = benchmark.n_problems
+    assert n_problems is not None
+    if n_problems > generator.n_heldout:
         raise ValueError(
-            f"benchmark {benchmark.name} asks for n_problems={wanted}, but the held-out split of "
-            f"task {spec.name} holds {generator.n_heldout}: ask for fewer (--limit), or let "
+            f"benchmark {benchmark.name} asks for n_problems={n_problems}, but the held-out split "
+            f"of task {spec.name} holds {generator.n_heldout}: ask for fewer (--limit), or let "
             "the task hold out more"
         )
-    return generator.heldout_problems(wanted)
+    return generator.heldout_problems(n_problems)
 
 
 def n_choices(benchmark: BenchmarkSpec, data: Path | None) -> tuple[int, ...]:

@@ -67,11 +67,11 @@ class DrawsSpec(StageSpec):
     """Whether code that the model or its tokenizer brings may run, as whoever asked for it said."""
 
     def __post_init__(self) -> None:
-        _ = self.asked  # must be one
+        _ = self.stored_evaluation  # must be one
 
     @cached_property
-    def asked(self) -> StoredEvaluation:
-        """The evaluation; Misfit where it is none."""
+    def stored_evaluation(self) -> StoredEvaluation:
+        """The evaluation; SchemaError where it is none."""
         return StoredEvaluation.parsed_part(self.evaluation, ".evaluation")
 
     @property
@@ -118,20 +118,20 @@ class EvaluationSpec(DrawsSpec):
     stored; None without any."""
 
     @property
-    def known(self) -> dict[str, dict[str, Any]]:
+    def all_benchmarks(self) -> dict[str, dict[str, Any]]:
         """The benchmarks of now and before."""
-        return (self.former or {}) | self.asked.benchmarks
+        return (self.former or {}) | self.stored_evaluation.benchmarks
 
     def benchmark(self, name: str) -> BenchmarkSpec:
         """A benchmark of now or before; ValueError where there is none of that name."""
         with fields_of(self.file):
-            stored = self.known[name]
+            stored = self.all_benchmarks[name]
         return from_stored(BenchmarkSpec, stored, self.file)
 
     def layout(self, name: str) -> str | None:
         """Layout of a benchmark's dataset; None for the held-out problems of a task."""
         with fields_of(self.file):
-            dataset = self.asked.benchmarks[name]["dataset"]
+            dataset = self.stored_evaluation.benchmarks[name]["dataset"]
             return None if dataset is None else str(dataset["layout"])
 
     def data_folder(self, name: str) -> Path | None:
@@ -154,7 +154,7 @@ def draws_identity(evaluation: EvalSpec, train: TrainSpec, *, stream: int) -> di
 
     stream: of `stream_of`.
     """
-    needs = engines.of(train).inputs(train)
+    needs = engines.engine_for(train).inputs(train)
     return sampling_identity(
         evaluation,
         needs.task,
@@ -284,7 +284,7 @@ def stage(planned: Planned, point: SweepPoint, source: Stage, *, step: int) -> S
         step=step,
         evaluation=to_dict(evaluation),
         trust_remote_code=is_trusted(point),
-        data={key: os.path.relpath(of, name) for key, of in data.items()},
+        data={key: os.path.relpath(path, name) for key, path in data.items()},
     )
 
 
@@ -323,11 +323,11 @@ class EvaluationMarker(EvaluationFacts, Marker):
     finished_ms: int
 
     def __post_init__(self) -> None:
-        _ = self.asked  # must be one
+        _ = self.evaluation_target  # must be one
 
     @cached_property
-    def asked(self) -> EvaluationTarget:
-        """Its target; Misfit where that is another kind's."""
+    def evaluation_target(self) -> EvaluationTarget:
+        """Its target; SchemaError where that is another kind's."""
         return EvaluationTarget.parsed_part(self.target, ".target")
 
 

@@ -44,7 +44,7 @@ def stages(planned: Planned) -> Iterator[Stage]:
         needs = inputs(point)
         if needs.pretrained is not None:
             templated = needs.prompt is not None and needs.prompt.chat_template
-            defined = engines.of(point.train).of_pretrained(point.train)
+            defined = engines.engine_for(point.train).of_pretrained(point.train)
             check_remote_code(
                 Path(needs.pretrained.path),
                 trusted=needs.pretrained.trust_remote_code,
@@ -57,10 +57,10 @@ def stages(planned: Planned) -> Iterator[Stage]:
 
 def _datasets(planned: Planned) -> dict[str, Stage]:
     point = planned.points[0]
-    wanted = [inputs(point).dataset, inputs(point).eval_dataset]
-    wanted += [benchmark.dataset for benchmark in point.evaluation.benchmarks.values()]
+    datasets = [inputs(point).dataset, inputs(point).eval_dataset]
+    datasets += [benchmark.dataset for benchmark in point.evaluation.benchmarks.values()]
     stages: dict[str, Stage] = {}
-    for dataset in wanted:
+    for dataset in datasets:
         if dataset is None:
             continue
         stage = dataset_stage(dataset)
@@ -90,7 +90,7 @@ def model_stage(name: str, model: PretrainedSpec, *, chat_template: bool, **dige
 
 def is_shared(stage: Stage) -> bool:
     """Whether all sweeps under a run root share its files: those of a dataset."""
-    return stage.kind == NAME and stage.spec.of(FetchSpec).dataset is not None
+    return stage.kind == NAME and stage.spec.as_kind(FetchSpec).dataset is not None
 
 
 def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:

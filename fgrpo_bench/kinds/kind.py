@@ -96,20 +96,20 @@ class Planned:
 
         The steps follow from ExperimentSpec.checkpoints.
         """
-        asked, train = self.declaration.experiment.checkpoints, self.points[0].train
+        checkpoints, train = self.declaration.experiment.checkpoints, self.points[0].train
         saved = saved_steps(steps=train.steps, save_every=train.save_every)
-        if asked == "last":
+        if checkpoints == "last":
             return saved[-1:]
-        if asked == "every":
+        if checkpoints == "every":
             return saved[::-1]
-        for step in asked:
+        for step in checkpoints:
             if step not in saved:
                 raise ValueError(
-                    f"checkpoints={list(asked)}, but a run of {train.steps} steps with "
+                    f"checkpoints={list(checkpoints)}, but a run of {train.steps} steps with "
                     f"save_every={train.save_every} leaves none at step {step}: choose from "
                     f"{', '.join(map(str, saved))}"
                 )
-        return sorted(asked, reverse=True)
+        return sorted(checkpoints, reverse=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ class Kind:
 
 
 def make_stage(
-    of: type[StageSpec],
+    spec_type: type[StageSpec],
     kind: str,
     name: str,
     identity: dict[str, Any],
@@ -151,9 +151,9 @@ def make_stage(
     step: int | None = None,
     **content: Any,
 ) -> Stage:
-    """A stage that is defined by its identity. of: the class of its spec.json; content: the fields
-    that are this class's own; source and step: of the checkpoint that it looks at."""
-    spec = of(
+    """A stage that is defined by its identity. spec_type: the class of its spec.json; content: the
+    fields that are this class's own; source and step: of the checkpoint that it looks at."""
+    spec = spec_type(
         kind=kind,
         fingerprint=fingerprint(identity),
         target=target or {},
@@ -176,7 +176,7 @@ def make_stage(
 
 def inputs(point: SweepPoint) -> Inputs:
     """What the training of a point begins with."""
-    return engines.of(point.train).inputs(point.train)
+    return engines.engine_for(point.train).inputs(point.train)
 
 
 def base_name(point: SweepPoint) -> str:
@@ -193,12 +193,12 @@ def options(profile: Profile, environment: Environment) -> list[str]:
     return arguments
 
 
-def by_module(*words: str) -> Callable[[Path, Profile, Environment], list[str]]:
+def by_module(*arguments: str) -> Callable[[Path, Profile, Environment], list[str]]:
     """The command of a kind that a module runs, e.g. -m evaluators run <folder> --device cpu
-    --threads 1. words: the module's name, and what stands before the folder."""
+    --threads 1. arguments: the module's name, and what stands before the folder."""
 
     def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:
-        return ["-m", *words, str(folder), *options(profile, environment)]
+        return ["-m", *arguments, str(folder), *options(profile, environment)]
 
     return command
 

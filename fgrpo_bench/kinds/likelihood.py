@@ -39,23 +39,23 @@ def stages(planned: Planned) -> Iterator[Stage]:
             yield stage(planned, point, sets[planned.base(point).name], step=step)
 
 
-def stage(planned: Planned, point: SweepPoint, of: Stage, *, step: int) -> Stage:
+def stage(planned: Planned, point: SweepPoint, rare_stage: Stage, *, step: int) -> Stage:
     """The likelihood of a set under a checkpoint of a point."""
-    trained, rare_set = planned.training(point), of.spec.of(rare.RareSetSpec)
-    name = f"{trained.name}/{rare.NAME}/{of.fingerprint[:8]}/step-{step:05d}"
+    trained, rare_set = planned.training(point), rare_stage.spec.as_kind(rare.RareSetSpec)
+    name = f"{trained.name}/{rare.NAME}/{rare_stage.fingerprint[:8]}/step-{step:05d}"
     return make_stage(
         LikelihoodSpec,
         NAME,
         name,
-        {"set": of.fingerprint, "source": trained.fingerprint, "step": step},
-        needs=(of.name,),
+        {"set": rare_stage.fingerprint, "source": trained.fingerprint, "step": step},
+        needs=(rare_stage.name,),
         point_id=point.point_id,
-        environment=of.environment,
+        environment=rare_stage.environment,
         source=trained,
         step=step,
         evaluation=rare_set.evaluation,
         trust_remote_code=rare_set.trust_remote_code,
-        set=os.path.relpath(of.name, name),
+        set=os.path.relpath(rare_stage.name, name),
         settings=rare_set.sampling,
     )
 

@@ -31,7 +31,7 @@ NAME = "train"
 def identity(point: SweepPoint) -> dict[str, Any]:
     """What defines a training run: the cell, the seed, and what of the training spec makes its
     weights. When checkpoints are saved and evaluated changes none."""
-    engine, task, reward = engines.of(point.train), inputs(point).task, point.train.reward
+    engine, task, reward = engines.engine_for(point.train), inputs(point).task, point.train.reward
     judge = {} if reward is None else {"reward": grader_version(reward)}
     return {
         "recipe_version": engine.version,
@@ -64,7 +64,7 @@ def stage(planned: Planned, point: SweepPoint) -> Stage:
         if dataset is not None
     }
     paths: dict[str, Any] = {
-        field: os.path.relpath(of, name) for field, of in {"base": base.name, **data}.items()
+        field: os.path.relpath(path, name) for field, path in {"base": base.name, **data}.items()
     }
     return make_stage(
         TrainStageSpec,
@@ -73,7 +73,7 @@ def stage(planned: Planned, point: SweepPoint) -> Stage:
         identity(point),
         point_id=name,
         needs=(base.name, *data.values()),
-        environment=engines.of(point.train).environment.name,
+        environment=engines.engine_for(point.train).environment.name,
         point=to_dict(point),
         reward=_located(point.train.reward),
         **paths,

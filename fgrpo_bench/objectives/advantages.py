@@ -129,14 +129,14 @@ def _unrestricted(entry: Advantage) -> Advantage:
 def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, Any]) -> None:
     """ValueError for a parameter that the advantage does not have, one that it lacks, and values
     that it is not defined for at this group size or that leave nothing to learn from."""
-    known = parameters_of(advantage)
+    defaults = parameters_of(advantage)
     for name in parameters:
-        if name not in known:
-            takes = f"takes {', '.join(known)}" if known else "has no parameters"
+        if name not in defaults:
+            takes = f"takes {', '.join(defaults)}" if defaults else "has no parameters"
             raise ValueError(f"{name}={parameters[name]!r}: the advantage {advantage} {takes}")
-        if isinstance(known[name], float) and not is_number(parameters[name]):
+        if isinstance(defaults[name], float) and not is_number(parameters[name]):
             raise ValueError(f"{name}={parameters[name]!r} of {advantage}: must be a finite number")
-    missing = [n for n, default in known.items() if default is Parameter.empty]
+    missing = [n for n, default in defaults.items() if default is Parameter.empty]
     for name in missing:
         if name not in parameters:
             raise ValueError(f"the advantage {advantage} needs its parameter {name}")
@@ -175,13 +175,18 @@ def _right_wrong(entry: Advantage, group_size: int, key: Key) -> tuple[by_count.
     if isinstance(entry, ByCount | ByCountOrOrder) or entry is by_rewards.grpo:
         function = by_count.grpo if entry is by_rewards.grpo else _unrestricted(entry)
         return tuple(function(c, group_size, **parameters) for c in range(group_size + 1))
-    groups = np.tri(group_size + 1, group_size, -1)  # the first c of row c are right
-    exact = np.vectorize(Fraction, otypes=[object])(groups)
     function = _unrestricted(entry)
-    values = function(groups if "beta" in signature(function).parameters else exact, **parameters)
-    return tuple(
-        (row[0] if c else 0, row[-1] if c < group_size else 0) for c, row in enumerate(values)
-    )
+    takes_floats = "beta" in signature(function).parameters  # an exponential is no fraction
+    pairs: list[by_count.RightWrong] = []
+    for c in range(group_size + 1):
+        rewards = [1] * c + [0] * (group_size - c)
+        exact = [Fraction(reward) for reward in rewards]
+        group = np.array([rewards], float) if takes_floats else np.array([exact], object)
+        (row,) = function(group, **parameters)
+        right = row[0] if c > 0 else 0
+        wrong = row[-1] if c < group_size else 0
+        pairs.append((right, wrong))
+    return tuple(pairs)
 
 
 def has_signal_when_all_are_alike(
@@ -238,8 +243,8 @@ def next_advantages(
 def random_rewards(correct: NDArray[np.bool_], seeds: NDArray[np.int64]) -> NDArray[np.float32]:
     """Rewards of 0 and 1 that say nothing of a rollout: each is 1 with the probability of its
     group's share of correct rollouts. [groups, group_size] all three; seeds: of every reward."""
-    drawn = uniforms(seeds.ravel(), 1).reshape(seeds.shape)
-    rewards: NDArray[np.float32] = (drawn < correct.mean(1, keepdims=True)).astype("float32")
+    u = uniforms(seeds.ravel(), 1).reshape(seeds.shape)
+    rewards: NDArray[np.float32] = (u < correct.mean(1, keepdims=True)).astype("float32")
     return rewards
 
 

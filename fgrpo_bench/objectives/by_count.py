@@ -66,10 +66,10 @@ def pkpo(
 
 def check_pkpo(group_size: int, k: int, baseline: str) -> None:
     """ValueError for what PKPO is not defined for."""
-    known = {"none": group_size, "sloo": group_size - 1, "sloo_minus_one": group_size}
-    if baseline not in known:
-        raise ValueError(f"baseline={baseline!r} of pkpo: choose one of {', '.join(known)}")
-    check_k("pkpo", k, known[baseline], f"with baseline {baseline} and group_size={group_size}")
+    most_k = {"none": group_size, "sloo": group_size - 1, "sloo_minus_one": group_size}
+    if baseline not in most_k:
+        raise ValueError(f"baseline={baseline!r} of pkpo: choose one of {', '.join(most_k)}")
+    check_k("pkpo", k, most_k[baseline], f"with baseline {baseline} and group_size={group_size}")
 
 
 def mmpo(n_correct: int, group_size: int, *, k: int = 4) -> RightWrong:

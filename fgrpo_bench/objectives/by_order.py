@@ -137,8 +137,8 @@ def _times(factor: Fraction | int, matrix: Matrix) -> Matrix:
     return tuple(tuple(Fraction(factor * value) for value in row) for row in matrix)
 
 
-def _difference(one: Matrix, other: Matrix) -> Matrix:
-    return _sum((one, _times(-1, other)))
+def _difference(first: Matrix, second: Matrix) -> Matrix:
+    return _sum((first, _times(-1, second)))
 
 
 def _sum(matrices: Any) -> Matrix:

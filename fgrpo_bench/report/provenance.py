@@ -85,7 +85,7 @@ def graded(results: Results) -> Iterator[tuple[EvaluatedCheckpoint, str, str]]:
     for checkpoint in results.every:
         if not checkpoint.is_evaluated:
             continue
-        versions = checkpoint.evaluated().asked.graders
+        versions = checkpoint.evaluated().evaluation_target.graders
         for benchmark in results.benchmarks:
             if benchmark in versions and checkpoint.results_on(benchmark) is not None:
                 yield checkpoint, benchmark, versions[benchmark]

@@ -53,9 +53,9 @@ def _none_of_several(place: Place, faults: list[ErrorDetails], kind: type) -> st
     rules = [_rule(fault).removeprefix("input should be ") for fault in of_type.values()][::-1]
     loc, node = _find(place, kind)
     where = ".".join(map(str, loc))
-    asked = f"input should be {', or '.join(rules)}"
+    rule = f"input should be {', or '.join(rules)}"
     hint = _hint(place, node, kind)
-    return f"  {where} = {faults[0]['input']!r}: {asked}; set {where}=<value>.{hint}"
+    return f"  {where} = {faults[0]['input']!r}: {rule}; set {where}=<value>.{hint}"
 
 
 def _explain(fault: ErrorDetails, config: dict[str, Any], kind: type) -> str:

@@ -41,8 +41,8 @@ def from_stored(cls: type[T], data: Any, path: Path) -> T:
     such a value is missing, or holds what this version cannot take.
     """
     try:
-        text, known = json.dumps(data), {"extra": "ignore"}
-        value: T = adapter(cls).validate_json(text, extra="ignore", context=known)
+        text, context = json.dumps(data), {"extra": "ignore"}
+        value: T = adapter(cls).validate_json(text, extra="ignore", context=context)
         return value
     except ValidationError as error:
         fault = error.errors()[0]
@@ -172,7 +172,7 @@ def trained_with(stage: StagePaths, name: str) -> dict[str, Any] | None:
     it was stored; None where it has none, and of a stage of another kind."""
     spec = read_spec(stage)
     if spec.kind == "train":
-        part: dict[str, Any] | None = spec.of(TrainStageSpec).point["train"].get(name)
+        part: dict[str, Any] | None = spec.as_kind(TrainStageSpec).point["train"].get(name)
     else:
         part = (spec.identity or {}).get(name)
     return part

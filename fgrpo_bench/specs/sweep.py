@@ -200,11 +200,11 @@ class SweepSpec:
         )
         total = prod(axes.values()) * seeds + further
         if total > MOST_POINTS:
-            words = " x ".join(_counted(n, noun) for noun, n in (axes | {"seed": seeds}).items())
+            product = " x ".join(_counted(n, noun) for noun, n in (axes | {"seed": seeds}).items())
             if further:
-                words += f" + {_counted(further, 'point')} of further cells"
+                product += f" + {_counted(further, 'point')} of further cells"
             raise ValueError(
-                f"{words} = {total:,} points, more than {MOST_POINTS:,} (those that `exclude` "
+                f"{product} = {total:,} points, more than {MOST_POINTS:,} (those that `exclude` "
                 "leaves out count too): name fewer values in sweep.grid, or make several sweeps of "
                 "it"
             )

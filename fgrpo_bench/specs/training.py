@@ -182,8 +182,8 @@ class TrainSpec(OneOf, table="engines", key="engine", member="train"):
     """Draws a problem of an evaluation during training."""
 
     def __post_init__(self) -> None:
-        wanted = {"constant_rollouts": "rollouts_per_step", "constant_prompts": "prompts_per_step"}
-        for budget, field in wanted.items():
+        fields = {"constant_rollouts": "rollouts_per_step", "constant_prompts": "prompts_per_step"}
+        for budget, field in fields.items():
             given = getattr(self, field) is not None
             if given != (budget == self.budget):
                 state = "is missing" if not given else f"= {getattr(self, field)} is set"

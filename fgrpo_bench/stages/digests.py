@@ -17,14 +17,14 @@ from typing import Any
 
 from fgrpo_bench.files.records import Record
 
-SEAL = "content_sha256"
+CHECKSUM_KEY = "content_sha256"
 """Key under which `with_checksum` keeps the digest."""
 EDITED = "was changed after it was written, or lost its seal"
 """What is said of an object whose digest is not that of its content."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed(Record):
+class FileDigest(Record):
     """What a manifest says of a file."""
 
     bytes: int | None = None
@@ -32,24 +32,24 @@ class Listed(Record):
     sha256: str
 
 
-Manifest = Mapping[str, Listed]
+Manifest = Mapping[str, FileDigest]
 """The files of a folder, by path in it."""
 
 
-def of_digests(digests: Mapping[str, str]) -> dict[str, Listed]:
+def of_digests(digests: Mapping[str, str]) -> dict[str, FileDigest]:
     """A manifest without sizes, from hex digests by path."""
-    return {name: Listed(sha256=digest) for name, digest in digests.items()}
+    return {name: FileDigest(sha256=digest) for name, digest in digests.items()}
 
 
-def made_manifest(folder: Path, names: Iterable[str]) -> dict[str, Listed]:
+def made_manifest(folder: Path, names: Iterable[str]) -> dict[str, FileDigest]:
     """The manifest of some files of a folder as they are now; OSError where one cannot be read."""
     return {
-        name: Listed(sha256=sha256_file(folder / name), bytes=(folder / name).stat().st_size)
+        name: FileDigest(sha256=sha256_file(folder / name), bytes=(folder / name).stat().st_size)
         for name in names
     }
 
 
-def size_fault(path: Path, known: Listed) -> str | None:
+def size_fault(path: Path, entry: FileDigest) -> str | None:
     """What is wrong with a file without reading it, for a person; None where nothing is. Raises
     OSError where the disk does not tell."""
     try:
@@ -58,17 +58,17 @@ def size_fault(path: Path, known: Listed) -> str | None:
         return "is missing"
     if not S_ISREG(status.st_mode):
         return "is no file"
-    if known.bytes not in (None, status.st_size):
-        return f"has {status.st_size} bytes instead of {known.bytes}"
+    if entry.bytes not in (None, status.st_size):
+        return f"has {status.st_size} bytes instead of {entry.bytes}"
     return None
 
 
-def fault_of(path: Path, known: Listed) -> str | None:
+def fault_of(path: Path, entry: FileDigest) -> str | None:
     """What is wrong with a file, for a person, e.g. `is missing`; None where it is as its manifest
     has it. One of another size is not read."""
     try:
-        fault = size_fault(path, known)
-        if fault is None and sha256_file(path) != known.sha256:
+        fault = size_fault(path, entry)
+        if fault is None and sha256_file(path) != entry.sha256:
             fault = "was changed"
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         fault = f"cannot be read: {getattr(error, 'strerror', None) or error}"
@@ -77,7 +77,7 @@ def fault_of(path: Path, known: Listed) -> str | None:
 
 def differing(folder: Path, manifest: Manifest) -> dict[str, str]:
     """The files of a folder that are not as its manifest has them, as `fault_of`."""
-    faults = {name: fault_of(folder / name, known) for name, known in manifest.items()}
+    faults = {name: fault_of(folder / name, entry) for name, entry in manifest.items()}
     return {name: fault for name, fault in faults.items() if fault is not None}
 
 
@@ -90,7 +90,7 @@ def as_lines(manifest: Manifest) -> str:
                 f"the file name {name!r} has a line break or a backslash in it, so it cannot stand "
                 "in a list of digests: rename it, or keep it out of the code with .gitignore"
             )
-    return "".join(f"{known.sha256}  {name}\n" for name, known in manifest.items())
+    return "".join(f"{entry.sha256}  {name}\n" for name, entry in manifest.items())
 
 
 def sha256_file(path: Path) -> str:
@@ -102,24 +102,24 @@ def sha256_file(path: Path) -> str:
 def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
     """An object for a JSON file, with the digest of its own content: `checksum_mismatch`
     notices an edit (not a forger, who can make a new digest)."""
-    return value | {SEAL: content_sha256(value)}
+    return value | {CHECKSUM_KEY: content_sha256(value)}
 
 
 def checksum_mismatch(value: Mapping[str, Any]) -> bool:
     """Whether an object was changed after it was sealed, or lost its seal."""
-    return bool(value.get(SEAL) != content_sha256(value))
+    return bool(value.get(CHECKSUM_KEY) != content_sha256(value))
 
 
 def is_edited(value: Mapping[str, Any]) -> bool:
     """Whether a sealed object was changed; one that never was sealed, such as the
     spec.json of an evaluation without a sweep, is not."""
-    return SEAL in value and checksum_mismatch(value)
+    return CHECKSUM_KEY in value and checksum_mismatch(value)
 
 
 def content_sha256(value: Mapping[str, Any]) -> str:
     """Hex digest of what an object says as JSON, in whatever order, without its seal."""
     # through JSON and back: tuples become lists and keys texts, as a reader will have them
-    content = json.loads(json.dumps({key: value[key] for key in value if key != SEAL}))
+    content = json.loads(json.dumps({key: value[key] for key in value if key != CHECKSUM_KEY}))
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

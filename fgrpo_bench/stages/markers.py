@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 from fgrpo_bench.files.paths import StagePaths, is_below
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import quarantine, read_record, write_json
-from fgrpo_bench.stages.digests import Listed, sha256_file, size_fault, with_checksum
+from fgrpo_bench.stages.digests import FileDigest, sha256_file, size_fault, with_checksum
 
 M = TypeVar("M", bound="Marker")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output(Listed):
+class Output(FileDigest):
     """What a marker says of a file of its stage."""
 
     bytes: int
@@ -161,11 +161,11 @@ def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> b
     if marker.fingerprint != fingerprint or not owned:
         return False
     # what the marker itself says first; only then a look at every file that it lists
-    covers = all(_covers(marker.target.get(key), wanted) for key, wanted in target.items())
-    return covers and not lacking(paths, marker)
+    covers = all(_covers(marker.target.get(key), layer) for key, layer in target.items())
+    return covers and not missing_outputs(paths, marker)
 
 
-def lacking(paths: StagePaths, marker: Marker) -> dict[str, str]:
+def missing_outputs(paths: StagePaths, marker: Marker) -> dict[str, str]:
     """What a marker lists and is not there as listed, by path in the stage's folder, with the
     reason for a person. Contents are not read."""
     listed = marker.outputs.items()
@@ -179,29 +179,32 @@ def former_marker(paths: StagePaths, *, fingerprint: str) -> Marker | None:
     return None if marker is None or marker.fingerprint != fingerprint else marker
 
 
-def foreign(path: Path, said: str, *, fingerprint: str) -> str | None:
+def fingerprint_mismatch(path: Path, recorded: str, *, fingerprint: str) -> str | None:
     """In which way a marker or a draws.json is another stage's, with rule and remedy; None where it
     is its own.
 
-    said: the fingerprint in the file. fingerprint: what stands there by the plan.
+    recorded: the fingerprint in the file. fingerprint: what stands there by the plan.
     """
-    if said == fingerprint:
+    if recorded == fingerprint:
         return None
     return (
-        f"{path} is of fingerprint {said[:12]}, but by plan.json "
+        f"{path} is of fingerprint {recorded[:12]}, but by plan.json "
         f"{fingerprint[:12]} stands there: results count only for the settings that they were made "
         "with; put the folder back where it belongs (were two of them swapped?), or move it away "
         "and run the sweep again"
     )
 
 
-def refuse_foreign(path: Path, said: str, *, fingerprint: str | None) -> None:
-    """ValueError where a file is another stage's, as `foreign`; None of a fingerprint takes any."""
-    if fingerprint is not None and (fault := foreign(path, said, fingerprint=fingerprint)):
+def refuse_foreign(path: Path, recorded: str, *, fingerprint: str | None) -> None:
+    """ValueError where a file is another stage's, as `fingerprint_mismatch`. fingerprint: None
+    takes any."""
+    if fingerprint is not None and (
+        fault := fingerprint_mismatch(path, recorded, fingerprint=fingerprint)
+    ):
         raise ValueError(fault)
 
 
-def stands(paths: StagePaths, *, fingerprint: str | None) -> bool:
+def has_valid_marker(paths: StagePaths, *, fingerprint: str | None) -> bool:
     """For readers: whether a stage has a marker that can be read; ValueError where it is another
     stage's than that which the plan has there (None: any)."""
     if not paths.done.exists():
@@ -215,8 +218,8 @@ def stands(paths: StagePaths, *, fingerprint: str | None) -> bool:
 
 
 def damage(paths: StagePaths, *, fingerprint: str) -> dict[str, str]:
-    """Why a stage that has a marker is not done though it once was, as `lacking` or for the marker
-    itself; empty where it is done, never was, or is only asked for more."""
+    """Why a stage that has a marker is not done though it once was, as `missing_outputs` or for
+    the marker itself; empty where it is done, never was, or is only asked for more."""
     if not paths.done.exists():
         return {}
     try:
@@ -224,7 +227,7 @@ def damage(paths: StagePaths, *, fingerprint: str) -> dict[str, str]:
         of_last = is_of_last(paths, marker)
     except ValueError as error:
         return {paths.done.name: str(error)}
-    return lacking(paths, marker) if of_last and marker.fingerprint == fingerprint else {}
+    return missing_outputs(paths, marker) if of_last and marker.fingerprint == fingerprint else {}
 
 
 def clear_damage(paths: StagePaths, *, fingerprint: str) -> None:
@@ -276,9 +279,9 @@ def _of_owner(paths: StagePaths, marker: Marker) -> bool:
     return marker.owner in (owner.token, owner.over)
 
 
-def _covers(have: Any, wanted: Any) -> bool:
-    if isinstance(wanted, int):
-        return isinstance(have, int) and have >= wanted
-    if isinstance(wanted, list):
-        return isinstance(have, list) and all(wish in have for wish in wanted)
-    return bool(have == wanted)
+def _covers(have: Any, layer: Any) -> bool:
+    if isinstance(layer, int):
+        return isinstance(have, int) and have >= layer
+    if isinstance(layer, list):
+        return isinstance(have, list) and all(wish in have for wish in layer)
+    return bool(have == layer)

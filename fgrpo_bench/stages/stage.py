@@ -77,7 +77,7 @@ class StageRun:
         self.outputs: dict[str, Output] = {}
         """What the stage promises, as its marker will list it (fgrpo_bench.stages.markers)."""
 
-    def leave(self, *promised: Path) -> None:
+    def register_outputs(self, *promised: Path) -> None:
         """Promise files, and all files of folders, in the stage's folder: they are written, and
         the stage is done only while they are there. Their digests are taken now, once."""
         for path in promised:
@@ -107,7 +107,7 @@ class StageRun:
         if self.stopping:
             raise Stopped("another process has the stage, and nothing was begun here")
 
-    def own(self) -> None:
+    def acquire(self) -> None:
         """Take the stage over from whoever began it before; a marker that stands is kept."""
         self.token = uuid.uuid4().hex
         owner = Owner(
@@ -154,8 +154,8 @@ class StageRun:
         if not self.quiet and (clock - self._logged >= LOG_SECONDS or step == of):
             self._logged = clock
             shown = "  ".join(f"{name} {_short(value)}" for name, value in numbers.items())
-            left = "" if eta is None else f"  {eta:.0f} s left"
-            print(f"step {step}/{of}  {shown}{left}", flush=True)
+            time_left = "" if eta is None else f"  {eta:.0f} s left"
+            print(f"step {step}/{of}  {shown}{time_left}", flush=True)
 
 
 def _short(value: float) -> str:
@@ -174,10 +174,10 @@ def run_stage(
 ) -> int:
     """Run a stage to its exit code.
 
-    work: takes the spec and the StageRun, promises what it leaves (StageRun.leave) and returns
-    facts for the marker, or raises Stopped at a save. Any other exception is printed with its
-    traceback and fails the stage. refusing: a ValueError or OSError goes to the caller instead, who
-    shows its message to a person.
+    work: takes the spec and the StageRun, promises what it leaves (StageRun.register_outputs) and
+    returns facts for the marker, or raises Stopped at a save. Any other exception is printed with
+    its traceback and fails the stage. refusing: a ValueError or OSError goes to the caller
+    instead, who shows its message to a person.
     """
     begun, cpu = time.time(), time.process_time()
     run = StageRun(paths, save_seconds=save_seconds)
@@ -197,7 +197,7 @@ def run_stage(
                 return EXIT_DONE
             clear_damage(paths, fingerprint=spec.fingerprint)
             run.former = former_marker(paths, fingerprint=spec.fingerprint)
-            run.own()
+            run.acquire()
             registry.load(spec.plugins or ())
             facts = work(spec, run)
             marker = Marker(

@@ -18,7 +18,7 @@ from fgrpo_bench.files.whole import noop, read_record, readable_record
 from fgrpo_bench.stages.attempts import Note, attempts, count
 from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.locks import is_locked, lock_holder
-from fgrpo_bench.stages.markers import damage, foreign, is_done, read_marker
+from fgrpo_bench.stages.markers import damage, fingerprint_mismatch, is_done, read_marker
 from fgrpo_bench.stages.plan import StageRecord
 from fgrpo_bench.stages.watch import Progress, warnings
 
@@ -104,12 +104,12 @@ def damage_of(
 ) -> str | None:
     """What is wrong with a stage's files, in words; None where nothing is. rerun_hint: as
     `read_stages` takes it."""
-    lacks = {} if done else damage(stage, fingerprint=record.fingerprint)
-    if stage.done.name in lacks:
-        return lacks[stage.done.name]
-    if lacks:
+    faults = {} if done else damage(stage, fingerprint=record.fingerprint)
+    if stage.done.name in faults:
+        return faults[stage.done.name]
+    if faults:
         return (
-            "; ".join(f"{stage.folder / name} {reason}" for name, reason in lacks.items())
+            "; ".join(f"{stage.folder / name} {reason}" for name, reason in faults.items())
             + f": `run` {rerun_hint(record.kind)}"
         )
     return _foreign(stage, record, done=done)
@@ -120,15 +120,18 @@ def _foreign(stage: StagePaths, record: StageRecord, *, done: bool) -> str | Non
     if not stage.done.exists():
         return None
     try:
-        said: dict[Path, str]
-        said = {} if done else {stage.done: read_marker(stage).fingerprint}
+        recorded: dict[Path, str]
+        recorded = {} if done else {stage.done: read_marker(stage).fingerprint}
         for name in record.target.get("graders", {}):
             manifest = stage.benchmark(name).manifest
             if manifest.exists():
-                said[manifest] = read_record(manifest, DrawsRecord).fingerprint
+                recorded[manifest] = read_record(manifest, DrawsRecord).fingerprint
     except ValueError as error:
         return str(error)
-    faults = (foreign(path, of, fingerprint=record.fingerprint) for path, of in said.items())
+    faults = (
+        fingerprint_mismatch(path, fingerprint, fingerprint=record.fingerprint)
+        for path, fingerprint in recorded.items()
+    )
     return next(filter(None, faults), None)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fgrpo_bench.files.records import NAMES, Misfit, Record
+from fgrpo_bench.files.records import NAMES, Record, SchemaError
 
 TRUNCATED_BOUND = 0.5
 """Share of rollouts cut off at the longest response, above which somebody should look."""
@@ -156,7 +156,7 @@ class Progress(Record):
     def __post_init__(self) -> None:
         for name, value in self.numbers.items():
             if not isinstance(value, int | float):
-                raise Misfit(value, NAMES[float]).within(f".{name}")
+                raise SchemaError(value, NAMES[float]).within(f".{name}")
 
     @property
     def numbers(self) -> dict[str, float]:

@@ -58,7 +58,7 @@ def _note() -> dict[str, str]:
 
 def _run(checkpoint: EvaluatedCheckpoint, paths: RunPaths) -> RunState:
     spec, end = checkpoint.evaluation_spec(), checkpoint.evaluated().finished_ms
-    benchmarks = list(spec.asked.benchmarks)
+    benchmarks = list(spec.stored_evaluation.benchmarks)
     points, tables, shares = [], {}, unscored(checkpoint, benchmarks)
     files = {"evaluation.json": checkpoint.evaluate.spec.read_bytes()}
     for benchmark in benchmarks:

@@ -159,7 +159,7 @@ def _check_sizes(plan: Plan, paths: RunPaths) -> None:
 
     for point in plan.points:
         try:
-            engines.of(point.train).check_sizes(point, rows)
+            engines.engine_for(point.train).check_sizes(point, rows)
         except ValueError as error:
             raise ValueError(f"{error}; nothing was submitted") from None
 

@@ -201,7 +201,7 @@ def short_graces(plan: Plan, call: Call) -> Iterator[str]:
     SLURM did not tell; where no save is estimated it is not asked."""
     profile = plan.declaration.profile
     assert isinstance(profile, SlurmProfile)
-    saving = engines.of(plan.points[0].train).save(plan.points[0], profile)
+    saving = engines.engine_for(plan.points[0].train).save(plan.points[0], profile)
     if saving is None:
         return
     try:

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fgrpo_bench.files import journal
-from fgrpo_bench.files.records import Misfit, Record
+from fgrpo_bench.files.records import Record, SchemaError
 from fgrpo_bench.kinds import KINDS
 from fgrpo_bench.specs import SlurmProfile
 from fgrpo_bench.stages.plan import StageRecord
@@ -260,7 +260,7 @@ def from_row(row: dict[str, Any] | None) -> Event | None:
         return None
     try:
         return kind.parsed({key: row[key] for key in row if key != "event"})
-    except Misfit:
+    except SchemaError:
         return None
 
 

@@ -50,9 +50,9 @@ def test_the_tables_of_engines_and_objectives_load_nothing_heavy() -> None:
 
 
 def test_every_sampler_and_environment_has_one_engine() -> None:
-    samplers = [sampler for each in engines.known() for sampler in each.samplers]
+    samplers = [sampler for each in engines.all_engines() for sampler in each.samplers]
     assert sorted(samplers) == ["embedded", "transformers", "vllm"]
-    environments = [each.environment.name for each in engines.known()]
+    environments = [each.environment.name for each in engines.all_engines()]
     assert sorted(environments) == ["base", "openrlhf"]
     with pytest.raises(ValueError, match="unknown environment 'nope': there are base, openrlhf"):
         engines.environment("nope")
@@ -60,14 +60,14 @@ def test_every_sampler_and_environment_has_one_engine() -> None:
 
 def test_inputs_are_those_of_a_task_or_of_a_dataset() -> None:
     own = config.load("smoke").experiment.train
-    inputs = engines.of(own).inputs(own)
+    inputs = engines.engine_for(own).inputs(own)
     assert inputs.task is not None and inputs.pretrained is None and inputs.prompt is None
     train = declared().experiment.train
-    inputs = engines.of(train).inputs(train)
+    inputs = engines.engine_for(train).inputs(train)
     assert inputs.task is None and inputs.dataset is not None and inputs.pretrained is not None
     assert inputs.eval_dataset is not None and inputs.prompt is not None
     never = replace(train, eval_every=0)
-    assert engines.of(never).inputs(never).eval_dataset is None  # nothing is fetched for it
+    assert engines.engine_for(never).inputs(never).eval_dataset is None  # nothing is fetched for it
 
 
 def test_a_control_that_an_engine_does_not_have_is_refused_with_those_that_do() -> None:

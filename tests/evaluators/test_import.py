@@ -101,7 +101,7 @@ def test_several_files_are_draws_of_the_same_problems(capsys):
     said(capsys, "import", *files, "--data", "mine.jsonl", "--name", "both")
     (stored,) = find("both")
     draws = read_table(stored.paths.draws, DRAWS)
-    assert draws["draw"].to_list() == [0, 1, 0, 1] and stored.spec.asked.n_samples == 2
+    assert draws["draw"].to_list() == [0, 1, 0, 1] and stored.spec.stored_evaluation.n_samples == 2
     assert draws["response"].to_list() == [text for _, _, text, _ in written.DRAWS]
     assert (pass_at_1("both"), pass_at_1("both", "nemo-skills-1")) == (1.0, 0.5)
     missing = said(capsys, "import", *files, "output-rs2.jsonl", "--name", "x", code=1)

@@ -37,7 +37,7 @@ from fgrpo_bench.stages.stage import run_stage
 
 def work(spec, run):
     (run.paths.folder / "count.txt").write_text(str(spec.further["wanted"]))
-    run.leave(run.paths.folder / "count.txt")
+    run.register_outputs(run.paths.folder / "count.txt")
     return Record()
 
 sys.exit(run_stage(StagePaths(Path(sys.argv[1])), work))

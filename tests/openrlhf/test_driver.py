@@ -234,7 +234,7 @@ def foreign():
     folder = Path(tempfile.mkdtemp(prefix="foreign-", dir="/tmp"))
     step = SlurmStep(rank=0, nodes=("n1",), node="n1", job=os.getpid(), restarts=0)
     address = cluster.free_address(cluster.own_host(), step.job)
-    meeting = Meeting.of(folder, step)
+    meeting = Meeting.from_step(folder, step)
     head = cluster.start(step, meeting, address, gpus=1, temporary=folder / "ray")
     named, nodes = folder / "ray" / "ray_current_cluster", cluster.RayNodes(address)
     try:

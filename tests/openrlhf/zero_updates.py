@@ -24,7 +24,7 @@ from openrlhf.utils.deepspeed.deepspeed import DeepspeedStrategy  # noqa: E402
 from openrlhf.utils.deepspeed.deepspeed_utils import get_train_ds_config  # noqa: E402
 
 from fgrpo_bench.engines.openrlhf.policy import mark_boundary  # noqa: E402
-from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole, settle  # noqa: E402
+from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole, remove_partial  # noqa: E402
 from tests.support.servers import free_port  # noqa: E402
 
 MICRO_BATCHES = (
@@ -156,7 +156,7 @@ def saved_updates(rank, stage, states, kill, path):
     file of that number is written, or before the state is marked whole where file is None.
     """
     if rank == 0:
-        settle(states, ORIGIN, say=print)
+        remove_partial(states, ORIGIN, say=print)
     torch.distributed.barrier()
     strategy, folder = object.__new__(DeepspeedStrategy), str(states / "_actor")
     engine, step = engine_of(network(), stage=stage, momentum=0.9), 0

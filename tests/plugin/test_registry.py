@@ -155,7 +155,7 @@ def test_what_an_engine_does_not_have_is_refused_with_engine_and_names() -> None
     declaration = config.load(
         "smoke", [f"plugins=[{MODULE}]", *PARITY, "experiment.train.engine=parity", *OWN[1:]]
     )
-    assert engines.of(declaration.experiment.train).name == "parity"
+    assert engines.engine_for(declaration.experiment.train).name == "parity"
     with pytest.raises(ValueError, match="has advantage=centred, and engine parity has grpo: excl"):
         check(declaration, expand(declaration))
 

@@ -15,7 +15,7 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.verify import verify
-from fgrpo_bench.stages.digests import SEAL, with_checksum
+from fgrpo_bench.stages.digests import CHECKSUM_KEY, with_checksum
 from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
 from tests.support.graded import draw_and_grade
@@ -94,7 +94,7 @@ def edit_record(name, change, *, resealed=False):
 
     def edit(results):
         at = results.paths.folder / name
-        content = {key: value for key, value in read_json(at).items() if key != SEAL}
+        content = {key: value for key, value in read_json(at).items() if key != CHECKSUM_KEY}
         change(content)
         write_json(at, with_checksum(content) if resealed else content)
 
@@ -118,7 +118,9 @@ def edit_a_digest_of_the_marker(results):
     marker = read_json(stage.done)
     name = next(name for name in marker["outputs"] if name.endswith(".safetensors"))
     marker["outputs"][name]["sha256"] = "0" * 64
-    write_json(stage.done, with_checksum({key: marker[key] for key in marker if key != SEAL}))
+    write_json(
+        stage.done, with_checksum({key: marker[key] for key in marker if key != CHECKSUM_KEY})
+    )
 
 
 def has_nothing_further(results):

@@ -155,7 +155,7 @@ def write_two(spec, run):
     run.paths.metrics.write_text("metrics")
     run.paths.checkpoint(0).mkdir(parents=True, exist_ok=True)
     (run.paths.checkpoint(0) / "model.safetensors").write_bytes(b"weights")
-    run.leave(run.paths.metrics, run.paths.checkpoints)
+    run.register_outputs(run.paths.metrics, run.paths.checkpoints)
     return Record()
 
 

@@ -20,7 +20,7 @@ from fgrpo_bench.analysis.rows import FRAMES
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.attempts import Note
-from fgrpo_bench.stages.digests import EDITED, SEAL, sha256_file, with_checksum
+from fgrpo_bench.stages.digests import CHECKSUM_KEY, EDITED, sha256_file, with_checksum
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import clear_damage, is_done
 from fgrpo_bench.stages.plan import PUT_BACK
@@ -167,7 +167,7 @@ def test_damage_has_exit_code_1_and_comes_with_what_to_do(
 def test_a_marker_without_its_own_digest_or_of_another_stage_is_damaged(whole: RunPaths) -> None:
     done, other = whole.point(TRAIN).done, whole.warmup(11).done
     marker = read_json(done)
-    write_json(done, {key: value for key, value in marker.items() if key != SEAL})
+    write_json(done, {key: value for key, value in marker.items() if key != CHECKSUM_KEY})
     name = f"{TRAIN}/DONE.json"
     assert faults(whole) == {name: EDITED}
     shutil.copy(other, done)
@@ -217,11 +217,11 @@ def test_a_declaration_or_a_plan_of_another_kind_is_named_with_what_to_do(
     [
         ("sweep.json", ("declaration", "sweep", "question"), "Another one?", EDITED, PUT_BACK),
         ("sweep.json", ("families", 0, "trained"), 7, EDITED, PUT_BACK),
-        ("sweep.json", (SEAL,), None, EDITED, PUT_BACK),
+        ("sweep.json", (CHECKSUM_KEY,), None, EDITED, PUT_BACK),
         ("sweep.json", ("declaration",), None, "cannot be read", "delete it, and `run` writes it"),
         ("plan.json", ("points", 1, "group_size"), 16, EDITED, "`run` writes it again"),
         ("plan.json", ("stages", 0, "name"), "../x", EDITED, "`run` writes it again"),
-        ("plan.json", (SEAL,), None, EDITED, "`run` writes it again"),
+        ("plan.json", (CHECKSUM_KEY,), None, EDITED, "`run` writes it again"),
     ],
 )
 def test_an_edited_declaration_or_plan_is_named_with_what_to_do(

@@ -18,7 +18,7 @@ from fgrpo_bench.analysis import Analysis, analyse, stored
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.results import SweepResults, load_results
 from fgrpo_bench.files.paths import RunPaths
-from fgrpo_bench.files.records import Misfit, Record
+from fgrpo_bench.files.records import Record, SchemaError
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report import verify as verifying
 from fgrpo_bench.report.__main__ import main as report_command
@@ -309,7 +309,7 @@ class Whole(Record):
     ],
 )
 def test_a_record_says_what_does_not_fit_and_where(value: object, fault: str) -> None:
-    with pytest.raises(Misfit) as error:
+    with pytest.raises(SchemaError) as error:
         Whole.parsed(value)
     assert str(error.value) == fault
 

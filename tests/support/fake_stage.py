@@ -69,7 +69,7 @@ def work(spec: StageSpec, run: StageRun) -> Record:
         if run.stopping or restless:
             raise Stopped(f"saved at step {step}")
     write_json(folder / "result.json", state)
-    run.leave(folder / "result.json")
+    run.register_outputs(folder / "result.json")
     return Record()
 
 

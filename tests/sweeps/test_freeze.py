@@ -11,7 +11,7 @@ from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.specs.stored import stored_profile
-from fgrpo_bench.stages.digests import SEAL, checksum_mismatch, with_checksum
+from fgrpo_bench.stages.digests import CHECKSUM_KEY, checksum_mismatch, with_checksum
 from fgrpo_bench.stages.plan import FORMAT, declared_now, read_plan, read_sweep
 from sweeps.cli import main as sweeps
 from sweeps.freeze import check_conflicts, freeze, next_version
@@ -27,7 +27,7 @@ def test_a_reader_finds_everything_that_was_frozen(tmp_path: Path) -> None:
     assert results.benchmarks == ["countdown"]
     recorded = read_json(paths.sweep_json)
     made_by = {"git_commit", "git_dirty", "versions", "created"}
-    assert recorded.keys() == {"declaration", "families", "first", SEAL, *made_by}
+    assert recorded.keys() == {"declaration", "families", "first", CHECKSUM_KEY, *made_by}
     assert recorded["versions"]["polars"]
     for stage in plan.stages:
         spec = read_json(paths.folder / stage.name / "spec.json")
@@ -98,7 +98,7 @@ def test_what_is_frozen_is_sealed_and_an_edited_declaration_is_refused_before_an
     frozen(tmp_path, "sweep.family={ks:[1]}")
     declared = read_json(paths.sweep_json)
     declared["families"] = declared["families"][1:]
-    lost = {key: value for key, value in declared.items() if key != SEAL}
+    lost = {key: value for key, value in declared.items() if key != CHECKSUM_KEY}
     for edited in (declared, lost):
         write_json(paths.sweep_json, edited)
         with pytest.raises(ValueError, match="was changed after it was written, or lost its seal"):

@@ -59,7 +59,7 @@ def test_every_point_reads_the_dataset_and_the_model_that_were_fetched_once() ->
     trained = [stage for stage in plan.stages if stage.kind == "train"]
     assert len(trained) == 30
     for stage in trained:
-        spec = stage.spec.of(TrainStageSpec)
+        spec = stage.spec.as_kind(TrainStageSpec)
         assert stage.needs == needs
         assert [spec.base, spec.data, spec.eval_data] == [f"../{name}" for name in needs]
     judged = [stage for stage in plan.stages if stage.kind == "evaluate"]

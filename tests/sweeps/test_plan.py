@@ -189,8 +189,8 @@ def test_a_learning_rate_factor_is_identity_but_where_it_is_1() -> None:
     assert list(differences(whole.spec.identity, half.spec.identity)) == [
         ("learning_rate_factor", None, 0.5)
     ]
-    point = half.spec.of(TrainStageSpec).point
-    del (former := dict(whole.spec.of(TrainStageSpec).point))["learning_rate_factor"]
+    point = half.spec.as_kind(TrainStageSpec).point
+    del (former := dict(whole.spec.as_kind(TrainStageSpec).point))["learning_rate_factor"]
     assert from_dict(SweepPoint, former).learning_rate_factor == 1, "specs of before have none"
     assert from_dict(SweepPoint, point).learning_rate_factor == 0.5
     record = plan_record(plan).as_json()["points"]
@@ -273,7 +273,7 @@ def test_every_field_that_makes_weights_changes_the_fingerprint(path: str) -> No
     old, new = stages(before)[NAME], stages(after)[NAME]
     if name in NO_IDENTITY:
         assert marks(before) == marks(after)
-        assert old.spec.of(TrainStageSpec).point != new.spec.of(TrainStageSpec).point
+        assert old.spec.as_kind(TrainStageSpec).point != new.spec.as_kind(TrainStageSpec).point
         return
     assert old.fingerprint != new.fingerprint
     (found,) = differences(old.spec.identity, new.spec.identity)
@@ -605,9 +605,9 @@ def test_a_function_as_a_reward_is_identity_by_its_digest_and_found_by_its_folde
     file.write_text("def score(response, answer):\n    return len(response) / 10\n")
     rewarded = "experiment.train.reward=mine:score@0.5"
     first = plan_of("smoke", rewarded)
-    trained = stages(first)["grpo-n4-g0-s11"].spec.of(TrainStageSpec)
+    trained = stages(first)["grpo-n4-g0-s11"].spec.as_kind(TrainStageSpec)
     assert trained.reward == f"{tmp_path}::mine:score@0.5" and trained.judge() == trained.reward
-    assert stages(plan_of("smoke"))["grpo-n4-g0-s11"].spec.of(TrainStageSpec).judge() is None
+    assert stages(plan_of("smoke"))["grpo-n4-g0-s11"].spec.as_kind(TrainStageSpec).judge() is None
     file.write_text("def score(response, answer):\n    return 1.0\n")
     changed = {name for name, mark in marks(plan_of("smoke", rewarded)).items()
                if mark != marks(first)[name]}  # fmt: skip

@@ -39,13 +39,13 @@ def save_checkpoint(folder: Path, policy: Policy, tokenizer: Tokenizer) -> str:
     """Write a checkpoint folder whole or not at all; returns the sha256 of its weights."""
     weights = {name: value.cpu().clone() for name, value in policy.state_dict().items()}
     content = save(weights, metadata={"format": "pt"})
-    write_folder(folder, {WEIGHTS: content} | _beside(policy, tokenizer))
+    write_folder(folder, {WEIGHTS: content} | _other_files(policy, tokenizer))
     return hashlib.sha256(content).hexdigest()
 
 
-def _beside(policy: Policy, tokenizer: Tokenizer) -> dict[str, bytes]:
+def _other_files(policy: Policy, tokenizer: Tokenizer) -> dict[str, bytes]:
     if isinstance(tokenizer, FolderTokenizer):
-        return tokenizer.beside()
+        return tokenizer.files_beside_weights()
     drawing = {"eos_token_id": EOS, "pad_token_id": PAD, "do_sample": True, "temperature": 1.0}
     texts = {"config.json": _config(policy).as_json(), "generation_config.json": drawing}
     return {
@@ -75,7 +75,10 @@ def load_checkpoint(folder: Path, device: str, sha256: str | None) -> tuple[Poli
         read = read_folder(folder)
         tokenizer: Tokenizer = tokenizer_of(folder)
     else:
-        read, tokenizer = _own(read_record(folder / "config.json", Config)), load_tokenizer(folder)
+        read, tokenizer = (
+            _architecture(read_record(folder / "config.json", Config)),
+            load_tokenizer(folder),
+        )
     ends = (tokenizer.eos, tokenizer.pad)
     policy = Policy(read.spec, read.vocabulary_size, read.n_positions, tied=read.tied, ends=ends)
     weights = load_file(folder / WEIGHTS)
@@ -84,12 +87,12 @@ def load_checkpoint(folder: Path, device: str, sha256: str | None) -> tuple[Poli
     try:
         policy.load_state_dict(weights)
     except RuntimeError as error:
-        words = " ".join(str(error).split())[:300]
-        raise refused(folder, f"has other weights than its config.json says ({words})") from error
+        message = " ".join(str(error).split())[:300]
+        raise refused(folder, f"has other weights than its config.json says ({message})") from error
     return policy.to(device), tokenizer
 
 
-def _own(config: Config) -> Architecture:
+def _architecture(config: Config) -> Architecture:
     spec = ModelSpec(
         name="loaded",
         hidden_size=config.hidden_size,

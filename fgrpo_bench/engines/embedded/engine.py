@@ -70,9 +70,9 @@ class EmbeddedTrain(TrainSpec):
         for given, other in ((warmed, folder), (folder, warmed)):
             if None not in given.values() and not any(other.values()):
                 return
-        said = ", ".join(name for name, value in (warmed | folder).items() if value is not None)
+        named = ", ".join(name for name, value in (warmed | folder).items() if value is not None)
         raise ValueError(
-            f"experiment.train has {said or 'no model'}: a base model is either warmed up (model, "
+            f"experiment.train has {named or 'no model'}: a base model is either warmed up (model, "
             "warmup) or a folder of yours (pretrained, prompt_tokens, response_tokens); give all "
             "of one and none of the other"
         )
@@ -94,8 +94,8 @@ def longest(train: EmbeddedTrain) -> tuple[int, int]:
 
 
 def _inputs(train: EmbeddedTrain) -> Inputs:
-    found = inputs(train)
-    return found if train.pretrained is None else replace(found, prompt=PLAIN)
+    needs = inputs(train)
+    return needs if train.pretrained is None else replace(needs, prompt=PLAIN)
 
 
 def _identity(train: EmbeddedTrain) -> dict[str, Any]:

@@ -158,16 +158,16 @@ class Batch:
         (n_prompts, start), n_rows = prompts.shape, len(completions)
         device, read = prompts.device, max(completions.shape[1] - 1, 0)
         inputs, owners = completions[:, :read].cpu().numpy(), owner.cpu().numpy()
-        wanted = np.ones((n_rows, read), bool) if mask is None else mask[:, 1:].cpu().numpy()
+        is_target = np.ones((n_rows, read), bool) if mask is None else mask[:, 1:].cpu().numpy()
         order = np.lexsort((*inputs.T[::-1], owners))
-        inputs, owners, wanted = inputs[order], owners[order], wanted[order]
+        inputs, owners, is_target = inputs[order], owners[order], is_target[order]
         alike = np.logical_and.accumulate(inputs[1:] == inputs[:-1], axis=1)
         alike &= (owners[1:] == owners[:-1])[:, None]
-        is_first = wanted.copy()
-        is_first[1:] &= ~(alike & wanted[:-1])
+        is_first = is_target.copy()
+        is_first[1:] &= ~(alike & is_target[:-1])
         numbers = np.where(is_first, is_first.cumsum().reshape(is_first.shape) - 1, 0)
         prefixes = np.maximum.accumulate(numbers, axis=0) if n_rows else numbers
-        prefixes[~wanted] = 0
+        prefixes[~is_target] = 0
         kept = is_first.any(axis=1)
 
         def tensor(values: NDArray[Any]) -> Tensor:

@@ -159,14 +159,14 @@ def n_parameters(folder: Path) -> int:
 def digests(folder: Path) -> dict[str, str]:
     """What defines a folder's model, wherever it lies: digests of its weights, and of the files
     beside them."""
-    by_name = {path.name: sha256_file(path) for path in _beside(folder)}
+    by_name = {path.name: sha256_file(path) for path in _tokenizer_files(folder)}
     return {
         "weights_sha256": sha256_file(folder / WEIGHTS),
         "files_sha256": combined_sha256(by_name),
     }
 
 
-def _beside(folder: Path) -> list[Path]:
+def _tokenizer_files(folder: Path) -> list[Path]:
     return sorted(path for pattern in COPIED for path in folder.glob(pattern))
 
 
@@ -176,14 +176,14 @@ class FolderTokenizer(Tokenizer):
     def __init__(self, folder: Path, read: Architecture) -> None:
         from transformers import AutoTokenizer
 
-        self._files = {path.name: path.read_bytes() for path in _beside(folder)}
+        self._files = {path.name: path.read_bytes() for path in _tokenizer_files(folder)}
         try:
             self._inner: Any = AutoTokenizer.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False
             )
         except (ValueError, OSError, KeyError) as error:
-            words = str(error).splitlines()[0]
-            raise refused(folder, f"has a tokenizer that cannot be loaded ({words})") from error
+            message = str(error).splitlines()[0]
+            raise refused(folder, f"has a tokenizer that cannot be loaded ({message})") from error
         self.eos = self.pad = read.eos
         tokens, embedded = self._inner.vocab_size, read.vocabulary_size
         if tokens > embedded:
@@ -211,7 +211,7 @@ class FolderTokenizer(Tokenizer):
         ended = [row[: row.index(self.eos)] if self.eos in row else row for row in rows]
         return [str(self._inner.decode(row, skip_special_tokens=True)) for row in ended]
 
-    def beside(self) -> dict[str, bytes]:
+    def files_beside_weights(self) -> dict[str, bytes]:
         """What stands beside a checkpoint's weights: the files of the folder, which a checkpoint
         takes over but for the type of its weights."""
         config = json.loads(self._files["config.json"])

@@ -285,7 +285,7 @@ class Learner:
             for part in encode_prompts(self.tokenizer, problems, self.longest[0])
         )
         with precision(self.train.model, self.device):
-            drawn = sample(
+            samples = sample(
                 self.policy,
                 prompts,
                 seeds,
@@ -294,13 +294,15 @@ class Learner:
                 max_tokens=self.train.max_batch_tokens,
                 lengths=lengths,
             )
-        is_finite = (drawn.log_probs + drawn.entropies).view(len(problems), -1).isfinite().all(1)
+        is_finite = (
+            (samples.log_probs + samples.entropies).view(len(problems), -1).isfinite().all(1)
+        )
         if lost := [
-            name for name, known in zip(names, is_finite.tolist(), strict=True) if not known
+            name for name, finite in zip(names, is_finite.tolist(), strict=True) if not finite
         ]:
             raise self.session.diverged(f"a log-probability of {named_groups(lost)}")
-        shape = (len(problems), n, drawn.tokens.shape[1])
-        responses, owner, places = distinct_responses(drawn.tokens.view(shape))
+        shape = (len(problems), n, samples.tokens.shape[1])
+        responses, owner, places = distinct_responses(samples.tokens.view(shape))
         texts = self.tokenizer.decode(responses.cpu().numpy())
         reward = self.reward if purpose.startswith("rollout") else None
         judge = None if reward is None else get_reward(reward)
@@ -319,9 +321,9 @@ class Learner:
         rollouts = Rollouts(
             prompts=prompts,
             prompt_lengths=lengths,
-            tokens=drawn.tokens.view(shape),
-            log_probs=drawn.log_probs.view(shape),
-            entropies=drawn.entropies.view(shape),
+            tokens=samples.tokens.view(shape),
+            log_probs=samples.log_probs.view(shape),
+            entropies=samples.entropies.view(shape),
             rewards=torch.from_numpy(earned).to(self.device),
             correct=torch.from_numpy(judged == "correct").float().to(self.device),
             unscored=torch.from_numpy(judged == "unscored").to(self.device),
@@ -352,17 +354,17 @@ class Learner:
         They differ under dynamic sampling only: there, further prompts are drawn until the batch
         holds as many active groups as it should have prompts, or MAX_ROUNDS rounds are over.
         """
-        wanted, n = self.point.n_prompts, self.point.group_size
-        sampled = self._count(self.draw(self.problems(wanted), n, "rollout", step))
+        n_prompts, n = self.point.n_prompts, self.point.group_size
+        sampled = self._count(self.draw(self.problems(n_prompts), n, "rollout", step))
         if not self.point.algorithm.dynamic_sampling:
             return sampled, sampled
         for extra in range(1, MAX_ROUNDS):
-            if int(is_active(sampled.correct).sum()) >= wanted:
+            if int(is_active(sampled.correct).sum()) >= n_prompts:
                 break
-            more = self._count(self.draw(self.problems(wanted), n, f"rollout-{extra}", step))
+            more = self._count(self.draw(self.problems(n_prompts), n, f"rollout-{extra}", step))
             sampled = sampled.followed_by(more)
         active = is_active(sampled.correct).nonzero()[:, 0]
-        return sampled.take(active[:wanted]), sampled
+        return sampled.take(active[:n_prompts]), sampled
 
     def _count(self, rollouts: Rollouts) -> Rollouts:
         counters = self.session.counters
@@ -422,14 +424,16 @@ class Learner:
         gap = sum(m.rollout_gap for parts in done[:1] for m in parts)
         losses = [sum(m.policy_loss for m in parts) for parts in done]
         first_tokens = sum(m.active_tokens for parts in done[:1] for m in parts)
-        seen = sum(m.tokens for parts in done for m in parts)
+        all_tokens = sum(m.tokens for parts in done for m in parts)
         divergence = sum(m.reference_kl for parts in done for m in parts)
         return {
             "loss": float(np.mean(losses)) if done else 0.0,
             "grad_norm": float(np.mean(norms)) if norms else 0.0,
             "clip_fraction": clipped / tokens if tokens else 0.0,
             "rollout_kl": gap / first_tokens if first_tokens else None,
-            "reference_kl": None if self.reference is None or not seen else divergence / seen,
+            "reference_kl": None
+            if self.reference is None or not all_tokens
+            else divergence / all_tokens,
             "learning_rate": rate,
         }
 
@@ -540,7 +544,7 @@ def _order(seed: int, epoch: int, n: int) -> list[int]:
 
 def reinforce(stored: StageSpec, run: StageRun, device: str) -> TrainingFacts:
     """Run a training stage; returns facts for its completion marker."""
-    spec = stored.of(TrainStageSpec)
+    spec = stored.as_kind(TrainStageSpec)
     point = spec.sweep_point
     train = embedded_train(point)
     base = spec.at(spec.base)
@@ -579,14 +583,14 @@ def reinforce(stored: StageSpec, run: StageRun, device: str) -> TrainingFacts:
                 n_groups=train.stored_groups,
                 tokenizer=tokenizer,
             )
-        drawn = time.perf_counter()
+        sampled_at = time.perf_counter()
         learned = learner.learn(batch)
         ended = time.perf_counter()
         row = {
             "step": step,
             "seconds": ended - begun,
-            "seconds_generation": drawn - begun,
-            "seconds_training": ended - drawn,
+            "seconds_generation": sampled_at - begun,
+            "seconds_training": ended - sampled_at,
             "gpus": int(device != "cpu"),
             **measured,
             **learned,
@@ -608,7 +612,7 @@ def reinforce(stored: StageSpec, run: StageRun, device: str) -> TrainingFacts:
     weights = save_checkpoint(run.paths.checkpoint(train.steps), policy, tokenizer)
     session.write_metrics()
     session.discard_state()
-    run.leave(run.paths.metrics, run.paths.rollouts, run.paths.checkpoints)
+    run.register_outputs(run.paths.metrics, run.paths.rollouts, run.paths.checkpoints)
     return TrainingFacts(
         step=train.steps,
         weights_sha256=weights,

@@ -122,19 +122,19 @@ def _sample(
         logp = torch.log_softmax(cache.logits / (temperature or 1.0), -1)
         p = logp.double().exp()
         if temperature == 0:
-            drawn = logp.argmax(-1)[row]
+            next_tokens = logp.argmax(-1)[row]
         else:
             upto = p.cumsum(-1)
             threshold = u[draws, t] * upto[:, -1][row]
-            drawn = (upto[row] <= threshold[:, None]).sum(-1).clamp_(max=logp.shape[1] - 1)
-        tokens[draws, t] = drawn
-        log_probs[draws, t] = logp[row, drawn]
+            next_tokens = (upto[row] <= threshold[:, None]).sum(-1).clamp_(max=logp.shape[1] - 1)
+        tokens[draws, t] = next_tokens
+        log_probs[draws, t] = logp[row, next_tokens]
         entropies[draws, t] = -(p * logp).sum(-1).float()[row]
-        going = (drawn != policy.eos) & (drawn != policy.pad)
+        going = (next_tokens != policy.eos) & (next_tokens != policy.pad)
         if t == length - 1 or not bool(going.any()):
             break
         draws = draws[going]
-        prefix = row[going] * logp.shape[1] + drawn[going]
+        prefix = row[going] * logp.shape[1] + next_tokens[going]
         distinct, which = torch.unique(prefix, return_inverse=True)
         row = cache.extend(distinct // logp.shape[1], distinct % logp.shape[1])[which]
     return Samples(tokens=tokens, log_probs=log_probs, entropies=entropies)
@@ -182,8 +182,8 @@ class _Cache:
             else:
                 y, _ = normalised(x)
                 qkv = torch.addmm(layer.bias, y.to(layer.qkv.dtype), layer.qkv.t())
-            seen = self._attend(i, rotate(qkv.float(), angles), prompts)
-            x = added(x, seen.to(layer.out.dtype), layer.out)
+            attended = self._attend(i, rotate(qkv.float(), angles), prompts)
+            x = added(x, attended.to(layer.out.dtype), layer.out)
             y, _ = normalised(x)
             gate, up = (y.to(layer.gate_up.dtype) @ layer.gate_up.t()).chunk(2, -1)
             x = added(x, F.silu(gate).mul_(up), layer.down)
@@ -210,21 +210,21 @@ class _Cache:
     def _attend(self, i: int, qkv: Tensor, shared_prompts: Beside | None) -> Tensor:
         """What each row's query sees in layer i of all before it and of itself; [rows, H * d]."""
         shape, n, end = self.shape, len(qkv), self.used + 1
-        asked = shape.heads * shape.head_size
-        self.kept[self.used, i, :, :n] = qkv[:, asked:].view(n, 2, -1).transpose(0, 1)
+        query_size = shape.heads * shape.head_size
+        self.kept[self.used, i, :, :n] = qkv[:, query_size:].view(n, 2, -1).transpose(0, 1)
         by_head = (end, n, shape.kv_heads, 1, shape.head_size)
         k, v = (self.kept[:end, i, j, :n].view(by_head) for j in (0, 1))
-        q = qkv[:, :asked].view(n, shape.kv_heads, shape.times, shape.head_size).to(k.dtype)
+        q = qkv[:, :query_size].view(n, shape.kv_heads, shape.times, shape.head_size).to(k.dtype)
         scores = (k * q).sum(-1)  # [keys, rows, K, times]
         if shared_prompts is None:
             weights = scores.float().softmax(0).to(v.dtype)
-            return (v * weights[..., None]).sum(0).view(n, asked)
+            return (v * weights[..., None]).sum(0).view(n, query_size)
         k_prompts, v_prompts = self.prompts[i].chunk(2)
         grouped = shared_prompts.together(q.transpose(0, 1)) @ k_prompts.transpose(2, 3)
         of_prompt = shared_prompts.apart(grouped, shape.times).permute(3, 1, 0, 2)
         weights = torch.cat([of_prompt, scores]).float().softmax(0).to(v.dtype)
         to_prompt, to_own = weights.split([len(of_prompt), end])
         grouped = shared_prompts.together(to_prompt.permute(2, 1, 3, 0)) @ v_prompts
-        seen: Tensor = shared_prompts.apart(grouped, shape.times).transpose(0, 1)
-        seen = seen + (v * to_own[..., None]).sum(0)
-        return seen.reshape(n, asked)
+        attended: Tensor = shared_prompts.apart(grouped, shape.times).transpose(0, 1)
+        attended = attended + (v * to_own[..., None]).sum(0)
+        return attended.reshape(n, query_size)

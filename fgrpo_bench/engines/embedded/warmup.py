@@ -49,7 +49,7 @@ class WarmupFacts(Record):
 
 def warm_up(stored: StageSpec, run: StageRun, device: str) -> WarmupFacts:
     """Run a warm-up stage; returns facts for its completion marker."""
-    spec = stored.of(WarmupStageSpec).computed
+    spec = stored.as_kind(WarmupStageSpec).computed
     seed, task, warmup = spec.seed, make_task(spec.task), spec.warmup
     tokenizer = Tokenizer(task.vocabulary, spec.model.vocabulary_size)
     policy = Policy(spec.model, tokenizer.size, positions(spec.model, task))
@@ -73,7 +73,7 @@ def warm_up(stored: StageSpec, run: StageRun, device: str) -> WarmupFacts:
         run.progress(step=step, of=warmup.steps, loss=sum(noted))
     digest = save_checkpoint(run.paths.checkpoint(0), policy, tokenizer)
     session.discard_state()
-    run.leave(run.paths.checkpoint(0))
+    run.register_outputs(run.paths.checkpoint(0))
     return WarmupFacts(
         step=0,
         weights_sha256=digest,
@@ -120,5 +120,7 @@ def learning_rate(step: int, warmup: WarmupSpec) -> float:
     """Learning rate of a warm-up step, counted from 1."""
     if warmup.schedule == "constant":
         return warmup.learning_rate
-    left = (warmup.steps - step) / ((1 - FALL_FROM) * warmup.steps)
-    return warmup.learning_rate * min(1.0, step / (RISE_UNTIL * warmup.steps), max(FLOOR, left))
+    remaining = (warmup.steps - step) / ((1 - FALL_FROM) * warmup.steps)
+    return warmup.learning_rate * min(
+        1.0, step / (RISE_UNTIL * warmup.steps), max(FLOOR, remaining)
+    )

@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     from fgrpo_bench.engines.openrlhf import cluster, driver
 
     driver.prepare_environment()  # Ray's processes have that of the one that starts them
-    meeting = Meeting.of(paths.folder, step)
+    meeting = Meeting.from_step(paths.folder, step)
     if step.rank:
         return cluster.join(step, meeting)
     exit_code = EXIT_FAILED

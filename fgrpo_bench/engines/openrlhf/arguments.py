@@ -68,8 +68,8 @@ def _flags(nested: Any) -> Any:
             raise ValueError(
                 f"{name!r} is no flag: give its name without dashes, e.g. ds.lora.rank"
             )
-        words = value if isinstance(value, tuple) and value else (value,)
-        if value is not True and not all(map(_is_word, words)):
+        values = value if isinstance(value, tuple) and value else (value,)
+        if value is not True and not all(map(_is_word, values)):
             raise ValueError(
                 f"{name}={value!r} is no value of a flag: give true for a bare flag, a number, a "
                 "word or a list of them, and leave out what is to be off"

@@ -144,7 +144,7 @@ class Meeting:
     folder: Path
 
     @classmethod
-    def of(cls, stage: Path, step: SlurmStep) -> Meeting:
+    def from_step(cls, stage: Path, step: SlurmStep) -> Meeting:
         """That of this attempt; stage: the stage's folder."""
         return cls(folder=stage / "openrlhf" / "nodes" / step.key)
 

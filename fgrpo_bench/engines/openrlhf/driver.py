@@ -108,7 +108,9 @@ def install(options: DriverOptions) -> None:
         nested = hierarchize(args)
         guards.check_arguments(nested, options)
         nested.fgrpo = options
-        states.settle(Path(nested.ckpt.path), guards.origin(nested), say=partial(print, flush=True))
+        states.remove_partial(
+            Path(nested.ckpt.path), guards.origin(nested), say=partial(print, flush=True)
+        )
         # as below, and here because the class has the number of engines
         vllm_engine.RolloutRayActor = rollout.rollout_actor(
             options, engines=nested.vllm.num_engines, nodes=nested.actor.num_nodes

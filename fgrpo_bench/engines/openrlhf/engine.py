@@ -84,15 +84,15 @@ def check_flags(profile: Profile, train: OpenRLHFTrain) -> str | None:
             f"note: {python} is not on this machine, so experiment.train.extra was not compared "
             "with the flags that its OpenRLHF knows: one that it does not know fails the jobs"
         )
-    asked = subprocess.run(
+    completed = subprocess.run(
         [str(python), "-m", "fgrpo_bench.engines.openrlhf.flags", *extra_words(train)],
         cwd=REPOSITORY,
         env=dict(os.environ) | {"PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
     )
-    if asked.returncode:
-        errors = asked.stderr.strip().splitlines()
+    if completed.returncode:
+        errors = completed.stderr.strip().splitlines()
         raise ValueError(
             f"experiment.train.extra is refused: {errors[-1] if errors else f'{python} failed'}; "
             "mend or leave out that flag"
@@ -176,10 +176,10 @@ def _check_sizes(point: SweepPoint, rows_of: Callable[[DatasetSpec], int]) -> No
     train = openrlhf_train(point)
     if train.dataset is None:
         return
-    rows, wanted = rows_of(train.dataset), batches(point).prompts_per_epoch
-    if rows < wanted:
+    rows, n_prompts = rows_of(train.dataset), batches(point).prompts_per_epoch
+    if rows < n_prompts:
         raise ValueError(
-            f"an epoch of {point.point_id} has {wanted} prompts (prompts per step x steps / "
+            f"an epoch of {point.point_id} has {n_prompts} prompts (prompts per step x steps / "
             f"epochs), but dataset {train.dataset.name} has {rows}: raise "
             "experiment.train.epochs, or lower steps or the prompts per step"
         )

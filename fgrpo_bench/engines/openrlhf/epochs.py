@@ -29,10 +29,10 @@ def epochs(seed: int, *, problems: int, size: int) -> Iterator[NDArray[np.int64]
             chosen = due[:size]
             is_due[chosen] = False
         else:
-            again = order[~is_due[order]][: size - len(due)]
-            chosen = np.concatenate([due, again])
+            repeated = order[~is_due[order]][: size - len(due)]
+            chosen = np.concatenate([due, repeated])
             is_due[:] = True
-            is_due[again] = False
+            is_due[repeated] = False
         is_chosen = np.zeros(problems, dtype=bool)
         is_chosen[chosen] = True
         yield order[is_chosen[order]]

@@ -75,10 +75,10 @@ class OrderedSamples(SamplesGenerator):  # type: ignore[misc]
             return [], None, 0, True
         self._begin("rollout")
         samples, rate, consumed, exhausted = super().generate_samples(**kwargs)
-        wanted = self.args.rollout.batch_size * self.args.rollout.n_samples_per_prompt
-        if samples and len(samples) < wanted:
+        batch_size = self.args.rollout.batch_size * self.args.rollout.n_samples_per_prompt
+        if samples and len(samples) < batch_size:
             print(
-                f"the epoch ends: {len(samples)} rollouts fill no batch of {wanted}, left out",
+                f"the epoch ends: {len(samples)} rollouts fill no batch of {batch_size}, left out",
                 flush=True,
             )
             samples = []

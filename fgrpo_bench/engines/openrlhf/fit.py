@@ -223,7 +223,7 @@ def _room_of_training(point: SweepPoint, placement: Placement, *, nodes: int) ->
         return
     have, processes = placement.gpu_memory_gb or 0, nodes * placement.actor_gpus_per_node
     phase, need = max(held.peaks.items(), key=lambda peak: peak[1])
-    words = (
+    need_words = (
         f"{pretrained.name} with {pretrained.parameters / 1e9:.2f} billion parameters needs "
         f"{need:.1f} GiB a GPU of {have:g} GiB in {phase}: "
         f"{_parts(point, placement, held, phase)}, at zero_stage={placement.zero_stage} over "
@@ -231,9 +231,9 @@ def _room_of_training(point: SweepPoint, placement: Placement, *, nodes: int) ->
     )
     remedy = _remedy(point, placement, phase)
     if need > have:
-        raise ValueError(f"{words}: it cannot fit; {remedy}")
+        raise ValueError(f"{need_words}: it cannot fit; {remedy}")
     if need > TIGHT * have:
-        yield f"{words}: it leaves little for buffers, which are not counted; {remedy}"
+        yield f"{need_words}: it leaves little for buffers, which are not counted; {remedy}"
     training, _ = samplers(point, placement, pretrained)
     yield from _check_sampler(point, placement, pretrained, training, "in vLLM")
 
@@ -251,10 +251,10 @@ def summary(points: Sequence[SweepPoint], placement: Placement, *, nodes: int) -
     """The memory of a GPU in two lines, for the point that needs most; none where it is not
     known."""
     held = [(point, phases(point, placement, nodes=nodes)) for point in points]
-    known = [(point, hold) for point, hold in held if hold is not None]
-    if not known:
+    with_phases = [(point, hold) for point, hold in held if hold is not None]
+    if not with_phases:
         return []
-    point, most = max(known, key=lambda pair: max(pair[1].peaks.values()))
+    point, most = max(with_phases, key=lambda pair: max(pair[1].peaks.values()))
     peaks, pretrained = most.peaks, published(point)
     assert pretrained is not None
     shape = shape_of(pretrained)

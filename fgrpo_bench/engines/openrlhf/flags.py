@@ -44,33 +44,33 @@ def openrlhf_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def parse_flags(words: Sequence[str]) -> dict[str, Any]:
+def parse_flags(arguments: Sequence[str]) -> dict[str, Any]:
     """What the parser makes of a command line, by option name without dashes.
 
     ValueError with the parser's words where it refuses them, and with similar names for a flag
     that it does not know.
     """
     parser, errors = openrlhf_parser(), io.StringIO()
-    known = sorted(parser._option_string_actions)
-    for word in words:
-        if word.startswith("--") and word not in known:
-            similar = [name.removeprefix("--") for name in get_close_matches(word, known)]
+    flags = sorted(parser._option_string_actions)
+    for word in arguments:
+        if word.startswith("--") and word not in flags:
+            similar = [name.removeprefix("--") for name in get_close_matches(word, flags)]
             raise ValueError(
                 f"OpenRLHF {version('openrlhf')} has no flag {word.removeprefix('--')}: "
                 + (f"similar ones are {', '.join(similar)}" if similar else "leave it out")
             )
     try:
         with contextlib.redirect_stderr(errors):
-            return vars(parser.parse_args(words))
+            return vars(parser.parse_args(arguments))
     except SystemExit:
         refusal = errors.getvalue().splitlines()[-1].rpartition("error: ")[2]
         raise ValueError(f"OpenRLHF {version('openrlhf')} refuses it: {refusal}") from None
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Exit code 0 where the words are flags with values that the parser takes; else says why."""
     try:
-        parse_flags(words)
+        parse_flags(arguments)
     except ValueError as error:
         print(error, file=sys.stderr)
         return EXIT_REFUSED

@@ -50,7 +50,7 @@ class Machine:
     """DRIVER_QUERY: a line a GPU."""
     cuda_home: Path | None
     """The CUDA toolkit that torch compiles with; None where there is none or none is needed."""
-    lacking: tuple[str, ...] = ()
+    missing_headers: tuple[str, ...] = ()
     """HEADERS that are not in that toolkit."""
     python_headers: bool = True
     """Whether this Python has its own."""
@@ -59,13 +59,13 @@ class Machine:
 def _look(cuda: int | None) -> Machine:
     """This machine; of CUDA only what matters where a version is needed."""
     home = cuda_home(os.environ) if cuda is not None else None
-    lacking = [name for name in HEADERS if home and not (home / "include" / name).exists()]
+    missing_headers = [name for name in HEADERS if home and not (home / "include" / name).exists()]
     return Machine(
         gxx=ask("g++", "-dumpfullversion", "-dumpversion"),
         nvcc=ask(str(home / "bin" / "nvcc"), "--version") if home else None,
         driver=ask(*DRIVER_QUERY) if cuda is not None else None,
         cuda_home=home,
-        lacking=tuple(lacking),
+        missing_headers=tuple(missing_headers),
         python_headers=(Path(sysconfig.get_path("include")) / "Python.h").exists(),
     )
 
@@ -96,14 +96,14 @@ def cuda_major(pins: str) -> int | None:
     return int(pinned[1]) if pinned else None
 
 
-def lacks(machine: Machine, cuda: int | None) -> list[str]:
+def obstacles(machine: Machine, cuda: int | None) -> list[str]:
     """What stands in the way of an installation, each with its remedy.
 
     cuda: the major version that is needed; None needs none.
     """
-    reasons = _lacks_compiler(machine)
+    reasons = _compiler_obstacles(machine)
     if cuda is not None:
-        reasons += _lacks_toolkit(machine, cuda)
+        reasons += _toolkit_obstacles(machine, cuda)
         try:
             check_driver(machine.driver, cuda)
         except ValueError as error:
@@ -111,7 +111,7 @@ def lacks(machine: Machine, cuda: int | None) -> list[str]:
     return reasons
 
 
-def _lacks_compiler(machine: Machine) -> list[str]:
+def _compiler_obstacles(machine: Machine) -> list[str]:
     reasons = []
     major = re.match(r"\d+", machine.gxx or "")
     if major is None:
@@ -133,7 +133,7 @@ def _lacks_compiler(machine: Machine) -> list[str]:
     return reasons
 
 
-def _lacks_toolkit(machine: Machine, cuda: int) -> list[str]:
+def _toolkit_obstacles(machine: Machine, cuda: int) -> list[str]:
     remedy = (
         f"load CUDA {cuda}, e.g. module load cuda/{cuda}.0, or name its folder with "
         "CUDA_HOME=<folder>; make setup-openrlhf-cpu needs none and installs what runs without GPUs"
@@ -146,14 +146,15 @@ def _lacks_toolkit(machine: Machine, cuda: int) -> list[str]:
         ]
     release = re.search(r"release (\d+)\.\d+", machine.nvcc)
     if release is None or int(release[1]) != cuda:
-        of = release[0] if release else repr(machine.nvcc[:80])
+        version = release[0] if release else repr(machine.nvcc[:80])
         return [
-            f"nvcc in {machine.cuda_home} is {of}, and torch is built for CUDA {cuda}; {remedy}"
+            f"nvcc in {machine.cuda_home} is {version}, and torch is built for CUDA {cuda}; "
+            f"{remedy}"
         ]
-    if machine.lacking:
+    if machine.missing_headers:
         return [
-            f"{machine.cuda_home}/include has no {', '.join(machine.lacking)}, and the whole CUDA "
-            f"toolkit is needed; {remedy}"
+            f"{machine.cuda_home}/include has no {', '.join(machine.missing_headers)}, and the "
+            f"whole CUDA toolkit is needed; {remedy}"
         ]
     return []
 
@@ -209,7 +210,7 @@ def main() -> int:
     parser.add_argument("pins", type=Path, help="e.g. requirements/openrlhf.txt")
     cuda = cuda_major(parser.parse_args().pins.read_text(encoding="utf-8"))
     machine = _look(cuda)
-    reasons = lacks(machine, cuda)
+    reasons = obstacles(machine, cuda)
     if cuda is not None:
         try:
             architectures(os.environ.get("TORCH_CUDA_ARCH_LIST"), ask(*ARCHITECTURE_QUERY))

@@ -277,11 +277,11 @@ def check_update(step: int, values: Mapping[str, Any], experience: Any) -> None:
     quantity = not_finite({k: None if v is None else float(v) for k, v in numbers.items()})
     if quantity is None:
         return
-    known = torch.ones(len(experience.action_mask), dtype=torch.bool)
+    is_finite = torch.ones(len(experience.action_mask), dtype=torch.bool)
     for tensor in (experience.action_log_probs, experience.advantages):
         if tensor is not None:
-            known &= (tensor.isfinite() | ~experience.action_mask.bool()).all(1).cpu()
-    lost = known if bool(known.all()) else ~known
+            is_finite &= (tensor.isfinite() | ~experience.action_mask.bool()).all(1).cpu()
+    lost = is_finite if bool(is_finite.all()) else ~is_finite
     every = problem_ids(experience.labels, experience.prompts)
     names = [name for name, is_lost in zip(every, lost.tolist(), strict=True) if is_lost]
     raise diverged(step, f"{quantity} of {named_groups(names)}" if names else quantity, saved=SAVED)

@@ -34,7 +34,7 @@ def training_problems(point: SweepPoint, data: Path | None, length: Length) -> l
     data: the stage that fetched the dataset; None for a generated task.
     """
     train, sizes = openrlhf_train(point), batches(point)
-    wanted, most = sizes.prompts_per_epoch, sizes.prompts_per_epoch * train.epochs
+    n_prompts, most = sizes.prompts_per_epoch, sizes.prompts_per_epoch * train.epochs
     if train.dataset is not None:
         assert data is not None
         every = dataset_problems(data, train.dataset, n_problems=None)
@@ -54,11 +54,11 @@ def training_problems(point: SweepPoint, data: Path | None, length: Length) -> l
         chosen += fits
         if len(chosen) >= most:
             break
-    if len(chosen) >= wanted:
+    if len(chosen) >= n_prompts:
         return chosen[:most]
     raise ValueError(
-        f"an epoch of {point.point_id} has {wanted} prompts (prompts per step x steps / epochs), "
-        f"but of {n_problems} there are only {len(chosen)} with at most prompt_tokens="
+        f"an epoch of {point.point_id} has {n_prompts} prompts (prompts per step x steps / "
+        f"epochs), but of {n_problems} there are only {len(chosen)} with at most prompt_tokens="
         f"{train.prompt_tokens} ({too_long} are longer): raise epochs, lower steps or the prompts "
         "per step"
     )

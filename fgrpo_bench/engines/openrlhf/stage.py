@@ -39,7 +39,7 @@ from fgrpo_bench.graders import function
 from fgrpo_bench.specs import Placement, SweepPoint
 from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.digests import check_weights, sha256_file, weights_sha256
-from fgrpo_bench.stages.markers import Marker, base_weights, lacking
+from fgrpo_bench.stages.markers import Marker, base_weights, missing_outputs
 from fgrpo_bench.stages.stage import EXIT_CONTINUE, EXIT_DONE, StageRun, Stopped
 from fgrpo_bench.stages.tables import METRICS, metrics_table, write_table
 from fgrpo_bench.stages.watch import step_numbers
@@ -63,7 +63,7 @@ def train(
     """
     if device == "cuda":
         check_own_driver()
-    spec = stored.of(TrainStageSpec)
+    spec = stored.as_kind(TrainStageSpec)
     point, source = spec.sweep_point, spec.at(spec.base)
     base = source.checkpoint(0).resolve()
     sha256 = base_weights(source)
@@ -100,7 +100,7 @@ def _lacks_metrics_alone(run: StageRun, former: Marker, metrics: Path) -> bool:
     lines = list(read_lines(metrics))
     if not lines or lines[-1].get("step") != former.step:
         return False
-    return set(lacking(run.paths, former)) == {run.paths.metrics.name} and all(
+    return set(missing_outputs(run.paths, former)) == {run.paths.metrics.name} and all(
         run.recorded(file) == sha256_file(file)
         for file in (run.paths.folder / name for name in former.outputs)
         if file != run.paths.metrics
@@ -172,8 +172,8 @@ def own_arguments(
     }
     if point.algorithm.parameters:
         flags["advantage_parameters"] = json.dumps(point.algorithm.parameters)
-    words = [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
-    return words + ["--fgrpo.batch_invariant"] * openrlhf_train(point).batch_invariant
+    arguments = [text for name, value in flags.items() for text in (f"--fgrpo.{name}", str(value))]
+    return arguments + ["--fgrpo.batch_invariant"] * openrlhf_train(point).batch_invariant
 
 
 def _machines(
@@ -187,7 +187,7 @@ def _machines(
         gpus = fake_gpus(placement, nodes=len(step.nodes), reference=point.algorithm.kl_coef > 0)
     return cluster.ray_over(
         step,
-        Meeting.of(run.paths.folder, step),
+        Meeting.from_step(run.paths.folder, step),
         seconds=placement.start_seconds,
         gpus=gpus,
         stopping=lambda: run.stopping,
@@ -245,7 +245,7 @@ def _conclude(run: StageRun, metrics: Path) -> TrainingFacts:
     rows = list(read_lines(metrics))
     write_table(paths.metrics, metrics_table(rows), METRICS)
     step = rows[-1]["step"]
-    run.leave(paths.metrics, paths.checkpoints)
+    run.register_outputs(paths.metrics, paths.checkpoints)
     facts = TrainingFacts(
         step=step,
         weights_sha256=weights_sha256(paths.checkpoint(step), run.digest),

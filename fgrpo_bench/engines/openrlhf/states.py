@@ -64,12 +64,12 @@ def check_origin(states: Path, *, ranks: int, base_sha256: str | None) -> None:
     for _, state in sorted(_saved(_folder(states)).items(), reverse=True):
         listed = _whole_list(state)
         if listed is not None:
-            known = base_sha256 or listed.base_sha256
-            _check_origin(state, listed, Origin(ranks=ranks, base_sha256=known))
+            base = base_sha256 or listed.base_sha256
+            _check_origin(state, listed, Origin(ranks=ranks, base_sha256=base))
             break
 
 
-def settle(states: Path, origin: Origin, *, say: Callable[[str], None]) -> int:
+def remove_partial(states: Path, origin: Origin, *, say: Callable[[str], None]) -> int:
     """Clear away all but complete states, with `latest` naming the newest; returns its step, 0
     where there is none.
 

@@ -41,7 +41,7 @@ from fgrpo_bench.files.whole import write_whole
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.provenance import evaluated, graded
 from fgrpo_bench.specs.dataset import withheld
-from fgrpo_bench.stages.digests import Listed, as_lines, made_manifest
+from fgrpo_bench.stages.digests import FileDigest, as_lines, made_manifest
 
 MANIFEST_FILE = "manifest.sha256"
 """In the archive's folder, as `sha256sum --check` reads it."""
@@ -114,7 +114,7 @@ def pack(analysis: Analysis, out: Path, *, name: str, draws: bool) -> tuple[str,
         )
     readme = _readme(paths, left_out).encode()
     manifest = {f"runs/{path}": k for path, k in made_manifest(paths.root, sorted(names)).items()}
-    manifest["README.txt"] = Listed(sha256=hashlib.sha256(readme).hexdigest())
+    manifest["README.txt"] = FileDigest(sha256=hashlib.sha256(readme).hexdigest())
     contents = {MANIFEST_FILE: as_lines(manifest).encode(), "README.txt": readme}
 
     def write(aside: Path) -> None:
@@ -165,7 +165,7 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
             data = Path(os.path.normpath(checkpoint.evaluate.folder / spec.data[benchmark]))
             if data.is_relative_to(paths.root):
                 yield from _existing(DataPaths(data).columns)
-        if withheld(spec.known.get(benchmark)):
+        if withheld(spec.all_benchmarks.get(benchmark)):
             gated.add(benchmark)
             continue
         yield from _existing(*map(of.grades, versions), *([of.draws] if draws else []))

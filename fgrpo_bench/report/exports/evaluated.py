@@ -79,7 +79,7 @@ class Evaluated:
     @property
     def grader(self) -> str:
         """Name and version of what judged the draws."""
-        return self.marker.asked.graders[self.benchmark]
+        return self.marker.evaluation_target.graders[self.benchmark]
 
     @property
     def engine(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Evaluated:
     @property
     def is_withheld(self) -> bool:
         """Whether no text of the benchmark, nor of a response, may be shown to others."""
-        return withheld(self.checkpoint.evaluation_spec().known.get(self.benchmark))
+        return withheld(self.checkpoint.evaluation_spec().all_benchmarks.get(self.benchmark))
 
     @cached_property
     def estimates(self) -> list[CheckpointEstimate]:

@@ -225,6 +225,14 @@ def front_table(analysis: Analysis, column: str) -> Table | None:
     )
 
 
+SLOPES = (
+    "Slopes over all cells of the grid, on log2 N and log2 prompts per step less their means, and "
+    "on the product of both: how much more a doubling of the one does at a doubling of the other. "
+    "Over problems and the seeds that all cells have, with 95% intervals; p is corrected over "
+    "nothing."
+)
+
+
 def effect_tables(analysis: Analysis) -> Iterator[Table]:
     """A table an average and a benchmark with a row an effect, and one at equal pass@1 where there
     are paths; none without a full grid of N and prompts per step."""
@@ -239,6 +247,9 @@ def effect_tables(analysis: Analysis) -> Iterator[Table]:
                 by_effect.setdefault((*of_effect, *level), {})[row.k] = row
         ks = [k for k in analysis.ends if any(k in by_k for by_k in by_effect.values())]
         ends = [f"pass@{k}" for k in ks]
+        notes = [SLOPES]
+        if is_equal:
+            notes.append("Pass@1 of all: the highest that all cells reach on their paths.")
         yield Table(
             title=f"{column}: effects of N and of prompts per step"
             f"{' at equal pass@1' if is_equal else ''}, in percentage points",
@@ -259,13 +270,7 @@ def effect_tables(analysis: Analysis) -> Iterator[Table]:
                 for of_effect, by_k in by_effect.items()
             ),
             n_words=3,
-            notes=(
-                "Slopes over all cells of the grid, on log2 N and log2 prompts per step less their "
-                "means, and on the product of both: how much more a doubling of the one does at a "
-                "doubling of the other. Over problems and the seeds that all cells have, with "
-                "95% intervals; p is corrected over nothing.",
-                *(("Pass@1 of all: the highest that all cells reach on their paths.",) * is_equal),
-            ),
+            notes=tuple(notes),
         )
 
 
@@ -290,6 +295,16 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
         }
         main_grader = analysis.results.evaluation["benchmarks"][benchmark]["grader"]
         versions = {version for row in rows for version in row.versions}
+        lines = []
+        for cell in cells:
+            line = [*names(cell)]
+            for k in analysis.ends:
+                line.append(value_of(analysis.estimate(benchmark, cell, k)).text)
+                line += [others.get((name, cell.cell, k), NONE) for name in graders]
+            lines.append(tuple(line))
+        header = [*NAMES]
+        for k in analysis.ends:
+            header += [f"pass@{k} by {name}" for name in (main_grader, *graders)]
         yield Table(
             title=f"{benchmark}: pass@k in percent by each grader",
             caption=caption(
@@ -297,28 +312,14 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
                 f"{ends_in_words(analysis)} on {benchmark} in percent by each grader",
                 benchmark,
             ),
-            header=(*NAMES, *(f"pass@{k} by {name}" for k in analysis.ends
-                              for name in (main_grader, *graders))),
-            rows=tuple(
-                (
-                    *names(cell),
-                    *(
-                        value
-                        for k in analysis.ends
-                        for value in (
-                            value_of(analysis.estimate(benchmark, cell, k)).text,
-                            *(others.get((name, cell.cell, k), NONE) for name in graders),
-                        )
-                    ),
-                )
-                for cell in cells
-            ),
+            header=tuple(header),
+            rows=tuple(lines),
             notes=(
                 f"All other tables and figures of {benchmark} go by the grader {main_grader}; this "
                 f"one has {', '.join(sorted(versions))} beside it, over the same draws.",
                 *footnotes(analysis, cells, benchmark),
             ),
-        )  # fmt: skip
+        )
 
 
 def selection_table(analysis: Analysis) -> Iterator[Table]:

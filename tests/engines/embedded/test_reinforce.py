@@ -323,16 +323,16 @@ def test_stored_groups_are_those_learned_from_and_change_no_bit(whole, tmp_path)
     ]
     others = {}
     for n in (0, 10_000):
-        train = spec.of(TrainStageSpec).point["train"] | {"stored_groups": n}
-        point = spec.of(TrainStageSpec).point | {"train": train}
+        train = spec.as_kind(TrainStageSpec).point["train"] | {"stored_groups": n}
+        point = spec.as_kind(TrainStageSpec).point | {"train": train}
         others[n] = StagePaths(tmp_path / str(n))
-        done = finish(others[n], replace(spec.of(TrainStageSpec), point=point))
+        done = finish(others[n], replace(spec.as_kind(TrainStageSpec), point=point))
         assert done.weights_sha256 == facts.weights_sha256
     assert not others[0].rollouts.exists()
     stored = read_table(others[10_000].rollouts, ROLLOUTS)
     assert stored.filter(pl.col("group") < 4).equals(few)
     metrics = read_table(stage.metrics, METRICS)
-    gamma = spec.of(TrainStageSpec).sweep_point.focal_gamma
+    gamma = spec.as_kind(TrainStageSpec).sweep_point.focal_gamma
     assert gamma > 0
     for (step,), batch in stored.group_by("step", maintain_order=True):
         row = metrics.row(by_predicate=pl.col("step") == step, named=True)
@@ -354,7 +354,7 @@ def test_stored_groups_are_those_learned_from_and_change_no_bit(whole, tmp_path)
         assert np.allclose(per_group["advantage"], wanted, atol=1e-5)
         sizes = per_group["advantage"].abs()
         assert np.allclose(per_group["gradient_share"], sizes / sizes.sum(), atol=1e-9)
-    task = make_task(spec.of(TrainStageSpec).sweep_point.train.task)
+    task = make_task(spec.as_kind(TrainStageSpec).sweep_point.train.task)
     prompts = {problem.prompt for problem in task.problems(list(range(task.n_train)))}
     assert set(stored["prompt"]) <= prompts
 
@@ -393,7 +393,7 @@ def test_random_rewards_teach_at_the_groups_own_rate_and_metrics_are_the_tasks(w
 @pytest.mark.parametrize("changes", [{"random_rewards": True}, {"advantage": "curverl"}])
 def test_a_run_that_stops_goes_on_with_the_same_random_rewards_and_state(warmed, tmp_path, changes):
     plan, paths = warmed
-    spec = read_spec(paths.point(plan.points[1].point_id)).of(TrainStageSpec)
+    spec = read_spec(paths.point(plan.points[1].point_id)).as_kind(TrainStageSpec)
     algorithm = spec.point["algorithm"] | {"name": "changed"} | changes
     spec = replace(spec, point=spec.point | {"algorithm": algorithm})
     undisturbed = finish(StagePaths(tmp_path / "undisturbed"), spec)
@@ -643,7 +643,7 @@ def test_an_entropy_bonus_and_a_kl_term_are_means_of_tokens_as_the_loss_is(
 @pytest.mark.parametrize("name", ["grpo-entropy", "grpo-kl"])
 def test_a_control_runs_to_its_end_and_the_same_with_a_stop(warmed, tmp_path, name):
     plan, paths = warmed
-    spec = read_spec(paths.point(plan.points[0].point_id)).of(TrainStageSpec)
+    spec = read_spec(paths.point(plan.points[0].point_id)).as_kind(TrainStageSpec)
     algorithm = to_dict(config.load("gamma").algorithms[name])
     spec = replace(spec, point=spec.point | {"algorithm": algorithm})
     whole = finish(StagePaths(tmp_path / "whole"), spec)

@@ -40,7 +40,7 @@ ENVIRONMENT = {
 
 @pytest.fixture
 def meeting(tmp_path: Path) -> Meeting:
-    found = Meeting.of(tmp_path, STEP)
+    found = Meeting.from_step(tmp_path, STEP)
     temporary = tmp_path / "ray"
     temporary.mkdir()
     found.tell("head", address="127.0.0.1:1", temporary=str(temporary), gpus=None)
@@ -57,7 +57,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, meeting: Meeting, script: str) -> 
 
 
 def test_a_task_whose_first_one_ended_before_ray_began_ends_too(tmp_path: Path) -> None:
-    meeting = Meeting.of(tmp_path, STEP)
+    meeting = Meeting.from_step(tmp_path, STEP)
     meeting.tell("over", exit_code=1)
     assert cluster.join(STEP, meeting) == 0
 
@@ -204,13 +204,13 @@ def test_nodes_that_did_not_join_are_named_with_the_remedy() -> None:
 
 
 def test_the_tasks_of_one_attempt_meet_and_those_of_another_do_not(tmp_path: Path) -> None:
-    meeting = Meeting.of(tmp_path, FIRST)
+    meeting = Meeting.from_step(tmp_path, FIRST)
     meeting.tell("head", address="10.0.0.1:20246", gpus=None)
-    assert Meeting.of(tmp_path, replace(FIRST, rank=1, node="n2")).read("head") == {
+    assert Meeting.from_step(tmp_path, replace(FIRST, rank=1, node="n2")).read("head") == {
         "address": "10.0.0.1:20246",
         "gpus": None,
     }
-    assert Meeting.of(tmp_path, replace(FIRST, restarts=2)).read("head") is None
+    assert Meeting.from_step(tmp_path, replace(FIRST, restarts=2)).read("head") is None
     meeting.check(FIRST)
     meeting.tell("n3", failed="Ray ended there with exit code 1")
     with pytest.raises(RuntimeError, match="node n3 failed: Ray ended there with exit code 1"):

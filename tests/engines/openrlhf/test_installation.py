@@ -32,9 +32,9 @@ WHOLE = Machine(
 
 
 def test_a_machine_that_has_everything_lacks_nothing() -> None:
-    assert installation.lacks(WHOLE, 13) == []
-    assert installation.lacks(replace(WHOLE, driver=None), 13) == []  # a login node
-    assert installation.lacks(replace(WHOLE, nvcc=NVCC.format("13.2", "13.2")), 13) == []
+    assert installation.obstacles(WHOLE, 13) == []
+    assert installation.obstacles(replace(WHOLE, driver=None), 13) == []  # a login node
+    assert installation.obstacles(replace(WHOLE, nvcc=NVCC.format("13.2", "13.2")), 13) == []
 
 
 @pytest.mark.parametrize(
@@ -48,21 +48,23 @@ def test_a_machine_that_has_everything_lacks_nothing() -> None:
         ({"gxx": "8.5.0"}, ("g++ is version 8.5.0", "10 or newer", "module load gcc")),
         ({"gxx": "9"}, ("g++ is version 9", "10 or newer")),
         ({"driver": "580.65.06\n570.86.10"}, ("570.86.10", "CUDA 13", "580", "update")),
-        ({"lacking": ("cusparse.h",)}, ("/cuda/include", "cusparse.h", "CUDA_HOME=")),
+        ({"missing_headers": ("cusparse.h",)}, ("/cuda/include", "cusparse.h", "CUDA_HOME=")),
         ({"python_headers": False}, ("Python.h", sys.executable, "python3-dev", "PYTHON=")),
     ],
 )
 def test_what_a_machine_lacks_is_said_with_value_rule_and_remedy(
     change: dict[str, object], words: tuple[str, ...]
 ) -> None:
-    (reason,) = installation.lacks(replace(WHOLE, **change), 13)  # type: ignore[arg-type]
+    (reason,) = installation.obstacles(replace(WHOLE, **change), 13)  # type: ignore[arg-type]
     assert all(word in reason for word in words)
 
 
 def test_all_that_a_machine_lacks_is_said_at_once() -> None:
     bare = Machine(gxx=None, nvcc=None, driver="570.1", cuda_home=None, python_headers=False)
-    assert len(installation.lacks(bare, 13)) == 4
-    assert len(installation.lacks(bare, None)) == 2  # processors need the compiler and its headers
+    assert len(installation.obstacles(bare, 13)) == 4
+    assert (
+        len(installation.obstacles(bare, None)) == 2
+    )  # processors need the compiler and its headers
 
 
 def test_the_driver_that_the_pins_need_is_known() -> None:

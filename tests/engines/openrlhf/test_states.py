@@ -2,7 +2,7 @@
 
 import pytest
 
-from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole, settle
+from fgrpo_bench.engines.openrlhf.states import Origin, mark_whole, remove_partial
 
 FILES = ("mp_rank_00_model_states.pt", "rank_0_optim_states.pt", "rank_1_optim_states.pt")
 ORIGIN = Origin(ranks=2, base_sha256="b")
@@ -23,7 +23,7 @@ def settled(states, *, ranks=2, base_sha256="b"):
     """(step, what was said, folders left, what latest names)."""
     lines = []
     origin = Origin(ranks=ranks, base_sha256=base_sha256)
-    step = settle(states, origin, say=lines.append)
+    step = remove_partial(states, origin, say=lines.append)
     folder = states / "_actor"
     left = sorted(path.name for path in folder.glob("global_step*"))
     latest = (folder / "latest").read_text() if folder.exists() else None
@@ -31,7 +31,7 @@ def settled(states, *, ranks=2, base_sha256="b"):
 
 
 def test_where_nothing_was_saved_there_is_nothing_to_do(tmp_path):
-    assert settle(tmp_path / "states", ORIGIN, say=pytest.fail) == 0
+    assert remove_partial(tmp_path / "states", ORIGIN, say=pytest.fail) == 0
 
 
 def test_whole_states_are_kept_in_silence(tmp_path):
