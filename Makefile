@@ -174,7 +174,8 @@ $(DOCS)/.installed: requirements/docs.txt
 	@touch $@
 
 # A worker that has nothing left takes over half of what another still has, so that no long file ends alone.
-PYTEST := $(PY) -m pytest -n 2 --dist worksteal
+# Folders all of whose tests need an installation are not looked into, which saves their imports.
+PYTEST := $(PY) -m pytest -n 2 --dist worksteal $(addprefix --ignore=tests/,browser integrations openrlhf slurm zsh)
 INSTALLED := slurm or postgres or openrlhf or browser or latex or zsh or integrations
 
 test: setup-dev ## Run the tests that need nothing but Python, make and git, without the slow ones

@@ -18,6 +18,7 @@ from fgrpo_bench.specs import config
 from fgrpo_bench.stats.significance import holm
 from sweeps.cli import main
 from sweeps.plan import make_plan
+from tests.support.plans import loaded
 from tests.support.report import copy, forget, nine_benchmarks, small_sweep, with_declaration
 
 FOCAL = {("grpo-n8-g0.5", "grpo-n8-g0"), ("grpo-n8-g1", "grpo-n8-g0")}
@@ -55,7 +56,7 @@ def test_a_family_is_every_declared_pair_at_every_k_on_every_column():
 
 
 def by_default(*overrides, sweep="groupsize"):
-    return make_plan(config.load(sweep, ["sweep.family=null", *overrides])).family
+    return make_plan(loaded(sweep, "sweep.family=null", *overrides)).family
 
 
 @pytest.mark.slow
@@ -180,8 +181,7 @@ def test_a_plan_lists_the_family_and_no_stage_depends_on_it(tmp_path, capsys):
     assert main(["run", "smoke", "--dry-run", f"run_root={tmp_path}"]) == 0
     assert capsys.readouterr().out == said
     asked, other = (
-        make_plan(config.load("groupsize", [f"sweep.family.pairs=[{kind}]"]))
-        for kind in ("focal", "base")
+        make_plan(loaded("groupsize", f"sweep.family.pairs=[{kind}]")) for kind in ("focal", "base")
     )
     assert asked.stages == other.stages and asked.family != other.family
 

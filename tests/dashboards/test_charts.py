@@ -161,6 +161,7 @@ def test_the_two_in_front_have_bands_and_the_others_lines(sweep):
     assert barred == front
 
 
+@pytest.mark.slow
 def test_a_call_leaves_out_the_cells_that_are_not_ticked(uneven, monkeypatch):
     sweep, picked = uneven, ["base", "grpo-n2-g0", "grpo-n8-g1"]
     chosen = {"cell": picked, "against": "base"}

@@ -16,6 +16,7 @@ from fgrpo_bench.specs import TrainSpec, config, to_dict
 from fgrpo_bench.specs.stored import from_stored
 from sweeps import REPOSITORY
 from sweeps.plan import check, expand
+from tests.support.plans import loaded
 from tests.support.points import declared
 
 NAMED = {
@@ -59,7 +60,7 @@ def test_every_sampler_and_environment_has_one_engine() -> None:
 
 
 def test_inputs_are_those_of_a_task_or_of_a_dataset() -> None:
-    own = config.load("smoke").experiment.train
+    own = loaded("smoke").experiment.train
     inputs = engines.engine_for(own).inputs(own)
     assert inputs.task is not None and inputs.pretrained is None and inputs.prompt is None
     train = declared().experiment.train
@@ -71,7 +72,7 @@ def test_inputs_are_those_of_a_task_or_of_a_dataset() -> None:
 
 
 def test_a_control_that_an_engine_does_not_have_is_refused_with_those_that_do() -> None:
-    declaration = config.load("frontier", ["experiment=qwen2.5-7b"])
+    declaration = loaded("frontier", "experiment=qwen2.5-7b")
     with pytest.raises(
         ValueError,
         match=r"has rewards that are drawn at random \(random_rewards\), which engine openrlhf "
@@ -105,7 +106,7 @@ def test_an_unknown_field_of_an_engine_is_refused_with_those_it_has() -> None:
 
 
 def test_what_a_later_version_stored_in_a_training_spec_or_task_is_passed_over() -> None:
-    train = config.load("smoke").experiment.train
+    train = loaded("smoke").experiment.train
     stored = to_dict(train)
     stored |= {"later": 1, "task": stored["task"] | {"further": 2}}
     assert from_stored(TrainSpec, stored, Path("spec.json")) == train

@@ -18,11 +18,12 @@ from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import BenchmarkPaths, StagePaths
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds.evaluate import draws_identity
-from fgrpo_bench.specs import DesignSpec, config
+from fgrpo_bench.specs import DesignSpec
 from fgrpo_bench.specs.config import load_benchmark
 from fgrpo_bench.stages.tables import DRAWS, PASSK, read_table
 from tests.evaluators.fake_engine import Answering
 from tests.evaluators.test_run import warmed_up
+from tests.support.plans import loaded
 from tests.support.stages import start
 
 N_PROBLEMS, N = 12, 16
@@ -320,7 +321,7 @@ PROBLEMS = [
 
 
 def test_what_changes_a_draw_is_in_the_digest_and_what_does_not_is_not(tmp_path):
-    declared = config.load("smoke").experiment
+    declared = loaded("smoke").experiment
     (tmp_path / "tokenizer.json").write_text("{}")
     (tmp_path / "model.safetensors").write_text("known by its digest")
 

@@ -17,10 +17,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from fgrpo_bench.data.fetch import check_model
 from fgrpo_bench.data.published import shape_of
 from fgrpo_bench.files.whole import read_json
-from fgrpo_bench.specs import config
 from tests.gpu import checks, machine, model, shapes
 from tests.gpu.__main__ import Check, run
 from tests.gpu.machine import Machine
+from tests.support.plans import loaded
 from tests.support.stages import freeze
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -37,7 +37,7 @@ def test_models_have_the_published_number_of_parameters(name: str, tmp_path: Pat
     with torch.device("meta"):
         made = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(tmp_path))
     declared = shapes.UNPUBLISHED.get(name, [f"experiment={name}"])
-    train = config.load("rehearsal", declared).experiment.train
+    train = loaded("rehearsal", *declared).experiment.train
     assert shape_of(replace(train.pretrained, path=str(tmp_path), shape=None)) == (
         train.pretrained.shape
     )
@@ -108,9 +108,9 @@ def test_two_gpus_run_what_node_8gpu_ships(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(checks, "_end", lambda _: None)
     monkeypatch.setattr(checks, "_two_steps", lambda _: "")
     checks.two_gpus(here(2), tmp_path)
-    shipped = config.load("rehearsal", ["placement@profile.placement=node-8gpu"]).profile.placement
+    shipped = loaded("rehearsal", "placement@profile.placement=node-8gpu").profile.placement
     on_two = {"actor_gpus_per_node": 2, "vllm_engines": 2, "evaluation_engines": 2}
-    profile = config.load("rehearsal", started[0].overrides).profile
+    profile = loaded("rehearsal", *started[0].overrides).profile
     assert profile.device == "cuda"
     assert profile.placement == replace(shipped, **on_two, gpu_memory_gb=79.0, state_every=1)
 

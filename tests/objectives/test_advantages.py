@@ -1,6 +1,6 @@
 """Group advantages and the action mask against numbers computed by hand."""
 
-from itertools import combinations
+from itertools import combinations, product
 from math import sqrt
 
 import pytest
@@ -21,8 +21,7 @@ from fgrpo_bench.objectives.advantages import (
     restricted,
 )
 from fgrpo_bench.objectives.by_rewards import OfBinary
-from fgrpo_bench.specs import config
-from tests.support.plans import is_somebodys
+from tests.support.plans import is_somebodys, loaded
 
 SHIPPED = [name for name, of in ADVANTAGES.items() if not is_somebodys(name, of)]
 
@@ -223,21 +222,22 @@ def test_likely_answers_are_raised_less_and_unlikely_ones_more():
     torch.testing.assert_close(ranked, group_advantages(earned, 0.0))
 
 
-@pytest.mark.parametrize("group_size", [2, 3, 8, 33])
 @pytest.mark.parametrize("kind", ["all differ", "many alike", "all certain", "tiny"])
-def test_equally_likely_answers_keep_their_order_in_the_ranks(kind, group_size):
-    drawn = torch.rand(50, group_size, generator=torch.Generator().manual_seed(1))
-    log_probs = -{
-        "all differ": drawn,
-        "many alike": (4 * drawn).floor(),
-        "all certain": torch.zeros_like(drawn),
-        "tiny": 1e-38 * drawn,
-    }[kind]
-    rank = log_probs.argsort(dim=1, stable=True).argsort(1)
-    rewards = (drawn > 0.5).float()
-    wanted = group_advantages(rewards * (1 - 0.25 * rank / group_size), 0.0)
-    read = {"log_probs": 3 * log_probs, "n_tokens": torch.full_like(log_probs, 3)}
-    assert torch.equal(group_advantages(rewards, 0.0, "unlikeliness", {}, **read), wanted)
+def test_equally_likely_answers_keep_their_order_in_the_ranks(kind):
+    for group_size in (2, 3, 8, 33):
+        drawn = torch.rand(50, group_size, generator=torch.Generator().manual_seed(1))
+        log_probs = -{
+            "all differ": drawn,
+            "many alike": (4 * drawn).floor(),
+            "all certain": torch.zeros_like(drawn),
+            "tiny": 1e-38 * drawn,
+        }[kind]
+        rank = log_probs.argsort(dim=1, stable=True).argsort(1)
+        rewards = (drawn > 0.5).float()
+        expected = group_advantages(rewards * (1 - 0.25 * rank / group_size), 0.0)
+        read = {"log_probs": 3 * log_probs, "n_tokens": torch.full_like(log_probs, 3)}
+        ranked = group_advantages(rewards, 0.0, "unlikeliness", {}, **read)
+        assert torch.equal(ranked, expected), group_size
 
 
 ALIKE = {"maxrl", "psr", "nsr", "w_reinforce", "ds_grpo", "unlikeliness"}
@@ -266,18 +266,20 @@ BINARY = {"maxrl", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"}
 """Advantages whose formula is for rewards of 0 and 1."""
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("reward", [0.95, 0.1, 1000000.1, -3.3])
 @pytest.mark.parametrize(
     "advantage", ["grpo", "dr_grpo", "rloo", "rs_grpo", "tailrl", "max_at_k", "pkpo", "mmpo"]
 )
-def test_equal_rewards_give_exactly_0_whatever_the_rounding(advantage, reward, dtype):
-    for group_size in (7, 8, 9, 33):
+def test_equal_rewards_give_exactly_0_whatever_the_rounding(advantage):
+    given = {"k": 2} if "k" in parameters_of(advantage) else {}
+    of_every_kind = product(
+        (torch.float32, torch.float64, torch.bfloat16), (0.95, 0.1, 1000000.1, -3.3), (7, 8, 9, 33)
+    )
+    for dtype, reward, group_size in of_every_kind:
         rewards = torch.full((1, group_size), reward, dtype=dtype)
-        given = {"k": 2} if "k" in parameters_of(advantage) else {}
-        assert not group_advantages(rewards, 0.0, advantage, given).any()
         other = torch.cat([rewards[:, 1:], 2 * rewards[:, :1]], 1)
-        assert group_advantages(other, 0.0, advantage, given).any()
+        failed = (dtype, reward, group_size)
+        assert not group_advantages(rewards, 0.0, advantage, given).any(), failed
+        assert group_advantages(other, 0.0, advantage, given).any(), failed
 
 
 def test_rewards_that_differ_have_the_bits_of_the_formula():
@@ -338,6 +340,6 @@ def test_parameters_that_are_none_are_refused(advantage, parameters, words):
 
 
 def test_every_advantage_has_a_file_that_names_it():
-    declared = config.load("smoke").algorithms
+    declared = loaded("smoke").algorithms
     assert {algorithm.advantage for algorithm in declared.values()} == {*ADVANTAGES}
     assert all(declared[name].advantage == name for name in ADVANTAGES)

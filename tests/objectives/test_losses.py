@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from fgrpo_bench.objectives.losses import OBJECTIVES, aggregate, entropies, kl_estimates
-from fgrpo_bench.specs import config
+from tests.support.plans import loaded
 
-SHIPPED = config.load("gamma").algorithms
+SHIPPED = loaded("gamma").algorithms
 ALGORITHMS = {name: SHIPPED[name] for name in ("grpo", "dapo", "cispo")}
 
 

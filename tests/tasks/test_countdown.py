@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from fgrpo_bench.graders.countdown import grade, solution, value
-from fgrpo_bench.specs import config
 from fgrpo_bench.tasks import make_task
 from fgrpo_bench.tasks.countdown import Countdown, all_solutions
+from tests.support.plans import loaded
 
-SPEC = config.load("groupsize").experiment.train.task
+SPEC = loaded("groupsize").experiment.train.task
 
 
 @pytest.fixture(scope="module")

@@ -106,6 +106,7 @@ def test_every_maze_is_a_spanning_tree(width):
         assert len(reached) == width**2
 
 
+@pytest.mark.slow
 def test_trees_are_as_likely_as_under_prim_written_out():
     rng = random.Random(5)
     count, width = 40_000, 3

@@ -44,7 +44,7 @@ def check_history(results: SweepResults, training: Training) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [1, 3])  # without and with a look right after a resume
 @pytest.mark.parametrize("engine", ["embedded", "openrlhf"])
 def test_a_run_that_was_watched_and_killed_has_the_histories_of_one_sync(
     swept, blank_store, engine, seed

@@ -20,11 +20,12 @@ from fgrpo_bench.engines.embedded.sampling import encode_prompts, sample
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
 from fgrpo_bench.engines.embedded.warmup import demonstrated
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.specs import ModelSpec, config
+from fgrpo_bench.specs import ModelSpec
 from fgrpo_bench.tasks import make_task
+from tests.support.plans import loaded
 
-SPEC = config.load("groupsize").experiment.train.model
-MAZE = config.load("maze", ["experiment=maze"]).experiment.train
+SPEC = loaded("groupsize").experiment.train.model
+MAZE = loaded("maze", "experiment=maze").experiment.train
 TOKENIZER = Tokenizer("0123456789+-*=:")
 
 

@@ -18,12 +18,12 @@ from fgrpo_bench.engines.embedded.sampling import encode_prompts, sample
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.whole import read_json
 from fgrpo_bench.graders import get_grader
-from fgrpo_bench.specs import config
 from fgrpo_bench.stages.tables import METRICS, read_table
 from fgrpo_bench.tasks import make_task
 from sweeps.cli import main
 from sweeps.plan import make_plan
 from tests.evaluators.evaluations import strangers_model, untrained_model
+from tests.support.plans import loaded
 
 TEXTS = ["12=3:", "3256=24:", "What is 1 + 2? \\boxed{3}", "é"]
 TASK = "experiment.train.task.n_digits=2"
@@ -115,7 +115,7 @@ def test_what_it_cannot_train_is_refused_in_a_sentence_that_names_openrlhf(
         (copy / file).rename(copy / f"part-of-{file}")
     else:
         (copy / file).write_text(json.dumps(read_json(copy / file) | changes))
-    declared = config.load("smoke", overrides(copy, parameters=108_992))
+    declared = loaded("smoke", *overrides(copy, parameters=108_992))
     with pytest.raises(ValueError, match=rf"{said}.*take an experiment of OpenRLHF, as conf/exp"):
         make_plan(declared)
 
@@ -136,7 +136,7 @@ def test_a_folder_that_no_engine_can_read_says_what_is_wrong_with_it(
     if text is not None:
         (copy / file).write_text(text)
     with pytest.raises(ValueError, match=said):
-        make_plan(config.load("smoke", overrides(copy, parameters=108_992)))
+        make_plan(loaded("smoke", *overrides(copy, parameters=108_992)))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_settings_that_do_not_fit_the_folder_are_refused(folder, changed, said):
     with pytest.raises(ValueError, match=said):
         key = changed.partition("=")[0]
         kept = [given for given in overrides(folder) if given.lstrip("+").partition("=")[0] != key]
-        make_plan(config.load("smoke", [*kept, f"++{changed}"]))
+        make_plan(loaded("smoke", *kept, f"++{changed}"))
 
 
 @pytest.mark.slow
@@ -159,10 +159,10 @@ def test_a_run_is_known_by_its_models_weights_and_not_by_where_they_are(folder, 
     copy = shutil.copytree(folder, tmp_path / "copy")
 
     def fingerprints() -> list[str]:
-        plan = make_plan(config.load("smoke", overrides(copy)))
+        plan = make_plan(loaded("smoke", *overrides(copy)))
         return [stage.fingerprint for stage in plan.stages]
 
-    before = make_plan(config.load("smoke", overrides(folder))).stages
+    before = make_plan(loaded("smoke", *overrides(folder))).stages
     assert [stage.kind for stage in before].count("warmup") == 0
     assert fingerprints() == [stage.fingerprint for stage in before]
     content = bytearray((copy / "model.safetensors").read_bytes())
@@ -175,7 +175,7 @@ def test_a_run_is_known_by_its_models_weights_and_not_by_where_they_are(folder, 
 def trained(folder: Path) -> Path:
     """A Qwen2 of four million parameters with tokens of several characters, trained from nothing on
     demonstrations of countdown for some seconds."""
-    task = make_task(config.load("smoke", [TASK]).experiment.train.task)
+    task = make_task(loaded("smoke", TASK).experiment.train.task)
     prompts = [problem.prompt for problem in task.problems(range(task.n_train))]
     model = untrained_model(
         folder,
@@ -239,7 +239,7 @@ def test_a_model_of_four_million_parameters_learns_and_its_plan_says_for_how_lon
     assert metrics["success_rate"].max() > 0 and metrics["grad_norm"].max() > 0
     last = stage.checkpoint(8)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(last)
-    problem = make_task(config.load("smoke", [TASK]).experiment.train.task).problem(0)
+    problem = make_task(loaded("smoke", TASK).experiment.train.task).problem(0)
     ids = transformers.AutoTokenizer.from_pretrained(last)(problem.prompt, return_tensors="pt")
     said = theirs.generate(**ids, do_sample=True, num_return_sequences=64, max_new_tokens=6)
     texts = transformers.AutoTokenizer.from_pretrained(last).batch_decode(

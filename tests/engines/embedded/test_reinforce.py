@@ -26,7 +26,7 @@ from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.objectives.advantages import ADVANTAGES, has_signal, is_active
-from fgrpo_bench.specs import SweepPoint, config, from_dict, to_dict
+from fgrpo_bench.specs import SweepPoint, from_dict, to_dict
 from fgrpo_bench.specs.stored import TrainStageSpec
 from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import METRICS, ROLLOUTS, read_table
@@ -34,9 +34,10 @@ from fgrpo_bench.stages.watch import step_numbers
 from fgrpo_bench.stats.groups import uniform_groups
 from fgrpo_bench.tasks import make_task
 from sweeps.plan import make_plan
+from tests.support.plans import loaded
 from tests.support.stages import freeze, start
 
-ALGORITHMS = {name: config.load("gamma").algorithms[name] for name in ("grpo", "dapo", "cispo")}
+ALGORITHMS = {name: loaded("gamma").algorithms[name] for name in ("grpo", "dapo", "cispo")}
 
 
 def learner(warmed, folder, **changes) -> Learner:
@@ -644,7 +645,7 @@ def test_an_entropy_bonus_and_a_kl_term_are_means_of_tokens_as_the_loss_is(
 def test_a_control_runs_to_its_end_and_the_same_with_a_stop(warmed, tmp_path, name):
     plan, paths = warmed
     spec = read_spec(paths.point(plan.points[0].point_id)).as_kind(TrainStageSpec)
-    algorithm = to_dict(config.load("gamma").algorithms[name])
+    algorithm = to_dict(loaded("gamma").algorithms[name])
     spec = replace(spec, point=spec.point | {"algorithm": algorithm})
     whole = finish(StagePaths(tmp_path / "whole"), spec)
     other = StagePaths(tmp_path / "stopped")
@@ -659,7 +660,7 @@ def test_a_control_runs_to_its_end_and_the_same_with_a_stop(warmed, tmp_path, na
 def test_a_batch_in_parts_has_the_loss_and_gradient_of_the_whole(tmp_path, aggregation):
     gradients, sums = [], []
     for bound in (None, 2 * (136 + 4 * 32)):
-        (first, *_) = make_plan(config.load("maze")).points
+        (first, *_) = make_plan(loaded("maze")).points
         point = replace(
             first,
             algorithm=replace(first.algorithm, loss_aggregation=aggregation),
@@ -729,7 +730,7 @@ def of_lengths(task, tokenizer) -> Rollouts:
 
 
 def test_a_constant_schedule_has_its_peak_at_every_step():
-    warmup = config.load("maze", ["experiment=maze"]).experiment.train.warmup
+    warmup = loaded("maze", "experiment=maze").experiment.train.warmup
     assert {learning_rate(step, warmup) for step in (1, 700, 1500)} == {5e-4}
     assert learning_rate(1, replace(warmup, schedule=None)) < 5e-6
 
@@ -743,6 +744,6 @@ def test_a_constant_schedule_has_its_peak_at_every_step():
     ],
 )
 def test_a_model_or_bound_that_does_not_fit_is_refused_by_the_plan(override, said):
-    declared = config.load("maze", ["experiment=maze", override])
+    declared = loaded("maze", "experiment=maze", override)
     with pytest.raises(ValueError, match=said):
         make_plan(declared)

@@ -16,8 +16,8 @@ from fgrpo_bench.engines.openrlhf.arguments import (
     warmup_ratio,
 )
 from fgrpo_bench.engines.openrlhf.engine import ENGINE
-from fgrpo_bench.specs import config
 from sweeps.plan import make_plan
+from tests.support.plans import loaded
 from tests.support.points import (
     ALGORITHMS,
     EXPERIMENTS,
@@ -117,7 +117,7 @@ def test_transfer_has_the_gammas_of_the_papers_table_7(sweep, experiment, dapo, 
     overrides = ["profile=slurm-8gpu"] + (
         [f"experiment={experiment}"] if sweep == "transfer" else []
     )
-    plan = make_plan(config.load(sweep, overrides))
+    plan = make_plan(loaded(sweep, *overrides))
     assert plan.declaration.experiment.name == experiment
     assert {p.group_size for p in plan.points} == {8}
     gammas = {"grpo": {0.0, 0.5}, "dapo": {0.0, dapo}, "cispo": {0.0, cispo}}

@@ -24,8 +24,8 @@ from fgrpo_bench.engines.openrlhf.cluster import (
     start_arguments,
     step_of,
 )
-from fgrpo_bench.specs import config
 from fgrpo_bench.stages.stage import Stopped
+from tests.support.plans import loaded
 
 STEP = SlurmStep(rank=1, nodes=("n1", "n2"), node="n2", job=7, restarts=0)
 FIRST = SlurmStep(rank=0, nodes=("n1", "n2", "n3"), node="n1", job=123, restarts=1)
@@ -181,7 +181,7 @@ def test_outside_a_step_of_several_nodes_there_is_nothing_to_join(
 def test_without_gpus_ray_is_told_of_just_so_many_that_a_run_needs_all_nodes(
     changes: dict[str, int], nodes: int, reference: bool, gpus: int
 ) -> None:
-    placement = config.load("rehearsal", []).profile.placement
+    placement = loaded("rehearsal").profile.placement
     given = replace(placement, **changes)  # type: ignore[arg-type]
     assert fake_gpus(given, nodes=nodes, reference=reference) == gpus
 

@@ -11,7 +11,8 @@ import pytest
 
 from fgrpo_bench.engines.openrlhf import fit
 from fgrpo_bench.engines.openrlhf.engine import ENGINE
-from fgrpo_bench.specs import ModelShape, SlurmProfile, config
+from fgrpo_bench.specs import ModelShape, SlurmProfile
+from tests.support.plans import loaded
 from tests.support.points import ALGORITHMS, EXPERIMENTS, declared, point
 
 CLUSTER = declared().profile
@@ -35,7 +36,7 @@ def on(placement: str, experiment: str, *overrides: str) -> SlurmProfile:
     nodes, gpus = PLACEMENTS[placement]
     chosen = [f"experiment={experiment}", "profile=slurm-8gpu", f"profile.nodes={nodes}"]
     chosen += [f"profile.gpus_per_node={gpus}", f"placement@profile.placement={placement}"]
-    cluster = config.load("groupsize", [*chosen, *overrides]).profile
+    cluster = loaded("groupsize", *chosen, *overrides).profile
     assert isinstance(cluster, SlurmProfile)
     return cluster
 
@@ -65,7 +66,7 @@ def test_a_shipped_experiment_fits_a_shipped_placement_or_is_told_one_that_it_fi
 
 def test_every_profile_that_a_refusal_names_lays_a_run_out_as_it_says() -> None:
     for name, gpus in fit.SHIPPED.items():
-        cluster = config.load("groupsize", ["experiment=qwen2.5-7b", f"profile={name}"]).profile
+        cluster = loaded("groupsize", "experiment=qwen2.5-7b", f"profile={name}").profile
         assert isinstance(cluster, SlurmProfile)
         assert cluster.nodes * cluster.placement.actor_gpus_per_node == gpus
         assert cluster.placement.zero_stage == 3

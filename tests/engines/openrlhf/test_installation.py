@@ -16,8 +16,8 @@ from fgrpo_bench.engines.openrlhf import compilation, installation, pip_check
 from fgrpo_bench.engines.openrlhf.installation import Machine
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.spec import StageSpec
-from fgrpo_bench.specs import config
 from fgrpo_bench.stages.stage import StageRun
+from tests.support.plans import loaded
 
 REPOSITORY = Path(__file__).parents[3]
 GPU_PINS = REPOSITORY / "requirements/openrlhf.txt"
@@ -295,7 +295,7 @@ def test_training_and_sampling_ask_for_the_driver_before_they_load_anything(
     nothing: Any = None
     with pytest.raises(ValueError, match="driver here is 570"):
         stage.train(nothing, nothing, nothing, device="cuda", step=None)
-    evaluation = config.load("smoke").experiment.evaluation
+    evaluation = loaded("smoke").experiment.evaluation
     target: Any = SimpleNamespace(device="cuda", evaluation=evaluation)
     with pytest.raises(ValueError, match="driver here is 570"):
         vllm.start(target, max_model_len=1)

@@ -26,10 +26,11 @@ from fgrpo_bench.engines.openrlhf.prompts import (
 )
 from fgrpo_bench.files.paths import DataPaths
 from fgrpo_bench.files.whole import write_json
-from fgrpo_bench.specs import PromptSpec, SweepPoint, config
+from fgrpo_bench.specs import PromptSpec, SweepPoint
 from fgrpo_bench.stages.digests import sha256_file
 from fgrpo_bench.stages.tables import PROBLEMS, write_table
 from sweeps.plan import expand
+from tests.support.plans import loaded
 from tests.support.points import point
 
 PLAIN = PromptSpec(chat_template=False, system=None)
@@ -98,7 +99,7 @@ def test_prompts_that_are_too_long_are_left_out_and_too_few_are_refused(data: Pa
 
 def test_a_generated_task_gives_training_and_heldout_problems_that_do_not_meet() -> None:
     (it,) = expand(
-        config.load("rehearsal", ["sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0.0]"])
+        loaded("rehearsal", "sweep.grid.algorithm=[grpo]", "sweep.grid.focal_gamma=[0.0]")
     )
     chosen = training_problems(it, None, words_of)
     heldout = evaluation_problems(it, None, words_of)

@@ -14,9 +14,9 @@ from fgrpo_bench.engines.openrlhf.__main__ import offload_threads
 from fgrpo_bench.engines.openrlhf.metrics import Sampled, Totals, step_row
 from fgrpo_bench.files.journal import append_line
 from fgrpo_bench.files.paths import StagePaths
-from fgrpo_bench.specs import config
 from fgrpo_bench.stages.stage import StageRun
 from fgrpo_bench.stages.states import read_progress
+from tests.support.plans import loaded
 
 STATUS = {
     "rollout/reward_mean": 0.25,
@@ -90,7 +90,7 @@ def test_rows_of_a_driver_become_the_numbers_that_are_watched(tmp_path: Path) ->
 
 
 def test_an_optimizer_on_processors_gets_its_ranks_share_of_them() -> None:
-    placement = config.load("rehearsal").profile.placement
+    placement = loaded("rehearsal").profile.placement
     job = {"SLURM_CPUS_PER_TASK": "64"}
     for ranks, processors, environment, threads in (
         (8, 128, {}, 16),
