@@ -15,7 +15,7 @@ from sweeps import REPOSITORY
 from tests.evaluators.evaluations import strangers_model
 from tests.evaluators.serving import serving
 from tests.evaluators.written import FILES, PROBLEMS, verl, write_all
-from tests.pages.blocks import blocks
+from tests.pages.blocks import assert_printed, blocks
 from tests.report.conftest import drawing_plainly
 from tests.support.synthetic import write_sweep
 
@@ -67,9 +67,8 @@ def test_a_checkpoint_is_evaluated(followed):
     assert "few-shot: 2 solved examples of solved.jsonl, columns 'question' and" in shown_first
     assert "stop: a response ends before 'Q:'" in shown_first and ", 64 draws: " in shown_first
     assert ", 64 draws: " in served and "sampler: policy (/models/policy) of " in served
-    shown = [line for line in first.splitlines() if line.split(":")[0] in page][:4]
-    for line in shown[1:]:  # the first has the digest of the page's own file
-        assert line in page
+    _, settings = blocks(page, "")
+    assert_printed(settings, first)
     assert ", 64 draws: " in first and ", 128 draws: " in extended
     assert "math-strict" in strict and "math" in audit and "math-tolerance-" in again
     assert "grader mypkg.grade:grade, as mine-" in judged and "0.00%" in judged

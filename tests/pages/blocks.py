@@ -74,6 +74,21 @@ def _split(lines: list[str]) -> Iterator[list[str]]:
     assert not begun, f"a quotation is not closed: {begun}"
 
 
+VARYING = re.compile(r"(?<=-)[0-9a-f]{8}\b|(?:\d+ (?:h|min) )*\d+(?:\.\d+)? (?:s|ms)\b")
+"""What another run of the same command prints otherwise: digests of a page's own files, times."""
+
+
+def assert_printed(block: str, output: str) -> None:
+    """A block that shows what a command printed has all of it: but for digests, times and where
+    lines are broken, and but for what `...` or `[...]` leaves out."""
+    shown, printed = (" ".join(VARYING.sub("_", text).split()) for text in (block, output))
+    end = 0
+    for part in re.split(r" ?\[?\.\.\.\]? ?", shown):
+        start = printed.find(part, end)
+        assert start >= 0, f"the page shows\n{part}\nand the command printed\n{printed[end:]}"
+        end = start + len(part)
+
+
 def prose(page: Path) -> str:
     """Its text without code."""
     return BLOCK.sub("", page.read_text(encoding="utf-8"))

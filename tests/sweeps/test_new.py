@@ -18,7 +18,7 @@ from fgrpo_bench.specs import config
 from sweeps import REPOSITORY
 from sweeps.new.__main__ import main
 from tests.evaluators.evaluations import strangers_model
-from tests.pages.blocks import blocks
+from tests.pages.blocks import assert_printed, blocks
 from tests.plugin.test_extending import follow
 
 NEW = ("experiment", "task", "advantage", "reward", "benchmark")
@@ -177,8 +177,7 @@ def test_the_guide_to_training_is_followed_up_to_a_rehearsals_plan(
     new, plan, rehearse, sweep = commands_of("train.md")
     said = run(checkout, "fgrpo_bench", *new[1:])
     shown = next(text for text in blocks(page, "") if text.startswith("problems: "))
-    for line in shown.splitlines():
-        assert line.partition("...")[0] in said, line
+    assert_printed(shown, said)
     planned = run(checkout, "fgrpo_bench", *plan[1:])
     assert "to run" in planned and "plus downloads" not in planned
     assert rehearse == ["make", "rehearse", "EXPERIMENT=mine"] and sweep[2] == "EXPERIMENT=mine"
