@@ -202,7 +202,7 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
             "",
             *aligned([[*header, "evaluate"], *rows]),
             "",
-            f"{counted(answer['points_total'], 'point')}, "
+            f"{counted(answer['points_total'], 'run')}, "
             f"{counted(answer['stages_total'], 'stage')}: {done} done, "
             + (f"{', '.join(kinds)} to run" if kinds else "nothing to run"),
             *cost_words(answer["cost"], answer["profile"]),

@@ -165,7 +165,7 @@ def _say_begin(plan: Plan, pool: Pool) -> None:
     seen.say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     seen.say(f"folder {short_path(pool.paths.folder)}")
     seen.say(
-        f"{counted(len(plan.points), 'point')}, {counted(len(pool.stages), 'stage')}: "
+        f"{counted(len(plan.points), 'run')}, {counted(len(pool.stages), 'stage')}: "
         f"{len(pool.done)} done before, {len(pool.waiting)} to run, "
         f"{counted(pool.workers, 'worker')} at once"
     )
