@@ -28,6 +28,7 @@ COMMANDS = {
     "check": ("sweeps.cli:check", "is every file of a sweep as it was made?"),
     "export": ("fgrpo_bench.report.exports.command", "evaluations in other programs' formats"),
     "bundle": ("fgrpo_bench.report.exports.bundle", "a sweep's results as one archive"),
+    "leaderboard": ("fgrpo_bench.report.leaderboard", "methods at equal pass@1, a row each"),
     "power": ("fgrpo_bench.analysis.power", "how many seeds and draws are enough, before a run"),
     "theory": ("fgrpo_bench.paper.theory.__main__", "which group size is dangerous, by formulas"),
     "conform": ("fgrpo_bench.conformance.__main__", "are advantages what the paper says?"),

@@ -220,7 +220,7 @@ def _stages_to_run(answer: Mapping[str, Any]) -> str:
     kinds = [counted(to_run[name], kind.noun) for name, kind in KINDS.items() if to_run[name]]
     done = answer["stages_total"] - sum(to_run.values())
     return (
-        f"{counted(answer['points_total'], 'point')}, "
+        f"{counted(answer['points_total'], 'run')}, "
         f"{counted(answer['stages_total'], 'stage')}: {done} done, "
         + (f"{', '.join(kinds)} to run" if kinds else "nothing to run")
     )

@@ -21,7 +21,7 @@ from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import noop
 from fgrpo_bench.stages.attempts import attempts, logs, tail
 from fgrpo_bench.stages.plan import StageRecord, read_plan, read_sweep
-from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages
+from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages, runs_done
 from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps.text import counted, duration, printable
 
@@ -59,7 +59,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = noop) -> dict[str, Any
     }
     of_points = {stage.name for point in by_point.values() for stage in point}
     by_point |= {stage.name: [stage] for stage in stages if stage.name not in of_points}
-    trained = [point.point_id for point in plan.points if point.algorithm is not None]
+    n_done, n_runs = runs_done(plan.points, stages)
     counts = Counter(stage.state for stage in stages)
     return {
         "sweep": paths.sweep,
@@ -67,8 +67,8 @@ def report(paths: RunPaths, warn: Callable[[str], None] = noop) -> dict[str, Any
         "version": paths.version,
         "folder": str(paths.folder),
         "driver": driver_of(paths),
-        "points_done": sum({s.state for s in by_point[name]} == {"done"} for name in trained),
-        "points_total": len(trained),
+        "points_done": n_done,
+        "points_total": n_runs,
         "draws": saved_draws(paths, plan.stages, {s.name for s in stages if s.state == "done"}),
         "stages": {state: counts[state] for state in get_args(State)},
         "points": [
@@ -198,7 +198,7 @@ def framed(answer: Mapping[str, Any], lines: Sequence[str], *further: str) -> st
             "",
             *lines,
             "",
-            f"{answer['points_done']} of {counted(answer['points_total'], 'point')} done; "
+            f"{answer['points_done']} of {counted(answer['points_total'], 'run')} done; "
             f"stages: {counts}",
             *saved_words(answer["draws"]),
             *further,

@@ -22,7 +22,7 @@ DO = {
     *(f"sweep {name}" for name in ("run", "rehearse", "cancel", "tick", "follow", "retry")),
     *(f"new {name}" for name in ("experiment", "advantage", "reward", "benchmark", "task")),
     *("dashboard serve", "mlflow", "tracking sync", "tracking rebuild"),
-    *("export", "bundle", "evaluate export-lm-eval"),
+    *("export", "bundle", "leaderboard", "evaluate export-lm-eval"),
 }
 """Commands that do something, and print which files they wrote or that it is done."""
 TEXTS = {"sweep tune": "a file of conf/sweep", "sweep logs": "a log", "skill": "a skill"}

@@ -13,7 +13,7 @@ from polars.exceptions import PolarsError
 from dashboards import charts
 from dashboards.page import Address
 from dashboards.pages.pairs import in_front
-from dashboards.pages.sweep import states_of
+from dashboards.pages.sweep import counts_of
 from dashboards.queries import analysis_of, checked, failures_of, is_analysed, newest_result
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, checkpoint_estimates
@@ -49,6 +49,8 @@ class SweepEntry:
     question: str
     answer: tuple[str, ...] = ()
     """Sentences; empty where nothing is analysed yet."""
+    runs: str = ""
+    """How many are done, in words; empty where the files cannot be read."""
     states: dict[str, int]
     """Stages by state."""
     failures: tuple[str, ...] = ()
@@ -75,7 +77,7 @@ def entry(run: RunPaths) -> SweepEntry:
     sweep, compare = (Address(run=run, view=view).href for view in ("sweep", "compare"))
     try:
         results = checked(load_results(run))
-        states = states_of(results)
+        runs, states = counts_of(results)
         analysis = analysis_of(results) if is_analysed(run) else None
         question, *sentences = answer(analysis) if analysis else [results.question]
         pair = in_front(analysis) if analysis else None
@@ -86,6 +88,7 @@ def entry(run: RunPaths) -> SweepEntry:
             sweep_href=sweep,
             question=question,
             answer=tuple(sentences),
+            runs=runs,
             states={str(state): count for state, count in states.items()},
             failures=failures_of(results) if "failed" in states else (),
             newest=newest_result(results),

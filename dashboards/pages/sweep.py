@@ -30,7 +30,8 @@ from fgrpo_bench.report.cell_styles import CellStyle
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.stages.markers import read_marker
-from fgrpo_bench.stages.states import StageStatus, State, driver_of
+from fgrpo_bench.stages.plan import read_plan
+from fgrpo_bench.stages.states import StageStatus, State, driver_of, runs_done
 from fgrpo_bench.stages.tables import METRICS
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND
 
@@ -271,6 +272,8 @@ class SweepProgress:
     """Stages that serve all points, e.g. fetching data."""
     states: dict[str, int]
     """Stages by state."""
+    runs: str
+    """How many runs are done, in words."""
     spent: StageCost
     costs: dict[str, StageCost]
     """Of the trained points, so far."""
@@ -288,7 +291,7 @@ class SweepProgress:
         """Stages that are done, all stages, and both in words with the time that is left at as
         many stages at once as run now."""
         done, total = self.states["done"], sum(self.states.values())
-        words = f"{done} of {total} stages done"
+        words = f"{self.runs}; {done} of {total} stages"
         at_once = self.states.get("running", 0)
         if self.projected is not None and at_once:
             left = (self.projected.wall - self.spent.wall) / at_once
@@ -312,6 +315,7 @@ def progress(results: SweepResults) -> SweepProgress:
         evaluation={p: stages[names[1]] for p, names in by_point.items()},
         others=tuple(stage for name, stage in stages.items() if name not in of_points),
         states={name: states[name] for name in SHOWN_STATES if states[name] or name != "damaged"},
+        runs=_runs(results, stages.values()),
         spent=_sum_costs(cost_by_stage.values()),
         costs={
             p: _sum_costs(cost_by_stage[name] for name in names) for p, names in by_point.items()
@@ -327,10 +331,17 @@ def progress(results: SweepResults) -> SweepProgress:
     )
 
 
-def states_of(results: SweepResults) -> dict[State, int]:
-    """Stages by state, those states alone that there are."""
-    states = Counter(stage.state for stage in stages_of(results))
-    return {state: states[state] for state in SHOWN_STATES if states[state]}
+def counts_of(results: SweepResults) -> tuple[str, dict[State, int]]:
+    """How many runs are done, in words, and stages by state, those states alone that there are."""
+    stages = stages_of(results)
+    states = Counter(stage.state for stage in stages)
+    return _runs(results, stages), {state: states[state] for state in SHOWN_STATES if states[state]}
+
+
+def _runs(results: SweepResults, stages: Iterable[StageStatus]) -> str:
+    """As `status` says it, e.g. `24 of 24 runs done`."""
+    n_done, n_runs = runs_done(read_plan(results.paths).points, stages)
+    return f"{n_done} of {n_runs} run{'s' * (n_runs != 1)} done"
 
 
 def projected(

@@ -348,8 +348,8 @@ class Analysis:
 
     @property
     def noun(self) -> str:
-        """What the checkpoints are called: a sweep's are its points."""
-        return "checkpoints" if self.results.sweep is None else "points"
+        """What the checkpoints are called: a sweep's are those of its runs."""
+        return "checkpoints" if self.results.sweep is None else "runs"
 
     @property
     def ks(self) -> tuple[int, ...]:
@@ -581,6 +581,26 @@ class Analysis:
             if not row.has_results:
                 first.setdefault(row.point_id, row.lacks)
         return list(first.items())
+
+    @property
+    def with_results(self) -> str:
+        """How many have results on every benchmark, e.g. `19 of 21 runs have results`. As in plan
+        and status the base models of a sweep are no runs: they are counted apart, where some of
+        them lack results."""
+        lacking = {name for name, _ in self.missing}
+        checkpoints = self.results.checkpoints
+        if self.results.sweep is None:
+            kinds = {self.noun: checkpoints}
+        else:
+            trained = tuple(each for each in checkpoints if each.cell is not None)
+            bases = tuple(each for each in checkpoints if each.cell is None)
+            kinds = {self.noun: trained, "base models": bases}
+        counts = []
+        for noun, alike in kinds.items():
+            n, n_lacking = len(alike), sum(each.name in lacking for each in alike)
+            if n_lacking or noun == self.noun:
+                counts.append(f"{n - n_lacking} of {n} {noun if n != 1 else noun[:-1]}")
+        return f"{' and '.join(counts)} have results"
 
     @property
     def n_seeds(self) -> int:

@@ -36,6 +36,7 @@ app = Application("Answer, tables and figures of a sweep, from stored files.", g
 FOR_OTHERS = {
     "export": "fgrpo_bench.report.exports.command",
     "bundle": "fgrpo_bench.report.exports.bundle",
+    "leaderboard": "fgrpo_bench.report.leaderboard",
 }
 """Modules with a `main` of their own, by the first word."""
 

@@ -165,9 +165,8 @@ def incomplete(analysis: Analysis) -> str | None:
     missing = [f"{point_id} ({lacks})" for point_id, lacks in analysis.missing]
     if not missing:
         return None
-    n = len(analysis.results.checkpoints)
     return (
-        f"INCOMPLETE: {n - len(missing)} of {n} {analysis.noun} have results. Missing: "
+        f"INCOMPLETE: {analysis.with_results}. Missing: "
         f"{listed(missing, LISTED)}. Everything below is about the {analysis.noun} that are done."
     )
 

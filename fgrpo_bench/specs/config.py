@@ -228,7 +228,7 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
             raise ValueError(f"{override!r} is no override: write key=value, e.g. version=v2")
         if (listed := value.count(",") + 1) > MOST_POINTS:  # Hydra's parser would take minutes
             raise ValueError(
-                f"{name} is given {listed:,} values, more than {MOST_POINTS:,}, the most points of "
+                f"{name} is given {listed:,} values, more than {MOST_POINTS:,}, the most runs of "
                 "a sweep: name fewer"
             )
         if name in CHOICES and value not in options(name, conf):

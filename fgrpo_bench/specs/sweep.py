@@ -202,9 +202,9 @@ class SweepSpec:
         if total > MOST_POINTS:
             product = " x ".join(_counted(n, noun) for noun, n in (axes | {"seed": seeds}).items())
             if further:
-                product += f" + {_counted(further, 'point')} of further cells"
+                product += f" + {_counted(further, 'run')} of further cells"
             raise ValueError(
-                f"{product} = {total:,} points, more than {MOST_POINTS:,} (those that `exclude` "
+                f"{product} = {total:,} runs, more than {MOST_POINTS:,} (those that `exclude` "
                 "leaves out count too): name fewer values in sweep.grid, or make several sweeps of "
                 "it"
             )

@@ -19,7 +19,7 @@ from fgrpo_bench.stages.attempts import Note, attempts, count
 from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.locks import is_locked, lock_holder
 from fgrpo_bench.stages.markers import damage, fingerprint_mismatch, is_done, read_marker
-from fgrpo_bench.stages.plan import StageRecord
+from fgrpo_bench.stages.plan import PointRecord, StageRecord
 from fgrpo_bench.stages.watch import Progress, warnings
 
 State = Literal["done", "running", "waiting", "failed", "stopped", "damaged"]
@@ -56,6 +56,19 @@ class StageStatus:
 def driver_of(paths: RunPaths) -> dict[str, Any] | None:
     """pid, host and since of the living driver; None where there is none."""
     return lock_holder(paths.driver_lock) if is_locked(paths.driver_lock) else None
+
+
+def runs_done(points: Iterable[PointRecord], stages: Iterable[StageStatus]) -> tuple[int, int]:
+    """Training runs of plan.json all of whose stages are done, and how many it has: what every view
+    counts. The base models are no runs."""
+    undone = {stage.name for stage in stages if stage.state != "done"}
+    runs = [point for point in points if point.algorithm is not None]
+    unfinished = [
+        point
+        for point in runs
+        if point.train in undone or any(at.evaluate in undone for at in point.checkpoints)
+    ]
+    return len(runs) - len(unfinished), len(runs)
 
 
 def read_stages(

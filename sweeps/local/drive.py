@@ -169,7 +169,7 @@ def _say_begin(plan: Plan, pool: Pool) -> None:
     watcher.say(f"{plan.declaration.sweep.name}: {plan.declaration.sweep.question}")
     watcher.say(f"folder {short_path(pool.paths.folder)}")
     watcher.say(
-        f"{counted(len(plan.points), 'point')}, {counted(len(pool.stages), 'stage')}: "
+        f"{counted(len(plan.points), 'run')}, {counted(len(pool.stages), 'stage')}: "
         f"{len(pool.done)} done before, {len(pool.waiting)} to run, "
         f"{counted(pool.workers, 'worker')} at once"
     )

@@ -184,7 +184,7 @@ def _planned(name: str) -> Iterator[str]:
         yield f"it cannot run as {SWEEP} with profile={PROFILE}: {error}"
         return
     shown = preview.preview(plan, run_paths(plan.declaration))
-    yield f"as {SWEEP} with profile={PROFILE}, {shown['points_total']} points:"
+    yield f"as {SWEEP} with profile={PROFILE}, {shown['points_total']} runs:"
     yield from (f"  {line}" for line in preview.cost_words(shown["cost"], PROFILE))
     yield from (f"  {line}" for line in shown["memory"])
     yield from (f"  warning: {line}" for line in shown["warnings"])

@@ -32,6 +32,7 @@ from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.tables import GRADES, METRICS, read_table, write_table
 from sweeps import REPOSITORY
+from sweeps.status import render, report
 from tests.dashboards.conftest import client_of
 from tests.support.dashboard import GRADER, Reader, assert_inert, snapshot, sweep_with_draws
 from tests.support.report import copy, forget
@@ -103,9 +104,12 @@ def test_what_failed_stands_first_with_its_log_and_compare_says_it_too(tmp_path)
     assert text.index("groupsize / countdown") < text.index(sentence) < text.index("another /")
     assert sentence in Reader(client.get(f"{BASE}/compare").text).text
     n_stages = len(read_json(results.paths.plan)["stages"])
-    assert (
-        f"{n_stages - 2} of {n_stages} stages done" in Reader(client.get(f"{BASE}/sweep").text).text
-    )
+    n_runs = sum(point.cell is not None for point in results.points)
+    runs = f"{n_runs - 1} of {n_runs} runs done"
+    assert f"{runs}, stages: " in text
+    shown = Reader(client.get(f"{BASE}/sweep").text).text
+    assert f"{runs}; {n_stages - 2} of {n_stages} stages" in shown
+    assert f"{runs}; stages: " in render(report(results.paths)), "in the terminal"
 
 
 def test_the_rollouts_of_a_group_stand_side_by_side_and_without_any_there_is_no_view(tmp_path):

@@ -98,6 +98,7 @@ PARSED = {
     "fgrpo_bench.report": (),
     "fgrpo_bench.report.exports.bundle": (),
     "fgrpo_bench.report.exports.command": (),
+    "fgrpo_bench.report.leaderboard": (),
     "fgrpo_bench.tracking": (),
     "dashboards": (),
     "tests.gpu": (),

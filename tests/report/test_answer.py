@@ -66,7 +66,8 @@ VERDICTS = [
          (G1, 1): (-0.07, "significant"), (G05, 1): (0.01, "inconclusive")},
         "Yes at gamma = 1: 20.0 more than the 10.0 points that training lost (significant after "
         "correction); no at gamma = 0.5: 5.0 points less (significant after correction).",
-        "In pass@1: worse, significant: gamma = 1 -7.0; inconclusive: gamma = 0.5 +1.0.",
+        "It costs 7.0 points of pass@1 at gamma = 1 (significant); the effect at gamma = 0.5 is "
+        "inconclusive (+1.0 points).",
     ),
 ]  # fmt: skip
 """What training lost, what came of the question's comparisons, and both sentences of the answer."""
@@ -126,7 +127,8 @@ def test_planted_effects_are_answered_with_the_figures_of_the_table(tmp_path):
     for new in (G1, G05):
         row = analysis.comparison("countdown", 32, new, "grpo-n8-g0")
         assert f"{points(row.difference)[1:]} of " in first
-    assert second.startswith("In pass@1: better, significant: gamma = ")
+    assert second.startswith("It gains ") and " points of pass@1 at gamma = " in second
+    assert second.endswith(" (significant).")
 
 
 @pytest.mark.slow
@@ -134,7 +136,7 @@ def test_a_single_seed_and_missing_points_are_said(finished, tmp_path):
     alone = answer(analyse(small_sweep(tmp_path / "one", "groupsize", AT_8, ONE_SEED)))
     assert alone[-1] == "One training seed: another run may say otherwise."
     some = forget(copy(finished, tmp_path / "some"), "grpo-n8-g1-s13")
-    assert answer(analyse(some))[-1] == "So far: 23 of 24 points have results."
+    assert answer(analyse(some))[-1] == "So far: 20 of 21 runs have results."
     none = forget(some, *(point.point_id for point in some.points if point.seed != 13))
     none = forget(none, *(point.point_id for point in none.points if point.evaluate.done.exists()))
     said = ["No two cells that the question compares have results yet."]
@@ -153,8 +155,8 @@ def test_of_many_pairs_the_significant_ones_are_named_and_the_rest_is_counted(tm
     question, first, second, _ = answer(judged(methods, rows))
     assert question == "Which of 7 cells differ from GRPO N=8 in pass@32?"
     assert first == (
-        "In pass@32: better, significant: PKPO +14.0, MaxRL +13.0, Pass@k training +12.0 and 1 "
-        "more; worse, suggestive: 1; inconclusive: 2."
+        "PKPO gains 14.0 points of pass@32, MaxRL 13.0, Pass@k training 12.0 and 1 more "
+        "(significant); 1 costs points of pass@32 (suggestive); 2 are inconclusive."
     )
     assert second.startswith("Every difference in pass@1 is inconclusive (")
 
@@ -168,8 +170,8 @@ def test_where_none_was_declared_nothing_is_more_than_suggestive_and_a_sentence_
     few = ["sweep.grid.algorithm=[grpo,nsr,psr,rloo]", "sweep.cells=[]"]
     said = answer(analyse(small_sweep(tmp_path, "methods", *few, success_rates=rates)))
     assert said[0] == "Which of 3 cells differ from GRPO N=8 in pass@32?"
-    (low,) = [words for words in said if words.startswith("In pass@1: ")]
-    assert "better, suggestive: NSR +" in low and "worse, suggestive: PSR -" in low
+    (low,) = [words for words in said if " points of pass@1 (suggestive); " in words]
+    assert low.startswith("NSR gains ") and "; PSR costs " in low and low.endswith(" points).")
     assert said[-1] == NOTHING_CORRECTED
     assert not any("significant" in words for words in said)
 

@@ -152,7 +152,7 @@ def test_a_sweep_with_nothing_done_has_a_report_that_says_so(tmp_path):
     results = forget(results, *(point.point_id for point in results.points))
     report = write_report(results)
     assert [file.name for file in report.files] == TEXTS
-    assert "INCOMPLETE: 0 of 3 points have results." in report.text
+    assert "INCOMPLETE: 0 of 2 runs and 0 of 1 base model have results." in report.text
     assert "No two cells that the question compares have results yet." in report.text
 
 

@@ -98,8 +98,8 @@ def test_what_is_missing_is_named_with_its_state(analysis, finished, tmp_path):
     results = forget(copy(finished, tmp_path), "grpo-n8-g1-s13")
     results = forget(results, "grpo-n2-g0-s11", training=False)
     assert incomplete(analyse(results)) == (
-        "INCOMPLETE: 22 of 24 points have results. Missing: grpo-n2-g0-s11 (trained, not "
-        "evaluated), grpo-n8-g1-s13 (not trained). Everything below is about the points that are "
+        "INCOMPLETE: 19 of 21 runs have results. Missing: grpo-n2-g0-s11 (trained, not "
+        "evaluated), grpo-n8-g1-s13 (not trained). Everything below is about the runs that are "
         "done."
     )
     results = copy(finished, tmp_path / "few")

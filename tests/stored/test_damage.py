@@ -275,7 +275,7 @@ def test_report_and_page_show_the_other_points_and_name_the_damaged_one_with_the
     assert [(stage.kind, stage.point_id) for stage in progress.damaged] == [("evaluate", TRAIN)]
     assert progress.states["damaged"] == 1 and progress.states["done"] == 5
     missing = f"Missing: {TRAIN} ({point.evaluate.done} is damaged)"
-    assert f"INCOMPLETE: 2 of 3 points have results. {missing}" in render(analyse(results), "md")
+    assert f"INCOMPLETE: 1 of 2 runs have results. {missing}" in render(analyse(results), "md")
     run = results.paths
     page = client_of(tmp_path).get(f"/{run.sweep}/{run.experiment}/{run.version}/sweep")
     assert page.status_code == 200

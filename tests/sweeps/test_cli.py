@@ -51,7 +51,7 @@ def test_plan_and_a_dry_run_show_points_states_and_cost_and_write_nothing(
     mark = make_plan(loaded("smoke")).stages[2].fingerprint[:8]
     row = ["grpo-n4-g1-s11", "F-GRPO", "4", "1", "11", mark, "to", "do", "to", "do", "to", "do"]
     assert lines[6].split() == row
-    assert "2 points, 6 stages: 0 done, 1 warm-up, 2 trainings, 3 evaluations to run" in said
+    assert "2 runs, 6 stages: 0 done, 1 warm-up, 2 trainings, 3 evaluations to run" in said
     assert "nothing measured here yet" in said
     effect = 100 * smallest_effect(design=fixed_design(32), k=16, n_problems=16)
     difference = f"detectable difference {effect:.1f} points"

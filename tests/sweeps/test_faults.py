@@ -192,7 +192,7 @@ def test_a_stage_that_stops_by_itself_is_started_again_and_each_end_is_said_in_o
     assert [note.exit_code for note in attempts(train_folder(sweep))] == [75, 0]
     check_steps(train_folder(sweep).folder, 8)
     said = [line[21:] for line in sweep.log().splitlines()]
-    assert said[2] == "2 points, 6 stages: 0 done before, 6 to run, 1 worker at once"
+    assert said[2] == "2 runs, 6 stages: 0 done before, 6 to run, 1 worker at once"
     assert said[3].startswith("done    warm-up base-s11  after ")
     assert len([line for line in said if line.startswith("done ")]) == 6
     assert sweep.log().endswith("finished\n")

@@ -95,7 +95,7 @@ def test_an_experiment_is_written_and_planned_with_memory_hours_and_disk(
     said = run(checkout, "sweeps.new", *words)
     assert "problems: 16 of " in said and "columns 'question' and 'answer', judged by math" in said
     assert "model: Qwen/Qwen2.5-7B, 7,615,616,512 parameters, as conf/experiment has it" in said
-    for line in ("as transfer with profile=slurm-8gpu, 6 points:", " GPU-hours (", " disk: ",
+    for line in ("as transfer with profile=slurm-8gpu, 6 runs:", " GPU-hours (", " disk: ",
                  "GiB of a GPU's 80 by grpo: ", "make rehearse EXPERIMENT=mine"):  # fmt: skip
         assert line in said
     declared = config.load("transfer", ["experiment=mine"], conf=checkout / "conf").experiment

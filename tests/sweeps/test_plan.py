@@ -109,13 +109,13 @@ FURTHER = {"algorithm": "grpo", "group_size": 64, "focal_gamma": 0.0}
         (
             LARGE,
             [],
-            "2 algorithms x 5 group sizes x 3 gammas x 1 rate x 4,000 seeds = 120,000 points, ",
+            "2 algorithms x 5 group sizes x 3 gammas x 1 rate x 4,000 seeds = 120,000 runs, ",
         ),
         (
             RATES_OF_MANY,
             [FURTHER, FURTHER | {"group_size": 32, "learning_rate_factor": 1.0}],
-            "1 algorithm x 1 group size x 2 gammas x 2 rates x 4,000 seeds + 12,000 points of "
-            "further cells = 28,000 points, ",
+            "1 algorithm x 1 group size x 2 gammas x 2 rates x 4,000 seeds + 12,000 runs of "
+            "further cells = 28,000 runs, ",
         ),
     ],
 )

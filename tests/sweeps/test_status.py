@@ -150,7 +150,7 @@ def test_the_table_has_a_row_a_point_and_a_summary(tmp_path: Path) -> None:
     assert lines[4].split() == ["base-s11", "done", "waiting", "0", "+", "0"]
     row = ["grpo-n4-g0-s11", "running", "waiting", "120/300", "0.312", "42", "s", "1", "+", "0"]
     assert lines[5].split() == row
-    assert "0 of 2 points done; stages: 1 done, 1 running, 4 waiting" in text
+    assert "0 of 2 runs done; stages: 1 done, 1 running, 4 waiting" in text
     assert lines[-1] == "no driver is running"
 
 
