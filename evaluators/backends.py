@@ -25,9 +25,9 @@ from .records import (
     SampleRequest,
     SamplingEngine,
     SamplingTarget,
-    drawn,
     encoder,
     limits,
+    make_draw,
     taken_log_probs,
     tokenizer_of,
 )
@@ -44,15 +44,15 @@ SCORED_AT_ONCE = 1024
 """Texts whose log-probabilities it takes together."""
 
 
-def make_engine(asked: SamplingTarget) -> SamplingEngine:
+def make_engine(target: SamplingTarget) -> SamplingEngine:
     """The engine of the sampler that the evaluation names, over a checkpoint. Its responses begin
     with the evaluation's prefix, which is part of what is graded.
 
     Raises ValueError where the checkpoint's weights do not have the digest, and its sampler where a
     prompt is longer than it may be, before the first draw.
     """
-    engine = _start(asked)
-    prefix = asked.evaluation.prefix
+    engine = _start(target)
+    prefix = target.evaluation.prefix
     if prefix is None:
         return engine
 
@@ -65,38 +65,38 @@ def make_engine(asked: SamplingTarget) -> SamplingEngine:
     return engine._replace(draw=draw)
 
 
-def _start(asked: SamplingTarget) -> SamplingEngine:
-    if asked.evaluation.sampler == "endpoint":
+def _start(target: SamplingTarget) -> SamplingEngine:
+    if target.evaluation.sampler == "endpoint":
         from .endpoint import endpoint
 
-        return endpoint(asked)
-    if asked.evaluation.sampler == "vllm":
+        return endpoint(target)
+    if target.evaluation.sampler == "vllm":
         from .engines import start_engines
         from .vllm import in_flight, vllm
 
-        placement = asked.placement
+        placement = target.placement
         if placement is None:
             raise ValueError("sampler=vllm needs --placement, as `fgrpo-bench sweep run` gives it")
-        if asked.batch_size is not None:
-            placement = replace(placement, vllm_max_num_seqs=asked.batch_size)
-            asked = replace(asked, placement=placement)
-        gpus = placement.evaluation_tensor_parallel if asked.device == "cuda" else 0
-        _ = asked.weights  # for their digest they are read here, not by every engine again
+        if target.batch_size is not None:
+            placement = replace(placement, vllm_max_num_seqs=target.batch_size)
+            target = replace(target, placement=placement)
+        gpus = placement.evaluation_tensor_parallel if target.device == "cuda" else 0
+        _ = target.weights  # for their digest they are read here, not by every engine again
         return start_engines(
-            partial(vllm, asked),
+            partial(vllm, target),
             engines=placement.evaluation_engines,
             gpus_each=gpus,
-            at_once=in_flight(placement, asked.device, sum(limits(asked.settings))),
-            check=encoder(tokenizer_of(asked), asked.evaluation, asked.settings),
+            at_once=in_flight(placement, target.device, sum(limits(target.settings))),
+            check=encoder(tokenizer_of(target), target.evaluation, target.settings),
         )
-    if asked.evaluation.sampler == "transformers":
+    if target.evaluation.sampler == "transformers":
         from .transformers import transformers
 
-        return transformers(asked)
-    return embedded(asked)
+        return transformers(target)
+    return embedded(target)
 
 
-def embedded(asked: SamplingTarget) -> SamplingEngine:
+def embedded(target: SamplingTarget) -> SamplingEngine:
     """The embedded engine over a checkpoint; ValueError where its weights do not have the
     digest."""
     from fgrpo_bench.engines.embedded import keep_freed_memory
@@ -106,11 +106,11 @@ def embedded(asked: SamplingTarget) -> SamplingEngine:
     from fgrpo_bench.objectives.advantages import action_mask
 
     keep_freed_memory()
-    device = asked.device
-    assert asked.sha256 is not None
-    policy, tokenizer = load_checkpoint(asked.folder, device, asked.sha256)
-    longest, length = limits(asked.settings)
-    at_once = asked.batch_size or ROWS_AT_ONCE
+    device = target.device
+    assert target.sha256 is not None
+    policy, tokenizer = load_checkpoint(target.folder, device, target.sha256)
+    longest, length = limits(target.settings)
+    at_once = target.batch_size or ROWS_AT_ONCE
 
     def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         for rows in every_block(RequestQueue(requests), at_once):
@@ -121,7 +121,7 @@ def embedded(asked: SamplingTarget) -> SamplingEngine:
                 prompts.to(device),
                 np.array([[request.seed for request in row] for row in rows]),
                 length=length,
-                temperature=asked.evaluation.temperature,
+                temperature=target.evaluation.temperature,
                 lengths=lengths.to(device),
             )
             mask = action_mask(sampled.tokens, eos=policy.eos, pad=policy.pad)
@@ -129,7 +129,9 @@ def embedded(asked: SamplingTarget) -> SamplingEngine:
             n_tokens = mask.sum(1).tolist()
             finished = ((sampled.tokens == policy.eos) & mask).any(1).tolist()
             yield [
-                drawn(request, response, n_tokens=tokens, end_token=policy.eos if ended else None)
+                make_draw(
+                    request, response, n_tokens=tokens, end_token=policy.eos if ended else None
+                )
                 for request, response, tokens, ended in zip(
                     flat, responses, n_tokens, finished, strict=True
                 )
@@ -152,12 +154,11 @@ def blocks(
     """Every requested draw once, in blocks of rows: a row is draws of one problem, and the rows of
     a block are equally long. most: draws of a block."""
     longest = min(DRAWS_AT_ONCE, most)
-    rows = [
-        same_problem[start : start + longest]
-        for _, of_problem in groupby(requests, key=lambda request: request.problem.problem_id)
-        for same_problem in [list(of_problem)]
-        for start in range(0, len(same_problem), longest)
-    ]
+    rows: list[list[SampleRequest]] = []
+    for _, group in groupby(requests, key=lambda request: request.problem.problem_id):
+        of_problem = list(group)
+        for start in range(0, len(of_problem), longest):
+            rows.append(of_problem[start : start + longest])
     for length, equal in groupby(sorted(rows, key=len, reverse=True), key=len):
         together, alike = max(1, most // length), list(equal)
         for start in range(0, len(alike), together):

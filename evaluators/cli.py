@@ -871,7 +871,7 @@ def import_(
 ) -> int:
     from .dumps import NamedColumns
     from .folders import only_step
-    from .interchange import take_in
+    from .interchange import import_and_grade
     from .standalone import check_column
 
     root = default_root()
@@ -888,7 +888,7 @@ def import_(
         if by is not None and request.spec is not None:
             check_column(by, {request.spec.name: request.spec}, root)
         _share_verdicts(root)
-        stored, said = take_in(request, name=name, root=root)
+        stored, said = import_and_grade(request, name=name, root=root)
         print(said)
     _print_scores([stored], (), by, (), as_json=as_json)
     return EXIT_DONE

@@ -66,7 +66,7 @@ from fgrpo_bench.stages.tables import GRADES, read_table
 from fgrpo_bench.stats.coverage import coverage
 
 from .folders import files_at, only_step
-from .interchange import Import, take_in
+from .interchange import Import, import_and_grade
 from .readings import between
 from .standalone import slug
 from .stored import folders, layer
@@ -278,7 +278,7 @@ def _taken_in(files: Sequence[Path], root: Path, request: Import | None) -> Path
     name = f"{slug(files[0].stem, 36) or 'draws'}-{request.mark[:8]}"
     if not any((root / "evals" / name).glob("eval/*/*/DONE.json")):
         # what both have is compared anyway
-        print(take_in(request, name=name, root=root)[1], file=sys.stderr)
+        print(import_and_grade(request, name=name, root=root)[1], file=sys.stderr)
     return root / "evals" / name
 
 

@@ -40,7 +40,7 @@ from .records import (
     SampleRequest,
     SamplingEngine,
     SamplingTarget,
-    drawn,
+    make_draw,
     plain_prompt,
     prompt_spec,
     say_discarded,
@@ -154,14 +154,14 @@ def address(url: str) -> str:
 # Draws.
 
 
-def endpoint(asked: SamplingTarget) -> SamplingEngine:
+def endpoint(target: SamplingTarget) -> SamplingEngine:
     """The model of a server, as the evaluation asks it.
 
     Raises as `served_model`, and ValueError where its name stands for another model now. Its
     sampler raises ValueError in the server's words where that refuses a request, and Stopped where
     it cannot be reached after all tries, both after the responses in flight.
     """
-    recorded = asked.settings["served"]
+    recorded = target.settings["served"]
     served = served_model(recorded["url"], recorded["model"])
     if served.identity != recorded:
         before, present = (plain(str(root)) for root in (recorded["root"], served.root))
@@ -169,11 +169,11 @@ def endpoint(asked: SamplingTarget) -> SamplingEngine:
             f"--model {served.model} of {served.url} was {before} and is now {present}: draws of "
             "different models are never mixed; give the evaluation another --name"
         )
-    at_once = asked.batch_size or AT_ONCE
+    at_once = target.batch_size or AT_ONCE
 
     def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         waiting, ready = RequestQueue(requests), deque[SampleRequest]()
-        flight = _InFlight(asked, served)
+        flight = _InFlight(target, served)
         try:
             while True:
                 if flight.failure is None:
@@ -196,8 +196,8 @@ class _InFlight:
     """Requests in flight, each in a thread of its own, which a stop of this process leaves behind:
     a server may take an hour to answer."""
 
-    def __init__(self, asked: SamplingTarget, served: ServedModel) -> None:
-        self._asked, self._served = asked, served
+    def __init__(self, target: SamplingTarget, served: ServedModel) -> None:
+        self._target, self._served = target, served
         self._requests, self._outcomes = SimpleQueue[Any](), SimpleQueue[Any]()
         self._giving_up = Event()
         self._tokens: Counter[str] = Counter()
@@ -259,7 +259,7 @@ class _InFlight:
                 self._outcomes.put(error)
 
     def _drawn(self, request: SampleRequest) -> tuple[Draw, dict[str, int], str]:
-        where, body = body_of(self._asked, self._served, request)
+        where, body = body_of(self._target, self._served, request)
         ask = partial(_ask, f"{self._served.url}/{where}", body, seconds=ANSWER_SECONDS)
         try:
             return read_answer(request, _patiently(ask, self._giving_up))
@@ -273,13 +273,13 @@ class _InFlight:
 
 
 def body_of(
-    asked: SamplingTarget, served: ServedModel, request: SampleRequest
+    target: SamplingTarget, served: ServedModel, request: SampleRequest
 ) -> tuple[str, dict[str, Any]]:
     """The name of a request to the server, and what it holds, as JSON types."""
-    evaluation = asked.evaluation
+    evaluation = target.evaluation
     body: dict[str, Any] = {
         "model": served.model,
-        "max_tokens": asked.settings["response_tokens"],
+        "max_tokens": target.settings["response_tokens"],
         "temperature": evaluation.temperature,
         "top_p": evaluation.top_p,
         "seed": request.seed,
@@ -291,7 +291,7 @@ def body_of(
         body["top_k"] = evaluation.top_k
     if evaluation.stop is not None:
         body["stop"] = list(evaluation.stop)
-    spec = prompt_spec(evaluation, asked.settings, request.problem)
+    spec = prompt_spec(evaluation, target.settings, request.problem)
     few_shot, prefix = evaluation.few_shot or (), evaluation.prefix
     if not spec.chat_template:
         text = plain_prompt(spec, request.problem.prompt, few_shot)
@@ -325,7 +325,7 @@ def read_answer(request: SampleRequest, answer: Any) -> tuple[Draw, dict[str, in
     has_counts = all(type(count) is int and 0 <= count < 2**31 for count in counts.values())
     if not (isinstance(text, str) and isinstance(end, str) and has_counts):
         raise ValueError(NO_ANSWER)
-    draw = drawn(
+    draw = make_draw(
         request,
         text,
         n_tokens=counts["completion_tokens"],

@@ -61,16 +61,16 @@ def evaluate(
     """
     run.quiet = bar is not None and bar.shown
     spec = stored.as_kind(EvaluationSpec)
-    asked = SamplingTarget.from_spec(
+    sampling_target = SamplingTarget.from_spec(
         spec, device=device, placement=placement, batch_size=batch_size
     )
-    evaluation, design = asked.evaluation, asked.evaluation.stopping
-    if asked.sha256 is None:
+    evaluation, design = sampling_target.evaluation, sampling_target.evaluation.stopping
+    if sampling_target.sha256 is None:
         root = None  # nobody knows whether a server's name stood for the same weights elsewhere
 
     @cache
     def engine() -> SamplingEngine:
-        started = make_engine(asked)
+        started = make_engine(sampling_target)
         if run.stopping:  # an engine takes minutes to start, and nothing else looks meanwhile
             raise Stopped("the engine was only being started; what was drawn before is saved")
         return started
@@ -81,25 +81,27 @@ def evaluate(
     identities: dict[str, str] = {}
     former = None if run.former is None else EvaluationMarker.parsed(run.former.as_json())
 
-    def say(name: str, done: int, of: int, pass_at_1: float | None, rate: float) -> None:
+    def say(name: str, done: int, total: int, pass_at_1: float | None, rate: float) -> None:
         numbers = {"tokens_per_second": rate}
         if pass_at_1 is not None:
             numbers["pass_at_1"] = pass_at_1
         if bar is not None:
-            bar(name, done, of, numbers)
-        run.progress(step=done, of=of, **numbers)
+            bar(name, done, total, numbers)
+        run.progress(step=done, of=total, **numbers)
 
     def evaluate_on(name: str, benchmark: BenchmarkSpec) -> None:
         paths = run.paths.benchmark(name)
-        problems = load_problems(benchmark, asked.settings["task"], spec.data_folder(name))
+        problems = load_problems(
+            benchmark, sampling_target.settings["task"], spec.data_folder(name)
+        )
         check_few_shot(evaluation.few_shot or (), problems)
         # in the order of making: draws whose origin nobody knows go first, then what rests on them
         clear_draws(paths, run.recorded)
         clear_tables(paths)
-        manifest = check_manifest(paths, problems, asked.sha256, spec.mark(name))
+        manifest = check_manifest(paths, problems, sampling_target.sha256, spec.mark(name))
         manifest = with_former(paths, manifest, former, name)
         manifest = with_design(paths, manifest, evaluation)
-        identities[name] = identity(asked, name, problems)
+        identities[name] = identity(sampling_target, name, problems)
         if root is not None:
             manifest = take_over(paths, manifest, identities[name], root=root)
         session = _Session(paths, manifest, engine)
@@ -115,14 +117,14 @@ def evaluate(
                 for grader in graders_of(benchmark)
             ]
 
-            def on_draws(done: int, of: int, draws: Sequence[Draw]) -> None:
+            def on_draws(done: int, total: int, draws: Sequence[Draw]) -> None:
                 session.add(draws)
                 for layer in layers:
                     layer.add(draws)
-                if done < of:  # the last line is the table's, once all is graded
-                    say(name, done, of, main.pass_at_1, session.tokens_per_second)
-                if run.stopping and done < of:
-                    raise Stopped(f"{done} of {of} draws are saved")
+                if done < total:  # the last line is the table's, once all is graded
+                    say(name, done, total, main.pass_at_1, session.tokens_per_second)
+                if run.stopping and done < total:
+                    raise Stopped(f"{done} of {total} draws are saved")
 
             draws, draws_made[name] = complete_draws(
                 paths,
@@ -160,10 +162,10 @@ def evaluate(
             offer(run.paths.benchmark(name), of_draws, root=root)
     return EvaluationFacts(
         step=spec.looks_at[1],
-        weights_sha256=asked.sha256,
+        weights_sha256=sampling_target.sha256,
         draws_made=draws_made,
         taken_from={
-            name: known.taken_from for name, known in manifests.items() if known.taken_from
+            name: manifest.taken_from for name, manifest in manifests.items() if manifest.taken_from
         },
         grading=graded,
         engines={name: known.engines for name, known in manifests.items()},
@@ -224,14 +226,14 @@ class Bar:
         """Whether somebody can see it."""
         return sys.stderr.isatty()
 
-    def __call__(self, name: str, done: int, of: int, numbers: dict[str, float]) -> None:
+    def __call__(self, name: str, done: int, total: int, numbers: dict[str, float]) -> None:
         """Say how many draws of a benchmark are made."""
         if not self.shown:
             return
         if name != self._name:
             self.close()
             self._name, self._bar = name, _bar(name)
-            self._task = self._bar.add_task(name, total=of, completed=done, words="")
+            self._task = self._bar.add_task(name, total=total, completed=done, words="")
         words = f"{numbers['tokens_per_second']:,.0f} tok/s"
         if "pass_at_1" in numbers:
             words += f"  pass@1 {100 * numbers['pass_at_1']:.1f}"
@@ -361,8 +363,8 @@ def with_design(paths: BenchmarkPaths, manifest: DrawsRecord, evaluation: EvalSp
     """What the draws belong to, with the design at the end of its list of designs, which has none
     as long as all draws were made: pass@k is exact for one that was chosen before any grade was
     seen."""
-    asked, designs = evaluation.design, manifest.designs
-    design = None if asked is None else Design.parsed(to_dict(asked))
+    declared, designs = evaluation.design, manifest.designs
+    design = None if declared is None else Design.parsed(to_dict(declared))
     if not designs and paths.draws.exists():
         designs = (DesignedSince(since=None, n_samples=None, design=None),)
     if design == (designs[-1].design if designs else None):

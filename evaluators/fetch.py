@@ -22,11 +22,11 @@ from fgrpo_bench.stages.locks import is_locked
 from fgrpo_bench.stages.stage import EXIT_DONE
 
 
-def fetch_command(words: Sequence[str], root: Path) -> int:
+def fetch_command(arguments: Sequence[str], root: Path) -> int:
     """Run the command to its exit code; says on stderr what is wrong with the words, names of
     benchmarks and keys of one of them."""
-    names = [word for word in words if "=" not in word]
-    keys = [word for word in words if "=" in word]
+    names = [word for word in arguments if "=" not in word]
+    keys = [word for word in arguments if "=" in word]
     try:
         if not names and not keys:
             print("\n".join(_listed(overview(root))))

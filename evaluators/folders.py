@@ -59,7 +59,7 @@ def only_step(places: Sequence[Path], step: int | None) -> list[Path]:
             raise FileNotFoundError(
                 f"{place} is no file, and no folder of files that a trainer or harness has drawn"
             )
-        steps = [known for known in by_step if known is not None]
+        steps = [step for step in by_step if step is not None]
         if len(by_step) > 1 and step not in by_step:
             raise ValueError(
                 f"{place} has steps {', '.join(map(str, steps))}: name one of them with --step"

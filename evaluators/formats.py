@@ -122,9 +122,11 @@ def _of_trl(row: Row) -> Row:
 
 
 def _of_verifiers(row: Row) -> Row:
-    cut = row.get("is_truncated")
-    ended = {} if cut is None else {"finish_reason": "length" if cut else "stop"}
-    return dict(row) | ended | {"completion": row["completion"] or ""}
+    out = dict(row) | {"completion": row["completion"] or ""}
+    is_cut = row.get("is_truncated")
+    if is_cut is not None:
+        out["finish_reason"] = "length" if is_cut else "stop"
+    return out
 
 
 def _of_episode(row: Row) -> Row:

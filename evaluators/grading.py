@@ -166,10 +166,10 @@ class Grading:
 
     def _ask(self, row: int, draw: int, response: str, *, wait: bool) -> None:
         key = (row, response if len(response) <= SHORT else _hash(response))
-        known = self._known.get(key, UNKNOWN)
-        if known >= 0:
-            self._settle(row, [draw], known)
-        elif known == ASKED:
+        stored = self._known.get(key, UNKNOWN)
+        if stored >= 0:
+            self._settle(row, [draw], stored)
+        elif stored == ASKED:
             self._askers[key].append(draw)
         elif self._workers is None:
             self.tally.judgements += 1

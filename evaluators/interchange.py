@@ -87,7 +87,7 @@ class Import:
         return fingerprint([self.identity, extra])
 
 
-def take_in(request: Import, *, name: str, root: Path) -> tuple[StoredDraws, str]:
+def import_and_grade(request: Import, *, name: str, root: Path) -> tuple[StoredDraws, str]:
     """Import files, grade and score them, and mark them as done; what was stored, and what there is
     to say.
 
@@ -103,7 +103,7 @@ def take_in(request: Import, *, name: str, root: Path) -> tuple[StoredDraws, str
     if request.spec is None:
         grader = theirs if request.theirs else request.grader
         of_files = OwnProblems(request.files, grader)
-        drawn = read_draws(request, of_files.place, said)
+        rows = read_draws(request, of_files.place, said)
         spec = of_files.benchmark(folder, root)
         data = data_folder(root, spec.name, dataset_of(spec))
         problems = load_problems(spec, None, data)
@@ -111,9 +111,9 @@ def take_in(request: Import, *, name: str, root: Path) -> tuple[StoredDraws, str
         spec = request.spec
         data = data_folder(root, spec.name, dataset_of(spec))
         problems = load_problems(spec, None, data)
-        drawn = read_draws(request, KnownProblems(problems, subset=request.subset).place, said)
-    draws = checked(request, drawn, problems, said)
-    del drawn  # as large as the files
+        rows = read_draws(request, KnownProblems(problems, subset=request.subset).place, said)
+    draws = checked(request, rows, problems, said)
+    del rows  # as large as the files
     has_verdicts = are_usable(draws["score"], request.threshold, said, alone=request.theirs)
     if request.theirs:
         judged = replace(dataset_of(spec), grader=theirs)
@@ -265,8 +265,8 @@ def read_draws(request: Import, place: Place, said: list[str]) -> pl.DataFrame:
                     count_rows(draw.line)
         said += dump.said
     frames.append(pl.DataFrame(rows, DRAWN, orient="row"))
-    drawn = pl.concat(frames)
-    _check_read(request, drawn, steps)
+    draws = pl.concat(frames)
+    _check_read(request, draws, steps)
     if n_other_steps:
         said.append(f"left out: {n_other_steps:,} draws of other steps than {request.step}")
     if unplaced:
@@ -274,16 +274,16 @@ def read_draws(request: Import, place: Place, said: list[str]) -> pl.DataFrame:
             f"left out: {len(unplaced):,} draws of other problems, the first at {unplaced[0]}"
         )
     if failed:
-        missing = drawn["response"].null_count()
+        missing = draws["response"].null_count()
         said.append(
             f"no response: {len(failed):,} draws, of which {missing:,} count as missing and "
             f"{len(failed) - missing:,} are scored by {next(iter(formats))}; the first at "
             f"{failed[0]}"
         )
-    return drawn
+    return draws
 
 
-def _check_read(request: Import, drawn: pl.DataFrame, steps: Mapping[int | None, str]) -> None:
+def _check_read(request: Import, draws: pl.DataFrame, steps: Mapping[int | None, str]) -> None:
     """ValueError for draws of several steps, and for none."""
     named = ", ".join(map(str, request.files))
     if len(steps) > 1:
@@ -294,7 +294,7 @@ def _check_read(request: Import, drawn: pl.DataFrame, steps: Mapping[int | None,
         )
     if not steps:
         raise ValueError(f"{named}: no draws of step {request.step}: name a step that is there")
-    if drawn.is_empty():
+    if draws.is_empty():
         raise ValueError(
             f"{named}: none of the draws is of a problem of the data: name the problems that they "
             "are of with --data, or leave it out where the answers stand in the file"
@@ -315,15 +315,15 @@ def _check_fixed(draw: DumpedDraw, where: str) -> None:
 
 
 def checked(
-    request: Import, drawn: pl.DataFrame, problems: Sequence[Problem], said: list[str]
+    request: Import, draws: pl.DataFrame, problems: Sequence[Problem], said: list[str]
 ) -> pl.DataFrame:
     """The draws that are scored (DRAWN, sorted), as many of every problem, numbered 0, 1, 2, ...:
     the first of each, as many as the problem with the fewest has.
 
     ValueError for a number that two draws of a problem have, for one that is left out, and, unless
-    a subset is meant, for missing problems. drawn: DRAWN.
+    a subset is meant, for missing problems. draws: DRAWN.
     """
-    ordered = drawn.sort("problem_id", "draw", maintain_order=True)
+    ordered = draws.sort("problem_id", "draw", maintain_order=True)
     place = pl.int_range(pl.len()).over("problem_id")
     if len(wrong := ordered.filter(pl.col("draw") != place)):
         row = wrong.sort("file", "line").row(0, named=True)
@@ -334,15 +334,15 @@ def checked(
         )
     there = ordered.drop_nulls("response").with_columns(draw=place)
     counts = there.group_by("problem_id").len().sort("len", "problem_id")
-    lacking = len(problems) - len(counts)
-    if lacking and not request.subset:
+    n_missing = len(problems) - len(counts)
+    if n_missing and not request.subset:
         raise ValueError(
             f"{', '.join(map(str, request.files))}: {len(counts)} of the benchmark's "
             f"{len(problems)} problems have draws: add the others, or score these alone with "
             "--subset"
         )
-    if lacking:
-        said.append(f"left out: {lacking:,} of {len(problems):,} problems, which have no draws")
+    if n_missing:
+        said.append(f"left out: {n_missing:,} of {len(problems):,} problems, which have no draws")
     fewest, n = counts.row(0)
     kept = there.filter(pl.col("draw") < n)
     if len(kept) < len(there):

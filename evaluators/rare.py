@@ -47,9 +47,9 @@ def collect(
 ) -> rare.RareFacts:
     """Run a stage `rare`; returns facts for its marker."""
     spec = stored.as_kind(rare.RareSetSpec)
-    asked = SamplingTarget.from_spec(spec, device=device, placement=placement)
-    assert asked.sha256 is not None  # a sweep's checkpoint
-    evaluation = asked.evaluation
+    target = SamplingTarget.from_spec(spec, device=device, placement=placement)
+    assert target.sha256 is not None  # a sweep's checkpoint
+    evaluation = target.evaluation
     (benchmark,) = evaluation.benchmarks.values()
     problems = _training_problems(spec, benchmark, seed=evaluation.seed)
     paths = run.paths.benchmark(benchmark.name)
@@ -57,11 +57,11 @@ def collect(
     with GradeWorkers(problems, workers=grade_workers()) as workers:
         grading = Grading(paths, problems, benchmark.grader, workers=workers)
 
-        def on_draws(done: int, of: int, draws: Sequence[Draw]) -> None:
+        def on_draws(done: int, total: int, draws: Sequence[Draw]) -> None:
             grading.add(draws)
-            run.progress(step=done, of=of)
-            if run.stopping and done < of:
-                raise Stopped(f"{done} of {of} draws are saved")
+            run.progress(step=done, of=total)
+            if run.stopping and done < total:
+                raise Stopped(f"{done} of {total} draws are saved")
 
         draws, _ = complete_draws(
             paths,
@@ -69,7 +69,7 @@ def collect(
             design=evaluation.stopping,
             grading=grading,
             seed=spec.draw_seed,
-            sampler=lambda: make_engine(asked).draw,
+            sampler=lambda: make_engine(target).draw,
             on_draws=on_draws,
         )
         grading.finish(draws)
@@ -85,12 +85,12 @@ def collect(
         (pl.col("finish_reason") == "stop").alias("ended"),
         "end_token",
     )
-    nll = score(table, benchmark, asked, run)
+    nll = score(table, benchmark, target, run)
     kept = rarest(table.with_columns(pl.Series("nll", nll, pl.Float64)), spec.share)
     write_table(run.paths.trajectories, kept.select(list(TRAJECTORIES)), TRAJECTORIES)
     run.register_outputs(run.paths.trajectories, paths.draws, paths.grades(grading.version))
     return rare.RareFacts(
-        weights_sha256=asked.sha256,
+        weights_sha256=target.sha256,
         n_draws=len(draws),
         n_correct=len(correct),
         n_rare=len(kept),
@@ -104,12 +104,12 @@ def rescore(
 ) -> likelihood.LikelihoodFacts:
     """Run a stage `likelihood`; returns facts for its marker."""
     spec = stored.as_kind(likelihood.LikelihoodSpec)
-    asked = SamplingTarget.from_spec(spec, device=device, placement=placement)
-    assert asked.sha256 is not None  # a sweep's checkpoint
-    (benchmark,) = asked.evaluation.benchmarks.values()
+    target = SamplingTarget.from_spec(spec, device=device, placement=placement)
+    assert target.sha256 is not None  # a sweep's checkpoint
+    (benchmark,) = target.evaluation.benchmarks.values()
     trajectories = spec.at(spec.set).trajectories
     table = read_table(trajectories, TRAJECTORIES)
-    nll = score(table, benchmark, asked, run)
+    nll = score(table, benchmark, target, run)
     scored = table.select("problem_id", "draw", pl.Series("nll", nll, pl.Float64)).with_columns(
         (pl.col("nll") - table["nll"]).alias("delta_nll")
     )
@@ -117,7 +117,7 @@ def rescore(
     run.register_outputs(run.paths.likelihoods)
     return likelihood.LikelihoodFacts(
         step=spec.looks_at[1],
-        weights_sha256=asked.sha256,
+        weights_sha256=target.sha256,
         set_sha256=sha256_file(trajectories),
         n_rare=len(table),
         delta_nll=_mean(scored["delta_nll"]),
@@ -165,7 +165,7 @@ def rarest(table: pl.DataFrame, share: float) -> pl.DataFrame:
 
 
 def score(
-    table: pl.DataFrame, benchmark: BenchmarkSpec, asked: SamplingTarget, run: StageRun
+    table: pl.DataFrame, benchmark: BenchmarkSpec, target: SamplingTarget, run: StageRun
 ) -> np.ndarray:
     """Nats per token of each row (tables.TRAJECTORIES without nll), [rows]; without rows no back
     end is started."""
@@ -188,7 +188,7 @@ def score(
     if not answers:
         return nats
     done = 0
-    for batch in make_scorer(asked)(answers):
+    for batch in make_scorer(target)(answers):
         for number, nll in batch:
             nats[number] = nll
         done += len(batch)
@@ -222,21 +222,21 @@ Scorer = Callable[[Sequence[StoredResponse]], Iterator[list[tuple[int, float]]]]
 """StoredResponses -> lists of (number of the answer, nats per token), each answer once."""
 
 
-def make_scorer(asked: SamplingTarget) -> Scorer:
+def make_scorer(target: SamplingTarget) -> Scorer:
     """The scorer of the back end that the evaluation samples with.
 
     Errors as those of evaluators.backends.make_engine.
     """
-    if asked.evaluation.sampler == "embedded":
-        return _embedded(asked)
-    return _vllm(asked) if asked.evaluation.sampler == "vllm" else _transformers(asked)
+    if target.evaluation.sampler == "embedded":
+        return _embedded(target)
+    return _vllm(target) if target.evaluation.sampler == "vllm" else _transformers(target)
 
 
-def _embedded(asked: SamplingTarget) -> Scorer:
+def _embedded(target: SamplingTarget) -> Scorer:
     from fgrpo_bench.engines.embedded.checkpoint import load_checkpoint
 
-    assert asked.sha256 is not None
-    policy, tokenizer = load_checkpoint(asked.folder, asked.device, asked.sha256)
+    assert target.sha256 is not None
+    policy, tokenizer = load_checkpoint(target.folder, target.device, target.sha256)
 
     def encode(answer: StoredResponse) -> tuple[list[int], list[int]]:
         prompt, response = (
@@ -244,24 +244,24 @@ def _embedded(asked: SamplingTarget) -> Scorer:
         )
         return prompt.tolist(), [*response.tolist(), *_end(answer, policy.eos)]
 
-    return _scorer(encode, embedded_log_probs(policy, asked.device))
+    return _scorer(encode, embedded_log_probs(policy, target.device))
 
 
-def _transformers(asked: SamplingTarget) -> Scorer:
+def _transformers(target: SamplingTarget) -> Scorer:
     from .transformers import end_tokens, load_model, transformers_log_probs
 
-    model = load_model(asked)
-    tokenizer = tokenizer_of(asked)
+    model = load_model(target)
+    tokenizer = tokenizer_of(target)
     first = min(end_tokens(model, tokenizer), default=None)
-    return _scorer(_response_encoder(tokenizer, asked, first), transformers_log_probs(model))
+    return _scorer(_response_encoder(tokenizer, target, first), transformers_log_probs(model))
 
 
-def _vllm(asked: SamplingTarget) -> Scorer:
+def _vllm(target: SamplingTarget) -> Scorer:
     from .vllm import start, vllm_log_probs
 
-    engine = start(asked, max_model_len=sum(limits(asked.settings)) + 2)
+    engine = start(target, max_model_len=sum(limits(target.settings)) + 2)
     tokenizer: Any = engine.get_tokenizer()
-    encode = _response_encoder(tokenizer, asked, tokenizer.eos_token_id)
+    encode = _response_encoder(tokenizer, target, tokenizer.eos_token_id)
     return _scorer(encode, vllm_log_probs(engine))
 
 
@@ -276,13 +276,13 @@ def _scorer(
 
 
 def _response_encoder(
-    tokenizer: Any, asked: SamplingTarget, first_end: int | None
+    tokenizer: Any, target: SamplingTarget, first_end: int | None
 ) -> Callable[[StoredResponse], tuple[list[int], list[int]]]:
     """From an answer to the token ids of its prompt and of itself.
 
     first_end: the end token of answers of which it is not known; None where the model has none.
     """
-    of_prompt = encoder(tokenizer, asked.evaluation, asked.settings)
+    of_prompt = encoder(tokenizer, target.evaluation, target.settings)
 
     def encode(answer: StoredResponse) -> tuple[list[int], list[int]]:
         tokens = list(tokenizer(answer.response, add_special_tokens=False)["input_ids"])

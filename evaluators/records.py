@@ -104,12 +104,12 @@ class SamplingTarget:
         )
 
 
-def tokenizer_of(asked: SamplingTarget) -> Any:
+def tokenizer_of(target: SamplingTarget) -> Any:
     """The checkpoint's tokenizer."""
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(
-        asked.folder, local_files_only=True, trust_remote_code=asked.trust_remote_code
+        target.folder, local_files_only=True, trust_remote_code=target.trust_remote_code
     )
 
 
@@ -189,7 +189,7 @@ class RequestQueue:
         return taken
 
 
-def drawn(
+def make_draw(
     request: SampleRequest,
     response: str,
     *,
@@ -234,13 +234,13 @@ def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> E
     """From a problem to token ids, each problem once; ValueError, which shows no problem's text,
     for one that is too long."""
     limit, _ = limits(settings)
-    known: dict[tuple[str, str], list[int]] = {}
+    ids_by_problem: dict[tuple[str, str], list[int]] = {}
 
     def encode(problem: Problem) -> list[int]:
         key = problem.benchmark, problem.problem_id
-        if key not in known:
-            known[key] = checked(problem)
-        return known[key]
+        if key not in ids_by_problem:
+            ids_by_problem[key] = checked(problem)
+        return ids_by_problem[key]
 
     def checked(problem: Problem) -> list[int]:
         ids = encoded(

@@ -116,7 +116,7 @@ def freeze(request: Request) -> StagePaths:
         plugins=tuple(request.plugins) or None,
         trust_remote_code=request.trust_remote_code,
         evaluation=to_dict(request.evaluation),
-        data={key: between(paths.folder, of) for key, of in data.items()},
+        data={key: between(paths.folder, path) for key, path in data.items()},
         marks={
             name: fingerprint([mark, evaluate.benchmark_identity(request.evaluation, name)])
             for name in request.evaluation.benchmarks
@@ -493,8 +493,8 @@ def locate_checkpoint(checkpoint: str, revision: str | None, *, trust_remote_cod
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     try:
-        wanted = patterns(trusted=trust_remote_code)
-        return Path(snapshot_download(checkpoint, revision=revision, allow_patterns=wanted))
+        file_patterns = patterns(trusted=trust_remote_code)
+        return Path(snapshot_download(checkpoint, revision=revision, allow_patterns=file_patterns))
     except GatedRepoError as error:
         raise PermissionError(
             f"checkpoint {checkpoint} is gated: accept its terms at "
@@ -637,11 +637,11 @@ def _adopt(model: ModelSource, paths: StagePaths) -> None:
     ValueError where the stage has been that of something else.
     """
     if paths.done.exists():
-        known = read_marker(paths)
-        if known.fingerprint != model.mark:
-            was = f"weights with sha256 {known.weights_sha256}"
+        marker = read_marker(paths)
+        if marker.fingerprint != model.mark:
+            was = f"weights with sha256 {marker.weights_sha256}"
             now_is = f"those of {model.called} have {model.sha256}"
-            if known.weights_sha256 == model.sha256:
+            if marker.weights_sha256 == model.sha256:
                 was, now_is = _checkpoint_name(paths, 0), f"this is {model.called}"
             raise ValueError(
                 f"{paths.folder} belongs to {was}, but {now_is}: they were changed, or it is "

@@ -192,12 +192,13 @@ def scores(
 ) -> list[dict[str, Any]]:
     """The numbers of the closing table, a row a row of it; arguments as of `closing_table`."""
     parts = {} if by is None else partitions_of(by, stored)
-    return [
-        row.as_json()
-        for evaluation in stored
-        for part in (None, *filter(None, [parts.get(evaluation.benchmark.name)]))
-        for row in _scores(evaluation, more, part)
-    ]
+    rows: list[Score] = []
+    for evaluation in stored:
+        rows += _scores(evaluation, more, None)
+        part = parts.get(evaluation.benchmark.name)
+        if part is not None:
+            rows += _scores(evaluation, more, part)
+    return [row.as_json() for row in rows]
 
 
 def partitions_of(by: str, stored: Sequence[StoredDraws]) -> dict[str, Partition]:
@@ -270,31 +271,42 @@ class Score:
     @property
     def has_bounds(self) -> bool:
         """Whether draws that the grader could not judge leave pass@k open."""
-        of = self.estimate
-        return bool(of.shares.unscored) and of.all_wrong is not None and of.all_right is not None
+        estimate = self.estimate
+        return (
+            bool(estimate.shares.unscored)
+            and estimate.all_wrong is not None
+            and estimate.all_right is not None
+        )
 
     @property
     def cells(self) -> tuple[str, ...]:
         """In a table of SCORED."""
-        of, floor = self.estimate, self.by_guessing
+        estimate, floor = self.estimate, self.by_guessing
         return (
             str(self.n_problems),
             f"{self.n_samples:,}",
-            str(of.k),
-            with_interval(of.mean, of.low, of.high),
-            f"[{percent(of.all_wrong)}, {percent(of.all_right)}]" if self.has_bounds else NONE,
-            f"{of.shares.unscored:.2%}",
+            str(estimate.k),
+            with_interval(estimate.mean, estimate.low, estimate.high),
+            f"[{percent(estimate.all_wrong)}, {percent(estimate.all_right)}]"
+            if self.has_bounds
+            else NONE,
+            f"{estimate.shares.unscored:.2%}",
             NONE if floor is None else percent(floor),
-            *unfinished_shares(of.shares.unfinished),
+            *unfinished_shares(estimate.shares.unfinished),
         )
 
     def as_json(self) -> dict[str, Any]:
         """Every number, unrounded; shares and pass@k are fractions."""
-        of = self.estimate
-        named = {"k": of.k, "pass_at_k": of.mean, "ci_low": of.low, "ci_high": of.high}
-        bounds = {"all_wrong": of.all_wrong, "all_right": of.all_right}
+        estimate = self.estimate
+        named = {
+            "k": estimate.k,
+            "pass_at_k": estimate.mean,
+            "ci_low": estimate.low,
+            "ci_high": estimate.high,
+        }
+        bounds = {"all_wrong": estimate.all_wrong, "all_right": estimate.all_right}
         before = {name: part for name, part in vars(self).items() if name != "estimate"}
-        return before | named | bounds | vars(of.shares)
+        return before | named | bounds | vars(estimate.shares)
 
 
 def _scores(stored: StoredDraws, more: Sequence[str], part: Partition | None) -> Iterator[Score]:
@@ -305,7 +317,7 @@ def _scores(stored: StoredDraws, more: Sequence[str], part: Partition | None) ->
         if not path.exists():
             continue
         table = read_table(path, PASSK)
-        n = _drawn(stored.paths.draws) // max(table["problem_id"].n_unique(), 1)
+        n = _count_draws(stored.paths.draws) // max(table["problem_id"].n_unique(), 1)
         tables: dict[str | None, pl.DataFrame] = {None: table}
         options = n_choices(stored.benchmark, data) if grader in CHOICE else ()
         if part is not None:
@@ -327,7 +339,7 @@ def _scores(stored: StoredDraws, more: Sequence[str], part: Partition | None) ->
                 )
 
 
-def _drawn(path: Path) -> int:
+def _count_draws(path: Path) -> int:
     """Number of stored draws, from the table's own header."""
     with reading(path):
         return int(scan_table(path, DRAWS).select(pl.len()).collect().item())

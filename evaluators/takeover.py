@@ -29,20 +29,20 @@ from fgrpo_bench.stages.markers import read_marker
 from .records import SamplingTarget
 
 
-def identity(asked: SamplingTarget, benchmark: str, problems: Sequence[Problem]) -> str:
+def identity(target: SamplingTarget, benchmark: str, problems: Sequence[Problem]) -> str:
     """Digest of what draws on a benchmark follow from: the checkpoint's files, how it is sampled,
     the ids and prompts of the problems, and how many draws there are. Where it ran is not in it,
     nor who asked."""
-    evaluation = asked.evaluation
+    evaluation = target.evaluation
     of_benchmark = evaluation.prompt_of(benchmark)  # else it has the one of all
-    settings = {name: value for name, value in asked.settings.items() if name != "benchmarks"}
-    further = patterns(trusted=asked.trust_remote_code)[1:]
-    files = {file for pattern in further for file in asked.folder.glob(pattern)}
+    settings = {name: value for name, value in target.settings.items() if name != "benchmarks"}
+    further = patterns(trusted=target.trust_remote_code)[1:]
+    files = {file for pattern in further for file in target.folder.glob(pattern)}
     return fingerprint(
         {
             "sampling": settings
             | ({} if of_benchmark is None else {"prompt": defining(of_benchmark)}),
-            "weights_sha256": asked.sha256,
+            "weights_sha256": target.sha256,
             "checkpoint": {file.name: sha256_file(file) for file in sorted(files)},
             "problems": fingerprint([[problem.problem_id, problem.prompt] for problem in problems]),
             "n_samples": evaluation.n_samples,
@@ -71,11 +71,11 @@ def take_over(
                 raise ValueError(f"{original} is not the file that {stage.done} lists")
 
         check(donor.manifest, donor.manifest)
-        known = read_record(donor.manifest, DrawsRecord)
-        if known.identity != identity:  # it was asked for other draws since
+        donated = read_record(donor.manifest, DrawsRecord)
+        if donated.identity != identity:  # it was asked for other draws since
             return manifest
         name = os.path.relpath(stage.folder, root.resolve())
-        taken = replace(manifest, engines=known.engines, plugins=known.plugins, taken_from=name)
+        taken = replace(manifest, engines=donated.engines, plugins=donated.plugins, taken_from=name)
         # before the draws: without any it says nothing, and they are never without their origin
         write_json(paths.manifest, taken.as_json())
         link_whole(paths.draws, donor.draws, check=lambda file: check(file, donor.draws))

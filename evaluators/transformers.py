@@ -29,10 +29,10 @@ from .records import (
     SampleRequest,
     SamplingEngine,
     SamplingTarget,
-    drawn,
     encoder,
     like_batches,
     limits,
+    make_draw,
     say_discarded,
     taken_log_probs,
     tokenizer_of,
@@ -48,20 +48,20 @@ KEEP = 0.5
 so it must pay for itself."""
 
 
-def transformers(asked: SamplingTarget) -> SamplingEngine:
+def transformers(target: SamplingTarget) -> SamplingEngine:
     """transformers over a checkpoint.
 
     Raises ValueError where the checkpoint's weights do not have the digest or are not those of its
     config's architecture, or a prompt is longer than it may be.
     """
-    device = asked.device
-    evaluation, at_once = asked.evaluation, asked.batch_size or ROWS[device]
-    model = load_model(asked)
-    tokenizer = tokenizer_of(asked)
-    encode = encoder(tokenizer, evaluation, asked.settings)
+    device = target.device
+    evaluation, at_once = target.evaluation, target.batch_size or ROWS[device]
+    model = load_model(target)
+    tokenizer = tokenizer_of(target)
+    encode = encoder(tokenizer, evaluation, target.settings)
     ends = end_tokens(model, tokenizer)
     stop = StopTexts(tokenizer, evaluation.stop) if evaluation.stop else None
-    _, length = limits(asked.settings)
+    _, length = limits(target.settings)
 
     def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         for rows in _batches(RequestQueue(requests), encode, at_once):
@@ -94,7 +94,7 @@ def transformers(asked: SamplingTarget) -> SamplingEngine:
             finally:
                 say_discarded(unfinished)
 
-    more = {} if asked.adapter is None else installed("peft")
+    more = {} if target.adapter is None else installed("peft")
     return SamplingEngine(draw=draw, facts=facts(device, at_once) | more)
 
 
@@ -142,7 +142,7 @@ def _drawn_from(
     text = tokenizer.decode([*before, *kept], skip_special_tokens=True)
     text = text[len(tokenizer.decode(before, skip_special_tokens=True)) :]
     cut = None if stop is None else stop.cut(text)
-    return drawn(
+    return make_draw(
         request,
         text if cut is None else cut,
         n_tokens=len(tokens),
@@ -151,15 +151,15 @@ def _drawn_from(
     )
 
 
-def load_model(asked: SamplingTarget) -> Any:
+def load_model(target: SamplingTarget) -> Any:
     """The model of a checkpoint where it is to compute, with its adapter; raises as `load_whole`,
     and ValueError where its weights are not those that were recorded."""
-    trusted, dtype = asked.trust_remote_code, asked.evaluation.dtype
+    trusted, dtype = target.trust_remote_code, target.evaluation.dtype
     assert dtype is not None
-    model = load_whole(asked.weights, dtype, trust_remote_code=trusted)
-    if asked.adapter is not None:
-        adapted(model, asked.adapter)
-    return model.to(asked.device).eval()
+    model = load_whole(target.weights, dtype, trust_remote_code=trusted)
+    if target.adapter is not None:
+        adapted(model, target.adapter)
+    return model.to(target.device).eval()
 
 
 def load_whole(checkpoint: Path, dtype: str, *, trust_remote_code: bool = False) -> Any:

@@ -30,10 +30,10 @@ from .records import (
     SampleRequest,
     SamplingEngine,
     SamplingTarget,
-    drawn,
     encoder,
     like_batches,
     limits,
+    make_draw,
     say_discarded,
 )
 
@@ -50,25 +50,25 @@ CPU_ENVIRONMENT = {
 }
 
 
-def vllm(asked: SamplingTarget) -> SamplingEngine:
+def vllm(target: SamplingTarget) -> SamplingEngine:
     """vLLM over a checkpoint.
 
     Raises ValueError where the checkpoint's weights do not have the digest or vLLM refuses to be
     batch-invariant, and its sampler where the next prompt is longer than it may be.
     """
-    placement = asked.placement
+    placement = target.placement
     assert placement is not None
-    prompt_tokens, length = limits(asked.settings)
-    engine = start(asked, max_model_len=prompt_tokens + length)
+    prompt_tokens, length = limits(target.settings)
+    engine = start(target, max_model_len=prompt_tokens + length)
     tokenizer: Any = engine.get_tokenizer()
-    encode = encoder(tokenizer, asked.evaluation, asked.settings)
-    at_once = in_flight(placement, asked.device, prompt_tokens + length)
-    sampling = sampling_settings(asked.evaluation, length=length)
+    encode = encoder(tokenizer, target.evaluation, target.settings)
+    at_once = in_flight(placement, target.device, prompt_tokens + length)
+    sampling = sampling_settings(target.evaluation, length=length)
     adapter = None
-    if asked.adapter is not None:
+    if target.adapter is not None:
         from vllm.lora.request import LoRARequest
 
-        adapter = LoRARequest(ADAPTER, 1, str(asked.adapter.resolve()))
+        adapter = LoRARequest(ADAPTER, 1, str(target.adapter.resolve()))
 
     def draw(requests: Iterable[SampleRequest | None]) -> Iterator[list[Draw]]:
         return run(
@@ -80,7 +80,7 @@ def vllm(asked: SamplingTarget) -> SamplingEngine:
             in_flight=at_once,
         )
 
-    return SamplingEngine(draw=draw, facts=facts(asked.evaluation, asked.device, placement))
+    return SamplingEngine(draw=draw, facts=facts(target.evaluation, target.device, placement))
 
 
 def in_flight(placement: Placement, device: str, tokens: int) -> int:
@@ -101,14 +101,14 @@ def in_flight(placement: Placement, device: str, tokens: int) -> int:
     return min(at_once, batched // tokens)
 
 
-def start(asked: SamplingTarget, *, max_model_len: int) -> LLM:
+def start(target: SamplingTarget, *, max_model_len: int) -> LLM:
     """vLLM's engine over a checkpoint; ValueError where the driver is too old for its GPUs, and in
     vLLM's words where it refuses to be batch-invariant."""
-    asked.evaluation.check_device(asked.device)
+    target.evaluation.check_device(target.device)
     shorten_vllm_sockets()
-    invariant = asked.evaluation.batch_invariant
+    invariant = target.evaluation.batch_invariant
     os.environ["VLLM_BATCH_INVARIANT"] = str(int(invariant))  # the evaluation's, whatever was set
-    if asked.device == "cuda":
+    if target.device == "cuda":
         of_sampler("vllm").environment.check_machine()
     else:
         for name, value in CPU_ENVIRONMENT.items():
@@ -116,14 +116,14 @@ def start(asked: SamplingTarget, *, max_model_len: int) -> LLM:
             os.environ.setdefault(name, value)
     from vllm import LLM
 
-    assert asked.placement is not None
-    settings = engine_settings(asked.evaluation, asked.placement, max_model_len=max_model_len)
-    if asked.adapter is not None:
-        settings |= lora_settings(asked.adapter)
+    assert target.placement is not None
+    settings = engine_settings(target.evaluation, target.placement, max_model_len=max_model_len)
+    if target.adapter is not None:
+        settings |= lora_settings(target.adapter)
     try:
         with deaf():  # its own processes: SIGTERM is this one's to handle
             return LLM(
-                model=str(asked.weights), trust_remote_code=asked.trust_remote_code, **settings
+                model=str(target.weights), trust_remote_code=target.trust_remote_code, **settings
             )
     except (RuntimeError, ValueError, NotImplementedError) as error:
         if not invariant:
@@ -216,7 +216,7 @@ def drawn_from(request: SampleRequest, answer: Any) -> Draw:
     """The draw of a finished answer (vllm.outputs.CompletionOutput), whose last token is the end
     token where it stopped, whichever of the model's it is, unless a text ended it."""
     ended, by_text = answer.finish_reason == "stop", isinstance(answer.stop_reason, str)
-    return drawn(
+    return make_draw(
         request,
         answer.text,
         n_tokens=len(answer.token_ids),

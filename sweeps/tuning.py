@@ -203,13 +203,12 @@ def _family(declared: FamilySpec | None, chosen: Sequence[Choice]) -> FamilySpec
         return None
     references = [choice for choice in chosen if _keeps_all(declared, choice)]
     if references:
-        pairs = [
-            CellPair(new=choice.cell.name, old=old.name)
-            for choice in chosen
-            for reference in references
-            if choice not in references and choice.cell.group_size == reference.cell.group_size
-            for old in reference.tried
-        ]
+        pairs: list[CellPair] = []
+        for choice in chosen:
+            for reference in references:
+                if choice in references or choice.cell.group_size != reference.cell.group_size:
+                    continue
+                pairs += [CellPair(new=choice.cell.name, old=old.name) for old in reference.tried]
         return replace(declared, pairs=(), cells=tuple(pairs))
     tuned = {cell.name: choice.cell.name for choice in chosen for cell in choice.tried}
     cells = (

@@ -188,7 +188,7 @@ WORK: dict[str, Any] = {
     "evaluators.cli._print_scores": None,
     "evaluators.audit.audit": [SimpleNamespace(as_json=dict)],
     "evaluators.audit.render": "",
-    "evaluators.interchange.take_in": ("stored", ""),
+    "evaluators.interchange.import_and_grade": ("stored", ""),
     "evaluators.lm_eval_tasks.export": None,
     "evaluators.compare.compare": SimpleNamespace(rows=[]),
     "evaluators.compare.worse_at": [],

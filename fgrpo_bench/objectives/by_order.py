@@ -117,7 +117,12 @@ def _largest_with(n: int, k: int) -> Matrix:
         if j < i:
             return Fraction(0)
         # Of those below j, k - 1 are chosen; where j is not i itself, i is one of them.
-        ways = comb(j, k - 1) if j == i else (comb(j - 1, k - 2) if k > 1 else 0)
+        if j == i:
+            ways = comb(j, k - 1)
+        elif k > 1:
+            ways = comb(j - 1, k - 2)
+        else:
+            ways = 0
         return Fraction(ways, comb(n - 1, k - 1))
 
     return tuple(tuple(chance(i, j) for j in range(n)) for i in range(n))

@@ -194,6 +194,7 @@ def decide_stage(observation: StageObservation, *, now: float, max_attempts: int
         )
     if place is None:
         return StageDecision(state="new")
+    # noted before sbatch and not after: the driver may be between the two, or dead
     if place.job_id is None:
         return StageDecision(state="active", exit_reason="being submitted")
     if job is not None and observation.queued and job.active:
@@ -213,6 +214,7 @@ def decide_stage(observation: StageObservation, *, now: float, max_attempts: int
             return StageDecision(state="active", exit_reason="SLURM does not show it yet")
         return _after(_noted(observation.note) or "lost", observation, max_attempts)
     exit_reason = _exit_reason(job, observation)
+    # SLURM requeues these itself; a job that completed may have left a marker not shown here yet
     mends = exit_reason in ("preempted", "node failure") or job.state == "COMPLETED"
     if mends and job.ended is not None and now - job.ended < GRACE_SECONDS:
         return StageDecision(state="active", exit_reason=f"{exit_reason}; SLURM may requeue it")
@@ -228,6 +230,7 @@ def _after(
     growth = observation.more_memory if exit_reason == OUT_OF_MEMORY else None
     if exit_reason in FATAL and growth is None:
         return StageDecision(state="failed", exit_reason=f"{exit_reason}{advice}", cancel=cancel)
+    # requeues count no attempt, so that a stage that never saves would go on for ever
     if observation.idle and growth is None and exit_reason not in NOT_COUNTED_AS_ATTEMPT:
         reason = f"{exit_reason}; it got no further in {IDLE_ATTEMPTS} attempts{advice}"
         return StageDecision(state="failed", exit_reason=reason, cancel=cancel)

@@ -136,6 +136,7 @@ def update(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> 
     """One tick, then what follows from it: MLflow after every change, the report at the end."""
     decision = tick(paths, say=say, call=call)
     done = sum(standing.state == "done" for standing in decision.standings.values())
+    # a sync and a report take seconds, so only where more is done than at the last one
     if done > submissions.read(paths.submissions).synced:
         if done == len(decision.standings):
             reporting.finish(paths, say)
@@ -163,6 +164,7 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = sch
                 *_saved_now(paths, decision),
             ]
         except OSError as error:
+            # another driver at work, a controller that is away or a full disk pass by waiting
             passes = isinstance(error, BlockingIOError | ConnectionError)
             if not (passes or error.errno in UNWRITABLE):
                 raise
@@ -192,6 +194,7 @@ def retry(
     if point_id is not None and point_id not in point_ids:
         raise ValueError(f"unknown point {point_id!r}: there are {', '.join(point_ids)}")
     of_point = [r for r in records if point_id in (None, r.point_id)]
+    # with what they need, such as a warm-up that was given up too
     names = dict.fromkeys(n for r in of_point for n in [r.name, *r.needs])
     decision = resubmit(paths, list(names), say=say, call=call)
     if not decision.submit:

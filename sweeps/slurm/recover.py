@@ -73,10 +73,12 @@ def read_history(paths: RunPaths, warn: Callable[[str], None]) -> History:
         batch, code = _read_card(paths, name)
         if former is None:
             history.insert(batch)
+        # the journal lost the intent and has a later line: the card says what the intent said
         elif not former.void:
             former.stages, former.begun, former.recovered = batch.stages, batch.begun, True
             former.cluster, former.memory = batch.cluster, batch.memory
         codes[batch.begun] = code
+    # of the batch that was begun last, as `retry` may have frozen the code anew
     history.code = history.code or (codes[max(codes)] if codes else None)
     return history
 
@@ -89,6 +91,7 @@ def _read_card(paths: RunPaths, name: str) -> tuple[JobBatch, str | None]:
         card = from_row(journal.opened((paths.batch(name) / CARD).read_bytes()))
     except OSError:
         return batch, None
+    # a folder that was copied has the card of another batch
     if not isinstance(card, Intent) or card.batch != name:
         return batch, None
     batch.stages, batch.begun, batch.cluster = card.stages, card.time, card.cluster
@@ -187,6 +190,7 @@ def check_cluster(
         return
     answering = scheduler.cluster_name(scheduler.show_config(call))
     for home, count in homes.items():
+        # a controller that names no cluster is believed to be the right one
         if answering not in (None, home):
             raise ValueError(
                 f"this is cluster {answering}, and {counted(count, 'stage')} of {paths.folder} "

@@ -182,6 +182,7 @@ def _by_folder(output: str) -> Answer:
     jobs = parse(output)
     for job_id, job in jobs.items():
         folder = Path(job.command).parent.name
+        # a name as sweeps.slurm.packing gives its scripts
         if re.fullmatch(r"[0-9a-f]{32}\.sh", Path(job.command).name) and folder != job.name:
             jobs[job_id] = replace(job, name=folder, shown_name=job.name)
     return jobs

@@ -522,6 +522,7 @@ def resources(profile: SlurmProfile, kind: str, *, is_placed: bool) -> Resources
         placement = profile.placement
         engines = 1 if takes == "engine" else placement.evaluation_engines
         used = engines * placement.evaluation_tensor_parallel if is_placed else 1
+    # processors and memory go by the share of a node's GPUs that the job takes
     share = 1.0 if gpus is None or used is None else used / gpus
     return Resources(
         nodes=profile.nodes if takes == "profile" else 1,

@@ -62,6 +62,7 @@ class Sender:
     def payloads(self, sending: Sending) -> list[Callable[[], str]]:
         """What each element runs."""
         passed = {name: os.environ[name] for name in PASSED if name in os.environ}
+        # jobs fetch nothing: nodes may have no network, and `run` has fetched it before
         variables = stage_environment(self.profile, self.paths, passed, fetches=False)
         variables["PYTHONPATH"] = str(self.code)
         cwd, environment = str(self.code), tuple(sorted(variables.items()))
@@ -90,6 +91,7 @@ class Sender:
         """The batch with all that it asks of SLURM."""
         profile, code = self.profile, shlex.quote(str(self.code))
         request = self.resources(sending)
+        # a preempted job resumes by itself; one whose input failed would else wait for ever
         extra: dict[str, object] = {"requeue": True, "kill-on-invalid-dep": "yes"}
         extra |= {key: value or True for key, value in profile.additional_parameters.items()}
         return Packing(
@@ -127,6 +129,7 @@ class Sender:
         damaged = damaged_path(self.paths.batch(sending.batch.name), "")
         report_path = f"{shlex.quote(str(damaged.parent))}/$job{damaged.name}"
         return [
+            # LC_ALL=C: sweeps.slurm.attempts reads sha256sum's own English
             f"said=$(cd {code} 2>&1 && LC_ALL=C sha256sum --check --quiet {digests} 2>&1) || {{",
             "  job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}",
             "  job=${job:-$SLURM_JOB_ID}",
@@ -245,6 +248,7 @@ def with_more_memory(
         if place is None or not (sender.profile.memory_growth and ended and struck):
             grown.append(stage)
             continue
+        # asked once, and only where a stage was out of memory
         if most_mb is None:
             nodes = scheduler.list_nodes(sender.profile.partition, call)
             most_mb = max((node.memory_mb for node in nodes), default=0)

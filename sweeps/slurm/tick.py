@@ -251,6 +251,7 @@ def _ids_at_controller(batch: JobBatch, call: Call) -> set[str] | str:
     try:
         output = call(["scontrol", "show", "job", "-o", batch.job_id])
     except (ValueError, ConnectionError) as error:
+        # an id that the controller does not know is an answer: no job of that batch is left
         return set() if scheduler.INVALID_ID in str(error) else str(error)
     lines = [line for line in output.splitlines() if line.strip()]
     rows = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
@@ -258,6 +259,7 @@ def _ids_at_controller(batch: JobBatch, call: Call) -> set[str] | str:
         return f"`scontrol` printed what makes no sense: {output[:80]!r}"
     ids: set[str] = set()
     for line, row in zip(lines, rows, strict=True):
+        # a job under another name is told by its script, which lies in the folder of its batch
         in_folder = re.search(rf" Command=\S.*/{re.escape(batch.name)}/\w+\.sh ", line)
         if row["JobName"] != batch.name and in_folder is None:
             continue

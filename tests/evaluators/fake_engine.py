@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 
 from evaluators.engines import start_engines
-from evaluators.records import Draw, RequestQueue, SampleRequest, SamplingEngine, drawn
+from evaluators.records import Draw, RequestQueue, SampleRequest, SamplingEngine, make_draw
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.whole import noop
 
@@ -28,7 +28,7 @@ def make(what: str) -> SamplingEngine:
             if what == "slow":
                 time.sleep(0.05)
             said = f"{os.getpid()} {os.environ.get('CUDA_VISIBLE_DEVICES')}"
-            yield [drawn(each, said, n_tokens=1, end_token=1)]
+            yield [make_draw(each, said, n_tokens=1, end_token=1)]
 
     return SamplingEngine(draw, {"engine": "fake", "pid": os.getpid()})
 
@@ -80,7 +80,7 @@ class Answering:
             ended = [flying.pop(self.order.randrange(len(flying))) for _ in range(n)]
             self.made += [(request.problem.problem_id, request.draw) for request in ended]
             yield [
-                drawn(r, self.answer(r), n_tokens=3, end_token=1 if self.ends(r) else None)
+                make_draw(r, self.answer(r), n_tokens=3, end_token=1 if self.ends(r) else None)
                 for r in ended
             ]
 

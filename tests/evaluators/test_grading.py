@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from evaluators.grading import GradeWorkers, Grading
-from evaluators.records import SampleRequest, drawn
+from evaluators.records import SampleRequest, make_draw
 from evaluators.sample import complete_draws
 from evaluators.stored import level_line, levels
 from fgrpo_bench.core.problems import Problem
@@ -109,10 +109,10 @@ def test_what_a_stopped_run_or_one_of_fewer_draws_has_graded_is_not_graded_again
 def test_a_grading_process_that_dies_is_named_and_the_draws_stay(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
     with graded(paths, "math", workers=1) as grading:
-        grading.add([drawn(SampleRequest(problem=PROBLEMS[0], draw=0, seed=0), "7", **ENDED)])
+        grading.add([make_draw(SampleRequest(problem=PROBLEMS[0], draw=0, seed=0), "7", **ENDED)])
         lane = grading._workers._lanes[0]
         os.kill(lane._process.pid, signal.SIGKILL)
-        grading.add([drawn(SampleRequest(problem=PROBLEMS[0], draw=1, seed=1), "8", **ENDED)])
+        grading.add([make_draw(SampleRequest(problem=PROBLEMS[0], draw=1, seed=1), "8", **ENDED)])
         with pytest.raises(RuntimeError, match=r"a grading process ended .* the draws are stored"):
             for _ in range(100):
                 list(lane.answers("math", wait=True))
@@ -128,7 +128,7 @@ def test_a_draw_whose_judge_was_killed_is_judged_anew_by_the_next_run(tmp_path):
     paths = BenchmarkPaths(tmp_path / "m")
     asked = [SampleRequest(problem=PROBLEMS[i], draw=0, seed=i) for i in (0, 1)]
     texts = (f"\\boxed{{{SLOW}}}", "\\boxed{\\sqrt{18}}")
-    draws = [drawn(each, text, **ENDED) for each, text in zip(asked, texts, strict=True)]
+    draws = [make_draw(each, text, **ENDED) for each, text in zip(asked, texts, strict=True)]
     table = pl.DataFrame(draws, schema=DRAWS)
     with GradeWorkers(PROBLEMS, workers=1) as processes:
         first = Grading(paths, PROBLEMS, "math", workers=processes)
@@ -177,7 +177,7 @@ def test_a_grading_process_that_cannot_start_is_the_error_that_is_told(tmp_path,
         pytest.raises(BlockingIOError, match="temporarily unavailable"),
         graded(BenchmarkPaths(tmp_path / "m"), "math", workers=1) as grading,
     ):
-        grading.add([drawn(SampleRequest(problem=PROBLEMS[0], draw=0, seed=0), "7", **ENDED)])
+        grading.add([make_draw(SampleRequest(problem=PROBLEMS[0], draw=0, seed=0), "7", **ENDED)])
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
 from evaluators.evaluate import Bar, check_manifest, clear_tables
 from evaluators.grading import GradeWorkers, Grading
-from evaluators.records import RequestQueue, SampleRequest, drawn
+from evaluators.records import RequestQueue, SampleRequest, make_draw
 from evaluators.sample import complete_draws
 from fgrpo_bench.analysis.scoring import count, score
 from fgrpo_bench.core.problems import Problem
@@ -158,7 +158,7 @@ def test_a_back_end_that_ends_early_is_an_error(tmp_path):
 def test_a_response_that_no_file_can_hold_is_stored_readably(tmp_path):
     def odd(wanted):
         for each in RequestQueue(wanted).take():
-            yield [drawn(each, "a\ud800b\x00c\u2028", n_tokens=1, end_token=1)]
+            yield [make_draw(each, "a\ud800b\x00c\u2028", n_tokens=1, end_token=1)]
 
     table, _ = draw(BenchmarkPaths(tmp_path), 2, odd)
     assert set(table["response"]) == {"a?b\x00c\u2028"}

@@ -109,7 +109,7 @@ def test_a_marker_is_the_owners_or_older_than_the_owner_and_else_not_believed(st
     assert not is_done(stage, fingerprint="f", target={})
     run_stage(stage, lambda spec, run: Record())
     assert is_done(stage, fingerprint="f", target={})
-    StageRun(stage).own()  # a process that wants more than the marker covers
+    StageRun(stage).acquire()  # a process that wants more than the marker covers
     assert is_done(stage, fingerprint="f", target={})
     write_json(stage.done, first)  # a process that was given up long ago wakes up
     assert not is_done(stage, fingerprint="f", target={})
@@ -191,7 +191,7 @@ def test_a_file_that_was_cut_short_is_moved_aside_and_made_again(stage, capsys):
 
 def test_what_a_killed_process_wrote_after_the_marker_is_not_taken_for_damage(stage):
     run_stage(stage, write_two)
-    StageRun(stage).own()  # begins again, for more draws, writes and is killed
+    StageRun(stage).acquire()  # begins again, for more draws, writes and is killed
     stage.metrics.write_text("more metrics")
     assert damage(stage, fingerprint="f") == {}
     assert not is_done(stage, fingerprint="f", target={})

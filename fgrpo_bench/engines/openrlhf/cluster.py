@@ -226,6 +226,7 @@ def free_address(host: str, job: int) -> str:
     host: an address of this machine.
     """
     for turn in range(PAIRS):
+        # each job begins at a pair of its own, so that two on one host seldom try the same
         port = FIRST_PORT + 2 * ((job + turn) % PAIRS)
         if _is_free(host, port) and _is_free(host, port + 1):
             return f"{host}:{port}"
@@ -306,6 +307,7 @@ def ray_over(
                 joined = {node for node, alive in nodes.states().items() if alive}
                 if joined.issuperset(step.nodes):
                     break
+                # only once the head itself has joined: before, others would find nobody there
                 if joined and meeting.read("head") is None:
                     meeting.tell("head", address=address, temporary=str(temporary), gpus=gpus)
                 if stopping():
@@ -346,6 +348,7 @@ def join(step: SlurmStep, meeting: Meeting) -> int:
     if reason is not None:
         print(f"node {step.node} failed: {reason}", file=sys.stderr, flush=True)
         return EXIT_FAILED
+    # after a failure Ray's logs stay on every node, as `ray_folder` says
     if (meeting.read("over") or {})["exit_code"] != EXIT_FAILED:
         shutil.rmtree(head["temporary"], ignore_errors=True)
     return EXIT_DONE

@@ -115,7 +115,9 @@ def phases(point: SweepPoint, placement: Placement, *, nodes: int) -> Phases | N
     updated = {0: 0.0, 3: min(part, SUB_GROUP)}.get(placement.zero_stage, part)
     if placement.adam_offload or has_adapters:
         updated = 0
-    kept = weights * (2 if has_reference else 1) if placement.colocate else states
+    kept = states
+    if placement.colocate:
+        kept = 2 * weights if has_reference else weights
     engine = 2 * parameters / placement.vllm_tensor_parallel / GIB
     copies = 2 * parameters / GIB if has_adapters else 0
     tensors = 2 if placement.zero_stage >= 3 else 1

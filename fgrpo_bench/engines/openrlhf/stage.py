@@ -131,6 +131,7 @@ def _prepare(
     length = token_counter(tokenizer, train.prompt)
     problems = training_problems(point, data, length)
     if reward is not None:
+        # the user's own function, module:name: it is tried before a GPU is held for it
         if ":" in reward:
             function.check(reward, problems[0], is_reward=True)
         problems = [replace(problem, grader=reward) for problem in problems]
@@ -254,6 +255,7 @@ def _conclude(run: StageRun, metrics: Path) -> TrainingFacts:
         gpus=rows[-1]["gpus"],
         engine=_engine_facts(),
     )
+    # the checkpoints are whole: states serve to resume alone, and nothing reads the final model
     for folder in (states_folder(paths.folder), paths.folder / "openrlhf" / "final"):
         shutil.rmtree(folder, ignore_errors=True)
     return facts
