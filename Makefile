@@ -14,23 +14,24 @@ OVERRIDES = $(if $(EXPERIMENT),experiment=$(EXPERIMENT)) $(if $(PROFILE),profile
 TORCH := $(shell grep '^torch==' requirements/base.txt)
 OPENRLHF := .venv-openrlhf
 OPENRLHF_CPU := .venv-openrlhf-cpu
+VLLM := .venv-vllm
 INTEGRATIONS := .venv-integrations
 DOCS := .venv-docs
 SITE := build/docs
 SMOLLM2 := build/smollm2
-PINS_CHECKED := $(VENV)/openrlhf.txt
+PINS_CHECKED := $(VENV)/pins-checked.txt
 # Tests start hundreds of processes, each of which would compile the project anew.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(PY) requirements/install.py $(VENV)/install.log install
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu small-model rehearse simulate paper-tables mlflow-ui dashboard docs \
+.PHONY: help setup setup-dev setup-openrlhf setup-openrlhf-cpu setup-vllm small-model rehearse simulate paper-tables mlflow-ui dashboard docs \
   docs-serve test \
   test-long test-slurm test-postgres test-browser test-latex test-zsh test-integrations test-openrlhf \
   test-openrlhf-slurm test-slow \
-  published-grades fuzz mutants check lock-openrlhf check-lock check-gpu bench clean
+  published-grades fuzz mutants check lock-openrlhf lock-vllm check-lock check-gpu bench clean
 
-# Lines of ten targets that users need; what `##` describes elsewhere is for developers.
+# Lines of eleven targets that users need; what `##` describes elsewhere is for developers.
 help: # List the targets
 	@echo "For users:"
 	@echo "make setup             install the pinned packages into .venv (TORCH_INDEX=<url>: another build of torch)"
@@ -69,14 +70,18 @@ setup-openrlhf: $(OPENRLHF)/.installed #u OpenRLHF for GPUs into .venv-openrlhf 
 
 setup-openrlhf-cpu: $(OPENRLHF_CPU)/.installed ## OpenRLHF for tests and rehearsals without a GPU
 
+define PYTHON_FITS
+@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 12); sys.exit(0 if ok else \
+  f"Python {sys.version.split()[0]}: 3.11 or 3.12 is needed; name one, e.g. PYTHON=python3.12")'
+endef
+
 # The pins are complete and go in without their own wishes: vLLM for CPU wants torchvision, torchaudio
 # and torchcodec, whose builds do not load beside every build of torch. pip says at the end what does
 # not fit. OpenRLHF's wheel brings a package named `tests`, which would hide this repository's. What
 # was compiled against one torch is of no use beside another: then the environment is made anew.
 # $(1): the pins. $(2): those that are left for later, as a pattern.
 define install_openrlhf
-@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 12); sys.exit(0 if ok else \
-  f"Python {sys.version.split()[0]}: 3.11 or 3.12 is needed; name one, e.g. PYTHON=python3.12")'
+$(PYTHON_FITS)
 @$(PYTHON) -P fgrpo_bench/engines/openrlhf/installation.py $(1)
 @$(@D)/bin/python -m pip show torch 2> /dev/null | grep -q "^Version: $$(sed -n 's/^torch==//p' $(1))" || rm -rf $(@D)
 @echo "Installing $(1) into $(@D), once ..."
@@ -113,6 +118,17 @@ $(OPENRLHF)/.installed: requirements/openrlhf.txt
 	@DS_ACCELERATOR=cuda $(@D)/bin/python -c 'import torch, flash_attn, deepspeed.ops.adam.fused_adam_op, \
 	  deepspeed.ops.adam.cpu_adam_op' > /dev/null
 	@$(OURS).engines.openrlhf.pip_check
+	@touch $@
+
+setup-vllm: $(VLLM)/.installed #u vLLM's newest release for GPUs into .venv-vllm, to draw with; nothing is compiled
+
+$(VLLM)/.installed: requirements/vllm.txt
+	$(PYTHON_FITS)
+	@echo "Installing $< into $(@D), once ..."
+	@$(PYTHON) -m venv $(@D)
+	@$(PIP) --no-deps --use-pep517 -r $<
+	@$(OURS).graders.punkt
+	@$(@D)/bin/python -m pip check
 	@touch $@
 
 small-model: $(SMOLLM2) ## A small real model to try things on, SmolLM2-135M-Instruct, and sums for it, into build/smollm2
@@ -257,18 +273,22 @@ check-gpu: setup-dev #u Run on the GPUs here what they can run, from the built-i
 
 # uv reads metadata alone, so gigabytes of CUDA are resolved in seconds and on any machine. It knows nothing of pip's
 # settings: a folder of wheels that pip is told of may hold a build of torch with other wishes.
-RESOLVE := $(VENV)/bin/uv pip compile -q --no-header --no-annotate --python-platform x86_64-manylinux_2_28 \
-  requirements/openrlhf.in
+RESOLVE := $(VENV)/bin/uv pip compile -q --no-header --no-annotate --python-platform x86_64-manylinux_2_28
+
+LOCK = $(RESOLVE) requirements/$(1).in --python-version 3.11 --output-file requirements/$(1).txt $(ARGS)
 
 lock-openrlhf: setup-dev ## Resolve what OpenRLHF on GPUs asks for into its pins (ARGS=--upgrade: into the newest that fit)
-	@$(RESOLVE) --python-version 3.11 --output-file requirements/openrlhf.txt $(ARGS)
+	@$(call LOCK,openrlhf)
+
+lock-vllm: setup-dev ## The same for vLLM alone
+	@$(call LOCK,vllm)
 
 check-lock: setup-dev ## Do these pins still fit together, and are they all that is needed? (needs a network)
-	@for version in 3.11 3.12; do \
-	  $(RESOLVE) --python-version $$version --constraint requirements/openrlhf.txt --output-file $(PINS_CHECKED) > /dev/null \
-	    && diff requirements/openrlhf.txt $(PINS_CHECKED) \
-	    || { echo "requirements/openrlhf.txt is not what requirements/openrlhf.in resolves to for Python $$version: run" \
-	      "make lock-openrlhf and look at the difference"; exit 1; }; done
+	@for lock in openrlhf vllm; do for version in 3.11 3.12; do \
+	  $(RESOLVE) requirements/$$lock.in --python-version $$version --constraint requirements/$$lock.txt \
+	    --output-file $(PINS_CHECKED) > /dev/null && diff requirements/$$lock.txt $(PINS_CHECKED) \
+	    || { echo "requirements/$$lock.txt is not what requirements/$$lock.in resolves to for Python $$version: run" \
+	      "make lock-$$lock and look at the difference"; exit 1; }; done; done
 
 bench: setup-dev $(VENV)/.bench ## Measure speed and memory as ratios against named baselines
 	@$(PY) -m tests.bench $(ARGS)
@@ -281,4 +301,4 @@ $(VENV)/.bench: requirements/bench.txt requirements/minerva.txt $(VENV)/.dev
 	@touch $@
 
 clean: #u Remove the environments and caches; runs stay
-	rm -rf $(VENV) $(OPENRLHF) $(OPENRLHF_CPU) $(INTEGRATIONS) $(DOCS) $(SITE) $(SMOLLM2) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OPENRLHF) $(OPENRLHF_CPU) $(VLLM) $(INTEGRATIONS) $(DOCS) $(SITE) $(SMOLLM2) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -372,7 +372,7 @@ def configuration(
             "checkpoint=Qwen/Qwen2.5-7B"
         )
     on_gpu = settings.get("device") == "cuda" or "device=cuda" in given
-    if on_gpu and not any(key.partition(".")[0] == "placement" for key in keys):
+    if on_gpu and "placement" not in keys:
         given.append("placement=single-gpu")
     chosen = [word for word in given if word.startswith("evaluation=")]
     chosen += [word for word in given if word.startswith("plugins=")]

@@ -20,8 +20,8 @@ from tests.support.plans import loaded
 
 REPOSITORY = Path(__file__).parents[1]
 OURS = ("fgrpo_bench", "sweeps", "evaluators", "dashboards")
-PINS = {"base": ["base.txt"], "openrlhf": ["openrlhf.txt", "openrlhf-cpu.txt"]}
-"""Files of an environment of `fgrpo_bench.kinds.Environment`."""
+PINS = {"base": ["base.txt"], "openrlhf": ["openrlhf.txt", "openrlhf-cpu.txt", "vllm.txt"]}
+"""Files of an environment of `fgrpo_bench.kinds.Environment`; the last one's draws alone."""
 OPENRLHF = {"openrlhf", "ray", "deepspeed", "vllm", "peft"}
 SAMPLERS = {
     "embedded": "fgrpo_bench/engines/embedded",
@@ -136,6 +136,7 @@ def test_graders_are_the_same_wherever_draws_are_graded() -> None:
         assert {each: pinned[each] for each in graders} == {each: base[each] for each in graders}
 
 
-def test_the_lock_holds_names_and_versions_alone() -> None:
-    lock = (REPOSITORY / "requirements/openrlhf.txt").read_text(encoding="utf-8").splitlines()
+@pytest.mark.parametrize("name", ["openrlhf.txt", "vllm.txt"])
+def test_a_lock_holds_names_and_versions_alone(name: str) -> None:
+    lock = (REPOSITORY / "requirements" / name).read_text(encoding="utf-8").splitlines()
     assert not [line for line in lock if not re.fullmatch(r"[a-z0-9.-]+==[a-z0-9.!+]+", line)]

@@ -16,14 +16,25 @@ import evaluators.vllm as back_end
 from evaluators.adapter import check_adapter
 from evaluators.backends import make_engine
 from evaluators.records import SamplingTarget
+from evaluators.standalone import configuration
 from evaluators.vllm import engine_settings, in_flight, sampling_settings
 from fgrpo_bench.kinds.evaluate import draws_identity
-from fgrpo_bench.specs import EvalSpec
+from fgrpo_bench.specs import EvalSpec, to_dict
 from fgrpo_bench.stages.digests import weights_sha256
 from tests.support.points import declared, point
 
 GPUS = declared().profile.placement
+GPU = declared("placement@profile.placement=single-gpu").profile.placement
 PROCESSORS = declared("placement@profile.placement=cpu").profile.placement
+
+
+def test_a_gpu_has_its_placement_where_another_interpreter_draws() -> None:
+    words = ["checkpoint=x", "placement.python=.venv-vllm/bin/python"]
+    composed, _ = configuration(words, {"device": "cuda"})
+    gpu = {field: value for field, value in to_dict(GPU).items() if field != "python"}
+    assert composed["placement"] == gpu | {"python": ".venv-vllm/bin/python"}
+    composed, _ = configuration([*words, "placement=cpu"], {"device": "cuda"})
+    assert composed["placement"]["evaluation_gpu_memory"] == PROCESSORS.evaluation_gpu_memory
 
 
 def test_an_evaluation_has_a_placement_of_its_own() -> None:

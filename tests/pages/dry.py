@@ -159,6 +159,7 @@ OTHERS: dict[tuple[str, ...], tuple[str, str]] = {
     ("pip", "wheel"): ("docs/guides/offline.md", "PIP_FIND_LINKS=$PWD/wheels make setup"),
     ("pip", "download"): ("fgrpo_bench/graders/punkt.py", '"download"'),
     ("make", "setup-openrlhf"): ("Makefile", "setup-openrlhf:"),
+    ("make", "setup-vllm"): ("Makefile", "setup-vllm:"),
     ("make", "rehearse"): ("Makefile", "rehearse:"),
 }
 """Commands that run no module of ours, or install: a file that makes what they name, and where."""
