@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -23,106 +21,44 @@ from numpy.typing import NDArray
 
 from fgrpo_bench.analysis.checkpoints import cluster_numbers
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.analysis.readings import (
+    DISTINCT,
+    READINGS,
+    SHARE,
+    ProblemDraws,
+    ReadingByK,
+    first_stage,
+    numbers_of_solutions,
+    parts_of,
+    problem_draws,
+)
+from fgrpo_bench.analysis.rows import ALL
 from fgrpo_bench.analysis.solutions import solution_masses
 from fgrpo_bench.documents.table import NONE, Block, Paragraph, Table, percent, with_interval
 from fgrpo_bench.graders import SOLUTIONS, grader_version, split_version
-from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, passk_path
+from fgrpo_bench.kinds.benchmarks import graders_of, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationSpec
-from fgrpo_bench.stages.tables import GRADES, PASSK, read_table
-from fgrpo_bench.stats.intervals import (
-    FRACTIONS,
-    IntervalEstimate,
-    Limits,
-    estimate,
-    estimate_difference,
-)
-from fgrpo_bench.stats.readings import (
-    cover_at,
-    distinct_at_k,
-    gini,
-    maj_at_k,
-    pass_hat_k,
-)
+from fgrpo_bench.stages.tables import PASSK, read_table
+from fgrpo_bench.stats.intervals import IntervalEstimate, estimate, estimate_difference
+from fgrpo_bench.stats.readings import cover_at, gini
 from fgrpo_bench.stats.staged import StagedDesign
-from fgrpo_bench.tasks.countdown import all_solutions
 
 from .stored import StoredDraws
 
 COVER = re.compile(r"cover@(0?\.\d+)")
-GINI, MASS, SHARE = "gini", "solutions", "share@k"
-ENUMERATED = dict.fromkeys(("countdown", "countdown-partial"), all_solutions)
-"""By grader: from a problem's target to all its solutions."""
+GINI, MASS = "gini", "solutions"
+OF_SOLUTIONS = frozenset({DISTINCT, SHARE, MASS})
+"""Words for which the solutions of each problem are enumerated, where they can be."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProblemDraws:
-    """The draws of a problem, as these readings take them."""
-
-    n_samples: int
-    votes: Mapping[tuple[bool, str], int]
-    """Draws by answer: whether it is right, and its text; of a right one the solution that it is
-    (fgrpo_bench.graders.SOLUTIONS). Draws without an answer are in none."""
-    n_solutions: int | None = None
-    """All that the problem has; None where they are not enumerated."""
-
-    @property
-    def n_correct(self) -> int:
-        return sum(n for (is_right, _), n in self.votes.items() if is_right)
-
-    @property
-    def n_by_solution(self) -> dict[str, int]:
-        return {text: n for (is_right, text), n in self.votes.items() if is_right}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadingByK:
-    """A mean over problems, by k."""
-
-    of: Callable[[ProblemDraws, int], float]
-    is_fraction: bool = True
-    """Else a number of solutions, which nothing bounds."""
-
-    @property
-    def limits(self) -> Limits:
-        return FRACTIONS if self.is_fraction else (-math.inf, math.inf)
-
-    def shown(self, interval: IntervalEstimate) -> str:
-        """In percent, or a number of solutions."""
-        if interval.mean is None:
-            return NONE
-        if self.is_fraction:
-            return with_interval(interval.mean, interval.low, interval.high)
-        ends = "" if interval.low is None else f" [{interval.low:.2f}, {interval.high:.2f}]"
-        return f"{interval.mean:.2f}{ends}"
-
-
-def _pass_hat_k(of: ProblemDraws, k: int) -> float:
-    return float(pass_hat_k(n_samples=of.n_samples, n_correct=of.n_correct, k=k))
-
-
-def _maj_at_k(of: ProblemDraws, k: int) -> float:
-    return maj_at_k(
-        n_by_answer=[*of.votes.values()],
-        is_right=[is_right for is_right, _ in of.votes],
-        n_none=of.n_samples - sum(of.votes.values()),
-        k=k,
-    )
-
-
-def _distinct_at_k(of: ProblemDraws, k: int) -> float:
-    return distinct_at_k(n_samples=of.n_samples, n_by_solution=[*of.n_by_solution.values()], k=k)
-
-
-def _share_at_k(of: ProblemDraws, k: int) -> float:
-    return math.nan if of.n_solutions is None else _distinct_at_k(of, k) / of.n_solutions
-
-
-READINGS = {
-    "pass^k": ReadingByK(of=_pass_hat_k),
-    "maj@k": ReadingByK(of=_maj_at_k),
-    "distinct@k": ReadingByK(of=_distinct_at_k, is_fraction=False),
-    SHARE: ReadingByK(of=_share_at_k),
-}
+def _shown(reading: ReadingByK, interval: IntervalEstimate) -> str:
+    """In percent, or a number of solutions."""
+    if interval.mean is None:
+        return NONE
+    if reading.is_fraction:
+        return with_interval(interval.mean, interval.low, interval.high)
+    ends = "" if interval.low is None else f" [{interval.low:.2f}, {interval.high:.2f}]"
+    return f"{interval.mean:.2f}{ends}"
 
 
 def words_of(also: str | None, *, is_comparison: bool = False) -> list[str]:
@@ -141,56 +77,19 @@ def words_of(also: str | None, *, is_comparison: bool = False) -> list[str]:
     return words
 
 
-def problem_draws(
-    grades: pl.DataFrame, grader: str, n_solutions: Mapping[str, int] | None = None
-) -> dict[str, ProblemDraws]:
-    """By problem_id. Draws that the grader could not judge are wrong; an answer of theirs votes.
-    Right answers are one, but for graders with SOLUTIONS.
-
-    grades: tables.GRADES; n_solutions: as of `_numbers_of_solutions`."""
-    solution = SOLUTIONS.get(grader, _the_gold)
-    out = {}
-    for (problem_id,), rows in grades.group_by("problem_id", maintain_order=True):
-        votes: Counter[tuple[bool, str]] = Counter()
-        for answer, outcome in rows.select("extracted", "outcome").iter_rows():
-            if outcome == "correct":
-                votes[True, solution(answer or "")] += 1
-            elif answer is not None:
-                votes[False, answer.strip()] += 1
-        out[str(problem_id)] = ProblemDraws(
-            n_samples=len(rows),
-            votes=votes,
-            n_solutions=(n_solutions or {}).get(str(problem_id)),
-        )
-    return out
-
-
-def _numbers_of_solutions(
+def _enumerated(
     spec: EvaluationSpec, benchmark: str, grader: str, words: Sequence[str]
 ) -> dict[str, int]:
-    """How many solutions each problem has, by problem_id; empty where no word asks for them or they
-    cannot be enumerated. ValueError of `all_solutions`."""
-    if SHARE not in words or grader not in ENUMERATED:
+    """As `numbers_of_solutions`; empty where no word asks for them."""
+    if OF_SOLUTIONS.isdisjoint(words):
         return {}
-    problems = load_problems(spec.benchmark(benchmark), spec.task, spec.data_folder(benchmark))
-    return {of.problem_id: len(ENUMERATED[grader](of.target)) for of in problems}
+    return numbers_of_solutions(spec, benchmark, grader)
 
 
 def _clusters(passk: pl.DataFrame, names: Iterable[str]) -> NDArray[np.int64] | None:
     """Of problems, which intervals follow as those of pass@k do. passk: tables.PASSK."""
     of_problem = dict(passk.select("problem_id", "cluster").iter_rows())
     return cluster_numbers([of_problem.get(name) for name in names])
-
-
-def _the_gold(answer: str) -> str:
-    """The one solution of a problem whose right answers all equal its gold."""
-    return ""
-
-
-def _graded(path: Path, design: StagedDesign) -> pl.DataFrame:
-    """Grades of draws whose number does not depend on what they are: of a design that stops those
-    of its first stage."""
-    return read_table(path, GRADES).filter(pl.col("draw") < design.stages[0])
 
 
 def _of_first_stage(benchmark: str, design: StagedDesign) -> list[str]:
@@ -219,17 +118,15 @@ def readings(stored: Sequence[StoredDraws], words: Sequence[str]) -> Table:
             path = evaluation.paths.grades(grader_version(grader))
             if not path.exists():
                 continue
-            n_solutions = _numbers_of_solutions(
-                evaluation.spec, evaluation.benchmark.name, grader, words
-            )
-            by_name = problem_draws(_graded(path, design), grader, n_solutions)
+            n_solutions = _enumerated(evaluation.spec, evaluation.benchmark.name, grader, words)
+            by_name = problem_draws(first_stage(path, design), grader, n_solutions)
             passk = read_table(passk_path(evaluation.paths, evaluation.benchmark, grader), PASSK)
             clusters, problems = _clusters(passk, by_name), [*by_name.values()]
             named = (evaluation.benchmark.name, grader)
-            for k in evaluation.spec.stored_evaluation.ks if by_k else ():
-                rows.append(
-                    (*named, str(k), *(_mean(problems, word, k, clusters) for word in by_k))
-                )
+            ks = evaluation.spec.stored_evaluation.ks
+            columns = [_means(problems, word, ks, clusters) for word in by_k]
+            for k, *shown in zip(ks, *columns, strict=True) if columns else ():
+                rows.append((*named, str(k), *shown))
             bounds = [f"{word} {_bounds(problems, word)}" for word in words if word not in by_k]
             notes += [f"{', '.join(named)}, bounds: {', '.join(bounds)}"] if bounds else []
     return Table(
@@ -242,13 +139,16 @@ def readings(stored: Sequence[StoredDraws], words: Sequence[str]) -> Table:
     )
 
 
-def _mean(
-    problems: Sequence[ProblemDraws], word: str, k: int, clusters: NDArray[np.int64] | None
-) -> str:
+def _means(
+    problems: Sequence[ProblemDraws],
+    word: str,
+    ks: Sequence[int],
+    clusters: NDArray[np.int64] | None,
+) -> list[str]:
     reading = READINGS[word]
-    values = np.array([reading.of(problem, k) for problem in problems])
-    interval = estimate(values[None, :, None], limits=reading.limits, clusters=clusters)[0]
-    return reading.shown(interval)
+    values = reading.values(problems, ks)
+    intervals = estimate(values[None], limits=reading.limits, clusters=clusters)
+    return [_shown(reading, interval) for interval in intervals]
 
 
 def _bounds(problems: Sequence[ProblemDraws], word: str) -> str:
@@ -295,23 +195,45 @@ def between(
                 for label in labels
             }
         )
-        names, problems = _names(sides), _by_problem(sides)
-        clusters = _clusters(checkpoints[0].passk(benchmark), names)
+        first = sides[labels[0]][0]
+        parts = parts_of(first.grades["problem_id"].unique(), first.n_solutions)
+        draws = {
+            label: [problem_draws(of.grades, of.grader, of.n_solutions) for of in seeds]
+            for label, seeds in sides.items()
+        }
         for word in words:
-            if word in READINGS:
-                is_fraction = READINGS[word].is_fraction
+            if word == MASS:
+                yield from _mass_tables(benchmark, checkpoints, first.grader, parts)
+                continue
+            is_fraction = READINGS[word].is_fraction
+            for part in parts if word in OF_SOLUTIONS else [ALL]:
+                problems = {
+                    label: [[of[name] for name in parts[part]] for of in seeds]
+                    for label, seeds in draws.items()
+                }
                 yield Table(
                     title=f"{benchmark}: {word}"
-                    + (" in percent" if is_fraction else ", different right solutions"),
+                    + (" in percent" if is_fraction else ", different right solutions")
+                    + _part_in_words(part, parts[part]),
                     header=("", "k", "value [95% interval]", f"less that of {labels[0]}"),
-                    rows=tuple(_differences(READINGS[word], problems, ks, clusters)),
+                    rows=tuple(
+                        _differences(
+                            READINGS[word],
+                            problems,
+                            ks,
+                            _clusters(checkpoints[0].passk(benchmark), parts[part]),
+                        )
+                    ),
                 )
-            else:
-                yield _mass_table(benchmark, checkpoints, sides[labels[0]][0].grader)
         for text in dict.fromkeys(
             text for item in checkpoints for text in _of_first_stage(benchmark, item.stopping())
         ):
             yield Paragraph(text=text)
+
+
+def _part_in_words(part: str, names: Sequence[str]) -> str:
+    """What a title says of the problems."""
+    return "" if part == ALL else f", of the {len(names)} problems with several solutions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,7 +243,7 @@ class Graded:
     grader: str
     grades: pl.DataFrame
     n_solutions: Mapping[str, int]
-    """As of `_numbers_of_solutions`."""
+    """As of `numbers_of_solutions`."""
 
 
 Sides = Mapping[str, Sequence[Graded]]
@@ -341,14 +263,9 @@ def _grades_of(checkpoint: EvaluatedCheckpoint, benchmark: str, words: Sequence[
     grader = split_version(version)[0]
     return Graded(
         grader=grader,
-        grades=_graded(path, checkpoint.stopping()),
-        n_solutions=_numbers_of_solutions(checkpoint.evaluation_spec(), benchmark, grader, words),
+        grades=first_stage(path, checkpoint.stopping()),
+        n_solutions=_enumerated(checkpoint.evaluation_spec(), benchmark, grader, words),
     )
-
-
-def _names(sides: Sides) -> list[str]:
-    """problem_ids of sides of the same problems, in the order of `_by_problem`."""
-    return sorted(next(iter(sides.values()))[0].grades["problem_id"].unique())
 
 
 def _of_shared_problems(sides: Sides) -> Sides:
@@ -362,22 +279,6 @@ def _of_shared_problems(sides: Sides) -> Sides:
     }
 
 
-def _by_problem(sides: Sides) -> Problems:
-    """sides: of the same problems."""
-    return {
-        label: [
-            [
-                of
-                for _, of in sorted(
-                    problem_draws(graded.grades, graded.grader, graded.n_solutions).items()
-                )
-            ]
-            for graded in of_label
-        ]
-        for label, of_label in sides.items()
-    }
-
-
 def _differences(
     reading: ReadingByK,
     problems: Problems,
@@ -385,7 +286,7 @@ def _differences(
     clusters: NDArray[np.int64] | None,
 ) -> Iterator[tuple[str, ...]]:
     values = {
-        label: np.array([[[reading.of(of, k) for k in ks] for of in of_seed] for of_seed in seeds])
+        label: np.array([reading.values(of_seed, ks) for of_seed in seeds])
         for label, seeds in problems.items()
     }
     first = next(iter(values.values()))
@@ -396,32 +297,40 @@ def _differences(
         else:
             less = estimate(of_label - first, limits=reading.limits, clusters=clusters)
         for k, mean, apart in zip(ks, means, less, strict=True):
-            difference = NONE if of_label is first else reading.shown(apart)
-            yield label, str(k), reading.shown(mean), difference
+            difference = NONE if of_label is first else _shown(reading, apart)
+            yield label, str(k), _shown(reading, mean), difference
 
 
-def _mass_table(benchmark: str, checkpoints: Sequence[EvaluatedCheckpoint], grader: str) -> Table:
-    """What became of the first label's mass on solutions under each other one."""
+def _mass_tables(
+    benchmark: str,
+    checkpoints: Sequence[EvaluatedCheckpoint],
+    grader: str,
+    parts: Mapping[str, Sequence[str]],
+) -> Iterator[Table]:
+    """What became of the first label's mass on solutions under each other one. parts: problem_ids
+    by ALL and SEVERAL."""
     old = checkpoints[0].label
     if grader not in SOLUTIONS:
         raise ValueError(
             f"--also {MASS}: all right answers of a problem of {benchmark} are one solution, its "
             f"gold; problems of {', '.join(SOLUTIONS)} have several"
         )
-    masses = solution_masses(checkpoints, benchmark, old)
-    return Table(
-        title=f"{benchmark}: what became of {old}'s mass on right solutions, in percent of draws "
-        "[95% interval]",
-        header=("under", "kept", "moved to other solutions", "lost"),
-        rows=tuple(
-            (
-                f"{old}, one half of its draws under the other" if of.cell == old else of.cell,
-                *(with_interval(p.mean, p.low, p.high) for p in (of.kept, of.moved, of.lost)),
-            )
-            for of in masses
-        ),
-        notes=(
-            "Noise of the draws alone makes some mass look moved or lost: the first row has how "
-            "much, of half as many draws.",
-        ),
-    )
+    masses = [*solution_masses(checkpoints, benchmark, old, parts=parts)]
+    for part, names in parts.items():
+        yield Table(
+            title=f"{benchmark}: what became of {old}'s mass on right solutions, in percent of "
+            f"draws [95% interval]{_part_in_words(part, names)}",
+            header=("under", "kept", "moved to other solutions", "lost"),
+            rows=tuple(
+                (
+                    f"{old}, one half of its draws under the other" if of.cell == old else of.cell,
+                    *(with_interval(p.mean, p.low, p.high) for p in (of.kept, of.moved, of.lost)),
+                )
+                for of in masses
+                if of.problems == part
+            ),
+            notes=(
+                "Noise of the draws alone makes some mass look moved or lost: the first row has "
+                "how much, of half as many draws.",
+            ),
+        )

@@ -11,7 +11,7 @@ import typer
 
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.results import results_of
-from fgrpo_bench.analysis.rows import FRAMES
+from fgrpo_bench.analysis.rows import FRAMES, ON_DEMAND, schema
 from fgrpo_bench.analysis.stored import analysed, folder_of
 from fgrpo_bench.command import application
 from fgrpo_bench.command.application import (
@@ -61,11 +61,16 @@ def frames(
         check_choice("--frame", frame, FRAMES)
     analysis = analysed(results_of(root or default_root(), sweep), select)
     if as_json:
-        named = {name: getattr(analysis, name) for name in FRAMES}
         print_json(
-            {name: {"rows": len(of), "columns": of.columns} for name, of in named.items()}
+            {
+                name: {
+                    "rows": None if name in ON_DEMAND else len(getattr(analysis, name)),
+                    "columns": list(schema(row)),
+                }
+                for name, row in FRAMES.items()
+            }
             if frame is None
-            else named[frame].to_dicts()
+            else getattr(analysis, frame).to_dicts()
         )
         return 0
     if frame is not None:
@@ -73,9 +78,10 @@ def frames(
         return 0
     if (stored := analysis.results.sweep) is not None:  # frames of evaluations are stored nowhere
         print(folder_of(stored.paths, analysis.rule))
-    for name in FRAMES:
-        table = getattr(analysis, name)
-        print(f"  {name:13} {len(table):7,} rows: {', '.join(table.columns)}")
+    for name, row in FRAMES.items():
+        # what is stored nowhere is computed where somebody asks for it, not to be counted
+        size = "on demand" if name in ON_DEMAND else f"{len(getattr(analysis, name)):7,} rows"
+        print(f"  {name:13} {size:>12}: {', '.join(schema(row))}")
     return 0
 
 

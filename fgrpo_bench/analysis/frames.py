@@ -56,6 +56,7 @@ from fgrpo_bench.analysis.question import (
     matches,
     question_of,
 )
+from fgrpo_bench.analysis.readings import readings
 from fgrpo_bench.analysis.results import Results, SweepResults
 from fgrpo_bench.analysis.rows import (
     FRAMES,
@@ -76,6 +77,7 @@ from fgrpo_bench.analysis.rows import (
     PathGap,
     PathRange,
     ProblemRow,
+    Reading,
     Rows,
     ValueComparison,
     ValueEstimate,
@@ -136,6 +138,7 @@ def analyse(results: Results, rule: str = LAST, by: str | None = None) -> Analys
     tables = {name: Rows(FRAMES[name], rows=make) for name, make in makers.items()}
     # by columns: there are many rows
     tables["problems"] = Rows(ProblemRow, frame=computed.problems)
+    tables["readings"] = Rows(Reading, rows=computed.readings)
     family = computed.question[1].name
     return Analysis(results=computed.results, rule=rule, by=by, family=family, tables=tables)
 
@@ -222,6 +225,9 @@ class _Computed:
 
     def other_graders(self) -> Iterable[OtherGrader]:
         return other_graders(self.results, self.chosen, self.problem_ids)
+
+    def readings(self) -> Iterator[Reading]:
+        return readings(self.results, self.chosen, self.problem_ids)
 
     @cached_property
     def partitions(self) -> list[Partition]:

@@ -525,6 +525,41 @@ class OtherGrader:
         return open_part(self.unscored, self.all_wrong, self.all_right)
 
 
+ALL, SEVERAL = "all", "several"
+"""Values of `Reading.problems`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Another reading of the draws that pass@k is computed from, of a cell at the checkpoint that
+    stands for it. Computed from the stored grades whenever somebody asks, and kept nowhere; a cell
+    whose grades are not there has no row. Of draws that stop it is of their first stage."""
+
+    benchmark: str
+    cell: str
+    reading: str
+    """`pass^k`, `maj@k` (up to k = 8), `distinct@k`, `share@k`; `gini`, `cover@0.5`; or what became
+    of the base models' draws of right solutions: `kept`, `moved`, `lost`, which `base` has of one
+    half of its draws under the other."""
+    k: int | None
+    """Null where there is none."""
+    problems: str
+    """`all`, or `several`: those with more than one solution, where a task enumerates them."""
+    mean: float | None
+    """A fraction, of distinct@k a number of solutions; null for bounds."""
+    low: float | None
+    """Of the 95% interval; null, like high, with fewer than two problems."""
+    high: float | None
+    is_bounds: bool
+    """Whether low and high bound the value over these problems and seeds, and are no interval."""
+    seeds: tuple[int | None, ...]
+    """Training seeds with grades, rising."""
+    by_seed: tuple[float, ...]
+    """The mean of each seed; empty for bounds."""
+    n_problems: int
+    """Problems with a value for every seed."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProblemRow:
     """Counts of one problem and checkpoint, that which stands for its run."""
@@ -628,8 +663,12 @@ FRAMES: dict[str, type] = {
     "by_value": ValueEstimate,
     "by_value_comparisons": ValueComparison,
     "problems": ProblemRow,
+    "readings": Reading,
 }
 """Row class of every frame, by name."""
+ON_DEMAND = frozenset({"readings"})
+"""Frames that are stored nowhere: they cost as much as all others together, and rest on grades,
+which a copy of a run may lack."""
 _TYPES = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
 RowClass = TypeVar("RowClass")
 

@@ -8,7 +8,7 @@ fgrpo_bench.stats.coverage has the probabilities, as for problems, and stats.rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ import polars as pl
 
 from fgrpo_bench.analysis.checkpoints import cluster_numbers
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.analysis.rows import ALL
 from fgrpo_bench.graders import SOLUTIONS, split_version
 from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.tables import GRADES, reading, scan_table
@@ -77,15 +78,23 @@ class SolutionMass:
     moved: IntervalEstimate
     """To other right solutions of the same problems."""
     lost: IntervalEstimate
+    problems: str
+    """Of which problems, a key of `parts`."""
+    seeds: tuple[int | None, ...]
 
 
 def solution_masses(
-    checkpoints: Sequence[EvaluatedCheckpoint], benchmark: str, old: str = BASE
+    checkpoints: Sequence[EvaluatedCheckpoint],
+    benchmark: str,
+    old: str = BASE,
+    *,
+    parts: Mapping[str, Collection[str]] | None = None,
 ) -> Iterator[SolutionMass]:
     """Of the old models themselves, then of each other cell with all its seeds that have an old
     model; nothing where right answers are all one, or grades are not there.
 
-    old: their cell. Problems are those that all checkpoints have.
+    old: their cell. parts: problem_ids by a name, of each of which there is a mass; None is all.
+    Problems are those that all checkpoints have.
     """
     bases = {item.seed: item for item in checkpoints if item.label == old}
     before = {seed: right_draws(item, benchmark) for seed, item in bases.items()}
@@ -99,31 +108,40 @@ def solution_masses(
     ]
     shared = set.intersection(*map(set, of_checkpoint))
     of_problem = {name: of_checkpoint[0][name] for name in sorted(shared)}
-    clusters = cluster_numbers([*of_problem.values()])
+    named = {
+        part: [name for name in of_problem if name in names]
+        for part, names in ({ALL: shared} if parts is None else parts).items()
+    }
 
-    def of_cell(cell: str, pairs: Sequence[tuple[pl.DataFrame, pl.DataFrame]]) -> SolutionMass:
-        values = [
-            [solution_mass(first.get(name, {}), then.get(name, {})) for name in of_problem]
-            for first, then in ((_shares(first), _shares(then)) for first, then in pairs)
-        ]
-        parts = estimate(np.array(values), limits=FRACTIONS, clusters=clusters)
-        return SolutionMass(cell=cell, kept=parts[0], moved=parts[1], lost=parts[2])
-
-    yield of_cell(
-        old,
-        [
-            (
-                right_draws(bases[seed], benchmark, half=0),
-                right_draws(bases[seed], benchmark, half=1),
+    def of_cell(
+        cell: str, seeds: Sequence[int | None], pairs: Sequence[tuple[pl.DataFrame, pl.DataFrame]]
+    ) -> Iterator[SolutionMass]:
+        shares = [(_shares(first), _shares(then)) for first, then in pairs]
+        for part, names in named.items():
+            values = [
+                [solution_mass(first.get(name, {}), then.get(name, {})) for name in names]
+                for first, then in shares
+            ]
+            clusters = cluster_numbers([of_problem[name] for name in names])
+            kept, moved, lost = estimate(
+                np.array(values).reshape(len(pairs), len(names), 3),
+                limits=FRACTIONS,
+                clusters=clusters,
             )
-            for seed in before
-        ],
-    )
+            yield SolutionMass(
+                cell=cell, kept=kept, moved=moved, lost=lost, problems=part, seeds=tuple(seeds)
+            )
+
+    halves = [
+        (right_draws(bases[seed], benchmark, half=0), right_draws(bases[seed], benchmark, half=1))
+        for seed in before
+    ]
+    yield from of_cell(old, [*before], halves)
     for label in dict.fromkeys(item.label for item in checkpoints if item.label != old):
         points = [item for item in checkpoints if item.label == label and item.seed in before]
         after = [(before[item.seed], right_draws(item, benchmark)) for item in points]
         if after and all(len(right) for _, right in after):
-            yield of_cell(label, after)
+            yield from of_cell(label, [item.seed for item in points], after)
 
 
 def _shares(right: pl.DataFrame) -> Mapping[str, Mapping[str, float]]:

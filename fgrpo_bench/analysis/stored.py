@@ -8,7 +8,7 @@ other than the default has a folder of its own below.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,17 +21,20 @@ from fgrpo_bench.analysis.checkpoints import LAST, at_steps, check_rule
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.other_scores import likelihood_stages
+from fgrpo_bench.analysis.readings import readings
 from fgrpo_bench.analysis.results import Results, SweepResults, results_of
-from fgrpo_bench.analysis.rows import FRAMES, Rows
+from fgrpo_bench.analysis.rows import FRAMES, ON_DEMAND, Reading, Rows
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.whole import read_record, write_json, write_whole
 from fgrpo_bench.stages.digests import checksum_mismatch, sha256_file, with_checksum
 
-VERSION = 17
+VERSION = 18
 """Of the frames and of how they are computed; another one computes them anew."""
 FACTS = "analysis.json"
+STORED = tuple(name for name in FRAMES if name not in ON_DEMAND)
+"""Frames with a file."""
 
 
 def load(
@@ -176,7 +179,7 @@ def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
             return None
         if (record.version, record.rule, record.inputs) != (VERSION, rule, digest):
             return None
-        stored = {name: (folder / f"{name}.parquet").read_bytes() for name in FRAMES}
+        stored = {name: (folder / f"{name}.parquet").read_bytes() for name in STORED}
     except (FileNotFoundError, ValueError):
         return None
     # A frame that was edited or damaged is computed again, never shown.
@@ -188,9 +191,16 @@ def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
     }
     # Which checkpoint stood for each run is part of what was stored.
     steps = {row.cell: row.step for row in tables["cells"].rows if not row.is_base}
-    return Analysis(
-        results=at_steps(results, steps), rule=rule, family=record.family, tables=tables
-    )
+    chosen = at_steps(results, steps)
+    tables["readings"] = Rows(Reading, rows=lambda: _readings(chosen, tables))
+    return Analysis(results=chosen, rule=rule, family=record.family, tables=tables)
+
+
+def _readings(results: SweepResults, tables: Mapping[str, Rows[Any]]) -> Iterator[Reading]:
+    """Of the problems and checkpoints that the other frames are of."""
+    problems = tables["problems"].frame.group_by("benchmark").agg(pl.col("problem_id").unique())
+    chosen = [(row.cell, row.step) for row in tables["cells"].rows]
+    return readings(results, chosen, dict(problems.iter_rows()))
 
 
 def _write(folder: Path, analysis: Analysis, digest: str) -> None:
@@ -198,7 +208,7 @@ def _write(folder: Path, analysis: Analysis, digest: str) -> None:
     # The record goes first and comes last: frames of a write that is cut off are never read.
     (folder / FACTS).unlink(missing_ok=True)
     files = {}
-    for name in FRAMES:
+    for name in STORED:
         path = folder / f"{name}.parquet"
         write_whole(path, analysis.tables[name].frame.write_parquet)
         files[name] = sha256_file(path)

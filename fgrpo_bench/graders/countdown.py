@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 
 from fgrpo_bench.core.problems import Grade, Problem
 
@@ -43,6 +44,7 @@ def grade_partial(problem: Problem, response: str) -> Grade:
     return replace(judged, reward=LEGAL_REWARD) if is_legal else judged
 
 
+@lru_cache(maxsize=65_536)  # models repeat themselves, from draw to draw and step to step
 def solution(expression: str) -> str:
     """The way in which an expression reaches its value: equal for those that differ only in the
     order of their terms, in that of the factors of a term, or by factors of 1.

@@ -55,7 +55,7 @@ from fgrpo_bench.report.tables.comparisons import (
 )
 from fgrpo_bench.report.tables.main import all_ks, coverage_table, interval_table, main_tables
 from fgrpo_bench.report.tables.paper import against_paper, check_fixed
-from fgrpo_bench.report.tables.solutions import solution_table
+from fgrpo_bench.report.tables.solutions import solution_tables
 from fgrpo_bench.report.tables.training import compute_table, training_table
 from fgrpo_bench.report.words import answer, front_in_words
 from fgrpo_bench.specs.cell import COLUMNS
@@ -139,8 +139,9 @@ def _details(analysis: Analysis, column: str) -> Iterator[Table]:
     yield interval_table(analysis, column)
     yield all_ks(analysis, column)
     yield comparison_table(analysis, column)
-    further = (question_table, front_table, first_loss_table, coverage_table, solution_table)
+    further = (question_table, front_table, first_loss_table, coverage_table)
     yield from filter(None, (table(analysis, column) for table in further))
+    yield from solution_tables(analysis, column)
 
 
 def terminal_text(analysis: Analysis, *, compare_paper: bool = False) -> str:

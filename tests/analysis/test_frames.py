@@ -40,7 +40,7 @@ def same(one, other):
 def test_the_frames_are_stored_and_read_back(results, computed):
     first = analysed(results)
     assert sorted(path.name for path in results.paths.analysis.iterdir()) == sorted(
-        ["analysis.json", *(f"{name}.parquet" for name in FRAMES)]
+        ["analysis.json", *(f"{name}.parquet" for name in stored.STORED)]
     )
     again = load("smoke", root=results.paths.root)
     assert same(first, again) and computed == ["last"]

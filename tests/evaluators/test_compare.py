@@ -13,10 +13,11 @@ import pytest
 
 from evaluators.__main__ import main
 from evaluators.compare import changed_most, compare
-from evaluators.readings import READINGS, ProblemDraws, readings
+from evaluators.readings import readings
 from evaluators.stored import closing_table, find
 from fgrpo_bench import compare_counts
 from fgrpo_bench.analysis.checkpoints import table_estimates
+from fgrpo_bench.analysis.readings import READINGS, ProblemDraws
 from fgrpo_bench.analysis.results import SweepResults, together
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.analysis.stored import analysed
@@ -24,7 +25,7 @@ from fgrpo_bench.documents.table import with_interval
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.exports.command import FORMATS
-from fgrpo_bench.report.tables.solutions import solution_table
+from fgrpo_bench.report.tables.solutions import solution_tables
 from fgrpo_bench.stages.tables import PASSK, read_table
 from tests.report.conftest import drawing_plainly
 from tests.support.dashboard import sweep_with_draws
@@ -536,10 +537,43 @@ def test_solutions_of_a_sweeps_cells_are_kept_moved_or_lost(root: Path, capsys) 
     assert values == sorted(values) and values[-1] > 1.5, "two solutions, not three texts"
     assert {row[2] for row in share["rows"]} == {"-"}, "these problems are not the task's"
     of = ProblemDraws(n_samples=4, votes={(True, "9"): 2, (False, "8"): 1}, n_solutions=2)
-    assert READINGS["share@k"].of(of, 1) == 0.25
-    in_report = solution_table(analysed(sweep), "countdown")
-    assert in_report is not None
+    assert READINGS["share@k"].values([of], [1]) == [[0.25]]
+    in_report = next(
+        table
+        for table in solution_tables(analysed(sweep), "countdown")
+        if "became of the base models' right solutions" in table.title
+    )
     halves, under = mass["rows"]
     assert [list(row[3:6]) for row in in_report.rows[:2]] == [halves[1:], under[1:]]
     for row in mass["rows"]:
         assert all(0 <= float(part.split()[0]) <= 100 for part in row[1:])
+
+
+@pytest.mark.slow
+def test_the_frame_of_readings_has_what_compare_says_while_grades_are_there(
+    root: Path, capsys
+) -> None:
+    sweep = sweep_with_draws(root, texts=("9*3-2*1", "3*9-2", "9+8+8"))
+    run = "/".join((sweep.paths.sweep, sweep.paths.experiment, sweep.paths.version))
+    analysis = analysed(sweep)
+    cells = list(analysis.by_cell)[:2]
+    words = [*(f"{run}/{cell}" for cell in cells), "--also", "distinct@k,pass^k,solutions"]
+    distinct, all_right, mass = numbers(*words)["also"]
+    rows = {(row.reading, row.cell, row.k): row for row in analysis.rows("readings")}
+    for word, table in (("distinct@k", distinct), ("pass^k", all_right)):
+        for cell, k, value, _ in table["rows"]:
+            row, scale = rows[word, cell, int(k)], 1 if word == "distinct@k" else 100
+            assert float(value.split()[0]) == pytest.approx(scale * row.mean, abs=0.051), row
+    under = rows["kept", cells[1], None]
+    assert float(mass["rows"][1][1].split()[0]) == pytest.approx(100 * under.mean, abs=0.051)
+    parts = [rows[fate, cells[1], None].mean for fate in ("kept", "moved", "lost")]
+    assert sum(parts) == pytest.approx(
+        sum(rows[fate, "base", None].mean for fate in ("kept", "moved", "lost")), abs=0.05
+    )
+    gini = rows["gini", cells[1], None]
+    assert gini.mean is None and gini.is_bounds and 0 <= gini.low <= gini.high <= 1
+    for path in {item.evaluate for item in sweep.checkpoints if item.label == cells[1]}:
+        for grades in path.benchmark("countdown").folder.glob("grades.*"):
+            grades.unlink()
+    left_behind = analysed(sweep).rows("readings")
+    assert {row.cell for row in left_behind} == set(analysis.by_cell) - {cells[1]}

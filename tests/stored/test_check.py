@@ -16,7 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fgrpo_bench.analysis.results import load_results
-from fgrpo_bench.analysis.rows import FRAMES
+from fgrpo_bench.analysis.stored import STORED
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.attempts import Note
@@ -92,7 +92,7 @@ def test_any_flipped_bit_of_any_result_is_found_and_nothing_else(
 
 
 def analysed_files(paths: RunPaths) -> list[Path]:
-    names = ["analysis.json", *(f"{name}.parquet" for name in FRAMES)]
+    names = ["analysis.json", *(f"{name}.parquet" for name in STORED)]
     return [paths.analysis / name for name in names]
 
 
@@ -134,7 +134,7 @@ def test_a_whole_sweep_has_exit_code_0_and_every_result_was_compared(
     markers = list(shared.folder.rglob("DONE.json"))
     outputs = sum(len(read_json(marker)["outputs"]) for marker in markers)
     report = len(list(shared.report.iterdir())) - 1  # provenance.json has the others' digests
-    assert found["files"] == outputs + report + len(FRAMES) and len(markers) == 4
+    assert found["files"] == outputs + report + len(STORED) and len(markers) == 4
     assert (found["damaged"], found["undone"]) == ([], [])
     assert (found["in_no_record"], found["begun_again"]) == ([], [])
 

@@ -1,39 +1,117 @@
-"""What became of the base models' right solutions, a row a cell.
+"""Other readings of the draws than pass@k, a row a cell, and what became of the base models' right
+solutions.
 
-In: an Analysis, whose results have the stored grades. Out: a table, none where right answers of a
-problem are all one or draws were left behind.
+In: an Analysis, whose results have the stored grades. Out: tables; those of solutions none where
+right answers of a problem are all one, and none at all where draws were left behind.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.solutions import solution_masses
-from fgrpo_bench.documents.table import NONE, Table, with_interval
+from fgrpo_bench.analysis.rows import ALL, SEVERAL, Reading
+from fgrpo_bench.documents.table import NONE, Table, percent, with_interval
 from fgrpo_bench.report.tables.main import NAMES, names
 from fgrpo_bench.specs.cell import BASE
 
+SHOWN = 8
+"""The k of the table of readings, or the largest declared one below it."""
+BY_K = ("pass^k", "maj@k", "distinct@k", "share@k")
+FATES = ("kept", "moved", "lost")
 
-def solution_table(analysis: Analysis, benchmark: str) -> Table | None:
-    """Kept, moved to other solutions and lost, with intervals. None for an average too."""
-    if benchmark not in analysis.results.benchmarks:
+
+def solution_tables(analysis: Analysis, column: str) -> Iterator[Table]:
+    """Readings of a benchmark, then kept, moved to other solutions and lost, each also of the
+    problems with several solutions, with intervals; none of an average."""
+    rows = {
+        (row.problems, row.reading, row.k, row.cell): row
+        for row in analysis.rows("readings")
+        if row.benchmark == column
+    }
+    if not rows:
+        return
+    for part in (ALL, SEVERAL):
+        n_problems = {row.n_problems for row in rows.values() if row.problems == part}
+        where = (
+            ""
+            if part == ALL
+            else (f", of the {max(n_problems, default=0)} problems with several solutions")
+        )
+        of_part = {key[1:]: row for key, row in rows.items() if key[0] == part}
+        if len({cell for _, _, cell in of_part}) >= 2:
+            yield from filter(
+                None,
+                (
+                    _readings(analysis, column, of_part, where),
+                    _fates(analysis, column, of_part, where),
+                ),
+            )
+
+
+Rows = dict[tuple[str, int | None, str], Reading]
+"""By reading, k and cell."""
+
+
+def _readings(analysis: Analysis, column: str, rows: Rows, where: str) -> Table | None:
+    k = max((k for k in analysis.ks if k <= SHOWN), default=analysis.ks[0])
+    words = [word for word in BY_K if any((word, k, cell) in rows for cell in analysis.by_cell)]
+    bounds = [
+        name
+        for name in dict.fromkeys(name for name, _, _ in rows)
+        if any(row.is_bounds for key, row in rows.items() if key[0] == name)
+    ]
+    if not words:
+        return None
+    cells = [cell for cell in analysis.by_cell.values() if (words[0], k, cell.cell) in rows]
+    return Table(
+        title=f"{column}: other readings of the same draws at k = {k}, in percent but for "
+        f"distinct@k [95% interval]{where}",
+        header=(*NAMES, *(word.replace("k", str(k)) for word in words), *bounds),
+        rows=tuple(
+            (
+                *names(cell),
+                *(_value(rows.get((word, k, cell.cell))) for word in words),
+                *(_value(rows.get((word, None, cell.cell))) for word in bounds),
+            )
+            for cell in cells
+        ),
+        notes=(
+            "pass^k: all of k draws are right. maj@k: the most frequent answer of k is. "
+            "distinct@k: different right solutions among k; share@k: of all that a problem has."
+            + (" Of gini and cover there are bounds, no intervals." if bounds else ""),
+        ),
+    )
+
+
+def _value(row: Reading | None) -> str:
+    if row is None:
+        return NONE
+    if row.is_bounds:
+        return f"{percent(row.low)} to {percent(row.high)}"
+    if row.reading != "distinct@k" or row.mean is None:
+        return with_interval(row.mean, row.low, row.high)
+    ends = "" if row.low is None else f" [{row.low:.2f}, {row.high:.2f}]"
+    return f"{row.mean:.2f}{ends}"
+
+
+def _fates(analysis: Analysis, column: str, rows: Rows, where: str) -> Table | None:
+    cells = [cell for cell in analysis.by_cell.values() if (FATES[0], None, cell.cell) in rows]
+    if len(cells) < 2:
         return None
     halves = ("Base, half of its draws under the other half", NONE, NONE)
-    rows = tuple(
-        (
-            *(halves if of.cell == BASE else names(analysis.by_cell[of.cell])),
-            *(with_interval(p.mean, p.low, p.high) for p in (of.kept, of.moved, of.lost)),
-            str(of.kept.n_seeds),
-        )
-        for of in solution_masses(analysis.results.checkpoints, benchmark)
-        if of.cell in analysis.by_cell
-    )
-    if len(rows) < 2:
-        return None
     return Table(
-        title=f"{benchmark}: what became of the base models' right solutions, in percent of draws "
-        "[95% interval]",
+        title=f"{column}: what became of the base models' right solutions, in percent of draws "
+        f"[95% interval]{where}",
         header=(*NAMES, "kept", "moved to other solutions", "lost", "seeds"),
-        rows=rows,
+        rows=tuple(
+            (
+                *(halves if cell.cell == BASE else names(cell)),
+                *(_value(rows[fate, None, cell.cell]) for fate in FATES),
+                str(len(rows[FATES[0], None, cell.cell].seeds)),
+            )
+            for cell in cells
+        ),
         notes=(
             "Kept is the smaller share of each solution, lost what there is less of in all; the "
             "rest moved to other right solutions of the same problems. The three add up to the "

@@ -1,0 +1,319 @@
+"""Other readings of the draws that pass@k is computed from: pass^k, maj@k, distinct@k, share@k, how
+success is spread over problems, and what became of the base models' solutions.
+
+In: stored grades of checkpoints. Out: the draws of each problem (`problem_draws`), READINGS of
+them, and the rows of the frame `readings`. Next: the formulas are in fgrpo_bench.stats.readings;
+`--also` of evaluate and compare takes READINGS for single evaluations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from fgrpo_bench.analysis.checkpoints import At, cluster_numbers, key_of
+from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
+from fgrpo_bench.analysis.results import Results
+from fgrpo_bench.analysis.rows import ALL, SEVERAL, Reading
+from fgrpo_bench.analysis.solutions import solution_masses
+from fgrpo_bench.graders import SOLUTIONS, split_version
+from fgrpo_bench.kinds.benchmarks import load_problems
+from fgrpo_bench.kinds.evaluate import EvaluationSpec
+from fgrpo_bench.stages.tables import GRADES, read_table
+from fgrpo_bench.stats.intervals import FRACTIONS, IntervalEstimate, Limits, estimate
+from fgrpo_bench.stats.passk import pass_at_k
+from fgrpo_bench.stats.readings import cover_at, gini, maj_at_ks, pass_hat_k
+from fgrpo_bench.stats.staged import StagedDesign
+from fgrpo_bench.tasks.countdown import all_solutions
+
+MOST_VOTES = 8
+"""Largest k of maj@k in the frame: of a countdown checkpoint, 256 problems of 108 answers each, it
+takes 0.15 s of a processor, and three times as much at 16. `--also maj@k` has every k."""
+TAU = 0.5
+"""Of Cover@tau in the frame."""
+ENUMERATED = dict.fromkeys(("countdown", "countdown-partial"), all_solutions)
+"""By grader: from a problem's target to all its solutions."""
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemDraws:
+    """The draws of a problem, as these readings take them."""
+
+    n_samples: int
+    votes: Mapping[tuple[bool, str], int]
+    """Draws by answer: whether it is right, and its text; of a right one the solution that it is
+    (fgrpo_bench.graders.SOLUTIONS). Draws without an answer are in none."""
+    n_solutions: int | None = None
+    """All that the problem has; None where they are not enumerated."""
+
+    @property
+    def n_correct(self) -> int:
+        return sum(n for (is_right, _), n in self.votes.items() if is_right)
+
+    @property
+    def n_by_solution(self) -> dict[str, int]:
+        return {text: n for (is_right, text), n in self.votes.items() if is_right}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingByK:
+    """A mean over problems, by k."""
+
+    values: Callable[[Sequence[ProblemDraws], Sequence[int]], Floats]
+    """[problems, ks]; nan where a problem has none."""
+    is_fraction: bool = True
+    """Else a number of solutions, which nothing bounds."""
+
+    @property
+    def limits(self) -> Limits:
+        return FRACTIONS if self.is_fraction else (-math.inf, math.inf)
+
+
+def _pass_hat(problems: Sequence[ProblemDraws], ks: Sequence[int]) -> Floats:
+    n_samples = np.array([problem.n_samples for problem in problems])[:, None]
+    n_correct = np.array([problem.n_correct for problem in problems])[:, None]
+    return np.asarray(pass_hat_k(n_samples=n_samples, n_correct=n_correct, k=np.array(ks)))
+
+
+def _maj(problems: Sequence[ProblemDraws], ks: Sequence[int]) -> Floats:
+    return maj_at_ks(
+        n_by_answer=[[*problem.votes.values()] for problem in problems],
+        is_right=[[is_right for is_right, _ in problem.votes] for problem in problems],
+        n_none=[problem.n_samples - sum(problem.votes.values()) for problem in problems],
+        ks=ks,
+    )
+
+
+def _distinct(problems: Sequence[ProblemDraws], ks: Sequence[int]) -> Floats:
+    """distinct_at_k of many: the sum of pass@k of each solution."""
+    places = [i for i, problem in enumerate(problems) for _ in problem.n_by_solution]
+    counts = [n for problem in problems for n in problem.n_by_solution.values()]
+    n_samples = np.array([problem.n_samples for problem in problems])
+    numbers = np.zeros((len(problems), len(ks)))
+    if places:
+        n_correct = np.array(counts)[:, None]
+        within = pass_at_k(
+            n_samples=n_samples[places][:, None], n_correct=n_correct, k=np.array(ks)
+        )
+        np.add.at(numbers, places, within)
+    numbers[n_samples[:, None] < np.array(ks)] = math.nan
+    return numbers
+
+
+def _share(problems: Sequence[ProblemDraws], ks: Sequence[int]) -> Floats:
+    known = [problem.n_solutions or math.nan for problem in problems]
+    share: Floats = _distinct(problems, ks) / np.array(known)[:, None]
+    return share
+
+
+DISTINCT, SHARE = "distinct@k", "share@k"
+READINGS = {
+    "pass^k": ReadingByK(values=_pass_hat),
+    "maj@k": ReadingByK(values=_maj),
+    DISTINCT: ReadingByK(values=_distinct, is_fraction=False),
+    SHARE: ReadingByK(values=_share),
+}
+
+
+def problem_draws(
+    grades: pl.DataFrame, grader: str, n_solutions: Mapping[str, int] | None = None
+) -> dict[str, ProblemDraws]:
+    """By problem_id. Draws that the grader could not judge are wrong; an answer of theirs votes.
+    Right answers are one, but for graders with SOLUTIONS.
+
+    grades: tables.GRADES; n_solutions: as of `numbers_of_solutions`."""
+    solution = SOLUTIONS.get(grader, _the_gold)
+    sizes = grades.group_by("problem_id", maintain_order=True).len()
+    votes: dict[str, Counter[tuple[bool, str]]] = {name: Counter() for name in sizes["problem_id"]}
+    answers = grades.group_by(
+        "problem_id", "extracted", is_right=pl.col("outcome") == "correct", maintain_order=True
+    ).len()
+    for name, answer, is_right, n in answers.iter_rows():
+        if is_right:
+            votes[name][True, solution(answer or "")] += n
+        elif answer is not None:
+            votes[name][False, answer.strip()] += n
+    return {
+        name: ProblemDraws(
+            n_samples=n_samples, votes=votes[name], n_solutions=(n_solutions or {}).get(name)
+        )
+        for name, n_samples in sizes.iter_rows()
+    }
+
+
+def _the_gold(answer: str) -> str:
+    """The one solution of a problem whose right answers all equal its gold."""
+    return ""
+
+
+def numbers_of_solutions(spec: EvaluationSpec, benchmark: str, grader: str) -> dict[str, int]:
+    """How many solutions each problem has, by problem_id; empty where they cannot be enumerated.
+    ValueError of `all_solutions`."""
+    if grader not in ENUMERATED:
+        return {}
+    problems = load_problems(spec.benchmark(benchmark), spec.task, spec.data_folder(benchmark))
+    return {problem.problem_id: len(ENUMERATED[grader](problem.target)) for problem in problems}
+
+
+def parts_of(names: Iterable[str], n_solutions: Mapping[str, int]) -> dict[str, list[str]]:
+    """problem_ids, sorted: ALL of them, and SEVERAL, those of more than one solution, where some
+    but not all are. Of a problem with one solution nothing can move.
+
+    n_solutions: as of `numbers_of_solutions`."""
+    every = sorted(names)
+    several = [name for name in every if n_solutions.get(name, 1) > 1]
+    return {ALL: every, SEVERAL: several} if 0 < len(several) < len(every) else {ALL: every}
+
+
+def first_stage(path: Path, design: StagedDesign) -> pl.DataFrame:
+    """Grades of draws whose number does not depend on what they are: of a design that stops those
+    of its first stage."""
+    return read_table(path, GRADES).filter(pl.col("draw") < design.stages[0])
+
+
+def readings(
+    results: Results, chosen: Collection[At], problem_ids: Mapping[str, Collection[str]]
+) -> Iterator[Reading]:
+    """The rows of the frame `readings`: a row a benchmark, cell, reading and k. A cell of which
+    grades are not there has none.
+
+    chosen: the checkpoint that stands for each cell. problem_ids: by benchmark those that count.
+    """
+    for benchmark in results.benchmarks:
+        checkpoints = [
+            item
+            for item in results.checkpoints
+            if key_of(item) in chosen and grades_of(item, benchmark) is not None
+        ]
+        if checkpoints:
+            yield from _of_benchmark(benchmark, checkpoints, problem_ids[benchmark])
+
+
+def grades_of(checkpoint: EvaluatedCheckpoint, benchmark: str) -> Path | None:
+    """Where the grades of a checkpoint are that its pass@k is of; None where they are not there."""
+    if checkpoint.results_on(benchmark) is None:
+        return None
+    version = checkpoint.judge_on(benchmark)
+    path = checkpoint.evaluate.benchmark(benchmark).grades(version or "")
+    return path if version is not None and path.exists() else None
+
+
+def _of_benchmark(
+    benchmark: str, checkpoints: Sequence[EvaluatedCheckpoint], names: Collection[str]
+) -> Iterator[Reading]:
+    ks = tuple(checkpoints[0].evaluation_spec().stored_evaluation.ks)
+    table = checkpoints[0].passk(benchmark)
+    cluster = dict(table.select("problem_id", "cluster").unique().iter_rows())
+    graders = {split_version(item.judge_on(benchmark) or "")[0] for item in checkpoints}
+    grader = next(iter(graders)) if len(graders) == 1 else ""
+    n_solutions: dict[str, int] = {}
+    with suppress(OSError, ValueError):  # a dataset that is gone, more digits than are enumerated
+        n_solutions = numbers_of_solutions(checkpoints[0].evaluation_spec(), benchmark, grader)
+    parts = parts_of(names, n_solutions)
+    by_cell: dict[str, list[EvaluatedCheckpoint]] = {}
+    for item in checkpoints:
+        by_cell.setdefault(item.label, []).append(item)
+    for cell, seeds in by_cell.items():
+        draws = [_draws(item, benchmark, grader, n_solutions) for item in seeds]
+        row = Reading(
+            benchmark=benchmark, cell=cell, reading="", k=None, problems=ALL, mean=None, low=None,
+            high=None, is_bounds=False, seeds=tuple(item.seed for item in seeds), by_seed=(),
+            n_problems=0,
+        )  # fmt: skip
+        for part, of_part in parts.items():
+            clusters = cluster_numbers([cluster.get(name) for name in of_part])
+            # of problems with one solution these are what they are over all problems
+            words = [DISTINCT, SHARE] if part == SEVERAL else _words(grader, n_solutions)
+            for word in words:
+                yield from _by_k(
+                    replace(row, reading=word, problems=part), draws, of_part, ks, clusters
+                )
+        yield from _bounds(row, draws, names)
+    for mass in solution_masses(checkpoints, benchmark, parts=parts):
+        for name, interval in (("kept", mass.kept), ("moved", mass.moved), ("lost", mass.lost)):
+            row = Reading(
+                benchmark=benchmark, cell=mass.cell, reading=name, k=None, problems=mass.problems,
+                mean=None, low=None, high=None, is_bounds=False, seeds=mass.seeds, by_seed=(),
+                n_problems=0,
+            )  # fmt: skip
+            yield from _estimated(row, interval)
+
+
+def _words(grader: str, n_solutions: Mapping[str, int]) -> list[str]:
+    """Of READINGS those that tell something of a grader's problems."""
+    without = set() if grader in SOLUTIONS else {DISTINCT}
+    return [word for word in READINGS if word not in without and (word != SHARE or n_solutions)]
+
+
+def _draws(
+    checkpoint: EvaluatedCheckpoint, benchmark: str, grader: str, n_solutions: Mapping[str, int]
+) -> dict[str, ProblemDraws]:
+    path = grades_of(checkpoint, benchmark)
+    assert path is not None
+    return problem_draws(first_stage(path, checkpoint.stopping()), grader, n_solutions)
+
+
+def _by_k(
+    row: Reading,
+    draws: Sequence[Mapping[str, ProblemDraws]],
+    names: Sequence[str],
+    ks: Sequence[int],
+    clusters: NDArray[np.int64] | None,
+) -> Iterator[Reading]:
+    reading = READINGS[row.reading]
+    shown = [k for k in ks if k <= MOST_VOTES] if row.reading == "maj@k" else ks
+    values = np.full((len(draws), len(names), len(shown)), math.nan)
+    for seed, by_name in enumerate(draws):
+        places = [place for place, name in enumerate(names) if name in by_name]
+        if places and shown:
+            values[seed, places] = reading.values([by_name[names[i]] for i in places], shown)
+    if shown:
+        intervals = estimate(values, limits=reading.limits, clusters=clusters)
+        for k, interval in zip(shown, intervals, strict=True):
+            yield from _estimated(replace(row, k=k), interval)
+
+
+def _estimated(row: Reading, interval: IntervalEstimate) -> Iterator[Reading]:
+    """The row with its interval; none where no problem has a value."""
+    if interval.mean is not None:
+        yield replace(
+            row,
+            mean=interval.mean,
+            low=interval.low,
+            high=interval.high,
+            by_seed=interval.by_seed,
+            n_problems=interval.n_problems,
+        )
+
+
+def _bounds(
+    row: Reading, draws: Sequence[Mapping[str, ProblemDraws]], names: Collection[str]
+) -> Iterator[Reading]:
+    """Means over seeds of the bounds of Gini and Cover@tau, of the problems that all seeds have;
+    none where these have unequal or too few draws."""
+    shared = [name for name in names if all(name in of_seed for of_seed in draws)]
+    numbers = {of_seed[name].n_samples for of_seed in draws for name in shared}
+    if len(numbers) != 1:
+        return
+    n_samples = numbers.pop()
+    counts = [[of_seed[name].n_correct for name in shared] for of_seed in draws]
+    bounds: dict[str, Callable[[list[int]], tuple[float, float]]] = {
+        "gini": lambda of: gini(n_samples=n_samples, n_correct=of),
+        f"cover@{TAU}": lambda of: cover_at(n_samples=n_samples, n_correct=of, tau=TAU),
+    }
+    for word, bound in bounds.items():
+        with suppress(ValueError):  # of too few draws
+            low, high = np.mean([bound(of_seed) for of_seed in counts], axis=0).tolist()
+            if not math.isnan(low):
+                yield replace(
+                    row, reading=word, low=low, high=high, is_bounds=True, n_problems=len(shared)
+                )
