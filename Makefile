@@ -120,7 +120,7 @@ $(OPENRLHF)/.installed: requirements/openrlhf.txt
 	@$(OURS).engines.openrlhf.pip_check
 	@touch $@
 
-setup-vllm: $(VLLM)/.installed #u vLLM's newest release for GPUs into .venv-vllm, to draw with; nothing is compiled
+setup-vllm: $(VLLM)/.installed ## vLLM's newest release for GPUs into .venv-vllm, to draw with; nothing is compiled
 
 $(VLLM)/.installed: requirements/vllm.txt
 	$(PYTHON_FITS)

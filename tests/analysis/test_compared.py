@@ -87,6 +87,7 @@ OF_SWEEPS = {
     "fgrpo_bench.analysis.other_scores": "likelihoods are stages of a plan",
     "fgrpo_bench.analysis.published": "looks up the published figure of a sweep's cell",
     "fgrpo_bench.report.narrative": "who made a sweep's results",
+    "fgrpo_bench.report.leaderboard": "rows are of a declared sweep",
     "fgrpo_bench.report.provenance": "digests of a sweep's files",
     "dashboards.pages.sweep": "the page of a sweep's progress",
     "dashboards.queries": "opens the sweeps under a root",

@@ -19,7 +19,7 @@ PLANS = {
     ("docs/guides/gpu-hours.md", "estimated on GPUs: "): "transfer experiment=qwen2.5-7b",
     ("docs/guides/gpu-hours.md", "GiB of a GPU's 80"): "transfer experiment=qwen2.5-7b",
     ("docs/guides/gpu-hours.md", "math500: pass@256"): "transfer experiment=qwen2.5-7b",
-    ("docs/start/first-sweep.md", "30 points, 72 stages"): "groupsize profile.max_parallel=2",
+    ("docs/start/first-sweep.md", "30 runs, 72 stages"): "groupsize profile.max_parallel=2",
 }
 """By page and how a block begins: the plan that prints it, which is compared below."""
 COMPARED = {
@@ -27,7 +27,7 @@ COMPARED = {
     ("docs/guides/groups.md", "rollouts: "): "tests/evaluators/test_groups.py",
     ("docs/guides/train.md", "problems: "): "tests/sweeps/test_new.py",
     ("docs/reference/conformance.md", "Advantages of "): "tests/conform/test_page.py",
-    ("docs/start/first-sweep.md", "2 points, 6 stages"): "tests/pages/test_outputs.py",
+    ("docs/start/first-sweep.md", "2 runs, 6 stages"): "tests/pages/test_outputs.py",
     ("docs/start/first-sweep.md", "Focal weight at N = 4"): "tests/pages/test_outputs.py",
 }
 """The test that compares it."""

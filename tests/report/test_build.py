@@ -168,7 +168,7 @@ def test_a_single_base_model_can_be_reported(finished, tmp_path):
     keep = ("base-s11", "grpo-n2-g0-s12")
     results = forget(results, *(p.point_id for p in results.points if p.point_id not in keep))
     with drawing_plainly():
-        assert "INCOMPLETE: 2 of 24" in write_report(results).text
+        assert "INCOMPLETE: 1 of 21 runs and 1 of 3 base models" in write_report(results).text
 
 
 def entry(day, family, sha256, *, trained, question="Does it?"):
