@@ -194,8 +194,8 @@ def _unreadable(named: str, error: Exception) -> str:
 def _checked(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame:
     if frame.schema != schema:
         raise ValueError(
-            f"{path} has columns {frame.columns}, but this version reads {list(schema)}: it was "
-            "written by another version; move it away and run the sweep again"
+            f"{path} {_differences(frame.schema, schema)}: it was written by another version; move "
+            "it away and run the sweep again"
         )
     if (fault := _repeated(frame)) is not None:
         raise ValueError(
@@ -203,6 +203,20 @@ def _checked(path: Path, frame: pl.DataFrame, schema: pl.Schema) -> pl.DataFrame
             "is missing"
         )
     return frame
+
+
+def _differences(stored: pl.Schema, read: pl.Schema) -> str:
+    """In which columns a table is not as this version reads it, in words."""
+    lacking = [name for name in read if name not in stored]
+    further = [name for name in stored if name not in read]
+    other = [
+        f"{name} ({stored[name]}, not {read[name]})"
+        for name in read
+        if name in stored and stored[name] != read[name]
+    ]
+    named = {"lacks columns": lacking, "has further columns": further, "has other types of": other}
+    words = [f"{word} {', '.join(names)}" for word, names in named.items() if names]
+    return " and ".join(words) or f"has its columns in another order, {', '.join(stored)}"
 
 
 def _n_unique(frame: pl.DataFrame, key: Sequence[str]) -> int:

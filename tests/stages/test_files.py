@@ -4,9 +4,11 @@ import errno
 import os
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from fgrpo_bench.files.whole import read_json, write_json, write_many, write_whole
+from fgrpo_bench.stages.tables import read_table
 
 
 def test_a_failing_write_leaves_the_old_file_and_no_leftover(tmp_path):
@@ -58,3 +60,16 @@ def test_no_json_is_refused_with_the_files_name(tmp_path):
     path.write_text('{"fingerprint": ')
     with pytest.raises(ValueError, match=r"DONE\.json holds no valid JSON.*delete it"):
         read_json(path)
+
+
+def test_a_table_of_another_version_is_named_with_the_columns_that_differ(tmp_path):
+    path, schema = tmp_path / "m.parquet", pl.Schema({"step": pl.Int64, "loss": pl.Float64})
+    for stored, named in (
+        ({"step": [1]}, "lacks columns loss: "),
+        ({"step": [1], "loss": [0.5], "kl": [0.1]}, "has further columns kl: "),
+        ({"step": [1], "loss": ["0.5"]}, r"has other types of loss \(String, not Float64\): "),
+        ({"loss": [0.5], "step": [1]}, "has its columns in another order, loss, step: "),
+    ):
+        pl.DataFrame(stored).write_parquet(path)
+        with pytest.raises(ValueError, match=rf"m\.parquet {named}it was written by another ver"):
+            read_table(path, schema)
