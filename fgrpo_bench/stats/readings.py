@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from math import comb
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fgrpo_bench.stats.passk import binomial, integers, pass_at_k
+from fgrpo_bench.stats.passk import binomial, integers, log_choose, pass_at_k
 
 ALPHA = 0.05
 """Of the bounds of Cover@tau: the chance that a problem on the other side of tau is counted."""
@@ -230,19 +229,19 @@ def gini(*, n_samples: int, n_correct: ArrayLike) -> tuple[float, float]:
         return float("nan"), float("nan")
     mean, half = counts.mean() / n_samples, n_samples // 2
     whole = _gini_of(np.eye(n_samples + 1)[counts], mean)
-    halves = {count: _hypergeometric(n_samples, count, half) for count in set(counts.tolist())}
-    of_half = _gini_of(np.array([halves[count] for count in counts.tolist()]), mean)
+    distinct, places = np.unique(counts, return_inverse=True)
+    halves = _hypergeometric(n_samples, distinct, half)
+    of_half = _gini_of(halves[places], mean)
     low = whole - (of_half - whole) / (math.sqrt(2) - 1)
     return float(np.clip(low, 0.0, 1.0)), whole
 
 
-def _hypergeometric(n: int, n_correct: int, half: int) -> NDArray[np.float64]:
-    """Chance of i correct ones in half of the draws, [half + 1]."""
-    whole = comb(n, half)
-    return np.array(
-        [float(Fraction(comb(n_correct, i) * comb(n - n_correct, half - i), whole))
-         for i in range(half + 1)]
-    )  # fmt: skip
+def _hypergeometric(n: int, n_correct: NDArray[np.int64], half: int) -> NDArray[np.float64]:
+    """Chance of i correct ones in half of the draws, [problems, half + 1]."""
+    right = np.arange(half + 1)
+    correct = n_correct[:, None]
+    ways = log_choose(correct, right) + log_choose(n - correct, half - right)
+    return np.asarray(np.exp(ways - log_choose(n, half)))
 
 
 def _gini_of(chances: NDArray[np.float64], mean: float) -> float:
