@@ -116,7 +116,7 @@ def _cell_run(
 
 def _table_of_cell(source: Source, key: str) -> pl.DataFrame:
     """Means and ends of intervals with all their digits, and what stands beside them."""
-    names = ("column", "k", "mean", "low", "high", "n_problems", *BESIDE)
+    names = ("cell", "column", "k", "mean", "low", "high", "n_problems", *BESIDE)
     rows = [[getattr(row, name) for name in names] for row in source.estimates_of(key)]
     types = dict.fromkeys(("mean", "low", "high", *BESIDE), pl.Float64)
     return pl.DataFrame(rows, names, schema_overrides=types, orient="row")

@@ -79,7 +79,11 @@ def _point_run(source: Source, point: PointResult) -> RunState:
         means = source.means_of(chosen)
         points += [MetricPoint(f"{m.column}/pass_at_k", m.k, end, readable(m.value)) for m in means]
         shares = unscored(chosen, results.benchmarks)
-        tables = _tables(chosen, means, shares)
+        whose = (pl.lit(cell).alias("cell"), pl.lit(point.seed).alias("seed"))
+        tables = {
+            path: table.select(*whose, pl.all())
+            for path, table in _tables(chosen, means, shares).items()
+        }
         files |= _files(results, chosen)
     return RunState(
         name=point.point_id,

@@ -224,7 +224,8 @@ def test_the_artifacts_are_the_specs_and_the_pass_at_k_tables(whole, stored):
     assert set(tables) == {"countdown/pass_at_k.json", "countdown/pass_at_k_by_problem.json"}
     problems = tables["countdown/pass_at_k_by_problem.json"]
     assert problems.columns == [
-        *("problem_id", "n_drawn", "n_scored", "n_correct", "pass_at_1", "pass_at_8", "pass_at_32")
+        *("cell", "seed", "problem_id", "n_drawn", "n_scored", "n_correct"),
+        *("pass_at_1", "pass_at_8", "pass_at_32"),
     ]
     assert len(problems) == 24
 
@@ -320,7 +321,8 @@ def test_a_cell_has_the_mean_and_interval_of_the_analysis(whole, stored):
         assert history(run, "uncertainty/countdown/pass_at_32_low") == {cell.step: low}
         exact = run.tables["pass_at_k.json"].row(-1)
         beside = [getattr(row, name) for name in BESIDE]
-        assert exact == ("countdown", 32, row.mean, row.low, row.high, row.n_problems, *beside)
+        numbers = (row.mean, row.low, row.high, row.n_problems, *beside)
+        assert exact == (cell.cell, "countdown", 32, *numbers)
 
 
 @pytest.mark.slow
