@@ -179,7 +179,7 @@ def is_analysed(run: RunPaths) -> bool:
 def newest_result(results: Results) -> datetime | None:
     """When the last evaluation was finished, in UTC, as its marker says, so that a copy of the
     folder changes nothing; None where none is."""
-    stages = [checkpoint.evaluate for checkpoint in results.checkpoints]
+    stages = [checkpoint.evaluate for checkpoint in results.every]
     times = [read_marker(stage).finished_ms or 0 for stage in stages if stage.done.exists()]
     newest = max(times, default=0)
     return datetime.fromtimestamp(newest / 1e3, UTC) if newest else None
