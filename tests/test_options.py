@@ -206,7 +206,7 @@ WORK: dict[str, Any] = {
     "sweeps.cli.find_run": None,
     "sweeps.freeze.plan_over": (),
     "sweeps.rehearse.rehearsed": None,
-    "sweeps.rehearse.words": None,
+    "sweeps.rehearse.summary": None,
     "sweeps.tuning.tuned": None,
     "sweeps.check.check": SimpleNamespace(faults=()),
     "sweeps.check.findings": None,

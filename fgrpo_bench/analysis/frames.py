@@ -77,7 +77,7 @@ from fgrpo_bench.analysis.rows import (
     PathGap,
     PathRange,
     ProblemRow,
-    Reading,
+    ReadingRow,
     Rows,
     ValueComparison,
     ValueEstimate,
@@ -138,7 +138,7 @@ def analyse(results: Results, rule: str = LAST, by: str | None = None) -> Analys
     tables = {name: Rows(FRAMES[name], rows=make) for name, make in makers.items()}
     # by columns: there are many rows
     tables["problems"] = Rows(ProblemRow, frame=computed.problems)
-    tables["readings"] = Rows(Reading, rows=computed.readings)
+    tables["readings"] = Rows(ReadingRow, rows=computed.readings)
     family = computed.question[1].name
     return Analysis(results=computed.results, rule=rule, by=by, family=family, tables=tables)
 
@@ -226,7 +226,7 @@ class _Computed:
     def other_graders(self) -> Iterable[OtherGrader]:
         return other_graders(self.results, self.chosen, self.problem_ids)
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[ReadingRow]:
         return readings(self.results, self.chosen, self.problem_ids)
 
     @cached_property
@@ -598,12 +598,12 @@ class Analysis:
         if self.results.sweep is None:
             kinds = {self.noun: checkpoints}
         else:
-            trained = tuple(each for each in checkpoints if each.cell is not None)
-            bases = tuple(each for each in checkpoints if each.cell is None)
+            trained = tuple(item for item in checkpoints if item.cell is not None)
+            bases = tuple(item for item in checkpoints if item.cell is None)
             kinds = {self.noun: trained, "base models": bases}
         counts = []
         for noun, alike in kinds.items():
-            n, n_lacking = len(alike), sum(each.name in lacking for each in alike)
+            n, n_lacking = len(alike), sum(item.name in lacking for item in alike)
             if n_lacking or noun == self.noun:
                 counts.append(f"{n - n_lacking} of {n} {noun if n != 1 else noun[:-1]}")
         return f"{' and '.join(counts)} have results"

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from fgrpo_bench.analysis.checkpoints import At, cluster_numbers, key_of
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
-from fgrpo_bench.analysis.rows import ALL, SEVERAL, Reading
+from fgrpo_bench.analysis.rows import ALL, SEVERAL, ReadingRow
 from fgrpo_bench.analysis.solutions import solution_masses
 from fgrpo_bench.graders import SOLUTIONS, split_version
 from fgrpo_bench.kinds.benchmarks import load_problems
@@ -182,7 +182,7 @@ def first_stage(path: Path, design: StagedDesign) -> pl.DataFrame:
 
 def readings(
     results: Results, chosen: Collection[At], problem_ids: Mapping[str, Collection[str]]
-) -> Iterator[Reading]:
+) -> Iterator[ReadingRow]:
     """The rows of the frame `readings`: a row a benchmark, cell, reading and k. A cell of which
     grades are not there has none.
 
@@ -209,7 +209,7 @@ def grades_of(checkpoint: EvaluatedCheckpoint, benchmark: str) -> Path | None:
 
 def _of_benchmark(
     benchmark: str, checkpoints: Sequence[EvaluatedCheckpoint], names: Collection[str]
-) -> Iterator[Reading]:
+) -> Iterator[ReadingRow]:
     ks = tuple(checkpoints[0].evaluation_spec().stored_evaluation.ks)
     table = checkpoints[0].passk(benchmark)
     cluster = dict(table.select("problem_id", "cluster").unique().iter_rows())
@@ -224,7 +224,7 @@ def _of_benchmark(
         by_cell.setdefault(item.label, []).append(item)
     for cell, seeds in by_cell.items():
         draws = [_draws(item, benchmark, grader, n_solutions) for item in seeds]
-        row = Reading(
+        row = ReadingRow(
             benchmark=benchmark, cell=cell, reading="", k=None, problems=ALL, mean=None, low=None,
             high=None, is_bounds=False, seeds=tuple(item.seed for item in seeds), by_seed=(),
             n_problems=0,
@@ -240,7 +240,7 @@ def _of_benchmark(
         yield from _bounds(row, draws, names)
     for mass in solution_masses(checkpoints, benchmark, parts=parts):
         for name, interval in (("kept", mass.kept), ("moved", mass.moved), ("lost", mass.lost)):
-            row = Reading(
+            row = ReadingRow(
                 benchmark=benchmark, cell=mass.cell, reading=name, k=None, problems=mass.problems,
                 mean=None, low=None, high=None, is_bounds=False, seeds=mass.seeds, by_seed=(),
                 n_problems=0,
@@ -263,12 +263,12 @@ def _draws(
 
 
 def _by_k(
-    row: Reading,
+    row: ReadingRow,
     draws: Sequence[Mapping[str, ProblemDraws]],
     names: Sequence[str],
     ks: Sequence[int],
     clusters: NDArray[np.int64] | None,
-) -> Iterator[Reading]:
+) -> Iterator[ReadingRow]:
     reading = READINGS[row.reading]
     shown = [k for k in ks if k <= MOST_VOTES] if row.reading == "maj@k" else ks
     values = np.full((len(draws), len(names), len(shown)), math.nan)
@@ -282,7 +282,7 @@ def _by_k(
             yield from _estimated(replace(row, k=k), interval)
 
 
-def _estimated(row: Reading, interval: IntervalEstimate) -> Iterator[Reading]:
+def _estimated(row: ReadingRow, interval: IntervalEstimate) -> Iterator[ReadingRow]:
     """The row with its interval; none where no problem has a value."""
     if interval.mean is not None:
         yield replace(
@@ -296,8 +296,8 @@ def _estimated(row: Reading, interval: IntervalEstimate) -> Iterator[Reading]:
 
 
 def _bounds(
-    row: Reading, draws: Sequence[Mapping[str, ProblemDraws]], names: Collection[str]
-) -> Iterator[Reading]:
+    row: ReadingRow, draws: Sequence[Mapping[str, ProblemDraws]], names: Collection[str]
+) -> Iterator[ReadingRow]:
     """Means over seeds of the bounds of Gini and Cover@tau, of the problems that all seeds have;
     none where these have unequal or too few draws."""
     shared = [name for name in names if all(name in of_seed for of_seed in draws)]

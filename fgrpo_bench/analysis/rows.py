@@ -526,11 +526,11 @@ class OtherGrader:
 
 
 ALL, SEVERAL = "all", "several"
-"""Values of `Reading.problems`."""
+"""Values of `ReadingRow.problems`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadingRow:
     """Another reading of the draws that pass@k is computed from, of a cell at the checkpoint that
     stands for it. Computed from the stored grades whenever somebody asks, and kept nowhere; a cell
     whose grades are not there has no row. Of draws that stop it is of their first stage."""
@@ -663,7 +663,7 @@ FRAMES: dict[str, type] = {
     "by_value": ValueEstimate,
     "by_value_comparisons": ValueComparison,
     "problems": ProblemRow,
-    "readings": Reading,
+    "readings": ReadingRow,
 }
 """Row class of every frame, by name."""
 ON_DEMAND = frozenset({"readings"})

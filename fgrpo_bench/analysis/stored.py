@@ -23,7 +23,7 @@ from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.other_scores import likelihood_stages
 from fgrpo_bench.analysis.readings import readings
 from fgrpo_bench.analysis.results import Results, SweepResults, results_of
-from fgrpo_bench.analysis.rows import FRAMES, ON_DEMAND, Reading, Rows
+from fgrpo_bench.analysis.rows import FRAMES, ON_DEMAND, ReadingRow, Rows
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.records import Record
@@ -192,11 +192,11 @@ def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
     # Which checkpoint stood for each run is part of what was stored.
     steps = {row.cell: row.step for row in tables["cells"].rows if not row.is_base}
     chosen = at_steps(results, steps)
-    tables["readings"] = Rows(Reading, rows=lambda: _readings(chosen, tables))
+    tables["readings"] = Rows(ReadingRow, rows=lambda: _readings(chosen, tables))
     return Analysis(results=chosen, rule=rule, family=record.family, tables=tables)
 
 
-def _readings(results: SweepResults, tables: Mapping[str, Rows[Any]]) -> Iterator[Reading]:
+def _readings(results: SweepResults, tables: Mapping[str, Rows[Any]]) -> Iterator[ReadingRow]:
     """Of the problems and checkpoints that the other frames are of."""
     problems = tables["problems"].frame.group_by("benchmark").agg(pl.col("problem_id").unique())
     chosen = [(row.cell, row.step) for row in tables["cells"].rows]

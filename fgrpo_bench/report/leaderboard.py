@@ -170,8 +170,8 @@ def put(page: Path, rows: Sequence[Entry]) -> list[str]:
     if rows:
         write_json(store, Leaderboard(rows=every).as_json())
     write_text(page, words + rendered(every))
-    told = [f"{', '.join(runs)}: {len(rows)} rows, {len(before) - len(kept)} replaced"]
-    return [*(told if rows else []), f"{page}: {len(every)} rows"]
+    stored_lines = [f"{', '.join(runs)}: {len(rows)} rows, {len(before) - len(kept)} replaced"]
+    return [*(stored_lines if rows else []), f"{page}: {len(every)} rows"]
 
 
 def stored_rows(store: Path) -> tuple[Entry, ...]:

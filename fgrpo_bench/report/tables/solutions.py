@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.rows import ALL, SEVERAL, Reading
+from fgrpo_bench.analysis.rows import ALL, SEVERAL, ReadingRow
 from fgrpo_bench.documents.table import NONE, Table, percent, with_interval
 from fgrpo_bench.report.tables.main import NAMES, names
 from fgrpo_bench.specs.cell import BASE
@@ -49,7 +49,7 @@ def solution_tables(analysis: Analysis, column: str) -> Iterator[Table]:
             )
 
 
-Rows = dict[tuple[str, int | None, str], Reading]
+Rows = dict[tuple[str, int | None, str], ReadingRow]
 """By reading, k and cell."""
 
 
@@ -84,7 +84,7 @@ def _readings(analysis: Analysis, column: str, rows: Rows, where: str) -> Table 
     )
 
 
-def _value(row: Reading | None) -> str:
+def _value(row: ReadingRow | None) -> str:
     if row is None:
         return NONE
     if row.is_bounds:
