@@ -39,6 +39,8 @@ MOST_VOTES = 8
 takes 0.15 s of a processor, and three times as much at 16. `--also maj@k` has every k."""
 TAU = 0.5
 """Of Cover@tau in the frame."""
+FATES = ("kept", "moved", "lost")
+"""What became of the base models' right draws, each a reading of the frame."""
 ENUMERATED = dict.fromkeys(("countdown", "countdown-partial"), all_solutions)
 """By grader: from a problem's target to all its solutions."""
 Floats = NDArray[np.float64]
@@ -115,10 +117,10 @@ def _share(problems: Sequence[ProblemDraws], ks: Sequence[int]) -> Floats:
     return share
 
 
-DISTINCT, SHARE = "distinct@k", "share@k"
+MAJ, DISTINCT, SHARE = "maj@k", "distinct@k", "share@k"
 READINGS = {
     "pass^k": ReadingByK(values=_pass_hat),
-    "maj@k": ReadingByK(values=_maj),
+    MAJ: ReadingByK(values=_maj),
     DISTINCT: ReadingByK(values=_distinct, is_fraction=False),
     SHARE: ReadingByK(values=_share),
 }
@@ -224,11 +226,7 @@ def _of_benchmark(
         by_cell.setdefault(item.label, []).append(item)
     for cell, seeds in by_cell.items():
         draws = [_draws(item, benchmark, grader, n_solutions) for item in seeds]
-        row = ReadingRow(
-            benchmark=benchmark, cell=cell, reading="", k=None, problems=ALL, mean=None, low=None,
-            high=None, is_bounds=False, seeds=tuple(item.seed for item in seeds), by_seed=(),
-            n_problems=0,
-        )  # fmt: skip
+        row = _empty(benchmark, cell, tuple(item.seed for item in seeds))
         for part, of_part in parts.items():
             clusters = cluster_numbers([cluster.get(name) for name in of_part])
             # of problems with one solution these are what they are over all problems
@@ -239,13 +237,17 @@ def _of_benchmark(
                 )
         yield from _bounds(row, draws, names)
     for mass in solution_masses(checkpoints, benchmark, parts=parts):
-        for name, interval in (("kept", mass.kept), ("moved", mass.moved), ("lost", mass.lost)):
-            row = ReadingRow(
-                benchmark=benchmark, cell=mass.cell, reading=name, k=None, problems=mass.problems,
-                mean=None, low=None, high=None, is_bounds=False, seeds=mass.seeds, by_seed=(),
-                n_problems=0,
-            )  # fmt: skip
-            yield from _estimated(row, interval)
+        row = _empty(benchmark, mass.cell, mass.seeds)
+        for fate, interval in zip(FATES, (mass.kept, mass.moved, mass.lost), strict=True):
+            yield from _estimated(replace(row, reading=fate, problems=mass.problems), interval)
+
+
+def _empty(benchmark: str, cell: str, seeds: tuple[int | None, ...]) -> ReadingRow:
+    """A row of a cell that says nothing yet, of all problems."""
+    return ReadingRow(
+        benchmark=benchmark, cell=cell, reading="", k=None, problems=ALL, mean=None, low=None,
+        high=None, is_bounds=False, seeds=seeds, by_seed=(), n_problems=0,
+    )  # fmt: skip
 
 
 def _words(grader: str, n_solutions: Mapping[str, int]) -> list[str]:
@@ -270,7 +272,7 @@ def _by_k(
     clusters: NDArray[np.int64] | None,
 ) -> Iterator[ReadingRow]:
     reading = READINGS[row.reading]
-    shown = [k for k in ks if k <= MOST_VOTES] if row.reading == "maj@k" else ks
+    shown = [k for k in ks if k <= MOST_VOTES] if row.reading == MAJ else ks
     values = np.full((len(draws), len(names), len(shown)), math.nan)
     for seed, by_name in enumerate(draws):
         places = [place for place, name in enumerate(names) if name in by_name]

@@ -326,8 +326,7 @@ def _by_verdict(analysis: Analysis, rows: Sequence[Comparison], where: str) -> s
             if not alike:
                 continue
             if verdict == SIGNIFICANT or len(rows) <= NAMED:
-                amounts = _focal_amounts if focal else _cell_amounts
-                what = amounts(analysis, alike, rows, unit)
+                what = _amounts(analysis, alike, rows, unit, focal=focal)
             else:
                 n = len(alike)
                 what = f"{n} {VERBS[sign]}{'s' * (n == 1)} points {unit}"
@@ -344,26 +343,26 @@ def _by_verdict(analysis: Analysis, rows: Sequence[Comparison], where: str) -> s
     return raised("; ".join(parts)) + "."
 
 
-def _focal_amounts(
-    analysis: Analysis, alike: Sequence[Comparison], among: Sequence[Comparison], unit: str
+def _amounts(
+    analysis: Analysis,
+    alike: Sequence[Comparison],
+    among: Sequence[Comparison],
+    unit: str,
+    *,
+    focal: bool,
 ) -> str:
-    """e.g. `it costs 2.8 points of pass@1 at gamma = 1 and 1.4 at gamma = 0.5`."""
-    first, *others = _largest(alike)
-    verb = VERBS[1 if first.difference > 0 else -1]
-    amounts = [f"{_size(first.difference)} points {unit} at {_name(analysis, first, among)}"]
-    amounts += [f"{_size(row.difference)} at {_name(analysis, row, among)}" for row in others]
-    return f"it {verb}s {conjoined([*amounts, *_more(alike)])}"
-
-
-def _cell_amounts(
-    analysis: Analysis, alike: Sequence[Comparison], among: Sequence[Comparison], unit: str
-) -> str:
-    """e.g. `PKPO costs 4.8 points of pass@1, Pass@k training 4.3 and MaxRL 3.4`."""
-    first, *others = _largest(alike)
-    verb = VERBS[1 if first.difference > 0 else -1]
-    amounts = [f"{_name(analysis, first, among)} {verb}s {_size(first.difference)} points {unit}"]
-    amounts += [f"{_name(analysis, row, among)} {_size(row.difference)}" for row in others]
-    return conjoined([*amounts, *_more(alike)])
+    """e.g. `it costs 2.8 points of pass@1 at gamma = 1 and 1.4 at gamma = 0.5`; where cells are
+    compared, `PKPO costs 4.8 points of pass@1, Pass@k training 4.3 and MaxRL 3.4`."""
+    verb = f"{VERBS[1 if alike[0].difference > 0 else -1]}s"
+    amounts = []
+    for i, row in enumerate(_largest(alike)):
+        name, size = _name(analysis, row, among), _size(row.difference)
+        points = f"{size} points {unit}" if i == 0 else size
+        if focal:
+            amounts.append(f"{points} at {name}")
+        else:
+            amounts.append(f"{name} {f'{verb} ' if i == 0 else ''}{points}")
+    return f"{f'it {verb} ' if focal else ''}{conjoined([*amounts, *_more(alike)])}"
 
 
 def _name(analysis: Analysis, row: Comparison, among: Sequence[Comparison]) -> str:

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fgrpo_bench.analysis import Analysis
+from fgrpo_bench.analysis.readings import DISTINCT, FATES, MOST_VOTES, READINGS
 from fgrpo_bench.analysis.rows import ALL, SEVERAL, ReadingRow
 from fgrpo_bench.documents.table import NONE, Table, percent, with_interval
 from fgrpo_bench.report.tables.main import NAMES, names
 from fgrpo_bench.specs.cell import BASE
 
-SHOWN = 8
+SHOWN = MOST_VOTES
 """The k of the table of readings, or the largest declared one below it."""
-BY_K = ("pass^k", "maj@k", "distinct@k", "share@k")
-FATES = ("kept", "moved", "lost")
 
 
 def solution_tables(analysis: Analysis, column: str) -> Iterator[Table]:
@@ -55,7 +54,7 @@ Rows = dict[tuple[str, int | None, str], ReadingRow]
 
 def _readings(analysis: Analysis, column: str, rows: Rows, where: str) -> Table | None:
     k = max((k for k in analysis.ks if k <= SHOWN), default=analysis.ks[0])
-    words = [word for word in BY_K if any((word, k, cell) in rows for cell in analysis.by_cell)]
+    words = [word for word in READINGS if any((word, k, cell) in rows for cell in analysis.by_cell)]
     bounds = [
         name
         for name in dict.fromkeys(name for name, _, _ in rows)
@@ -89,7 +88,7 @@ def _value(row: ReadingRow | None) -> str:
         return NONE
     if row.is_bounds:
         return f"{percent(row.low)} to {percent(row.high)}"
-    if row.reading != "distinct@k" or row.mean is None:
+    if row.reading != DISTINCT or row.mean is None:
         return with_interval(row.mean, row.low, row.high)
     ends = "" if row.low is None else f" [{row.low:.2f}, {row.high:.2f}]"
     return f"{row.mean:.2f}{ends}"
