@@ -34,7 +34,15 @@ from fgrpo_bench.analysis.readings import (
 )
 from fgrpo_bench.analysis.rows import ALL
 from fgrpo_bench.analysis.solutions import solution_masses
-from fgrpo_bench.documents.table import NONE, Block, Paragraph, Table, percent, with_interval
+from fgrpo_bench.documents.table import (
+    NONE,
+    Block,
+    Paragraph,
+    Table,
+    number_with_interval,
+    percent,
+    with_interval,
+)
 from fgrpo_bench.graders import SOLUTIONS, grader_version, split_version
 from fgrpo_bench.kinds.benchmarks import graders_of, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationSpec
@@ -53,12 +61,8 @@ OF_SOLUTIONS = frozenset({DISTINCT, SHARE, MASS})
 
 def _shown(reading: ReadingByK, interval: IntervalEstimate) -> str:
     """In percent, or a number of solutions."""
-    if interval.mean is None:
-        return NONE
-    if reading.is_fraction:
-        return with_interval(interval.mean, interval.low, interval.high)
-    ends = "" if interval.low is None else f" [{interval.low:.2f}, {interval.high:.2f}]"
-    return f"{interval.mean:.2f}{ends}"
+    shown = with_interval if reading.is_fraction else number_with_interval
+    return shown(interval.mean, interval.low, interval.high)
 
 
 def words_of(also: str | None, *, is_comparison: bool = False) -> list[str]:

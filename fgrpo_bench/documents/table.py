@@ -326,6 +326,13 @@ def with_interval(
     return value + unscored_beside(*open_part)
 
 
+def number_with_interval(mean: float | None, low: float | None, high: float | None) -> str:
+    """e.g. `1.16 [1.07, 1.25]`, of what is no fraction; a dash where there is none."""
+    if mean is None:
+        return NONE
+    return f"{mean:.2f}" + ("" if low is None else f" [{low:.2f}, {high:.2f}]")
+
+
 def unscored_beside(unscored: float | None, bounds: tuple[float, float] | None) -> str:
     """What stands behind a value some of whose draws could not be judged, e.g. ` (66.7% unscored:
     5.0 to 71.7)` with the value were they all wrong or all right; empty for None."""

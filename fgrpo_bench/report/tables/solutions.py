@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.readings import DISTINCT, FATES, MOST_VOTES, READINGS
 from fgrpo_bench.analysis.rows import ALL, SEVERAL, ReadingRow
-from fgrpo_bench.documents.table import NONE, Table, percent, with_interval
+from fgrpo_bench.documents.table import (
+    NONE,
+    Table,
+    number_with_interval,
+    percent,
+    with_interval,
+)
 from fgrpo_bench.report.tables.main import NAMES, names
 from fgrpo_bench.specs.cell import BASE
 
@@ -88,10 +94,8 @@ def _value(row: ReadingRow | None) -> str:
         return NONE
     if row.is_bounds:
         return f"{percent(row.low)} to {percent(row.high)}"
-    if row.reading != DISTINCT or row.mean is None:
-        return with_interval(row.mean, row.low, row.high)
-    ends = "" if row.low is None else f" [{row.low:.2f}, {row.high:.2f}]"
-    return f"{row.mean:.2f}{ends}"
+    shown = number_with_interval if row.reading == DISTINCT else with_interval
+    return shown(row.mean, row.low, row.high)
 
 
 def _fates(analysis: Analysis, column: str, rows: Rows, where: str) -> Table | None:
