@@ -41,7 +41,6 @@ from fgrpo_bench.tracking.states import (
     POINTS,
     REPORT,
     TABLE,
-    UNCERTAINTY,
     DesiredRun,
     ExperimentState,
     RunState,
@@ -98,9 +97,9 @@ def _view(analysis: Analysis, kind: str) -> str:
     so that they stand on a screen; in the form of MLflow's page of runs."""
     first, last = analysis.ends[0], analysis.ends[-1]
     columns = analysis.headline
-    names = [f"{column}/pass_at_{k}" for column in columns for k in dict.fromkeys((last, first))]
+    names = [f"pass_at_{k}/{column}" for column in columns for k in dict.fromkeys((last, first))]
     if kind == CELLS:
-        names += [f"{UNCERTAINTY}{c}/pass_at_{last}_{end}" for c in columns for end in ENDS]
+        names += [f"pass_at_{last}_{end}/{column}" for column in columns for end in ENDS]
     selected = [f"metrics.`{name}`" for name in names]
     view = {
         "searchFilter": f"tags.kind = '{kind}'",

@@ -77,7 +77,7 @@ def _point_run(source: Source, point: PointResult) -> RunState:
     if end is not None:
         chosen = source.chosen(point)
         means = source.means_of(chosen)
-        points += [MetricPoint(f"{m.column}/pass_at_k", m.k, end, readable(m.value)) for m in means]
+        points += [MetricPoint(f"pass_at_k/{m.column}", m.k, end, readable(m.value)) for m in means]
         shares = unscored(chosen, results.benchmarks)
         whose = (pl.lit(cell).alias("cell"), pl.lit(point.seed).alias("seed"))
         tables = {
@@ -142,10 +142,10 @@ def _scores(source: Source, point: PointResult) -> Iterator[MetricPoint]:
     ks, judged = point.evaluation_spec().eval_spec.ks, point.evaluated().finished_ms
     for mean in source.means_of(point):
         if mean.k in (ks[0], ks[-1]):
-            key = f"{mean.column}/pass_at_{mean.k}"
+            key = f"pass_at_{mean.k}/{mean.column}"
             yield MetricPoint(key, point.step, judged, readable(mean.value))
     for benchmark, share in unscored(point, source.results.benchmarks).items():
-        yield MetricPoint(f"{benchmark}/unscored_fraction", point.step, judged, readable(share))
+        yield MetricPoint(f"unscored_fraction/{benchmark}", point.step, judged, readable(share))
         yield from bounds(point, benchmark, share, step=point.step, time=judged)
 
 
@@ -165,8 +165,8 @@ def bounds(
     by_k = bounds_of(point.passk(benchmark))
     for k in dict.fromkeys((min(by_k), max(by_k))):
         _, ends = open_part(unscored, *by_k[k])
-        for name, bound in zip(("low", "high"), ends or (), strict=False):
-            yield MetricPoint(f"{benchmark}/pass_at_{k}_{name}", step, time, readable(bound))
+        for name, bound in zip(("all_wrong", "all_right"), ends or (), strict=False):
+            yield MetricPoint(f"pass_at_{k}_{name}/{benchmark}", step, time, readable(bound))
 
 
 def shares_and_bounds(point: EvaluatedCheckpoint, benchmark: str) -> dict[str, list[float | None]]:
@@ -306,7 +306,7 @@ def _point_note(results: SweepResults, point: PointResult) -> str:
             f"{model} trained with {cell.method}, group size N = {cell.group_size}, "
             f"{weight}, seed {point.seed}, for {point.step} steps."
         )
-    curves = ", ".join(escape_markdown(f"{name}/pass_at_k") for name in results.benchmarks)
+    curves = ", ".join(escape_markdown(f"pass_at_k/{name}") for name in results.benchmarks)
     return (
         f"{what}\n\n`train/...`: by training step. `eval/...`: small evaluations during training. "
         f"{curves}: the final evaluation, with k as the step. All pass@k are fractions, means "
