@@ -55,7 +55,8 @@ from fgrpo_bench.stages.tables import (
 )
 
 from .fetch import chosen
-from .grading import GradeWorkers, Grading, grade_workers
+from .grading import Grading
+from .grading_processes import GradeWorkers, grade_workers
 
 SHOWN_CHARACTERS = 160
 """Of the end of a response that is shown as an example."""
