@@ -54,6 +54,7 @@ def test_a_file_is_graded_by_its_golds_beside_its_own_verdicts(capsys):
     assert "none are stored in" in said(capsys, "grade", "theirs", "--grader", "trl", code=1)
     compared = said(capsys, "compare", "a=theirs", "b=theirs", "--grader", "verl")
     assert "Judged by verl-1 in place of the grader of dump." in compared
+    assert "a and b are one model: equal weights, drawn with equal settings." in compared
 
 
 @pytest.mark.slow
