@@ -378,7 +378,10 @@ def _source(
     if dataset.repository is None:
         path = Path(dataset.path)
         if not path.is_file():
-            raise FileNotFoundError(f"{path} is no file: `path` must name the dataset")
+            raise FileNotFoundError(
+                f"path={path} is no file: it names the problems of {dataset.name} on this machine, "
+                "e.g. path=problems.jsonl"
+            )
         source = DatasetSource(path=dataset.path, sha256=sha256_file(path))
     else:
         path = paths.source / dataset.path

@@ -17,9 +17,9 @@ from evaluators.readings import readings
 from evaluators.stored import closing_table, find
 from fgrpo_bench import compare_counts
 from fgrpo_bench.analysis.checkpoints import table_estimates
-from fgrpo_bench.analysis.readings import READINGS, ProblemDraws
+from fgrpo_bench.analysis.readings import FATES, READINGS, ProblemDraws
 from fgrpo_bench.analysis.results import SweepResults, together
-from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.analysis.rows import ALL, SEVERAL, Comparison, from_frame
 from fgrpo_bench.analysis.stored import analysed
 from fgrpo_bench.documents.table import with_interval
 from fgrpo_bench.files.whole import read_json, write_json
@@ -569,3 +569,29 @@ def test_the_frame_of_readings_has_what_compare_says_while_grades_are_there(
             grades.unlink()
     left_behind = analysed(sweep).rows("readings")
     assert {row.cell for row in left_behind} == set(analysis.by_cell) - {cells[1]}
+
+
+@pytest.mark.slow
+def test_readings_of_problems_with_several_solutions_are_of_these_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_with_draws(root, texts=("9*3-2*1", "3*9-2", "9+8+8"))
+    base = [item.passk("countdown").filter(k=1) for item in sweep.checkpoints if item.cell is None]
+    names = sorted(base[0]["problem_id"])
+    several = names[: len(names) // 3]
+    numbers_of = dict.fromkeys(names, 1) | dict.fromkeys(several, 2)
+    monkeypatch.setattr("fgrpo_bench.analysis.readings.numbers_of_solutions", lambda *_: numbers_of)
+    rows = {
+        (row.problems, row.reading, row.k): row
+        for row in analysed(sweep).rows("readings")
+        if row.cell == sweep.points[-1].label
+    }
+    of_several = {reading for part, reading, _ in rows if part == SEVERAL}
+    assert of_several == {"distinct@k", "share@k", *FATES}
+    for part, of_part in ((ALL, names), (SEVERAL, several)):
+        fates = [rows[part, fate, None] for fate in FATES]
+        solved = [table.filter(pl.col("problem_id").is_in(of_part))["pass_at_k"] for table in base]
+        assert {row.n_problems for row in fates} == {len(of_part)}
+        assert sum(row.mean for row in fates) == pytest.approx(pl.concat(solved).mean())
+    share, distinct = rows[SEVERAL, "share@k", 1], rows[SEVERAL, "distinct@k", 1]
+    assert share.mean == pytest.approx(distinct.mean / 2), "two solutions each"
