@@ -372,7 +372,7 @@ def choose(
     # Base algorithms (gamma = 0) come first: what they chose is the budget of their focal cells.
     for cell, points in sorted(cells.items(), key=lambda entry: entry[0].focal_gamma):
         candidates = _candidates(
-            results, scores, cell.name, points, selection_split=rule == HELD_OUT
+            results, scores, cell.name, points, only_selection_half=rule == HELD_OUT
         )
         base = rows.get(cell.unweighted, []) if cell.focal_gamma else []
         budget = next((row.rollouts for row in base if row.is_chosen), None)
