@@ -55,6 +55,8 @@ LONGEST = 5000
 """Characters of an experiment's tag that MLflow takes; a run's may be longer."""
 ENDS = ("low", "high")
 """Of an interval, as the names of metrics end."""
+SECTIONS = {CELLS: ("pass_at_k",), POINTS: ("train", "eval", "pass_at_k")}
+"""By kind of run: first parts of metrics' names whose charts stand first."""
 ANSWER = "answer.html"
 """The report's page that MLflow opens on: the answer and the main table."""
 
@@ -94,7 +96,8 @@ def _latest(paths: RunPaths) -> RunPaths:
 
 def _view(analysis: Analysis, kind: str) -> str:
     """The runs of a kind by pass@k at the largest k, with the columns of both ends and no others,
-    so that they stand on a screen; in the form of MLflow's page of runs."""
+    so that they stand on a screen, and as charts with the curves first, those of training or of
+    pass@k; in the form of MLflow's page of runs."""
     first, last = analysis.ends[0], analysis.ends[-1]
     columns = analysis.headline
     names = [f"pass_at_{k}/{column}" for column in columns for k in dict.fromkeys((last, first))]
@@ -108,6 +111,12 @@ def _view(analysis: Analysis, kind: str) -> str:
         "startTime": "ALL",
         "lifecycleFilter": "Active",
         "selectedColumns": selected,
+        "compareRunSections": [
+            {"uuid": name, "name": name, "display": True, "isReordered": True}
+            for name in SECTIONS[kind]
+        ],
+        "compareRunCharts": [],  # MLflow adds those of every metric, and the sections left out
+        "isAccordionReordered": True,  # else it sorts sections by name
     }
     return json.dumps(view)
 
