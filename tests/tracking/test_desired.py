@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from itertools import pairwise
 
 import polars as pl
 import pytest
@@ -143,7 +144,23 @@ def test_of_a_long_curve_steps_are_logged_evenly_with_the_ends_and_every_evaluat
     monkeypatch.setattr(tracking_points, "MOST_STEPS", 5)
     run = states(whole)[whole.points[2].point_id]
     assert list(history(run, "train/reward")) == [1, 4, 8, 12, 16, 20]
-    assert list(history(run, "eval/pass_at_1")) == [5, 10, 15, 20]
+    assert list(history(run, "eval/pass_at_1")) == [5, 20], "the same four times"
+
+
+def test_of_a_stretch_of_equal_values_its_ends_are_logged_and_a_point_never_goes(whole):
+    metrics = read_table(whole.points[2].train.metrics, METRICS)
+    values = pl.Series("entropy", [1.0] * 5 + [2.0] + [3.0] * 14)
+    curves = metrics.with_columns(values)
+    logged = [
+        {
+            point.step
+            for point in tracking_points._training(curves.head(steps), of=20)
+            if point.key == "train/entropy"
+        }
+        for steps in range(1, 21)
+    ]
+    assert logged[-1] == {1, 5, 6, 7, 20}
+    assert all(before <= after for before, after in pairwise(logged)), "MLflow takes none back"
 
 
 def test_curves_and_times_are_those_of_the_files(whole, stored):
@@ -154,7 +171,7 @@ def test_curves_and_times_are_those_of_the_files(whole, stored):
     assert [(p.step, p.timestamp, p.value) for p in logged] == list(
         metrics.select("step", "time_ms", "reward").iter_rows()
     )
-    assert history(run, "eval/pass_at_1") == dict.fromkeys((5, 10, 15, 20), 0.2)
+    assert history(run, "eval/pass_at_1") == dict.fromkeys((5, 20), 0.2)
     first = metrics.row(0, named=True)
     assert run.start == int(first["time_ms"] - 1000 * first["seconds"])
     assert run.end == FINISHED
