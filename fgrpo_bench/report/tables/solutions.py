@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.readings import DISTINCT, FATES, MOST_VOTES, READINGS, part_in_words
+from fgrpo_bench.analysis.readings import (
+    BOUNDED,
+    DISTINCT,
+    FATES,
+    MAJ,
+    MOST_VOTES,
+    READINGS,
+    SHARE,
+    part_in_words,
+)
 from fgrpo_bench.analysis.rows import ALL, SEVERAL, ReadingRow
 from fgrpo_bench.documents.table import (
     NONE,
@@ -50,6 +59,13 @@ def solution_tables(analysis: Analysis, column: str) -> Iterator[Table]:
             )
 
 
+NOTES = {
+    ("pass^k", MAJ): "pass^k: all of k draws are right. maj@k: the most frequent answer of k is.",
+    (DISTINCT, SHARE): "distinct@k: different right solutions among k; share@k: of all that a "
+    "problem has.",
+    BOUNDED: "Of gini and cover there are bounds, no intervals.",
+}
+"""What a table of these readings says below itself."""
 Rows = dict[tuple[str, int | None, str], ReadingRow]
 """By reading, k and cell."""
 
@@ -77,10 +93,8 @@ def _readings(analysis: Analysis, column: str, rows: Rows, where: str) -> Table 
             )
             for cell in cells
         ),
-        notes=(
-            "pass^k: all of k draws are right. maj@k: the most frequent answer of k is. "
-            "distinct@k: different right solutions among k; share@k: of all that a problem has."
-            + (" Of gini and cover there are bounds, no intervals." if bounds else ""),
+        notes=tuple(
+            note for shown, note in NOTES.items() if not set(shown).isdisjoint([*words, *bounds])
         ),
     )
 
