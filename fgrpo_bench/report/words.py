@@ -325,21 +325,19 @@ def _by_verdict(analysis: Analysis, rows: Sequence[Comparison], where: str) -> s
             alike = [row for row in rows if row.verdict == verdict and row.difference * sign > 0]
             if not alike:
                 continue
-            if verdict == SIGNIFICANT or len(rows) <= NAMED:
+            if verdict == SIGNIFICANT or len(alike) <= NAMED:
                 what = _amounts(analysis, alike, rows, unit, focal=focal)
             else:
-                n = len(alike)
-                what = f"{n} {VERBS[sign]}{'s' * (n == 1)} points {unit}"
+                what = f"{len(alike)} {VERBS[sign]} points {unit}"
             parts.append(f"{what} ({verdict})")
     undecided = [row for row in rows if row.verdict == INCONCLUSIVE]
-    if undecided and len(rows) <= NAMED:
+    if 0 < len(undecided) <= NAMED:
         names = conjoined(_name(analysis, row, rows) for row in _largest(undecided))
         verb = "is" if focal or len(undecided) == 1 else "are"
         subject = f"the effect at {names}" if focal else names
         parts.append(f"{subject} {verb} inconclusive{_sizes(undecided)}")
     elif undecided:
-        n = len(undecided)
-        parts.append(f"{n} {'is' if n == 1 else 'are'} inconclusive")
+        parts.append(f"{len(undecided)} are inconclusive")
     return raised("; ".join(parts)) + "."
 
 
