@@ -183,7 +183,7 @@ WORK: dict[str, Any] = {
     "evaluators.cli._run": {},
     "evaluators.cli.read_spec": SimpleNamespace(kind="evaluate"),
     "evaluators.stored.find": [STORED],
-    "evaluators.stored.partitions_of": None,
+    "evaluators.stored.named_value_partitions": None,
     "evaluators.stored.regrade": "",
     "evaluators.cli._print_scores": None,
     "evaluators.audit.audit": [SimpleNamespace(as_json=dict)],

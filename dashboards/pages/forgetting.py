@@ -28,7 +28,7 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import open_part
 from fgrpo_bench.analysis.scoring import bounds_of, shares_of
-from fgrpo_bench.documents.table import Table, TableRow, percent, unscored_beside
+from fgrpo_bench.documents.table import Table, TableRow, percent, unscored_note
 
 ROWS = 40
 """Problems on a page of the table; the heat map has all."""
@@ -270,7 +270,7 @@ class ForgettingCharts:
             table = checkpoint.passk(self.benchmark)
             unscored = shares_of(table).unscored
             for k, ends in list(bounds_of(table).items())[:1]:
-                if shares := unscored_beside(*open_part(unscored, *ends)):
+                if shares := unscored_note(*open_part(unscored, *ends)):
                     mean = table.filter(k=k).select(pl.col("pass_at_k").mean()).item()
                     yield f"{checkpoint.name}: pass@{k} {percent(mean)}{shares}."
 

@@ -68,7 +68,7 @@ def _point_run(source: Source, point: PointResult) -> RunState:
     results, cell = source.results, frame_key(point)[0]
     start, end = source.span(point)
     failed = point.point_id in source.failed
-    points = [*_training(point.metrics(), of=results.require_sweep().train["steps"])]
+    points = [*_training(point.metrics(), n_steps=results.require_sweep().train["steps"])]
     for checkpoint in map(point.at, point.checkpoints):
         if checkpoint.is_evaluated:
             points += _scores(source, checkpoint)
@@ -109,16 +109,16 @@ def _point_run(source: Source, point: PointResult) -> RunState:
     )
 
 
-def _training(metrics: pl.DataFrame, *, of: int) -> Iterator[MetricPoint]:
-    """Training curves, about MOST_STEPS of the `of` steps that are planned, and every evaluation
-    during training."""
-    curves, every = metrics.sort("step"), math.ceil(of / MOST_STEPS)
+def _training(metrics: pl.DataFrame, *, n_steps: int) -> Iterator[MetricPoint]:
+    """Training curves, about MOST_STEPS of the `n_steps` steps that are planned, and every
+    evaluation during training."""
+    curves, every = metrics.sort("step"), math.ceil(n_steps / MOST_STEPS)
     steps, times = curves["step"].to_list(), curves["time_ms"].to_list()
     for column in curves.drop("step", "time_ms").columns:
         name = column.removeprefix("eval_")
         key = f"train/{name}" if name == column else f"eval/{name}"
         for step, time, value in zip(steps, times, curves[column].to_list(), strict=True):
-            is_shown = name != column or step % every == 0 or step in (1, of)
+            is_shown = name != column or step % every == 0 or step in (1, n_steps)
             if value is not None and is_shown:
                 yield MetricPoint(key, step, time, _bounded(float(value)))
 
