@@ -51,7 +51,8 @@ class Shown:
     report: str | None
     """The id of the newest run with a report, which begins with the answer; None without one."""
     views: tuple[str, ...]
-    """Kinds of which a view is stored, which has pass@k at the largest k on the first screen."""
+    """Kinds of which a view is stored, which has pass@k at the largest k on the first screen, and
+    the curves first among its charts."""
     changed: int
     """When a run began last, milliseconds since 1970."""
 
@@ -160,7 +161,7 @@ def pages(base: str, shown: Sequence[Shown]) -> str:
         for label, (kind, mode) in PAGES.items():
             if kind in experiment.kinds:
                 search = f"searchFilter={quote(f'tags.kind = {kind!r}')}"
-                if mode == "TABLE" and kind in experiment.views:
+                if kind in experiment.views:
                     search = f"viewStateShareKey={kind}"
                 addresses[label] = f"{at}{workflow}&{search}&compareRunsMode={mode}"
         first = next(iter(addresses.values()))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -485,6 +486,12 @@ def remarks(compared: ComparedCheckpoints) -> Iterator[str]:
         if len({json.dumps(value, sort_keys=True) for value in values.values()}) > 1:
             listed = ", ".join(f"{label} {_shown(value)}" for label, value in values.items())
             yield f"They differ in {words}: {listed}."
+    alike = defaultdict[str, list[str]](list)
+    for label, spec in specs.items():
+        alike[spec.fingerprint].append(label)
+    for labels in alike.values():
+        if len(labels) > 1:
+            yield f"{' and '.join(labels)} are one model: equal weights, drawn with equal settings."
     imported = [label for label, spec in specs.items() if spec.kind == "import"]
     if steps := {label: firsts[label].step for label in imported if firsts[label].step}:
         yield f"Steps: {', '.join(f'{label} {step:,}' for label, step in steps.items())}."

@@ -119,6 +119,17 @@ class Dump:
         listed = ", ".join(f"{name}: {column}" for name, column in self.columns.items())
         return f"{self.format.name} ({listed})"
 
+    @property
+    def rewards(self) -> list[str]:
+        """Of TRL's reward functions, which have any name, a line for a person on which is read."""
+        names = ", ".join(self.further)
+        is_named = self.columns.get("score", "score") != "score"
+        if self.format.program != "trl" or is_named or not names:
+            return []
+        if "score" in self.columns:
+            return [f"verdicts: those of the only reward function, {names}"]
+        return [f"left out: rewards of {names}: name the one that says right or wrong with --score"]
+
 
 def open_dump(path: Path, named: NamedColumns | None = None, *, kept: Collection[str] = ()) -> Dump:
     """A file and its format; FileNotFoundError or ValueError where it is none that is known, or

@@ -37,7 +37,8 @@ from fgrpo_bench.stages.stage import StageRun, Stopped
 from fgrpo_bench.stages.tables import DRAWS, GRADES, PASSK, read_table, write_table
 
 from .backends import make_engine
-from .grading import GradeWorkers, Grading, grade_workers
+from .grading import Grading
+from .grading_processes import GradeWorkers, grade_workers
 from .records import Draw, Sampler, SamplingEngine, SamplingTarget, check_few_shot
 from .sample import complete_draws
 from .takeover import identity, offer, take_over

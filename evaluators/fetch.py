@@ -19,12 +19,12 @@ from fgrpo_bench.files.whole import read_record, write_json
 from fgrpo_bench.kinds.fetch import dataset_stage
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.stages.locks import is_locked
-from fgrpo_bench.stages.stage import EXIT_DONE
+from fgrpo_bench.stages.stage import EXIT_DONE, EXIT_FAILED
 
 
 def fetch_command(arguments: Sequence[str], root: Path) -> int:
     """Run the command to its exit code; says on stderr what is wrong with the words, names of
-    benchmarks and keys of one of them."""
+    benchmarks and keys of one of them, and with a file that these name."""
     names = [word for word in arguments if "=" not in word]
     keys = [word for word in arguments if "=" in word]
     try:
@@ -37,7 +37,14 @@ def fetch_command(arguments: Sequence[str], root: Path) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    return max((run(root, dataset) for dataset in datasets), default=0)
+    code = EXIT_DONE
+    for dataset in datasets:
+        try:  # a person's own file is told of in a sentence, a failed download with its traceback
+            code = max(code, run(root, dataset, refusing=dataset.repository is None))
+        except (OSError, ValueError) as error:
+            print(error, file=sys.stderr)
+            code = max(code, EXIT_FAILED)
+    return code
 
 
 def chosen(name: str, keys: list[str]) -> DatasetSpec:

@@ -104,7 +104,7 @@ def import_and_grade(request: Import, *, name: str, root: Path) -> tuple[StoredD
         grader = theirs if request.theirs else request.grader
         of_files = OwnProblems(request.files, grader)
         rows = read_draws(request, of_files.place, said)
-        spec = of_files.benchmark(folder, root)
+        spec = of_files.benchmark(folder, root, said)
         data = data_folder(root, spec.name, problems_dataset(spec))
         problems = load_problems(spec, None, data)
     else:
@@ -233,7 +233,7 @@ def read_draws(request: Import, place: Place, said: list[str]) -> pl.DataFrame:
         if len(formats) > 1:
             listed = ", ".join(f"{of} is {name}" for name, of in formats.items())
             raise ValueError(f"{listed}: import files of each format by a --name of their own")
-        said.append(f"read: {file}, {dump.described}")
+        said += [f"read: {file}, {dump.described}", *dump.rewards]
         before = dict(numbers)
         with counter_of_rows(file.name) as count_rows:
             for draw in dump.draws:

@@ -8,14 +8,15 @@ golds in the files are one.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fgrpo_bench.core.problems import Problem
+from fgrpo_bench.data import DatasetLock
 from fgrpo_bench.data.columns import Columns, file_dataset
 from fgrpo_bench.data.layouts import DUMP, content_id, without_options
-from fgrpo_bench.files.whole import write_text
+from fgrpo_bench.files.whole import read_record, write_text
 from fgrpo_bench.graders.recorded import is_recorded
 from fgrpo_bench.specs import BenchmarkSpec
 from fgrpo_bench.stages.digests import sha256_file
@@ -166,8 +167,9 @@ class OwnProblems:
             self._rows.setdefault(self._ids[key], key)
         return self._ids[key]
 
-    def benchmark(self, folder: Path, root: Path) -> BenchmarkSpec:
-        """Them as a benchmark, prepared below the folder of all runs. folder: keeps them."""
+    def benchmark(self, folder: Path, root: Path, said: list[str]) -> BenchmarkSpec:
+        """Them as a benchmark, prepared below the folder of all runs. folder: keeps them. said:
+        gets where the short answers stood, and how many problems have several."""
         lines = (
             json.dumps({"problem": problem, "answer": answer}) + "\n"
             for problem, answer in self._rows.values()
@@ -184,13 +186,20 @@ class OwnProblems:
             layout=DUMP,
         )
         try:
-            prepare_file(root, dataset)
+            prepared = prepare_file(root, dataset)
         except ValueError as error:
             raise ValueError(
                 f"{error}; the answers are those of {', '.join(map(str, self._files))}: "
                 "mend it there, give the problems by --data, or take the verdicts that stand in "
                 "the file with --verdicts theirs"
             ) from error
+        said += filter(None, [read_record(prepared.lock, DatasetLock).answers])
+        rows = Counter(_folded(problem) for problem, _ in self._rows.values())
+        if several := sum(count > 1 for count in rows.values()):
+            said.append(
+                f"different answers: {several:,} of {len(rows):,} problems have several, and count "
+                "as one problem for each; give the right ones by --data"
+            )
         return BenchmarkSpec(
             name=self._name,
             dataset=dataset,

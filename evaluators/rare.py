@@ -37,7 +37,8 @@ from fgrpo_bench.tasks import make_task
 
 from .backends import embedded_log_probs, make_engine
 from .evaluate import clear_tables
-from .grading import GradeWorkers, Grading, grade_workers
+from .grading import Grading
+from .grading_processes import GradeWorkers, grade_workers
 from .records import Draw, LogProbs, SamplingTarget, encoder, limits, tokenizer_of
 from .sample import complete_draws
 

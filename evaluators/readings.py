@@ -11,7 +11,6 @@ least that), both as bounds; of compared ones solutions (what became of the firs
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,12 +21,16 @@ from numpy.typing import NDArray
 from fgrpo_bench.analysis.checkpoints import cluster_numbers
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.readings import (
+    COVER,
     DISTINCT,
+    GINI,
     READINGS,
     SHARE,
     ProblemDraws,
     ReadingByK,
+    bounds_of,
     first_stage,
+    part_in_words,
     parts_by_solutions,
     problem_draws,
     solution_counts,
@@ -40,21 +43,19 @@ from fgrpo_bench.documents.table import (
     Paragraph,
     Table,
     number_with_interval,
-    percent,
     with_interval,
 )
 from fgrpo_bench.graders import SOLUTIONS, grader_version, split_version
 from fgrpo_bench.kinds.benchmarks import graders_of, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationSpec
+from fgrpo_bench.report.tables.solutions import FATE_HEADS, bounds_in_percent, fates_table
 from fgrpo_bench.stages.tables import PASSK, read_table
 from fgrpo_bench.stats.intervals import IntervalEstimate, estimate, estimate_difference
-from fgrpo_bench.stats.readings import cover_at, gini
 from fgrpo_bench.stats.staged import StagedDesign
 
 from .stored import StoredDraws
 
-COVER = re.compile(r"cover@(0?\.\d+)")
-GINI, MASS = "gini", "solutions"
+MASS = "solutions"
 NEED_SOLUTIONS = frozenset({DISTINCT, SHARE, MASS})
 """Words for which the solutions of each problem are enumerated, where they can be."""
 
@@ -156,23 +157,9 @@ def _means(
 
 
 def _bounds(problems: Sequence[ProblemDraws], word: str) -> str:
-    """Of all draws; ValueError where problems have unequal numbers of them."""
-    numbers = {problem.n_samples for problem in problems}
-    if len(numbers) > 1:
-        raise ValueError(
-            f"--also {word}: problems have {min(numbers)} to {max(numbers)} draws, and this needs "
-            "as many of each; leave it out"
-        )
-    n_samples, n_correct = numbers.pop(), [problem.n_correct for problem in problems]
-    tau = COVER.fullmatch(word)
-    low, high = (
-        gini(n_samples=n_samples, n_correct=n_correct)
-        if tau is None
-        else cover_at(n_samples=n_samples, n_correct=n_correct, tau=float(tau[1]))
-    )
-    if math.isnan(low):
-        return f"{NONE} (nothing is solved)"
-    return f"{percent(low)} to {percent(high)}"
+    """Of all draws; raises as `bounds_of`."""
+    low, high = bounds_of(word, problems)
+    return f"{NONE} (nothing is solved)" if math.isnan(low) else bounds_in_percent(low, high)
 
 
 # Of what is compared.
@@ -218,7 +205,7 @@ def difference_tables(
                 yield Table(
                     title=f"{benchmark}: {word}"
                     + (" in percent" if is_fraction else ", different right solutions")
-                    + _part_in_words(part, parts[part]),
+                    + part_in_words(part, len(parts[part])),
                     header=("", "k", "value [95% interval]", f"less that of {labels[0]}"),
                     rows=tuple(
                         _differences(
@@ -233,11 +220,6 @@ def difference_tables(
             text for item in checkpoints for text in _first_stage_notes(benchmark, item.stopping())
         ):
             yield Paragraph(text=text)
-
-
-def _part_in_words(part: str, names: Sequence[str]) -> str:
-    """What a title says of the problems."""
-    return "" if part == ALL else f", of the {len(names)} problems with several solutions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,20 +305,16 @@ def _mass_tables(
         )
     masses = [*solution_masses(checkpoints, benchmark, old, parts=parts)]
     for part, names in parts.items():
-        yield Table(
-            title=f"{benchmark}: what became of {old}'s mass on right solutions, in percent of "
-            f"draws [95% interval]{_part_in_words(part, names)}",
-            header=("under", "kept", "moved to other solutions", "lost"),
-            rows=tuple(
+        yield fates_table(
+            f"{benchmark}: what became of {old}'s right solutions",
+            part_in_words(part, len(names)),
+            ("under", *FATE_HEADS),
+            (
                 (
                     f"{old}, one half of its draws under the other" if of.cell == old else of.cell,
                     *(with_interval(p.mean, p.low, p.high) for p in (of.kept, of.moved, of.lost)),
                 )
                 for of in masses
                 if of.problems == part
-            ),
-            notes=(
-                "Noise of the draws alone makes some mass look moved or lost: the first row has "
-                "how much, of half as many draws.",
             ),
         )

@@ -25,6 +25,7 @@ from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import DatasetLock, dataset_problems
 from fgrpo_bench.data.columns import file_dataset, question_columns
 from fgrpo_bench.data.fetch import check_model, has_chat_template
+from fgrpo_bench.data.prepare import remarks
 from fgrpo_bench.data.rows import SUFFIXES, first_rows, read_rows
 from fgrpo_bench.documents.terminal import plain
 from fgrpo_bench.engines import engine_for_sampler
@@ -568,22 +569,12 @@ def file_benchmark(
     chosen = f"columns {columns.prompt!r} and {columns.answer!r}, grader {grader}"
     facts = [f"problems: {path}, {chosen}, as {dataset.name}", lock.answers, *columns.said]
     said.append("; ".join(filter(None, facts)))
-    first, *_ = lock.rules or ()
-    if empty := first.rows_before - first.rows_after:
-        said.append(
-            f"left out: {empty:,} of {first.rows_before:,} rows lack a problem or an answer"
-        )
+    table = read_table(prepared.problems, PROBLEMS)
+    # --cluster is of `evaluate` alone, which names --data among its options
+    said += remarks(table, lock.rules or (), has_clusters=bool(options.data))
     problems = dataset_problems(prepared.folder, dataset, n_problems=1)
     if ":" in grader:  # before a model is loaded
         function.check(grader, problems[0])
-    prompts = read_table(prepared.problems, PROBLEMS)["prompt"]
-    if copies := len(prompts) - prompts.n_unique():
-        # --cluster is of `evaluate` alone, which names --data among its options
-        shared = ", or name what they share with --cluster" if options.data else ""
-        said.append(
-            f"copies: {copies:,} of {len(prompts):,} problems have the text of another one, but "
-            f"intervals take problems as independent; drop the copies{shared}"
-        )
     return BenchmarkSpec(
         name=dataset.name,
         dataset=dataset,

@@ -25,6 +25,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -375,12 +376,9 @@ def configuration(
     on_gpu = settings.get("device") == "cuda" or "device=cuda" in given
     if on_gpu and "placement" not in keys:
         given.append("placement=single-gpu")
-    chosen = [word for word in given if word.startswith("evaluation=")]
-    chosen += [word for word in given if word.startswith("plugins=")]
-    shipped = list(
-        config.compose(["checkpoint=x", *chosen], root=CONFIG)["evaluation"]["benchmarks"]
-    )
     named = [name for word in given for name in _benchmarks(word)]
+    files = [word for word in given if word.startswith(("evaluation=", "plugins="))]
+    shipped = _shipped(*files) if named else ()
     given = [word for word in given if not word.startswith("evaluation.benchmarks=")]
     more = [f"+benchmark@evaluation.benchmarks.{name}={name}" for name in named]
     added = [word for word, name in zip(more, named, strict=True) if name not in shipped]
@@ -402,13 +400,21 @@ def configuration(
             evaluation["n_samples"] = 1
         elif n_samples is not None:
             evaluation["n_samples"] = n_samples
-    evaluation["benchmarks"] = {name: evaluation["benchmarks"][name] for name in named or shipped}
+    if named:
+        evaluation["benchmarks"] = {name: evaluation["benchmarks"][name] for name in named}
     if any(key.partition(".")[0] == "prompt" for key in keys):  # then it is that of all
         for benchmark in evaluation["benchmarks"].values():
             benchmark["prompt"] = None
     if "evaluation.ks" not in keys and isinstance(evaluation["n_samples"], int):
         evaluation["ks"] = [k for k in evaluation["ks"] if k <= evaluation["n_samples"]]
     return composed, keys
+
+
+@cache  # composing takes longer than all else of a request
+def _shipped(*files: str) -> tuple[str, ...]:
+    """The benchmarks that conf/evaluate.yaml has with the files that overrides choose."""
+    composed = config.compose(["checkpoint=x", *files], root=CONFIG)
+    return tuple(composed["evaluation"]["benchmarks"])
 
 
 def key_of(override: str) -> str:

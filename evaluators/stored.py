@@ -55,7 +55,8 @@ from fgrpo_bench.stages.tables import (
 )
 
 from .fetch import chosen
-from .grading import GradeWorkers, Grading, grade_workers
+from .grading import Grading
+from .grading_processes import GradeWorkers, grade_workers
 
 SHOWN_CHARACTERS = 160
 """Of the end of a response that is shown as an example."""
@@ -453,16 +454,13 @@ def _regrade(stored: StoredDraws, problems: list[Problem], *, grader: str, gradi
             f"{n_missing} of {len(counts)} problems would not have stopped where they did and have "
             f"no value; {'the command that drew makes the rest' if is_main else 'none is drawn'}; "
         )
-    tally = grading.tally
-    if not tally.graded:
-        report += f"all {len(draws):,} draws had been graded; "
-    else:
-        report += f"{tally.graded:,} draws graded with {tally.judgements:,} judgements; "
+    n_graded = grading.tally.graded
+    report += f"{n_graded:,} draws graded" if n_graded else f"all {len(draws):,} draws were graded"
     former = _former_layer(stored, grading.version)
     if former is None:
-        return report + "no other grades to compare with"
+        return report
     old = read_table(stored.paths.grades(former), GRADES)
-    return report + _changes(old, table, former)
+    return f"{report}; {_changes(old, table, former)}"
 
 
 def _former_layer(stored: StoredDraws, version: str) -> str | None:

@@ -7,9 +7,11 @@ loses nothing.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 
@@ -25,6 +27,8 @@ SYNC_SECONDS = 30.0
 """Between the end of a sync and the next one, at least."""
 SHARE = 10
 """A sync takes at most a part in so many of the time: after one of a minute ten pass."""
+MANY_POINTS = 20
+"""Their sync takes longer than the start of a process for it."""
 FileStamps = tuple[bool, tuple[int, int] | None, tuple[int, int] | None]
 """Of a point: whether it failed, and modification time and bytes of its files of metrics."""
 
@@ -35,7 +39,9 @@ def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
     from fgrpo_bench.analysis.results import load_results
     from fgrpo_bench.report.build import FILES, write_report
 
-    written = write_report(load_results(paths))
+    results = load_results(paths)
+    with _syncing(paths) if len(results.points) >= MANY_POINTS else nullcontext():
+        written = write_report(results)
     sync(paths, say)
     page = paths.report / FILES["html"]
     print(f"\n{_spent(paths)}\n{written.text}")
@@ -44,6 +50,22 @@ def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
     )
     print(f"Dashboard: {_make('dashboard', paths)}")
     print(f"MLflow: {_make('mlflow-ui', paths)}", flush=True)
+
+
+@contextmanager
+def _syncing(paths: RunPaths) -> Iterator[None]:
+    """Another process brings the runs to MLflow meanwhile, so that little is left for the sync that
+    follows, which also says what is wrong where this one fails."""
+    command = [sys.executable, "-m", "fgrpo_bench.tracking", "sync", paths.sweep]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(
+        [*command, "--root", str(paths.root)], stdin=quiet, stdout=quiet, stderr=quiet
+    ) as process:
+        try:
+            yield
+        except BaseException:
+            process.terminate()
+            raise
 
 
 def _spent(paths: RunPaths) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +34,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite tests/golden instead of comparing"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What tests.support.plans composes is shared by the workers, which start after this."""
+    if "FGRPO_TESTS_COMPOSED" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="fgrpo-composed-")
+        os.environ["FGRPO_TESTS_COMPOSED"] = folder.name
+        config.add_cleanup(folder.cleanup)
+        config.add_cleanup(lambda: os.environ.pop("FGRPO_TESTS_COMPOSED"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

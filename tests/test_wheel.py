@@ -88,9 +88,12 @@ def told(python: Path, words: str, folder: Path, *, code: int = 0, **variables: 
     return err.splitlines()[-1] if code else out
 
 
-def test_the_citation_names_this_version_and_licence() -> None:
+def test_citation_and_changelog_name_this_version_its_date_and_licence() -> None:
     citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    changes = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    heading = next(line for line in changes.splitlines() if line.startswith("## "))
+    assert heading == f"## {fgrpo_bench.__version__} - {citation['date-released']}"
     assert citation["version"] == fgrpo_bench.__version__
     assert citation["license"] == project["license"]
 

@@ -25,6 +25,7 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.analysis.rows import CheckpointRow, Cost, Shares, open_part, unfinished_of
 from fgrpo_bench.analysis.scoring import bounds_of, shares_of
+from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.specs import Cell
 from fgrpo_bench.stages.markers import Marker, read_marker
 from fgrpo_bench.stages.tables import BOUNDS, N_DRAWN
@@ -310,7 +311,8 @@ RULES = (LAST, PAPER, HELD_OUT, f"{STEP}<step>")
 def check_rule(results: Results, rule: str) -> None:
     """ValueError for what is no rule, and for one that has nothing to choose from."""
     if not (rule in (LAST, PAPER, HELD_OUT) or re.fullmatch(rf"{STEP}\d+", rule)):
-        raise ValueError(f"--select {rule} is no rule: choose {', '.join(RULES)}")
+        near = suggestion(rule, RULES)
+        raise ValueError(f"--select {rule} is no rule{near}: choose {', '.join(RULES)}")
     if rule != LAST and results.sweep is None:
         raise ValueError(
             f"--select {rule} chooses among the checkpoints of each training run, and these were "

@@ -230,12 +230,25 @@ def from_evaluation(
     )
 
 
+def _settings(stage: StagePaths) -> str:
+    """What tells an evaluation from others of its model, e.g. "math500, 16 draws, temperature 1";
+    of what was imported the temperature is not known."""
+    spec = read_spec_of(EvaluationSpec, stage)
+    settings = [*spec.stored_evaluation.benchmarks, f"{spec.stored_evaluation.n_samples} draws"]
+    if (temperature := spec.evaluation.get("temperature")) is not None:
+        settings.append(f"temperature {temperature:g}")
+    return ", ".join(settings)
+
+
 def _evaluation(folder: Path) -> StagePaths:
     """The one evaluation in a folder."""
     below = sorted(path.parent for path in folder.glob("eval/*/*/spec.json"))
     if len(below) > 1:
-        listed = "\n".join(f"  {path}" for path in below)
-        raise ValueError(f"{folder} holds several evaluations: name one of\n{listed}")
+        listed = "\n".join(f"  {path}: {_settings(StagePaths(path))}" for path in below)
+        raise ValueError(
+            f"{folder} holds several evaluations: name one of these folders, and the next time "
+            f"give each a --name\n{listed}"
+        )
     stage = StagePaths(below[0] if below else folder)
     if not stage.spec.exists() or read_spec(stage).kind not in ("evaluate", "import"):
         raise FileNotFoundError(

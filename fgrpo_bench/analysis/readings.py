@@ -9,6 +9,7 @@ them, and the rows of the frame `readings`. Next: the formulas are in fgrpo_benc
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -37,8 +38,10 @@ from fgrpo_bench.tasks.countdown import all_solutions
 MOST_VOTES = 8
 """Largest k of maj@k in the frame: of a countdown checkpoint, 256 problems of 108 answers each, it
 takes 0.15 s of a processor, and three times as much at 16. `--also maj@k` has every k."""
-TAU = 0.5
-"""Of Cover@tau in the frame."""
+GINI, COVER = "gini", re.compile(r"cover@(0?\.\d+)")
+"""Readings of which there are bounds, no means; cover@TAU of any TAU."""
+BOUNDED = (GINI, "cover@0.5")
+"""Of these in the frame."""
 FATES = ("kept", "moved", "lost")
 """What became of the base models' right draws, each a reading of the frame."""
 ENUMERATED = dict.fromkeys(("countdown", "countdown-partial"), all_solutions)
@@ -126,6 +129,22 @@ READINGS = {
 }
 
 
+def bounds_of(word: str, problems: Sequence[ProblemDraws]) -> tuple[float, float]:
+    """Bounds of GINI or COVER over problems, at least one; nan where nothing is solved. ValueError
+    where problems have unequal numbers of draws, or too few (`cover_at`, `gini`)."""
+    numbers = {problem.n_samples for problem in problems}
+    if len(numbers) > 1:
+        raise ValueError(
+            f"{word}: problems have {min(numbers)} to {max(numbers)} draws, and this needs as many "
+            "of each; leave it out"
+        )
+    n_samples, n_correct = numbers.pop(), [problem.n_correct for problem in problems]
+    tau = COVER.fullmatch(word)
+    if tau is None:
+        return gini(n_samples=n_samples, n_correct=n_correct)
+    return cover_at(n_samples=n_samples, n_correct=n_correct, tau=float(tau[1]))
+
+
 def problem_draws(
     grades: pl.DataFrame, grader: str, n_solutions: Mapping[str, int] | None = None
 ) -> dict[str, ProblemDraws]:
@@ -176,6 +195,11 @@ def parts_by_solutions(
     every = sorted(names)
     several = [name for name in every if n_solutions.get(name, 1) > 1]
     return {ALL: every, SEVERAL: several} if 0 < len(several) < len(every) else {ALL: every}
+
+
+def part_in_words(part: str, n_problems: int) -> str:
+    """What a title says of the problems of a part, behind the rest of it."""
+    return "" if part == ALL else f", of the {n_problems} problems with several solutions"
 
 
 def first_stage(path: Path, design: StagedDesign) -> pl.DataFrame:
@@ -302,21 +326,14 @@ def _estimated(row: ReadingRow, interval: IntervalEstimate) -> Iterator[ReadingR
 def _bounds(
     row: ReadingRow, draws: Sequence[Mapping[str, ProblemDraws]], names: Collection[str]
 ) -> Iterator[ReadingRow]:
-    """Means over seeds of the bounds of Gini and Cover@tau, of the problems that all seeds have;
-    none where these have unequal or too few draws."""
+    """Means over seeds of the BOUNDED, of the problems that all seeds have; none where these have
+    unequal or too few draws."""
     shared = [name for name in names if all(name in of_seed for of_seed in draws)]
-    numbers = {of_seed[name].n_samples for of_seed in draws for name in shared}
-    if len(numbers) != 1:
-        return
-    n_samples = numbers.pop()
-    counts = [[of_seed[name].n_correct for name in shared] for of_seed in draws]
-    bounds: dict[str, Callable[[list[int]], tuple[float, float]]] = {
-        "gini": lambda of: gini(n_samples=n_samples, n_correct=of),
-        f"cover@{TAU}": lambda of: cover_at(n_samples=n_samples, n_correct=of, tau=TAU),
-    }
-    for word, bound in bounds.items():
-        with suppress(ValueError):  # of too few draws
-            low, high = np.mean([bound(of_seed) for of_seed in counts], axis=0).tolist()
+    problems = [[of_seed[name] for name in shared] for of_seed in draws]
+    for word in BOUNDED if shared else ():
+        with suppress(ValueError):  # of unequal or too few draws
+            bounds = [bounds_of(word, of_seed) for of_seed in problems]
+            low, high = np.mean(bounds, axis=0).tolist()
             if not math.isnan(low):
                 yield replace(
                     row, reading=word, low=low, high=high, is_bounds=True, n_problems=len(shared)

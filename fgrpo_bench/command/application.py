@@ -343,10 +343,12 @@ def _group(default_command: str | None, otherwise: str | None = None) -> type[Ty
         def meant(self, word: str, ctx: Any) -> str:
             """What a refusal of a word adds: the command that is spelt like it, or the one of the
             whole program that it is."""
-            program = ctx.find_root()
-            if program is not ctx and word in program.command.list_commands(program):
-                return did_you_mean([f"{program.info_name} {word}"])
-            return suggestion(word, self.list_commands(ctx))
+            program, names = ctx.find_root(), {name: name for name in self.list_commands(ctx)}
+            if program is not ctx:
+                of_program = program.command.list_commands(program)
+                names = {name: f"{program.info_name} {name}" for name in of_program} | names
+            near = nearest(word, names)
+            return did_you_mean([names[near]] if near else [])
 
         def format_options(self, ctx: Any, formatter: Any) -> None:
             if otherwise:  # what most people come for

@@ -110,10 +110,12 @@ def choose_run(
             f"sweep {sweep!r} has several runs under {root}: name one of\n" + _listed(runs)
         )
     others = [run for folder in sorted(root.glob("*/")) for run in find_runs(root, folder.name)]
-    near = _near_sweep(sweep, (run.sweep for run in others))
     start = sweep if sweep in _declared() else "<sweep>"
     listing = f"; there are\n{_listed(others)}" if others else "; there is no run at all"
     pattern = "/".join([sweep, *filter(None, [experiment or (version and "*"), version])])
+    depth = pattern.count("/") + 1
+    near = "" if depth == 1 else suggestion(pattern, (_start(run, depth) for run in others))
+    near = near or _near_sweep(sweep, (run.sweep for run in others))
     remedy = (
         f"run `fgrpo-bench sweep run {start}` first, or name another run or folder of runs "
         "(run_root=<folder> of `sweep`, --root of others)"
@@ -124,6 +126,11 @@ def choose_run(
             "where sweeps run"
         )
     raise FileNotFoundError(f"no run of {pattern}{near} under {root}: {remedy}{listing}")
+
+
+def _start(run: RunPaths, depth: int) -> str:
+    """The first so many parts of a run's name."""
+    return "/".join(named(run).split("/")[:depth])
 
 
 def complete_run(incomplete: str) -> list[str]:

@@ -119,16 +119,41 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
     )
 
 
-def table_of_file(dataset: DatasetSpec) -> tuple[pl.DataFrame, str | None]:
-    """The table of a dataset of a file on this machine, its golds tried, and where they stood
-    (`golds.summary`); nothing is written. Raises as `prepare`."""
+def table_of_file(dataset: DatasetSpec) -> tuple[pl.DataFrame, list[str]]:
+    """The table of a dataset of a file on this machine, its golds tried, and for a person where
+    they stood (`golds.summary`) and the `remarks`; nothing is written. Raises as `prepare`."""
     keys = [dataset.prompt_key, dataset.answer_key, *filter(None, [dataset.cluster])]
     rows = read_rows(Path(dataset.path), keys, layout=dataset.layout, options=dataset.options)
-    table, _, taken = select(rows, dataset, None)
+    table, rules, taken = select(rows, dataset, None)
     faults = faults_of(table, dataset, taken["_refused"], lambda done, of: None)
     if fault := explained(faults, dataset):
         raise ValueError(fault)
-    return table, golds.summary(taken["_form"])
+    answers = golds.summary(taken["_form"])
+    return table, [*filter(None, [answers]), *remarks(table, rules)]
+
+
+def remarks(table: pl.DataFrame, rules: Sequence[Rule], *, has_clusters: bool = False) -> list[str]:
+    """For a person: rows that lack a problem or an answer, and problems that stand in several rows,
+    with one answer or with different ones. table, rules: as from `select`. has_clusters: whether
+    --cluster could name what copies share."""
+    said = []
+    first, *_ = rules
+    if empty := first.rows_before - first.rows_after:
+        said.append(
+            f"left out: {empty:,} of {first.rows_before:,} rows lack a problem or an answer"
+        )
+    problems = table.group_by("prompt").agg(pl.col("gold_used").n_unique())
+    if copies := len(table) - len(problems):
+        shared = ", or name what they share with --cluster" if has_clusters else ""
+        said.append(
+            f"copies: {copies:,} of {len(table):,} problems have the text of another one, but "
+            f"intervals take problems as independent; drop the copies{shared}"
+        )
+    if disagreeing := problems.filter(pl.col("gold_used") > 1).height:
+        said.append(
+            f"different answers: {disagreeing:,} of these texts have several; keep the right one"
+        )
+    return said
 
 
 def _is_kept(dataset: DatasetSpec, failing: float) -> bool:
@@ -353,7 +378,10 @@ def _source(
     if dataset.repository is None:
         path = Path(dataset.path)
         if not path.is_file():
-            raise FileNotFoundError(f"{path} is no file: `path` must name the dataset")
+            raise FileNotFoundError(
+                f"path={path} is no file: it names the problems of {dataset.name} on this machine, "
+                "e.g. path=problems.jsonl"
+            )
         source = DatasetSource(path=dataset.path, sha256=sha256_file(path))
     else:
         path = paths.source / dataset.path

@@ -88,12 +88,12 @@ def serve(
     line.sendall(_line(ready))
     peak = _peak_bytes()
     room = (megabytes << 20) - peak
-    for request in line.makefile("rb"):
-        asked = json.loads(request)
-        number = asked.pop("question")
+    for text in line.makefile("rb"):
+        request = json.loads(text)
+        number = request.pop("question")
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
-            reply = judge(asked)
+            reply = judge(request)
         except MemoryError:
             reply = {"outcome": "unscored", "extracted": None, "reason": ""}
         if os.getpid() != process_id:  # what was called has forked, and both came back
@@ -148,14 +148,14 @@ def load() -> dict[str, Any]:
     return {"versions": {package: version(package) for package in packages}}
 
 
-def judge(asked: dict[str, Any]) -> dict[str, Any]:
+def judge(request: dict[str, Any]) -> dict[str, Any]:
     """math-verify's verdict on a gold and an answer, unscored where it raises.
 
     Raises MemoryError where it shows, and what the machine causes, such as a module that cannot be
     read: that ends this process, and the question is asked again.
     """
     try:
-        return _judge(asked["gold"], asked["answer"], boxed=asked["boxed"])
+        return _judge(request["gold"], request["answer"], boxed=request["boxed"])
     except (MemoryError, OSError, ImportError):
         raise
     except Exception as error:

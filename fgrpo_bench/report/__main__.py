@@ -27,6 +27,7 @@ from fgrpo_bench.command.application import (
     refuse,
 )
 from fgrpo_bench.command.runs import RUN_HELP, complete_run, default_root
+from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.documents.terminal import escaped
 from fgrpo_bench.files.whole import write_text
 from fgrpo_bench.report import build
@@ -150,8 +151,8 @@ def _formats(context: typer.Context, text: str) -> tuple[str, ...]:
     unknown = [name for name in names if name not in FILES]
     if unknown:
         context.fail(
-            f"--format: {unknown[0]!r} is no format: take some of {', '.join(FILES)}, with commas "
-            "between"
+            f"--format: {unknown[0]!r} is no format{suggestion(unknown[0], FILES)}: take some of "
+            f"{', '.join(FILES)}, with commas between"
         )
     return names
 

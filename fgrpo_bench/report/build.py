@@ -180,15 +180,18 @@ def _short(analysis: Analysis, column: str) -> Table:
     return replace(table, rows=rows, notes=(left_out, *table.notes))
 
 
-PAPER = r"""\documentclass[twocolumn]{article}
-\usepackage[letterpaper,textwidth=6.75in,textheight=9in,columnsep=.25in]{geometry}
+PAPER = r"""\documentclass{article}
+\usepackage[letterpaper,textwidth=6.75in,textheight=9.5in]{geometry}
 \usepackage{booktabs,graphicx}
 \sloppy  %% numbers in brackets are not broken
-\title{%(title)s}
-\author{}
-\date{}
+\raggedbottom
+\makeatletter  %% tables and figures stand where they are read, several on a page
+\def\fps@table{!htbp}\def\fps@figure{!htbp}\setlength{\@fptop}{0pt}
+\makeatother
+\setcounter{topnumber}{9}\setcounter{totalnumber}{9}
+\setlength{\intextsep}{6pt}\setlength{\abovecaptionskip}{4pt}
 \begin{document}
-\maketitle
+\begin{center}\Large %(title)s\end{center}
 %(answer)s
 \input{%(main)s}
 \clearpage
@@ -197,7 +200,8 @@ PAPER = r"""\documentclass[twocolumn]{article}
 \input{%(appendix)s}
 \end{document}
 """
-"""A whole document, in two columns, for pdflatex in the report's folder."""
+"""A whole document for pdflatex in the report's folder. Its one column is as wide as a page of two,
+for which the tables and figures are made."""
 
 
 def latex_paper(analysis: Analysis) -> str:

@@ -68,9 +68,9 @@ def family_note(analysis: Analysis) -> str:
     if not analysis.has_family:
         return " ".join((NOTHING_CORRECTED, *redeclared(analysis)))
     corrected = (
-        f"p Holm and p BH are corrected over the comparisons of the question ({analysis.family}), "
-        "those that are not there yet counted with p = 1. Other comparisons have neither and are "
-        "never significant."
+        "p Holm, and p BH where it is shown, are corrected over the comparisons of the question "
+        f"({analysis.family}), those that are not there yet counted with p = 1. Other comparisons "
+        "have neither and are never significant."
     )
     return " ".join((corrected, *redeclared(analysis)))
 

@@ -28,7 +28,6 @@ from fgrpo_bench.tracking.states import (
     COLOR,
     NOTE,
     TABLE,
-    UNCERTAINTY,
     DesiredRun,
     MetricPoint,
     RunState,
@@ -126,31 +125,23 @@ def _estimates(source: Source, cell: CellRow, timestamp: int) -> Iterator[Metric
     """Nine keys a benchmark or average: pass@k at both ends and as a curve over k, each with its
     interval."""
     for row in source.estimates_of(cell.cell):
-        values = (
-            ("", "", row.mean),
-            (UNCERTAINTY, "_low", row.low),
-            (UNCERTAINTY, "_high", row.high),
-        )
-        for prefix, suffix, exact in values:
+        for end, exact in (("", row.mean), ("_low", row.low), ("_high", row.high)):
             if exact is not None:
-                name, value = f"{prefix}{row.column}/pass_at", readable(exact)
-                yield MetricPoint(f"{name}_k{suffix}", row.k, timestamp, value)
+                value = readable(exact)
+                yield MetricPoint(f"pass_at_k{end}/{row.column}", row.k, timestamp, value)
                 if row.k in source.analysis.ends:
-                    yield MetricPoint(f"{name}_{row.k}{suffix}", cell.step, timestamp, value)
+                    key = f"pass_at_{row.k}{end}/{row.column}"
+                    yield MetricPoint(key, cell.step, timestamp, value)
 
 
 def _at_equal_pass_at_1(source: Source, cell: CellRow, timestamp: int) -> Iterator[MetricPoint]:
     """Three keys a pair and k: what the cell keeps more than another at the highest pass@1 that
     both reach, with its interval."""
     for row in source.on_paths(cell.cell):
-        name = f"{row.column}/pass_at_{row.k}_at_equal_pass_at_1_minus_{row.old}"
-        for prefix, suffix, exact in (
-            ("", "", row.difference),
-            (UNCERTAINTY, "_low", row.low),
-            (UNCERTAINTY, "_high", row.high),
-        ):
+        name = f"pass_at_{row.k}_at_equal_pass_at_1_minus_{row.old}"
+        for end, exact in (("", row.difference), ("_low", row.low), ("_high", row.high)):
             if exact is not None:
-                key = f"{prefix}{name}{suffix}"
+                key = f"{name}{end}/{row.column}"
                 yield MetricPoint(key, cell.step, timestamp, readable(exact))
 
 
@@ -158,8 +149,8 @@ def _first_losses(source: Source, cell: CellRow) -> Iterator[tuple[str, int | No
     """The first k at which a trained cell is behind its base models, by the band over all k: the
     ends of its set, None for one that is open."""
     for row in source.first_losses_of(cell.cell):
-        yield f"{UNCERTAINTY}{row.column}/pass_at_k_first_loss_low", row.low
-        yield f"{UNCERTAINTY}{row.column}/pass_at_k_first_loss_high", row.high
+        yield f"pass_at_k_first_loss_low/{row.column}", row.low
+        yield f"pass_at_k_first_loss_high/{row.column}", row.high
 
 
 def _cell_note(source: Source, cell: CellRow, seeds: str) -> str:
@@ -198,12 +189,12 @@ def _cell_note(source: Source, cell: CellRow, seeds: str) -> str:
         table,
     ]
     names = (
-        "`<benchmark>/pass_at_k`: the curve, with k as its step; the ends of its interval are "
-        f"`{UNCERTAINTY}...` with \\_low and \\_high. All pass@k are fractions."
+        "`pass_at_k/<benchmark>`: the curve, with k as its step; the ends of its interval are "
+        "`pass_at_k_low/...` and `pass_at_k_high/...`. All pass@k are fractions."
     )
     losses = (
-        " ..._first\\_loss\\_low and \\_high: the first k at which training is behind the base "
-        f"models lies between them, at {LEVEL:.0%} over all k together; `{OPEN}` as a tag is an "
-        "end without a k, so that there may be no loss."
+        " `pass_at_k_first_loss_low/...` and `..._high/...`: the first k at which training is "
+        f"behind the base models lies between them, at {LEVEL:.0%} over all k together; `{OPEN}` "
+        "as a tag is an end without a k, so that there may be no loss."
     )
     return f"{markdown_blocks(blocks)}\n\n{names}{'' if cell.is_base else losses}"

@@ -15,6 +15,7 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
+from typing import Any
 
 import polars as pl
 
@@ -41,7 +42,6 @@ from fgrpo_bench.tracking.states import (
     POINTS,
     REPORT,
     TABLE,
-    UNCERTAINTY,
     DesiredRun,
     ExperimentState,
     RunState,
@@ -56,6 +56,8 @@ LONGEST = 5000
 """Characters of an experiment's tag that MLflow takes; a run's may be longer."""
 ENDS = ("low", "high")
 """Of an interval, as the names of metrics end."""
+TRAINING = ("train/reward", "train/active_fraction", "train/entropy")
+"""Curves whose charts stand before those of all other metrics of a point."""
 ANSWER = "answer.html"
 """The report's page that MLflow opens on: the answer and the main table."""
 
@@ -97,12 +99,13 @@ def _latest(paths: RunPaths) -> RunPaths:
 
 def _view(analysis: Analysis, kind: str) -> str:
     """The runs of a kind by pass@k at the largest k, with the columns of both ends and no others,
-    so that they stand on a screen; in the form of MLflow's page of runs."""
+    so that they stand on a screen, and as charts with the curves first, those of training or of
+    pass@k; in the form of MLflow's page of runs."""
     first, last = analysis.ends[0], analysis.ends[-1]
     columns = analysis.headline
-    names = [f"{column}/pass_at_{k}" for column in columns for k in dict.fromkeys((last, first))]
+    names = [f"pass_at_{k}/{column}" for column in columns for k in dict.fromkeys((last, first))]
     if kind == CELLS:
-        names += [f"{UNCERTAINTY}{c}/pass_at_{last}_{end}" for c in columns for end in ENDS]
+        names += [f"pass_at_{last}_{end}/{column}" for column in columns for end in ENDS]
     selected = [f"metrics.`{name}`" for name in names]
     view = {
         "searchFilter": f"tags.kind = '{kind}'",
@@ -111,8 +114,39 @@ def _view(analysis: Analysis, kind: str) -> str:
         "startTime": "ALL",
         "lifecycleFilter": "Active",
         "selectedColumns": selected,
+        "runsHiddenMode": "FIRST_20_RUNS",
+        **_charts([*(TRAINING if kind == POINTS else ()), *(f"pass_at_k/{c}" for c in columns)]),
     }
     return json.dumps(view)
+
+
+def _charts(keys: Sequence[str]) -> dict[str, Any]:
+    """Of a view: charts of these metrics, in sections by the first part of their names, before
+    those of all others, which MLflow adds. k has a logarithmic axis."""
+    sections = dict.fromkeys(key.partition("/")[0] for key in keys)
+    return {
+        "isAccordionReordered": True,  # else it sorts sections by name
+        "compareRunSections": [
+            {"uuid": name, "name": name, "display": True, "isReordered": True} for name in sections
+        ],
+        "compareRunCharts": [
+            {
+                **{"uuid": key, "metricKey": key, "displayName": key.partition("/")[2]},
+                **{"metricSectionId": key.partition("/")[0], "type": "LINE", "isGenerated": True},
+                **{"xAxisKey": "step", "useGlobalXaxisKey": False, "deleted": False},
+                "xAxisScaleType": "log" if key.startswith("pass_at_k/") else "linear",
+                **{
+                    "scaleType": "linear",
+                    "range": {},
+                    "lineSmoothness": 0,
+                    "ignoreOutliers": False,
+                },
+                **{"selectedXAxisMetricKey": "", "yAxisKey": "metric", "yAxisExpressions": []},
+                **{"useGlobalLineSmoothing": True, "runsCountToCompare": 10},
+            }
+            for key in keys
+        ],
+    }
 
 
 def experiment_note(analysis: Analysis) -> str:

@@ -65,9 +65,9 @@ def _run(checkpoint: EvaluatedCheckpoint, paths: RunPaths) -> RunState:
         rows = checkpoint_estimates(checkpoint, benchmark)
         known = [(row.k, row.mean) for row in rows if row.mean is not None]
         for k, mean in known:
-            points.append(MetricPoint(f"{benchmark}/pass_at_k", k, end, readable(mean)))
+            points.append(MetricPoint(f"pass_at_k/{benchmark}", k, end, readable(mean)))
         for k, mean in dict([*known[:1], *known[-1:]]).items():
-            points.append(MetricPoint(f"{benchmark}/pass_at_{k}", 0, end, readable(mean)))
+            points.append(MetricPoint(f"pass_at_{k}/{benchmark}", 0, end, readable(mean)))
         tables[f"{benchmark}/pass_at_k.json"] = pl.DataFrame(
             {
                 "k": [row.k for row in rows],
@@ -83,7 +83,7 @@ def _run(checkpoint: EvaluatedCheckpoint, paths: RunPaths) -> RunState:
         )
     for benchmark, share in shares.items():
         points += bounds(checkpoint, benchmark, share, step=0, time=end)
-        points.append(MetricPoint(f"{benchmark}/unscored_fraction", 0, end, readable(share)))
+        points.append(MetricPoint(f"unscored_fraction/{benchmark}", 0, end, readable(share)))
     settings = {key: spec.evaluation.get(key) for key in SETTINGS}
     return RunState(
         name=checkpoint.label,

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 from urllib.parse import quote
 
@@ -40,11 +42,9 @@ LOG_LINES = 40
 """Of every log, in an artifact."""
 LARGEST = 1.7976931348623157e308
 """MLflow's stand-in for infinity."""
-
-
-MOST_STEPS = 100
-"""Of a training curve in MLflow, which takes a millisecond to store each value; its charts draw no
-more than 320."""
+MOST_STEPS = 50
+"""Of a training curve in MLflow, which takes an eighth of a millisecond to store each value and is
+waited for at a sweep's end."""
 
 
 def desired_points(source: Source, points: Collection[str] | None = None) -> list[DesiredRun]:
@@ -77,7 +77,7 @@ def _point_run(source: Source, point: PointResult) -> RunState:
     if end is not None:
         chosen = source.chosen(point)
         means = source.means_of(chosen)
-        points += [MetricPoint(f"{m.column}/pass_at_k", m.k, end, readable(m.value)) for m in means]
+        points += [MetricPoint(f"pass_at_k/{m.column}", m.k, end, readable(m.value)) for m in means]
         shares = unscored(chosen, results.benchmarks)
         whose = (pl.lit(cell).alias("cell"), pl.lit(point.seed).alias("seed"))
         tables = {
@@ -111,16 +111,23 @@ def _point_run(source: Source, point: PointResult) -> RunState:
 
 def _training(metrics: pl.DataFrame, *, n_steps: int) -> Iterator[MetricPoint]:
     """Training curves, about MOST_STEPS of the `n_steps` steps that are planned, and every
-    evaluation during training."""
+    evaluation during training. Where a value stays the same, only the ends of that stretch."""
     curves, every = metrics.sort("step"), math.ceil(n_steps / MOST_STEPS)
     steps, times = curves["step"].to_list(), curves["time_ms"].to_list()
     for column in curves.drop("step", "time_ms").columns:
         name = column.removeprefix("eval_")
         key = f"train/{name}" if name == column else f"eval/{name}"
-        for step, time, value in zip(steps, times, curves[column].to_list(), strict=True):
-            is_shown = name != column or step % every == 0 or step in (1, n_steps)
-            if value is not None and is_shown:
-                yield MetricPoint(key, step, time, _bounded(float(value)))
+        points = [
+            MetricPoint(key, step, time, _bounded(float(value)))
+            for step, time, value in zip(steps, times, curves[column].to_list(), strict=True)
+            if value is not None and (name != column or step % every == 0 or step in (1, n_steps))
+        ]
+        for _, stretch in groupby(points, key=attrgetter("value")):
+            first, *others = stretch
+            yield first
+            # A stretch that may still grow gets its end when it has one: MLflow takes no point back
+            if others and (others[-1] is not points[-1] or others[-1].step == n_steps):
+                yield others[-1]
 
 
 def _bounded(value: float) -> float:
@@ -135,10 +142,10 @@ def _scores(source: Source, point: PointResult) -> Iterator[MetricPoint]:
     ks, judged = point.evaluation_spec().eval_spec.ks, point.evaluated().finished_ms
     for mean in source.means_of(point):
         if mean.k in (ks[0], ks[-1]):
-            key = f"{mean.column}/pass_at_{mean.k}"
+            key = f"pass_at_{mean.k}/{mean.column}"
             yield MetricPoint(key, point.step, judged, readable(mean.value))
     for benchmark, share in unscored(point, source.results.benchmarks).items():
-        yield MetricPoint(f"{benchmark}/unscored_fraction", point.step, judged, readable(share))
+        yield MetricPoint(f"unscored_fraction/{benchmark}", point.step, judged, readable(share))
         yield from bounds(point, benchmark, share, step=point.step, time=judged)
 
 
@@ -158,8 +165,8 @@ def bounds(
     by_k = bounds_of(point.passk(benchmark))
     for k in dict.fromkeys((min(by_k), max(by_k))):
         _, ends = open_part(unscored, *by_k[k])
-        for name, bound in zip(("low", "high"), ends or (), strict=False):
-            yield MetricPoint(f"{benchmark}/pass_at_{k}_{name}", step, time, readable(bound))
+        for name, bound in zip(("all_wrong", "all_right"), ends or (), strict=False):
+            yield MetricPoint(f"pass_at_{k}_{name}/{benchmark}", step, time, readable(bound))
 
 
 def shares_and_bounds(point: EvaluatedCheckpoint, benchmark: str) -> dict[str, list[float | None]]:
@@ -299,7 +306,7 @@ def _point_note(results: SweepResults, point: PointResult) -> str:
             f"{model} trained with {cell.method}, group size N = {cell.group_size}, "
             f"{weight}, seed {point.seed}, for {point.step} steps."
         )
-    curves = ", ".join(escape_markdown(f"{name}/pass_at_k") for name in results.benchmarks)
+    curves = ", ".join(escape_markdown(f"pass_at_k/{name}") for name in results.benchmarks)
     return (
         f"{what}\n\n`train/...`: by training step. `eval/...`: small evaluations during training. "
         f"{curves}: the final evaluation, with k as the step. All pass@k are fractions, means "

@@ -28,7 +28,7 @@ from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.states import read_stages
 
-VERSION = 7
+VERSION = 8
 """Of what is computed from the same files; another one writes every run again."""
 
 

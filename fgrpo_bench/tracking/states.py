@@ -18,9 +18,6 @@ NOTE = "mlflow.note.content"
 """Tag: the description of a run or experiment, as Markdown."""
 COLOR = "mlflow.runColor"
 """Tag: the colour of a run in MLflow's charts."""
-UNCERTAINTY = "uncertainty/"
-"""Before the names of the ends of intervals. It sorts behind benchmarks, `eval/` and `train/`, so
-that a list in alphabetical order begins with the estimates."""
 TABLE = "pass_at_k.json"
 """The table of a cell, and of the report that of every cell."""
 POINTS, CELLS, REPORT = "point", "cell", "report"
@@ -33,7 +30,7 @@ class MetricPoint:
 
     key: str
     step: int
-    """Rollout batch; for `<benchmark>/pass_at_k` the k."""
+    """Rollout batch; for `pass_at_k/<benchmark>` the k."""
     timestamp: int
     """Milliseconds since 1970, from the files."""
     value: float

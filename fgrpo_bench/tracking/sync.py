@@ -12,6 +12,7 @@ MLflow is read and written by its public client alone, whatever the store is.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -26,6 +27,8 @@ from functools import partial
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, Literal
+
+import polars as pl
 
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.files.paths import EVALUATIONS, RunPaths
@@ -384,17 +387,21 @@ def _log(client: Any, run_id: str, desired: RunState, held: Held | None) -> None
     held: points that the run holds; None for a run that was made just now, which holds its tags.
     """
     from mlflow.entities import Metric, Param, RunTag
+    from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 
-    if desired.artifacts:
+    # Tables as `log_table` writes them, which takes 50 ms for each
+    tables = {name: _table_json(table) for name, table in desired.tables.items()}
+    if artifacts := {**desired.artifacts, **tables}:
         with tempfile.TemporaryDirectory() as folder:
-            for name, content in desired.artifacts.items():
+            for name, content in artifacts.items():
                 path = Path(folder, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
             client.log_artifacts(run_id, folder)
-    for name, table in desired.tables.items():
-        client.log_table(run_id, table.to_dict(as_series=False), name)
     tags = {} if held is None else dict(desired.tags) | {"mlflow.runName": desired.title}
+    if tables:
+        named = [{"path": name, "type": "table"} for name in tables]
+        tags[MLFLOW_LOGGED_ARTIFACTS] = json.dumps(named)
     missing = [point for point in desired.points if held is None or _key(point) not in held]
     client.log_batch(  # which makes as many calls as the limits of a server ask for
         run_id,
@@ -408,6 +415,12 @@ def _log(client: Any, run_id: str, desired: RunState, held: Held | None) -> None
         client.set_terminated(run_id, status=desired.status, end_time=desired.end)
     elif desired.failed or held is not None:
         client.update_run(run_id, status=desired.status)
+
+
+def _table_json(table: pl.DataFrame) -> bytes:
+    """A table as MLflow's pages and `load_table` read it; nan becomes null."""
+    rows = table.fill_nan(None).rows()
+    return json.dumps({"columns": table.columns, "data": rows}, allow_nan=False).encode()
 
 
 # The store: where it is, without global state, and what its errors mean.

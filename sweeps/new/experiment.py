@@ -62,7 +62,7 @@ def read_problems(path: Path, prompt: str | None, answer: str | None, grader: st
     registry.entry("graders", grader)
     columns = question_columns(path, prompt=prompt, answer=answer, grader=grader)
     dataset = file_dataset(path, columns, name=_slug(path.stem), grader=grader)
-    table, answers = table_of_file(dataset)
+    table, said = table_of_file(dataset)
     if table.is_empty():
         raise ValueError(
             f"{path}: no row has both {columns.prompt} and {columns.answer}: fill some"
@@ -80,7 +80,7 @@ def read_problems(path: Path, prompt: str | None, answer: str | None, grader: st
             grader=grader,
         ),
         longest=max(map(len, table["prompt"])),
-        summary="; ".join(filter(None, [used, answers, *columns.said])),
+        summary="; ".join([used, *said, *columns.said]),
     )
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fgrpo_bench.command.runs import address
+from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import FULL, readable_record
 from fgrpo_bench.specs import Declaration, SlurmProfile
@@ -192,7 +193,8 @@ def retry(
     records = read_plan(paths).stages
     point_ids = sorted({record.point_id for record in records})
     if point_id is not None and point_id not in point_ids:
-        raise ValueError(f"unknown point {point_id!r}: there are {', '.join(point_ids)}")
+        near = suggestion(point_id, point_ids)
+        raise ValueError(f"unknown point {point_id!r}{near}: there are {', '.join(point_ids)}")
     of_point = [r for r in records if point_id in (None, r.point_id)]
     # with what they need, such as a warm-up that was given up too
     names = dict.fromkeys(n for r in of_point for n in [r.name, *r.needs])

@@ -231,9 +231,8 @@ def runs(mixed) -> dict[str, RunState]:
 
 def logged(run: RunState, columns: Iterable[str]) -> dict[tuple[str, int], float]:
     """Everything that a run has of pass@k, by key and step."""
-    columns = {*columns, *(f"uncertainty/{column}" for column in columns)}
-    points = [point for point in run.points if point.key.rpartition("/")[0] in columns]
-    judged = [point for point in points if not point.key.endswith("unscored_fraction")]
+    points = [point for point in run.points if point.key.partition("/")[2] in columns]
+    judged = [point for point in points if not point.key.startswith("unscored_fraction")]
     return {(point.key, point.step): point.value for point in judged}
 
 
@@ -248,13 +247,12 @@ def test_every_cell_in_mlflow_holds_the_estimates_and_first_losses(mixed, runs):
         expected: dict[tuple[str, int], float | None] = {}
         for row in mixed.estimates.filter(cell=cell, is_chosen=True).to_dicts():
             for suffix, name in (("", "mean"), ("_low", "low"), ("_high", "high")):
-                key = ("uncertainty/" if suffix else "") + f"{row['column']}/pass_at"
-                expected[f"{key}_k{suffix}", row["k"]] = row[name]
+                expected[f"pass_at_k{suffix}/{row['column']}", row["k"]] = row[name]
                 if row["k"] != 8:
-                    expected[f"{key}_{row['k']}{suffix}", step] = row[name]
+                    expected[f"pass_at_{row['k']}{suffix}/{row['column']}", step] = row[name]
         for row in mixed.first_loss.filter(new=cell, old="base").to_dicts():
             for end in ("low", "high"):
-                key = f"uncertainty/{row['column']}/pass_at_k_first_loss_{end}"
+                key = f"pass_at_k_first_loss_{end}/{row['column']}"
                 expected[key, step] = row[end]
         present = shown(expected)
         assert logged(runs[cell], COLUMNS) == present
@@ -272,9 +270,9 @@ def test_every_point_in_mlflow_holds_its_seed_of_the_estimates(mixed, runs):
                 v for s, v in zip(row["seeds"], row["by_seed"], strict=False) if s == seed
             ]:
                 if row["k"] != 8:
-                    expected[f"{row['column']}/pass_at_{row['k']}", row["step"]] = value
+                    expected[f"pass_at_{row['k']}/{row['column']}", row["step"]] = value
                 if row["is_chosen"]:
-                    expected[f"{row['column']}/pass_at_k", row["k"]] = value
+                    expected[f"pass_at_k/{row['column']}", row["k"]] = value
         assert (logged(runs[point], COLUMNS) if point in runs else {}) == shown(expected)
         found += len(expected)
     assert found

@@ -243,7 +243,7 @@ def test_mlflow_has_the_share_of_unscored_draws_and_the_design(staged, analysis)
         stopped = [draws for p in PROBLEMS if (draws := draws_of(point, p))]
         lost, drawn = sum(d.count("unscored") for d in stopped), sum(map(len, stopped))
         state, asked = runs[point], design_of(point)
-        (share,) = [p.value for p in state.points if p.key == "countdown/unscored_fraction"]
+        (share,) = [p.value for p in state.points if p.key == "unscored_fraction/countdown"]
         assert share == pytest.approx(lost / drawn, abs=1e-4)
         if asked == staged.stopping:
             assert (state.params["design_stages"], state.params["design_enough"]) == (

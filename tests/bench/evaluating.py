@@ -104,7 +104,8 @@ def bare(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
 def ours(engine, problems, prompts) -> None:  # type: ignore[no-untyped-def]
     """An evaluation of one benchmark as the stage makes it, on an engine that runs."""
     import evaluators.vllm as back_end
-    from evaluators.grading import GradeWorkers, Grading, grade_workers
+    from evaluators.grading import Grading
+    from evaluators.grading_processes import GradeWorkers, grade_workers
     from evaluators.records import Draw, RequestQueue, SampleRequest
     from evaluators.sample import complete_draws
     from fgrpo_bench.analysis.scoring import count_stored, score

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluators.grading import GradeWorkers, Grading
+from evaluators.grading import Grading
+from evaluators.grading_processes import GradeWorkers
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.stages.tables import DRAWS

@@ -29,7 +29,8 @@ import yaml
 from numpy.typing import NDArray
 
 from evaluators.backends import make_engine
-from evaluators.grading import GradeWorkers, Grading
+from evaluators.grading import Grading
+from evaluators.grading_processes import GradeWorkers
 from evaluators.records import Sampler, SampleRequest, SamplingEngine, SamplingTarget
 from evaluators.sample import complete_draws
 from fgrpo_bench.analysis.results import load_results

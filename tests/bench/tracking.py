@@ -50,7 +50,7 @@ def page(base: str, experiment: str, kind: str) -> tuple[float, int]:
         "filter": f"tags.kind = '{kind}'",
         "run_view_type": "ACTIVE_ONLY",
         "max_results": PAGE,
-        "order_by": ["metrics.`countdown/pass_at_256` DESC"],
+        "order_by": ["metrics.`pass_at_256/countdown` DESC"],
     }
     request = urllib.request.Request(
         f"{base}/ajax-api/2.0/mlflow/runs/search",

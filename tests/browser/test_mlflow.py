@@ -74,7 +74,7 @@ def test_the_runs_of_the_sweep_are_listed_with_pass_at_the_largest_k(
 ):
     page.goto(addresses[name])
     page.get_by_text("GRPO N=4").first.wait_for()
-    page.locator(".ag-header-cell", has_text="countdown/pass_at_16").first.wait_for()
+    page.locator(".ag-header-cell", has_text="pass_at_16/countdown").first.wait_for()
 
 
 def test_the_curve_of_pass_at_k_is_drawn_over_k(page: Page, address: str):

@@ -1,32 +1,13 @@
 """What many tests here begin with."""
 
 import shutil
-from copy import deepcopy
-from functools import cache
 
 import pytest
 
 from evaluators import standalone
 from evaluators.__main__ import main
-from fgrpo_bench.specs import config
 from tests.evaluators.evaluations import fetched, overrides, write_source
 from tests.support.openrlhf import make_untrained
-
-
-@pytest.fixture(scope="session", autouse=True)
-def defaults():
-    """Which benchmarks are evaluated where none is named is composed once a process: whatever a
-    request says, it looks that up first, which takes half of its time."""
-    compose = config.compose
-    composed = cache(lambda: compose(["checkpoint=x"], root=standalone.CONFIG))
-
-    def once(overrides, **where):
-        of_defaults = (list(overrides), where) == (["checkpoint=x"], {"root": standalone.CONFIG})
-        return deepcopy(composed()) if of_defaults else compose(overrides, **where)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(config, "compose", once)
-        yield
 
 
 @pytest.fixture(scope="session")

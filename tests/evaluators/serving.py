@@ -23,7 +23,7 @@ class Adding(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.models: list[dict[str, Any]] = [POLICY, {"id": "other", "owned_by": "vllm"}]
-        self.faults: deque[str] = deque()
+        self.faults: deque[str | None] = deque()  # None: it answers
         """Of the next requests for a draw: a code, `drop`, `html` or `empty`."""
         self.gone = False
         """Whether every request for a draw is answered by 503."""

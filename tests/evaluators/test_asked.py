@@ -89,10 +89,12 @@ def test_a_chat_template_and_a_column_that_problems_share_are_used(mine, qwen, c
 
 
 def test_rows_that_are_empty_or_copies_are_said(mine, capsys):
-    write("mine.jsonl", [*SUMS, SUMS[0], {"question": "And?", "answer": None}])
+    wrong = SUMS[0] | {"answer": "3"}
+    write("mine.jsonl", [*SUMS, SUMS[1], wrong, {"question": "And?", "answer": None}])
     said = evaluated(capsys, "out/my-model", "--data", "mine.jsonl", "--dry-run")
-    assert "left out: 1 of 6 rows lack a problem or an answer" in said
-    assert "copies: 1 of 5 problems have the text of another one" in said
+    assert "left out: 1 of 7 rows lack a problem or an answer" in said
+    assert "copies: 2 of 6 problems have the text of another one" in said
+    assert "different answers: 1 of these texts have several; keep the right one" in said
 
 
 REFUSED = {

@@ -175,6 +175,17 @@ NAMES = {
 }
 
 
+def test_a_dataset_that_is_not_there_is_refused_in_a_sentence(tmp_path, capsys):
+    keys = ["prompt_key=problem", "answer_key=answer"]
+    root = ["--root", str(tmp_path)]
+    assert main(["data", "amc23", f"path={tmp_path / 'mine.jsonl'}", *keys, *root]) == 1
+    said = capsys.readouterr().err
+    assert said == (
+        f"path={tmp_path / 'mine.jsonl'} is no file: it names the problems of amc23 on this "
+        "machine, e.g. path=problems.jsonl\n"
+    )
+
+
 @pytest.mark.parametrize("command", NAMES)
 def test_a_misspelt_benchmark_is_refused_with_the_names_there_are(root, command, capsys):
     assert main(NAMES[command]) in (1, 2)

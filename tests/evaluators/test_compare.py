@@ -17,9 +17,9 @@ from evaluators.readings import readings_table
 from evaluators.stored import closing_table, find
 from fgrpo_bench import compare_counts
 from fgrpo_bench.analysis.checkpoints import table_estimates
-from fgrpo_bench.analysis.readings import READINGS, ProblemDraws
+from fgrpo_bench.analysis.readings import FATES, READINGS, ProblemDraws
 from fgrpo_bench.analysis.results import SweepResults, together
-from fgrpo_bench.analysis.rows import Comparison, from_frame
+from fgrpo_bench.analysis.rows import ALL, SEVERAL, Comparison, from_frame
 from fgrpo_bench.analysis.stored import analysed
 from fgrpo_bench.documents.table import with_interval
 from fgrpo_bench.files.whole import read_json, write_json
@@ -425,29 +425,26 @@ def test_the_closing_table_tells_pass_at_k_by_level(with_levels, capsys):
     assert ": pass@k in percent by level\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("by", "wanted"),
-    [
-        ("levle", "no column of the problems is called so, of those that hold short texts or numb"
-                  "ers; mine-"),
-        ("question", "--by question: no column of the problems is called so"),
-        ("number", "--by number: 12 different values over 12 problems of mine-"),
-    ],
-)  # fmt: skip
 def test_a_column_that_does_not_tell_problems_apart_is_refused_before_any_work(
-    with_levels, root, capsys, by, wanted
+    with_levels, root, capsys
 ):
     imported("old", [4] * 12)
     imported("new", [4] * 12)
-    refused = said(capsys, "old", "new", "--by", by, code=1)
-    assert wanted in refused and " has level (3 values)" in refused and "source" not in refused
     before = {path: path.stat().st_mtime_ns for path in root.glob("evals/**/*.parquet")}
-    for words in (
-        ["grade", "old", "--by", by],
-        ["import", "new.jsonl", "--data", "mine.jsonl", "--name", "again", "--by", by],
-    ):
-        assert main(words) == 1
-        assert wanted in capsys.readouterr().err, words
+    for by, wanted in {
+        "levle": "no column of the problems is called so, of those that hold short texts or numb"
+        "ers; mine-",
+        "question": "--by question: no column of the problems is called so",
+        "number": "--by number: 12 different values over 12 problems of mine-",
+    }.items():
+        refused = said(capsys, "old", "new", "--by", by, code=1)
+        assert wanted in refused and " has level (3 values)" in refused and "source" not in refused
+        for words in (
+            ["grade", "old", "--by", by],
+            ["import", "new.jsonl", "--data", "mine.jsonl", "--name", "again", "--by", by],
+        ):
+            assert main(words) == 1
+            assert wanted in capsys.readouterr().err, words
     assert {path: path.stat().st_mtime_ns for path in root.glob("evals/**/*.parquet")} == before
     assert not (root / "evals" / "again").exists()
 
@@ -507,23 +504,18 @@ def test_other_readings_of_the_draws_stand_beside_pass_at_k(mine: Path, capsys) 
     assert "gini" in printed and "cover@0.65 47.4 to 100.0" in printed and "distinct@k" in printed
 
 
-@pytest.mark.parametrize(
-    ("words", "refusal"),
-    [
-        (["grade", "before", "--also", "best@8"], "grades say right or wrong and store no reward"),
-        (["grade", "before", "--also", "best"], "--also 'best': choose among pass^k, maj@k"),
-        (["compare", "before", "after", "--also", "gini"], "--also 'gini': choose among"),
-        (["compare", "before", "after", "--also", "solutions"], "are one solution, its gold"),
-        (["grade", "before", "--also", "cover@0.1"], "draw 50, or take a larger tau"),
-    ],
-)
-def test_what_is_no_reading_of_these_draws_is_refused(
-    mine: Path, capsys, words: list[str], refusal: str
-) -> None:
+def test_what_is_no_reading_of_these_draws_is_refused(mine: Path, capsys) -> None:
     imported("before", [8] * 12)
     imported("after", [2] * 12)
-    assert main(words) == 1
-    assert refusal in capsys.readouterr().err
+    for words, refusal in (
+        ("grade before --also best@8", "grades say right or wrong and store no reward"),
+        ("grade before --also best", "--also 'best': choose among pass^k, maj@k"),
+        ("compare before after --also gini", "--also 'gini': choose among"),
+        ("compare before after --also solutions", "are one solution, its gold"),
+        ("grade before --also cover@0.1", "draw 50, or take a larger tau"),
+    ):
+        assert main(words.split()) == 1
+        assert refusal in capsys.readouterr().err, words
 
 
 @pytest.mark.slow
@@ -577,3 +569,29 @@ def test_the_frame_of_readings_has_what_compare_says_while_grades_are_there(
             grades.unlink()
     left_behind = analysed(sweep).rows("readings")
     assert {row.cell for row in left_behind} == set(analysis.by_cell) - {cells[1]}
+
+
+@pytest.mark.slow
+def test_readings_of_problems_with_several_solutions_are_of_these_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_with_draws(root, texts=("9*3-2*1", "3*9-2", "9+8+8"))
+    base = [item.passk("countdown").filter(k=1) for item in sweep.checkpoints if item.cell is None]
+    names = sorted(base[0]["problem_id"])
+    several = names[: len(names) // 3]
+    numbers_of = dict.fromkeys(names, 1) | dict.fromkeys(several, 2)
+    monkeypatch.setattr("fgrpo_bench.analysis.readings.solution_counts", lambda *_: numbers_of)
+    rows = {
+        (row.problems, row.reading, row.k): row
+        for row in analysed(sweep).rows("readings")
+        if row.cell == sweep.points[-1].label
+    }
+    of_several = {reading for part, reading, _ in rows if part == SEVERAL}
+    assert of_several == {"distinct@k", "share@k", *FATES}
+    for part, of_part in ((ALL, names), (SEVERAL, several)):
+        fates = [rows[part, fate, None] for fate in FATES]
+        solved = [table.filter(pl.col("problem_id").is_in(of_part))["pass_at_k"] for table in base]
+        assert {row.n_problems for row in fates} == {len(of_part)}
+        assert sum(row.mean for row in fates) == pytest.approx(pl.concat(solved).mean())
+    share, distinct = rows[SEVERAL, "share@k", 1], rows[SEVERAL, "distinct@k", 1]
+    assert share.mean == pytest.approx(distinct.mean / 2), "two solutions each"

@@ -80,8 +80,14 @@ def test_columns_of_an_unknown_file_are_named(tmp_path):
 def test_of_several_reward_functions_none_is_the_verdict_unless_it_is_named(tmp_path):
     path = tmp_path / "completions_00100.parquet"
     written.trl(path)
+    assert open_dump(path).rewards == [
+        "verdicts: those of the only reward function, accuracy_reward"
+    ]
     table = pl.read_parquet(path).with_columns(format_reward=pl.lit(1.0))
     table.write_parquet(path)
+    (left_out,) = open_dump(path).rewards
+    assert left_out.startswith("left out: rewards of accuracy_reward, format_reward: name")
+    assert open_dump(path, NamedColumns(score="accuracy_reward")).rewards == []
     assert [draw.score for draw in open_dump(path).draws] == [None] * 4
     named = [draw.score for draw in open_dump(path, NamedColumns(score="accuracy_reward")).draws]
     assert named == [score for *_, score in written.DRAWS]

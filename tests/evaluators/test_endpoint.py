@@ -138,23 +138,20 @@ def test_an_address_where_nobody_answers_is_refused(
     assert "no server answers there (ConnectionRefusedError" in evaluated(capsys, *asked, code=1)
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("400", "refused the request (HTTP 400: key Bearer *** is refused): change what it names"),
-        ("401", "set OPENAI_API_KEY to a key of that server"),
-        ("302", "refused the request (HTTP 302"),
-        ("html", "did not answer with JSON: check --endpoint"),
-        ("empty", "the server's answer is none of OpenAI's protocol"),
-    ],
-)
 def test_a_refusal_is_one_sentence_and_keeps_the_draws_before_it(
-    server: Adding, root: Path, fault: str, said: str, capsys: pytest.CaptureFixture[str]
+    server: Adding, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = words(server, "--batch-size", "1")
-    server.faults.extend(["429", "500", fault])
-    shown = evaluated(capsys, *asked, code=1)
-    assert said in shown and "error: problem mine-" in shown and KEY not in shown
+    for n_before, (fault, said) in enumerate({
+        "400": "refused the request (HTTP 400: key Bearer *** is refused): change what it names",
+        "401": "set OPENAI_API_KEY to a key of that server",
+        "302": "refused the request (HTTP 302",
+        "html": "did not answer with JSON: check --endpoint",
+        "empty": "the server's answer is none of OpenAI's protocol",
+    }.items()):  # fmt: skip
+        server.faults.extend(["429", "500", *[None] * n_before, fault])
+        shown = evaluated(capsys, *asked, code=1)
+        assert said in shown and "error: problem mine-" in shown and KEY not in shown
     evaluated(capsys, *asked)
     assert len(drawn(root)[1]) == 16 == len(server.answered)
 

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from evaluators.grading import GradeWorkers, Grading
+from evaluators.grading import Grading
+from evaluators.grading_processes import GradeWorkers
 from evaluators.records import SampleRequest, make_draw
 from evaluators.sample import complete_draws
 from evaluators.stored import level_line, levels
@@ -184,7 +185,7 @@ def test_a_grading_process_that_cannot_start_is_the_error_that_is_told(tmp_path,
 def test_sampling_does_not_wait_for_a_slow_grader_nor_its_process_end_at_a_stopping_signal(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("evaluators.grading.WAITING_MOST", 2)
+    monkeypatch.setattr("evaluators.grading_processes.WAITING_MOST", 2)
     paths = BenchmarkPaths(tmp_path / "m")
     with graded(paths, "math", workers=1) as grading:
         draws = sampled(paths, grading)

@@ -50,10 +50,11 @@ def test_a_file_is_graded_by_its_golds_beside_its_own_verdicts(capsys):
     (stored,) = find("theirs")
     assert stored.benchmark.extra_graders == ("verl",)
     again = said(capsys, "grade", "theirs", "--grader", "verl")
-    assert "verl-1: all 4 draws had been graded" in again
+    assert "verl-1: all 4 draws were graded" in again
     assert "none are stored in" in said(capsys, "grade", "theirs", "--grader", "trl", code=1)
     compared = said(capsys, "compare", "a=theirs", "b=theirs", "--grader", "verl")
     assert "Judged by verl-1 in place of the grader of dump." in compared
+    assert "a and b are one model: equal weights, drawn with equal settings." in compared
 
 
 @pytest.mark.slow

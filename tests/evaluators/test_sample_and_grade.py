@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from evaluators.backends import DRAWS_AT_ONCE, ROWS_AT_ONCE, blocks
 from evaluators.evaluate import Bar, check_manifest, clear_tables
-from evaluators.grading import GradeWorkers, Grading
+from evaluators.grading import Grading
+from evaluators.grading_processes import GradeWorkers
 from evaluators.records import RequestQueue, SampleRequest, make_draw
 from evaluators.sample import complete_draws
 from fgrpo_bench.analysis.scoring import count, score

@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evaluators.engines import start_engines
-from evaluators.grading import GradeWorkers, Grading
+from evaluators.grading import Grading
+from evaluators.grading_processes import GradeWorkers
 from evaluators.sample import complete_draws
 from fgrpo_bench.analysis.scoring import count as counted
 from fgrpo_bench.analysis.scoring import score

@@ -109,35 +109,34 @@ def test_a_chat_template_is_applied_with_the_system_message(model):
     assert tokenizer.decode(ids) == "3=12="
 
 
-@pytest.mark.parametrize(
-    ("template", "rule"),
-    [
-        ("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
-         "it took more than 1 s of processor time"),
-        ("{% for i in range(99999) %}{{ 'x' * 99999 }}{% endfor %}",
-         "it (needs more than 1024 MB of memory|took more than 1 s)"),
-        ("{{ 'x' * 20000000 }}", "it wrote a text of more than 10,000,000 characters"),
-        ("{{ raise_exception('no system message') }}", "it raised TemplateError: no system"),
-        ("{{ messages.__class__.__mro__ }}", "it raised SecurityError: access to attribute"),
-        ("{% for %}", "it raised TemplateSyntaxError: "),
-        ("{{ 1 / 0 }}", "it raised ZeroDivisionError: division by zero"),
-    ],
-)  # fmt: skip
-def test_a_template_that_never_ends_grows_or_raises_is_a_sentence(
-    model, monkeypatch, template, rule
-):
+TEMPLATES = {
+    "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}":
+        "it took more than 1 s of processor time",
+    "{% for i in range(99999) %}{{ 'x' * 99999 }}{% endfor %}":
+        "it (needs more than 1024 MB of memory|took more than 1 s)",
+    "{{ 'x' * 20000000 }}": "it wrote a text of more than 10,000,000 characters",
+    "{{ raise_exception('no system message') }}": "it raised TemplateError: no system",
+    "{{ messages.__class__.__mro__ }}": "it raised SecurityError: access to attribute",
+    "{% for %}": "it raised TemplateSyntaxError: ",
+    "{{ 1 / 0 }}": "it raised ZeroDivisionError: division by zero",
+}  # fmt: skip
+
+
+def test_a_template_that_never_ends_grows_or_raises_is_a_sentence(model, monkeypatch):
     monkeypatch.setattr(chat, "SECONDS", 1.0)
     monkeypatch.setattr(chat, "_processes", OfProcess(chat._processes._make))
     tokenizer = AutoTokenizer.from_pretrained(model)
-    tokenizer.chat_template = template
-    encode = encoder(tokenizer, evaluation(), settings(prompt=replace(PLAIN, chat_template=True)))
-    with pytest.raises(
-        ValueError, match=r"the chat template of .*small cannot be applied"
-    ) as error:
-        encode(heldout_problems(1)[0])
+    asked = settings(prompt=replace(PLAIN, chat_template=True))
+    for template, rule in TEMPLATES.items():
+        tokenizer.chat_template = template
+        encode = encoder(tokenizer, evaluation(), asked)
+        with pytest.raises(
+            ValueError, match=r"the chat template of .*small cannot be applied"
+        ) as error:
+            encode(heldout_problems(1)[0])
+        assert re.search(rule, str(error.value)), (template, error.value)
+        assert "\n" not in str(error.value) and "prompt=plain" in str(error.value), template
     chat._processes().close()
-    assert re.search(rule, str(error.value)), error.value
-    assert "\n" not in str(error.value) and "prompt=plain" in str(error.value)
 
 
 def test_a_sampler_can_be_stopped_at_every_token_and_says_what_it_discards(

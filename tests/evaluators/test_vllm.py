@@ -19,26 +19,29 @@ from evaluators.records import SamplingTarget
 from evaluators.standalone import configuration
 from evaluators.vllm import engine_settings, in_flight, sampling_settings
 from fgrpo_bench.kinds.evaluate import draws_identity
-from fgrpo_bench.specs import EvalSpec, to_dict
+from fgrpo_bench.specs import EvalSpec, Placement, to_dict
 from fgrpo_bench.stages.digests import weights_sha256
 from tests.support.points import declared, point
 
-GPUS = declared().profile.placement
-GPU = declared("placement@profile.placement=single-gpu").profile.placement
-PROCESSORS = declared("placement@profile.placement=cpu").profile.placement
+
+def placed(name: str = "node-8gpu") -> Placement:
+    """A file of conf/placement, as a profile of GPUs has it."""
+    return declared(f"placement@profile.placement={name}").profile.placement
 
 
 def test_a_gpu_has_its_placement_where_another_interpreter_draws() -> None:
     words = ["checkpoint=x", "placement.python=.venv-vllm/bin/python"]
     composed, _ = configuration(words, {"device": "cuda"})
-    gpu = {field: value for field, value in to_dict(GPU).items() if field != "python"}
+    gpu = {
+        field: value for field, value in to_dict(placed("single-gpu")).items() if field != "python"
+    }
     assert composed["placement"] == gpu | {"python": ".venv-vllm/bin/python"}
     composed, _ = configuration([*words, "placement=cpu"], {"device": "cuda"})
-    assert composed["placement"]["evaluation_gpu_memory"] == PROCESSORS.evaluation_gpu_memory
+    assert composed["placement"]["evaluation_gpu_memory"] == placed("cpu").evaluation_gpu_memory
 
 
 def test_an_evaluation_has_a_placement_of_its_own() -> None:
-    placement = replace(GPUS, vllm_tensor_parallel=4, vllm_gpu_memory=0.3, vllm_engines=2)
+    placement = replace(placed(), vllm_tensor_parallel=4, vllm_gpu_memory=0.3, vllm_engines=2)
     assert engine_settings(point().evaluation, placement, max_model_len=9216) == {
         "dtype": "bfloat16",
         "max_model_len": 9216,
@@ -53,13 +56,14 @@ def test_an_evaluation_has_a_placement_of_its_own() -> None:
 
 
 def test_as_many_requests_are_in_flight_as_the_engine_draws_at_once() -> None:
-    assert in_flight(GPUS, "cuda", 9216) == 192
+    assert in_flight(placed(), "cuda", 9216) == 192
 
 
 def test_on_processors_no_more_prompts_are_in_flight_than_fit_into_a_step() -> None:
-    assert in_flight(PROCESSORS, "cpu", 24) == 384
-    assert in_flight(PROCESSORS, "cpu", 9216) == 65_536 // 9216 == 7
-    small = replace(PROCESSORS, vllm_max_num_batched_tokens=512)
+    processors = placed("cpu")
+    assert in_flight(processors, "cpu", 24) == 384
+    assert in_flight(processors, "cpu", 9216) == 65_536 // 9216 == 7
+    small = replace(processors, vllm_max_num_batched_tokens=512)
     with pytest.raises(ValueError, match=r"max_num_batched_tokens=512 .* 513 tokens .*: raise it"):
         in_flight(small, "cpu", 513)
 
@@ -71,7 +75,7 @@ def test_the_engine_fingerprint_tells_gpus_and_their_kernels_apart(monkeypatch) 
         platform = SimpleNamespace(get_device_name=lambda: gpu)
         module = SimpleNamespace(current_platform=platform)
         monkeypatch.setitem(sys.modules, "vllm.platforms", module)
-        placement = replace(GPUS, **changed)  # type: ignore[arg-type]
+        placement = replace(placed(), **changed)  # type: ignore[arg-type]
         return back_end.facts(point().evaluation, "cuda", placement)
 
     h100 = device_on("NVIDIA H100 80GB HBM3")
@@ -93,7 +97,7 @@ def asked(evaluation: EvalSpec, folder: Path, device: str = "cuda") -> SamplingT
         evaluation=evaluation,
         settings={"prompt_tokens": 16, "response_tokens": 8},
         device=device,
-        placement=GPUS,
+        placement=placed(),
     )
 
 
@@ -104,7 +108,7 @@ def starting(monkeypatch, tmp_path):
     def start(llm, evaluation):
         monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=llm))
         machine = SimpleNamespace(environment=SimpleNamespace(check_machine=lambda: None))
-        monkeypatch.setattr(back_end, "of_sampler", lambda name: machine)
+        monkeypatch.setattr(back_end, "engine_for_sampler", lambda name: machine)
         monkeypatch.setenv("VLLM_BATCH_INVARIANT", "7")
         return back_end.start(asked(evaluation, tmp_path), max_model_len=24)
 

@@ -307,7 +307,7 @@ class Deaf:
     """Stands for the process that judges, which has limits of its own."""
 
     def __init__(self, *_: object, **__: object) -> None:
-        self.asked = 0
+        self.n_questions = 0
 
     def wait_ready(self) -> None:
         """It is."""

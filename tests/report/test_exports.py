@@ -81,6 +81,30 @@ def test_every_value_is_that_of_the_seed_in_the_frames(reported, tmp_path):
         assert {each["params"]["k"]: each["value"] for each in metrics.values()} == values
 
 
+def test_how_draws_were_made_stands_where_a_format_has_a_field_for_it(
+    reported, tmp_path, monkeypatch
+):
+    evaluated = chosen(reported)[1]
+    further = {"top_k": 20, "stop": ["END"], "prefix": "So ", "few_shot": [{"problem": "secret"}]}
+    settings = {**evaluated.settings, "temperature": 0.5, "top_p": 0.9, **further}
+    monkeypatch.setattr(type(evaluated), "settings", settings)
+    sampled = {"temperature": 0.5, "top_p": 0.9, "top_k": 20}
+    (log,) = exported(evaluated, "every-eval-ever", tmp_path)
+    assert log["evaluation_results"][0]["generation_config"] == {
+        "generation_args": sampled,
+        "additional_details": {"stop": '["END"]', "prefix": '"So "', "few_shot": "1"},
+    }
+    (inspected,) = exported(evaluated, "inspect", tmp_path)
+    assert inspected["eval"]["model_generate_config"] == {**sampled, "stop_seqs": ["END"]}
+    assert inspected["eval"]["metadata"].items() >= {"prefix": "So ", "few_shot": 1}.items()
+    (results,) = exported(evaluated, "lm-eval", tmp_path)
+    (config,) = results["configs"].values()
+    assert config["generation_kwargs"] == {"do_sample": True, **sampled, "until": ["END"]}
+    assert (config["num_fewshot"], config["gen_prefix"]) == (1, "So ")
+    assert results["n-shot"] == {"countdown": 1}
+    assert not any("secret" in path.read_text() for path in tmp_path.rglob("*.json"))
+
+
 def test_a_second_export_writes_the_same_bytes_into_the_same_files(reported, tmp_path):
     evaluated = chosen(reported)[0]
     for to in ("every-eval-ever", "passk-inference", "lm-eval", "inspect"):

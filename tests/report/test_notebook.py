@@ -110,7 +110,7 @@ def test_wandb_gets_every_step_of_training_and_pass_at_k_of_every_cell(
     assert set(sent) == trained | {("cells", cell) for cell in estimates["cell"]}
     assert all(sent[each].logged == list(range(1, 21)) for each in trained)
     for cell, k, mean in estimates.select("cell", "k", "mean").iter_rows():
-        assert sent["cells", cell].summary[f"countdown/pass_at_{k}"] == mean
+        assert sent["cells", cell].summary[f"pass_at_{k}/countdown"] == mean
 
 
 def test_evaluations_and_dumps_are_shown_too_and_their_texts_escaped(

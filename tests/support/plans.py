@@ -1,19 +1,26 @@
-"""Shipped sweeps, each composed once a process, and their plans under a run root of the test's."""
+"""Shipped sweeps, each composed once a session, and their plans under a run root of the test's."""
 
 from __future__ import annotations
 
+import json
+import os
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from fgrpo_bench.files.paths import RunPaths
+from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.specs import Declaration, config
 from sweeps.freeze import check_conflicts, freeze, run_paths
 from sweeps.plan import Plan, make_plan
+
+COMPOSED = "FGRPO_TESTS_COMPOSED"
+"""Names the session's folder of composed configurations; not set outside pytest."""
 
 
 @cache
@@ -44,7 +51,15 @@ def _chooses_a_file(override: str) -> bool:
 
 @cache
 def _composed(sweep: str, *files: str) -> dict[str, Any]:
-    return config.compose([f"sweep={sweep}", "run_root=runs", *files])
+    """The merged configuration; the first of the session's processes that asks composes it."""
+    asked = [f"sweep={sweep}", "run_root=runs", *files]
+    if COMPOSED not in os.environ:
+        return config.compose(asked)
+    name = sha256(json.dumps(asked).encode()).hexdigest()
+    path = Path(os.environ[COMPOSED]) / f"{name}.json"
+    if not path.exists():
+        write_json(path, config.compose(asked))
+    return read_json(path)
 
 
 _parser = cache(OverridesParser.create)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from itertools import pairwise
 
 import polars as pl
 import pytest
@@ -143,7 +144,23 @@ def test_of_a_long_curve_steps_are_logged_evenly_with_the_ends_and_every_evaluat
     monkeypatch.setattr(tracking_points, "MOST_STEPS", 5)
     run = states(whole)[whole.points[2].point_id]
     assert list(history(run, "train/reward")) == [1, 4, 8, 12, 16, 20]
-    assert list(history(run, "eval/pass_at_1")) == [5, 10, 15, 20]
+    assert list(history(run, "eval/pass_at_1")) == [5, 20], "the same four times"
+
+
+def test_of_a_stretch_of_equal_values_its_ends_are_logged_and_a_point_never_goes(whole):
+    metrics = read_table(whole.points[2].train.metrics, METRICS)
+    values = pl.Series("entropy", [1.0] * 5 + [2.0] + [3.0] * 14)
+    curves = metrics.with_columns(values)
+    logged = [
+        {
+            point.step
+            for point in tracking_points._training(curves.head(steps), of=20)
+            if point.key == "train/entropy"
+        }
+        for steps in range(1, 21)
+    ]
+    assert logged[-1] == {1, 5, 6, 7, 20}
+    assert all(before <= after for before, after in pairwise(logged)), "MLflow takes none back"
 
 
 def test_curves_and_times_are_those_of_the_files(whole, stored):
@@ -154,7 +171,7 @@ def test_curves_and_times_are_those_of_the_files(whole, stored):
     assert [(p.step, p.timestamp, p.value) for p in logged] == list(
         metrics.select("step", "time_ms", "reward").iter_rows()
     )
-    assert history(run, "eval/pass_at_1") == dict.fromkeys((5, 10, 15, 20), 0.2)
+    assert history(run, "eval/pass_at_1") == dict.fromkeys((5, 20), 0.2)
     first = metrics.row(0, named=True)
     assert run.start == int(first["time_ms"] - 1000 * first["seconds"])
     assert run.end == FINISHED
@@ -168,12 +185,12 @@ def test_pass_at_k_is_the_mean_over_problems_by_k_and_plain_at_both_ends(whole, 
             k: point.passk("countdown").filter(pl.col("k") == k)["pass_at_k"].mean()
             for k in (1, 8, 32)
         }
-        assert history(run, "countdown/pass_at_k") == {k: float(f"{means[k]:.4g}") for k in means}
+        assert history(run, "pass_at_k/countdown") == {k: float(f"{means[k]:.4g}") for k in means}
         for k in (1, 32):
-            key = f"countdown/pass_at_{k}"
+            key = f"pass_at_{k}/countdown"
             assert history(run, key) == {point.step: float(f"{means[k]:.4g}")}
-        assert history(run, "countdown/pass_at_8") == {}
-    assert {p.timestamp for p in run.points if p.key.startswith("countdown/")} == {FINISHED}
+        assert history(run, "pass_at_8/countdown") == {}
+    assert {p.timestamp for p in run.points if p.key.endswith("/countdown")} == {FINISHED}
 
 
 def test_problems_with_too_few_scored_draws_are_left_out_and_their_share_is_said(results):
@@ -187,15 +204,15 @@ def test_problems_with_too_few_scored_draws_are_left_out_and_their_share_is_said
     }
     rewrite_passk(point, lambda table: table.with_columns(**lacking).cast(dict(table.schema)))
     run = states(results)[point.point_id]
-    assert history(run, "countdown/pass_at_k")[32] == pytest.approx(
+    assert history(run, "pass_at_k/countdown")[32] == pytest.approx(
         others["pass_at_k"].mean(), abs=1e-4
     )
-    share = history(run, "countdown/unscored_fraction")[point.step]
+    share = history(run, "unscored_fraction/countdown")[point.step]
     assert share == float(f"{48 / (24 * 64):.4g}")
     row = run.tables["countdown/pass_at_k.json"].row(2, named=True)
     assert (row["n_problems"], row["unscored_fraction"]) == (23, pytest.approx(48 / (24 * 64)))
     assert (row["cut_off"], row["correct_cut_off"], row["correct_by_place"]) == (0.0, 0.0, 0.0)
-    assert not any(point.key.endswith(("_low", "_high")) for point in run.points)
+    assert not any("_all_" in point.key for point in run.points)
     judged = {"n_scored": 56, "n_correct": pl.col("n_correct").clip(0, 56)}
     bounds = {"pass_at_k_low": 0.25, "pass_at_k_high": 0.75}
     rewrite_passk(
@@ -203,7 +220,7 @@ def test_problems_with_too_few_scored_draws_are_left_out_and_their_share_is_said
     )
     run = states(results)[point.point_id]  # above 5% with what pass@k were, all wrong or all right
     for k in (1, 32):
-        ends = [history(run, f"countdown/pass_at_{k}_{end}") for end in ("low", "high")]
+        ends = [history(run, f"pass_at_{k}_{end}/countdown") for end in ("all_wrong", "all_right")]
         assert ends == [{point.step: 0.25}, {point.step: 0.75}]
 
 
@@ -315,10 +332,10 @@ def test_a_cell_has_the_mean_and_interval_of_the_analysis(whole, stored):
         assert (run.tags["kind"], run.tags["seeds"]) == ("cell", "11, 12")
         for row in analysis.over_k("countdown", cell):
             mean, low, high = (float(f"{end:.4g}") for end in (row.mean, row.low, row.high))
-            assert history(run, "countdown/pass_at_k")[row.k] == mean
-            assert history(run, "uncertainty/countdown/pass_at_k_low")[row.k] == low
-            assert history(run, "uncertainty/countdown/pass_at_k_high")[row.k] == high
-        assert history(run, "uncertainty/countdown/pass_at_32_low") == {cell.step: low}
+            assert history(run, "pass_at_k/countdown")[row.k] == mean
+            assert history(run, "pass_at_k_low/countdown")[row.k] == low
+            assert history(run, "pass_at_k_high/countdown")[row.k] == high
+        assert history(run, "pass_at_32_low/countdown") == {cell.step: low}
         exact = run.tables["pass_at_k.json"].row(-1)
         beside = [getattr(row, name) for name in OPEN_AND_CUT_OFF]
         numbers = (row.mean, row.low, row.high, row.n_problems, *beside)
@@ -337,7 +354,7 @@ def test_points_average_to_their_cell_also_where_draws_are_unscored(tmp_path):
     assert analysis.columns == ("average in-domain", "aime25", "countdown")
     for column in analysis.columns:
         cell, *seeds = (
-            history(runs[f"grpo-n2-g0.5{of}"], f"{column}/pass_at_k") for of in ("", "-s11", "-s12")
+            history(runs[f"grpo-n2-g0.5{of}"], f"pass_at_k/{column}") for of in ("", "-s11", "-s12")
         )
         assert list(cell) == [1, 8, 32]
         assert cell == pytest.approx(
@@ -356,9 +373,9 @@ def test_the_ends_of_the_first_loss_are_metrics_and_open_ones_tags(whole, monkey
     planted = with_frames(analysis, first_loss=to_frame(FirstLoss, planted))
     monkeypatch.setattr(source, "analysed", lambda *_: planted)
     run = states(whole)["grpo-n2-g0"]
-    name = "uncertainty/countdown/pass_at_k_first_loss"
-    assert (history(run, f"{name}_low"), history(run, f"{name}_high")) == ({20: 4.0}, {})
-    assert (run.tags.get(f"{name}_low"), run.tags[f"{name}_high"]) == (None, "open")
+    low, high = (f"pass_at_k_first_loss_{end}/countdown" for end in ("low", "high"))
+    assert (history(run, low), history(run, high)) == ({20: 4.0}, {})
+    assert (run.tags.get(low), run.tags[high]) == (None, "open")
 
 
 def test_a_cell_says_which_seeds_its_mean_is_of_and_stays_the_same_run(whole, stored, tmp_path):
@@ -380,7 +397,7 @@ def test_keys_are_bounded_however_many_k_there_are(tmp_path):
     results = write_sweep(tmp_path, overrides=many)
     runs = states(results)
     keys = {
-        run.tags["kind"]: {p.key for p in run.points if "countdown/" in p.key}
+        run.tags["kind"]: {p.key for p in run.points if p.key.endswith("/countdown")}
         for run in runs.values()
     }
     assert len(keys["point"]) == 4
@@ -392,12 +409,12 @@ def test_keys_are_bounded_however_many_k_there_are(tmp_path):
 def test_every_evaluated_checkpoint_is_a_step_of_the_plain_metrics(tmp_path):
     results = write_sweep(tmp_path, overrides=[*TINY, *EVERY])
     run = states(results)["grpo-n2-g0-s11"]
-    assert list(history(run, "countdown/pass_at_32")) == [5, 10, 15, 20]
-    assert list(history(run, "countdown/pass_at_k")) == [1, 8, 32], "of the last one alone"
+    assert list(history(run, "pass_at_32/countdown")) == [5, 10, 15, 20]
+    assert list(history(run, "pass_at_k/countdown")) == [1, 8, 32], "of the last one alone"
     results.points[1].at(results.points[1].checkpoints[-1]).evaluate.done.unlink()
     run = states(results)["grpo-n2-g0-s11"]
-    assert (list(history(run, "countdown/unscored_fraction")), run.end) == ([5, 10, 15], None)
-    assert history(run, "countdown/pass_at_k") == {}
+    assert (list(history(run, "unscored_fraction/countdown")), run.end) == ([5, 10, 15], None)
+    assert history(run, "pass_at_k/countdown") == {}
 
 
 @pytest.mark.slow
@@ -426,10 +443,10 @@ def test_the_report_is_a_run_of_its_files_and_its_checkpoints_are_those_of_cells
     assert rule in report.tags["mlflow.note.content"]
     assert rule in desired_experiment(results.paths).tags()["mlflow.note.content"]
     for name in ("grpo-n2-g0", "grpo-n2-g0.5"):
-        assert set(history(runs[name], "countdown/pass_at_1")) == {10}
-    assert set(history(last, "countdown/pass_at_1")) == {20}
-    seeds = [history(runs[f"grpo-n2-g0-s{seed}"], "countdown/pass_at_k")[32] for seed in (11, 12)]
-    assert history(runs["grpo-n2-g0"], "countdown/pass_at_k")[32] == pytest.approx(
+        assert set(history(runs[name], "pass_at_1/countdown")) == {10}
+    assert set(history(last, "pass_at_1/countdown")) == {20}
+    seeds = [history(runs[f"grpo-n2-g0-s{seed}"], "pass_at_k/countdown")[32] for seed in (11, 12)]
+    assert history(runs["grpo-n2-g0"], "pass_at_k/countdown")[32] == pytest.approx(
         sum(seeds) / 2, abs=1e-4
     )
 

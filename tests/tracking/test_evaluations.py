@@ -31,9 +31,9 @@ def test_each_is_a_run_with_pass_at_k_and_a_second_sync_changes_nothing(root, ca
     by_name = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
     assert set(by_name) == {"before", "after"}
     run = by_name["before"]
-    (benchmark,) = {key.partition("/")[0] for key in run.data.metrics}
-    assert run.data.metrics[f"{benchmark}/pass_at_1"] == 0.5
-    history = client.get_metric_history(run.info.run_id, f"{benchmark}/pass_at_k")
+    (benchmark,) = {key.partition("/")[2] for key in run.data.metrics}
+    assert run.data.metrics[f"pass_at_1/{benchmark}"] == 0.5
+    history = client.get_metric_history(run.info.run_id, f"pass_at_k/{benchmark}")
     assert (history[0].step, history[0].value) == (1, 0.5)
     assert [point.step for point in history] == [1, 2, 4, 8]
     assert run.data.tags["kind"] == "evaluation" and run.data.params["n_samples"] == "8"

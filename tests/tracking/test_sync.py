@@ -24,13 +24,14 @@ from fgrpo_bench.stages.tables import METRICS, PASSK, read_table, write_table
 from fgrpo_bench.tracking import cells, desired, points
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.sync import DIGEST, embedded_uri, sync_run
+from sweeps import reporting
 from tests.support.mlflow_store import background_sync, contents, counts, held, runs
 from tests.support.synthetic import write_sweep
 from tests.tracking.conftest import TINY
 
 WRITING = (
     *("create_experiment", "set_experiment_tag", "create_run", "delete_run", "log_batch"),
-    *("set_terminated", "update_run", "set_tag", "log_artifacts", "log_artifact", "log_table"),
+    *("set_terminated", "update_run", "set_tag", "log_artifacts"),
 )
 """Every call of MlflowClient with which a sync changes a store."""
 
@@ -129,6 +130,16 @@ def test_a_sync_writes_anew_what_differs_from_the_files_and_nothing_else(
     check_what_is_held(synced)
     after = ids(synced)
     assert {name for name in before if before[name] != after[name]} == other_runs
+
+
+@pytest.mark.slow
+def test_a_large_sweep_is_synced_while_its_report_is_written(swept, monkeypatch):
+    monkeypatch.setattr(reporting, "MANY_POINTS", 3)
+    said = list[str]()
+    reporting.finish(swept.paths, said.append)
+    assert said[0] == "syncing to MLflow"
+    assert "countdown: 1 created, 6 unchanged" in said[1], "the run of the report"
+    check_what_is_held(swept)
 
 
 @pytest.mark.slow

@@ -67,9 +67,33 @@ class Evaluated:
 
     @property
     def sampling(self) -> dict[str, float]:
-        """temperature and top_p; without what nobody told of draws that were imported."""
-        names = ("temperature", "top_p")
-        return {name: self.settings[name] for name in names if name in self.settings}
+        """temperature, top_p and top_k; without what is off, and what nobody told of draws that
+        were imported."""
+        named = {name: self.settings.get(name) for name in ("temperature", "top_p", "top_k")}
+        return {name: value for name, value in named.items() if value is not None}
+
+    @property
+    def stop(self) -> list[str]:
+        """Texts that ended a response."""
+        return list(self.settings.get("stop") or ())
+
+    @property
+    def prefix(self) -> str | None:
+        """What every response began with, not drawn; None is nothing."""
+        return self.settings.get("prefix")
+
+    @property
+    def n_few_shot(self) -> int:
+        """Solved examples before every problem. Their texts may be of a benchmark: no export has
+        them."""
+        return len(self.settings.get("few_shot") or ())
+
+    @property
+    def prompting(self) -> dict[str, Any]:
+        """stop, prefix and few_shot (how many) where they are set, for a format that has no field
+        of its own for one."""
+        named = {"stop": self.stop, "prefix": self.prefix, "few_shot": self.n_few_shot}
+        return {name: value for name, value in named.items() if value}
 
     @cached_property
     def marker(self) -> EvaluationMarker:

@@ -151,7 +151,10 @@ def _result(evaluated: Evaluated, row: CheckpointEstimate) -> dict[str, Any]:
             ),
             "uncertainty": _uncertainty(row),
         },
-        "generation_config": {"generation_args": evaluated.sampling},
+        "generation_config": {
+            "generation_args": evaluated.sampling,
+            "additional_details": _json_texts(evaluated.prompting),
+        },
     }
 
 
@@ -235,6 +238,11 @@ def _texts(values: dict[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
+def _json_texts(values: dict[str, Any]) -> dict[str, str]:
+    """Likewise, so that a text and a list of texts are told apart."""
+    return {name: json.dumps(value) for name, value in values.items()}
+
+
 def write_hf_eval_results(evaluated: Evaluated, folder: Path, *, draws: bool) -> list[Path]:
     """<model>/.eval_results/<benchmark>.yaml. ValueError for a benchmark that is no dataset of the
     Hub, without pass@1, and with draws, for which there is no place."""
@@ -262,6 +270,7 @@ def write_hf_eval_results(evaluated: Evaluated, folder: Path, *, draws: bool) ->
     ]
     unscored = f"; {evaluated.unscored:,} draws could not be judged" if evaluated.unscored else ""
     drawn_at = "".join(f"{key} {value:g}; " for key, value in evaluated.sampling.items())
+    drawn_at += "".join(f"{key} {text}; " for key, text in _json_texts(evaluated.prompting).items())
     entry = EvalResultEntry(
         dataset_id=dataset.repository,
         task_id=evaluated.benchmark,
@@ -338,11 +347,15 @@ def _head(evaluated: Evaluated) -> dict[str, Any]:
             "dataset": {"name": evaluated.benchmark, "samples": counts.height},
             "model": evaluated.model,
             "config": {"epochs": settings["n_samples"]},
-            "model_generate_config": evaluated.sampling,
+            "model_generate_config": {
+                **evaluated.sampling,
+                **({"stop_seqs": evaluated.stop} if evaluated.stop else {}),
+            },
             "packages": {PROGRAM: __version__},
             "metadata": {
                 "setting": evaluated.label,
                 "draws": evaluated.checkpoint.stopping().words,
+                **{key: value for key, value in evaluated.prompting.items() if key != "stop"},
             },
         },
         "plan": {"name": "plan", "steps": [{"solver": "generate"}]},
@@ -430,7 +443,13 @@ def _results(evaluated: Evaluated) -> dict[str, Any]:
                 "dataset_path": (dataset and dataset.repository) or PROGRAM,
                 "output_type": "generate_until",
                 "repeats": settings["n_samples"],
-                "generation_kwargs": {"do_sample": True, **evaluated.sampling},
+                "num_fewshot": evaluated.n_few_shot,
+                **({"gen_prefix": evaluated.prefix} if evaluated.prefix else {}),
+                "generation_kwargs": {
+                    "do_sample": True,
+                    **evaluated.sampling,
+                    **({"until": evaluated.stop} if evaluated.stop else {}),
+                },
                 "metric_list": [{"metric": name, "aggregation": "mean"} for name in better],
                 "metadata": {
                     "version": evaluated.grader,
@@ -440,7 +459,7 @@ def _results(evaluated: Evaluated) -> dict[str, Any]:
             }
         },
         "versions": {task: evaluated.grader},
-        "n-shot": {task: 0},
+        "n-shot": {task: evaluated.n_few_shot},
         "higher_is_better": {task: better},
         "n-samples": {task: {"original": n_problems, "effective": n_problems}},
         "config": {"model": evaluated.sampler, "model_args": f"pretrained={evaluated.model}"},

@@ -7,10 +7,19 @@ right answers of a problem are all one, and none at all where draws were left be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.readings import DISTINCT, FATES, MOST_VOTES, READINGS
+from fgrpo_bench.analysis.readings import (
+    BOUNDED,
+    DISTINCT,
+    FATES,
+    MAJ,
+    MOST_VOTES,
+    READINGS,
+    SHARE,
+    part_in_words,
+)
 from fgrpo_bench.analysis.rows import ALL, SEVERAL, ReadingRow
 from fgrpo_bench.documents.table import (
     NONE,
@@ -38,11 +47,7 @@ def solution_tables(analysis: Analysis, column: str) -> Iterator[Table]:
         return
     for part in (ALL, SEVERAL):
         n_problems = {row.n_problems for row in rows.values() if row.problems == part}
-        where = (
-            ""
-            if part == ALL
-            else (f", of the {max(n_problems, default=0)} problems with several solutions")
-        )
+        where = part_in_words(part, max(n_problems, default=0))
         of_part = {key[1:]: row for key, row in rows.items() if key[0] == part}
         if len({cell for _, _, cell in of_part}) >= 2:
             yield from filter(
@@ -54,6 +59,13 @@ def solution_tables(analysis: Analysis, column: str) -> Iterator[Table]:
             )
 
 
+NOTES = {
+    ("pass^k", MAJ): "pass^k: all of k draws are right. maj@k: the most frequent answer of k is.",
+    (DISTINCT, SHARE): "distinct@k: different right solutions among k; share@k: of all that a "
+    "problem has.",
+    BOUNDED: "Of gini and cover there are bounds, no intervals.",
+}
+"""What a table of these readings says below itself."""
 Rows = dict[tuple[str, int | None, str], ReadingRow]
 """By reading, k and cell."""
 
@@ -81,10 +93,8 @@ def _readings(analysis: Analysis, column: str, rows: Rows, where: str) -> Table 
             )
             for cell in cells
         ),
-        notes=(
-            "pass^k: all of k draws are right. maj@k: the most frequent answer of k is. "
-            "distinct@k: different right solutions among k; share@k: of all that a problem has."
-            + (" Of gini and cover there are bounds, no intervals." if bounds else ""),
+        notes=tuple(
+            note for shown, note in NOTES.items() if not set(shown).isdisjoint([*words, *bounds])
         ),
     )
 
@@ -93,9 +103,14 @@ def _value(row: ReadingRow | None) -> str:
     if row is None:
         return NONE
     if row.is_bounds:
-        return f"{percent(row.low)} to {percent(row.high)}"
+        return bounds_in_percent(row.low, row.high)
     shown = number_with_interval if row.reading == DISTINCT else with_interval
     return shown(row.mean, row.low, row.high)
+
+
+def bounds_in_percent(low: float | None, high: float | None) -> str:
+    """e.g. `47.4 to 100.0`"""
+    return f"{percent(low)} to {percent(high)}"
 
 
 def _fates(analysis: Analysis, column: str, rows: Rows, where: str) -> Table | None:
@@ -103,11 +118,11 @@ def _fates(analysis: Analysis, column: str, rows: Rows, where: str) -> Table | N
     if len(cells) < 2:
         return None
     halves = ("Base, half of its draws under the other half", NONE, NONE)
-    return Table(
-        title=f"{column}: what became of the base models' right solutions, in percent of draws "
-        f"[95% interval]{where}",
-        header=(*NAMES, "kept", "moved to other solutions", "lost", "seeds"),
-        rows=tuple(
+    return fates_table(
+        f"{column}: what became of the base models' right solutions",
+        where,
+        (*NAMES, *FATE_HEADS, "seeds"),
+        (
             (
                 *(halves if cell.cell == BASE else names(cell)),
                 *(_value(rows[fate, None, cell.cell]) for fate in FATES),
@@ -115,10 +130,30 @@ def _fates(analysis: Analysis, column: str, rows: Rows, where: str) -> Table | N
             )
             for cell in cells
         ),
+    )
+
+
+FATE_HEADS = ("kept", "moved to other solutions", "lost")
+"""Columns of FATES."""
+
+
+def fates_table(
+    title: str, where: str, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]
+) -> Table:
+    """FATES of the right solutions of some models, a row those of others, the first row half of
+    their own draws under the other half.
+
+    title: whose solutions they are; where: of which problems (`part_in_words`); header: with
+    FATE_HEADS.
+    """
+    return Table(
+        title=f"{title}, in percent of draws [95% interval]{where}",
+        header=header,
+        rows=tuple(rows),
         notes=(
             "Kept is the smaller share of each solution, lost what there is less of in all; the "
-            "rest moved to other right solutions of the same problems. The three add up to the "
-            "base models' pass@1. Noise of the draws alone makes some look moved or lost: the "
-            "first row has how much, of half as many draws.",
+            "rest moved to other right solutions of the same problems. The three add up to pass@1 "
+            "of those whose solutions they are. Noise of the draws alone makes some look moved or "
+            "lost: the first row has how much, of half as many draws.",
         ),
     )
