@@ -205,10 +205,10 @@ result = {{
     if point.cell is not None
 }}
 """
-FATES_CALL = """\
-from fgrpo_bench.analysis.coverage import fates
+OUTCOMES_CALL = """\
+from fgrpo_bench.analysis.coverage import outcomes
 
-result = fates(analysis.problems, {benchmark!r}, {k}){chosen}.select({columns})
+result = outcomes(analysis.problems, {benchmark!r}, {k}){chosen}.select({columns})
 """
 
 

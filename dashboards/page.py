@@ -170,7 +170,7 @@ class Form:
         self._valid[name] = known = list(map(str, valid))
         self._defaults[name] = default = known[0] if default is None else default
         value = (self._given.get(name) or [default])[-1]
-        self._chosen[name] = (value if value == default else _known(name, value, known),)
+        self._chosen[name] = (value if value == default else _check_choice(name, value, known),)
         return self._chosen[name][0]
 
     def named(self, name: str, valid: Iterable[str], default: str) -> str:
@@ -182,7 +182,7 @@ class Form:
     def values(self, name: str, valid: Iterable[str]) -> tuple[str, ...]:
         """All values given, in the order of the valid ones; empty is no choice."""
         known = list(valid)
-        wanted = {_known(name, value, known) for value in self._given.get(name, ())}
+        wanted = {_check_choice(name, value, known) for value in self._given.get(name, ())}
         self._chosen[name] = tuple(value for value in known if value in wanted)
         return self._chosen[name]
 
@@ -241,7 +241,7 @@ def _is_number(value: str) -> bool:
     return value.isascii() and value.isdecimal() and len(value) < 10
 
 
-def _known(name: str, value: str, valid: Sequence[str]) -> str:
+def _check_choice(name: str, value: str, valid: Sequence[str]) -> str:
     if value in valid:
         return value
     listed = ", ".join(valid)

@@ -134,17 +134,15 @@ def _audit(
         distinct_answers=distinct.select("problem_id", "extracted").n_unique(),
         tasks=tuple(_by_task(stored, grades)),
         levels=levels(grades),
-        findings=tuple(
-            Finding(
-                kind=kind,
-                count=len(draws_of_kind),
-                of=len(frame),
-                examples=tuple(_example(row, stored.gated) for row in _spread(draws_of_kind)),
-            )
-            for kind, frame, rule in kinds
-            for draws_of_kind in [frame.filter(rule)]
-        ),
+        findings=tuple(_finding(stored, *entry) for entry in kinds),
     )
+
+
+def _finding(stored: StoredDraws, kind: str, frame: pl.DataFrame, rule: pl.Expr) -> Finding:
+    """How many draws of a frame are of a kind, with examples that lie evenly among them."""
+    draws = frame.filter(rule)
+    examples = tuple(_example(row, stored.gated) for row in _spread(draws))
+    return Finding(kind=kind, count=len(draws), of=len(frame), examples=examples)
 
 
 def _passed_over(table: pl.DataFrame, golds: dict[str, str]) -> pl.Series:
@@ -192,7 +190,7 @@ def _by_task(stored: StoredDraws, grades: pl.DataFrame) -> list[TaskRow]:
     if column is None or data is None:
         return []
     columns = problem_columns(data)
-    tasks = partition(columns, column, stored.drawn_for(), benchmark.name).value_of
+    tasks = partition(columns, column, stored.problems_with_draws(), benchmark.name).value_of
     return (
         grades.with_columns(task=pl.col("problem_id").replace_strict(tasks, default=None))
         .drop_nulls("task")

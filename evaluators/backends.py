@@ -124,6 +124,7 @@ def embedded(target: SamplingTarget) -> SamplingEngine:
                 temperature=target.evaluation.temperature,
                 lengths=lengths.to(device),
             )
+            # Behind the end of a response the sampler goes on, with padding.
             mask = action_mask(sampled.tokens, eos=policy.eos, pad=policy.pad)
             responses = tokenizer.decode(sampled.tokens.cpu().numpy())
             n_tokens = mask.sum(1).tolist()
@@ -153,6 +154,7 @@ def blocks(
 ) -> Iterator[list[list[SampleRequest]]]:
     """Every requested draw once, in blocks of rows: a row is draws of one problem, and the rows of
     a block are equally long. most: draws of a block."""
+    # Draws of one problem share its prompt, which is read once a row.
     longest = min(DRAWS_AT_ONCE, most)
     rows: list[list[SampleRequest]] = []
     for _, group in groupby(requests, key=lambda request: request.problem.problem_id):
@@ -179,6 +181,7 @@ def embedded_log_probs(policy: Policy, device: str) -> LogProbs:
             ]
             tokens = torch.tensor(ids, device=device)
             with torch.inference_mode():
+                # The token at a place is predicted by the logits of the one before it.
                 logits = policy(tokens[:, :-1])[:, before - 1 :]
                 taken = taken_log_probs(logits, tokens[:, before:])
             yield [(number, taken[i, : len(text)]) for i, (number, _, text) in enumerate(rows)]
@@ -186,6 +189,7 @@ def embedded_log_probs(policy: Policy, device: str) -> LogProbs:
     def alike(
         texts: Sequence[tuple[list[int], list[int]]],
     ) -> Iterator[tuple[int, list[tuple[int, list[int], list[int]]]]]:
+        # Behind prompts of one length texts begin at one column, so that one slice has them.
         order = sorted(range(len(texts)), key=lambda number: len(texts[number][0]))
         for before, numbers in groupby(order, key=lambda number: len(texts[number][0])):
             rows = [(number, *texts[number]) for number in numbers]

@@ -42,9 +42,9 @@ from .audit import COMPARED
 if TYPE_CHECKING:
     from fgrpo_bench.specs import Placement
 
-    from .asked import Options
     from .dumps import NamedColumns
     from .interchange import Import
+    from .request import Options
     from .standalone import Request
     from .stored import StoredDraws
 
@@ -295,7 +295,7 @@ def run(
     # in a checkout an engine's own environment draws too, without what other commands need
     if INSTALLED:
         check_packages("evaluators")
-    from .asked import Options
+    from .request import Options
     from .standalone import key_of
 
     overrides = [word for word in (*(what or ()), *(data or ())) if _is_override(word)]
@@ -501,12 +501,12 @@ def _print_plan(paths: StagePaths, *, as_json: bool) -> None:
 def _run_model(options: Options, *, as_json: bool, dry_run: bool) -> int:
     """Say what was chosen for a model, and evaluate it."""
     from . import standalone
-    from .asked import request_of
     from .readings import parse_readings
+    from .request import evaluation_request
 
     also = parse_readings(options.also)
     with aside(as_json):
-        request, said = request_of(options)
+        request, said = evaluation_request(options)
         for line in said:
             print(line, flush=True)
         if options.by is not None:
@@ -620,13 +620,13 @@ def grade(
     as_json: Json = False,
 ) -> int:
     from .readings import parse_readings
-    from .stored import find, layer, partitions_of, regrade
+    from .stored import find, layer, named_value_partitions, regrade
 
     words = parse_readings(also)
     _share_verdicts(default_root())
     evaluations = find(evaluation)
     if by is not None:  # a column that is none is refused before anything is judged
-        partitions_of(by, evaluations)
+        named_value_partitions(by, evaluations)
     others = [layer(of.benchmark, grader, strict=strict) for of in evaluations]
     with aside(as_json):
         for stored, other in zip(evaluations, others, strict=True):
@@ -816,7 +816,7 @@ def groups_(
 
     scores = score or []
     read = groups.read_groups(
-        [file for place in dump for file in groups.files_of(place)],
+        [file for place in dump for file in groups.dump_files(place)],
         NamedColumns(prompt=prompt, response=response, score=scores[0] if scores else None),
         added=scores[1:],
         group_size=group_size,
@@ -912,9 +912,9 @@ def _request_of(
 ) -> Import:
     """How files of draws are taken, by the words of a command. files: looked for once the words are
     known to fit."""
-    from .asked import GRADER, Options, check_grader, own_benchmark
     from .dumps import open_dump
     from .interchange import Import
+    from .request import GRADER, Options, check_grader, file_benchmark
 
     is_theirs = verdicts == "theirs"
     if benchmark is not None and data is not None:
@@ -949,7 +949,7 @@ def _request_of(
         if is_theirs:
             recorded = layer_of(open_dump(files()[0], named).format.program, threshold)
         said: list[str] = []
-        spec = own_benchmark(data, options, root, said, recorded=recorded)
+        spec = file_benchmark(data, options, root, said, recorded=recorded)
         print(*said, sep="\n")
     else:
         check_grader(grader or GRADER)

@@ -33,6 +33,7 @@ from fgrpo_bench.analysis.rows import (
     OPEN_AND_CUT_OFF,
     Comparison,
     Estimate,
+    FirstLoss,
     ValueComparison,
     ValueEstimate,
 )
@@ -83,7 +84,7 @@ SHOWN_CHARACTERS = 60
 """Of the text of each."""
 NARROW_CHARACTERS = 36
 """Likewise in a terminal of less than its usual columns."""
-MADE_BY = {
+IDENTITY_LABELS = {
     "sampler": "sampler",
     "temperature": "temperature",
     "top_p": "top_p",
@@ -96,7 +97,7 @@ MADE_BY = {
     "design": "design",
 }
 """Fields of an evaluation that may differ between what is compared, in words."""
-ASKED_BY = {
+SAMPLING_LABELS = {
     "chat_template": "use of the chat template",
     "system": "system prompt",
     "suffix": "suffix",
@@ -109,8 +110,8 @@ ASKED_BY = {
 # Who is compared.
 
 
-def checkpoints_of(
-    words: Sequence[str], root: Path, request: Import | None = None
+def find_checkpoints(
+    arguments: Sequence[str], root: Path, request: Import | None = None
 ) -> list[EvaluatedCheckpoint]:
     """The checkpoints that words mean, in their order, each with a label and a seed.
 
@@ -120,13 +121,13 @@ def checkpoints_of(
     steps up to the last that all such folders have. request: how files of draws are taken; None:
     then no file can be meant. Raises ValueError or FileNotFoundError that names the word.
     """
-    if len(words) < 2:
+    if len(arguments) < 2:
         raise ValueError("name at least two to compare, e.g. `compare base-1b step-300-1b`")
-    last = _last_step(words, request)
-    labels = _labels(words)
+    last = _last_step(arguments, request)
+    labels = _labels(arguments)
     sides = [
         (label, _by_run([place for name in names for place in _at(name, root, request, last)]))
-        for label, names in zip(labels, map(_places, words), strict=True)
+        for label, names in zip(labels, map(_places, arguments), strict=True)
     ]
     counts = [len(places) for _, places in sides]
     n_seeds = max(counts)
@@ -134,7 +135,7 @@ def checkpoints_of(
     # Seeds of sweeps are paired by what they are, those that nobody told by their order.
     has_seeds = n_seeds > 1 and all(seed is not None for seeds in several for seed in seeds)
     out = []
-    for word, (label, places) in zip(words, sides, strict=True):
+    for word, (label, places) in zip(arguments, sides, strict=True):
         if len(places) not in (1, n_seeds):
             raise ValueError(
                 f"{word} has {len(places)} seeds and another one {n_seeds}: name as many of each, "
@@ -149,13 +150,13 @@ def checkpoints_of(
     return out
 
 
-def _last_step(words: Sequence[str], request: Import | None) -> int | None:
+def _last_step(arguments: Sequence[str], request: Import | None) -> int | None:
     """The last step that all folders of dumps have, or the requested one; None where no name says a
     step. ValueError where they have none in common."""
     if request is not None and request.step is not None:
         return request.step
     steps = {}
-    for word in words:
+    for word in arguments:
         for name in _places(word):
             if known := files_at(Path(name)).keys() - {None}:
                 steps[name] = {step for step in known if step is not None}
@@ -179,14 +180,14 @@ def _places(word: str) -> list[str]:
     return _separate(_parts(word)[1])
 
 
-def _labels(words: Sequence[str]) -> list[str]:
+def _labels(arguments: Sequence[str]) -> list[str]:
     """What each word is compared as: its label, else the name of its first place, with the folders
     above it where another one has the same name."""
-    labels = [_parts(word)[0] for word in words]
-    names = [Path(_places(word)[0]).name for word in words]
+    labels = [_parts(word)[0] for word in arguments]
+    names = [Path(_places(word)[0]).name for word in arguments]
     return [
         label or (name if names.count(name) == 1 else _places(word)[0])
-        for label, name, word in zip(labels, names, words, strict=True)
+        for label, name, word in zip(labels, names, arguments, strict=True)
     ]
 
 
@@ -228,7 +229,7 @@ def _at(
 ) -> list[EvaluatedCheckpoint]:
     """The checkpoints of a place: of a cell one a seed."""
     evals = root / "evals"
-    if of_sweep := _of_sweep(name, root):
+    if of_sweep := _sweep_checkpoints(name, root):
         return of_sweep
     if by_step := files_at(Path(name)):
         return [_dumped(Path(name), by_step, root, request, last)]
@@ -245,9 +246,9 @@ def _at(
     )
 
 
-def files_in(words: Sequence[str]) -> list[Path]:
+def files_in(arguments: Sequence[str]) -> list[Path]:
     """The files of draws that words name."""
-    names = [name for word in words for name in _places(word)]
+    names = [name for word in arguments for name in _places(word)]
     return [file for name in names for files in files_at(Path(name)).values() for file in files]
 
 
@@ -283,7 +284,7 @@ def _taken_in(files: Sequence[Path], root: Path, request: Import | None) -> Path
     return root / "evals" / name
 
 
-def _of_sweep(name: str, root: Path) -> list[EvaluatedCheckpoint]:
+def _sweep_checkpoints(name: str, root: Path) -> list[EvaluatedCheckpoint]:
     """Those of a cell, or of one training run, of a sweep's run; empty for another name."""
     parts = Path(name).parts
     if Path(name).is_dir() and Path(name).resolve().is_relative_to(root.resolve()):
@@ -370,7 +371,7 @@ class ComparedCheckpoints:
 
 
 def compare(
-    words: Sequence[str],
+    arguments: Sequence[str],
     root: Path,
     request: Import | None = None,
     *,
@@ -379,11 +380,11 @@ def compare(
     by: str | None = None,
     also: Sequence[str] = (),
 ) -> ComparedCheckpoints:
-    """The numbers of what the arguments name; request and errors as of `checkpoints_of`, and as
+    """The numbers of what the arguments name; request and errors as of `find_checkpoints`, and as
     `load_for_compare`. grader, strict: by which stored grades, as of `stored.layer`; ValueError
     with the command that makes them where one lacks them. by: the column of the problems by whose
     values they are told too, as of `analyse`."""
-    checkpoints = checkpoints_of(words, root, request)
+    checkpoints = find_checkpoints(arguments, root, request)
     for checkpoint in (item for last in checkpoints for item in last.run_checkpoints):
         if not checkpoint.is_evaluated:
             raise ValueError(
@@ -447,6 +448,7 @@ def _judged_by(
         for name in sorted(benchmarks):
             benchmark = item.evaluation_spec().benchmark(name)
             named = layer(benchmark, grader, strict=strict)
+            # What an evaluation was scored by is its main layer, which is read without a version.
             if named == benchmark.grader:
                 continue
             versions[name] = grader_version(named)
@@ -467,16 +469,19 @@ def _judged_by(
     return [last_of_run([judged(item) for item in point.run_checkpoints]) for point in checkpoints]
 
 
-def remarks(of: ComparedCheckpoints) -> Iterator[str]:
+def remarks(compared: ComparedCheckpoints) -> Iterator[str]:
     """What is to be known before the numbers: what differs, what is left out, what no number
     covers."""
-    firsts = {checkpoint.label: checkpoint for checkpoint in reversed(of.checkpoints)}
-    specs = {label: firsts[label].evaluation_spec() for label in of.labels}
-    asked = {label: _asked(spec.identity) for label, spec in specs.items()}
+    # Reversed, so that the first checkpoint of each label is what stays.
+    firsts = {checkpoint.label: checkpoint for checkpoint in reversed(compared.checkpoints)}
+    specs = {label: firsts[label].evaluation_spec() for label in compared.labels}
+    asked = {label: _sampling_config(spec.identity) for label, spec in specs.items()}
     if unknown := [label for label, known in asked.items() if not known]:
         yield f"What {', '.join(unknown)} read, and how many tokens were allowed, is not known."
-    for key, words in (MADE_BY | ASKED_BY).items():
-        settings = asked if key in ASKED_BY else {at: spec.evaluation for at, spec in specs.items()}
+    for key, words in (IDENTITY_LABELS | SAMPLING_LABELS).items():
+        settings = (
+            asked if key in SAMPLING_LABELS else {at: spec.evaluation for at, spec in specs.items()}
+        )
         values = {label: known.get(key) for label, known in settings.items() if known}
         if len({json.dumps(value, sort_keys=True) for value in values.values()}) > 1:
             listed = ", ".join(f"{label} {_shown(value)}" for label, value in values.items())
@@ -490,31 +495,32 @@ def remarks(of: ComparedCheckpoints) -> Iterator[str]:
     imported = [label for label, spec in specs.items() if spec.kind == "import"]
     if steps := {label: firsts[label].step for label in imported if firsts[label].step}:
         yield f"Steps: {', '.join(f'{label} {step:,}' for label, step in steps.items())}."
-    for benchmark, version in firsts[of.labels[0]].judged_by.items():
+    for benchmark, version in firsts[compared.labels[0]].judged_by.items():
         yield f"Judged by {version} in place of the grader of {benchmark}."
-    yield from _beside({label: firsts[label] for label in of.labels})
-    for benchmark in of.analysis.results.benchmarks:
-        shared = of.analysis.problems.filter(benchmark=benchmark)["problem_id"].n_unique()
+    yield from _other_graders({label: firsts[label] for label in compared.labels})
+    for benchmark in compared.analysis.results.benchmarks:
+        shared = compared.analysis.problems.filter(benchmark=benchmark)["problem_id"].n_unique()
         sizes = {
-            label: firsts[label].passk(benchmark)["problem_id"].n_unique() for label in of.labels
+            label: firsts[label].passk(benchmark)["problem_id"].n_unique()
+            for label in compared.labels
         }
         if any(size != shared for size in sizes.values()):
             listed = ", ".join(f"{label} {size}" for label, size in sizes.items())
             yield f"{benchmark}: {shared} problems are shared and compared; it has {listed}."
-    seeds = {checkpoint.seed for checkpoint in of.checkpoints}
+    seeds = {checkpoint.seed for checkpoint in compared.checkpoints}
     if seeds == {None}:
         yield (
             "One checkpoint of each: intervals are over problems and draws, and say nothing about "
             "another training run of the same recipe. Several are named as label=place,place,..."
         )
     else:
-        shared_by = [label for label in of.labels if _is_shared(of, label)]
+        shared_by = [label for label in compared.labels if _is_shared(compared, label)]
         yield f"Intervals and p are over problems and {len(seeds)} seeds, paired in order."
         if shared_by:
             yield f"{', '.join(shared_by)}: one model, which stands beside every seed."
 
 
-def _beside(firsts: Mapping[str, EvaluatedCheckpoint]) -> Iterator[str]:
+def _other_graders(firsts: Mapping[str, EvaluatedCheckpoint]) -> Iterator[str]:
     """How often the verdicts that came with draws differ from those that are compared."""
     for label, checkpoint in firsts.items():
         for benchmark in checkpoint.evaluation_spec().stored_evaluation.benchmarks:
@@ -531,12 +537,12 @@ def _beside(firsts: Mapping[str, EvaluatedCheckpoint]) -> Iterator[str]:
                 )
 
 
-def _is_shared(of: ComparedCheckpoints, label: str) -> bool:
-    folders = [item.evaluate.folder for item in of.checkpoints if item.label == label]
+def _is_shared(compared: ComparedCheckpoints, label: str) -> bool:
+    folders = [item.evaluate.folder for item in compared.checkpoints if item.label == label]
     return len(set(folders)) < len(folders)
 
 
-def _asked(identity: Mapping[str, Any]) -> dict[str, Any]:
+def _sampling_config(identity: Mapping[str, Any]) -> dict[str, Any]:
     """Values of ASKED_BY; none of draws that another program made."""
     sampling = identity.get("sampling", {})
     return sampling and {**(sampling["prompt"] or {}), **sampling}
@@ -550,12 +556,12 @@ def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _unlike_ends(of: ComparedCheckpoints) -> Iterator[str]:
+def _unlike_ends(compared: ComparedCheckpoints) -> Iterator[str]:
     """That two sides differ in the share of draws that were cut off by more than APART."""
-    k = of.analysis.ks[0]
-    for benchmark in of.analysis.results.benchmarks:
-        for new, old in of.pairs():
-            ends = [of.analysis.estimate(benchmark, label, k).cut_off for label in (old, new)]
+    k = compared.analysis.ks[0]
+    for benchmark in compared.analysis.results.benchmarks:
+        for new, old in compared.pairs():
+            ends = [compared.analysis.estimate(benchmark, label, k).cut_off for label in (old, new)]
             if ends[0] is not None and ends[1] is not None and abs(ends[1] - ends[0]) > APART:
                 yield (
                     f"Of {old} {ends[0]:.1%} of the draws on {benchmark} were cut off, of {new} "
@@ -578,12 +584,14 @@ class Changed:
     """The beginning of the problem; empty where it may not be shown, or is not here."""
 
 
-def changed_most(of: ComparedCheckpoints, benchmark: str, new: str, old: str) -> list[Changed]:
+def changed_most(
+    compared: ComparedCheckpoints, benchmark: str, new: str, old: str
+) -> list[Changed]:
     """The CHANGED problems that differ most over all k: by how far 1 - (1 - success rate)^k moved,
     mean over the k that are compared, so that a rare answer that was lost counts at large k. Of
     equal ones by name."""
     rates = (
-        of.analysis.problems.filter(benchmark=benchmark)
+        compared.analysis.problems.filter(benchmark=benchmark)
         .group_by("problem_id", "cell")
         .agg(pl.col("success_rate").mean())
     )
@@ -593,10 +601,13 @@ def changed_most(of: ComparedCheckpoints, benchmark: str, new: str, old: str) ->
     ]
     both = sides[0].join(sides[1], on="problem_id").drop_nulls()
     apart = pl.mean_horizontal(
-        *(((1 - pl.col("new")).pow(k) - (1 - pl.col("old")).pow(k)).abs() for k in of.analysis.ks)
+        *(
+            ((1 - pl.col("new")).pow(k) - (1 - pl.col("old")).pow(k)).abs()
+            for k in compared.analysis.ks
+        )
     )
     most = both.filter(apart > 0).sort(-apart, "problem_id").head(CHANGED)
-    texts = _texts(of.checkpoints[0], benchmark)
+    texts = _texts(compared.checkpoints[0], benchmark)
     return [
         Changed(text=texts.get(row["problem_id"], ""), **row) for row in most.iter_rows(named=True)
     ]
@@ -627,11 +638,11 @@ def _texts(
 
 
 def _won_and_lost(
-    of: ComparedCheckpoints, benchmark: str, new: str, old: str, k: int
+    compared: ComparedCheckpoints, benchmark: str, new: str, old: str, k: int
 ) -> dict[str, float]:
     """Expected numbers of problems within reach at k of both, of the new one alone (gained), of the
     old one alone (lost) and of neither, means over seeds (fgrpo_bench.stats.coverage)."""
-    problems = of.analysis.problems.filter(benchmark=benchmark)
+    problems = compared.analysis.problems.filter(benchmark=benchmark)
     keys = ["problem_id", "seed"]
     both = problems.filter(cell=old).join(
         problems.filter(cell=new), on=keys, suffix="_new", nulls_equal=True
@@ -652,62 +663,70 @@ def _won_and_lost(
 # What a person reads.
 
 
-def _heading(of: ComparedCheckpoints) -> str:
+def _heading(compared: ComparedCheckpoints) -> str:
     """Who is compared with whom, on what."""
-    old, *others = of.labels
-    return f"{', '.join(others)} against {old} on {', '.join(of.analysis.results.benchmarks)}"
+    old, *others = compared.labels
+    return f"{', '.join(others)} against {old} on {', '.join(compared.analysis.results.benchmarks)}"
 
 
-def _content(of: ComparedCheckpoints, *, wide: bool = True, shown: int = CHANGED) -> list[Block]:
+def _content(
+    compared: ComparedCheckpoints, *, wide: bool = True, shown: int = CHANGED
+) -> list[Block]:
     """What is to be known first, then a table a column and pair, and what became of problems; what
     the columns are; and the verdict. wide: with every column. shown: problems that changed."""
-    first = [*_unlike_ends(of), *remarks(of)]
+    first = [*_unlike_ends(compared), *remarks(compared)]
     out: list[Block] = [Paragraph(text=" ".join(first))]
-    for new, old in of.pairs():
-        for column in of.analysis.columns:
-            out += _of_column(of, column, new, old, wide=wide, shown=shown)
-    out += of.readings
-    return [*out, *_at_equal_pass_at_1(of), *_explanation(of), *_verdict(of)]
+    for new, old in compared.pairs():
+        for column in compared.analysis.columns:
+            out += _column_tables(compared, column, new, old, wide=wide, shown=shown)
+    out += compared.readings
+    return [*out, *_at_equal_pass_at_1(compared), *_explanation(compared), *_verdict(compared)]
 
 
-def _verdict(of: ComparedCheckpoints) -> Iterator[Block]:
+def _verdict(compared: ComparedCheckpoints) -> Iterator[Block]:
     """What the numbers say, over all k at once."""
-    losses = [
-        (column, new, loss.words)
-        for new, old in of.pairs()
-        for column in of.analysis.columns
-        if (loss := of.analysis.first_loss_of(column, new, old)) is not None
-    ]
+    losses = list(_first_losses(compared))
     if losses:
         yield Heading(text="Over all k at once, by a 95% band")
-    for column, new, words in losses:
-        yield Paragraph(text=f"{column}: {new} is {words}.", strong=True)
+    for loss in losses:
+        yield Paragraph(text=f"{loss.column}: {loss.new} is {loss.words}.", strong=True)
 
 
-def _at_equal_pass_at_1(of: ComparedCheckpoints) -> Iterator[Block]:
+def _first_losses(compared: ComparedCheckpoints) -> Iterator[FirstLoss]:
+    """Of every pair and column with a band."""
+    for new, old in compared.pairs():
+        for column in compared.analysis.columns:
+            loss = compared.analysis.first_loss_of(column, new, old)
+            if loss is not None:
+                yield loss
+
+
+def _at_equal_pass_at_1(compared: ComparedCheckpoints) -> Iterator[Block]:
     """What labels with several checkpoints keep at the pass@1 that others reach."""
     from fgrpo_bench.report.tables.comparisons import equal_pass_at_1_tables
     from fgrpo_bench.report.words import kept
 
-    sentences = list(kept(of.analysis))
+    sentences = list(kept(compared.analysis))
     if sentences:
         yield Paragraph(text=" ".join(sentences))
-    yield from equal_pass_at_1_tables(of.analysis)
+    yield from equal_pass_at_1_tables(compared.analysis)
 
 
-def _of_column(
-    of: ComparedCheckpoints, column: str, new: str, old: str, *, wide: bool, shown: int
+def _column_tables(
+    compared: ComparedCheckpoints, column: str, new: str, old: str, *, wide: bool, shown: int
 ) -> Iterator[Block]:
-    rows = of.differences(column, new, old)
+    rows = compared.differences(column, new, old)
     further = ("p of draws", "problems")
     left_out = f"Left out: {', '.join(further)} (--wide shows them)."
     lacking = "No problem has a value for both."
-    sides = [of.analysis.estimate(column, label, of.analysis.ks[0]) for label in (old, new)]
+    sides = [
+        compared.analysis.estimate(column, label, compared.analysis.ks[0]) for label in (old, new)
+    ]
     shares = zip(UNFINISHED, *(unfinished_shares(side.unfinished) for side in sides), strict=True)
     yield Table(
         title=f"{column}: {new} minus {old}, pass@k in percent, differences in percentage points",
         header=("k", old, new, f"difference{' [95% interval]' * wide}", "p", *further * wide),
-        rows=tuple(_row(of, row)[: 5 + 2 * wide] for row in rows),
+        rows=tuple(_row(compared, row)[: 5 + 2 * wide] for row in rows),
         notes=tuple([lacking] * (not rows) + [left_out] * (not wide)),
     )
     yield Table(
@@ -716,16 +735,16 @@ def _of_column(
         rows=tuple(shares),
         notes=(unfinished_note(UNFINISHED),),
     )
-    yield from _by_value(of, column, new, old)
-    if rows and column in of.analysis.results.benchmarks:
+    yield from _by_value(compared, column, new, old)
+    if rows and column in compared.analysis.results.benchmarks:
         k = rows[-1].k
-        numbers = _won_and_lost(of, column, new, old, k)
+        numbers = _won_and_lost(compared, column, new, old, k)
         yield Paragraph(
             text=f"Problems within reach at k = {k}, expected: {numbers['gained']:.1f} won, "
             f"{numbers['lost']:.1f} lost, {numbers['retained']:.1f} kept, "
             f"{numbers['neither']:.1f} of neither."
         )
-        changed = changed_most(of, column, new, old)
+        changed = changed_most(compared, column, new, old)
         more = len(changed) - shown
         if changed:
             yield Table(
@@ -745,17 +764,21 @@ def _of_column(
             )
 
 
-def _by_value(of: ComparedCheckpoints, column: str, new: str, old: str) -> Iterator[Block]:
+def _by_value(compared: ComparedCheckpoints, column: str, new: str, old: str) -> Iterator[Block]:
     """The same by the values of a column of the problems, where these have it."""
-    differences = {(row.value, row.k): row for row in of.differences_by_value(column, new, old)}
+    differences = {
+        (row.value, row.k): row for row in compared.differences_by_value(column, new, old)
+    }
     news = [
-        row for row in of.estimates_by_value.values() if (row.column, row.cell) == (column, new)
+        row
+        for row in compared.estimates_by_value.values()
+        if (row.column, row.cell) == (column, new)
     ]
     if not news:
         return
     rows: list[tuple[str, ...]] = []
     for row in news:
-        both = (of.estimates_by_value[column, row.value, old, row.k], row)
+        both = (compared.estimates_by_value[column, row.value, old, row.k], row)
         of_pair = differences.get((row.value, row.k))
         rows.append(
             (
@@ -777,12 +800,12 @@ def _by_value(of: ComparedCheckpoints, column: str, new: str, old: str) -> Itera
         "points",
         header=(by, "problems", "k", old, new, "difference [95% interval]", "p", "p Holm"),
         rows=tuple(rows),
-        notes=of.analysis.notes_on_values(column),
+        notes=compared.analysis.notes_on_values(column),
     )
 
 
-def _row(of: ComparedCheckpoints, row: Comparison) -> tuple[str, ...]:
-    means = (of.analysis.estimate(row.column, label, row.k) for label in (row.old, row.new))
+def _row(compared: ComparedCheckpoints, row: Comparison) -> tuple[str, ...]:
+    means = (compared.analysis.estimate(row.column, label, row.k) for label in (row.old, row.new))
     return (
         str(row.k),
         *(
@@ -796,11 +819,11 @@ def _row(of: ComparedCheckpoints, row: Comparison) -> tuple[str, ...]:
     )
 
 
-def _explanation(of: ComparedCheckpoints) -> list[Block]:
+def _explanation(compared: ComparedCheckpoints) -> list[Block]:
     """What the columns are, below the tables."""
     by_value = (
         " p Holm: corrected over the values of the column, for each pair and k alone."
-        if of.analysis.rows("by_value_comparisons")
+        if compared.analysis.rows("by_value_comparisons")
         else ""
     )
     return [
@@ -819,29 +842,31 @@ def _explanation(of: ComparedCheckpoints) -> list[Block]:
 # What a program reads.
 
 
-def table(of: ComparedCheckpoints) -> pl.DataFrame:
+def table(compared: ComparedCheckpoints) -> pl.DataFrame:
     """A row a column, pair and k: fractions, and differences of fractions; of a comparison by a
     column of the problems (`by`) then a row a value and k too, which has nothing in `value` where
     it is over all problems."""
-    rows = [
-        _numbers(row, *(of.analysis.estimate(column, label, row.k) for label in (old, new)))
-        for new, old in of.pairs()
-        for column in of.analysis.columns
-        for row in of.differences(column, new, old)
-    ]
-    if of.analysis.by is not None:
-        of_all = {"by": of.analysis.by, "value": None, "p_holm": None}
-        rows = [row | of_all for row in rows] + _rows_by_value(of)
+    rows = []
+    for new, old in compared.pairs():
+        for column in compared.analysis.columns:
+            for row in compared.differences(column, new, old):
+                sides = [compared.analysis.estimate(column, label, row.k) for label in (old, new)]
+                rows.append(_numbers(row, *sides))
+    if compared.analysis.by is not None:
+        of_all = {"by": compared.analysis.by, "value": None, "p_holm": None}
+        rows = [row | of_all for row in rows] + _rows_by_value(compared)
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _rows_by_value(of: ComparedCheckpoints) -> list[dict[str, Any]]:
+def _rows_by_value(compared: ComparedCheckpoints) -> list[dict[str, Any]]:
     """Rows of the values of a column, behind those of all problems."""
     out = []
-    for new, old in of.pairs():
-        for column in of.analysis.columns:
-            for row in of.differences_by_value(column, new, old):
-                sides = (of.estimates_by_value[column, row.value, at, row.k] for at in (old, new))
+    for new, old in compared.pairs():
+        for column in compared.analysis.columns:
+            for row in compared.differences_by_value(column, new, old):
+                sides = (
+                    compared.estimates_by_value[column, row.value, at, row.k] for at in (old, new)
+                )
                 of_value = {"by": row.by, "value": row.value, "p_holm": row.p_holm}
                 out.append(_numbers(row, *sides) | of_value)
     return out
@@ -874,40 +899,38 @@ def _numbers(row: Comparison, old: Estimate, new: Estimate) -> dict[str, Any]:
     )
 
 
-def as_json(of: ComparedCheckpoints) -> dict[str, Any]:
+def as_json(compared: ComparedCheckpoints) -> dict[str, Any]:
     """Everything that is shown, unrounded."""
-    results = of.analysis.results
+    results = compared.analysis.results
     return {
-        "labels": of.labels,
-        "remarks": [*_unlike_ends(of), *remarks(of)],
-        "rows": table(of).to_dicts(),
+        "labels": compared.labels,
+        "remarks": [*_unlike_ends(compared), *remarks(compared)],
+        "rows": table(compared).to_dicts(),
         "first_loss": [
-            {"column": row.column, "new": new, "old": old, "from": row.low, "to": row.high}
-            | {"words": row.words}
-            for new, old in of.pairs()
-            for column in of.analysis.columns
-            if (row := of.analysis.first_loss_of(column, new, old)) is not None
+            {"column": row.column, "new": row.new, "old": row.old}
+            | {"from": row.low, "to": row.high, "words": row.words}
+            for row in _first_losses(compared)
         ],
-        "equal_pass_at_1": of.analysis.equal_pass_at_1.to_dicts(),
-        "path_ranges": of.analysis.path_ranges.to_dicts(),
-        "also": [table_as_json(block) for block in of.readings if isinstance(block, Table)],
+        "equal_pass_at_1": compared.analysis.equal_pass_at_1.to_dicts(),
+        "path_ranges": compared.analysis.path_ranges.to_dicts(),
+        "also": [table_as_json(block) for block in compared.readings if isinstance(block, Table)],
         "problems": [
             {"benchmark": name, "new": new, "old": old, "k": results.evaluation["ks"][-1]}
-            | _won_and_lost(of, name, new, old, results.evaluation["ks"][-1])
-            | {"changed": [vars(item) for item in changed_most(of, name, new, old)]}
-            for new, old in of.pairs()
+            | _won_and_lost(compared, name, new, old, results.evaluation["ks"][-1])
+            | {"changed": [vars(item) for item in changed_most(compared, name, new, old)]}
+            for new, old in compared.pairs()
             for name in results.benchmarks
         ],
     }
 
 
-def worse_at(of: ComparedCheckpoints, k: int) -> list[Comparison]:
+def worse_at(compared: ComparedCheckpoints, k: int) -> list[Comparison]:
     """Differences at k whose 95% interval lies below 0; ValueError for a k that is not there."""
     rows = [
         row
-        for new, old in of.pairs()
-        for column in of.analysis.headline
-        for row in of.differences(column, new, old)
+        for new, old in compared.pairs()
+        for column in compared.analysis.headline
+        for row in compared.differences(column, new, old)
     ]
     known = sorted({row.k for row in rows})
     if k not in known:
@@ -918,14 +941,16 @@ def worse_at(of: ComparedCheckpoints, k: int) -> list[Comparison]:
     return [row for row in rows if row.k == k and row.high is not None and row.high < 0]
 
 
-def text(of: ComparedCheckpoints, *, wide: bool = False) -> str:
+def text(compared: ComparedCheckpoints, *, wide: bool = False) -> str:
     """For a terminal; wide: with every column and row, however wide it is."""
     shown = CHANGED if wide else FIRST_CHANGED
-    return terminal(_heading(of), _content(of, wide=wide or width() >= COLUMNS, shown=shown))
+    return terminal(
+        _heading(compared), _content(compared, wide=wide or width() >= COLUMNS, shown=shown)
+    )
 
 
 def write(
-    of: ComparedCheckpoints,
+    compared: ComparedCheckpoints,
     *,
     html: Path | None,
     md: Path | None,
@@ -934,18 +959,18 @@ def write(
     """Write what has a place; returns the lines that say so, empty without any."""
     files: dict[Path, str] = {}
     if html is not None:
-        files[html] = page(of)
+        files[html] = page(compared)
     if md is not None:
-        files[md] = markdown(_heading(of), _content(of))
+        files[md] = markdown(_heading(compared), _content(compared))
     if csv is not None:
-        files[csv] = table(of).write_csv()
+        files[csv] = table(compared).write_csv()
     for path, content in files.items():
         write_text(path, content)
     return "\n".join(map(str, files))
 
 
-def page(of: ComparedCheckpoints) -> str:
+def page(compared: ComparedCheckpoints) -> str:
     """One file of HTML: the comparison, then all that a report says, with its figures."""
     from fgrpo_bench.report import build
 
-    return build.page(of.analysis, _heading(of), _content(of))
+    return build.page(compared.analysis, _heading(compared), _content(compared))

@@ -24,8 +24,8 @@ from zipfile import BadZipFile, ZipFile
 import polars as pl
 
 from fgrpo_bench.core.registry import suggestion
-from fgrpo_bench.data.layouts import value_of
-from fgrpo_bench.data.rows import rows_of
+from fgrpo_bench.data.layouts import value_in
+from fgrpo_bench.data.rows import iter_rows_of_file
 from fgrpo_bench.files.unpacked import check_parquet, check_zip
 
 from .formats import BROKEN, COLUMNS, ENDS, FORMATS, Format, Row, is_number
@@ -143,7 +143,7 @@ def open_dump(path: Path, named: NamedColumns | None = None, *, kept: Collection
     first = next(rows, None)
     if first is None:
         raise ValueError(f"{path} holds no lines: give a file with a response a row")
-    form = _format_of(first, path, named)
+    form = _detect_format(first, path, named)
     row = _arranged(form, first, path)
     for option, column in named.columns.values():
         if not _has(row, column):
@@ -152,13 +152,14 @@ def open_dump(path: Path, named: NamedColumns | None = None, *, kept: Collection
                 f"{', '.join(row)}"
             )
     columns = _columns(form, named, row)
+    # Prompts and token ids of a Parquet dump may be gigabytes: only used columns are read.
     if _begins(path, PARQUET) and form.arranged is dict:
         used = (*columns.values(), *form.marks.replace("|", " ").split(), *kept)
         rows = _parquet(path, {column.partition(".")[0] for column in used})
     else:
         rows = chain([first], rows)
     known = {*columns.values(), *form.marks.replace("|", " ").split()}
-    further = tuple(name for name in _columns_of_numbers(path, row) if name not in known)
+    further = tuple(name for name in _numeric_columns(path, row) if name not in known)
     dump = Dump(path=path, format=form, columns=columns, further=further, draws=iter(()), said=said)
     dump.draws = _draws(dump, named, rows)
     return dump
@@ -174,7 +175,7 @@ def _columns(form: Format, named: NamedColumns, row: Row) -> dict[str, str]:
     return columns | {name: column for name, (_, column) in named.columns.items()}
 
 
-def _columns_of_numbers(path: Path, first: Row) -> list[str]:
+def _numeric_columns(path: Path, first: Row) -> list[str]:
     """By the types of Parquet's columns, elsewhere by the first row."""
     if not _begins(path, PARQUET):
         return [name for name, value in first.items() if isinstance(value, int | float)]
@@ -182,7 +183,7 @@ def _columns_of_numbers(path: Path, first: Row) -> list[str]:
     return [name for name, kind in kinds.items() if kind.is_numeric() or kind == pl.Boolean]
 
 
-def _format_of(first: NumberedRow, path: Path, named: NamedColumns) -> Format:
+def _detect_format(first: NumberedRow, path: Path, named: NamedColumns) -> Format:
     """The format with most marks of those that a file's first row has all marks of."""
     number, row = first
     fitting = [form for form in FORMATS if _lacking(row, form) is None]
@@ -235,7 +236,7 @@ def _rows(path: Path, said: list[str]) -> Iterator[NumberedRow]:
     if _begins(path, ZIP) or path.suffix == ".eval":
         return _archived(path)
     if path.suffix in (".csv", ".tsv"):
-        return enumerate(map(_counted, rows_of(path)), 1)
+        return enumerate(map(_counted, iter_rows_of_file(path)), 1)
     return _json(path, said)
 
 
@@ -387,8 +388,8 @@ def _draws(dump: Dump, named: NamedColumns, rows: Iterable[NumberedRow]) -> Iter
         row = _arranged(form, numbered, dump.path)
         if tuple(row) != keys:
             keys, columns = tuple(row), _columns(form, named, row)
-        values = {name: value_of(row, column) for name, column in columns.items()}
-        draws = _of_row(values, number, raw, where)
+        values = {name: value_in(row, column) for name, column in columns.items()}
+        draws = _draws_in_row(values, number, raw, where)
         if len(draws) > 1:
             texts = tuple(draw.response for draw in draws)
             digest = hash((draws[0].problem_id, draws[0].problem, texts))
@@ -409,19 +410,20 @@ def _draws(dump: Dump, named: NamedColumns, rows: Iterable[NumberedRow]) -> Iter
 
 
 def _variant(row: Row, column: str, where: str) -> str:
-    variant = value_of(row, column)
+    variant = value_in(row, column)
     if not isinstance(variant, str):
         raise ValueError(f"{where}: {column} is {short(variant)}: give a name")
     return variant
 
 
-OF_A_DRAW = ("score", "seed", "step", "finish_reason", "n_tokens", "advantage", "fault")
+DRAW_FIELDS = ("score", "seed", "step", "finish_reason", "n_tokens", "advantage", "fault")
 """Fields that a row of several responses may have as lists."""
 
 
-def _of_row(values: dict[str, Any], number: int, raw: Row, where: str) -> list[DumpedDraw]:
+def _draws_in_row(values: dict[str, Any], number: int, raw: Row, where: str) -> list[DumpedDraw]:
     """values: by field of DumpedDraw, as they stand in the row."""
     given = values.get("response")
+    # A chat is a list as well, of turns, and is one response.
     texts = given if isinstance(given, list) and not _is_chat(given) else [given]
     if "response" not in values or not texts:
         raise ValueError(
@@ -435,7 +437,7 @@ def _of_row(values: dict[str, Any], number: int, raw: Row, where: str) -> list[D
         draw = _count(draw, "draw", where)
     out = []
     for i, text in enumerate(texts):
-        parts = {name: _part(values.get(name), i, len(texts)) for name in OF_A_DRAW}
+        parts = {name: _part(values.get(name), i, len(texts)) for name in DRAW_FIELDS}
         response = _text(text, "assistant")
         if response is None and text is not None:
             raise ValueError(f"{where}: response {i} is {short(text)}: give a text")

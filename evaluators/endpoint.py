@@ -62,7 +62,7 @@ MOST_BYTES = 2**26
 """Of an answer."""
 SHOWN_MODELS, SHOWN_CHARACTERS = 20, 300
 """Of a refusal."""
-OWN_DEFAULTS = ("vllm", "sglang")
+USE_MODEL_DEFAULTS = ("vllm", "sglang")
 """Servers (owned_by) that sample by the defaults of the model's generation_config.json where a
 request does not say otherwise."""
 OFF = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
@@ -118,6 +118,7 @@ def served_model(url: str, model: str | None) -> ServedModel:
     if model not in by_name:
         raise ValueError(f"--model {model}{suggestion(model, names)}: {there}")
     entry = by_name[model]
+    # Servers may leave these out or put anything there: another type is not believed.
     root, software, context = (entry.get(key) for key in ("root", "owned_by", "max_model_len"))
     return ServedModel(
         url=url,
@@ -254,12 +255,12 @@ class _InFlight:
     def _work(self) -> None:
         while (request := self._requests.get()) is not None:
             try:
-                self._outcomes.put(self._drawn(request))
+                self._outcomes.put(self._draw_once(request))
             except Exception as error:  # whatever it is, the process that waits for it must know
                 self._outcomes.put(error)
 
-    def _drawn(self, request: SampleRequest) -> tuple[Draw, dict[str, int], str]:
-        where, body = body_of(self._target, self._served, request)
+    def _draw_once(self, request: SampleRequest) -> tuple[Draw, dict[str, int], str]:
+        where, body = request_body(self._target, self._served, request)
         ask = partial(_ask, f"{self._served.url}/{where}", body, seconds=ANSWER_SECONDS)
         try:
             return read_answer(request, _patiently(ask, self._giving_up))
@@ -272,7 +273,7 @@ class _InFlight:
             raise ValueError(f"problem {request.problem.problem_id}: {error}") from None
 
 
-def body_of(
+def request_body(
     target: SamplingTarget, served: ServedModel, request: SampleRequest
 ) -> tuple[str, dict[str, Any]]:
     """The name of a request to the server, and what it holds, as JSON types."""
@@ -285,7 +286,7 @@ def body_of(
         "seed": request.seed,
         "n": 1,
     }
-    if served.software in OWN_DEFAULTS:
+    if served.software in USE_MODEL_DEFAULTS:
         body |= OFF
     if evaluation.top_k is not None:
         body["top_k"] = evaluation.top_k
@@ -399,7 +400,7 @@ def _ask(url: str, body: dict[str, Any] | None = None, *, seconds: float) -> dic
         with _OPENER.open(Request(url, data, headers), timeout=seconds) as answer:
             content = answer.read(MOST_BYTES + 1)
     except HTTPError as error:
-        said = _words_of(error)
+        said = _error_text(error)
         if key:
             said = said.replace(key, "***")
         refusal = f"HTTP {error.code}{f': {said}' if said else ''}"
@@ -422,7 +423,7 @@ def _ask(url: str, body: dict[str, Any] | None = None, *, seconds: float) -> dic
     return value
 
 
-def _words_of(error: HTTPError) -> str:
+def _error_text(error: HTTPError) -> str:
     """What a server says with a refusal, in one line."""
     try:
         text = error.read(MOST_BYTES).decode("utf-8", "replace")

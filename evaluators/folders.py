@@ -15,7 +15,7 @@ from .dumps import open_dump
 
 SUFFIXES = (".jsonl", ".json", ".eval", ".parquet", ".csv", ".tsv")
 """Of files that may hold draws."""
-BESIDE = re.compile(r"aggregated_results\.jsonl|.*\.json")
+SUMMARY_FILES = re.compile(r"aggregated_results\.jsonl|.*\.json")
 """Names of files in such folders that need not hold any."""
 STEP = re.compile(r"(?:.*(?<![a-z]))?(?:step[_-]?|completions_)(\d+)(?!\d).*|(\d+)")
 """A file's name without its ending, or a folder's, that says which step it is of."""
@@ -37,7 +37,7 @@ def files_at(place: Path) -> dict[int | None, list[Path]]:
         below = sorted(path for path in place.rglob("*") if _may_hold_draws(path))
     by_step: defaultdict[int | None, list[Path]] = defaultdict(list)
     for file in below:
-        by_step[_step_of(file.relative_to(place))].append(file)
+        by_step[_step_in_name(file.relative_to(place))].append(file)
     for files in by_step.values():
         kinds = {re.sub(r"\d+", "#", str(file.relative_to(place))): file for file in files}
         if len(kinds) > 1:
@@ -74,7 +74,7 @@ def only_step(places: Sequence[Path], step: int | None) -> list[Path]:
 def _may_hold_draws(path: Path) -> bool:
     if path.suffix not in SUFFIXES or not path.is_file():
         return False
-    if BESIDE.fullmatch(path.name) is None:
+    if SUMMARY_FILES.fullmatch(path.name) is None:
         return True
     try:
         open_dump(path)
@@ -83,7 +83,7 @@ def _may_hold_draws(path: Path) -> bool:
     return True
 
 
-def _step_of(path: Path) -> int | None:
+def _step_in_name(path: Path) -> int | None:
     """Of a path within a folder: by the file's name, or else that of a folder above."""
     for name in (path.stem, *reversed(path.parts[:-1])):
         if match := STEP.fullmatch(name):

@@ -58,7 +58,7 @@ ENDS = {
 """How a response ended, by the words that programs have for it."""
 
 
-def _of_lm_eval(row: Row) -> Row:
+def _from_lm_eval(row: Row) -> Row:
     """Its `doc` is a row of the dataset, and `resps` has a list for each request. What it scored is
     one verdict for all draws, by the name of each metric."""
     doc: Row = row["doc"] if isinstance(row.get("doc"), dict) else row
@@ -82,7 +82,7 @@ INSPECT = {"C": 1.0, "I": 0.0, "N": 0.0}
 """Its scores by letters: correct, incorrect, no answer."""
 
 
-def _of_inspect(row: Row) -> Row:
+def _from_inspect(row: Row) -> Row:
     output = row["output"] or {}
     choice = (output.get("choices") or [None])[0]
     fields: dict[str, Any] = {"problem": row["input"], "draw": row["epoch"] - 1}
@@ -101,19 +101,19 @@ SPECIAL = re.compile(r"(?:<\|[\w.-]{1,40}\|>|</s>|<eos>|<end_of_turn>|\s)+\Z")
 """What a response ends with that was decoded with its special tokens."""
 
 
-def _of_skyrl(row: Row) -> Row:
+def _from_skyrl(row: Row) -> Row:
     """Rewards of tokens are summed, as it does itself."""
     score = row["score"]
     score = sum(score) if isinstance(score, list) else score
     return dict(row) | {"score": score, "output_response": SPECIAL.sub("", row["output_response"])}
 
 
-def _of_verl(row: Row) -> Row:
+def _from_verl(row: Row) -> Row:
     """Its newer trainer names draws <sample>_<rollout>_<output>."""
     return dict(row) | ({"group": row["uid"].rsplit("_", 2)[0]} if "uid" in row else {})
 
 
-def _of_trl(row: Row) -> Row:
+def _from_trl(row: Row) -> Row:
     """What its only reward function gave, by whatever name; none of several is the verdict. Null
     stands where one did not score a completion, so a column that is null here may be one too."""
     others = [name for name in row if name not in ("step", "advantage")]
@@ -121,7 +121,7 @@ def _of_trl(row: Row) -> Row:
     return dict(row) | ({"score": row[rewards[0]]} if len(rewards) == 1 else {})
 
 
-def _of_verifiers(row: Row) -> Row:
+def _from_verifiers(row: Row) -> Row:
     out = dict(row) | {"completion": row["completion"] or ""}
     is_cut = row.get("is_truncated")
     if is_cut is not None:
@@ -129,7 +129,7 @@ def _of_verifiers(row: Row) -> Row:
     return out
 
 
-def _of_episode(row: Row) -> Row:
+def _from_episode(row: Row) -> Row:
     """An episode of verifiers: of its traces the one whose tokens train. Rewards that were not
     given, as after an error, make no verdict."""
     traces = [trace for trace in row["traces"] if trace.get("agent", {}).get("trainable", True)]
@@ -154,7 +154,7 @@ def _of_episode(row: Row) -> Row:
     return fields | {"response": fields.get("response"), "step": work.get("step")}
 
 
-def _of_every_eval_ever(row: Row) -> Row:
+def _from_every_eval_ever(row: Row) -> Row:
     verdict, texts = row["evaluation"], row["output"]["raw"]
     fields = {"response": texts[0] if len(texts) == 1 else texts}
     return dict(row) | fields | {"score": verdict.get("is_correct", verdict.get("score"))}
@@ -163,21 +163,21 @@ def _of_every_eval_ever(row: Row) -> Row:
 _TRUTH = re.compile(r"'ground_truth': ('(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\"|[-+]?[0-9.]++)")
 
 
-def _of_nemo_rl(row: Row) -> Row:
+def _from_nemo_rl(row: Row) -> Row:
     """Its evaluation writes what the environment knows as Python's text of a dictionary."""
     truth = _TRUTH.search(str(row.get("extra_env_info")))
     items = quoted_items(f"[{truth[1]}]") if truth else None
     return dict(row) | ({"ground_truth": items[0]} if items else {})
 
 
-def _of_validation(row: Row) -> Row:
+def _from_validation(row: Row) -> Row:
     """NeMo-RL writes batches of one draw, whose chat has the response as its last message."""
     content = row["content"]
     chat = content[0] if content and isinstance(content[0], list) else content
     return dict(row) | {"content": chat}
 
 
-def _of_lighteval(row: Row) -> Row:
+def _from_lighteval(row: Row) -> Row:
     """Several draws have metrics of all of them, which are no verdicts."""
     doc, answer = row["doc"], row["model_response"]
     places = doc["gold_index"] if isinstance(doc["gold_index"], list) else [doc["gold_index"]]
@@ -212,7 +212,7 @@ FORMATS = (
         columns={"problem": "problem", "problem_id": "problem_id", "response": "resps",
                  "gold": "target", "score": "score"},
         once="filter",
-        arranged=_of_lm_eval,
+        arranged=_from_lm_eval,
     ),
     Format(
         name="inspect log",
@@ -222,7 +222,7 @@ FORMATS = (
                                          "n_tokens", "fault")}
         | {"problem_id": "id", "gold": "target"},
         inside="samples",
-        arranged=_of_inspect,
+        arranged=_from_inspect,
     ),
     Format(
         name="verl dump of a step",
@@ -230,7 +230,7 @@ FORMATS = (
         marks="input output gts score step",
         columns={"problem": "input", "response": "output", "gold": "gts", "score": "acc score",
                  "step": "step", "group": "group"},
-        arranged=_of_verl,
+        arranged=_from_verl,
     ),
     Format(
         name="verl generation",
@@ -252,7 +252,7 @@ FORMATS = (
         marks="step prompt completion advantage",
         columns={"problem": "prompt", "response": "completion", "gold": USUAL_ANSWERS,
                  "score": "score", "step": "step", "advantage": "advantage"},
-        arranged=_of_trl,
+        arranged=_from_trl,
     ),
     Format(
         name="NeMo-Skills output",
@@ -269,7 +269,7 @@ FORMATS = (
         columns={"problem": "input_prompt", "response": "output_response", "score": "score",
                  "gold": "env_extras.reward_spec.ground_truth env_extras.reward_model.ground_truth",
                  "finish_reason": "stop_reason"},
-        arranged=_of_skyrl,
+        arranged=_from_skyrl,
     ),
     Format(
         name="verifiers results",
@@ -278,7 +278,7 @@ FORMATS = (
         columns={"problem": "prompt", "response": "completion", "gold": "answer",
                  "score": "reward", "finish_reason": "finish_reason", "group": "example_id",
                  "fault": "error"},
-        arranged=_of_verifiers,
+        arranged=_from_verifiers,
     ),
     Format(
         name="verifiers traces",
@@ -287,7 +287,7 @@ FORMATS = (
         columns={name: name for name in ("response", "score", "finish_reason", "n_tokens",
                                          "advantage", "group", "step", "fault")}
         | {"problem": "task.prompt", "gold": "task.answer task.info.answer"},
-        arranged=_of_episode,
+        arranged=_from_episode,
     ),
     Format(
         name="Every Eval Ever instances",
@@ -297,7 +297,7 @@ FORMATS = (
                  "gold": "input.reference", "score": "score",
                  "n_tokens": "token_usage.output_tokens", "fault": "error"},
         once="evaluation_result_id",
-        arranged=_of_every_eval_ever,
+        arranged=_from_every_eval_ever,
     ),
     Format(
         name="NeMo-RL evaluation",
@@ -306,14 +306,14 @@ FORMATS = (
         columns={"problem": "prompt", "response": "response", "gold": "ground_truth",
                  "score": "reward"},
         inside="evaluation_data",
-        arranged=_of_nemo_rl,
+        arranged=_from_nemo_rl,
     ),
     Format(
         name="NeMo-RL validation",
         program="nemo-rl",
         marks="content rewards idx",
         columns={"problem": "content", "response": "content", "score": "rewards"},
-        arranged=_of_validation,
+        arranged=_from_validation,
     ),
     Format(
         name="evalchemy examples",
@@ -328,7 +328,7 @@ FORMATS = (
         marks="doc.query model_response.text",
         columns={"problem": "doc.query", "response": "model_response.text", "gold": "gold",
                  "score": "score"},
-        arranged=_of_lighteval,
+        arranged=_from_lighteval,
     ),
     Format(
         name="completions",

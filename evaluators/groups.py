@@ -124,7 +124,7 @@ class RolloutGroups:
         return all((groups.rewards == groups.correct).all() for groups in self.by_size)
 
 
-def files_of(place: Path) -> list[tuple[Step, Path]]:
+def dump_files(place: Path) -> list[tuple[Step, Path]]:
     """The files of a dump by step, where their names say it: as `files_at` has them, of prime-rl
     the traces of all training rollouts. ValueError for a folder without any, or of several runs."""
     traces: dict[Step, Path] = {}
@@ -152,7 +152,7 @@ def read_groups(
     group_size: int | None = None,
     threshold: float | None = None,
 ) -> RolloutGroups:
-    """The groups of the rollouts in files, by their order. files: as `files_of` gives them.
+    """The groups of the rollouts in files, by their order. files: as `dump_files` gives them.
 
     A group is what the dump names as one, else the rollouts of a step with the same prompt, in
     parts of group_size where that is given. added: further columns of rewards, which are added to
@@ -266,7 +266,7 @@ def _grouped(
     kept = [rollout for groups in by_size.values() for _, group in groups for rollout in group]
     is_correct, how = _rule(kept, threshold)
     return RolloutGroups(
-        by_size=tuple(_of_size(by_size[size], is_correct) for size in sorted(by_size)),
+        by_size=tuple(_size_table(by_size[size], is_correct) for size in sorted(by_size)),
         remarks=(*remarks, how),
     )
 
@@ -353,7 +353,7 @@ def _rule(
     )
 
 
-def _of_size(groups: Sequence[Group], is_correct: Callable[[Rollout], bool]) -> GroupsOfSize:
+def _size_table(groups: Sequence[Group], is_correct: Callable[[Rollout], bool]) -> GroupsOfSize:
     def values(name: str) -> Floats:
         lists = [[getattr(rollout, name) for rollout in group] for _, group in groups]
         return np.array(lists, dtype=np.float64)  # None becomes nan
@@ -556,15 +556,15 @@ def _nearest(
 
 
 def _gradient(
-    of: MethodOnGroups, sizes: NDArray[np.int64], bins: NDArray[np.int64]
+    groups: MethodOnGroups, sizes: NDArray[np.int64], bins: NDArray[np.int64]
 ) -> GradientOfMethod:
-    is_trained = ~np.isnan(of.sums)
-    sums = of.sums[is_trained]
+    is_trained = ~np.isnan(groups.sums)
+    sums = groups.sums[is_trained]
     by_bin = np.bincount(bins[is_trained], weights=sums, minlength=len(BINS))
     return GradientOfMethod(
-        method=of.method.text,
-        label=of.method.label,
-        reads="rewards" if of.by_rewards else "right and wrong",
+        method=groups.method.text,
+        label=groups.method.label,
+        reads="rewards" if groups.by_rewards else "right and wrong",
         n_groups=int(is_trained.sum()),
         n_rollouts=int(sizes[is_trained].sum()),
         with_gradient=int((sums > 0).sum()),
@@ -589,31 +589,31 @@ def _by_count(
 # What a person reads.
 
 
-def text(of: RolloutSummary) -> str:
+def text(groups: RolloutSummary) -> str:
     """For a terminal."""
-    return terminal(tables.heading(of), tables.blocks(of))
+    return terminal(tables.heading(groups), tables.blocks(groups))
 
 
-def page(of: RolloutSummary) -> str:
+def page(groups: RolloutSummary) -> str:
     """One file of HTML, with figures."""
     from fgrpo_bench.documents.style import drawings  # matplotlib is slow to import
     from fgrpo_bench.report.figures.rollouts import pictures
 
     shown, drawn = list[Figure](), dict[str, str]()
-    for picture in pictures(of):
+    for picture in pictures(groups):
         shown.append(Figure(name=picture.name, caption=picture.caption))
         for name, draw in picture.versions.items():
             drawn[name] = drawings(draw, ["svg"])["svg"].decode()
-    return html_page(tables.heading(of), tables.blocks(of, shown), drawn)
+    return html_page(tables.heading(groups), tables.blocks(groups, shown), drawn)
 
 
-def write(of: RolloutSummary, *, html: Path | None, md: Path | None) -> str:
+def write(groups: RolloutSummary, *, html: Path | None, md: Path | None) -> str:
     """Write what has a place; returns the lines that say so, empty without any."""
     files: dict[Path, str] = {}
     if html is not None:
-        files[html] = page(of)
+        files[html] = page(groups)
     if md is not None:
-        files[md] = markdown(tables.heading(of), tables.blocks(of))
+        files[md] = markdown(tables.heading(groups), tables.blocks(groups))
     for path, content in files.items():
         write_text(path, content)
     return "\n".join(map(str, files))

@@ -34,9 +34,9 @@ from fgrpo_bench.stages.draws import DrawsRecord
 from fgrpo_bench.stages.markers import Marker, described, write_marker
 from fgrpo_bench.stages.tables import DRAWS, write_table
 
-from .asked import with_strict
 from .dumps import DumpedDraw, NamedColumns, open_dump, short
 from .problems import KnownProblems, OwnProblems
+from .request import with_strict
 from .standalone import data_folder
 from .stored import StoredDraws, regrade
 from .verdicts import are_usable, disagreements, write_verdicts
@@ -105,18 +105,18 @@ def import_and_grade(request: Import, *, name: str, root: Path) -> tuple[StoredD
         of_files = OwnProblems(request.files, grader)
         rows = read_draws(request, of_files.place, said)
         spec = of_files.benchmark(folder, root, said)
-        data = data_folder(root, spec.name, dataset_of(spec))
+        data = data_folder(root, spec.name, problems_dataset(spec))
         problems = load_problems(spec, None, data)
     else:
         spec = request.spec
-        data = data_folder(root, spec.name, dataset_of(spec))
+        data = data_folder(root, spec.name, problems_dataset(spec))
         problems = load_problems(spec, None, data)
         rows = read_draws(request, KnownProblems(problems, subset=request.subset).place, said)
     draws = checked(request, rows, problems, said)
     del rows  # as large as the files
     has_verdicts = are_usable(draws["score"], request.threshold, said, alone=request.theirs)
     if request.theirs:
-        judged = replace(dataset_of(spec), grader=theirs)
+        judged = replace(problems_dataset(spec), grader=theirs)
         spec = replace(spec, grader=theirs, extra_graders=(), dataset=judged)
     else:
         spec = with_strict(spec) if request.strict else spec
@@ -132,7 +132,7 @@ def import_and_grade(request: Import, *, name: str, root: Path) -> tuple[StoredD
     return stored, "\n".join(said)
 
 
-def dataset_of(spec: BenchmarkSpec) -> DatasetSpec:
+def problems_dataset(spec: BenchmarkSpec) -> DatasetSpec:
     """ValueError where a benchmark has none."""
     if spec.dataset is None:
         raise ValueError(f"{spec.name} has no dataset, whose problems a file could be of")
@@ -210,7 +210,9 @@ def _conclude(stored: StoredDraws) -> None:
 
 # Draws of the files, each at its problem.
 
-DRAWN = pl.Schema([*DRAWS.items(), ("score", pl.Float64), ("line", pl.Int64), ("file", pl.Int64)])
+DRAWS_WITH_ORIGIN = pl.Schema(
+    [*DRAWS.items(), ("score", pl.Float64), ("line", pl.Int64), ("file", pl.Int64)]
+)
 """DRAWS with the file's own score and where it stands; the response of a draw that failed is
 null."""
 Place = Callable[[DumpedDraw, str], str | None]
@@ -260,11 +262,11 @@ def read_draws(request: Import, place: Place, said: list[str]) -> pl.DataFrame:
                     )
                 )
                 if len(rows) == CHUNK:
-                    frames.append(pl.DataFrame(rows, DRAWN, orient="row"))
+                    frames.append(pl.DataFrame(rows, DRAWS_WITH_ORIGIN, orient="row"))
                     rows.clear()
                     count_rows(draw.line)
         said += dump.said
-    frames.append(pl.DataFrame(rows, DRAWN, orient="row"))
+    frames.append(pl.DataFrame(rows, DRAWS_WITH_ORIGIN, orient="row"))
     draws = pl.concat(frames)
     _check_read(request, draws, steps)
     if n_other_steps:
@@ -324,6 +326,7 @@ def checked(
     a subset is meant, for missing problems. draws: DRAWN.
     """
     ordered = draws.sort("problem_id", "draw", maintain_order=True)
+    # Numbers have to be 0, 1, 2, ...: a gap may be a draw that somebody left out for its grade.
     place = pl.int_range(pl.len()).over("problem_id")
     if len(wrong := ordered.filter(pl.col("draw") != place)):
         row = wrong.sort("file", "line").row(0, named=True)
@@ -343,6 +346,7 @@ def checked(
         )
     if n_missing:
         said.append(f"left out: {n_missing:,} of {len(problems):,} problems, which have no draws")
+    # Paired comparisons need as many draws of every problem.
     fewest, n = counts.row(0)
     kept = there.filter(pl.col("draw") < n)
     if len(kept) < len(there):

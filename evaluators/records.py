@@ -238,6 +238,7 @@ def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> E
 
     def encode(problem: Problem) -> list[int]:
         key = problem.benchmark, problem.problem_id
+        # A problem is asked for once for each of its draws.
         if key not in ids_by_problem:
             ids_by_problem[key] = checked(problem)
         return ids_by_problem[key]

@@ -38,7 +38,7 @@ from fgrpo_bench.core.commandline import CHECKOUT, INSTALLED, check_once
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import problem_columns
 from fgrpo_bench.data.fetch import CODE, check_model, has_chat_template, link, patterns
-from fgrpo_bench.engines import of_sampler
+from fgrpo_bench.engines import engine_for_sampler
 from fgrpo_bench.engines.embedded.tokenizer import characters
 from fgrpo_bench.files.paths import DataPaths, StagePaths, between, check_inside, shared_data
 from fgrpo_bench.files.spec import StageSpec, read_spec, read_spec_of
@@ -131,7 +131,7 @@ def _task(request: Request, folder: Path | None) -> dict[str, Any] | None:
     """The task of the checkpoint's own run, where a benchmark is its held-out split; a server's
     model (None) has none."""
     heldout = [b.name for b in request.evaluation.benchmarks.values() if b.dataset is None]
-    task = None if folder is None else _task_of(folder)
+    task = None if folder is None else _recorded_task(folder)
     if request.evaluation.sampler == "embedded" and not heldout:
         named = "" if task is None else f" (--data {task['name']})"
         raise ValueError(
@@ -234,6 +234,7 @@ def planned(paths: StagePaths) -> PlannedDraws:
                 "n_problems": len(problems),
                 "n_samples": n_samples,
                 "stored": have,
+                # How many draws a design that stops makes is known only as they are graded.
                 "to_make": to_make if evaluation.stopping.is_fixed else None,
             }
         )
@@ -251,7 +252,7 @@ def elsewhere(request: Request) -> Path | None:
     ValueError without any."""
     if request.evaluation.sampler != "vllm" or find_spec("vllm") is not None:
         return None
-    environment = of_sampler("vllm").environment
+    environment = engine_for_sampler("vllm").environment
     if INSTALLED:
         raise ValueError(
             "sampler=vllm, but vLLM is not installed here: install it beside fgrpo-bench, or set "
@@ -289,7 +290,7 @@ def run_elsewhere(python: Path, paths: StagePaths, request: Request) -> int:
 # The request: from overrides to a checked declaration.
 
 CONFIG = "evaluate"
-OF_EVALUATION = {field.name for field in fields(EvalSpec)} - {"name"}
+EVALUATION_KEYS = {field.name for field in fields(EvalSpec)} - {"name"}
 """Keys that stand for evaluation.<key>."""
 
 
@@ -432,7 +433,7 @@ def _full(override: str) -> str:
     head = re.split(r"[.=]", assignment, maxsplit=1)[0]
     if head == "design" and assignment.partition("=")[2] in config.options("design"):
         return f"+design@evaluation.{assignment}"
-    return f"{sign}evaluation.{assignment}" if head in OF_EVALUATION else override
+    return f"{sign}evaluation.{assignment}" if head in EVALUATION_KEYS else override
 
 
 def _benchmarks(override: str) -> list[str]:
@@ -562,7 +563,7 @@ def is_embedded(folder: Path) -> bool:
     return characters(folder) is not None
 
 
-def _task_of(folder: Path) -> dict[str, Any] | None:
+def _recorded_task(folder: Path) -> dict[str, Any] | None:
     """The task of the run that a checkpoint belongs to; None where it belongs to none."""
     stage = StagePaths(folder.resolve().parents[1])
     if folder.resolve().parent.name != "checkpoints" or not stage.spec.exists():

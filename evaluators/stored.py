@@ -84,7 +84,7 @@ class StoredDraws:
             self.benchmark, self.spec.task, self.spec.data_folder(self.benchmark.name)
         )
 
-    def drawn_for(self) -> list[str]:
+    def problems_with_draws(self) -> list[str]:
         """problem_ids with a draw, of which an import may lack some."""
         with reading(self.paths.draws):
             names = scan_table(self.paths.draws, DRAWS).select(pl.col("problem_id").unique())
@@ -154,7 +154,7 @@ def closing_table(
 ) -> str:
     """Lines for a terminal: a row a benchmark, grader and k, likewise by the values of a column of
     the problems, then where the files are. more: graders whose stored grades are shown beside those
-    of each benchmark. by: the column; ValueError as of `partitions_of`."""
+    of each benchmark. by: the column; ValueError as of `named_value_partitions`."""
     rows = [row for evaluation in stored for row in _scores(evaluation, more, None)]
     table = Table(
         title="pass@k in percent [95% interval over problems]",
@@ -163,7 +163,7 @@ def closing_table(
         n_words=2,
     )
     lines = plain_table(_without_empty(table))
-    parts = {} if by is None else partitions_of(by, stored)
+    parts = {} if by is None else named_value_partitions(by, stored)
     lacking = [of.benchmark.name for of in stored if parts and of.benchmark.name not in parts]
     for evaluation in stored:
         if (part := parts.get(evaluation.benchmark.name)) is not None:
@@ -174,7 +174,9 @@ def closing_table(
                 header=(*("grader", part.by), *SCORED),
                 rows=tuple((row.grader, str(row.value), *row.cells) for row in of_value),
                 n_words=2,
-                notes=notes_on_values(part.by, sizes, len(evaluation.drawn_for()), lacking),
+                notes=notes_on_values(
+                    part.by, sizes, len(evaluation.problems_with_draws()), lacking
+                ),
             )
             lines += ["", *plain_table(_without_empty(table))]
     if any(row.has_bounds for row in rows):
@@ -192,7 +194,7 @@ def scores(
     stored: Sequence[StoredDraws], more: Sequence[str] = (), by: str | None = None
 ) -> list[dict[str, Any]]:
     """The numbers of the closing table, a row a row of it; arguments as of `closing_table`."""
-    parts = {} if by is None else partitions_of(by, stored)
+    parts = {} if by is None else named_value_partitions(by, stored)
     rows: list[Score] = []
     for evaluation in stored:
         rows += _scores(evaluation, more, None)
@@ -202,7 +204,7 @@ def scores(
     return [row.as_json() for row in rows]
 
 
-def partitions_of(by: str, stored: Sequence[StoredDraws]) -> dict[str, Partition]:
+def named_value_partitions(by: str, stored: Sequence[StoredDraws]) -> dict[str, Partition]:
     """By benchmark, the problems that were drawn for by the values of a column; raises as
     fgrpo_bench.analysis.by_value.named_partitions."""
     columns, problems = dict[str, pl.DataFrame | None](), dict[str, list[str]]()
@@ -210,7 +212,7 @@ def partitions_of(by: str, stored: Sequence[StoredDraws]) -> dict[str, Partition
         name = evaluation.benchmark.name
         folder = evaluation.spec.data_folder(name)
         columns[name] = None if folder is None else problem_columns(folder)
-        problems[name] = evaluation.drawn_for()
+        problems[name] = evaluation.problems_with_draws()
     return {part.benchmark: part for part in named_partitions(by, columns, problems)}
 
 
@@ -443,6 +445,7 @@ def _regrade(stored: StoredDraws, problems: list[Problem], *, grader: str, gradi
         stored,
         grader,
         [stored.paths.grades(grading.version), at],
+        # Draws are made for the main grader alone; another one takes what there is.
         n_missing=n_missing if is_main else 0,
     )
     report = f"{stored.benchmark.name}, {grading.version}: "

@@ -79,6 +79,7 @@ def transformers(target: SamplingTarget) -> SamplingEngine:
                     ends=ends,
                     stop=stop,
                 ):
+                    # Handed on as they end: a run that is stopped loses only those at work.
                     unfinished -= len(finished)
                     yield [
                         _drawn_from(
@@ -87,6 +88,7 @@ def transformers(target: SamplingTarget) -> SamplingEngine:
                             tokenizer,
                             ends,
                             stop,
+                            # Some tokenizers drop the space of a first token.
                             before=prompts[row][-1:] if evaluation.prefix else [],
                         )
                         for row, ids in finished

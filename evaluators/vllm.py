@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.engines import of_sampler
+from fgrpo_bench.engines import engine_for_sampler
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.engines.processes import deaf, shorten_vllm_sockets
 from fgrpo_bench.specs import EvalSpec, Placement
@@ -109,7 +109,7 @@ def start(target: SamplingTarget, *, max_model_len: int) -> LLM:
     invariant = target.evaluation.batch_invariant
     os.environ["VLLM_BATCH_INVARIANT"] = str(int(invariant))  # the evaluation's, whatever was set
     if target.device == "cuda":
-        of_sampler("vllm").environment.check_machine()
+        engine_for_sampler("vllm").environment.check_machine()
     else:
         for name, value in CPU_ENVIRONMENT.items():
             # before vLLM is imported, which reads them then; a user may have named another value
@@ -250,6 +250,7 @@ def vllm_log_probs(engine: LLM) -> LogProbs:
         from vllm import SamplingParams
         from vllm.inputs import TokensPrompt
 
+        # vLLM gives log-probabilities of a prompt, so the whole text is sent as one.
         parameters = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0)
         for batch in like_batches(texts):
             prompts = [TokensPrompt(prompt_token_ids=[*p, *text]) for _, p, text in batch]

@@ -29,9 +29,15 @@ from fgrpo_bench.files.whole import quarantine, readable_record
 from fgrpo_bench.report import provenance
 from fgrpo_bench.report.provenance import Provenance
 from fgrpo_bench.stages.attempts import attempts
-from fgrpo_bench.stages.digests import EDITED, Manifest, checksum_mismatch, differing, of_digests
+from fgrpo_bench.stages.digests import (
+    EDITED,
+    Manifest,
+    checksum_mismatch,
+    differing,
+    manifest_from_digests,
+)
 from fgrpo_bench.stages.locks import driving, is_locked, locked
-from fgrpo_bench.stages.markers import Marker, is_of_last, quarantine_output
+from fgrpo_bench.stages.markers import Marker, is_latest, quarantine_output
 from fgrpo_bench.stages.plan import PUT_BACK, PlanRecord, StageRecord, SweepRecord, read_plan
 from sweeps.slurm import code, submissions
 from sweeps.text import counted, short_path
@@ -140,7 +146,7 @@ def _standing(paths: RunPaths, record: StageRecord) -> Literal["done", "undone",
     if isinstance(marker, str) or marker.fingerprint != record.fingerprint:
         return "done"
     try:
-        return "done" if is_of_last(stage, marker) else "begun again"
+        return "done" if is_latest(stage, marker) else "begun again"
     except ValueError:  # an owner.json that cannot be read says nothing
         return "done"
 
@@ -183,14 +189,16 @@ def _report(paths: RunPaths, *, is_complete: bool) -> Iterator[Fault | Listing]:
     """is_complete: whether all stages are done, so that there must be a report."""
     path = paths.report / provenance.NAME
     if is_complete or os.path.lexists(path):
-        yield _listing(paths, path, Provenance, lambda record: of_digests(record.files))
+        yield _listing(paths, path, Provenance, lambda record: manifest_from_digests(record.files))
 
 
 def _analyses(paths: RunPaths) -> Iterator[Fault | Listing]:
     """Of every stored analysis; one without its record was being written, and is made anew."""
 
     def frames(record: AnalysisRecord) -> Manifest:
-        return of_digests({f"{name}.parquet": sha256 for name, sha256 in record.files.items()})
+        return manifest_from_digests(
+            {f"{name}.parquet": sha256 for name, sha256 in record.files.items()}
+        )
 
     for path in sorted(paths.analysis.rglob(FACTS)):
         yield _listing(paths, path, AnalysisRecord, frames)

@@ -312,7 +312,7 @@ def _is_placed(stage: Stage) -> bool:
     return engines.environment(stage.environment).is_placed
 
 
-def model_of(plan: Plan, paths: RunPaths | None = None) -> Model:
+def planned_model(plan: Plan, paths: RunPaths | None = None) -> Model:
     """The model of a plan. paths: where something may have been measured; None takes the table
     alone. ValueError as of by_check_gpu."""
     point, profile = plan.points[0], plan.declaration.profile
@@ -417,7 +417,7 @@ def stage_seconds(model: Model, stage: Stage) -> tuple[float, float]:
     drawing = training = 1
     if _is_placed(stage):
         start = GPU_START_SECONDS if model.is_on_gpus(stage) else PLACED_START_SECONDS
-        drawing = training = gpus_of(model, stage)
+        drawing = training = stage_gpus(model, stage)
         if stage.kind == train.NAME:
             drawing, training = model.drawing, model.training
     seconds = done.sampled / (rates.generate * drawing) + done.trained / (rates.train * training)
@@ -426,11 +426,11 @@ def stage_seconds(model: Model, stage: Stage) -> tuple[float, float]:
 
 def assumed_seconds(plan: Plan) -> dict[str, float]:
     """Of every stage of a plan, by name, by the table alone."""
-    model = model_of(plan)
+    model = planned_model(plan)
     return {stage.name: sum(stage_seconds(model, stage)) for stage in plan.stages}
 
 
-def gpus_of(model: Model, stage: Stage) -> int:
+def stage_gpus(model: Model, stage: Stage) -> int:
     """That a stage holds; 1 without any."""
     profile, takes = model.profile, KINDS[stage.kind].takes
     if isinstance(profile, SlurmProfile) and profile.device == "cuda":
@@ -466,7 +466,7 @@ def job(model: Model, stage: Stage, factor: float = 1.0) -> StageJob:
         start = min(start, before_signal / 2)  # so that any job gets on
         starts = max(math.ceil(seconds / (before_signal - start)), 1)
     return StageJob(
-        gpus=gpus_of(model, stage), seconds=seconds + starts * start, requeues=starts - 1
+        gpus=stage_gpus(model, stage), seconds=seconds + starts * start, requeues=starts - 1
     )
 
 
@@ -487,7 +487,7 @@ def calibration(measured: Iterable[Measured]) -> dict[str, float]:
     return {kind: median(values) for kind, values in ratios.items()}
 
 
-def factor_of(kind: str, factors: Mapping[str, float]) -> float:
+def kind_factor(kind: str, factors: Mapping[str, float]) -> float:
     """The kind's factor; a kind that was not measured takes the mean of the others, since a slow
     machine is slow at everything."""
     return factors.get(kind, fmean(factors.values()) if factors else 1.0)
@@ -498,7 +498,7 @@ def plan_cost(plan: Plan, paths: RunPaths, to_run: Sequence[Stage]) -> dict[str,
     they rest on, what runs on GPUs (null: nothing), the design, in words, whose most draws are
     counted (null: of a fixed number), and what is fetched, which has bytes and no time.
     ValueError for a file of measured rates that cannot be one."""
-    model, design = model_of(plan, paths), plan.points[0].evaluation.stopping
+    model, design = planned_model(plan, paths), plan.points[0].evaluation.stopping
     computed = [stage for stage in to_run if not KINDS[stage.kind].fetches]
     is_drawn = any(stage.kind == evaluate.NAME for stage in computed)
     names = {stage.name for stage in to_run}
@@ -511,7 +511,7 @@ def plan_cost(plan: Plan, paths: RunPaths, to_run: Sequence[Stage]) -> dict[str,
     estimated = [stage for stage in computed if work(model, stage) is not None]
     jobs = {}
     for stage in estimated:
-        factor = 1.0 if _steps_give_rates(model, stage) else factor_of(stage.kind, factors)
+        factor = 1.0 if _steps_give_rates(model, stage) else kind_factor(stage.kind, factors)
         jobs[stage.name] = job(model, stage, factor)
     on_gpus = [stage for stage in estimated if model.is_on_gpus(stage)]
     others = [stage for stage in estimated if not model.is_on_gpus(stage)]
@@ -646,7 +646,7 @@ def seconds_left(
         if worker_status.seconds_left is not None and worker_status.elapsed >= TOLD_SECONDS
     ]
     factors = calibration([*measured, *projected])
-    seconds = {s.name: estimated[s.name] * factor_of(s.kind, factors) for s in stages}
+    seconds = {s.name: estimated[s.name] * kind_factor(s.kind, factors) for s in stages}
     for name, worker_status in at_work.items():
         expected = max(seconds[name] - worker_status.elapsed, 1.0)
         seconds[name] = (

@@ -181,7 +181,7 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
         if model is not None:
             check_fits(model, task)
     _check_reward(train, task)
-    sampling = engines.of_sampler(declaration.experiment.evaluation.sampler)
+    sampling = engines.engine_for_sampler(declaration.experiment.evaluation.sampler)
     for point in points:
         _check_has(engine, point)
         warnings += engine.check(point, profile)

@@ -50,7 +50,7 @@ def preview(plan: Plan, paths: RunPaths) -> dict[str, Any]:
             | {"warmup": states[making.name if base else making.needs[0]]}
             | {"train": None if base else states[making.name], "evaluate": judging}
         )
-    declaration, spreads = plan.declaration, spreads_of(plan, paths)
+    declaration, spreads = plan.declaration, seed_variances(plan, paths)
     to_run = [stage for stage in plan.stages if states[stage.name] != "done"]
     counts = Counter(stage.kind for stage in to_run)
     return {
@@ -90,7 +90,7 @@ def saving(plan: Plan) -> str | None:
     return None if saves is None else str(saves)
 
 
-def spreads_of(plan: Plan, paths: RunPaths) -> dict[str, SeedVariance]:
+def seed_variances(plan: Plan, paths: RunPaths) -> dict[str, SeedVariance]:
     """How far seeds are taken to differ on every benchmark and average of a plan."""
     from fgrpo_bench.analysis.power import seed_variances_for  # a tenth of a second, for Polars
 
@@ -105,7 +105,7 @@ def can_show(plan: Plan, spreads: Mapping[str, SeedVariance]) -> list[str]:
     k = evaluation.ks[-1]
     lines = []
     for column, sizes in _sizes(plan).items():
-        if n_problems := _known_sizes(sizes):
+        if n_problems := _sizes_if_known(sizes):
             limit = _with_seeds(plan, column, spreads[column], n_problems)
             line = advice(design=evaluation.stopping, k=k, n_problems=n_problems, with_seeds=limit)
             lines.append(f"{column}: {line}")
@@ -143,13 +143,13 @@ def power(plan: Plan, spreads: Mapping[str, SeedVariance]) -> list[DetectableEff
             n_seeds=_n_seeds(plan),
             family=len(family.comparisons) or 1,
             spread=spreads[column],
-            n_problems=_known_sizes(sizes[column]),
+            n_problems=_sizes_if_known(sizes[column]),
         )
         for column in family.columns
     ]
 
 
-def _known_sizes(sizes: list[int | None]) -> list[int]:
+def _sizes_if_known(sizes: list[int | None]) -> list[int]:
     """Sizes of benchmarks where all are known, else none."""
     return [] if None in sizes else [size for size in sizes if size is not None]
 
@@ -190,12 +190,12 @@ def render(answer: Mapping[str, Any], paths: RunPaths) -> str:
         "",
         _stages_to_run(answer),
     ]
-    lines += cost_words(answer["cost"], answer["profile"])
+    lines += cost_lines(answer["cost"], answer["profile"])
     if answer["saving"]:
         lines.append(answer["saving"])
     for part in ("memory", "digits", "can_show"):
         lines += answer[part]
-    lines += family_words(answer)
+    lines += family_lines(answer)
     lines += [f"warning: {text}" for text in answer["warnings"]]
     return "\n".join(lines)
 
@@ -232,7 +232,7 @@ LONG = 2 * 86400
 """Seconds from which on days are told."""
 
 
-def cost_words(answer: Mapping[str, Any], profile: str) -> Iterator[str]:
+def cost_lines(answer: Mapping[str, Any], profile: str) -> Iterator[str]:
     """What `plan_cost` found, a line each; profile: the name of the one planned."""
     if answer["estimated"]:
         basis = (
@@ -347,7 +347,7 @@ OF_LAST = "that power is of last checkpoints; at equal pass@1 seeds may differ b
 """Behind the power of a family at equal pass@1."""
 
 
-def family_words(answer: Mapping[str, Any]) -> list[str]:
+def family_lines(answer: Mapping[str, Any]) -> list[str]:
     """The comparisons that are the question, a line each below their family's name and size, and
     what they detect."""
     from fgrpo_bench.analysis.question import NOTHING_CORRECTED  # as in sweeps.plan

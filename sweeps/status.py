@@ -21,7 +21,7 @@ from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.whole import noop
 from fgrpo_bench.stages.attempts import attempts, logs, tail
 from fgrpo_bench.stages.plan import StageRecord, read_plan, read_sweep
-from fgrpo_bench.stages.states import StageStatus, State, driver_of, read_stages, runs_done
+from fgrpo_bench.stages.states import StageStatus, State, living_driver, read_stages, runs_done
 from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps.text import counted, duration, printable
 
@@ -66,7 +66,7 @@ def report(paths: RunPaths, warn: Callable[[str], None] = noop) -> dict[str, Any
         "experiment": paths.experiment,
         "version": paths.version,
         "folder": str(paths.folder),
-        "driver": driver_of(paths),
+        "driver": living_driver(paths),
         "points_done": n_done,
         "points_total": n_runs,
         "draws": saved_draws(paths, plan.stages, {s.name for s in stages if s.state == "done"}),
@@ -347,17 +347,11 @@ def _with_lines(
 
 def render_failures(answer: Mapping[str, Any]) -> str:
     """The last lines of every failed stage; empty where none failed."""
-    blocks = [
-        "\n".join(
-            [
-                "",
-                f"failed: {stage['kind']} of {point['point_id']}",
-                *(f"  | {line}" for line in stage["last_lines"]),
-                f"  {stage['log'] or 'it was never started'}",
-            ]
-        )
-        for point in answer["points"]
-        for stage in point["stages"]
-        if "last_lines" in stage
-    ]
-    return "".join(f"{block}\n" for block in blocks)
+    lines = []
+    for point in answer["points"]:
+        for stage in point["stages"]:
+            if "last_lines" in stage:
+                lines += ["", f"failed: {stage['kind']} of {point['point_id']}"]
+                lines += [f"  | {line}" for line in stage["last_lines"]]
+                lines.append(f"  {stage['log'] or 'it was never started'}")
+    return "".join(f"{line}\n" for line in lines)

@@ -227,14 +227,15 @@ def _engines(by_engine: Engines) -> Table:
             for key in keys
         ]
         rows.append((f"{len(points)}", *shades, ColoredCell(text=words, kind="wrap")))
-    note = (
-        f"The engines differ in {', '.join(differing)}: draws of their points may differ in more "
-        "than the training."
-        if differing
-        else "All recorded engines are alike."
-        if by_engine
-        else "No engine was recorded."
-    )
+    if differing:
+        note = (
+            f"The engines differ in {', '.join(differing)}: draws of their points may differ in "
+            "more than the training."
+        )
+    elif by_engine:
+        note = "All recorded engines are alike."
+    else:
+        note = "No engine was recorded."
     return Table(
         title="Engines that made the draws",
         header=("points", *keys, "which"),
@@ -244,8 +245,8 @@ def _engines(by_engine: Engines) -> Table:
     )
 
 
-def _share(count: int, of: int) -> str:
-    return f"{count:,} ({count / of:.2%})" if of and count else f"{count:,}"
+def _share(count: int, total: int) -> str:
+    return f"{count:,} ({count / total:.2%})" if total and count else f"{count:,}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -186,14 +186,20 @@ def _differences(
 ) -> Table:
     ks = " and ".join(f"pass@{k}" for k in dict.fromkeys(row.k for row in rows))
     several = " and " in ks
-    of = (
-        f"of {_question_words(analysis.results)}"
-        + (", last checkpoints" if analysis.at_equal_pass_at_1 else "")
-        if against == QUESTION
-        else f"against {labels[against]}"
-    )
+    if against == QUESTION:
+        pairs = f"of {_question_words(analysis.results)}"
+        if analysis.at_equal_pass_at_1:
+            pairs += ", last checkpoints"
+    else:
+        pairs = f"against {labels[against]}"
+    if rows:
+        notes = [f"{P_VALUES} {_correction(analysis)}"]
+        notes.append((CORRECTED if analysis.has_family else "") + VERDICTS_IN_WORDS)
+        notes += redeclared(analysis)
+    else:
+        notes = ["No two cells that are compared have results yet."]
     return Table(
-        title=f"Differences in {ks or 'pass@k'} {of}, in percentage points",
+        title=f"Differences in {ks or 'pass@k'} {pairs}, in percentage points",
         header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
         rows=tuple(
             (
@@ -206,21 +212,24 @@ def _differences(
             )
             for row in rows
         ),
-        notes=(
-            "p is two-sided, over problems and seeds as the interval. p draws asks about the luck "
-            "of the draws alone, for these models and problems, and is too large rather than too "
-            "small where cells share random numbers. "
-            + (
-                f"p Holm is corrected over the sweep's question ({analysis.family}) and "
-                "covers declared comparisons only."
-                if analysis.has_family
-                else NOTHING_CORRECTED
-            ),
-            (CORRECTED if analysis.has_family else "") + VERDICTS_IN_WORDS,
-            *redeclared(analysis),
-        )
-        if rows
-        else ("No two cells that are compared have results yet.",),
+        notes=tuple(notes),
+    )
+
+
+P_VALUES = (
+    "p is two-sided, over problems and seeds as the interval. p draws asks about the luck "
+    "of the draws alone, for these models and problems, and is too large rather than too "
+    "small where cells share random numbers."
+)
+
+
+def _correction(analysis: Analysis) -> str:
+    """What p-values are corrected over."""
+    if not analysis.has_family:
+        return NOTHING_CORRECTED
+    return (
+        f"p Holm is corrected over the sweep's question ({analysis.family}) and "
+        "covers declared comparisons only."
     )
 
 

@@ -23,12 +23,12 @@ from dashboards.pages.problems import words_of
 from dashboards.queries import ProblemOutcomes, analysis_of, problem_outcomes, solutions_lost_of
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.coverage import FATES, by_point, least_rate
+from fgrpo_bench.analysis.coverage import OUTCOMES, by_point, least_rate
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import open_part
 from fgrpo_bench.analysis.scoring import bounds_of, shares_of
-from fgrpo_bench.documents.table import Table, TableRow, percent, unscored_beside
+from fgrpo_bench.documents.table import Table, TableRow, percent, unscored_note
 
 ROWS = 40
 """Problems on a page of the table; the heat map has all."""
@@ -194,7 +194,7 @@ class ForgettingCharts:
             ),
             data=self.data.select(COUNTS),
             call=charts.library_call(
-                charts.FATES_CALL,
+                charts.OUTCOMES_CALL,
                 self.results.address,
                 benchmark=self.benchmark,
                 k=self.k,
@@ -270,14 +270,14 @@ class ForgettingCharts:
             table = checkpoint.passk(self.benchmark)
             unscored = shares_of(table).unscored
             for k, ends in list(bounds_of(table).items())[:1]:
-                if shares := unscored_beside(*open_part(unscored, *ends)):
+                if shares := unscored_note(*open_part(unscored, *ends)):
                     mean = table.filter(k=k).select(pl.col("pass_at_k").mean()).item()
                     yield f"{checkpoint.name}: pass@{k} {percent(mean)}{shares}."
 
     def covered(self) -> Chart:
         """Expected numbers of problems lost, gained and retained."""
         data, call = charts.selected_rows(
-            self.analysis, "coverage", ("cell", *FATES), column=self.benchmark, k=self.k
+            self.analysis, "coverage", ("cell", *OUTCOMES), column=self.benchmark, k=self.k
         )
         cells = self.analysis.by_cell
         names = [charts.label(cells[name].label) for name in data["cell"]]
@@ -344,7 +344,7 @@ class ForgettingCharts:
         )
         return Table(
             title="Expected numbers of problems, by point",
-            header=("point", *FATES, *([FEWER[1]] if self.solutions else [])),
+            header=("point", *OUTCOMES, *([FEWER[1]] if self.solutions else [])),
             rows=tuple(
                 (
                     names[cell, seed],

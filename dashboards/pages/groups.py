@@ -87,20 +87,20 @@ def build(root: Path, name: str) -> GroupsPage:
     return GroupsPage(
         name=name,
         title=tables.heading(of),
-        lead=" ".join([*tables.words(of), *tables.against_dump(of)]),
+        lead=" ".join([*tables.summary_sentences(of), *tables.against_dump(of)]),
         charts=tuple(_charts(of, name)),
         tables=(tables.gradients(of), tables.outcomes(of.total), *steps),
     )
 
 
-def _charts(of: RolloutSummary, name: str) -> Iterator[Chart]:
-    rows = of.gradients()
-    methods = [charts.label(method.label) for method in of.methods if method.total]
+def _charts(summary: RolloutSummary, name: str) -> Iterator[Chart]:
+    rows = summary.gradients()
+    methods = [charts.label(method.label) for method in summary.methods if method.total]
     names = ["groups of the dump", *methods]
     traces = []
-    for place, bin_name in enumerate(of.bins):
+    for place, bin_name in enumerate(summary.bins):
         of_bin = rows.filter(pl.col("share").is_not_null(), success_rate=bin_name)
-        shares = [of.in_bins[place] / of.total.n_groups, *of_bin["share"].to_list()]
+        shares = [summary.in_bins[place] / summary.total.n_groups, *of_bin["share"].to_list()]
         words = charts.label(bin_name)
         traces.append(
             {
@@ -130,8 +130,8 @@ def _charts(of: RolloutSummary, name: str) -> Iterator[Chart]:
         note="The gradient is the sum of |A|, the advantages' absolute values.",
         height=60 + 26 * len(names),
     )  # fmt: skip
-    if len(of.steps) > 1:
-        steps = of.by_step()
+    if len(summary.steps) > 1:
+        steps = summary.by_step()
         yield Chart(
             name="steps",
             title="Groups by step",

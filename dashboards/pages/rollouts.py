@@ -22,9 +22,9 @@ NEXT = ("step", "group")
 """Parameters that mean nothing for another run."""
 
 
-def build(of: Results, given: Given) -> Page:
+def build(loaded: Results, given: Given) -> Page:
     """The page; parameters: run, step, group."""
-    results = of.require_sweep()
+    results = loaded.require_sweep()
     form = Form(results.address, "rollouts", given)
     runs = {point.point_id: point for point in results.points if point.train.rollouts.exists()}
     if not runs:

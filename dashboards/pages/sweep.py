@@ -31,7 +31,7 @@ from fgrpo_bench.specs.cell import BASE
 from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.stages.markers import read_marker
 from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.states import StageStatus, State, driver_of, runs_done
+from fgrpo_bench.stages.states import StageStatus, State, living_driver, runs_done
 from fgrpo_bench.stages.tables import METRICS
 from fgrpo_bench.stages.watch import NUMBERS, TOKENS_PER_SECOND
 
@@ -53,9 +53,9 @@ LEARNING = ("eval_pass_at_1", "eval_pass_at_n")
 _VALUES = ("seconds", "gpus", "tokens", *(n for n in NUMBERS if n != TOKENS_PER_SECOND), *LEARNING)
 
 
-def build(of: Results, given: Given) -> Page:
+def build(loaded: Results, given: Given) -> Page:
     """The page; parameters: benchmark, show, curve."""
-    results = of.require_sweep()
+    results = loaded.require_sweep()
     run, measures = results.paths, shows(results)
     form = Form(run, "sweep", given)
     column = form.value("benchmark", results.columns)
@@ -116,11 +116,11 @@ def _values(
         return {name: (cost / most, seconds(cost)) for name, cost in costs.items()}
     if show == "reward":
         reward = {p: stage.numbers.get("reward") for p, stage in status.training.items()}
-        rewards = {
-            name: [r for p in points if (r := reward[p]) is not None]
-            for name, points in ids.items()
-        }
-        return {name: _mean_reward(r) for name, r in rewards.items()}
+        means = {}
+        for name, points in ids.items():
+            rewards = [reward[p] for p in points]
+            means[name] = _mean_reward([r for r in rewards if r is not None])
+        return means
     return {
         name: _state([status.training[p] for p in points], [status.evaluation[p] for p in points])
         for name, points in ids.items()
@@ -327,7 +327,7 @@ def progress(results: SweepResults) -> SweepProgress:
             if stage.state == "failed"
         ),
         damaged=tuple(stage for stage in stages.values() if stage.state == "damaged"),
-        running=states["running"] > 0 or driver_of(results.paths) is not None,
+        running=states["running"] > 0 or living_driver(results.paths) is not None,
     )
 
 

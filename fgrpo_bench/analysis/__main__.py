@@ -61,17 +61,15 @@ def frames(
         check_choice("--frame", frame, FRAMES)
     analysis = analysed(find_results(root or default_root(), sweep), select)
     if as_json:
-        print_json(
-            {
-                name: {
-                    "rows": None if name in ON_DEMAND else len(getattr(analysis, name)),
-                    "columns": list(schema(row)),
-                }
-                for name, row in FRAMES.items()
-            }
-            if frame is None
-            else getattr(analysis, frame).to_dicts()
-        )
+        if frame is not None:
+            print_json(getattr(analysis, frame).to_dicts())
+            return 0
+        overview = {}
+        for name, row in FRAMES.items():
+            # Counting the rows of a frame that is made on demand would make it.
+            n_rows = None if name in ON_DEMAND else len(getattr(analysis, name))
+            overview[name] = {"rows": n_rows, "columns": list(schema(row))}
+        print_json(overview)
         return 0
     if frame is not None:
         sys.stdout.write(csv(getattr(analysis, frame)))

@@ -207,6 +207,7 @@ def _benchmark_scores(
     table = pl.concat(tables)
     problems = table["problem_id"].unique().sort()
     clusters = _cluster_names(benchmark, table)
+    # Where each line of the tables goes: its checkpoint is a row, its problem a column.
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     place = problems.search_sorted(table["problem_id"]).to_numpy()
     shape = len(tables), len(problems)
@@ -216,6 +217,7 @@ def _benchmark_scores(
     n_scored[row, place] = table["n_scored"].to_numpy()
     n_correct[row, place] = table["n_correct"].to_numpy()
     n_drawn[row, place] = table.select(N_DRAWN.fill_null(0)).to_series().to_numpy()
+    # Not 0: that would say that no draw was cut off where nothing is known.
     unfinished = np.full((3, *shape), -1)
     unfinished[:, row, place] = unfinished_of(table)
     values = np.full((3, *shape, len(ks)), np.nan)
@@ -225,6 +227,7 @@ def _benchmark_scores(
         values[i][at] = table[name].to_numpy()[is_k]
     names, out = tuple(problems), {}
     for key, rows in _rows_by_key(checkpoints).items():
+        # Pairing goes by the order of seeds, so that it is the same in every cell.
         done = sorted((r for r in rows if present[r].any()), key=lambda r: _place(checkpoints[r]))
         unscored = [
             _unscored(
@@ -248,6 +251,7 @@ def _benchmark_scores(
             n_unscored=tuple(unscored),
             unfinished=unfinished[:, done],
             designs=tuple(designs[r] for r in done),
+            # Points that share a base model share its evaluation, and so its folder.
             is_shared_across_seeds=len({checkpoints[r].evaluate.folder for r in done}) < len(done),
             is_redesigned=tuple(checkpoints[r].has_new_design(benchmark) for r in done),
         )

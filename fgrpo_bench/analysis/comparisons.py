@@ -29,7 +29,7 @@ from fgrpo_bench.analysis.rows import (
     Shares,
     shares,
 )
-from fgrpo_bench.stats.bands import band_halfwidth, first_loss, grid, in_words, largest
+from fgrpo_bench.stats.bands import band_halfwidth, describe_band, first_loss, grid, largest
 from fgrpo_bench.stats.intervals import (
     DIFFERENCES,
     FRACTIONS,
@@ -49,7 +49,7 @@ from fgrpo_bench.stats.intervals import (
 from fgrpo_bench.stats.intervals import IntervalEstimate as IntervalEstimate
 from fgrpo_bench.stats.repetition import AcrossSeeds, chances
 from fgrpo_bench.stats.significance import benjamini_hochberg, holm, normal_test
-from fgrpo_bench.stats.spread import of_average
+from fgrpo_bench.stats.spread import average_spread
 from fgrpo_bench.stats.staged import StagedDesign
 
 
@@ -166,6 +166,7 @@ def estimates(
         for at in resamples.scores[names[0]]:
             by_benchmark = [resamples.scores[name][at] for name in names]
             resampled, cell = resamples.of(column, at), cells[at[0]]
+            # A cell without results has rows too, so that tables say what is missing.
             means = [NOTHING] * len(ks) if resampled is None else conclude(resampled)
             designs = [design for cell_scores in by_benchmark for design in cell_scores.designs]
             n_draws, of_draws = _draw_counts(by_benchmark)
@@ -653,7 +654,8 @@ def _band_rows(
     resampled: Floats,
 ) -> Iterator[Band]:
     by_seed = np.mean([of_benchmark.by_seed for of_benchmark in curves], axis=0)
-    parts = of_average([of_benchmark.parts for of_benchmark in curves])
+    parts = average_spread([of_benchmark.parts for of_benchmark in curves])
+    # The band ends at the first k that too few problems have: larger ones are nan.
     n = int((~np.isnan(by_seed[0])).sum())
     deviations = largest(directions[:n], resampled)
     below, above = band_halfwidth(
@@ -664,6 +666,7 @@ def _band_rows(
         room=room_of_average([of_benchmark.room for of_benchmark in curves])[:, :, :n],
     )
     means = by_seed[:, :n].mean(axis=0)
+    # A difference of two fractions lies between -1 and 1, whatever its band.
     ends = np.clip([means - below, means + above], *DIFFERENCES)
     for k, mean, low, high in zip(ks[:n], means.tolist(), *ends.tolist(), strict=True):
         yield Band(
@@ -685,5 +688,10 @@ def first_losses(rows: Sequence[Band]) -> Iterator[FirstLoss]:
         low, high = np.array([[row.low, row.high] for row in band]).T
         first, certain = first_loss(ks, low, high)
         yield FirstLoss(
-            column=column, new=new, old=old, low=first, high=certain, words=in_words(ks, low, high)
+            column=column,
+            new=new,
+            old=old,
+            low=first,
+            high=certain,
+            words=describe_band(ks, low, high),
         )

@@ -22,7 +22,7 @@ from fgrpo_bench.stats.coverage import least_rate as least_rate
 SURE = 0.95
 """Probability from which a problem counts as surely lost or gained; as high as the level of
 intervals. Shared random numbers cannot bring it below 0.949 (fgrpo_bench.stats.coverage)."""
-FATES = ("retained", "lost", "gained", "neither")
+OUTCOMES = ("retained", "lost", "gained", "neither")
 """What became of a problem."""
 
 
@@ -61,7 +61,7 @@ def coverages(
 
 def _row(column: str, cell: str, k: int, counted: ByProblem, likely: ByProblem) -> CoverageRow:
     """[seeds, problems]. counted: what sums are made of; likely: the posterior's probabilities."""
-    sums = {name: getattr(counted, name).sum(axis=1) for name in FATES}
+    sums = {name: getattr(counted, name).sum(axis=1) for name in OUTCOMES}
     sure = {
         name: float((getattr(likely, name) >= SURE).sum(axis=1).mean())
         for name in ("lost", "gained")
@@ -92,9 +92,9 @@ def outcomes(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
 
     problems: Analysis.problems, whose columns it has but for the benchmark; n_scored and n_correct
     are 0 where a point lacks a problem. Against the base model of the same seed, at k, and null
-    where that has no results and for base models: the probability of each of FATES, a problem that
-    a model never solved being out of its reach, as in the sums of `coverages`; and `drop`, how far
-    the success rate fell (one that is not known counts as 0).
+    where that has no results and for base models: the probability of each of OUTCOMES, a problem
+    that a model never solved being out of its reach, as in the sums of `coverages`; and `drop`, how
+    far the success rate fell (one that is not known counts as 0).
     """
     of_benchmark = problems.filter(benchmark=benchmark).drop("benchmark")
     points = of_benchmark.select("cell", "seed").unique(maintain_order=True)
@@ -122,7 +122,9 @@ def outcomes(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
     )
     before, after = (pl.col(f"success_rate{end}").fill_null(0.0) for end in ("_base", ""))
     changes = pairs.select(
-        "index", drop=before - after, **{name: pl.Series(getattr(chances, name)) for name in FATES}
+        "index",
+        drop=before - after,
+        **{name: pl.Series(getattr(chances, name)) for name in OUTCOMES},
     )
     return rows.with_row_index().join(changes, on="index", how="left").sort("index").drop("index")
 
@@ -132,7 +134,7 @@ def by_point(rows: pl.DataFrame) -> pl.DataFrame:
     return (
         rows.drop_nulls("lost")
         .group_by("cell", "seed", maintain_order=True)
-        .agg(pl.col(FATES).sum())
+        .agg(pl.col(OUTCOMES).sum())
     )
 
 

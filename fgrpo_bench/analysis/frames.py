@@ -271,6 +271,7 @@ class _Computed:
         for benchmark, of_cell in self.scores.items():
             for at in self.chosen:
                 cell_scores = of_cell[at]
+                # A row only where a seed has the problem, seeds outermost.
                 seed, problem = cell_scores.present.nonzero()
                 parts.append(
                     pl.DataFrame(

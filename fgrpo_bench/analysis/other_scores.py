@@ -119,13 +119,13 @@ def likelihoods(sweep: SweepResults, cells: Sequence[CellRow]) -> Iterator[Likel
         for point, step, stage in likelihood_stages(sweep)
     }
     for cell in cells:
-        scored = {
-            point.seed: (marker.delta_nll, marker.n_rare)
-            for point in sorted(sweep.points, key=lambda point: point.seed)
-            if frame_key(point) == (cell.cell, cell.step)
-            and (marker := markers.get((point.point_id, point.step))) is not None
-            and marker.delta_nll is not None
-        }
+        scored = {}
+        for point in sorted(sweep.points, key=lambda point: point.seed):
+            if frame_key(point) != (cell.cell, cell.step):
+                continue
+            marker = markers.get((point.point_id, point.step))
+            if marker is not None and marker.delta_nll is not None:
+                scored[point.seed] = marker.delta_nll, marker.n_rare
         if scored:
             by_seed = tuple(delta_nll for delta_nll, _ in scored.values())
             yield Likelihood(

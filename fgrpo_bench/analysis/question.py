@@ -332,6 +332,7 @@ def group_sizes(cells: Sequence[CellRow]) -> Iterator[Pair]:
         sizes = list(line)
         focal_sizes = {c.group_size for c in same_method if c.focal_gamma and c.group_size in line}
         size_pairs = {*pairwise(sizes), (sizes[0], sizes[-1])}
+        # Focal cells ask whether a weight does what a larger N does, so their N counts too.
         size_pairs |= {(sizes[0], size) for size in focal_sizes if size != sizes[0]}
         size_pairs |= {(size, sizes[-1]) for size in focal_sizes if size != sizes[-1]}
         place = {size: i for i, size in enumerate(sizes)}
@@ -447,6 +448,7 @@ def matches(cells: Sequence[CellRow], checkpoints: Sequence[CheckpointRow]) -> I
                 continue
             if old.cell not in of_cell:
                 continue
+            # Rows are by rising step: the last one has what the whole run cost.
             ends = of_cell[new.cell][-1].rollouts, of_cell[old.cell][-1].rollouts
             if max(ends) - min(ends) <= NEAR * max(ends):
                 continue
@@ -456,6 +458,7 @@ def matches(cells: Sequence[CellRow], checkpoints: Sequence[CheckpointRow]) -> I
                 )
                 for cell in (new, old)
             ]
+            # Step 0, the default, says that no evaluated checkpoint lies within the budget.
             if all(at):
                 yield Compared(
                     new=(new.cell, at[0]),

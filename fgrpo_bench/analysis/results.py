@@ -341,10 +341,12 @@ def load_for_compare(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
                     "the same dataset"
                 )
     _check_graders(every, list(benchmarks))
+    # Settings that differ are no property of what is compared; none is taken for all.
     alike = {k: v for k, v in first.items() if all(k in o and o[k] == v for o in others)}
     in_common = {name: _in_common([item.passk(name) for item in every]) for name in benchmarks}
     restricted = [replace(checkpoint, in_common=in_common) for checkpoint in checkpoints]
     return Results(
+        # Base models first, as in the cells of a sweep; the sort keeps the order of the others.
         checkpoints=tuple(sorted(restricted, key=lambda item: item.label != BASE)),
         evaluation=alike | {"benchmarks": benchmarks, "ks": ks},
     )
@@ -614,29 +616,30 @@ def load_results(paths: RunPaths) -> SweepResults:
     marks = plan.fingerprints
     with fields_of(paths.plan):
         cells = [from_columns(vars(point)) for point in plan.points]
-    points = tuple(
-        PointResult(
-            point_id=point.point_id,
-            label=key_of_cell(cell),
-            cell=cell,
-            seed=point.seed,
-            step=checkpoints[-1].step,
-            train=StagePaths(paths.folder / point.train),
-            evaluate=checkpoints[-1].evaluate,
-            checkpoints=checkpoints,
-            train_fingerprint=marks.get(point.train, ""),
-            evaluate_fingerprint=checkpoints[-1].fingerprint,
+    points = []
+    for point, cell in zip(plan.points, cells, strict=True):
+        checkpoints = _checkpoints(paths, point, marks)
+        points.append(
+            PointResult(
+                point_id=point.point_id,
+                label=key_of_cell(cell),
+                cell=cell,
+                seed=point.seed,
+                step=checkpoints[-1].step,
+                train=StagePaths(paths.folder / point.train),
+                evaluate=checkpoints[-1].evaluate,
+                checkpoints=checkpoints,
+                train_fingerprint=marks.get(point.train, ""),
+                evaluate_fingerprint=checkpoints[-1].fingerprint,
+            )
         )
-        for point, cell in zip(plan.points, cells, strict=True)
-        for checkpoints in [_checkpoints(paths, point, marks)]
-    )
     record = read_declared(paths)
     if not record.declaration["experiment"]["evaluation"]["benchmarks"]:
         raise ValueError(
             f"{paths.sweep_json} names no benchmark: delete it and run the sweep again, which "
             "writes it anew"
         )
-    return SweepResults(checkpoints=points, paths=paths, record=record)
+    return SweepResults(checkpoints=tuple(points), paths=paths, record=record)
 
 
 def _checkpoints(

@@ -701,15 +701,12 @@ def to_frame(row: type, rows: Iterable[Any]) -> pl.DataFrame:
 def from_frame(row: type[RowClass], frame: pl.DataFrame) -> list[RowClass]:
     """The rows of a frame of this class."""
     names = [field.name for field in fields(row)]  # type: ignore[arg-type]
-    return [
-        row(
-            **{
-                n: tuple(v) if isinstance(v, list) else v
-                for n, v in zip(names, values, strict=True)
-            }
-        )
-        for values in frame.select(names).iter_rows()
-    ]
+    rows = []
+    for values in frame.select(names).iter_rows():
+        # Polars gives lists; rows are frozen, so that they hold tuples.
+        frozen = [tuple(value) if isinstance(value, list) else value for value in values]
+        rows.append(row(**dict(zip(names, frozen, strict=True))))
+    return rows
 
 
 class Rows(Generic[RowClass]):

@@ -116,22 +116,24 @@ def score(
     """
     clusters = {problem.problem_id: problem.cluster for problem in problems}
     cluster = pl.Series("cluster", map(clusters.get, counts["problem_id"]), pl.String)
-    return pl.concat(
-        counts.select(
-            "problem_id",
-            pl.lit(k, dtype=pl.Int64).alias("k"),
-            "n_scored",
-            "n_correct",
-            *UNFINISHED,
-            *(
-                pl.Series(name, values).fill_nan(None)
-                for name, values in _estimated(counts, k, design).items()
-            ),
-            "n_unscored",
-            cluster,
+    tables = []
+    for k in ks:
+        estimates = _estimated(counts, k, design).items()
+        columns = [pl.Series(name, values).fill_nan(None) for name, values in estimates]
+        number = pl.lit(k, dtype=pl.Int64).alias("k")
+        tables.append(
+            counts.select(
+                "problem_id",
+                number,
+                "n_scored",
+                "n_correct",
+                *UNFINISHED,
+                *columns,
+                "n_unscored",
+                cluster,
+            )
         )
-        for k in ks
-    ).cast(PASSK)
+    return pl.concat(tables).cast(PASSK)
 
 
 def _estimated(counts: pl.DataFrame, k: int, design: StagedDesign) -> dict[str, Any]:

@@ -106,6 +106,7 @@ def solution_masses(
         for item in checkpoints
         if (table := item.passk(benchmark)).height
     ]
+    # Shares of different problems do not compare.
     shared = set.intersection(*map(set, of_checkpoint))
     of_problem = {name: of_checkpoint[0][name] for name in sorted(shared)}
     named = {
@@ -132,6 +133,7 @@ def solution_masses(
                 cell=cell, kept=kept, moved=moved, lost=lost, problems=part, seeds=tuple(seeds)
             )
 
+    # How much would look moved were nothing moved: one half of the draws under the other.
     halves = [
         (right_draws(bases[seed], benchmark, half=0), right_draws(bases[seed], benchmark, half=1))
         for seed in before
@@ -173,6 +175,7 @@ def right_draws(
     right = judged.filter(pl.col("outcome") == "correct").group_by("problem_id", "extracted")
     with reading(path):
         texts, totals = pl.collect_all([right.agg(n_correct=pl.len().cast(pl.Int64)), scored])
+    # Two spellings of one solution count as one, so they are named before they are added up.
     named = [solution(text or "") for text in texts["extracted"]]
     return (
         texts.with_columns(solution=pl.Series(named, dtype=pl.String))

@@ -18,7 +18,7 @@ from fgrpo_bench.conformance.vectors import FOLDER
 from fgrpo_bench.objectives import by_rewards
 from fgrpo_bench.objectives.advantages import (
     ADVANTAGES,
-    is_of_rewards,
+    reads_rewards_only,
     restricted,
     right_wrong,
 )
@@ -105,7 +105,7 @@ def main() -> int:
 
 def names() -> list[str]:
     """The advantages that are functions of the rewards alone."""
-    return [name for name in ADVANTAGES if is_of_rewards(name)]
+    return [name for name in ADVANTAGES if reads_rewards_only(name)]
 
 
 def text_of(advantage: str) -> str:

@@ -17,16 +17,16 @@ def load() -> dict[str, Any]:
     return {}
 
 
-def judge(asked: dict[str, Any]) -> dict[str, Any]:
+def judge(request: dict[str, Any]) -> dict[str, Any]:
     """`text`, or the reason why there is none, for the sentence that begins with "it"."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
     try:
         rendered: Any = render_jinja_template(
-            conversations=[asked["chat"]],
-            chat_template=asked["template"],
+            conversations=[request["chat"]],
+            chat_template=request["template"],
             add_generation_prompt=True,
-            **asked["arguments"],
+            **request["arguments"],
         )
     except MemoryError:
         raise

@@ -48,7 +48,7 @@ class Columns:
     """For a person: what was found beside problem and answer."""
 
 
-def columns_of(
+def question_columns(
     path: Path, *, prompt: str | None, answer: str | None, grader: str, cluster: str | None = None
 ) -> Columns:
     """The columns that are named, or have a usual name; FileNotFoundError or ValueError where the
@@ -65,9 +65,9 @@ def columns_of(
     if cluster is not None:
         _column_of("--cluster", cluster, filled, (), path)
     options = _options(filled, rows)
-    said = [*_left_out(prompt, answer, filled)]
+    said = [*_unused_columns(prompt, answer, filled)]
     if options is not None:
-        used, line = _use_of_options(options, prompt, answer, grader, rows)
+        used, line = _options_use(options, prompt, answer, grader, rows)
         said.insert(0, line)
         options = options if used else None
     if path.suffix != ".parquet" and encoding_of(path) == WINDOWS:
@@ -91,7 +91,7 @@ def _column_of(
     says which. filled: the columns, and whether anything stands there."""
     there = f"{path} has the columns {', '.join(filled)}"
     if given is not None:
-        for name in layouts.names_of(given, filled) if option == "--prompt" else [given]:
+        for name in layouts.column_names(given, filled) if option == "--prompt" else [given]:
             if name not in filled and not _leads(name, rows):
                 raise ValueError(f"{option} {name}{suggestion(name, filled)}: {there}")
         return given
@@ -114,12 +114,12 @@ def _column_of(
 
 def _leads(name: str, rows: Sequence[layouts.Row]) -> bool:
     """Whether a dotted name leads to something."""
-    return any(layouts.value_of(row, name) is not None for row in rows)
+    return any(layouts.value_in(row, name) is not None for row in rows)
 
 
-def _left_out(prompt: str, answer: str, filled: Mapping[str, bool]) -> Iterator[str]:
+def _unused_columns(prompt: str, answer: str, filled: Mapping[str, bool]) -> Iterator[str]:
     """Columns that look like part of the question and are not used."""
-    used = {*layouts.names_of(prompt, filled), *layouts.names_of(answer, filled)}
+    used = {*layouts.column_names(prompt, filled), *layouts.column_names(answer, filled)}
     for name, is_filled in filled.items():
         is_context = name.lower() in CONTEXTS or (
             name.lower() == "input" and prompt.lower() == "instruction"
@@ -147,7 +147,7 @@ def _options(filled: Mapping[str, bool], rows: Sequence[layouts.Row]) -> str | N
     return None
 
 
-def _use_of_options(
+def _options_use(
     options: str, prompt: str, answer: str, grader: str, rows: Sequence[layouts.Row]
 ) -> tuple[bool, str]:
     """Whether options are put behind the problems, and the line that says so; ValueError where the

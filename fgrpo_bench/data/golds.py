@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fgrpo_bench.graders import BOXED, CHOICE
-from fgrpo_bench.graders.choice import letter_of, n_options, options_in
-from fgrpo_bench.graders.choice_reading import letter_of_text
+from fgrpo_bench.graders.choice import letter_in, n_options, options_in
+from fgrpo_bench.graders.choice_reading import letter_with_text
 from fgrpo_bench.graders.math import final_answer
 from fgrpo_bench.graders.math_notation import stored_gold
 from fgrpo_bench.graders.maze import checked_maze
@@ -76,7 +76,7 @@ def is_mark(gold: str, options: Mapping[str, str]) -> bool:
     and is not the text of one."""
     gold = gold.strip()
     is_place = re.fullmatch("[0-9]{1,2}", gold) and int(gold) <= len(options)
-    is_text = letter_of_text(gold, options) is not None
+    is_text = letter_with_text(gold, options) is not None
     return bool(_LETTERS.fullmatch(gold) or is_place) and not is_text
 
 
@@ -320,7 +320,7 @@ def _choices(rows: Sequence[tuple[str, Gold]]) -> list[Gold]:
     listed = [options_in(prompt) for prompt, _ in rows]
     is_number = [bool(re.fullmatch("[0-9]{1,2}", gold.text.strip())) for _, gold in rows]
     numbered = [
-        (int(gold.text), options, letter_of_text(gold.text, options))
+        (int(gold.text), options, letter_with_text(gold.text, options))
         for (prompt, gold), options, is_one in zip(rows, listed, is_number, strict=True)
         if is_one and (options or not n_options(prompt, gold.text))
     ]
@@ -380,7 +380,7 @@ def _choice(
     letters = "".join(options)
     if place is not None and place != _BY_TEXT:
         return Gold(text=chr(ord("A") + int(text) - place), form=f"index from {place}")
-    letter = letter_of(text, options)
+    letter = letter_in(text, options)
     if letter is None:
         among = f"none of the letters {letters}" if letters else "no letter"
         return replace(

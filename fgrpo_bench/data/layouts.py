@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 
 GPQA_WRONG = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 GPQA_ID = "Record ID"
-GPQA_TOLD = ("High-level domain", "Subdomain")
+GPQA_PUBLIC = ("High-level domain", "Subdomain")
 """Columns that tell nothing of a problem, of a dataset whose problems may not be shown."""
 
 
@@ -99,21 +99,24 @@ def content_id(prompt: str, answer: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
 
 
-def _of_gpqa(row: Row) -> Row:
-    return {name: row.get(name) for name in GPQA_TOLD}
+def _gpqa_columns(row: Row) -> Row:
+    return {name: row.get(name) for name in GPQA_PUBLIC}
 
 
-def _of_synlogic(row: Row) -> Row:
+def _synlogic_columns(row: Row) -> Row:
     return {**row, "task": str(row["data_source"]).removeprefix("val/")}
 
 
-_TOLD: dict[str, Callable[[Row], Row]] = {"gpqa": _of_gpqa, "synlogic": _of_synlogic}
+_FURTHER_COLUMNS: dict[str, Callable[[Row], Row]] = {
+    "gpqa": _gpqa_columns,
+    "synlogic": _synlogic_columns,
+}
 
 
-def columns_beside(row: Row, layout: str) -> Row:
+def further_columns(row: Row, layout: str) -> Row:
     """What of a row may stand beside its prompt and gold: all of it, with the game of SynLogic as
     `task`; of a gated layout those columns alone that tell nothing of the problem."""
-    return _TOLD.get(layout, dict)(row)
+    return _FURTHER_COLUMNS.get(layout, dict)(row)
 
 
 # Columns of a stranger's file: joined, nested, a chat, and options beside the question.
@@ -123,13 +126,13 @@ class Unfit(ValueError):
     """A value that is no problem, answer or list of options; says nothing of its content."""
 
 
-def names_of(key: str, columns: Collection[str]) -> list[str]:
+def column_names(key: str, columns: Collection[str]) -> list[str]:
     """The columns that a key means: one of that name, else those that it joins by commas. A dot
     leads into a column that holds objects."""
     return [key] if key in columns else [name.strip() for name in key.split(",")]
 
 
-def value_of(row: Row, name: str) -> Any:
+def value_in(row: Row, name: str) -> Any:
     """What a row has in a column, or at a dotted place in it; None where it has nothing."""
     if name in row:
         return row[name]
@@ -141,14 +144,14 @@ def value_of(row: Row, name: str) -> Any:
 
 def prompt_of(row: Row, key: str) -> Any:
     """Columns of a problem, joined by blank lines; None where there is nothing."""
-    values = [value_of(row, name) for name in names_of(key, row)]
-    texts = [_of_messages(value) for value in values]
+    values = [value_in(row, name) for name in column_names(key, row)]
+    texts = [_text_of_chat(value) for value in values]
     if len(texts) == 1:
         return texts[0]
     return "\n\n".join(str(text).strip() for text in texts if text not in _MISSING) or None
 
 
-def _of_messages(value: Any) -> Any:
+def _text_of_chat(value: Any) -> Any:
     """The text of a chat with one turn of a user, behind its system message; others as they are."""
     if isinstance(value, str) and value.startswith("[{"):
         try:
@@ -156,7 +159,7 @@ def _of_messages(value: Any) -> Any:
         except (ValueError, RecursionError):
             return value
         is_chat = all(isinstance(turn, dict) and "role" in turn for turn in parsed)
-        return _of_messages(parsed) if is_chat else value
+        return _text_of_chat(parsed) if is_chat else value
     if not isinstance(value, list):
         return value
     if not all(
@@ -174,7 +177,7 @@ def _of_messages(value: Any) -> Any:
 
 def answer_of(row: Row, key: str) -> Any:
     """A column of answers; a list of one and an object as JSON (`fgrpo_bench.data.golds`)."""
-    value = value_of(row, key)
+    value = value_in(row, key)
     if isinstance(value, list):
         if len(value) > 1:
             raise Unfit(
@@ -197,7 +200,7 @@ def options_of(row: Row, key: str) -> dict[str, str]:
     key: a column with a list, an object or a text of them, or columns of one each, joined by
     commas.
     """
-    values = [value_of(row, name) for name in names_of(key, row)]
+    values = [value_in(row, name) for name in column_names(key, row)]
     return _lettered([v for v in values if v not in _MISSING] if len(values) > 1 else values[0])
 
 
@@ -243,14 +246,14 @@ def _texts(values: Iterable[Any]) -> Iterator[str]:
 
 def _labels_of(row: Row, key: str) -> dict[str, str]:
     """The letter behind each label of a row's own that is another, e.g. 1 to 4."""
-    value = value_of(row, key)
+    value = value_in(row, key)
     labels = value.get("label") if isinstance(value, Mapping) else None
     labels = labels if isinstance(labels, list) else []
     pairs = zip(labels, LETTERS, strict=False)
     return {str(label): letter for label, letter in pairs if label != letter}
 
 
-def asked(row: Row, key: str, question: str, gold: Any) -> tuple[str, Any]:
+def question_with_options(row: Row, key: str, question: str, gold: Any) -> tuple[str, Any]:
     """A question with its options, behind it where it does not list them, and its gold, which is a
     letter where the options have labels that it is one of. key: as of `options_of`."""
     options = options_of(row, key)

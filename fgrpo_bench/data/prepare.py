@@ -318,10 +318,10 @@ def _unjudged(grader: Grader, problem: Problem) -> str | None:
     return verdict.reason if verdict.outcome == "unscored" else None
 
 
-def _tried(run: StageRun, done: int, of: int) -> None:
-    if run.stopping and done < of:
+def _tried(run: StageRun, done: int, total: int) -> None:
+    if run.stopping and done < total:
         raise Stopped("the source is fetched; its golds are tried anew")
-    run.progress(step=done, of=of)
+    run.progress(step=done, of=total)
 
 
 def _clusters(rows: pl.DataFrame, dataset: DatasetSpec) -> Iterator[str | None]:
@@ -466,6 +466,6 @@ def _counter(path: Path, run: StageRun) -> Callable[[list[str]], list[int]]:
     return count
 
 
-def _stop(run: StageRun, done: int, of: int) -> None:
-    if run.stopping and done < of:
-        raise Stopped(f"{done} of {of} bytes have arrived")
+def _stop(run: StageRun, done: int, total: int) -> None:
+    if run.stopping and done < total:
+        raise Stopped(f"{done} of {total} bytes have arrived")

@@ -37,7 +37,7 @@ UTF8, WINDOWS = "utf-8-sig", "cp1252"
 
 def first_rows(path: Path) -> list[dict[str, Any]]:
     """The first READ_AT_ONCE rows with all columns; raises as `read_rows`."""
-    return list(islice(rows_of(path), READ_AT_ONCE))
+    return list(islice(iter_rows_of_file(path), READ_AT_ONCE))
 
 
 class ShortColumns:
@@ -110,7 +110,7 @@ def read_rows(
     schema = {"row": pl.Int64} | dict.fromkeys(names, pl.String)
     parts: list[pl.DataFrame] = []
     with counter_of_rows(path.name) as count_rows:
-        for start, rows in _chunks(rows_of(path)):
+        for start, rows in _chunks(iter_rows_of_file(path)):
             if not parts:
                 _check_columns(path, rows, [*names, *([options] if options else [])])
             numbered = range(start, start + len(rows))
@@ -122,8 +122,8 @@ def read_rows(
                     texts[name].append(_text(arranged.get(name), where))
                 if short_columns is not None:
                     used = [*keys[:2], *([options] if options else [])]
-                    without = {name for key in used for name in layouts.names_of(key, row)}
-                    short_columns.add(layouts.columns_beside(row, layout), without=without)
+                    without = {name for key in used for name in layouts.column_names(key, row)}
+                    short_columns.add(layouts.further_columns(row, layout), without=without)
             parts.append(pl.DataFrame({"row": numbered} | texts, schema=schema))
             count_rows(numbered.stop)
     if not parts:
@@ -133,7 +133,7 @@ def read_rows(
 
 def _check_columns(path: Path, rows: list[dict[str, Any]], keys: Iterable[str]) -> None:
     columns = sorted({key for row in rows for key in row})
-    wanted = [name for key in keys for name in layouts.names_of(key, columns)]
+    wanted = [name for key in keys for name in layouts.column_names(key, columns)]
     for name in wanted:
         if name not in columns and name.partition(".")[0] not in columns:
             raise ValueError(
@@ -167,7 +167,7 @@ def counter_of_rows(name: str, what: str = "rows read") -> Iterator[Callable[[in
         yield lambda done: bar.update(task, description=f"{name}: {done:,} {what}")
 
 
-def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+def iter_rows_of_file(path: Path) -> Iterator[dict[str, Any]]:
     """All rows with all columns, one after another; raises as `read_rows`."""
     readers = dict(zip(SUFFIXES, (_json, _json, _csv, _csv, _parquet), strict=True))
     if not path.is_file():
@@ -188,7 +188,7 @@ def _arranged(
         if options is not None and all(
             text is not None and str(text).strip() for text in (question, gold)
         ):
-            question, gold = layouts.asked(row, options, str(question), gold)
+            question, gold = layouts.question_with_options(row, options, str(question), gold)
     except layouts.Unfit as error:
         raise ValueError(f"{where} {error}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

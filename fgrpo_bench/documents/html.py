@@ -85,25 +85,23 @@ def html(title: str, blocks: Sequence[Block], drawings: Mapping[str, str]) -> st
             for i, block in group
         ]
         parts += ['<div class="figures">', *drawn, "</div>"] if is_figures else drawn
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{_text(title)}</title>",
-            f"<style>\n{STYLE}</style>",
-            "</head>",
-            "<body>",
-            f"<h1>{_text(title)}</h1>",
-            f"<nav><details><summary>Contents</summary>{''.join(links)}</details></nav>",
-            *(part for part in parts if part),
-            "</body>",
-            "</html>",
-            "",
-        ]
-    )
+    contents = f"<nav><details><summary>Contents</summary>{''.join(links)}</details></nav>"
+    body = [f"<h1>{_text(title)}</h1>", contents, *filter(None, parts)]
+    return "\n".join([*_head(title), "<body>", *body, "</body>", "</html>", ""])
+
+
+def _head(title: str) -> list[str]:
+    """The lines of a page before its body."""
+    return [
+        "<!doctype html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{_text(title)}</title>",
+        f"<style>\n{STYLE}</style>",
+        "</head>",
+    ]
 
 
 def fragment(title: str, blocks: Sequence[Block]) -> str:

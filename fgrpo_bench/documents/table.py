@@ -321,9 +321,9 @@ def with_interval(
     mean: float | None, low: float | None, high: float | None, *, open_part: OpenPart = (None, None)
 ) -> str:
     """e.g. `25.8 [21.3, 30.8]`, in percent; without brackets where there is no interval.
-    open_part: what `unscored_beside` says behind it."""
+    open_part: what `unscored_note` says behind it."""
     value = percent(mean) if low is None else f"{percent(mean)} [{percent(low)}, {percent(high)}]"
-    return value + unscored_beside(*open_part)
+    return value + unscored_note(*open_part)
 
 
 def number_with_interval(mean: float | None, low: float | None, high: float | None) -> str:
@@ -333,7 +333,7 @@ def number_with_interval(mean: float | None, low: float | None, high: float | No
     return f"{mean:.2f}" + ("" if low is None else f" [{low:.2f}, {high:.2f}]")
 
 
-def unscored_beside(unscored: float | None, bounds: tuple[float, float] | None) -> str:
+def unscored_note(unscored: float | None, bounds: tuple[float, float] | None) -> str:
     """What stands behind a value some of whose draws could not be judged, e.g. ` (66.7% unscored:
     5.0 to 71.7)` with the value were they all wrong or all right; empty for None."""
     if unscored is None:

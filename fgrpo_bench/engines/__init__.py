@@ -22,7 +22,7 @@ def engine_for(train: TrainSpec) -> Engine:
     return engine
 
 
-def of_sampler(sampler: str) -> Engine:
+def engine_for_sampler(sampler: str) -> Engine:
     """The engine in whose environment a sampler runs (EvalSpec.sampler); ValueError for a server,
     which runs in none and has no checkpoint of a sweep."""
     for entry in all_engines():
@@ -35,7 +35,7 @@ def of_sampler(sampler: str) -> Engine:
     )
 
 
-def of_environment(name: str) -> Engine:
+def engine_for_environment(name: str) -> Engine:
     """The engine of an environment by its name in plan.json; ValueError that lists those."""
     by_name = {entry.environment.name: entry for entry in all_engines()}
     if name not in by_name:
@@ -45,7 +45,7 @@ def of_environment(name: str) -> Engine:
 
 def environment(name: str) -> Environment:
     """An environment by its name; ValueError likewise."""
-    return of_environment(name).environment
+    return engine_for_environment(name).environment
 
 
 def all_engines() -> list[Engine]:

@@ -91,7 +91,7 @@ or a walk, to the solution that it is. Under all other graders right answers equ
 one solution."""
 
 
-def solution_of(grader: str, grade: Grade) -> str | None:
+def solution_key(grader: str, grade: Grade) -> str | None:
     """Which solution a right answer is; None for any other answer, and where a grader's right
     answers are all one. grader: a key of GRADERS, or a function of somebody's, which has none."""
     if grade.outcome != "correct" or grader not in SOLUTIONS:

@@ -24,7 +24,7 @@ from fgrpo_bench.core.problems import Grade, Problem
 from fgrpo_bench.graders.choice_reading import (
     PRINT,
     WEAK,
-    letter_of_text,
+    letter_with_text,
     read,
     with_labels,
 )
@@ -96,9 +96,9 @@ def _choice(prompt: str, gold: str) -> _Choice:
     """Options that are listed by letters, else by numbers if the gold is one of these; else A to D,
     and on to the gold."""
     options = options_in(prompt)
-    if not options and letter_of(gold, numbered := _listed(prompt, "123456789")) is not None:
+    if not options and letter_in(gold, numbered := _listed(prompt, "123456789")) is not None:
         options = numbered
-    right = letter_of(gold, options)
+    right = letter_in(gold, options)
     labels = "".join(options) or LETTERS[: max(4, LETTERS.find(right or "A") + 1)]
     return _Choice(labels, options, right)
 
@@ -205,7 +205,7 @@ _GOLD = re.compile(
 """Groups: a letter, the option's text behind it."""
 
 
-def letter_of(gold: str, options: Mapping[str, str]) -> str | None:
+def letter_in(gold: str, options: Mapping[str, str]) -> str | None:
     """The letter that a gold means, None where it means none, or one thing or another.
 
     gold: a letter in either case and with decoration, the text of an option, or the place of an
@@ -218,9 +218,9 @@ def letter_of(gold: str, options: Mapping[str, str]) -> str | None:
     gold, letters = gold.strip(), tuple(options) or tuple(LETTERS)
     if gold in letters:
         return gold
-    meant = {by_text} if (by_text := letter_of_text(gold, options)) else set[str]()
+    meant = {by_text} if (by_text := letter_with_text(gold, options)) else set[str]()
     if (named := _GOLD.fullmatch(gold)) and (letter := named[1].upper()) in letters:
-        text = letter_of_text(named[2] or "", options)
+        text = letter_with_text(named[2] or "", options)
         if text not in (None, letter):
             return None
         meant.add(letter)

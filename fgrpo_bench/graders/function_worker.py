@@ -17,12 +17,12 @@ LONGEST = 200
 """Characters of an error's text: it is stored beside every draw."""
 
 
-def judge(asked: dict[str, Any]) -> dict[str, Any]:
+def judge(request: dict[str, Any]) -> dict[str, Any]:
     """Outcome, what was extracted, the reason, and `number`, or `reward` of a Grade, if any."""
     try:
-        module = _module(asked["folder"], asked["module"], asked["changed"])
-        value = getattr(module, asked["function"])(asked["response"], asked["answer"])
-        return _reply(value, asked["threshold"])
+        module = _module(request["folder"], request["module"], request["changed"])
+        value = getattr(module, request["function"])(request["response"], request["answer"])
+        return _reply(value, request["threshold"])
     except MemoryError:
         raise
     except BaseException as error:  # also SystemExit: what a function does ends no grading

@@ -49,12 +49,12 @@ def load() -> dict[str, Any]:
     return {"versions": TESTED, "types": len(INSTRUCTION_DICT)}
 
 
-def judge(asked: dict[str, Any]) -> dict[str, Any]:
+def judge(request: dict[str, Any]) -> dict[str, Any]:
     """strict and loose: for each instruction whether it is followed; or the reason why not told."""
-    response, strict, loose = asked["response"], list[bool](), list[bool]()
-    for name, arguments in zip(asked["instruction_id_list"], asked["kwargs"], strict=True):
+    response, strict, loose = request["response"], list[bool](), list[bool]()
+    for name, arguments in zip(request["instruction_id_list"], request["kwargs"], strict=True):
         try:
-            follows = _checker(name, arguments, asked["prompt"])
+            follows = _checker(name, arguments, request["prompt"])
             strict.append(_follows(follows, response))
             loose.append(strict[-1] or any(_follows(follows, text) for text in variants(response)))
         except (MemoryError, OSError, ImportError):  # the last two are the machine's doing

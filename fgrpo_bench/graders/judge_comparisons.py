@@ -93,8 +93,8 @@ def _mends(grader: Any) -> dict[str, Compare]:
     def numeric_eq(gold: Any, answer: Any, rounding: int, precision: int) -> bool:
         if not numeric(gold, answer, rounding, precision):
             return False
-        off = _told(_largest_error, gold, answer)
-        if off > SAME_TO or _told(_differ_exactly, gold, answer):
+        off = _comparison_score(_largest_error, gold, answer)
+        if off > SAME_TO or _comparison_score(_differ_exactly, gold, answer):
             _mended.append(ROUNDED if off > SAME_TO else UNLIKE)
             return False
         if off > EXACT:
@@ -122,7 +122,7 @@ def _mends(grader: Any) -> dict[str, Compare]:
     return dict(zip(_originals, (numeric_eq, deep_compare, solve_and_compare), strict=True))
 
 
-def _told(compare: Callable[[Any, Any], float], gold: Any, answer: Any) -> float:
+def _comparison_score(compare: Callable[[Any, Any], float], gold: Any, answer: Any) -> float:
     """What a comparison says; 0 where SymPy fails, which math-verify would take for unequal."""
     try:
         return compare(gold, answer)
@@ -284,7 +284,7 @@ def _name(item: Any) -> str:
     return str(left).partition("_")[0] if left is not None and left.is_Symbol else ""
 
 
-def in_one_form(gold: Any, answer: Any) -> tuple[Any, Any] | None:
+def same_form(gold: Any, answer: Any) -> tuple[Any, Any] | None:
     """Both as tuples where one is a row or column and the other a pair or longer tuple, or both as
     sets of numbers where one is an interval or a union and the other inequalities; else None."""
     from sympy import FiniteSet, MatrixBase, Set

@@ -28,9 +28,9 @@ from fgrpo_bench.graders.guard import guarded
 from fgrpo_bench.graders.judge_comparisons import (
     equal_where_real,
     forget_notes,
-    in_one_form,
     mend_comparisons,
     plain_math_verify,
+    same_form,
     same_number,
 )
 from fgrpo_bench.graders.math_answer import cuts
@@ -88,12 +88,12 @@ def serve(
     line.sendall(_line(ready))
     peak = _peak_bytes()
     room = (megabytes << 20) - peak
-    for request in line.makefile("rb"):
-        asked = json.loads(request)
-        number = asked.pop("question")
+    for text in line.makefile("rb"):
+        request = json.loads(text)
+        number = request.pop("question")
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
-            reply = judge(asked)
+            reply = judge(request)
         except MemoryError:
             reply = {"outcome": "unscored", "extracted": None, "reason": ""}
         if os.getpid() != process_id:  # what was called has forked, and both came back
@@ -148,14 +148,14 @@ def load() -> dict[str, Any]:
     return {"versions": {package: version(package) for package in packages}}
 
 
-def judge(asked: dict[str, Any]) -> dict[str, Any]:
+def judge(request: dict[str, Any]) -> dict[str, Any]:
     """math-verify's verdict on a gold and an answer, unscored where it raises.
 
     Raises MemoryError where it shows, and what the machine causes, such as a module that cannot be
     read: that ends this process, and the question is asked again.
     """
     try:
-        return _judge(asked["gold"], asked["answer"], boxed=asked["boxed"])
+        return _judge(request["gold"], request["answer"], boxed=request["boxed"])
     except (MemoryError, OSError, ImportError):
         raise
     except Exception as error:
@@ -204,7 +204,7 @@ def _judge(gold: str, answer: str, *, boxed: bool) -> dict[str, Any]:
             plainly = bool(
                 verify(wanted, parse(written, parsing_timeout=None), timeout_seconds=None)
             )
-    if not same and boxed and (alike := in_one_form(wanted[0], parsed[0])):
+    if not same and boxed and (alike := same_form(wanted[0], parsed[0])):
         same = bool(verify(*alike, timeout_seconds=None))
         why = FORM if same else why
     if same and boxed and (objection := refusal(gold, answer, several=several)):
@@ -247,7 +247,7 @@ def _equal_otherwise(gold: str, answer: str, read: tuple[Any, Any]) -> str | Non
             verify(wanted, parsed, timeout_seconds=None)
         )
         both = wanted[0], parsed[0]
-        if not same and (alike := in_one_form(*both)):
+        if not same and (alike := same_form(*both)):
             same = bool(verify(*alike, timeout_seconds=None))
         same = same or same_number(*both) or equal_where_real(*both)
         if same and not refusal(retold_gold, retold_answer, several=several):

@@ -26,7 +26,7 @@ from fgrpo_bench.graders.judge import Judge, default_judge
 from fgrpo_bench.graders.judge_worker import TO_SIX_DECIMALS
 from fgrpo_bench.graders.math_answer import sentence, stated, tagged
 from fgrpo_bench.graders.math_notation import normalise
-from fgrpo_bench.graders.math_reading import is_list, joins, of_lists, parts
+from fgrpo_bench.graders.math_reading import is_list, is_several_lists, joins, parts
 
 LONGEST_ALONE = 60
 """Characters of a text that is nothing but an answer."""
@@ -240,12 +240,12 @@ def final_answer(text: str, gold: str) -> str | None:
     """
     last = last_box(text)
     wanted = parts(gold)
-    if last is None or wanted == 1 or (parts(last) >= wanted and not of_lists(gold)):
+    if last is None or wanted == 1 or (parts(last) >= wanted and not is_several_lists(gold)):
         return last
-    if of_lists(gold) and not is_list(last):
+    if is_several_lists(gold) and not is_list(last):
         return last
     joined = _joined_boxes(text, loosely=False)
-    if len(joined) < (2 if of_lists(gold) else wanted):
+    if len(joined) < (2 if is_several_lists(gold) else wanted):
         joined = _joined_boxes(text, loosely=True)
     repeated = len(set(joined)) == 1 and len(joined) != wanted
     return last if repeated else ", ".join(joined)
@@ -368,11 +368,15 @@ def leniencies(gold: str, answer: str, reason: str) -> list[str]:
     ['a degree sign', 'the left side of an equation']
     """
     gold = normalise(gold)  # as the answer of a grade is
-    kinds = [kind for kind, marks in LENIENCIES.items() if _of(marks, gold) != _of(marks, answer)]
+    kinds = [
+        kind
+        for kind, marks in LENIENCIES.items()
+        if _marked_answers(marks, gold) != _marked_answers(marks, answer)
+    ]
     return [*kinds, DECIMALS_LENIENCY] if reason.startswith(TO_SIX_DECIMALS) else kinds
 
 
-def _of(marks: re.Pattern[str], text: str) -> list[str]:
+def _marked_answers(marks: re.Pattern[str], text: str) -> list[str]:
     return [mark[0] if mark.lastindex is None else _word(mark) for mark in marks.finditer(text)]
 
 

@@ -55,10 +55,10 @@ _LEFT_OUT = re.compile(rf"(?<=[,+*=;-])(\s*+){_DOTS.pattern}|(\\(?:cdot|times)\s
 
 
 def _dots(gold: str, answer: str) -> tuple[str, str]:
-    return _of_dots(gold), _of_dots(answer)
+    return _dotted_d(gold), _dotted_d(answer)
 
 
-def _of_dots(text: str) -> str:
+def _dotted_d(text: str) -> str:
     return _LEFT_OUT.sub(r"\1\2\\mathcal{D}", text)
 
 
@@ -114,10 +114,10 @@ _LOG = re.compile(r"(?<![A-Za-z\\])log(?=\()")
 def _program(gold: str, answer: str) -> tuple[str, str]:
     if "ln" in gold and "log" not in gold:
         answer = _LOG.sub("ln", answer)  # which in most programs is the natural one
-    return _of_program(gold), _of_program(answer)
+    return _without_program_marks(gold), _without_program_marks(answer)
 
 
-def _of_program(text: str) -> str:
+def _without_program_marks(text: str) -> str:
     text = _ARC.sub(r"\\arc\1", _MODULE.sub("", text))
     text = _EXPONENT.sub(r"^{\1}", _SIGN.sub(lambda sign: _SIGNS[sign[0]], text))
     text = _NAME_ALONE.sub(
@@ -155,10 +155,10 @@ _JOINING = re.compile(r"(?<![A-Za-z])(?:and|or)(?![A-Za-z])")
 def _without_units(gold: str, answer: str) -> tuple[str, str]:
     if parts(gold) < 2:
         return gold, answer
-    return _of_units(gold), _of_units(answer)
+    return _drop_units(gold), _drop_units(answer)
 
 
-def _of_units(text: str) -> str:
+def _drop_units(text: str) -> str:
     def separator(words: re.Match[str]) -> str:
         if denies(words[1].replace(" or ", " ")) or any(map(str.isdigit, words[1])):
             return words[0]

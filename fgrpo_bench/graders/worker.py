@@ -67,7 +67,7 @@ class Worker:
                 env=os.environ | {"PYTHONPATH": search, "PYTHONHASHSEED": "0"},
                 start_new_session=True,  # Ctrl-C is this process's to handle
             )
-        self.asked = 0
+        self.n_questions = 0
 
     def wait_ready(self) -> None:
         """Until it can judge; RuntimeError that says why where it cannot."""
@@ -86,12 +86,12 @@ class Worker:
 
     def ask(self, request: dict[str, Any], wall_seconds: float) -> dict[str, Any]:
         """The reply; OSError where the worker died or the time is up."""
-        self.asked += 1
+        self.n_questions += 1
         deadline = time.monotonic() + wall_seconds
         self._socket.settimeout(wall_seconds)
-        self._socket.sendall(json.dumps(request | {"question": self.asked}).encode() + b"\n")
+        self._socket.sendall(json.dumps(request | {"question": self.n_questions}).encode() + b"\n")
         reply = self._receive(deadline)
-        if reply.pop("question", None) != self.asked:
+        if reply.pop("question", None) != self.n_questions:
             raise ConnectionAbortedError(UNASKED)
         return reply
 
@@ -180,7 +180,7 @@ class Workers:
                     if final:
                         break
                     continue
-                if reply.pop("spent", False) or worker.asked >= self._lifetime:
+                if reply.pop("spent", False) or worker.n_questions >= self._lifetime:
                     self._bury(worker)
                     worker = None
                 return reply

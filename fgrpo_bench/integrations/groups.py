@@ -47,10 +47,10 @@ def rollout_advantages(
     """Advantages [rollouts] of `group_advantages`, group by group.
 
     rewards: [rollouts]; groups: the name of each rollout's group, None for one of no group, whose
-    advantage is 0; read: `of_rollouts`, or nothing for an advantage that reads the rewards alone.
-    ValueError for settings that `check` refuses for a group, and for rewards that the advantage or
-    the focal weight is not defined for; FloatingPointError for advantages that are not finite. All
-    name the groups.
+    advantage is 0; read: `rollout_statistics`, or nothing for an advantage that reads the rewards
+    alone. ValueError for settings that `check` refuses for a group, and for rewards that the
+    advantage or the focal weight is not defined for; FloatingPointError for advantages that are
+    not finite. All name the groups.
     """
     members: dict[Hashable, list[int]] = defaultdict(list)
     for row, group in enumerate(groups):
@@ -101,16 +101,16 @@ def token_advantages(
         uid for uid, has_tokens in zip(uids, mask.any(-1).tolist(), strict=True) if has_tokens
     }
     names = [uid if uid in answered else None for uid in uids]
-    read = {} if log_probs is None else of_rollouts(log_probs, mask)
+    read = {} if log_probs is None else rollout_statistics(log_probs, mask)
     rewards = token_level_rewards.sum(-1)
     by_rollout = rollout_advantages(rewards, names, advantage, focal_gamma, parameters, read)
     advantages = by_rollout[:, None] * mask
     return advantages, advantages
 
 
-def of_rollouts(log_probs: Tensor, mask: Tensor) -> dict[str, Tensor]:
-    """`advantages.OF_ROLLOUTS`, [rollouts] each, from what is [rollouts, tokens]; the mask says
-    which tokens are the rollout's own."""
+def rollout_statistics(log_probs: Tensor, mask: Tensor) -> dict[str, Tensor]:
+    """`advantages.ROLLOUT_STATISTICS`, [rollouts] each, from what is [rollouts, tokens]; the mask
+    says which tokens are the rollout's own."""
     return {"log_probs": (log_probs * mask).sum(1), "n_tokens": mask.sum(1).clamp(min=1)}
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fgrpo_bench.integrations import groups
-from fgrpo_bench.integrations.groups import of_rollouts, rollout_advantages
+from fgrpo_bench.integrations.groups import rollout_advantages, rollout_statistics
 from fgrpo_bench.objectives.advantages import reads_log_probs
 from fgrpo_bench.stats.validation import validation_metrics
 
@@ -174,7 +174,7 @@ class FocalGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 self._metrics["eval"][name].append(value)
 
     def _log_probs(self, output: dict[str, Any]) -> dict[str, Tensor]:
-        """`of_rollouts` of all processes, computed where TRL has no log-probabilities."""
+        """`rollout_statistics` of all processes, computed where TRL has no log-probabilities."""
         log_probs = output.get("old_per_token_logps")
         if log_probs is None:
             taken = signature(self._get_per_token_logps_and_entropies).parameters
@@ -187,5 +187,5 @@ class FocalGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                     batch_size=self.args.per_device_train_batch_size,
                     **{name: value for name, value in output.items() if name in taken},
                 )
-        read = of_rollouts(log_probs, output["completion_mask"] * output.get("tool_mask", 1))
+        read = rollout_statistics(log_probs, output["completion_mask"] * output.get("tool_mask", 1))
         return {name: self.accelerator.gather(values) for name, values in read.items()}

@@ -152,7 +152,7 @@ class EvaluationSpec(DrawsSpec):
 def draws_identity(evaluation: EvalSpec, train: TrainSpec, *, stream: int) -> dict[str, Any]:
     """What changes a draw, apart from the weights; n_samples, ks and graders do not.
 
-    stream: of `stream_of`.
+    stream: of `random_stream`.
     """
     needs = engines.engine_for(train).inputs(train)
     return sampling_identity(
@@ -165,7 +165,7 @@ def draws_identity(evaluation: EvalSpec, train: TrainSpec, *, stream: int) -> di
     )
 
 
-def stream_of(point: SweepPoint, *, step: int) -> int:
+def random_stream(point: SweepPoint, *, step: int) -> int:
     """Which random numbers the model of a point is asked with at a step (0 is its base model).
 
     Cells of one training seed share theirs, which pairs their draws; seeds do not, so that the
@@ -264,7 +264,7 @@ def stages(planned: Planned) -> Iterator[Stage]:
 def stage(planned: Planned, point: SweepPoint, source: Stage, *, step: int) -> Stage:
     """The evaluation of a checkpoint of a stage, with the settings of a point."""
     evaluation = point.evaluation
-    sampling = draws_identity(evaluation, point.train, stream=stream_of(point, step=step))
+    sampling = draws_identity(evaluation, point.train, stream=random_stream(point, step=step))
     name = f"{source.name}/eval/{evaluation.name}-{fingerprint(sampling)[:8]}/step-{step:05d}"
     data = {
         key: planned.dataset(benchmark.dataset).name
@@ -279,7 +279,7 @@ def stage(planned: Planned, point: SweepPoint, source: Stage, *, step: int) -> S
         target=target(evaluation),
         needs=tuple(data.values()),
         point_id=source.point_id,
-        environment=engines.of_sampler(evaluation.sampler).environment.name,
+        environment=engines.engine_for_sampler(evaluation.sampler).environment.name,
         source=source,
         step=step,
         evaluation=to_dict(evaluation),

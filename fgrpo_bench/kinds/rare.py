@@ -11,7 +11,7 @@ from typing import Any
 from fgrpo_bench import engines
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.graders import grader_version
-from fgrpo_bench.kinds.evaluate import DrawsSpec, command, draws_identity, is_trusted, stream_of
+from fgrpo_bench.kinds.evaluate import DrawsSpec, command, draws_identity, is_trusted, random_stream
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, inputs, make_stage
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, RareSpec, SweepPoint, to_dict
@@ -40,7 +40,7 @@ def identity(point: SweepPoint, rare: RareSpec, base: Stage) -> dict[str, Any]:
     """What defines the set of a point's base model; no cell does."""
     evaluation = rollouts(point, rare)
     (benchmark,) = evaluation.benchmarks.values()
-    sampling = draws_identity(evaluation, point.train, stream=stream_of(point, step=0))
+    sampling = draws_identity(evaluation, point.train, stream=random_stream(point, step=0))
     del sampling["benchmarks"]
     return {
         "rare": defining(rare),
@@ -75,7 +75,7 @@ def stage(planned: Planned, point: SweepPoint, rare: RareSpec) -> Stage:
         defined,
         needs=() if data is None else (data,),
         point_id=base.point_id,
-        environment=engines.of_sampler(evaluation.sampler).environment.name,
+        environment=engines.engine_for_sampler(evaluation.sampler).environment.name,
         source=base,
         step=0,
         evaluation=to_dict(evaluation),

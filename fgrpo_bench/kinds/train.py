@@ -87,7 +87,7 @@ def _located(reward: str | None) -> str | None:
 
 def command(folder: Path, profile: Profile, environment: Environment) -> list[str]:
     """e.g. -m fgrpo_bench.engines.embedded <folder> --device cpu --threads 1."""
-    program = engines.of_environment(environment).program
+    program = engines.engine_for_environment(environment).program
     return by_module(*program)(folder, profile, environment)
 
 

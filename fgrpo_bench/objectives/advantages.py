@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-OF_ROLLOUTS = ("log_probs", "n_tokens")
+ROLLOUT_STATISTICS = ("log_probs", "n_tokens")
 """What an advantage may read beside the rewards."""
 
 
@@ -75,7 +75,7 @@ def parameters_of(advantage: str) -> dict[str, Any]:
     return {
         name: parameter.default
         for name, parameter in _keywords(advantage).items()
-        if name not in (*OF_ROLLOUTS, "state")
+        if name not in (*ROLLOUT_STATISTICS, "state")
     }
 
 
@@ -89,7 +89,7 @@ def carries_state(advantage: str) -> bool:
     return isinstance(registry.entry("advantages", advantage), Stateful)
 
 
-def is_of_rewards(advantage: str) -> bool:
+def reads_rewards_only(advantage: str) -> bool:
     """Whether it is a function of the rewards of a group, and of nothing else."""
     return not (reads_log_probs(advantage) or carries_state(advantage))
 
@@ -155,14 +155,14 @@ def _is_exact(advantage: str) -> bool:
     """Whether `right_wrong` has it: those of this package that are functions of rewards."""
     homes = [module.__name__ for module in (by_rewards, by_count, by_order)]
     is_ours = _function(advantage).__module__ in homes
-    return is_ours and is_of_rewards(advantage)
+    return is_ours and reads_rewards_only(advantage)
 
 
 def right_wrong(advantage: str, group_size: int, **parameters: Any) -> list[by_count.RightWrong]:
     """Advantage of a right and of a wrong rollout for every number of correct ones, [N + 1]; 0 for
     a kind that a group does not have. Exact where the formula is rational, else floats with
     grpo's epsilon left out. ValueError for one that reads anything else, or carries a state."""
-    if not is_of_rewards(advantage):
+    if not reads_rewards_only(advantage):
         raise ValueError(f"the advantage {advantage} is no function of the rewards alone")
     return [*_right_wrong(registry.entry("advantages", advantage), group_size, key_of(parameters))]
 

@@ -82,10 +82,12 @@ def _by_rank(rewards: Any, matrix: Matrix) -> Any:
 def _tailrl(n: int) -> Matrix:
     # The share of the step r_(j) - r_(j-1) in w_(i); r_(0) is in every w and drops out.
     steps = [Fraction(n, n - j + 1) for j in range(1, n + 1)]
-    gains = [
-        [(steps[j] if j <= i else 0) - (steps[j + 1] if j < i else 0) for j in range(n)]
-        for i in range(n)
-    ]
+    gains = []
+    for i in range(n):
+        # w_(i) has the steps up to its own; r_(j) ends one of them and begins the next.
+        ends = [steps[j] if j <= i else Fraction(0) for j in range(n)]
+        begins = [steps[j + 1] if j < i else Fraction(0) for j in range(n)]
+        gains.append([end - begin for end, begin in zip(ends, begins, strict=True)])
     means = [sum(column) / Fraction(n) for column in zip(*gains, strict=True)]
     return tuple(
         tuple(Fraction(gain - mean) for gain, mean in zip(row, means, strict=True)) for row in gains

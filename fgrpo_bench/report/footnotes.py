@@ -9,8 +9,8 @@ from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.checkpoints import describe_rule
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import UNSCORED, CellRow, Estimate, open_part
-from fgrpo_bench.documents.table import percent, unscored_beside
-from fgrpo_bench.engines.embedded.kernels import OWN
+from fgrpo_bench.documents.table import percent, unscored_note
+from fgrpo_bench.engines.embedded.kernels import OTHER_KERNELS
 from fgrpo_bench.graders import CHOICE
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.kinds.benchmarks import n_choices
@@ -18,7 +18,7 @@ from fgrpo_bench.stages.plan import DeclaredFamily
 
 RULE = "Checkpoints: "
 """How the note begins that names the rule."""
-OWN_KERNELS = re.compile(rf"kernels {OWN} \([^()]*\)")
+OWN_KERNELS = re.compile(rf"kernels {OTHER_KERNELS} \([^()]*\)")
 """In the fingerprint of an engine, in words."""
 LISTED = 8
 """Most cells that a footnote names."""
@@ -48,7 +48,7 @@ def footnotes(analysis: Analysis, cells: Sequence[CellRow], *columns: str) -> tu
 def most_unscored(rows: Iterable[Estimate]) -> str:
     """What stands behind a value that is of several rows, e.g. of several checkpoints or k: the
     largest share unscored among them."""
-    return unscored_beside(*open_part(max((row.unscored for row in rows), default=0.0), None, None))
+    return unscored_note(*open_part(max((row.unscored for row in rows), default=0.0), None, None))
 
 
 def draws_made(rows: Sequence[Estimate]) -> str:

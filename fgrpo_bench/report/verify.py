@@ -30,7 +30,7 @@ from fgrpo_bench.graders.recorded import is_recorded
 from fgrpo_bench.kinds.benchmarks import load_problems
 from fgrpo_bench.report.build import FILES, write_files
 from fgrpo_bench.report.provenance import NAME, Provenance, drawing_program, graded, read
-from fgrpo_bench.stages.digests import EDITED, checksum_mismatch, differing, of_digests
+from fgrpo_bench.stages.digests import EDITED, checksum_mismatch, differing, manifest_from_digests
 from fgrpo_bench.stages.tables import CUT_OFF, DRAWS, GRADES, PASSK, read_table
 
 FIGURES = (".svg", ".pdf")
@@ -150,7 +150,7 @@ def _other_file(file: Path, anew: Path, known: Provenance) -> Iterator[str]:
         yield f"{name}: is no file of this report"
         return
     if file.suffix in FIGURES and not is_drawn_alike:
-        faults = differing(file.parent, of_digests({name: known.files.get(name, "")}))
+        faults = differing(file.parent, manifest_from_digests({name: known.files.get(name, "")}))
         yield from (f"{name}: {fault} since the report was built" for fault in faults.values())
         return
     if not file.is_file():

@@ -192,12 +192,13 @@ class SweepSpec:
             "gamma": len(grid.focal_gamma),
             "rate": rates,
         } | ({"number of prompts": prompts} if prompts > 1 else {})
-        further = sum(
-            (rates if cell.learning_rate_factor is None else 1)
-            * (prompts if cell.prompts_per_step is None else 1)
-            * (seeds if cell.seed is None else len(cell.seed))
-            for cell in self.cells
-        )
+        further = 0
+        for cell in self.cells:
+            # What a further cell does not set it takes from the grid, every value of it.
+            cell_rates = rates if cell.learning_rate_factor is None else 1
+            cell_prompts = prompts if cell.prompts_per_step is None else 1
+            cell_seeds = seeds if cell.seed is None else len(cell.seed)
+            further += cell_rates * cell_prompts * cell_seeds
         total = prod(axes.values()) * seeds + further
         if total > MOST_POINTS:
             product = " x ".join(_counted(n, noun) for noun, n in (axes | {"seed": seeds}).items())

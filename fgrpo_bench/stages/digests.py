@@ -36,12 +36,12 @@ Manifest = Mapping[str, FileDigest]
 """The files of a folder, by path in it."""
 
 
-def of_digests(digests: Mapping[str, str]) -> dict[str, FileDigest]:
+def manifest_from_digests(digests: Mapping[str, str]) -> dict[str, FileDigest]:
     """A manifest without sizes, from hex digests by path."""
     return {name: FileDigest(sha256=digest) for name, digest in digests.items()}
 
 
-def made_manifest(folder: Path, names: Iterable[str]) -> dict[str, FileDigest]:
+def make_manifest(folder: Path, names: Iterable[str]) -> dict[str, FileDigest]:
     """The manifest of some files of a folder as they are now; OSError where one cannot be read."""
     return {
         name: FileDigest(sha256=sha256_file(folder / name), bytes=(folder / name).stat().st_size)
@@ -63,7 +63,7 @@ def size_fault(path: Path, entry: FileDigest) -> str | None:
     return None
 
 
-def fault_of(path: Path, entry: FileDigest) -> str | None:
+def file_fault(path: Path, entry: FileDigest) -> str | None:
     """What is wrong with a file, for a person, e.g. `is missing`; None where it is as its manifest
     has it. One of another size is not read."""
     try:
@@ -76,8 +76,8 @@ def fault_of(path: Path, entry: FileDigest) -> str | None:
 
 
 def differing(folder: Path, manifest: Manifest) -> dict[str, str]:
-    """The files of a folder that are not as its manifest has them, as `fault_of`."""
-    faults = {name: fault_of(folder / name, entry) for name, entry in manifest.items()}
+    """The files of a folder that are not as its manifest has them, as `file_fault`."""
+    faults = {name: file_fault(folder / name, entry) for name, entry in manifest.items()}
     return {name: fault for name, fault in faults.items() if fault is not None}
 
 

@@ -34,10 +34,10 @@ def locked(
         if not _taken(file, tries=4):
             if not wait:
                 raise BlockingIOError(
-                    f"{what} is already being run by {holder_words(path)}; wait for it, or stop it "
-                    "with `cancel`"
+                    f"{what} is already being run by {describe_holder(path)}; wait for it, or stop "
+                    "it with `cancel`"
                 )
-            print(f"waiting for {holder_words(path)}, which has {what} in hand", flush=True)
+            print(f"waiting for {describe_holder(path)}, which has {what} in hand", flush=True)
             while not _taken(file):
                 waiting()
                 time.sleep(LOOK_SECONDS)
@@ -85,7 +85,7 @@ def _owner(path: Path) -> str:
         return f"user {path.stat().st_uid}"
 
 
-def holder_words(path: Path) -> str:
+def describe_holder(path: Path) -> str:
     """e.g. `process 12 on node3 since 2026-01-01T00:00:00+00:00`."""
     holder = lock_holder(path)
     if not holder:

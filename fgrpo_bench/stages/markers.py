@@ -155,7 +155,7 @@ def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> b
         return False
     try:
         marker = read_marker(paths)
-        owned = _of_owner(paths, marker)
+        owned = _is_of_owner(paths, marker)
     except ValueError:
         return False
     if marker.fingerprint != fingerprint or not owned:
@@ -224,7 +224,7 @@ def damage(paths: StagePaths, *, fingerprint: str) -> dict[str, str]:
         return {}
     try:
         marker = read_marker(paths)
-        of_last = is_of_last(paths, marker)
+        of_last = is_latest(paths, marker)
     except ValueError as error:
         return {paths.done.name: str(error)}
     return missing_outputs(paths, marker) if of_last and marker.fingerprint == fingerprint else {}
@@ -262,14 +262,14 @@ def read_owner(paths: StagePaths) -> Owner:
     return read_record(paths.owner, Owner)
 
 
-def is_of_last(paths: StagePaths, marker: Marker) -> bool:
+def is_latest(paths: StagePaths, marker: Marker) -> bool:
     """Whether nobody has begun the stage after the marker was written."""
     if not paths.owner.exists():
         return True
     return marker.owner == read_owner(paths).token
 
 
-def _of_owner(paths: StagePaths, marker: Marker) -> bool:
+def _is_of_owner(paths: StagePaths, marker: Marker) -> bool:
     """False for the marker of a process that another had taken the stage over from before."""
     if not paths.owner.exists():
         return True

@@ -53,7 +53,7 @@ class StageStatus:
     """What is damaged, and the remedy; None for every other state."""
 
 
-def driver_of(paths: RunPaths) -> dict[str, Any] | None:
+def living_driver(paths: RunPaths) -> dict[str, Any] | None:
     """pid, host and since of the living driver; None where there is none."""
     return lock_holder(paths.driver_lock) if is_locked(paths.driver_lock) else None
 
@@ -82,14 +82,14 @@ def read_stages(
     warn: told of damaged notes of attempts. rerun_hint: what `run` does about a missing file,
     by kind.
     """
-    holder = driver_of(paths)
+    holder = living_driver(paths)
     driver = driver_id(holder) if holder is not None else None
     statuses = []
     for record in records:
         stage = StagePaths(paths.folder / record.name)
         done = is_done(stage, fingerprint=record.fingerprint, target=record.target)
         state: State = "done" if done else _state(stage, attempts(stage, warn), driver)
-        why = None if state == "running" else damage_of(stage, record, rerun_hint, done=done)
+        why = None if state == "running" else describe_damage(stage, record, rerun_hint, done=done)
         state = state if why is None else "damaged"
         progress = read_progress(stage) if state != "waiting" else None
         step = None if progress is None else progress.step
@@ -112,7 +112,7 @@ def read_stages(
     return statuses
 
 
-def damage_of(
+def describe_damage(
     stage: StagePaths, record: StageRecord, rerun_hint: Callable[[str], str], *, done: bool
 ) -> str | None:
     """What is wrong with a stage's files, in words; None where nothing is. rerun_hint: as

@@ -127,7 +127,7 @@ def first_loss(ks: Sequence[int], low: Floats, high: Floats) -> tuple[int | None
     )
 
 
-def in_words(ks: Sequence[int], low: Floats, high: Floats) -> str:
+def describe_band(ks: Sequence[int], low: Floats, high: Floats) -> str:
     """e.g. `better for k up to 4, undecided from 5 to 30, worse from 31`; as `first_loss`."""
     every, low, high = _at_every_k(ks, low, high)
     verdicts = np.where(low > 0, "better", np.where(high < 0, "worse", "undecided"))

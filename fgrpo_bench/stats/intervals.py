@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fgrpo_bench.stats.spread import Variance, of_average, spread, variance
+from fgrpo_bench.stats.spread import Variance, average_spread, spread, variance
 
 REPLICATES = 10_000
 """Resamples."""
@@ -213,7 +213,7 @@ def resample(
     """
     by_seed, n_problems, varied = moments(values, clusters=clusters)
     means = np.full((values.shape[2], replicates), np.nan)
-    for columns, known in _of_equal_problems(values, clusters):
+    for columns, known in _columns_by_problems(values, clusters):
         if known.shape[1] > 1:
             means[columns] = bootstrap_means(known, stream=stream, replicates=replicates)
     if room is None and limits == FRACTIONS:
@@ -235,7 +235,7 @@ def moments(
     n_seeds, _, n_columns = values.shape
     complete = ~np.isnan(values).any(axis=0)
     by_seed, varied = np.full((n_seeds, n_columns), np.nan), np.full((3, n_columns), np.nan)
-    for columns, known in _of_equal_problems(values, clusters):
+    for columns, known in _columns_by_problems(values, clusters):
         # One by one, so that no last digit depends on how many other seeds there are.
         by_seed[:, columns] = [np.ascontiguousarray(entry).mean(axis=0) for entry in known]
         if known.shape[1] > 1:
@@ -301,7 +301,7 @@ def room_of_average(parts: Sequence[Floats]) -> Floats:
     return np.asarray(np.sum(parts, axis=0) / shares)
 
 
-def _of_equal_problems(
+def _columns_by_problems(
     values: Floats, clusters: Clusters
 ) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     """Columns with a value of every seed for the same problems, and the values of these, of
@@ -365,7 +365,7 @@ def average(parts: Sequence[Resampled]) -> Resampled:
         by_seed=np.mean([part.by_seed for part in parts], axis=0),
         means=np.mean([part.means for part in parts], axis=0),
         n_problems=np.sum([part.n_problems for part in parts], axis=0),
-        spread=of_average([part.spread for part in parts]),
+        spread=average_spread([part.spread for part in parts]),
         limits=np.mean([part.limits for part in parts], axis=0),
         room=room_of_average([part.room for part in parts]),
     )

@@ -228,10 +228,10 @@ def gini(*, n_samples: int, n_correct: ArrayLike) -> tuple[float, float]:
     if not counts.any():
         return float("nan"), float("nan")
     mean, half = counts.mean() / n_samples, n_samples // 2
-    whole = _gini_of(np.eye(n_samples + 1)[counts], mean)
+    whole = _gini(np.eye(n_samples + 1)[counts], mean)
     distinct, places = np.unique(counts, return_inverse=True)
     halves = _hypergeometric(n_samples, distinct, half)
-    of_half = _gini_of(halves[places], mean)
+    of_half = _gini(halves[places], mean)
     low = whole - (of_half - whole) / (math.sqrt(2) - 1)
     return float(np.clip(low, 0.0, 1.0)), whole
 
@@ -244,7 +244,7 @@ def _hypergeometric(n: int, n_correct: NDArray[np.int64], half: int) -> NDArray[
     return np.asarray(np.exp(ways - log_choose(n, half)))
 
 
-def _gini_of(chances: NDArray[np.float64], mean: float) -> float:
+def _gini(chances: NDArray[np.float64], mean: float) -> float:
     """E|x - y| / (2 mean) for two problems drawn with replacement; of one problem with itself 0.
 
     chances: of each problem's number of correct ones, [problems, n + 1]. With F the share at or

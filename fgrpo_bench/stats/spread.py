@@ -125,7 +125,7 @@ def spread(values: Floats) -> Floats:
     return np.stack([problems, left, squares])
 
 
-def of_average(parts: Sequence[Floats]) -> Floats:
+def average_spread(parts: Sequence[Floats]) -> Floats:
     """The same for the plain mean over several sets of problems, independent of each other."""
     n = len(parts)
     return np.asarray(np.sum(parts, axis=0) / np.array([[n**2], [n**2], [n**4]]))

@@ -145,11 +145,11 @@ def most_correct(stages: tuple[int, ...], enough: int, stage: int) -> int:
 def _impossible(stages: tuple[int, ...], enough: int, n: int, c: int, unscored: list[int]) -> str:
     """What a design can reach, beside what it cannot."""
     counts = f"n_drawn={n}, n_correct={c}" + f", n_unscored={unscored}" * any(unscored)
-    possible = [
-        f"{enough if last < stages[-1] else 0} to {most} correct of {last}"
-        for i, last in enumerate(stages)
-        if (most := most_correct(stages, enough, i)) >= enough or last == stages[-1]
-    ]
+    possible = []
+    for i, last in enumerate(stages):
+        most, is_end = most_correct(stages, enough, i), last == stages[-1]
+        if most >= enough or is_end:
+            possible.append(f"{0 if is_end else enough} to {most} correct of {last}")
     fewer = "; unscored draws, counted by the stage that made them, leave fewer" * any(unscored)
     return (
         f"{counts}: with stages={stages} and enough={enough} a problem ends with "

@@ -72,7 +72,7 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
     digest = digest_of(
         source.origin, source.rule, stored.VERSION, stored.analysis_digest(source.results)
     )
-    report = _report_wanted(source, runs, digest)
+    report = _desired_report(source, runs, digest)
     return ExperimentState(
         name=experiment_name(paths),
         digest=digest if paths == _latest(paths) else None,
@@ -154,7 +154,7 @@ def experiment_note(analysis: Analysis) -> str:
     and as much of the report's other words as MLflow takes."""
     paths = analysis.results.require_sweep().paths
     return _shortened(
-        _words(
+        _answer_text(
             analysis,
             f"A view of the files in {paths.sweep}/{paths.experiment}/{paths.version} under the "
             "run root. Runs of kind cell are means over training seeds with intervals; below them "
@@ -164,7 +164,7 @@ def experiment_note(analysis: Analysis) -> str:
     )
 
 
-def _words(analysis: Analysis, about: str) -> str:
+def _answer_text(analysis: Analysis, about: str) -> str:
     """The answer in the report's own words, its main numbers, which checkpoints they are of, and
     what the answer rests on, as Markdown.
 
@@ -194,7 +194,7 @@ def _shortened(text: str, longest: int) -> str:
     return text[: text.rfind("\n", 0, longest - len(left))].rstrip() + left
 
 
-def _report_wanted(source: Source, runs: Sequence[DesiredRun], digest: str) -> DesiredRun | None:
+def _desired_report(source: Source, runs: Sequence[DesiredRun], digest: str) -> DesiredRun | None:
     """The report's tables and figures as artifacts; None where it was not written or no run has
     begun.
 
@@ -237,7 +237,7 @@ def _report_run(source: Source, begun: Sequence[str]) -> RunState:
         tags={
             **identity_tags(source.results, REPORT, mark),
             "kind": REPORT,
-            NOTE: _shortened(_words(analysis, about), LONGEST),
+            NOTE: _shortened(_answer_text(analysis, about), LONGEST),
             **source_tags(source.results),
         },
         points=(),

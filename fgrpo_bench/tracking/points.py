@@ -68,7 +68,7 @@ def _point_run(source: Source, point: PointResult) -> RunState:
     results, cell = source.results, frame_key(point)[0]
     start, end = source.span(point)
     failed = point.point_id in source.failed
-    points = [*_training(point.metrics(), of=results.require_sweep().train["steps"])]
+    points = [*_training(point.metrics(), n_steps=results.require_sweep().train["steps"])]
     for checkpoint in map(point.at, point.checkpoints):
         if checkpoint.is_evaluated:
             points += _scores(source, checkpoint)
@@ -109,10 +109,10 @@ def _point_run(source: Source, point: PointResult) -> RunState:
     )
 
 
-def _training(metrics: pl.DataFrame, *, of: int) -> Iterator[MetricPoint]:
-    """Training curves, about MOST_STEPS of the `of` steps that are planned, and every evaluation
-    during training. Where a value stays the same, only the ends of that stretch."""
-    curves, every = metrics.sort("step"), math.ceil(of / MOST_STEPS)
+def _training(metrics: pl.DataFrame, *, n_steps: int) -> Iterator[MetricPoint]:
+    """Training curves, about MOST_STEPS of the `n_steps` steps that are planned, and every
+    evaluation during training. Where a value stays the same, only the ends of that stretch."""
+    curves, every = metrics.sort("step"), math.ceil(n_steps / MOST_STEPS)
     steps, times = curves["step"].to_list(), curves["time_ms"].to_list()
     for column in curves.drop("step", "time_ms").columns:
         name = column.removeprefix("eval_")
@@ -120,13 +120,13 @@ def _training(metrics: pl.DataFrame, *, of: int) -> Iterator[MetricPoint]:
         points = [
             MetricPoint(key, step, time, _bounded(float(value)))
             for step, time, value in zip(steps, times, curves[column].to_list(), strict=True)
-            if value is not None and (name != column or step % every == 0 or step in (1, of))
+            if value is not None and (name != column or step % every == 0 or step in (1, n_steps))
         ]
         for _, stretch in groupby(points, key=attrgetter("value")):
             first, *others = stretch
             yield first
             # A stretch that may still grow gets its end when it has one: MLflow takes no point back
-            if others and (others[-1] is not points[-1] or others[-1].step == of):
+            if others and (others[-1] is not points[-1] or others[-1].step == n_steps):
                 yield others[-1]
 
 

@@ -208,18 +208,18 @@ def _empty(client: Any, store: Store, runs: Sequence[RunPaths], *, agreed: bool)
         client.delete_run(run.run_id)
 
 
-def _experiment(client: Any, wanted: ExperimentState, store: Store, *, is_full: bool) -> str:
+def _experiment(client: Any, desired: ExperimentState, store: Store, *, is_full: bool) -> str:
     """Id of the experiment, made, taken out of the trash and tagged as needed."""
     location = store.artifacts.as_uri() if store.artifacts else None
-    experiment = client.get_experiment_by_name(wanted.name)
+    experiment = client.get_experiment_by_name(desired.name)
     if experiment is None:
         # The tag says that it is ours, also where no digest follows.
-        client.create_experiment(wanted.name, artifact_location=location, tags={DIGEST: ""})
-        experiment = client.get_experiment_by_name(wanted.name)
+        client.create_experiment(desired.name, artifact_location=location, tags={DIGEST: ""})
+        experiment = client.get_experiment_by_name(desired.name)
     if experiment.lifecycle_stage == "deleted":
         client.restore_experiment(experiment.experiment_id)
-    if wanted.digest is not None and (is_full or experiment.tags.get(DIGEST) != wanted.digest):
-        tags = dict(wanted.tags()) | {DIGEST: wanted.digest}
+    if desired.digest is not None and (is_full or experiment.tags.get(DIGEST) != desired.digest):
+        tags = dict(desired.tags()) | {DIGEST: desired.digest}
         for key, value in tags.items():
             client.set_experiment_tag(experiment.experiment_id, key, value)
     return str(experiment.experiment_id)
@@ -273,30 +273,30 @@ class _Sync:
         for run in stored_runs(client, experiment_id, paths, points=points):
             self._stored[run.name].append(run)
 
-    def holds(self, wanted: DesiredRun) -> bool:
+    def holds(self, desired: DesiredRun) -> bool:
         """Whether there is a run of its identity."""
-        identity = wanted.state().identity
-        return any(run.identity == identity for run in self._stored[wanted.name])
+        identity = desired.state().identity
+        return any(run.identity == identity for run in self._stored[desired.name])
 
-    def bring(self, wanted: DesiredRun) -> Change:
-        """Make one run equal to the wanted one; of several with its identity only one is kept."""
-        known = self._stored[wanted.name]
-        kept = next((run for run in known if run.digest == wanted.digest), None)
-        state = None if kept is not None and not self._is_full else wanted.state()
+    def bring(self, desired: DesiredRun) -> Change:
+        """Make one run equal to the desired one; of several with its identity only one is kept."""
+        known = self._stored[desired.name]
+        kept = next((run for run in known if run.digest == desired.digest), None)
+        state = None if kept is not None and not self._is_full else desired.state()
         identity = state.identity if state is not None else kept and kept.identity
         equals = [run for run in known if run.identity == identity]
         kept = kept or next(iter(equals), None)
         for run in equals:
             if run is not kept:
                 self._client.delete_run(run.run_id)
-        parent = self._ids[wanted.parent] if wanted.parent else kept.parent if kept else None
+        parent = self._ids[desired.parent] if desired.parent else kept.parent if kept else None
         outcome: Change = "unchanged"
         if state is not None:
-            outcome, kept = self._write(wanted.digest, state, kept, parent)
+            outcome, kept = self._write(desired.digest, state, kept, parent)
         assert kept is not None
         if kept.parent != parent:
             self._client.set_tag(kept.run_id, PARENT, parent)
-        self._ids[wanted.name] = kept.run_id
+        self._ids[desired.name] = kept.run_id
         return outcome
 
     def _write(
@@ -346,11 +346,11 @@ def _ask_for_runs(client: Any, experiment_id: str, query: str) -> Iterator[Store
             return
 
 
-def _held(client: Any, kept: Stored | None, wanted: RunState) -> Held | None:
+def _held(client: Any, kept: Stored | None, desired: RunState) -> Held | None:
     """The metric points of a run that can be written into; None where there is none: it has ended,
-    or holds something that is not wanted and that MLflow cannot change, or a table, to which MLflow
-    would add."""
-    if kept is None or kept.end is not None or kept.start != wanted.start:
+    or holds something that is not desired and that MLflow cannot change, or a table, to which
+    MLflow would add."""
+    if kept is None or kept.end is not None or kept.start != desired.start:
         return None
     run = client.get_run(kept.run_id)
     points = {
@@ -359,9 +359,9 @@ def _held(client: Any, kept: Stored | None, wanted: RunState) -> Held | None:
         for metric in client.get_metric_history(kept.run_id, name)
     }
     can_grow = (
-        run.data.params.items() <= dict(wanted.params).items()
-        and points <= {_key(point) for point in wanted.points}
-        and set(_artifacts(client, kept.run_id)) <= set(wanted.artifacts)
+        run.data.params.items() <= dict(desired.params).items()
+        and points <= {_key(point) for point in desired.points}
+        and set(_artifacts(client, kept.run_id)) <= set(desired.artifacts)
     )
     return points if can_grow else None
 
@@ -380,7 +380,7 @@ def _key(point: MetricPoint) -> tuple[str, int, int, str]:
     return point.key, point.step, point.timestamp, repr(point.value)
 
 
-def _log(client: Any, run_id: str, wanted: RunState, held: Held | None) -> None:
+def _log(client: Any, run_id: str, desired: RunState, held: Held | None) -> None:
     """Write everything but the points that stand already; the end last, for a run that has ended is
     never written into.
 
@@ -390,31 +390,31 @@ def _log(client: Any, run_id: str, wanted: RunState, held: Held | None) -> None:
     from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 
     # Tables as `log_table` writes them, which takes 50 ms for each
-    tables = {name: _table_json(table) for name, table in wanted.tables.items()}
-    if artifacts := {**wanted.artifacts, **tables}:
+    tables = {name: _table_json(table) for name, table in desired.tables.items()}
+    if artifacts := {**desired.artifacts, **tables}:
         with tempfile.TemporaryDirectory() as folder:
             for name, content in artifacts.items():
                 path = Path(folder, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
             client.log_artifacts(run_id, folder)
-    tags = {} if held is None else dict(wanted.tags) | {"mlflow.runName": wanted.title}
+    tags = {} if held is None else dict(desired.tags) | {"mlflow.runName": desired.title}
     if tables:
         named = [{"path": name, "type": "table"} for name in tables]
         tags[MLFLOW_LOGGED_ARTIFACTS] = json.dumps(named)
-    missing = [point for point in wanted.points if held is None or _key(point) not in held]
+    missing = [point for point in desired.points if held is None or _key(point) not in held]
     client.log_batch(  # which makes as many calls as the limits of a server ask for
         run_id,
         metrics=[
             Metric(metric.key, metric.value, metric.timestamp, metric.step) for metric in missing
         ],
-        params=[Param(name, value) for name, value in wanted.params.items()],
+        params=[Param(name, value) for name, value in desired.params.items()],
         tags=[RunTag(name, value) for name, value in tags.items()],
     )
-    if wanted.end is not None:
-        client.set_terminated(run_id, status=wanted.status, end_time=wanted.end)
-    elif wanted.failed or held is not None:
-        client.update_run(run_id, status=wanted.status)
+    if desired.end is not None:
+        client.set_terminated(run_id, status=desired.status, end_time=desired.end)
+    elif desired.failed or held is not None:
+        client.update_run(run_id, status=desired.status)
 
 
 def _table_json(table: pl.DataFrame) -> bytes:

@@ -33,7 +33,7 @@ from fgrpo_bench.specs import DatasetSpec, Declaration, Profile
 from fgrpo_bench.stages.attempts import Ending, tail
 from fgrpo_bench.stages.locks import driving, lock_holder
 from fgrpo_bench.stages.markers import read_marker_of
-from fgrpo_bench.stages.states import damage_of, driver_id, read_progress
+from fgrpo_bench.stages.states import describe_damage, driver_id, read_progress
 from sweeps import estimate
 from sweeps.commands import (
     StageCommand,
@@ -177,7 +177,7 @@ def _say_begin(plan: Plan, pool: Pool) -> None:
         watcher.say(f"warning: {warning}")
     for stage in pool.waiting.values():
         folder = StagePaths(pool.paths.folder / stage.name)
-        why = damage_of(folder, stage_record(stage), rerun_hint, done=False)
+        why = describe_damage(folder, stage_record(stage), rerun_hint, done=False)
         if why is not None:
             watcher.say(f"damaged: {title(stage)}: {why}")
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from fgrpo_bench.core import registry
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.data.columns import columns_of, file_dataset
+from fgrpo_bench.data.columns import file_dataset, question_columns
 from fgrpo_bench.data.fetch import check_remote_code
 from fgrpo_bench.data.prepare import table_of_file
 from fgrpo_bench.data.published import Published, read_published
@@ -60,7 +60,7 @@ def read_problems(path: Path, prompt: str | None, answer: str | None, grader: st
     """A file with the columns that are named, or have a usual name, its golds tried with the
     grader; FileNotFoundError or ValueError where it is none."""
     registry.entry("graders", grader)
-    columns = columns_of(path, prompt=prompt, answer=answer, grader=grader)
+    columns = question_columns(path, prompt=prompt, answer=answer, grader=grader)
     dataset = file_dataset(path, columns, name=_slug(path.stem), grader=grader)
     table, said = table_of_file(dataset)
     if table.is_empty():
@@ -185,7 +185,7 @@ def _planned(name: str) -> Iterator[str]:
         return
     shown = preview.preview(plan, run_paths(plan.declaration))
     yield f"as {SWEEP} with profile={PROFILE}, {shown['points_total']} runs:"
-    yield from (f"  {line}" for line in preview.cost_words(shown["cost"], PROFILE))
+    yield from (f"  {line}" for line in preview.cost_lines(shown["cost"], PROFILE))
     yield from (f"  {line}" for line in shown["memory"])
     yield from (f"  warning: {line}" for line in shown["warnings"])
 

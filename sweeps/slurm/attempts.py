@@ -18,7 +18,7 @@ from pathlib import Path
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.whole import FULL
 from fgrpo_bench.stages.attempts import Note, attempts, step, tail
-from sweeps.slurm.code import damage, in_words, manifest_path
+from sweeps.slurm.code import damage, describe_damaged_files, manifest_path
 from sweeps.slurm.packing import output_file
 from sweeps.text import printable
 
@@ -42,16 +42,16 @@ MEMORY_KILL = re.compile(
 
 def last_note(stage: StagePaths, job_id: str | None, batch: str | None) -> Note | None:
     """What a job noted of its last attempt; None where it noted none."""
-    return next(reversed(_of_job(stage, job_id, batch)), None)
+    return next(reversed(_job_notes(stage, job_id, batch)), None)
 
 
 def idle(stage: StagePaths, job_id: str | None, batch: str | None) -> bool:
     """Whether the last IDLE_ATTEMPTS of a job brought the stage no further. SLURM requeues a job
     as often as its node fails, so this is what ends a stage that makes its nodes fail."""
-    return no_progress(stage, _of_job(stage, job_id, batch))
+    return no_progress(stage, _job_notes(stage, job_id, batch))
 
 
-def of_batches(stage: StagePaths, batches: Collection[str]) -> list[Note]:
+def batch_notes(stage: StagePaths, batches: Collection[str]) -> list[Note]:
     """What the jobs of some batches noted, requeues of one job each for itself."""
     return [note for note in attempts(stage) if note.batch in batches]
 
@@ -64,25 +64,25 @@ def no_progress(stage: StagePaths, notes: Sequence[Note]) -> bool:
     return len(begun) >= IDLE_ATTEMPTS and reached[-1] <= max(reached[:-IDLE_ATTEMPTS])
 
 
-def _of_job(stage: StagePaths, job_id: str | None, batch: str | None) -> list[Note]:
+def _job_notes(stage: StagePaths, job_id: str | None, batch: str | None) -> list[Note]:
     """Notes of a job, by its id and its batch's name, since ids are given again after a reset of
     the controller; those of workers have neither."""
     notes = [note for note in attempts(stage) if note.driver is None]
     return [note for note in notes if (note.job_id, note.batch) == (job_id, batch)]
 
 
-def of_failure(stage: StagePaths, log: Path, code: Path) -> str | None:
+def failure_reason(stage: StagePaths, log: Path, code: Path) -> str | None:
     """Why an attempt failed, by what it left behind; None where it was the stage's own doing.
 
     log: of the attempt. code: the frozen code that it ran; any other folder is passed over.
     """
     wrong = damage(code) if manifest_path(code).exists() else {}
     if wrong:
-        return _damaged_code(in_words(wrong))
+        return _damaged_code(describe_damaged_files(wrong))
     return _full_disk(log) or _no_room(stage.folder)
 
 
-def of_start(batch: Path, job_id: str) -> Note | None:
+def start_failure(batch: Path, job_id: str) -> Note | None:
     """In place of a note of a job that failed before it could write one, which counts no attempt;
     None where it said nothing of the kind.
 
@@ -97,7 +97,7 @@ def of_start(batch: Path, job_id: str) -> Note | None:
     return Note(attempt=0, outcome="failed", exit_code=1, why=failure)
 
 
-def last_words(output: Path) -> str:
+def last_output_line(output: Path) -> str:
     """The last line of a job's own output that is not SLURM's, and the file; empty where it left
     none."""
     try:
@@ -146,7 +146,9 @@ def _damaged(path: Path) -> str | None:
         return None
     failed = re.findall(r"^(.+): FAILED( open or read)?$", text, re.MULTILINE)
     wrong = {name: "is missing" if unread else "was changed" for name, unread in failed}
-    return _damaged_code(in_words(wrong) if wrong else text.strip()[:SHOWN_CHARACTERS])
+    return _damaged_code(
+        describe_damaged_files(wrong) if wrong else text.strip()[:SHOWN_CHARACTERS]
+    )
 
 
 def _full_disk(log: Path) -> str | None:

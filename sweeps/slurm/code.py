@@ -18,7 +18,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fgrpo_bench.files.whole import now, quarantine, write_json, write_text
-from fgrpo_bench.stages.digests import Manifest, as_lines, differing, made_manifest, of_digests
+from fgrpo_bench.stages.digests import (
+    Manifest,
+    as_lines,
+    differing,
+    make_manifest,
+    manifest_from_digests,
+)
 from sweeps import REPOSITORY
 
 PACKAGES = ("fgrpo_bench", "sweeps", "evaluators", "conf")
@@ -51,7 +57,7 @@ def damage(code: Path) -> dict[str, str]:
     return differing(code, manifest)
 
 
-def in_words(wrong: Mapping[str, str]) -> str:
+def describe_damaged_files(wrong: Mapping[str, str]) -> str:
     """e.g. `sweeps/cli.py is missing and 3 more`."""
     (name, fault), *more = wrong.items()
     return f"{name} {fault}" + (f" and {len(more)} more" if more else "")
@@ -73,7 +79,7 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
             f"the code under {repository} is {size:.0f} MB, more than the {MAX_MEGABYTES} MB that "
             f"a sweep keeps of it; ignore what is no code in .gitignore, e.g. {largest}"
         )
-    lines = as_lines(made_manifest(repository, files))
+    lines = as_lines(make_manifest(repository, files))
     target = folder / _copy_name(lines)
     if target.exists():
         if not damage(target):
@@ -96,7 +102,7 @@ def freeze_code(folder: Path, repository: Path = REPOSITORY) -> Path:
 
 def code_folder(folder: Path, repository: Path = REPOSITORY) -> Path:
     """Where `freeze_code` puts the code as it is now: 16 hex digits of all names and contents."""
-    return folder / _copy_name(as_lines(made_manifest(repository, _listing(repository)[1])))
+    return folder / _copy_name(as_lines(make_manifest(repository, _listing(repository)[1])))
 
 
 def _copy_name(lines: str) -> str:
@@ -114,7 +120,7 @@ def read_manifest(code: Path) -> Manifest | None:
     if _copy_name(text) != code.name:
         return None
     lines = (line.partition("  ") for line in text.split("\n")[:-1])
-    return of_digests({name: digest for digest, _, name in lines})
+    return manifest_from_digests({name: digest for digest, _, name in lines})
 
 
 def _listing(repository: Path) -> tuple[bool, list[str]]:

@@ -23,7 +23,7 @@ from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.whole import FULL, readable_record
 from fgrpo_bench.specs import Declaration, SlurmProfile
-from fgrpo_bench.stages.locks import driving, holder_words
+from fgrpo_bench.stages.locks import describe_holder, driving
 from fgrpo_bench.stages.plan import PlanRecord, read_plan
 from fgrpo_bench.stages.watch import NUMBERS, shown
 from sweeps import reporting, status
@@ -39,7 +39,7 @@ from sweeps.slurm.scheduler import Call
 from sweeps.slurm.submissions import Allow, Cancelled, Event, Hold, Synced, arrange, is_job
 from sweeps.slurm.submit import Sender, with_more_memory
 from sweeps.slurm.tick import (
-    asked_config,
+    controller_config,
     failed,
     frozen_profile,
     in_queue,
@@ -79,7 +79,7 @@ def run(
     absent = scheduler.missing("sbatch")
     if absent is not None:
         raise ValueError(absent)
-    config = asked_config(call, say)  # before anything that takes long: does a cluster answer?
+    config = controller_config(call, say)  # before anything that takes long: does a cluster answer?
     plan, paths = plan_over(declaration)
     records = plan_record(plan).stages
     check_installed(declaration, {stage.environment for stage in plan.stages}, say)
@@ -240,7 +240,7 @@ def cancel(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> 
         records = () if plan is None else plan.stages
         history, _ = recover.history_and_queue(paths, records, call, say)
         unnoted = unnoted or _note(paths, Hold())
-        queue = recover.own_jobs(paths, history, call)
+        queue = recover.sweep_jobs(paths, history, call)
         for warning in scheduler.nonsense("squeue", queue):
             say(f"{warning}; jobs that it did not show may be left: give `cancel` again")
         active = [job for job in queue.values() if job.active]
@@ -264,7 +264,7 @@ def _patience(paths: RunPaths) -> Callable[[], None]:
     def wait() -> None:
         if time.monotonic() > deadline:
             raise BlockingIOError(
-                f"{holder_words(paths.driver_lock)} still has the sweep in hand, so nothing was "
+                f"{describe_holder(paths.driver_lock)} still has the sweep in hand, so nothing was "
                 "cancelled: stop that process (Ctrl-C), then `cancel` again"
             )
 
@@ -308,6 +308,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, limit: int, call: Call = scheduler.c
     assert isinstance(profile, SlurmProfile)
     records = plan_record(plan).stages
     observed = observe(paths, records, call, warn=echo)
+    # Downloads run on this machine before anything is sent, so that no job waits for them.
     observations = [replace(s, done=s.done or not is_job(s.record.kind)) for s in observed.stages]
     decision = decide(observations, now=time.time(), max_attempts=profile.max_attempts)
     numbers: dict[str, int] = {}
@@ -331,6 +332,7 @@ def dry_run(plan: Plan, paths: RunPaths, *, limit: int, call: Call = scheduler.c
     texts = []
     for sending in sendings:
         sending.batch.job_id = f"JOB-OF-{sending.batch.name}"
+        # The first line has to stay the first: sbatch looks for the interpreter there.
         texts.append(sender.text(sending).replace("\n", f"\n{FOR_READING}\n", 1))
     return texts
 

@@ -33,7 +33,7 @@ from fgrpo_bench.stages.attempts import begin, end, ending, explain
 from fgrpo_bench.stages.markers import is_done
 from fgrpo_bench.stages.stage import EXIT_CONTINUE
 from sweeps.slurm import scheduler
-from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY, idle, of_failure
+from sweeps.slurm.attempts import IDLE_ATTEMPTS, UNREADY, failure_reason, idle
 from sweeps.slurm.packing import PackedJob
 
 GETS_NOWHERE = f"got no further in {IDLE_ATTEMPTS} attempts of this job"
@@ -86,7 +86,7 @@ class Payload(PackedJob):
             )
         outcome, why = ending(exit_code, marked=is_marked(stage)), None
         if outcome == "failed":
-            why = of_failure(stage, log, Path(self.cwd))
+            why = failure_reason(stage, log, Path(self.cwd))
         seconds = time.monotonic() - begun
         end(stage, note, exit_code=exit_code, outcome=outcome, seconds=seconds, why=why)
         if outcome == "done":
@@ -189,7 +189,7 @@ def _state(batch: str) -> str | None:
     after a reset of the controller."""
     job_id = str(_job_id())
     try:
-        job = scheduler.squeue_of_id(job_id).get(job_id)
+        job = scheduler.squeue_by_id(job_id).get(job_id)
     except (ValueError, ConnectionError):
         return None
     return job.state if job is not None and job.name == batch else None

@@ -65,6 +65,7 @@ def check(
             "the beginning of a pattern (%j is a job's id), so they would write elsewhere; name a "
             "folder without %"
         )
+    # sbatch --test-only judges a script, so the two that ask for most and for least are tried.
     for kind, size in ((LARGEST, elements), (REPORT, 1)):
         batch = JobBatch(
             name=f"{sender.paths.sweep}-{kind}", kind=kind, stages=("",) * size, begun=0
@@ -72,6 +73,7 @@ def check(
         refusal, nodes = _ask(sender.text(Sending(batch=batch)), profile, call)
         if refusal is None:
             continue
+        # Nodes that are down come back, so that jobs may wait for them.
         if UNAVAILABLE in refusal and _in_service(nodes, profile) < profile.nodes <= _most(
             nodes, profile
         ):

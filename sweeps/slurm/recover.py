@@ -28,7 +28,7 @@ from sweeps.slurm import scheduler, submissions
 from sweeps.slurm.attempts import last_note
 from sweeps.slurm.packing import output_file
 from sweeps.slurm.scheduler import Answer, Call, Job
-from sweeps.slurm.submissions import History, Intent, JobBatch, Place, from_row, kind_of
+from sweeps.slurm.submissions import History, Intent, JobBatch, Place, batch_kind, from_row
 from sweeps.text import counted
 
 CARD = "batch.json"
@@ -45,7 +45,7 @@ def _run_tag(paths: RunPaths) -> str:
     return hashlib.sha256(str(paths.folder.resolve()).encode()).hexdigest()[:6]
 
 
-def is_own(paths: RunPaths, name: str) -> bool:
+def has_run_tag(paths: RunPaths, name: str) -> bool:
     """Whether a job name carries the run folder's mark."""
     form = rf"{re.escape(paths.sweep)}-[a-z]+-{_run_tag(paths)}[0-9a-f]{{10}}"
     return re.fullmatch(form, name) is not None
@@ -86,7 +86,7 @@ def read_history(paths: RunPaths, warn: Callable[[str], None]) -> History:
 def _read_card(paths: RunPaths, name: str) -> tuple[JobBatch, str | None]:
     """The batch of a folder and the code that it runs; one of which nothing is known where the
     card is missing or damaged."""
-    batch = JobBatch(name=name, kind=kind_of(name), recovered=True)
+    batch = JobBatch(name=name, kind=batch_kind(name), recovered=True)
     try:
         card = from_row(journal.opened((paths.batch(name) / CARD).read_bytes()))
     except OSError:
@@ -109,27 +109,28 @@ def outputs(paths: RunPaths) -> dict[str, Path]:
     return {stage: file for stage, file in files.items() if file.exists()}
 
 
-def own_jobs(paths: RunPaths, history: History, call: Call) -> Answer:
+def sweep_jobs(paths: RunPaths, history: History, call: Call) -> Answer:
     """All jobs of the sweep in the queue: of its batches, renamed ones too, and those under its
     names of which neither journal nor folder tells."""
     answer = Answer()
-    of_user = scheduler.squeue_of_user(call)
+    of_user = scheduler.squeue_by_user(call)
     answer.nonsense = of_user.nonsense
     for job_id, job in of_user.items():
-        if job.name in history.batches or is_own(paths, job.name):
+        if job.name in history.batches or has_run_tag(paths, job.name):
             answer[job_id] = job
     return answer
 
 
-def queue_of(history: History, undone: Iterable[str], call: Call) -> Answer:
+def queued_jobs(history: History, undone: Iterable[str], call: Call) -> Answer:
     """What squeue shows of a sweep's batches; where none is under the name of one that has stages
     undone, also what was renamed."""
     shown = scheduler.squeue(history.batches, call)
     places = history.places()
     awaited = {places[stage][-1].batch.name for stage in undone if places[stage]}
+    # `scontrol update name=` takes a job out of the query by name; that of all jobs is slower.
     if awaited.issubset(job.name for job in shown.values()):
         return shown
-    of_user = scheduler.squeue_of_user(call)
+    of_user = scheduler.squeue_by_user(call)
     shown.nonsense = shown.nonsense or of_user.nonsense
     for job_id, job in of_user.items():
         if job.shown_name and job.name in history.batches:
@@ -149,7 +150,7 @@ def history_and_queue(
     """
     history = read_history(paths, warn)
     unfinished = undone(paths, records)
-    queue = queue_of(history, unfinished, call)
+    queue = queued_jobs(history, unfinished, call)
     check_cluster(paths, history, unfinished, queue, call)
     return history, queue
 

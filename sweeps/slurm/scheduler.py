@@ -165,15 +165,15 @@ def missing(program: str) -> str | None:
 
 def squeue(names: Iterable[str], call: Call = call) -> Answer:
     """The jobs of these names that the controller knows, ended ones for some minutes included."""
-    return _of_names(SQUEUE, names, call)
+    return _query_by_names(SQUEUE, names, call)
 
 
-def squeue_of_user(call: Call = call) -> Answer:
+def squeue_by_user(call: Call = call) -> Answer:
     """All jobs of whoever asks, each of a renamed batch under the batch's name."""
     return _by_folder(call([*SQUEUE, f"--user={os.getuid()}"]))
 
 
-def squeue_of_id(job_id: str, call: Call = call) -> Answer:
+def squeue_by_id(job_id: str, call: Call = call) -> Answer:
     """The same of one job or element."""
     return _by_folder(call([*SQUEUE, f"--jobs={job_id}"]))
 
@@ -190,10 +190,10 @@ def _by_folder(output: str) -> Answer:
 
 def sacct(names: Iterable[str], call: Call = call) -> Answer:
     """The jobs of these names in the accounting database, each as it ended last."""
-    return _of_names(SACCT, names, call)
+    return _query_by_names(SACCT, names, call)
 
 
-def _of_names(command: list[str], names: Iterable[str], call: Call) -> Answer:
+def _query_by_names(command: list[str], names: Iterable[str], call: Call) -> Answer:
     answer, ordered = Answer(), sorted(names)
     for first in range(0, len(ordered), MOST_NAMES):
         part = parse(call([*command, f"--name={','.join(ordered[first : first + MOST_NAMES])}"]))

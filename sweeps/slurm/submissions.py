@@ -335,10 +335,10 @@ def _intend(history: History, intent: Intent) -> None:
 
 def _named(history: History, name: str) -> JobBatch:
     """The batch of a name; one of which nothing is known where its intent was lost."""
-    return history.batches.setdefault(name, JobBatch(name=name, kind=kind_of(name)))
+    return history.batches.setdefault(name, JobBatch(name=name, kind=batch_kind(name)))
 
 
-def kind_of(name: str) -> str:
+def batch_kind(name: str) -> str:
     """The kind of a batch by its name, e.g. smoke-train-1f0c66a2b9; empty where it is no such."""
     return "".join(name.rsplit("-", 2)[1:2])
 

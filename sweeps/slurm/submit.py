@@ -226,7 +226,7 @@ def _unsent(sender: Sender, error: OSError) -> OSError:
 def _take_back(sender: Sender, sent: Sequence[Sending], call: scheduler.Call) -> None:
     """Also what an sbatch submitted that then said it had failed, found by its name."""
     names = [sending.batch.name for sending in sent]
-    of_user = scheduler.squeue_of_user(call).values()
+    of_user = scheduler.squeue_by_user(call).values()
     scheduler.scancel([job for job in of_user if job.name in names], call)
     for name in names:
         submissions.append(

@@ -28,15 +28,15 @@ from fgrpo_bench.stages.plan import StageRecord, read_plan, read_sweep
 from sweeps.commands import StageCommand, stage_command
 from sweeps.slurm import recover, scheduler, submissions
 from sweeps.slurm.attempts import (
+    batch_notes,
     check_room,
     is_memory_kill,
     last_note,
-    last_words,
+    last_output_line,
     no_progress,
-    of_batches,
-    of_start,
+    start_failure,
 )
-from sweeps.slurm.code import damage, in_words
+from sweeps.slurm.code import damage, describe_damaged_files
 from sweeps.slurm.decide import STALE_RESOURCES, Decision, StageObservation, decide
 from sweeps.slurm.packing import is_packed, output_file
 from sweeps.slurm.scheduler import Answer, Call, Job, elements
@@ -80,7 +80,7 @@ def observe(
     undone = recover.undone(paths, records)
     done = {record.name for record in records}.difference(undone)
     # the queue before the accounts: what leaves the queue in between is in the accounts by then
-    shown = recover.queue_of(history, undone, call)
+    shown = recover.queued_jobs(history, undone, call)
     recover.check_cluster(paths, history, undone, shown, call)
     queue = {job_id: job for job_id, job in shown.items() if job.name in history.batches}
     _identify(history, queue.values())
@@ -176,20 +176,23 @@ def _observe_stage(
     if place is None:
         return observation
     queued = _row(place, queue)
+    # The queue before accounting, which lags: a job that was requeued still has its old end there.
     job = queued or _row(place, accounts) or _row(place, queue, of_array=True)
     observation = replace(observation, job=job, queued=queued is not None)
     if done:
         return observation
-    notes = of_batches(stage, history.tried[name])
+    notes = batch_notes(stage, history.tried[name])
     note = last_note(stage, place.job_id, place.batch.name)
     if place.job_id is not None and job is not None and job.state == "FAILED":
+        # A job may fail before it can write a note: then its output has to say why.
         batch = paths.batch(place.batch.name)
-        note = note or of_start(batch, place.job_id)
+        note = note or start_failure(batch, place.job_id)
         output = output_file(batch, place.job_id)
         if note is None or note.outcome is None:
-            observation = replace(observation, last_output=last_words(output))
+            observation = replace(observation, last_output=last_output_line(output))
         if note is None or note.why is None:
             observation = replace(observation, out_of_memory=is_memory_kill(output))
+    # A process may outlive its job, e.g. on a node that lost contact: it gets no second beside it.
     at_work = queued is None and is_locked(stage.lock)
     idle = no_progress(stage, notes)
     return replace(observation, note=note, at_work=at_work, starts=len(notes), idle=idle)
@@ -230,10 +233,12 @@ def _doubted(
         return observation
     if queue.nonsense is not None:
         return replace(observation, doubt="squeue's answer makes no sense")
+    # What has written how it ended needs no controller to say that it is gone.
     ended = observation.note is not None and observation.note.outcome not in (None, "stopped")
     if ended or (observation.job is not None and not observation.job.active):
         return observation
     name = place.batch.name
+    # One call a batch, not one an element: the controller serves the whole cluster.
     if name not in ids_by_batch:
         ids_by_batch[name] = _ids_at_controller(place.batch, call)
     shown = ids_by_batch[name]
@@ -280,7 +285,7 @@ def _reconcile_journal(
     history = observed.history
     lost: list[Job] = []
     if noted.damaged or not noted.batches:
-        of_sweep = recover.own_jobs(paths, history, call).values()
+        of_sweep = recover.sweep_jobs(paths, history, call).values()
         lost = [job for job in of_sweep if job.active and job.name not in history.batches]
     lost += [job for job in live_jobs(observed) if not history.batches[job.name].is_described]
     _cancel(lost, "of which nothing tells what they run", call, warn)
@@ -352,8 +357,8 @@ def tick(
     """One reconciliation, under the driver's lock.
 
     renew: whether jobs that wait are sent again where the profile asks for something else now.
-    config: of `asked_config`, where the controller was asked before; None asks it before anything
-    is sent.
+    config: of `controller_config`, where the controller was asked before; None asks it before
+    anything is sent.
 
     Raises BlockingIOError where another driver is at work, ValueError with SLURM's own words where
     it refuses something, ConnectionError where it gives no answer.
@@ -380,13 +385,13 @@ def tick(
         _cancel([*decision.cancel, *_held_reports(observed)], "of no more use", call, say)
         _tell_exit_reasons(decision, say)
         if decision.submit:
-            config = config or asked_config(call, say)
+            config = config or controller_config(call, say)
             _submit(sender, observed, decision, config, call, clock, say)
             say(f"submitted {counted(len(decision.submit), 'stage')}")
     return decision
 
 
-def asked_config(call: Call, say: Callable[[str], None]) -> str:
+def controller_config(call: Call, say: Callable[[str], None]) -> str:
     """What the controller says of itself, with a warning where its clock is not this machine's;
     raises as `call` does."""
     config = scheduler.show_config(call)
@@ -435,9 +440,10 @@ def _prepare(paths: RunPaths, history: History) -> None:
     wrong = damage(Path(history.code))
     if wrong:
         raise ValueError(
-            f"the frozen code {history.code} is damaged ({in_words(wrong)}): nothing was "
-            f"submitted, as jobs would run other code; `fgrpo-bench sweep retry {address(paths)}` "
-            "freezes the code as it is now and goes on with that"
+            f"the frozen code {history.code} is damaged ({describe_damaged_files(wrong)}): nothing "
+            "was submitted, as jobs would run other code; "
+            f"`fgrpo-bench sweep retry {address(paths)}` freezes the code as it is now and "
+            "goes on with that"
         )
 
 

@@ -30,8 +30,8 @@ for file in sys.argv[1:]:
 PREPARE = """
 import resource, sys
 from pathlib import Path
-from evaluators.asked import Options, own_benchmark
-own_benchmark(Path(sys.argv[1]), Options(checkpoint=None), Path(sys.argv[2]), [])
+from evaluators.request import Options, file_benchmark
+file_benchmark(Path(sys.argv[1]), Options(checkpoint=None), Path(sys.argv[2]), [])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 TEXT = "How many primes are there below this number, and which of them are palindromes? " * 12

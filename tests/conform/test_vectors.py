@@ -9,10 +9,10 @@ import pytest
 
 from fgrpo_bench.conformance import make
 from fgrpo_bench.conformance.vectors import FOLDER, names, read
-from fgrpo_bench.objectives.advantages import ADVANTAGES, is_of_rewards
+from fgrpo_bench.objectives.advantages import ADVANTAGES, reads_rewards_only
 from tests.conform import rationals
 
-NAMES = [name for name in ADVANTAGES if is_of_rewards(name)]
+NAMES = [name for name in ADVANTAGES if reads_rewards_only(name)]
 SUBSETS = ("pkpo", "max_at_k")
 """They are computed over tens of thousands of subsets."""
 

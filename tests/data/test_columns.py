@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fgrpo_bench.data.columns import Columns, columns_of, file_dataset
+from fgrpo_bench.data.columns import Columns, file_dataset, question_columns
 from fgrpo_bench.data.prepare import table_of_file
 
 
@@ -24,7 +24,7 @@ def read(
     """Columns, problems with golds, and what is said of the rows."""
     if content:
         path.write_bytes(content)
-    columns = columns_of(path, grader=grader, **{"prompt": None, "answer": None} | named)
+    columns = question_columns(path, grader=grader, **{"prompt": None, "answer": None} | named)
     table, answers = table_of_file(file_dataset(path, columns, name="any", grader=grader))
     return columns, table.select("prompt", "gold_used").rows(), answers
 
@@ -209,7 +209,7 @@ def test_a_gold_that_its_grader_does_not_call_correct_is_refused_and_of_gpqa_not
 ):
     path = tmp_path / "any.jsonl"
     path.write_bytes(lines({"question": "?", "answer": "1"}, {"question": "?", "answer": "7,500"}))
-    columns = columns_of(path, prompt=None, answer=None, grader="math")
+    columns = question_columns(path, prompt=None, answer=None, grader="math")
     dataset = file_dataset(path, columns, name="any", grader="math")
     assert len(table_of_file(dataset)[0]) == 2
     monkeypatch.setattr("fgrpo_bench.data.golds.trials", lambda gold, _: [f"\\boxed{{{gold[0]}}}"])

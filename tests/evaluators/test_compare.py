@@ -580,7 +580,7 @@ def test_readings_of_problems_with_several_solutions_are_of_these_alone(
     names = sorted(base[0]["problem_id"])
     several = names[: len(names) // 3]
     numbers_of = dict.fromkeys(names, 1) | dict.fromkeys(several, 2)
-    monkeypatch.setattr("fgrpo_bench.analysis.readings.numbers_of_solutions", lambda *_: numbers_of)
+    monkeypatch.setattr("fgrpo_bench.analysis.readings.solution_counts", lambda *_: numbers_of)
     rows = {
         (row.problems, row.reading, row.k): row
         for row in analysed(sweep).rows("readings")

@@ -18,7 +18,7 @@ import pytest
 
 from evaluators import endpoint
 from evaluators.__main__ import main
-from evaluators.endpoint import ServedModel, address, body_of, read_answer
+from evaluators.endpoint import ServedModel, address, read_answer, request_body
 from evaluators.records import SampleRequest, SamplingTarget
 from evaluators.stored import find
 from fgrpo_bench.core.problems import Problem
@@ -322,7 +322,9 @@ def target(
 def test_every_setting_reaches_the_server(
     changes: dict[str, Any], prompt: PromptSpec, software: str | None, expected: dict[str, Any]
 ) -> None:
-    where, body = body_of(target(prompt, **changes), replace(SERVED, software=software), REQUEST)
+    where, body = request_body(
+        target(prompt, **changes), replace(SERVED, software=software), REQUEST
+    )
     assert body == BASE | expected
     assert where == ("chat/completions" if prompt.chat_template else "completions")
 

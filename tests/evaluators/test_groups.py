@@ -12,7 +12,7 @@ import pytest
 
 from evaluators.__main__ import main
 from evaluators.dumps import NamedColumns
-from evaluators.groups import files_of, read_groups, summary
+from evaluators.groups import dump_files, read_groups, summary
 from fgrpo_bench.__main__ import main as fgrpo_bench
 from fgrpo_bench.analysis.rollouts import BINS, RolloutSummary, bin_of, group_names
 from sweeps import REPOSITORY
@@ -52,7 +52,7 @@ def lines(path: Path, rows: Sequence[dict]) -> Path:
 
 
 def summed(*places: Path, methods: Sequence[str] | None = None, **options) -> RolloutSummary:
-    files = [file for place in places for file in files_of(place)]
+    files = [file for place in places for file in dump_files(place)]
     return summary(read_groups(files, **options), "dump", methods)
 
 
@@ -394,16 +394,16 @@ def test_a_dump_without_groups_is_refused(rows, options, reason, tmp_path: Path)
 def test_of_prime_rl_a_run_a_step_or_a_file_is_named(tmp_path: Path):
     run = prime_rl(tmp_path / "a")
     for place in (run, run / "step_1", run.parent):
-        ((step, file),) = files_of(place)
+        ((step, file),) = dump_files(place)
         assert step == 1 and file.parts[-3:] == ("train", "all", "traces.jsonl")
     prime_rl(tmp_path / "b")
     with pytest.raises(ValueError, match="holds several runs: name one, as "):
-        files_of(tmp_path)
+        dump_files(tmp_path)
 
 
 def test_a_folder_without_files_is_refused(tmp_path: Path):
     with pytest.raises(ValueError, match="has no file of rollouts"):
-        files_of(tmp_path)
+        dump_files(tmp_path)
 
 
 def test_the_command_prints_writes_and_refuses(tmp_path: Path, monkeypatch, capsys):

@@ -108,7 +108,7 @@ def starting(monkeypatch, tmp_path):
     def start(llm, evaluation):
         monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=llm))
         machine = SimpleNamespace(environment=SimpleNamespace(check_machine=lambda: None))
-        monkeypatch.setattr(back_end, "of_sampler", lambda name: machine)
+        monkeypatch.setattr(back_end, "engine_for_sampler", lambda name: machine)
         monkeypatch.setenv("VLLM_BATCH_INVARIANT", "7")
         return back_end.start(asked(evaluation, tmp_path), max_model_len=24)
 

@@ -13,7 +13,7 @@ from fgrpo_bench.graders.choice import (
     grade,
     grade_strict,
     guessing_floor,
-    letter_of,
+    letter_in,
     options_in,
     permutation,
 )
@@ -119,7 +119,7 @@ def test_the_options_are_those_that_the_prompt_lists_last(prompt, texts):
     ],
 )  # fmt: skip
 def test_a_gold_means_one_letter_or_none(gold, letter):
-    assert letter_of(gold, {"A": "4", "B": "5", "C": "6 cm", "D": "x", "F": "d"}) == letter
+    assert letter_in(gold, {"A": "4", "B": "5", "C": "6 cm", "D": "x", "F": "d"}) == letter
 
 
 def test_the_order_of_choices_follows_from_the_record_and_puts_the_right_one_everywhere_alike():

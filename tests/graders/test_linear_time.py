@@ -20,7 +20,7 @@ from fgrpo_bench.data.golds import understood
 from fgrpo_bench.graders import GRADERS, get_grader, ifeval, math_answer, math_reading, worker
 from fgrpo_bench.graders import ifeval_worker as checkers
 from fgrpo_bench.graders import judge as judge_module
-from fgrpo_bench.graders.choice import letter_of, options_in
+from fgrpo_bench.graders.choice import letter_in, options_in
 from fgrpo_bench.graders.judge import Judge
 from fgrpo_bench.graders.math import after_thoughts, last_box, leniencies, scan_boxes, stated_answer
 from fgrpo_bench.graders.math_notation import normalise, rewritten, stored_gold
@@ -270,7 +270,7 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "postscript": (lambda text: checkers.postscript(text, "P.P.S"), MARKS),
     "title": (checkers.title, MARKS),
     "options_in": (options_in, OPTIONS),
-    "letter_of": (lambda text: letter_of(text, {"A": "4", "B": text}), OPTIONS),
+    "letter_of": (lambda text: letter_in(text, {"A": "4", "B": text}), OPTIONS),
     "after_thoughts": (after_thoughts, BOXES),
     "last_box": (last_box, BOXES),
     "scan_boxes": (scan_boxes, BOXES),
@@ -280,7 +280,7 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "a word": (lambda text: stated_answer(text, "yes"), STATEMENTS[::8]),
     "cuts": (lambda text: math_answer.cuts(text, len(text) // 2, len(text) // 2 + 1), STATEMENTS),
     "of_lists": (
-        math_reading.of_lists,
+        math_reading.is_several_lists,
         (*WORDS, Text("(1, 2), "), Text("{1, "), Text("(1, 2)and ")),
     ),
     "retold": (lambda text: [*retold("1, 2", text)], (*ANSWERS, *WORDS)),
@@ -307,7 +307,7 @@ class Deaf:
     """Stands for the process that judges, which has limits of its own."""
 
     def __init__(self, *_: object, **__: object) -> None:
-        self.asked = 0
+        self.n_questions = 0
 
     def wait_ready(self) -> None:
         """It is."""

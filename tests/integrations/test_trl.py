@@ -9,7 +9,7 @@ from math import inf, nan
 import pytest
 import torch
 
-from evaluators.groups import files_of, read_groups, summary
+from evaluators.groups import dump_files, read_groups, summary
 from fgrpo_bench.objectives.advantages import (
     ADVANTAGES,
     carries_state,
@@ -63,7 +63,7 @@ def test_its_dump_has_the_groups_and_the_advantages_that_it_trained_on(
     configuration = settings.get("configuration", {}) | logs
     run = trainer(tmp_path, kind=kind, **settings | {"configuration": configuration})
     run.train()
-    of = summary(read_groups(files_of(tmp_path / "completions")), "completions")
+    of = summary(read_groups(dump_files(tmp_path / "completions")), "completions")
     assert of.group_sizes == {"4": 12} and [step.step for step in of.steps] == [1, 2, 3]
     assert of.total.n_correct == sum(step["rewards"].sum() for step in run.steps)
     # TRL has 1e-4 beside the standard deviation

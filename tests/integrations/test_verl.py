@@ -26,13 +26,13 @@ import fgrpo_bench.integrations.verl  # noqa: F401  (registers)
 from fgrpo_bench.objectives.advantages import (
     ADVANTAGES,
     group_advantages,
-    is_of_rewards,
     reads_log_probs,
+    reads_rewards_only,
     right_wrong,
 )
 from fgrpo_bench.objectives.focal import focal_weight
 
-REWARDS_ALONE = [name for name in ADVANTAGES if is_of_rewards(name)]
+REWARDS_ALONE = [name for name in ADVANTAGES if reads_rewards_only(name)]
 READ_LOG_PROBS = [name for name in ADVANTAGES if reads_log_probs(name)]
 NEEDED = {"pkpo": {"k": 3}, "passk": {"k": 2}, "max_at_k": {"k": 2}}
 GROUPS = {"p": [1, 0, 0, 0], "q": [1, 1, 0, 1, 0, 0], "r": [0] * 4, "s": [1] * 5, "t": [0, 1, 1, 1]}

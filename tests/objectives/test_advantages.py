@@ -15,9 +15,9 @@ from fgrpo_bench.objectives.advantages import (
     has_signal,
     has_signal_when_all_are_alike,
     is_active,
-    is_of_rewards,
     parameters_of,
     reads_log_probs,
+    reads_rewards_only,
     restricted,
 )
 from fgrpo_bench.objectives.by_rewards import OfBinary
@@ -150,7 +150,7 @@ def test_published_advantages_are_those_computed_by_hand(advantage, parameters, 
     )
 
 
-@pytest.mark.parametrize("advantage", [name for name in SHIPPED if is_of_rewards(name)])
+@pytest.mark.parametrize("advantage", [name for name in SHIPPED if reads_rewards_only(name)])
 def test_arrays_have_the_advantages_of_tensors(advantage):
     parameters = {"k": 2} if "k" in parameters_of(advantage) else {}
     ours = group_advantages(REWARDS.numpy(), 0.5, advantage, parameters)

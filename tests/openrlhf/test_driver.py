@@ -233,7 +233,7 @@ def foreign():
     folder for temporary files, which names it)."""
     folder = Path(tempfile.mkdtemp(prefix="foreign-", dir="/tmp"))
     step = SlurmStep(rank=0, nodes=("n1",), node="n1", job=os.getpid(), restarts=0)
-    address = cluster.free_address(cluster.own_host(), step.job)
+    address = cluster.free_address(cluster.node_address(), step.job)
     meeting = Meeting.from_step(folder, step)
     head = cluster.start(step, meeting, address, gpus=1, temporary=folder / "ray")
     named, nodes = folder / "ray" / "ray_current_cluster", cluster.RayNodes(address)

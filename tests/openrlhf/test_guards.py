@@ -131,7 +131,7 @@ def test_where_vllm_refuses_to_be_batch_invariant_its_words_are_told(monkeypatch
         (invariant, ValueError, r"not supported for MAMBA; .*train\.batch_invariant=false"),
         (options(), RuntimeError, r"^batch_invariant mode is not supported for MAMBA$"),
     ):
-        actor = guards.class_of_actor(rollout.rollout_actor(chosen, engines=1, nodes=1))
+        actor = guards.actor_class(rollout.rollout_actor(chosen, engines=1, nodes=1))
         with pytest.raises(error, match=rule):
             asyncio.run(actor.__init__(object.__new__(actor)))
 

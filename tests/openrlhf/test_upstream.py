@@ -74,7 +74,7 @@ def names_set():
 def named(place):
     module, _, name = place.partition(":")
     value = getattr(import_module(module), name)
-    return guards.class_of_actor(value) if hasattr(value, "__ray_metadata__") else value
+    return guards.actor_class(value) if hasattr(value, "__ray_metadata__") else value
 
 
 def test_the_table_of_replacements_is_what_the_code_replaces():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.results import load_results
-from fgrpo_bench.objectives.advantages import ADVANTAGES, is_of_rewards
+from fgrpo_bench.objectives.advantages import ADVANTAGES, reads_rewards_only
 from fgrpo_bench.objectives.focal import focal_weight
 from fgrpo_bench.paper.theory import (
     active_probability,
@@ -119,7 +119,7 @@ def test_what_lies_outside_the_domain_is_named(call, said):
 def test_every_advantage_that_is_a_function_of_the_rewards_is_shown():
     shown = {Method.parse(text).advantage for text in METHODS}
     shipped = {name for name, of in ADVANTAGES.items() if not is_somebodys(name, of)}
-    assert shown == {name for name in shipped if is_of_rewards(name)}
+    assert shown == {name for name in shipped if reads_rewards_only(name)}
 
 
 @pytest.mark.parametrize("group_size", [2, 4, 32])

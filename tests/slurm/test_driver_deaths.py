@@ -86,7 +86,7 @@ def dying(monkeypatch: pytest.MonkeyPatch, code: Path) -> Callable[..., None]:
 
 
 def kind_of(line: submissions.Event) -> str:
-    return submissions.kind_of(str(getattr(line, "batch", "")))
+    return submissions.batch_kind(str(getattr(line, "batch", "")))
 
 
 def check_whole(paths: RunPaths, queue: Queue) -> None:

@@ -275,7 +275,7 @@ def live(root: Path, monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> RunPa
     """A sweep of which one stage is held and all is done that does not wait for it."""
     root.mkdir(exist_ok=True)
     paths, _ = start_held(root, monkeypatch)
-    own = partial(recover.is_own, paths)
+    own = partial(recover.has_run_tag, paths)
     wait_until(lambda: sum(map(own, names(cluster))) == 3, what="the end of all else")
     return paths
 
@@ -291,7 +291,7 @@ def test_a_live_sweep_without_its_journal_can_be_cancelled_and_goes_on_from_its_
     lost.submissions.unlink()
     shutil.rmtree(lost.batch(""))
     assert main(["cancel", "smoke", f"run_root={roots[1]}"]) == 0
-    others = [name for name in before if recover.is_own(other, name)]
+    others = [name for name in before if recover.has_run_tag(other, name)]
     wait_until(lambda: names(cluster) == others, what="the end of its own jobs")
     hold(roots[0]).unlink()
     hold(roots[1]).unlink()

@@ -140,7 +140,7 @@ def test_jobs_that_were_renamed_are_told_by_the_folder_of_what_they_run() -> Non
         f"9|smoke-train-2a|PENDING||0:00|N/A|ReqNodeNotAvail, UnavailableNodes:n[1|2]|{script}\n"
     )
     told = list[list[str]]()
-    jobs = scheduler.squeue_of_user(queue_of(rows, told))
+    jobs = scheduler.squeue_by_user(queue_of(rows, told))
     named = {job_id: (job.name, job.shown_name) for job_id, job in jobs.items()}
     assert named == {
         "7_0": ("smoke-train-2a", "mywork"),

@@ -115,12 +115,12 @@ def test_names_of_batches_tell_run_folders_of_the_same_sweep_apart(
     other = RunPaths(root=tmp_path / "other", sweep="smoke", experiment="e", version="v1")
     names = {recover.batch_name(paths, "train") for _ in range(100)}
     assert len(names) == 100
-    assert all(recover.is_own(paths, name) for name in names)
-    assert not any(recover.is_own(other, name) for name in names)
-    assert not recover.is_own(paths, "smoke-train-1f0c66a2b9"), "it carries no mark"
+    assert all(recover.has_run_tag(paths, name) for name in names)
+    assert not any(recover.has_run_tag(other, name) for name in names)
+    assert not recover.has_run_tag(paths, "smoke-train-1f0c66a2b9"), "it carries no mark"
     (tmp_path / "link").symlink_to(tmp_path)
     linked = RunPaths(root=tmp_path / "link", sweep="smoke", experiment="e", version="v1")
-    assert recover.is_own(linked, recover.batch_name(paths, "report"))
+    assert recover.has_run_tag(linked, recover.batch_name(paths, "report"))
 
 
 def place_of(paths: RunPaths, rows: str) -> tuple[str | None, bool]:

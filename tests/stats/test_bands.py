@@ -10,9 +10,9 @@ from fgrpo_bench.stats.bands import (
     SINGLE,
     STEPS,
     band_halfwidth,
+    describe_band,
     first_loss,
     grid,
-    in_words,
     largest,
 )
 from fgrpo_bench.stats.intervals import bootstrap_means
@@ -110,7 +110,7 @@ CASES = [
 @pytest.mark.parametrize(("low", "high", "first", "words"), CASES)
 def test_first_losses_and_words_of_two_k(low, high, first, words):
     assert first_loss((1, 2), np.array(low), np.array(high)) == first
-    assert in_words((1, 2), np.array(low), np.array(high)) == words
+    assert describe_band((1, 2), np.array(low), np.array(high)) == words
 
 
 def test_a_curve_that_falls_is_better_then_undecided_then_worse():
@@ -118,7 +118,10 @@ def test_a_curve_that_falls_is_better_then_undecided_then_worse():
     centre = 0.31 - 0.1 * np.log2(ks)
     low, high = centre - 0.1, centre + 0.1
     assert first_loss(ks, low, high) == (5, 18)
-    assert in_words(ks, low, high) == "better for k up to 4, undecided from 5 to 17, worse from 18"
+    assert (
+        describe_band(ks, low, high)
+        == "better for k up to 4, undecided from 5 to 17, worse from 18"
+    )
 
 
 def test_between_the_k_of_the_grid_ends_are_straight_in_log_k():
@@ -129,4 +132,4 @@ def test_between_the_k_of_the_grid_ends_are_straight_in_log_k():
 def test_training_that_recovers_is_said_in_turn():
     low, high = np.array([-0.3, -0.1, 0.1, -0.1]), np.array([-0.1, 0.1, 0.3, 0.1])
     words = "worse at 1, undecided at 2, better at 3, undecided at 4"
-    assert in_words((1, 2, 3, 4), low, high) == words
+    assert describe_band((1, 2, 3, 4), low, high) == words

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fgrpo_bench.stats.spread import ENDLESS, of_average, spread, variance
+from fgrpo_bench.stats.spread import ENDLESS, average_spread, spread, variance
 
 
 def crossed(*, seeds, problems, left, shape=(4, 12), times=4_000, seed=0):
@@ -67,7 +67,7 @@ def test_nothing_varied_has_no_variance_and_no_bound():
 def test_an_average_over_independent_problems_varies_less():
     parts = [crossed(seeds=0, problems=1, left=0, shape=(3, n), seed=n) for n in (6, 10)]
     by_seed = np.mean([one.mean(axis=1) for one in parts], axis=0)
-    varied = variance(by_seed, of_average([spread(one) for one in parts]))
+    varied = variance(by_seed, average_spread([spread(one) for one in parts]))
     made, degrees = varied.total, varied.degrees(TAIL)
     assert made.mean() == pytest.approx((1 / 6 + 1 / 10) / 4, rel=0.05)
     means = np.mean([one.mean(axis=(0, 1)) for one in parts], axis=0)

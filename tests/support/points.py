@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fgrpo_bench.engines.openrlhf.arguments import RunFiles, arguments
-from fgrpo_bench.engines.openrlhf.stage import own_arguments
+from fgrpo_bench.engines.openrlhf.stage import stage_arguments
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.specs import Declaration, SweepPoint
 from sweeps.plan import expand
@@ -63,7 +63,7 @@ def command_line(of: SweepPoint) -> str:
     """The whole command line, one option with its values a line."""
     placement = declared().profile.placement
     metrics = RUN / "openrlhf" / "metrics.jsonl"
-    own = own_arguments(of, placement, StagePaths(RUN), metrics, base_sha256="0" * 64)
+    own = stage_arguments(of, placement, StagePaths(RUN), metrics, base_sha256="0" * 64)
     words = openrlhfs_words(of, evaluation=RUN / "openrlhf" / "evaluation.jsonl")
     return "".join(f"{line}\n" for line in by_option([*own, *words]))
 

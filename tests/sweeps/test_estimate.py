@@ -17,7 +17,7 @@ from fgrpo_bench.kinds.warmup import parameters
 from sweeps import estimate
 from sweeps.estimate import plan_cost
 from sweeps.plan import Plan, make_plan
-from sweeps.preview import cost_words
+from sweeps.preview import cost_lines
 from tests.support.plans import loaded, planned
 
 MEASURED = {
@@ -199,9 +199,9 @@ def test_a_larger_model_of_the_built_in_engine_goes_by_its_parameters(tmp_path: 
     needs = inputs(plan.points[0])
     assert needs.model is not None and needs.task is not None
     assert parameters(needs.model, needs.task) == 3_944_704
-    slow = estimate.model_of(plan).built_in
+    slow = estimate.planned_model(plan).built_in
     paths, gpu = planned(tmp_path, "maze", "experiment=maze", "profile.device=cuda")
-    fast = estimate.model_of(gpu).built_in
+    fast = estimate.planned_model(gpu).built_in
     small = estimate.BUILT_IN["maze"]
     assert slow.train == pytest.approx(small.train * 279_648 / 3_944_704)
     assert fast.train == pytest.approx(1_000 * slow.train)
@@ -214,7 +214,7 @@ def test_a_staged_plan_says_its_largest_cost(tmp_path: Path) -> None:
     def told(*overrides: str) -> tuple[float, list[str]]:
         paths, plan = planned(tmp_path, "groupsize", *overrides)
         answer = plan_cost(plan, paths, list(plan.stages))
-        return answer["cpu_seconds"], list(cost_words(answer, "local"))
+        return answer["cpu_seconds"], list(cost_lines(answer, "local"))
 
     staged = "experiment.evaluation.design={stages:[64,512],enough:8}"
     (seconds, words), (fixed_seconds, fixed_words) = told(staged), told()
@@ -239,7 +239,7 @@ def test_how_many_stages_are_of_unknown_kinds_is_said(
     paths, plan = planned(tmp_path)
     answer = plan_cost(plan, paths, list(plan.stages))
     assert answer["not_estimated"] == 2
-    assert [line for line in cost_words(answer, "local") if "not estimated" in line] == [
+    assert [line for line in cost_lines(answer, "local") if "not estimated" in line] == [
         "cost not estimated: 2 stages of kinds that sweeps/estimate.py does not know"
     ]
     monkeypatch.delitem(KINDS, "count")

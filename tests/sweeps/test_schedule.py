@@ -120,9 +120,9 @@ def test_calibration_takes_the_median_so_that_an_interrupted_stage_does_not_coun
     measured = [("train", 10.0, 20.0), ("train", 10.0, 21.0), ("train", 10.0, 0.5)]
     factors = estimate.calibration(measured)
     assert factors == {"train": 2.0}
-    assert estimate.factor_of("train", factors) == 2.0
-    assert estimate.factor_of("evaluate", factors) == 2.0
-    assert estimate.factor_of("evaluate", {}) == 1.0
+    assert estimate.kind_factor("train", factors) == 2.0
+    assert estimate.kind_factor("evaluate", factors) == 2.0
+    assert estimate.kind_factor("evaluate", {}) == 1.0
 
 
 def test_warm_ups_go_first_and_then_the_longest() -> None:

@@ -18,7 +18,7 @@ from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.stages.attempts import begin, end
 from fgrpo_bench.stages.locks import locked
 from fgrpo_bench.stages.plan import read_plan
-from fgrpo_bench.stages.states import StageStatus, driver_id, driver_of, read_stages
+from fgrpo_bench.stages.states import StageStatus, driver_id, living_driver, read_stages
 from fgrpo_bench.stages.tables import PASSK, UNFINISHED, write_table
 from sweeps import REPOSITORY, status
 from sweeps.cli import main
@@ -80,7 +80,7 @@ def test_a_started_stage_runs_while_its_lock_is_held_and_was_else_stopped_by_a_k
 def test_what_an_earlier_driver_left_waits_for_the_one_at_work(tmp_path: Path) -> None:
     paths, _ = waiting(tmp_path)
     with locked(paths.driver_lock, wait=False, what="the sweep"):
-        driver = driver_id(driver_of(paths) or {})
+        driver = driver_id(living_driver(paths) or {})
         note(paths, "start")
         assert found(paths).state == "waiting"
         note(paths, "end", exit_code=1, outcome="failed", wall_seconds=1.0)

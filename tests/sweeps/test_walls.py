@@ -27,11 +27,11 @@ from sweeps.slurm.attempts import (
     UNREADY,
     check_room,
     damaged_path,
+    failure_reason,
     is_memory_kill,
-    last_words,
+    last_output_line,
     no_progress,
-    of_failure,
-    of_start,
+    start_failure,
 )
 from sweeps.slurm.code import freeze_code
 from sweeps.slurm.decide import (
@@ -88,7 +88,7 @@ def test_a_log_that_says_that_the_disk_is_full_names_the_file(
     stage: StagePaths, log: str, words: str
 ) -> None:
     stage.log(1).write_text(f"step 1\nTraceback\n{log}\nstep 2 was not made\n")
-    why = of_failure(stage, stage.log(1), REPOSITORY)
+    why = failure_reason(stage, stage.log(1), REPOSITORY)
     assert why is not None and why.startswith("disk full: ") and words in why
     note = {"outcome": "failed", "exit_code": 1, "why": why}
     standing = decide_stage(observation(note=note), now=NOW, max_attempts=3)
@@ -97,8 +97,8 @@ def test_a_log_that_says_that_the_disk_is_full_names_the_file(
 
 def test_what_has_another_cause_is_the_stages_own_fault(stage: StagePaths) -> None:
     stage.log(1).write_text("RuntimeError: the loss is not finite\n")
-    assert of_failure(stage, stage.log(1), REPOSITORY) is None
-    assert of_failure(stage, stage.log(2), REPOSITORY) is None
+    assert failure_reason(stage, stage.log(1), REPOSITORY) is None
+    assert failure_reason(stage, stage.log(2), REPOSITORY) is None
 
 
 def test_a_disk_that_takes_no_more_is_named_before_anything_is_sent(
@@ -115,7 +115,7 @@ def test_a_disk_that_takes_no_more_is_named_before_anything_is_sent(
     ):
         check_room(stage.folder)
     stage.log(1).write_text("")
-    assert f"under {stage.folder}" in str(of_failure(stage, stage.log(1), REPOSITORY))
+    assert f"under {stage.folder}" in str(failure_reason(stage, stage.log(1), REPOSITORY))
 
 
 def test_on_a_full_disk_the_end_of_an_attempt_is_noted_over_its_beginning(
@@ -160,22 +160,22 @@ def test_a_job_that_found_its_code_damaged_did_not_never_start(
     tmp_path: Path, said: str, exit_reason: str
 ) -> None:
     damaged_path(tmp_path, "12_3").write_text(said)
-    note = of_start(tmp_path, "12_3")
+    note = start_failure(tmp_path, "12_3")
     standing = decide_stage(observation(note=note), now=NOW, max_attempts=3)
     assert standing.state == "again"
     assert standing.exit_reason.startswith(f"its code was damaged: {exit_reason}")
-    assert of_start(tmp_path, "12_4") is None
+    assert start_failure(tmp_path, "12_4") is None
 
 
 def test_a_job_that_could_not_even_write_its_log_met_a_full_disk(tmp_path: Path) -> None:
     output_file(tmp_path, "12").touch()
-    note = of_start(tmp_path, "12")
+    note = start_failure(tmp_path, "12")
     assert note is not None and note.why.startswith("disk full? it could not even write its log")
     output_file(tmp_path, "12").write_text(f"OSError: [Errno 28] cannot write /r/x: {FULL}\n")
-    note = of_start(tmp_path, "12")
+    note = start_failure(tmp_path, "12")
     assert note is not None and note.why == f"disk full: cannot write /r/x: {FULL}"
     output_file(tmp_path, "12").write_text("ModuleNotFoundError: No module named 'numpy'\n")
-    assert of_start(tmp_path, "12") is None
+    assert start_failure(tmp_path, "12") is None
 
 
 @pytest.mark.parametrize(
@@ -200,11 +200,11 @@ def test_a_job_that_noted_no_end_is_told_by_its_own_last_line(
 ) -> None:
     output = output_file(tmp_path, "12")
     output.write_text(lines and f"{lines}srun: error: n1: task 0: Exited with exit code 1\n")
-    said = last_words(output)
+    said = last_output_line(output)
     assert "\x1b" not in said and "srun" not in said
     standing = decide_stage(observation(note=note, last_output=said), now=NOW, max_attempts=3)
     assert standing.exit_reason.startswith(exit_reason.format(output=output))
-    assert last_words(tmp_path / "none") == ""
+    assert last_output_line(tmp_path / "none") == ""
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def _digits(profile: Profile) -> list[str]:
     """A line for this machine where its digits may be others; of a cluster's nodes nobody knows."""
     if profile.device != "cpu" or isinstance(profile, SlurmProfile):
         return []
-    why = kernels.own_digits()
+    why = kernels.digits_warning()
     return [] if why is None else [why]
 
 

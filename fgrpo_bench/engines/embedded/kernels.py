@@ -22,10 +22,10 @@ SETTINGS = {
 }
 COMMON = "common (AVX2)"
 """In the fingerprint of the engine where torch and MKL compute with these kernels."""
-OWN = "own"
+OTHER_KERNELS = "own"
 """How the fingerprint begins where they compute with others."""
 CPUINFO = Path("/proc/cpuinfo")
-_OF_MKL = {1: "off", 2: "auto", 3: "compatible", 9: "AVX", 10: "AVX2", 12: "AVX512"}
+_MKL_SETTINGS = {1: "off", 2: "auto", 3: "compatible", 9: "AVX", 10: "AVX2", 12: "AVX512"}
 """Branches by their number (mkl_types.h); 1 is none."""
 _BRANCH = 1
 """What MKL is asked for: the branch that is set, not the best one that there is."""
@@ -38,16 +38,16 @@ def choose_kernels() -> None:
         os.environ.update(SETTINGS)
 
 
-def kernels_of(device: str) -> str:
+def kernel_names(device: str) -> str:
     """For the fingerprint of the engine, as torch and MKL say themselves: COMMON, or e.g. `own
     (torch AVX2, MKL auto)`, as on a processor of AMD; of a GPU its own."""
     import torch
 
     if device != "cpu":
-        return f"{OWN} (GPU)"
+        return f"{OTHER_KERNELS} (GPU)"
     of_torch, of_mkl = torch.backends.cpu.get_cpu_capability(), _mkl_branch(Path(torch.__file__))
     is_common = of_torch == of_mkl == "AVX2"
-    return COMMON if is_common else f"{OWN} (torch {of_torch}, MKL {of_mkl})"
+    return COMMON if is_common else f"{OTHER_KERNELS} (torch {of_torch}, MKL {of_mkl})"
 
 
 def _mkl_branch(torch: Path) -> str:
@@ -57,10 +57,10 @@ def _mkl_branch(torch: Path) -> str:
         branch = int(library.mkl_serv_cbwr_get(_BRANCH))
     except (OSError, AttributeError):
         return "none"
-    return _OF_MKL.get(branch, str(branch))
+    return _MKL_SETTINGS.get(branch, str(branch))
 
 
-def own_digits() -> str | None:
+def digits_warning() -> str | None:
     """Why what is computed on this machine may have other digits than elsewhere, as a line of a
     plan; None where it has those of every processor of Intel with AVX2. Loads no torch."""
     processor = _processor()

@@ -113,7 +113,7 @@ def added(x: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return x + left @ right.t()
 
 
-class Beside:
+class SharedPrompts:
     """Which rows stand behind the same prompt, so that their queries meet its keys in one
     product."""
 
@@ -189,7 +189,7 @@ class Batch:
         self.of_logits = tensor(of_logits)
         """int64 [R, T]; where in prompts and prefixes each wanted token's logits are."""
         shares = len(self.rows) > 0 and start >= SHARED_FROM
-        self.beside = Beside(self.owner, n_prompts) if shares else None
+        self.beside = SharedPrompts(self.owner, n_prompts) if shares else None
         """Where keys and values of prompts are read where they are; None where they are copied."""
         names = torch.arange(n_prompts, device=device)
         self.owned = names[:, None] == self.owner
@@ -245,12 +245,12 @@ class _Attention:
             scores = self.q.new_zeros(*self.q.shape[:3], filled_up(start + self.read))
             grouped = self.grouped_q @ kept[:kv_heads].transpose(2, 3)
             scores[..., :start] = self.beside.apart(grouped, scores.shape[2])
-            self._own(scores)[:] = self.q @ self.kv[:kv_heads].transpose(2, 3)
+            self._own_columns(scores)[:] = self.q @ self.kv[:kv_heads].transpose(2, 3)
             self.weights = self._weights(scores, start + self.read)
             self.grouped_weights = self.beside.together(self.weights[..., :start])
             grouped = self.grouped_weights @ kept[kv_heads:]
             rows_seen = self.beside.apart(grouped, scores.shape[2])
-            rows_seen += self._own(self.weights) @ self.kv[kv_heads:]
+            rows_seen += self._own_columns(self.weights) @ self.kv[kv_heads:]
         of_prefixes = self._by_token(rows_seen).index_select(0, self.batch.first)
         return torch.cat([self._by_token(prompts_seen), of_prefixes])
 
@@ -287,13 +287,13 @@ class _Attention:
             of_weights = torch.zeros_like(self.weights)
             grouped_weights = grouped @ kept[kv_heads:].transpose(2, 3)
             of_weights[..., :start] = self.beside.apart(grouped_weights, of_weights.shape[2])
-            self._own(of_weights)[:] = seen @ self.kv[kv_heads:].transpose(2, 3)
+            self._own_columns(of_weights)[:] = seen @ self.kv[kv_heads:].transpose(2, 3)
             scores = _softmax_back(of_weights, self.weights)
-            of_prompt, of_own = self.beside.together(scores[..., :start]), self._own(scores)
+            of_prompt, of_own = self.beside.together(scores[..., :start]), self._own_columns(scores)
             of_prompts[heads : heads + kv_heads] += of_prompt.transpose(2, 3) @ self.grouped_q
             of_prompts[heads + kv_heads :] += self.grouped_weights.transpose(2, 3) @ grouped
             of_rows[heads : heads + kv_heads] = of_own.transpose(2, 3) @ self.q
-            of_rows[heads + kv_heads :] = self._own(self.weights).transpose(2, 3) @ seen
+            of_rows[heads + kv_heads :] = self._own_columns(self.weights).transpose(2, 3) @ seen
             q = self.beside.apart(of_prompt @ kept[:kv_heads], of_own.shape[2])
             q += of_own @ self.kv[:kv_heads]
         of_rows[:heads] = self._unfolded(q)
@@ -307,7 +307,7 @@ class _Attention:
         mask = _mask(self.shape.times, keys - queries, queries, scores.shape[3], scores.device)
         return scores.float().add_(mask).softmax(-1).to(scores.dtype)
 
-    def _own(self, scores: Tensor) -> Tensor:
+    def _own_columns(self, scores: Tensor) -> Tensor:
         """The columns of the rows' own keys."""
         return scores[..., self.start : self.start + self.read]
 
@@ -358,13 +358,13 @@ def _softmax_back(grad: Tensor, weights: Tensor) -> Tensor:
     return torch.addcmul(grad, weights, grad.sum(-1, keepdim=True), value=-1)
 
 
-def _back(seen: Tensor, q: Tensor, kv: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+def _back(d_outputs: Tensor, q: Tensor, kv: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Gradients of queries and of keys and values, from that of what the queries have seen."""
     k, v = kv.chunk(2)
-    scores = _softmax_back(seen @ v.transpose(2, 3), weights)
+    scores = _softmax_back(d_outputs @ v.transpose(2, 3), weights)
     of_kv = torch.empty_like(kv)
     torch.matmul(scores.transpose(2, 3), q, out=of_kv[: len(k)])
-    torch.matmul(weights.transpose(2, 3), seen, out=of_kv[len(k) :])
+    torch.matmul(weights.transpose(2, 3), d_outputs, out=of_kv[len(k) :])
     return scores @ k, of_kv
 
 

@@ -33,7 +33,7 @@ from fgrpo_bench.engines.embedded.session import Session, engine_facts
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer
 from fgrpo_bench.engines.engine import TrainingFacts
 from fgrpo_bench.files.spec import StageSpec
-from fgrpo_bench.graders import get_grader, get_reward, solution_of
+from fgrpo_bench.graders import get_grader, get_reward, solution_key
 from fgrpo_bench.objectives.across_steps import State
 from fgrpo_bench.objectives.advantages import (
     action_mask,
@@ -313,7 +313,7 @@ class Learner:
         ]
         at = places.cpu().numpy().reshape(shape[:2])
         solutions = numbered(
-            solution_of(reward or problem.grader, grade)
+            solution_key(reward or problem.grader, grade)
             for problem, grade in zip(owners, grades, strict=True)
         )[at]
         judged = np.array([grade.outcome for grade in grades])[at]

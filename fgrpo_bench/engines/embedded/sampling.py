@@ -21,7 +21,7 @@ from fgrpo_bench.core.seeds import uniforms
 from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.engines.embedded.passes import (
     SHARED_FROM,
-    Beside,
+    SharedPrompts,
     added,
     normalised,
     prefill,
@@ -173,7 +173,7 @@ class _Cache:
         rows = self._moved(parents)
         tokens = torch.empty_like(tokens).index_copy_(0, rows, tokens)
         self.owner = torch.empty_like(parents).index_copy_(0, rows, self.owner[parents])
-        prompts = Beside(self.owner, len(self.prompts[0][0])) if self.prompts else None
+        prompts = SharedPrompts(self.owner, len(self.prompts[0][0])) if self.prompts else None
         angles = self.weights.rotary[self.position]
         x = self.weights.embedding.index_select(0, tokens)
         for i, layer in enumerate(self.weights.layers):
@@ -207,7 +207,7 @@ class _Cache:
         by_row.index_copy_(1, rows[others], by_row.index_select(1, parents[others]))
         return rows
 
-    def _attend(self, i: int, qkv: Tensor, shared_prompts: Beside | None) -> Tensor:
+    def _attend(self, i: int, qkv: Tensor, shared_prompts: SharedPrompts | None) -> Tensor:
         """What each row's query sees in layer i of all before it and of itself; [rows, H * d]."""
         shape, n, end = self.shape, len(qkv), self.used + 1
         query_size = shape.heads * shape.head_size

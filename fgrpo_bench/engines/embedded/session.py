@@ -15,7 +15,7 @@ from torch.optim.adamw import adamw
 
 from fgrpo_bench.engines.diverged import diverged
 from fgrpo_bench.engines.embedded.checkpoint import Counters, restore_state, save_state
-from fgrpo_bench.engines.embedded.kernels import kernels_of
+from fgrpo_bench.engines.embedded.kernels import kernel_names
 from fgrpo_bench.engines.embedded.model import Policy
 from fgrpo_bench.objectives.across_steps import State
 from fgrpo_bench.stages.stage import StageRun, Stopped
@@ -197,6 +197,6 @@ def engine_facts(device: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "machine": platform.machine(),
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-        "kernels": kernels_of(device),
+        "kernels": kernel_names(device),
         "threads": torch.get_num_threads(),
     }

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from fgrpo_bench.engines.openrlhf.cluster import Meeting, SlurmStep, node_names, step_of
+from fgrpo_bench.engines.openrlhf.cluster import Meeting, SlurmStep, node_names, slurm_step
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.specs import Placement, from_dict
@@ -40,7 +40,7 @@ def main(argv: list[str] | None = None) -> int:
     if options.device == "cpu":
         # the rehearsal takes the place of CUDA as soon as a process of the run starts Python
         os.environ["FGRPO_OPENRLHF_DEVICE"] = "cpu"
-    step = step_of(os.environ, node_names)
+    step = slurm_step(os.environ, node_names)
     if step is None:
         return run_stage(paths, lambda spec, run: _work(spec, run, options, None))
     from fgrpo_bench.engines.openrlhf import cluster, driver

@@ -122,6 +122,7 @@ class OpenRLHFTrain(TrainSpec):
         generated = {"task": self.task, "model": self.model, "warmup": self.warmup}
         published = {"dataset": self.dataset, "pretrained": self.pretrained}
         given = [name for name, value in (generated | published).items() if value is not None]
+        # By names in order: a part of one kind is wrong, and so is a mixture of both.
         if given not in (list(generated), list(published)):
             raise ValueError(
                 f"{', '.join(given) or 'nothing'} given: OpenRLHF trains either on a generated "
@@ -242,11 +243,11 @@ def arguments(
     ]
     return [
         *(text for name, value in flags for text in _texts(name, value)),
-        *extra_words(openrlhf_train(point)),
+        *extra_arguments(openrlhf_train(point)),
     ]
 
 
-def extra_words(train: OpenRLHFTrain) -> list[str]:
+def extra_arguments(train: OpenRLHFTrain) -> list[str]:
     """The end of the command line: `extra`, and OPEN where it says nothing."""
     return [text for name, value in (OPEN | train.extra).items() for text in _texts(name, value)]
 

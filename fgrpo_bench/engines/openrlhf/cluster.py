@@ -65,7 +65,7 @@ class SlurmStep:
         return f"{self.job}.{self.restarts}"
 
 
-def step_of(
+def slurm_step(
     environment: Mapping[str, str], expand: Callable[[str], Sequence[str]]
 ) -> SlurmStep | None:
     """The step that this process is a task of; None outside SLURM, and where it has one node.
@@ -199,7 +199,7 @@ def ray_folder() -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def own_host() -> str:
+def node_address() -> str:
     """The address of this node for others: FGRPO_RAY_HOST, else that of its default route.
 
     ValueError where the variable names no address of this node.
@@ -284,10 +284,10 @@ def ray_over(
     """Ray on all nodes of the step; for the first task.
 
     Entering raises RuntimeError where a node is lost, or not there after `seconds`, ValueError
-    where `own_host` does, and Stopped as soon as stopping() holds. gpus: as `start_arguments`
+    where `node_address` does, and Stopped as soon as stopping() holds. gpus: as `start_arguments`
     takes it. Ray's own logs are removed as `ray_folder` says.
     """
-    address = free_address(own_host(), step.job)
+    address = free_address(node_address(), step.job)
     with ray_folder() as temporary:
         head = start(step, meeting, address, gpus=gpus, temporary=temporary)
         nodes = RayNodes(address)

@@ -15,14 +15,14 @@ from fgrpo_bench.engines.openrlhf import arguments, fit, tiny
 from fgrpo_bench.engines.openrlhf.arguments import (
     OpenRLHFTrain,
     batches,
-    extra_words,
+    extra_arguments,
     openrlhf_train,
 )
 from fgrpo_bench.engines.openrlhf.installation import (
     DRIVER_QUERY,
     ask,
     check_driver,
-    check_own_driver,
+    check_machine_driver,
     cuda_major,
 )
 from fgrpo_bench.engines.openrlhf.states import check_origin, states_folder
@@ -85,7 +85,7 @@ def check_flags(profile: Profile, train: OpenRLHFTrain) -> str | None:
             "with the flags that its OpenRLHF knows: one that it does not know fails the jobs"
         )
     completed = subprocess.run(
-        [str(python), "-m", "fgrpo_bench.engines.openrlhf.flags", *extra_words(train)],
+        [str(python), "-m", "fgrpo_bench.engines.openrlhf.flags", *extra_arguments(train)],
         cwd=REPOSITORY,
         env=dict(os.environ) | {"PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
@@ -105,7 +105,7 @@ ENVIRONMENT = Environment(
     interpreter=interpreter,
     target=target,
     check=check,
-    check_machine=check_own_driver,
+    check_machine=check_machine_driver,
     is_placed=True,
 )
 

@@ -110,16 +110,19 @@ def phases(point: SweepPoint, placement: Placement, *, nodes: int) -> Phases | N
         has_reference=has_reference,
         has_adapters=has_adapters,
     )
+    # Two bytes a parameter, bfloat16; ZeRO 3 shares them among the processes.
     weights = 2 * parameters / (processes if placement.zero_stage >= 3 else 1) / GIB
     part, tokens = parameters / processes, pass_tokens(point, placement)
     updated = {0: 0.0, 3: min(part, SUB_GROUP)}.get(placement.zero_stage, part)
     if placement.adam_offload or has_adapters:
         updated = 0
+    # What stays on the GPU while vLLM draws: all states where vLLM has its own GPUs.
     kept = states
     if placement.colocate:
         kept = 2 * weights if has_reference else weights
     engine = 2 * parameters / placement.vllm_tensor_parallel / GIB
     copies = 2 * parameters / GIB if has_adapters else 0
+    # Under ZeRO 3 a gathered tensor and its clone; the largest is the embedding.
     tensors = 2 if placement.zero_stage >= 3 else 1
     per_layer = CHECKPOINT if placement.gradient_checkpointing else LAYER
     vocabulary, width, depth = (
@@ -217,7 +220,7 @@ SHIPPED = {"slurm-8gpu": 8, "slurm-multinode": 16}
 """Profiles of conf/ with the GPUs over which they lay a run out at zero_stage 3."""
 
 
-def _room_of_training(point: SweepPoint, placement: Placement, *, nodes: int) -> Iterator[str]:
+def _check_training_memory(point: SweepPoint, placement: Placement, *, nodes: int) -> Iterator[str]:
     """Warnings of a training run, none where its parameters or the GPU's memory are not known;
     ValueError with formula and remedy where it cannot fit."""
     held, pretrained = phases(point, placement, nodes=nodes), published(point)
@@ -240,7 +243,7 @@ def _room_of_training(point: SweepPoint, placement: Placement, *, nodes: int) ->
     yield from _check_sampler(point, placement, pretrained, training, "in vLLM")
 
 
-def _room_of_evaluation(point: SweepPoint, placement: Placement) -> Iterator[str]:
+def _check_evaluation_memory(point: SweepPoint, placement: Placement) -> Iterator[str]:
     """The same of an evaluation by vLLM."""
     pretrained = published(point)
     if placement.gpu_memory_gb is None or pretrained is None:
@@ -361,6 +364,7 @@ def _check_sampler(
     shape, at_once, length = shape_of(pretrained), placement.vllm_max_num_seqs, longest(point)
     if shape is None:
         return
+    # Not every sequence is at its longest at once.
     tokens, taken = sampler.cache_tokens(shape), HELD * length
     if tokens < taken * at_once:
         yield (
@@ -381,7 +385,7 @@ def check(point: SweepPoint, profile: SlurmProfile | None, placement: Placement)
     gpus = None if profile is None else profile.gpus_per_node
     _check_gpus(placement, nodes=nodes, gpus_per_node=gpus)
     _check_batches(point, placement, nodes=nodes)
-    warnings = list(_room_of_training(point, placement, nodes=nodes))
+    warnings = list(_check_training_memory(point, placement, nodes=nodes))
     saving = None if profile is None else save(point, profile)
     if profile is not None and saving is not None and saving.seconds > profile.signal_seconds:
         warnings.append(
@@ -451,7 +455,7 @@ def check_evaluation(
     gpus = None if profile is None else profile.gpus_per_node
     if gpus is not None:
         _check_share(placement, gpus=gpus)
-    return list(_room_of_evaluation(point, placement))
+    return list(_check_evaluation_memory(point, placement))
 
 
 def _check_share(placement: Placement, *, gpus: int) -> None:

@@ -75,8 +75,10 @@ def parse_options(argv: Sequence[str]) -> tuple[DriverOptions, list[str]]:
         "int | None": _positive,
         "Path": _absolute,
     }
+    # The stage writes this one itself, as JSON.
     readers["dict[str, Any] | None"] = json.loads
     for field in fields(DriverOptions):
+        # A bare flag, as OpenRLHF has them.
         if field.type == "bool":
             parser.add_argument(f"--fgrpo.{field.name}", dest=field.name, action="store_true")
             continue
@@ -132,7 +134,7 @@ def check_versions(installed: Callable[[str], str] = version) -> None:
             )
 
 
-def class_of_actor(actor: Any) -> type:
+def actor_class(actor: Any) -> type:
     """The plain class under a class decorated with ray.remote; Ray has no public name for it."""
     plain: type = actor.__ray_metadata__.modified_class.__ray_actor_class__
     return plain

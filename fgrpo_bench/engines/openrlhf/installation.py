@@ -194,7 +194,7 @@ def check_driver(drivers: str | None, cuda: int | None) -> None:
             )
 
 
-def check_own_driver() -> None:
+def check_machine_driver() -> None:
     """Raises ValueError where this machine's driver is too old for the CUDA of this environment;
     passes where either does not say."""
     try:

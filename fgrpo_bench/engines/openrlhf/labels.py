@@ -75,11 +75,11 @@ def read_dispatched(label: str, prompt: str) -> Dispatched:
 def draw_seed(dispatched: Dispatched, draw: int) -> int:
     """Own seed of a problem's draw, counted from 0; in [0, 2**63), none repeats in a problem."""
     block, place = divmod(draw, BLOCK)
-    return _block_of_seeds(dispatched.stream, dispatched.problem.problem_id, block)[place]
+    return _seed_block(dispatched.stream, dispatched.problem.problem_id, block)[place]
 
 
 @lru_cache(maxsize=RECENT)
-def _block_of_seeds(stream: int, problem_id: str, block: int) -> list[int]:
+def _seed_block(stream: int, problem_id: str, block: int) -> list[int]:
     draws = np.arange(block * BLOCK, (block + 1) * BLOCK)
     seeds: list[int] = draw_seeds(stream, [problem_id], draws)[0].tolist()
     return seeds

@@ -45,7 +45,7 @@ class Sampled:
     response: int
     """Hash of its tokens: equal for equal responses."""
     solution: str | None
-    """As fgrpo_bench.graders.solution_of gives it."""
+    """As fgrpo_bench.graders.solution_key gives it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +105,7 @@ def step_row(
     not have (it trained nothing, or nothing was measured) are None.
     """
     tokens = sum(rollout.tokens for rollout in sampled)
+    # A phase that OpenRLHF did not time in this step is None, which is not 0.
     seconds = {ours: status.get(f"timing/{theirs}") for theirs, ours in PHASES.items()}
     row = {
         "step": step,

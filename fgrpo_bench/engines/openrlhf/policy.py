@@ -31,7 +31,7 @@ from torch import Tensor
 
 from fgrpo_bench.core import registry
 from fgrpo_bench.engines.diverged import diverged, named_groups, not_finite
-from fgrpo_bench.engines.openrlhf.guards import class_of_actor
+from fgrpo_bench.engines.openrlhf.guards import actor_class
 from fgrpo_bench.engines.openrlhf.labels import problem_ids
 from fgrpo_bench.engines.openrlhf.states import SAVED
 from fgrpo_bench.files.whole import sync_folder
@@ -311,7 +311,7 @@ def update_metrics(experience: Any) -> dict[str, float]:
     return out
 
 
-class PolicyActor(class_of_actor(ppo_actor.PolicyModelActor)):  # type: ignore[misc]
+class PolicyActor(actor_class(ppo_actor.PolicyModelActor)):  # type: ignore[misc]
     """One rank of the policy."""
 
     def init_model_from_pretrained(self, *args: Any, **kwargs: Any) -> None:

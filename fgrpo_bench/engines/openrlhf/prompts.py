@@ -24,7 +24,7 @@ from fgrpo_bench.tasks import make_task
 
 Length = Callable[[Any], int]
 """Tokens of a prompt as the model reads it."""
-MADE_AT_ONCE = 256
+PROBLEMS_AT_ONCE = 256
 """Problems that a task makes together: a run of few steps needs few of its many."""
 
 
@@ -43,13 +43,15 @@ def training_problems(point: SweepPoint, data: Path | None, length: Length) -> l
         assert train.task is not None
         task = make_task(train.task)
         n_problems = task.n_train
+    # A stream of its own: cells of one training seed have the same order of prompts.
     order = np.random.default_rng([point.seed, 2]).permutation(n_problems).tolist()
     chosen: list[Problem] = []
     too_long = 0
-    for start in range(0, n_problems, MADE_AT_ONCE):
-        numbers = order[start : start + MADE_AT_ONCE]
+    for start in range(0, n_problems, PROBLEMS_AT_ONCE):
+        numbers = order[start : start + PROBLEMS_AT_ONCE]
         block = [every[i] for i in numbers] if train.dataset else task.problems(numbers)
         fits = [p for p in block if length(messages(p.prompt, train.prompt)) <= train.prompt_tokens]
+        # Counted for the message below: what is too long is left out, never cut.
         too_long += len(block) - len(fits)
         chosen += fits
         if len(chosen) >= most:

@@ -19,7 +19,7 @@ from openrlhf.utils.agent import SingleTurnAgentExecutor
 
 from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.engines.openrlhf.labels import Dispatched, draw_seed, read_dispatched
-from fgrpo_bench.graders import get_reward, solution_of, waits
+from fgrpo_bench.graders import get_reward, solution_key, waits
 from fgrpo_bench.graders.worker import judges
 
 JUDGEMENT_SECONDS = 900.0
@@ -68,7 +68,7 @@ class AgentExecutor(SingleTurnAgentExecutor):  # type: ignore[misc]
         # Dynamic filtering, success rates and the focal weight go by scores.
         out.update(reward=grade.earned, scores=correct, extra_logs={"unscored": unscored})
         # beside extra_logs, of which OpenRLHF makes tensors
-        out["solution"] = solution_of(dispatched.problem.grader, grade)
+        out["solution"] = solution_key(dispatched.problem.grader, grade)
         return out
 
     def _next_draw(self, dispatched: Dispatched) -> int:

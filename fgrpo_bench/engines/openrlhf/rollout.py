@@ -15,10 +15,10 @@ import ray
 from openrlhf.trainer.ray import vllm_engine
 from openrlhf.trainer.ray.vllm_worker_wrap import WorkerWrap
 
-from fgrpo_bench.engines.openrlhf.guards import DriverOptions, class_of_actor
+from fgrpo_bench.engines.openrlhf.guards import DriverOptions, actor_class
 from fgrpo_bench.graders.worker import JUDGES
 
-STOCK = class_of_actor(vllm_engine.RolloutRayActor)
+STOCK = actor_class(vllm_engine.RolloutRayActor)
 ENGINE_PROCESSORS = 2
 """Processors that an engine keeps busy by itself: its scheduler, and the actor's event loop."""
 

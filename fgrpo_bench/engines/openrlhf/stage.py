@@ -22,7 +22,7 @@ from fgrpo_bench.engines.engine import TrainingFacts, TrainingMarker, installed
 from fgrpo_bench.engines.openrlhf import cluster
 from fgrpo_bench.engines.openrlhf.arguments import RunFiles, arguments, batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.cluster import Meeting, SlurmStep, fake_gpus
-from fgrpo_bench.engines.openrlhf.installation import check_own_driver
+from fgrpo_bench.engines.openrlhf.installation import check_machine_driver
 from fgrpo_bench.engines.openrlhf.prompts import (
     base_tokenizer,
     evaluation_problems,
@@ -62,7 +62,7 @@ def train(
     step: the nodes that it has, whose first task this is; None has this machine.
     """
     if device == "cuda":
-        check_own_driver()
+        check_machine_driver()
     spec = stored.as_kind(TrainStageSpec)
     point, source = spec.sweep_point, spec.at(spec.base)
     base = source.checkpoint(0).resolve()
@@ -74,19 +74,21 @@ def train(
     files = _prepare(point, run.paths, base, data, evaluated, spec.judge())
     metrics = run.paths.step_rows
     former = run.former
+    # Nothing is trained again for a table that can be made of the stored rows.
     if former is not None and _lacks_metrics_alone(run, former, metrics):
         print("only the table of metrics is missing: it is made again of metrics.jsonl", flush=True)
         engine = TrainingMarker.parsed(former.as_json()).engine
         trained = {"wall_seconds": former.wall_seconds, "cpu_seconds": former.cpu_seconds}
         return replace(_conclude(run, metrics), engine=engine, further=trained)
     command = [sys.executable, "-m", DRIVER]
-    command += own_arguments(point, placement, run.paths, metrics, base_sha256=sha256)
+    command += stage_arguments(point, placement, run.paths, metrics, base_sha256=sha256)
     nodes = 1 if step is None else len(step.nodes)
     command += arguments(point, placement, files, nodes=nodes, device=device)
     with _machines(point, placement, run, step, device=device) as ray:
         command += [] if ray is None else ["--fgrpo.ray_address", ray.address]
         check = None if ray is None else ray.check
         exit_code = follow(command, run, metrics, steps=point.train.steps, check=check)
+    # Asked to stop, it has saved a step: the next attempt goes on from there.
     if exit_code == EXIT_CONTINUE:
         raise Stopped("the running step is saved")
     if exit_code != EXIT_DONE:
@@ -148,7 +150,7 @@ def _prepare(
     )
 
 
-def own_arguments(
+def stage_arguments(
     point: SweepPoint,
     placement: Placement,
     paths: StagePaths,

@@ -31,7 +31,7 @@ from openrlhf.utils.seqlen_balancing import get_seqlen_balanced_partitions
 from fgrpo_bench.engines.openrlhf import metrics, rehearsal
 from fgrpo_bench.engines.openrlhf.epochs import PromptOrder
 from fgrpo_bench.engines.openrlhf.experience import FocalExperienceMaker, OrderedSamples
-from fgrpo_bench.engines.openrlhf.guards import class_of_actor, gpu_count, origin, rank_count
+from fgrpo_bench.engines.openrlhf.guards import actor_class, gpu_count, origin, rank_count
 from fgrpo_bench.engines.openrlhf.states import mark_whole
 from fgrpo_bench.files.journal import append_line
 
@@ -107,7 +107,7 @@ class StoppedRun(RuntimeError):
     """The stop flag was seen; everything up to the last step is saved."""
 
 
-class FocalTrainer(class_of_actor(ppo_trainer.PPOTrainer)):  # type: ignore[misc]
+class FocalTrainer(actor_class(ppo_trainer.PPOTrainer)):  # type: ignore[misc]
     """OpenRLHF's trainer; see the module."""
 
     def __init__(self, pretrain: str, strategy: Any, *args: Any, **kwargs: Any) -> None:

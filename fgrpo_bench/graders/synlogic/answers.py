@@ -37,7 +37,7 @@ def boolean_expressions(game_data: Any, response: str) -> Grade:
     gold = _labels(game.text(game_data, "answer"))
     if not gold:
         raise ValueError("the game's answer has no labels")
-    box = game.wanted(extract.boxed(extract.final_text(response)), "box")
+    box = game.require_answer(extract.boxed(extract.final_text(response)), "box")
     return game.verdict(None if _labels(box) == gold else "other labels", box)
 
 
@@ -65,7 +65,7 @@ def operation(game_data: Any, response: str) -> Grade:
 
 
 def _number(gold: Fraction, response: str, tolerance: Fraction) -> Grade:
-    box = game.wanted(last_box(extract.final_text(response)), "box")
+    box = game.require_answer(last_box(extract.final_text(response)), "box")
     value = number(box.strip(" $")) or number(extract.unstyled(box))
     if value is None:
         return game.verdict("no number", box)
@@ -76,21 +76,21 @@ def _number(gold: Fraction, response: str, tolerance: Fraction) -> Grade:
 def name(game_data: Any, response: str) -> Grade:
     """The name in the box, whatever its capitals."""
     gold = game.text(game_data, "answer")
-    box = game.wanted(extract.boxed(extract.final_text(response)), "box")
+    box = game.require_answer(extract.boxed(extract.final_text(response)), "box")
     return game.verdict(None if _plain(box) == _plain(gold) else "another name", box)
 
 
 def names(game_data: Any, response: str) -> Grade:
     """The names in the box between commas, in any order."""
     gold = set(_list(game.text(game_data, "answer")))
-    box = game.wanted(extract.boxed(extract.final_text(response)), "box")
+    box = game.require_answer(extract.boxed(extract.final_text(response)), "box")
     return game.verdict(None if set(_list(box)) == gold else "other names", box)
 
 
 def word_sorting(game_data: Any, response: str) -> Grade:
     """The words in the box between commas, in that order."""
     gold = _list(game.text(game_data, "answer"))
-    box = game.wanted(extract.boxed(extract.final_text(response)), "box")
+    box = game.require_answer(extract.boxed(extract.final_text(response)), "box")
     return game.verdict(None if _list(box) == gold else "other words or another order", box)
 
 
@@ -106,7 +106,7 @@ def word_sorting_mistake(game_data: Any, response: str) -> Grade:
     """The number of the first wrong thought in the box; `No` where the gold is null."""
     gold = game.field(game_data, "answer")
     gold = "no" if gold is None else _plain(str(gold))
-    box = game.wanted(extract.boxed(extract.final_text(response)), "box")
+    box = game.require_answer(extract.boxed(extract.final_text(response)), "box")
     answer = _plain(box).removeprefix("thought").strip()
     if gold.isdecimal() and answer.isdecimal():
         same = answer.lstrip("0") == gold.lstrip("0")
@@ -118,7 +118,7 @@ def word_sorting_mistake(game_data: Any, response: str) -> Grade:
 def cipher(game_data: Any, response: str) -> Grade:
     """The text between double brackets, to the letter."""
     gold = game.text(game_data, "answer").strip().removeprefix("[[").removesuffix("]]")
-    answer = game.wanted(
+    answer = game.require_answer(
         extract.double_bracketed(extract.final_text(response)), "text between double brackets"
     )
     answer = extract.undecorated(answer)
@@ -166,7 +166,7 @@ def buggy_tables(game_data: Any, response: str) -> Grade:
     gold = number(game.text(game_data, "answer"))
     if gold is None:
         raise ValueError("the game's answer is no number")
-    match = game.wanted(
+    match = game.require_answer(
         extract.last_match(_TWO_PLACES, extract.final_text(response)), "number with two decimals"
     )
     return game.verdict(None if number(match[0]) == gold else "another number", match[0])
@@ -194,7 +194,7 @@ def dyck_language(game_data: Any, response: str) -> Grade:
     if answer is None:
         answer = _sequence(extract.after_phrase(text) or "")
     if answer is None:
-        answer = game.wanted(_sequence(extract.last_line(text)), "sequence of brackets")
+        answer = game.require_answer(_sequence(extract.last_line(text)), "sequence of brackets")
     return game.verdict(None if answer == gold else "another sequence", answer)
 
 
@@ -295,7 +295,7 @@ def goods_exchange(game_data: Any, response: str) -> Grade:
         raise ValueError("the game's metadata.owns_after is no tuple of pairs")
     text = extract.final_text(response)
     value = extract.literal(text, lambda value: _owners(value) is not None, in_block="python")
-    owners = game.wanted(_owners(value), "tuple of pairs")
+    owners = game.require_answer(_owners(value), "tuple of pairs")
     return game.verdict(None if owners == gold else "other owners", value)
 
 
@@ -337,7 +337,7 @@ def game_of_24(game_data: Any, response: str) -> Grade:
     numbers = game.integers(game_data, "metadata", "numbers")
     operators = set(game.texts(game_data, "metadata", "operators"))
     result = game.integer(game_data, "metadata", "result")
-    answer = game.wanted(extract.block(extract.final_text(response)), "python block")
+    answer = game.require_answer(extract.block(extract.final_text(response)), "python block")
     tokens = arithmetic_tokens(answer)
     if tokens is None:
         return game.verdict("no expression of numbers, operators and parentheses", answer)
@@ -357,7 +357,7 @@ def math_path(game_data: Any, response: str) -> Grade:
     query = "".join(game.text(game_data, "metadata", "query_expr").split())
     if not _QUERY.fullmatch(query):
         raise ValueError("the game's metadata.query_expr is no equation")
-    answer = game.wanted(
+    answer = game.require_answer(
         extract.double_bracketed(extract.final_text(response)), "equation between double brackets"
     )
     filled = "".join(answer.split())
@@ -387,7 +387,7 @@ def cryptarithm(game_data: Any, response: str) -> Grade:
         or max(map(len, words)) > 15
     ):
         raise ValueError("the game's metadata.letter_words and operators make no equation")
-    answer = game.wanted(_last_equation(extract.final_text(response)), "equation")
+    answer = game.require_answer(_last_equation(extract.final_text(response)), "equation")
     numbers = re.findall("[0-9]+", answer)
     left, _, right = answer.partition("=")
     if re.findall(r"[+\-*]", left) != operators or [*map(len, numbers)] != [*map(len, words)]:

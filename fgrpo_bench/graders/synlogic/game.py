@@ -149,7 +149,7 @@ class NoAnswer(Exception):
     """A response has no answer of the kind that its words name; such a response is incorrect."""
 
 
-def wanted(answer: T | None, kind: str) -> T:
+def require_answer(answer: T | None, kind: str) -> T:
     """The answer of a response; NoAnswer, which names its kind, where there is none."""
     if answer is None:
         raise NoAnswer(f"no {kind} found")
@@ -161,7 +161,7 @@ def literal(
 ) -> Any:
     """The last literal of a response that is accepted (extract.literal); NoAnswer without one."""
     text = extract.final_text(response)
-    return wanted(extract.literal(text, accept, in_block=in_block), kind)
+    return require_answer(extract.literal(text, accept, in_block=in_block), kind)
 
 
 def _shown(answer: Any) -> str:

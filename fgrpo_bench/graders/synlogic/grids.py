@@ -101,7 +101,7 @@ def futoshiki(game_data: Any, response: str) -> Grade:
         _is_relation(relation, size) for relation in relations
     ):
         raise ValueError("the game's metadata.constraints is no list of inequalities")
-    square = game.wanted(_spaced(extract.final_text(response)), "grid of numbers")
+    square = game.require_answer(_spaced(extract.final_text(response)), "grid of numbers")
     fault = _latin(square, size)
     if not fault and any(square[row][column] != solution[row][column] for row, column in given):
         fault = "a given number was changed"
@@ -133,7 +133,7 @@ def calcudoko(game_data: Any, response: str) -> Grade:
     if not isinstance(stored, list) or not stored:
         raise ValueError("the game's metadata.regions is no list")
     regions = [_region(region, size) for region in stored]
-    square = game.wanted(_spaced(extract.final_text(response)), "grid of numbers")
+    square = game.require_answer(_spaced(extract.final_text(response)), "grid of numbers")
     fault = _latin(square, size)
     for cells, operator, target in regions:
         numbers = [] if fault else [square[row][column] for row, column in cells]
@@ -179,17 +179,17 @@ def skyscraper_puzzle(game_data: Any, response: str) -> Grade:
     if not fault:
         columns = list(zip(*square, strict=True))
         sides = {
-            "top": (top, [_seen(line) for line in columns]),
-            "bottom": (bottom, [_seen(line[::-1]) for line in columns]),
-            "left": (left, [_seen(line) for line in square]),
-            "right": (right, [_seen(line[::-1]) for line in square]),
+            "top": (top, [_n_visible(line) for line in columns]),
+            "bottom": (bottom, [_n_visible(line[::-1]) for line in columns]),
+            "left": (left, [_n_visible(line) for line in square]),
+            "right": (right, [_n_visible(line[::-1]) for line in square]),
         }
         wrong = [side for side, (clues, seen) in sides.items() if clues != seen]
         fault = f"not as many in sight from the {wrong[0]}" if wrong else None
     return game.verdict(fault, square)
 
 
-def _seen(line: Sequence[int]) -> int:
+def _n_visible(line: Sequence[int]) -> int:
     """How many are higher than all before them."""
     return sum(height > max(line[:i], default=0) for i, height in enumerate(line))
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fgrpo_bench.core import registry
 from fgrpo_bench.documents.colors import FOCAL, LINES, PLAIN, shade
 from fgrpo_bench.documents.table import Table
-from fgrpo_bench.objectives.advantages import check_parameters, is_of_rewards
+from fgrpo_bench.objectives.advantages import check_parameters, reads_rewards_only
 from fgrpo_bench.objectives.by_rewards import EPSILON
 from fgrpo_bench.paper.theory import epsilon_effect, expected_weight
 
@@ -83,7 +83,7 @@ class Method:
         """Expected weight on grad p at these success rates, [rates]; ValueError where it is not
         defined."""
         check_parameters(self.advantage, group_size, self.parameters)
-        if self.focal_gamma < 0 or not is_of_rewards(self.advantage):
+        if self.focal_gamma < 0 or not reads_rewards_only(self.advantage):
             raise ValueError(
                 f"method {self.label}: the weight is defined for a gamma of at least 0 and for "
                 "advantages that are functions of the rewards alone"
@@ -160,7 +160,7 @@ class WeightLine:
 
 def lines_at(methods: Sequence[Method], group_size: int) -> list[WeightLine]:
     """Methods at a group size that all of them are defined for; the colour is the advantage's."""
-    of_rewards = [name for name in registry.table("advantages") if is_of_rewards(name)]
+    of_rewards = [name for name in registry.table("advantages") if reads_rewards_only(name)]
     lines: list[WeightLine] = []
     for method in methods:
         values, rank = method.relative(group_size, CURVE), of_rewards.index(method.advantage)

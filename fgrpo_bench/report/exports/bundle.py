@@ -41,7 +41,7 @@ from fgrpo_bench.files.whole import write_whole
 from fgrpo_bench.report.build import write_report
 from fgrpo_bench.report.provenance import evaluated, graded
 from fgrpo_bench.specs.dataset import withheld
-from fgrpo_bench.stages.digests import FileDigest, as_lines, made_manifest
+from fgrpo_bench.stages.digests import FileDigest, as_lines, make_manifest
 
 MANIFEST_FILE = "manifest.sha256"
 """In the archive's folder, as `sha256sum --check` reads it."""
@@ -113,7 +113,7 @@ def pack(analysis: Analysis, out: Path, *, name: str, draws: bool) -> tuple[str,
             f"{paths.sweep}` says what is missing"
         )
     readme = _readme(paths, left_out).encode()
-    manifest = {f"runs/{path}": k for path, k in made_manifest(paths.root, sorted(names)).items()}
+    manifest = {f"runs/{path}": k for path, k in make_manifest(paths.root, sorted(names)).items()}
     manifest["README.txt"] = FileDigest(sha256=hashlib.sha256(readme).hexdigest())
     contents = {MANIFEST_FILE: as_lines(manifest).encode(), "README.txt": readme}
 

@@ -19,31 +19,31 @@ NARROWEST = 0.045
 """Share of a bar that holds a number."""
 
 
-def pictures(of: RolloutSummary) -> Iterator[Picture]:
+def pictures(summary: RolloutSummary) -> Iterator[Picture]:
     """Those that a dump allows."""
     yield Picture(
         name="gradient",
         caption="Share of each method's gradient (the sum of |A|) by success rate of the group, "
         "in percent; above: the groups themselves.",
-        draw=partial(gradient, of),
+        draw=partial(gradient, summary),
     )
-    if len(of.steps) > 1:
+    if len(summary.steps) > 1:
         yield Picture(
             name="steps",
             caption="Groups by step: all wrong, all right, and all rewards equal.",
-            draw=partial(steps, of),
+            draw=partial(steps, summary),
         )
 
 
-def gradient(of: RolloutSummary, width: float = PAGE) -> Figure:
+def gradient(summary: RolloutSummary, width: float = PAGE) -> Figure:
     """A bar a method, cut by the bins of the success rate."""
-    rows = {"groups of the dump": tuple(n / of.total.n_groups for n in of.in_bins)}
-    rows |= {method.label: method.shares for method in of.methods if method.shares is not None}
+    rows = {"groups of the dump": tuple(n / summary.total.n_groups for n in summary.in_bins)}
+    rows |= {method.label: method.shares for method in summary.methods if method.shares is not None}
     figure = Figure(figsize=(width, 0.9 + 0.2 * len(rows)), layout="constrained")
     axes = figure.subplots()
     places, shares = [float(i) for i in range(len(rows))], np.array(list(rows.values()))
     left = np.zeros(len(rows))
-    for i, name in enumerate(of.bins):
+    for i, name in enumerate(summary.bins):
         axes.barh(places, 100 * shares[:, i], left=100 * left, color=SUCCESS_RATES[i], height=0.72,
                   label=name)  # fmt: skip
         for place, start, share in zip(places, left, shares[:, i], strict=True):
@@ -58,22 +58,22 @@ def gradient(of: RolloutSummary, width: float = PAGE) -> Figure:
     axes.set_xlim(0, 100)
     axes.grid(visible=False)
     axes.set_xlabel("percent")
-    figure.legend(loc="outside upper center", ncols=len(of.bins) if width == PAGE else 4)
+    figure.legend(loc="outside upper center", ncols=len(summary.bins) if width == PAGE else 4)
     return figure
 
 
-def steps(of: RolloutSummary, width: float = PAGE) -> Figure:
+def steps(summary: RolloutSummary, width: float = PAGE) -> Figure:
     """Shares of uniform groups, a point a step."""
     figure = Figure(figsize=(width, 2.2), layout="constrained")
     axes = figure.subplots()
-    at = [float(step.step or 0) for step in of.steps]
+    at = [float(step.step or 0) for step in summary.steps]
     lines = {
         "all wrong": ("all_wrong", FOCAL[1], "-"),
         "all right": ("all_right", PLAIN[2], "-"),
         "all rewards equal": ("without_gradient", BASE, ":"),
     }
     for label, (name, color, style) in lines.items():
-        values = [100 * getattr(step, name) / step.n_groups for step in of.steps]
+        values = [100 * getattr(step, name) / step.n_groups for step in summary.steps]
         axes.plot(at, values, color=color, ls=style, label=label)
     axes.set_ylim(0, 100)
     axes.set_xlabel("step")

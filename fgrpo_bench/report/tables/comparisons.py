@@ -33,7 +33,7 @@ from fgrpo_bench.documents.table import (
     percent,
     points,
     raised,
-    unscored_beside,
+    unscored_note,
 )
 from fgrpo_bench.report.captions import caption, ends_in_words, ks_in_words, means
 from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, most_unscored, rule_note
@@ -290,7 +290,7 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
     for benchmark, rows in by_benchmark.items():
         graders = list(dict.fromkeys(row.grader for row in rows))
         others = {
-            (row.grader, row.cell, row.k): percent(row.pass_at_k) + unscored_beside(*row.open_part)
+            (row.grader, row.cell, row.k): percent(row.pass_at_k) + unscored_note(*row.open_part)
             for row in rows
         }
         main_grader = analysis.results.evaluation["benchmarks"][benchmark]["grader"]
@@ -513,7 +513,7 @@ def _by_value(rows: Sequence[ValueEstimate], cells: list[str]) -> Iterator[tuple
     for row in rows:
         by_value.setdefault(row.value, []).append(row)
     for value, of_value in by_value.items():
-        values = {row.cell: percent(row.mean) + unscored_beside(*row.open_part) for row in of_value}
+        values = {row.cell: percent(row.mean) + unscored_note(*row.open_part) for row in of_value}
         # a cell's draws are its problems' mean times seeds; problems are the same for all
         n_draws = [(row.n_draws or 0.0) * row.n_seeds for row in of_value]
         unscored = sum(n * row.unscored for n, row in zip(n_draws, of_value, strict=True))

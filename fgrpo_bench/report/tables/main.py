@@ -28,7 +28,7 @@ from fgrpo_bench.documents.table import (
     raised,
     unfinished_note,
     unfinished_shares,
-    unscored_beside,
+    unscored_note,
     with_best,
     with_interval,
 )
@@ -55,7 +55,7 @@ def value_of(row: Estimate, *, significant: bool = False) -> Value:
         significant=significant,
         incomplete=row.is_incomplete,
         redesigned=row.is_redesigned,
-        more=unscored_beside(*row.open_part),
+        more=unscored_note(*row.open_part),
     )
     if row.low is None or row.high is None:
         return value

@@ -12,30 +12,30 @@ ROWS = 20
 """Of the table of steps; more steps are put together in a row."""
 
 
-def heading(of: RolloutSummary) -> str:
+def heading(summary: RolloutSummary) -> str:
     """What was read, in a line."""
-    known = [*of.group_sizes]
+    known = [*summary.group_sizes]
     sizes = conjoined(known) if len(known) < 4 else f"{known[0]} to {known[-1]}"
-    return f"{of.source}: {of.total.n_groups:,} groups of {sizes} rollouts"
+    return f"{summary.source}: {summary.total.n_groups:,} groups of {sizes} rollouts"
 
 
-def blocks(of: RolloutSummary, figures: Sequence[Block] = ()) -> list[Block]:
+def blocks(summary: RolloutSummary, figures: Sequence[Block] = ()) -> list[Block]:
     """All that is shown, figures behind the table that they draw."""
     return [
-        Paragraph(text=" ".join(words(of))),
-        outcomes(of.total),
-        gradients(of),
-        *(Paragraph(text=sentence) for sentence in against_dump(of)),
+        Paragraph(text=" ".join(summary_sentences(summary))),
+        outcomes(summary.total),
+        gradients(summary),
+        *(Paragraph(text=sentence) for sentence in against_dump(summary)),
         *figures,
-        *([by_step(of)] if len(of.steps) > 1 else []),
+        *([by_step(summary)] if len(summary.steps) > 1 else []),
     ]
 
 
-def words(of: RolloutSummary) -> Iterator[str]:
+def summary_sentences(summary: RolloutSummary) -> Iterator[str]:
     """What is to be known before the tables."""
-    rate = of.total.n_correct / of.total.n_rollouts
-    yield f"{rate:.1%} of {of.total.n_rollouts:,} rollouts are right."
-    yield from of.remarks
+    rate = summary.total.n_correct / summary.total.n_rollouts
+    yield f"{rate:.1%} of {summary.total.n_rollouts:,} rollouts are right."
+    yield from summary.remarks
 
 
 def outcomes(total: GroupCounts) -> Table:
@@ -62,15 +62,20 @@ def outcomes(total: GroupCounts) -> Table:
     )
 
 
-def gradients(of: RolloutSummary) -> Table:
+def gradients(summary: RolloutSummary) -> Table:
     """Shares of the sum of |A| by success rate of the group, a row a method."""
-    n_groups = of.total.n_groups
-    groups = ("groups of the dump", *(percent(n / n_groups) for n in of.in_bins), "100.0", NONE)
+    n_groups = summary.total.n_groups
+    groups = (
+        "groups of the dump",
+        *(percent(n / n_groups) for n in summary.in_bins),
+        "100.0",
+        NONE,
+    )
     return Table(
         title="Share of each method's gradient, the sum of |A|, by success rate of the group, in "
         "percent",
-        header=("method", *of.bins, "groups", "mean |A|"),
-        rows=(groups, *(_gradient_row(method, n_groups) for method in of.methods)),
+        header=("method", *summary.bins, "groups", "mean |A|"),
+        rows=(groups, *(_gradient_row(method, n_groups) for method in summary.methods)),
         notes=(
             "Groups: with an advantage that is not 0, in percent of all. Mean |A|: over the "
             "rollouts that the method trains on; a constant factor of it is taken out by the "
@@ -91,9 +96,9 @@ def _gradient_row(method: GradientOfMethod, n_groups: int) -> tuple[str, ...]:
     )
 
 
-def against_dump(of: RolloutSummary) -> Iterator[str]:
+def against_dump(summary: RolloutSummary) -> Iterator[str]:
     """How near the dump's own advantages are to those of a method, where it has some."""
-    if (nearest := of.nearest) is not None:
+    if (nearest := summary.nearest) is not None:
         yield (
             f"The advantages in the dump are nearest to those of {conjoined(nearest.labels)}: "
             f"largest difference {nearest.largest_difference:.2g}, of advantages up to "
@@ -101,10 +106,10 @@ def against_dump(of: RolloutSummary) -> Iterator[str]:
         )
 
 
-def by_step(of: RolloutSummary) -> Table:
+def by_step(summary: RolloutSummary) -> Table:
     """Uniform groups over training, at most ROWS rows."""
-    length = -(-len(of.steps) // ROWS)
-    parts = [of.steps[i : i + length] for i in range(0, len(of.steps), length)]
+    length = -(-len(summary.steps) // ROWS)
+    parts = [summary.steps[i : i + length] for i in range(0, len(summary.steps), length)]
     return Table(
         title="By step, in percent of the groups"
         if length == 1

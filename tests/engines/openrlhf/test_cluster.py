@@ -21,8 +21,8 @@ from fgrpo_bench.engines.openrlhf.cluster import (
     SlurmStep,
     fake_gpus,
     missing,
+    slurm_step,
     start_arguments,
-    step_of,
 )
 from fgrpo_bench.stages.stage import Stopped
 from tests.support.plans import loaded
@@ -146,18 +146,18 @@ def test_a_node_without_a_default_route_is_told_its_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FGRPO_RAY_HOST", "127.0.0.1")
-    assert cluster.own_host() == "127.0.0.1"
+    assert cluster.node_address() == "127.0.0.1"
     monkeypatch.setenv("FGRPO_RAY_HOST", "198.51.100.7")  # kept for documentation: nobody's
     with pytest.raises(
         ValueError, match=r"FGRPO_RAY_HOST='198.51.100.7' is no address of .*hostname"
     ):
-        cluster.own_host()
+        cluster.node_address()
 
 
 def test_a_task_knows_its_nodes_its_place_and_its_attempt() -> None:
-    found = step_of(ENVIRONMENT, {"n[1-2]": ["n1", "n2"]}.__getitem__)
+    found = slurm_step(ENVIRONMENT, {"n[1-2]": ["n1", "n2"]}.__getitem__)
     assert found == STEP
-    again = step_of(ENVIRONMENT | {"SLURM_RESTART_COUNT": "3"}, lambda _: ["n1", "n2"])
+    again = slurm_step(ENVIRONMENT | {"SLURM_RESTART_COUNT": "3"}, lambda _: ["n1", "n2"])
     assert again is not None
     assert (found.key, again.key) == ("7.0", "7.3")
 
@@ -166,7 +166,7 @@ def test_a_task_knows_its_nodes_its_place_and_its_attempt() -> None:
 def test_outside_a_step_of_several_nodes_there_is_nothing_to_join(
     environment: dict[str, str],
 ) -> None:
-    assert step_of(environment, str.split) is None
+    assert slurm_step(environment, str.split) is None
 
 
 @pytest.mark.parametrize(

@@ -276,11 +276,11 @@ def test_a_job_refuses_a_driver_that_is_too_old(
     monkeypatch.setenv("PATH", machine(tmp_path, driver=driver)["PATH"])
     monkeypatch.setattr(installation, "version", {"nvidia-cuda-runtime": cuda}.__getitem__)
     with pytest.raises(ValueError, match=f"driver here is {driver}"):
-        installation.check_own_driver()
+        installation.check_machine_driver()
     machine(tmp_path, driver="580.65.06")
-    installation.check_own_driver()
+    installation.check_machine_driver()
     (tmp_path / "bin/nvidia-smi").unlink()
-    installation.check_own_driver()
+    installation.check_machine_driver()
 
 
 @pytest.mark.slow

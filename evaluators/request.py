@@ -23,12 +23,12 @@ import polars as pl
 from fgrpo_bench.core.commandline import outside
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import DatasetLock, dataset_problems
-from fgrpo_bench.data.columns import columns_of, file_dataset
+from fgrpo_bench.data.columns import file_dataset, question_columns
 from fgrpo_bench.data.fetch import check_model, has_chat_template
 from fgrpo_bench.data.prepare import remarks
 from fgrpo_bench.data.rows import SUFFIXES, first_rows, read_rows
 from fgrpo_bench.documents.terminal import plain
-from fgrpo_bench.engines import of_sampler
+from fgrpo_bench.engines import engine_for_sampler
 from fgrpo_bench.files.whole import read_json, read_record
 from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, CHOICE, GRADERS, STRICT, function
 from fgrpo_bench.specs import BenchmarkSpec, config, to_dict
@@ -94,14 +94,14 @@ class Options:
     def typed(self, but: Sequence[str] = ()) -> list[str]:
         """The options that were given, as they are written, but for some fields."""
         return [
-            _option_of(field.name)
+            _option_name(field.name)
             for field in fields(self)
             if field.name not in ("checkpoint", "overrides", *but)
             and getattr(self, field.name) != field.default
         ]
 
 
-def _option_of(field: str) -> str:
+def _option_name(field: str) -> str:
     """How a field of the options is written."""
     return "-n" if field == "n_samples" else f"--{field.replace('_', '-')}"
 
@@ -130,11 +130,11 @@ KEYS = {
     "trust_remote_code": "trust_remote_code",
 }
 """Options that are keys of conf/evaluate.yaml, by their field."""
-OF_DATA = ("prompt", "answer", "grader", "limit", "cluster")
+DATA_OPTIONS = ("prompt", "answer", "grader", "limit", "cluster")
 """Options that say something about --data."""
-OF_PROMPT = ("prompt", "prompt_tokens", "response_tokens")
+PROMPT_KEYS = ("prompt", "prompt_tokens", "response_tokens")
 """Keys that a model of the built-in engine does not ask for, as its task has them."""
-OF_MACHINE = {
+MACHINE_KEYS = {
     **dict.fromkeys(("device", "threads", "placement", "peft"), "the server computes as it does"),
     "revision": "the server has chosen it",
     "prompt_tokens": "the server counts prompts, and refuses those that are too long",
@@ -144,7 +144,7 @@ MOST_EXAMPLES = 100
 """Of --few-shot."""
 
 
-def request_of(options: Options) -> tuple[Request, list[str]]:
+def evaluation_request(options: Options) -> tuple[Request, list[str]]:
     """The request and what was chosen for it; ValueError, FileNotFoundError or OSError with value,
     rule and remedy before anything is loaded.
 
@@ -165,7 +165,7 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
     if options.data:
         composed, keys = _looked_up(options, overrides, settings, said)
     else:
-        for field in OF_DATA:
+        for field in DATA_OPTIONS:
             if (value := getattr(options, field)) is not None:
                 raise ValueError(
                     f"--{field} {value} says something about --data, and no --data is given: give "
@@ -194,7 +194,7 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
             raise ValueError(f"--staged beside {twice[0]}: both say when a problem stops; give one")
         if isinstance(evaluation["n_samples"], int):
             evaluation["design"] = _staged_design(evaluation["n_samples"])
-    unread = sorted(key for key in keys if key.partition(".")[0] in OF_PROMPT)
+    unread = sorted(key for key in keys if key.partition(".")[0] in PROMPT_KEYS)
     if evaluation["sampler"] == "embedded" and unread:
         raise ValueError(
             f"{_typed(options).get(unread[0], unread[0])}: a model of the built-in engine is asked "
@@ -219,7 +219,9 @@ def request_of(options: Options) -> tuple[Request, list[str]]:
 def _typed(options: Options) -> dict[str, str]:
     """The options that were given, by the keys that they are."""
     return {
-        key: _option_of(field) for field, key in KEYS.items() if getattr(options, field) is not None
+        key: _option_name(field)
+        for field, key in KEYS.items()
+        if getattr(options, field) is not None
     }
 
 
@@ -230,7 +232,7 @@ def _settings(options: Options) -> dict[str, Any]:
     for field in (*counts, "batch_size"):
         number = getattr(options, field)
         if number is not None and number < 1:
-            raise ValueError(f"{_option_of(field)} {number}: give a number of at least 1")
+            raise ValueError(f"{_option_name(field)} {number}: give a number of at least 1")
     overridden = {standalone.key_of(word): word for word in options.overrides}
     settings = {}
     for field, key in KEYS.items():
@@ -238,7 +240,7 @@ def _settings(options: Options) -> dict[str, Any]:
             continue
         if key in overridden:
             raise ValueError(
-                f"{_option_of(field)} {value} beside {overridden[key]}: give one of the two"
+                f"{_option_name(field)} {value} beside {overridden[key]}: give one of the two"
             )
         settings[key] = value
     if options.no_chat_template:
@@ -266,7 +268,7 @@ def _check_server(options: Options, given: Mapping[str, object]) -> None:
             f"{options.checkpoint} beside --endpoint: name the server's model with --model alone, "
             "or leave --endpoint out"
         )
-    for key, why in OF_MACHINE.items():
+    for key, why in MACHINE_KEYS.items():
         for name in given:
             if re.split(r"[.@]", name)[0] == key:
                 typed = _typed(options).get(name, name)
@@ -310,7 +312,7 @@ def _looked_up(
             benchmark["prompt"] = None  # then it is that of all
     boxed = any(spec.grader in BOXED for spec in benchmarks.values())
     if has_server:
-        _of_server(served, composed, given, boxed, said)
+        _apply_server_defaults(served, composed, given, boxed, said)
         return composed, given
     if "evaluation.sampler" not in given:
         evaluation["sampler"] = _sampler(folder, device, said)
@@ -350,7 +352,7 @@ def _sampler(folder: Path, device: str, said: list[str]) -> str:
         said.append("sampler: embedded, as the model is one of the built-in engine")
         return "embedded"
     here = SimpleNamespace(device=device, placement=SimpleNamespace(python=None))
-    elsewhere = Path(of_sampler("vllm").environment.interpreter(here))
+    elsewhere = Path(engine_for_sampler("vllm").environment.interpreter(here))
     has_vllm = find_spec("vllm") is not None or elsewhere.exists()
     if device == "cuda" and has_vllm:
         said.append("sampler: vllm, which is installed, on the GPU")
@@ -376,7 +378,7 @@ def _say_sampling(evaluation: Mapping[str, Any], said: list[str]) -> None:
         said.append(f"stop: a response ends before {texts}")
 
 
-def _of_server(
+def _apply_server_defaults(
     served: ServedModel,
     composed: dict[str, Any],
     given: frozenset[str],
@@ -416,7 +418,7 @@ def _examples(
         answer = "solution"
     graders = {benchmark["grader"] for benchmark in evaluation["benchmarks"].values()}
     grader = "choice" if graders & set(CHOICE) else "function"  # whose answers may be any text
-    used = columns_of(path, prompt=prompt, answer=answer, grader=grader)
+    used = question_columns(path, prompt=prompt, answer=answer, grader=grader)
     rows = read_rows(path, [used.prompt, used.answer], options=used.options)
     texts = [used.prompt, used.answer]
     filled = rows.select(texts).filter(pl.all_horizontal(pl.col(texts).str.strip_chars() != ""))
@@ -522,7 +524,7 @@ def _benchmark(word: str, options: Options, root: Path, said: list[str]) -> Benc
             )
         n_problems = options.limit if options.limit is not None else benchmark.n_problems
         return replace(benchmark, n_problems=n_problems)
-    return own_benchmark(path, options, root, said)
+    return file_benchmark(path, options, root, said)
 
 
 def check_grader(grader: str) -> None:
@@ -536,7 +538,7 @@ def check_grader(grader: str) -> None:
         )
 
 
-def own_benchmark(
+def file_benchmark(
     path: Path, options: Options, root: Path, said: list[str], *, recorded: str | None = None
 ) -> BenchmarkSpec:
     """A file as a benchmark, prepared below the folder of all runs. recorded: the verdicts
@@ -549,7 +551,7 @@ def own_benchmark(
     grader = recorded or options.grader or GRADER
     if recorded is None:
         check_grader(grader)
-    columns = columns_of(
+    columns = question_columns(
         path, prompt=options.prompt, answer=options.answer, cluster=options.cluster, grader=grader
     )
     sha256 = sha256_file(path)
