@@ -87,7 +87,7 @@ def test_charts_begin_with_the_curves(
     title = page.get_by_text(metric, exact=True).first
     title.wait_for()
     box = title.bounding_box()
-    assert box is not None and box["y"] < WIDE["height"] * 0.6
+    assert box is not None and box["y"] < WIDE["height"] * 0.75
 
 
 def test_the_curve_of_pass_at_k_is_drawn_over_k(page: Page, address: str):
