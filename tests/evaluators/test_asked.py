@@ -178,7 +178,6 @@ def test_what_cannot_be_meant_is_refused_in_a_line_before_a_model_is_loaded(
     ("words", "said"),
     [
         ("grde mine", "unknown command or folder 'grde' (did you mean grade?)"),
-        ("comapre a b", "unknown command or folder 'comapre' (did you mean fgrpo-bench compare?)"),
         ("out/my-model", "--data is missing: name a file of problems with answers"),
         ("out/my-model temperature=0.5", "--data is missing: name a file of problems"),
         ("out/my-model out/my-model --data mine.csv", "name one model, or one stage, at a time"),
