@@ -94,7 +94,7 @@ class Control:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shade(Value):
+class ColoredCell(Value):
     """A table cell with a colour and perhaps a page behind it."""
 
     level: int | None = None
@@ -119,7 +119,7 @@ class Chart:
     note: str = ""
     clicks: dict[str, Any] | None = field(default=None, repr=False)
     """For a heat map: the page behind a cell; see app.js."""
-    legend: tuple[tuple[Shade, str], ...] = ()
+    legend: tuple[tuple[ColoredCell, str], ...] = ()
     """Every colour and its words, where Plotly's own legend does not say it."""
     direct: str = ""
     """Where the names of traces stand instead of a legend: `end` of their lines, or `beside` their

@@ -22,7 +22,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fgrpo_bench.analysis import Analysis, analysed
-from fgrpo_bench.analysis.coverage import by_problem, fates
+from fgrpo_bench.analysis.coverage import by_problem, outcomes
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import (
     Results,
@@ -32,7 +32,7 @@ from fgrpo_bench.analysis.results import (
     together,
 )
 from fgrpo_bench.analysis.solutions import solutions_lost
-from fgrpo_bench.analysis.stored import FACTS, inputs_of
+from fgrpo_bench.analysis.stored import FACTS, input_files
 from fgrpo_bench.command.runs import find_runs
 from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths, StagePaths
 from fgrpo_bench.kinds import rerun_hint
@@ -161,7 +161,7 @@ SORTED: dict[str, dict[str, bool]] = {
 
 def _inputs(results: Results, *_: object) -> FileState:
     """The files that an analysis is made of."""
-    return stamp(inputs_of(results))
+    return stamp(input_files(results))
 
 
 @remembered(_inputs)
@@ -217,7 +217,7 @@ class DrawCounts(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fates:
+class ProblemOutcomes:
     """What became of the problems of one benchmark at one k."""
 
     checkpoints: tuple[EvaluatedCheckpoint, ...]
@@ -225,7 +225,8 @@ class Fates:
     problems: tuple[str, ...]
     """By name."""
     rows: pl.DataFrame = field(repr=False)
-    """fgrpo_bench.analysis.coverage.fates: a row a checkpoint and problem, in the order of both."""
+    """fgrpo_bench.analysis.coverage.outcomes: a row a checkpoint and problem, in the order of
+    both."""
     means: pl.DataFrame = field(repr=False)
     """fgrpo_bench.analysis.coverage.by_problem."""
 
@@ -261,15 +262,15 @@ class Fates:
 
 
 @remembered(_inputs)
-def fates_of(results: Results, benchmark: str, k: int) -> Fates:
+def problem_outcomes(results: Results, benchmark: str, k: int) -> ProblemOutcomes:
     """Every checkpoint and problem that has results."""
-    rows = fates(analysis_of(results).problems, benchmark, k)
+    rows = outcomes(analysis_of(results).problems, benchmark, k)
     means = by_problem(rows)
     checkpoints = {
         (checkpoint.label, checkpoint.seed): checkpoint for checkpoint in results.checkpoints
     }
     known = rows.select("cell", "seed").unique(maintain_order=True).rows()
-    return Fates(
+    return ProblemOutcomes(
         checkpoints=tuple(checkpoints[key] for key in known),
         problems=tuple(means["problem_id"]),
         rows=rows,

@@ -569,7 +569,7 @@ def own_benchmark(
     said.append("; ".join(filter(None, facts)))
     table = read_table(prepared.problems, PROBLEMS)
     # --cluster is of `evaluate` alone, which names --data among its options
-    said += remarks(table, lock.rules, has_clusters=bool(options.data))
+    said += remarks(table, lock.rules or (), has_clusters=bool(options.data))
     problems = dataset_problems(prepared.folder, dataset, n_problems=1)
     if ":" in grader:  # before a model is loaded
         function.check(grader, problems[0])

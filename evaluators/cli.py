@@ -502,9 +502,9 @@ def _run_model(options: Options, *, as_json: bool, dry_run: bool) -> int:
     """Say what was chosen for a model, and evaluate it."""
     from . import standalone
     from .asked import request_of
-    from .readings import words_of
+    from .readings import parse_readings
 
-    also = words_of(options.also)
+    also = parse_readings(options.also)
     with aside(as_json):
         request, said = request_of(options)
         for line in said:
@@ -567,10 +567,10 @@ def _print_scores(
     from fgrpo_bench.documents.table import table_as_json
     from fgrpo_bench.documents.terminal import plain_table
 
-    from .readings import readings
+    from .readings import readings_table
     from .stored import closing_table, scores
 
-    table = readings(evaluations, also) if also else None
+    table = readings_table(evaluations, also) if also else None
     if as_json:
         print_json({
             "folders": [*dict.fromkeys(str(of.stage.folder) for of in evaluations)],
@@ -619,10 +619,10 @@ def grade(
     also: Also = None,
     as_json: Json = False,
 ) -> int:
-    from .readings import words_of
+    from .readings import parse_readings
     from .stored import find, layer, partitions_of, regrade
 
-    words = words_of(also)
+    words = parse_readings(also)
     _share_verdicts(default_root())
     evaluations = find(evaluation)
     if by is not None:  # a column that is none is refused before anything is judged
@@ -719,11 +719,11 @@ def compare_(
 
     from . import compare
     from .dumps import NamedColumns
-    from .readings import words_of
+    from .readings import parse_readings
 
     if as_json or html or md or csv:
         refuse(context, "is of what is shown, and nothing is shown beside a file or --json", "wide")
-    root, words = root or default_root(), words_of(also, is_comparison=True)
+    root, words = root or default_root(), parse_readings(also, is_comparison=True)
     of_files = {
         "--data": data, "--benchmark": benchmark, "--prompt": prompt, "--answer": answer,
         "--response": response, "--score": score, "--threshold": threshold, "--step": step,

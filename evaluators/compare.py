@@ -2,7 +2,7 @@
 
 In: evaluations, training runs, cells of a sweep, or samples that another program drew; the first is
 what the others are compared with. Out: blocks of a document (a terminal, HTML or Markdown), rows
-(CSV), or JSON. Next: fgrpo_bench.analysis.results.compared says what may be compared and
+(CSV), or JSON. Next: fgrpo_bench.analysis.results.load_for_compare says what may be compared and
 analysis.frames computes it, as for a sweep.
 """
 
@@ -28,9 +28,9 @@ from fgrpo_bench.analysis.evaluated import (
     last_of_run,
 )
 from fgrpo_bench.analysis.frames import Analysis, analyse
-from fgrpo_bench.analysis.results import compared, load_results
+from fgrpo_bench.analysis.results import load_for_compare, load_results
 from fgrpo_bench.analysis.rows import (
-    BESIDE,
+    OPEN_AND_CUT_OFF,
     Comparison,
     Estimate,
     ValueComparison,
@@ -68,7 +68,7 @@ from fgrpo_bench.stats.coverage import coverage
 
 from .folders import files_at, only_step
 from .interchange import Import, import_and_grade
-from .readings import between
+from .readings import difference_tables
 from .standalone import slug
 from .stored import folders, layer
 from .verdicts import differing
@@ -211,7 +211,7 @@ def _by_run(places: list[EvaluatedCheckpoint]) -> list[EvaluatedCheckpoint]:
     matched = [STEPPED.match(place.label) for place in places]
     runs: dict[str, list[EvaluatedCheckpoint]] = {}
     for place, match in zip(places, matched, strict=True):
-        if match is None or len(place.of_run) > 1:
+        if match is None or len(place.run_checkpoints) > 1:
             return places
         step = int(match["step"])
         runs.setdefault(match["run"], []).append(replace(place, step=step))
@@ -302,7 +302,9 @@ def _of_sweep(name: str, root: Path) -> list[EvaluatedCheckpoint]:
             f"{', '.join(labels)}, and runs such as {points[-1].point_id}"
         )
     return [
-        last_of_run([_plain(at) for at in point.of_run if at.is_evaluated or at.step == point.step])
+        last_of_run(
+            [_plain(at) for at in point.run_checkpoints if at.is_evaluated or at.step == point.step]
+        )
         for point in of_cell
     ]
 
@@ -336,7 +338,9 @@ class ComparedCheckpoints:
     def readings(self) -> tuple[Block, ...]:
         """Tables of these, computed once for all files that show them; raises as `between`."""
         results = self.analysis.results
-        return tuple(between(results.checkpoints, results.benchmarks, self.analysis.ks, self.also))
+        return tuple(
+            difference_tables(results.checkpoints, results.benchmarks, self.analysis.ks, self.also)
+        )
 
     @property
     def labels(self) -> list[str]:
@@ -375,23 +379,23 @@ def compare(
     by: str | None = None,
     also: Sequence[str] = (),
 ) -> ComparedCheckpoints:
-    """The numbers of what the words name; request and errors as of `checkpoints_of`, and as
-    `compared`. grader, strict: by which stored grades, as of `stored.layer`; ValueError with the
-    command that makes them where one lacks them. by: the column of the problems by whose values
-    they are told too, as of `analyse`."""
+    """The numbers of what the arguments name; request and errors as of `checkpoints_of`, and as
+    `load_for_compare`. grader, strict: by which stored grades, as of `stored.layer`; ValueError
+    with the command that makes them where one lacks them. by: the column of the problems by whose
+    values they are told too, as of `analyse`."""
     checkpoints = checkpoints_of(words, root, request)
-    for checkpoint in (item for last in checkpoints for item in last.of_run):
+    for checkpoint in (item for last in checkpoints for item in last.run_checkpoints):
         if not checkpoint.is_evaluated:
             raise ValueError(
-                f"{checkpoint.name} is {checkpoint.lacks} ({checkpoint.evaluate.folder}): finish "
-                "its evaluation first, by the command that began it"
+                f"{checkpoint.name} is {checkpoint.missing_reason} ({checkpoint.evaluate.folder}): "
+                "finish its evaluation first, by the command that began it"
             )
     # In the order of the words, though one of them be called `base`: the later minus the earlier.
     if grader is not None or strict:
         checkpoints = _judged_by(checkpoints, grader, strict=strict)
     place = {checkpoint.name: i for i, checkpoint in enumerate(checkpoints)}
     _check_dumps(checkpoints)
-    results = compared(checkpoints)
+    results = load_for_compare(checkpoints)
     for benchmark in results.benchmarks:
         _check_in_common(checkpoints, benchmark)
     ordered = sorted(results.checkpoints, key=lambda checkpoint: place[checkpoint.name])
@@ -435,7 +439,7 @@ def _judged_by(
     checkpoints: Sequence[EvaluatedCheckpoint], grader: str | None, *, strict: bool
 ) -> list[EvaluatedCheckpoint]:
     """The same, read by another layer of grades on the benchmarks that all have."""
-    every = [item for checkpoint in checkpoints for item in checkpoint.of_run]
+    every = [item for checkpoint in checkpoints for item in checkpoint.run_checkpoints]
     benchmarks = set.intersection(*(set(item.evaluation_spec().all_benchmarks) for item in every))
 
     def judged(item: EvaluatedCheckpoint) -> EvaluatedCheckpoint:
@@ -460,7 +464,7 @@ def _judged_by(
             )
         return replace(item, judged_by=versions)
 
-    return [last_of_run([judged(item) for item in point.of_run]) for point in checkpoints]
+    return [last_of_run([judged(item) for item in point.run_checkpoints]) for point in checkpoints]
 
 
 def remarks(of: ComparedCheckpoints) -> Iterator[str]:
@@ -515,7 +519,7 @@ def _beside(firsts: Mapping[str, EvaluatedCheckpoint]) -> Iterator[str]:
     for label, checkpoint in firsts.items():
         for benchmark in checkpoint.evaluation_spec().stored_evaluation.benchmarks:
             of = checkpoint.evaluate.benchmark(benchmark)
-            for program, version in checkpoint.beside(benchmark).items():
+            for program, version in checkpoint.extra_grader_versions(benchmark).items():
                 judge = checkpoint.judge_on(benchmark)
                 if not is_recorded(program) or judge in (None, version):
                     continue
@@ -773,7 +777,7 @@ def _by_value(of: ComparedCheckpoints, column: str, new: str, old: str) -> Itera
         "points",
         header=(by, "problems", "k", old, new, "difference [95% interval]", "p", "p Holm"),
         rows=tuple(rows),
-        notes=of.analysis.left_out_by_value(column),
+        notes=of.analysis.notes_on_values(column),
     )
 
 
@@ -847,7 +851,7 @@ def _numbers(row: Comparison, old: Estimate, new: Estimate) -> dict[str, Any]:
     """A row of the table: a difference between its two sides."""
 
     def of_side(side: str, row: Estimate) -> dict[str, float | None]:
-        return {f"{name}_{side}": getattr(row, name) for name in BESIDE}
+        return {f"{name}_{side}": getattr(row, name) for name in OPEN_AND_CUT_OFF}
 
     return (
         {

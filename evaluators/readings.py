@@ -30,10 +30,10 @@ from fgrpo_bench.analysis.readings import (
     ReadingByK,
     bounds_of,
     first_stage,
-    numbers_of_solutions,
     part_in_words,
-    parts_of,
+    parts_by_solutions,
     problem_draws,
+    solution_counts,
 )
 from fgrpo_bench.analysis.rows import ALL
 from fgrpo_bench.analysis.solutions import solution_masses
@@ -56,7 +56,7 @@ from fgrpo_bench.stats.staged import StagedDesign
 from .stored import StoredDraws
 
 MASS = "solutions"
-OF_SOLUTIONS = frozenset({DISTINCT, SHARE, MASS})
+NEED_SOLUTIONS = frozenset({DISTINCT, SHARE, MASS})
 """Words for which the solutions of each problem are enumerated, where they can be."""
 
 
@@ -66,29 +66,29 @@ def _shown(reading: ReadingByK, interval: IntervalEstimate) -> str:
     return shown(interval.mean, interval.low, interval.high)
 
 
-def words_of(also: str | None, *, is_comparison: bool = False) -> list[str]:
-    """The words of an option, none for None; ValueError for one that is no reading."""
-    words = [] if also is None else [word.strip() for word in also.split(",")]
-    known = [*READINGS, *([MASS] if is_comparison else [GINI])]
-    for word in words:
+def parse_readings(also: str | None, *, is_comparison: bool = False) -> list[str]:
+    """The readings that an option names, none for None; ValueError for one that is no reading."""
+    names = [] if also is None else [word.strip() for word in also.split(",")]
+    choices = [*READINGS, *([MASS] if is_comparison else [GINI])]
+    for word in names:
         if word.startswith("best@"):
             raise ValueError(
                 f"--also {word}: grades say right or wrong and store no reward, of which this is "
                 "the best; fgrpo_bench.stats.readings.best_at_k takes rewards"
             )
-        if word not in known and (is_comparison or not COVER.fullmatch(word)):
+        if word not in choices and (is_comparison or not COVER.fullmatch(word)):
             further = "" if is_comparison else " and cover@TAU, e.g. cover@0.5"
-            raise ValueError(f"--also {word!r}: choose among {', '.join(known)}{further}")
-    return words
+            raise ValueError(f"--also {word!r}: choose among {', '.join(choices)}{further}")
+    return names
 
 
 def _enumerated(
-    spec: EvaluationSpec, benchmark: str, grader: str, words: Sequence[str]
+    spec: EvaluationSpec, benchmark: str, grader: str, names: Sequence[str]
 ) -> dict[str, int]:
-    """As `numbers_of_solutions`; empty where no word asks for them."""
-    if OF_SOLUTIONS.isdisjoint(words):
+    """As `solution_counts`; empty where no word asks for them."""
+    if NEED_SOLUTIONS.isdisjoint(names):
         return {}
-    return numbers_of_solutions(spec, benchmark, grader)
+    return solution_counts(spec, benchmark, grader)
 
 
 def _clusters(passk: pl.DataFrame, names: Iterable[str]) -> NDArray[np.int64] | None:
@@ -97,7 +97,7 @@ def _clusters(passk: pl.DataFrame, names: Iterable[str]) -> NDArray[np.int64] | 
     return cluster_numbers([of_problem.get(name) for name in names])
 
 
-def _of_first_stage(benchmark: str, design: StagedDesign) -> list[str]:
+def _first_stage_notes(benchmark: str, design: StagedDesign) -> list[str]:
     """What is to be said of a design that stops."""
     if design.is_fixed:
         return []
@@ -110,20 +110,20 @@ def _of_first_stage(benchmark: str, design: StagedDesign) -> list[str]:
 # Of evaluations.
 
 
-def readings(stored: Sequence[StoredDraws], words: Sequence[str]) -> Table:
+def readings_table(stored: Sequence[StoredDraws], names: Sequence[str]) -> Table:
     """A row a benchmark, grader and k, a column a word; bounds as notes. Raises as `cover_at` for
     too few draws."""
-    by_k = [word for word in words if word in READINGS]
+    by_k = [word for word in names if word in READINGS]
     rows: list[tuple[str, ...]] = []
     notes: list[str] = []
     for evaluation in stored:
         design = evaluation.spec.stopping
-        notes += _of_first_stage(evaluation.benchmark.name, design)
+        notes += _first_stage_notes(evaluation.benchmark.name, design)
         for grader in graders_of(evaluation.benchmark):
             path = evaluation.paths.grades(grader_version(grader))
             if not path.exists():
                 continue
-            n_solutions = _enumerated(evaluation.spec, evaluation.benchmark.name, grader, words)
+            n_solutions = _enumerated(evaluation.spec, evaluation.benchmark.name, grader, names)
             by_name = problem_draws(first_stage(path, design), grader, n_solutions)
             passk = read_table(passk_path(evaluation.paths, evaluation.benchmark, grader), PASSK)
             clusters, problems = _clusters(passk, by_name), [*by_name.values()]
@@ -132,7 +132,7 @@ def readings(stored: Sequence[StoredDraws], words: Sequence[str]) -> Table:
             columns = [_means(problems, word, ks, clusters) for word in by_k]
             for k, *shown in zip(ks, *columns, strict=True) if columns else ():
                 rows.append((*named, str(k), *shown))
-            bounds = [f"{word} {_bounds(problems, word)}" for word in words if word not in by_k]
+            bounds = [f"{word} {_bounds(problems, word)}" for word in names if word not in by_k]
             notes += [f"{', '.join(named)}, bounds: {', '.join(bounds)}"] if bounds else []
     return Table(
         title="Other readings of the same draws, in percent but for distinct@k "
@@ -165,21 +165,21 @@ def _bounds(problems: Sequence[ProblemDraws], word: str) -> str:
 # Of what is compared.
 
 
-def between(
+def difference_tables(
     checkpoints: Sequence[EvaluatedCheckpoint],
     benchmarks: Sequence[str],
     ks: Sequence[int],
-    words: Sequence[str],
+    names: Sequence[str],
 ) -> Iterator[Block]:
     """Tables of the labels of checkpoints, each against the first; problems that all have, paired
     over these and over seeds. ValueError where grades are missing, or where right answers are all
-    one and `solutions` is among the words."""
+    one and `solutions` is among the names."""
     labels = list(dict.fromkeys(checkpoint.label for checkpoint in checkpoints))
-    for benchmark in benchmarks if words else ():
-        sides = _of_shared_problems(
+    for benchmark in benchmarks if names else ():
+        sides = _with_shared_problems(
             {
                 label: [
-                    _grades_of(item, benchmark, words)
+                    _checkpoint_grades(item, benchmark, names)
                     for item in checkpoints
                     if item.label == label
                 ]
@@ -187,17 +187,17 @@ def between(
             }
         )
         first = sides[labels[0]][0]
-        parts = parts_of(first.grades["problem_id"].unique(), first.n_solutions)
+        parts = parts_by_solutions(first.grades["problem_id"].unique(), first.n_solutions)
         draws = {
             label: [problem_draws(of.grades, of.grader, of.n_solutions) for of in seeds]
             for label, seeds in sides.items()
         }
-        for word in words:
+        for word in names:
             if word == MASS:
                 yield from _mass_tables(benchmark, checkpoints, first.grader, parts)
                 continue
             is_fraction = READINGS[word].is_fraction
-            for part in parts if word in OF_SOLUTIONS else [ALL]:
+            for part in parts if word in NEED_SOLUTIONS else [ALL]:
                 problems = {
                     label: [[of[name] for name in parts[part]] for of in seeds]
                     for label, seeds in draws.items()
@@ -216,28 +216,30 @@ def between(
                     ),
                 )
         for text in dict.fromkeys(
-            text for item in checkpoints for text in _of_first_stage(benchmark, item.stopping())
+            text for item in checkpoints for text in _first_stage_notes(benchmark, item.stopping())
         ):
             yield Paragraph(text=text)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Graded:
+class CheckpointGrades:
     """Grades of a checkpoint's draws (tables.GRADES) and whose they are."""
 
     grader: str
     grades: pl.DataFrame
     n_solutions: Mapping[str, int]
-    """As of `numbers_of_solutions`."""
+    """As of `solution_counts`."""
 
 
-Sides = Mapping[str, Sequence[Graded]]
+Sides = Mapping[str, Sequence[CheckpointGrades]]
 """By label: of each seed."""
 Problems = Mapping[str, Sequence[Sequence[ProblemDraws]]]
 """By label: of each seed the draws of the same problems."""
 
 
-def _grades_of(checkpoint: EvaluatedCheckpoint, benchmark: str, words: Sequence[str]) -> Graded:
+def _checkpoint_grades(
+    checkpoint: EvaluatedCheckpoint, benchmark: str, names: Sequence[str]
+) -> CheckpointGrades:
     version = checkpoint.judge_on(benchmark) or ""
     path = checkpoint.evaluate.benchmark(benchmark).grades(version)
     if not path.exists():
@@ -246,14 +248,14 @@ def _grades_of(checkpoint: EvaluatedCheckpoint, benchmark: str, words: Sequence[
             "draws were left behind; compare it where they are"
         )
     grader = split_version(version)[0]
-    return Graded(
+    return CheckpointGrades(
         grader=grader,
         grades=first_stage(path, checkpoint.stopping()),
-        n_solutions=_enumerated(checkpoint.evaluation_spec(), benchmark, grader, words),
+        n_solutions=_enumerated(checkpoint.evaluation_spec(), benchmark, grader, names),
     )
 
 
-def _of_shared_problems(sides: Sides) -> Sides:
+def _with_shared_problems(sides: Sides) -> Sides:
     """Without the grades of problems that not all have."""
     seeds = [of for of_label in sides.values() for of in of_label]
     shared = set.intersection(*(set(of.grades["problem_id"]) for of in seeds))

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from fgrpo_bench.analysis.by_value import Partition, left_out, named_partitions
+from fgrpo_bench.analysis.by_value import Partition, named_partitions, notes_on_values
 from fgrpo_bench.analysis.checkpoints import CheckpointEstimate, table_estimates
 from fgrpo_bench.analysis.results import with_digest
 from fgrpo_bench.analysis.scoring import count, score
@@ -174,7 +174,7 @@ def closing_table(
                 header=(*("grader", part.by), *SCORED),
                 rows=tuple((row.grader, str(row.value), *row.cells) for row in of_value),
                 n_words=2,
-                notes=left_out(part.by, sizes, len(evaluation.drawn_for()), lacking),
+                notes=notes_on_values(part.by, sizes, len(evaluation.drawn_for()), lacking),
             )
             lines += ["", *plain_table(_without_empty(table))]
     if any(row.has_bounds for row in rows):

@@ -128,7 +128,7 @@ def family(declaration: Declaration, points: Sequence[SweepPoint]) -> Family:
     cells = [rows.make_cell(None, step=0, n_planned=0)] + [
         rows.make_cell(cell, step=0, n_planned=n) for cell, n in seeds.items()
     ]
-    return question.asked(to_dict(declaration), cells)[1]
+    return question.declared_pairs(to_dict(declaration), cells)[1]
 
 
 def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]:

@@ -21,7 +21,7 @@ from sweeps.status import first_undone
 from sweeps.text import counted, duration, short_path
 
 if TYPE_CHECKING:
-    from fgrpo_bench.analysis.power import Detected, Spread
+    from fgrpo_bench.analysis.power import DetectableEffect, SeedVariance
 
 TO_DO = {None: "-", "waiting": "to do"}
 """What is shown in place of a state."""
@@ -90,14 +90,14 @@ def saving(plan: Plan) -> str | None:
     return None if saves is None else str(saves)
 
 
-def spreads_of(plan: Plan, paths: RunPaths) -> dict[str, Spread]:
+def spreads_of(plan: Plan, paths: RunPaths) -> dict[str, SeedVariance]:
     """How far seeds are taken to differ on every benchmark and average of a plan."""
-    from fgrpo_bench.analysis.power import spreads_for  # a tenth of a second, for Polars
+    from fgrpo_bench.analysis.power import seed_variances_for  # a tenth of a second, for Polars
 
-    return spreads_for(paths, list(_sizes(plan)))
+    return seed_variances_for(paths, list(_sizes(plan)))
 
 
-def can_show(plan: Plan, spreads: Mapping[str, Spread]) -> list[str]:
+def can_show(plan: Plan, spreads: Mapping[str, SeedVariance]) -> list[str]:
     """What the planned draws can tell apart at the largest k, and whether they or the training
     seeds limit it, a line a benchmark and an average of a domain; none for benchmarks whose size
     only the fetch tells."""
@@ -112,7 +112,9 @@ def can_show(plan: Plan, spreads: Mapping[str, Spread]) -> list[str]:
     return lines
 
 
-def _with_seeds(plan: Plan, column: str, spread: Spread, n_problems: list[int]) -> Smallest | None:
+def _with_seeds(
+    plan: Plan, column: str, spread: SeedVariance, n_problems: list[int]
+) -> Smallest | None:
     """What a comparison at the largest k shows with the planned seeds, corrected where it is of the
     family; None with a single seed."""
     k, family, n_seeds = plan.points[0].evaluation.ks[-1], plan.family, _n_seeds(plan)
@@ -128,14 +130,14 @@ def _with_seeds(plan: Plan, column: str, spread: Spread, n_problems: list[int]) 
     )
 
 
-def power(plan: Plan, spreads: Mapping[str, Spread]) -> list[Detected]:
+def power(plan: Plan, spreads: Mapping[str, SeedVariance]) -> list[DetectableEffect]:
     """What the family detects with its training seeds at its smallest and its largest k, an entry
     for each of its columns."""
-    from fgrpo_bench.analysis.power import detected
+    from fgrpo_bench.analysis.power import detectable_effect
 
     family, sizes = plan.family, _sizes(plan)
     return [
-        detected(
+        detectable_effect(
             column=column,
             ks=sorted({min(family.ks), max(family.ks)}),
             n_seeds=_n_seeds(plan),

@@ -147,7 +147,7 @@ def tuned(paths: RunPaths) -> str:
     declared = config.load(paths.sweep).sweep
     analysis = analysed(load_results(paths))
     chosen = choose_rates(analysis, declared.grid.seed)
-    seeds = sorted({point.seed for point in analysis.results.of_sweep().points})
+    seeds = sorted({point.seed for point in analysis.results.require_sweep().points})
     return _text(declared, chosen, paths, seeds)
 
 

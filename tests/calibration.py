@@ -22,7 +22,7 @@ from itertools import product
 import numpy as np
 
 from fgrpo_bench.analysis.checkpoints import Scores
-from fgrpo_bench.analysis.comparisons import Resamples, bands, first_losses, p_of_draws
+from fgrpo_bench.analysis.comparisons import Resamples, bands, first_losses, p_over_draws
 from fgrpo_bench.analysis.question import Compared
 from fgrpo_bench.stats.intervals import DIFFERENCES, conclude, estimate
 from fgrpo_bench.stats.passk import draw_moments, pass_at_k
@@ -153,7 +153,7 @@ def _judged(correct: np.ndarray, n: int = N, ks: tuple[int, ...] = KS) -> Scores
         n_unscored=(np.zeros((n_problems, 1), int),) * n_seeds,
         unfinished=np.full((3, *correct.shape), -1),
         designs=(fixed_design(n),) * n_seeds,
-        is_drawn_once=False,
+        is_shared_across_seeds=False,
         is_redesigned=(False,) * n_seeds,
     )
 
@@ -196,9 +196,9 @@ def size_with_shared_streams(k: int, times: int) -> list[Finding]:
             )
         )
         once = np.broadcast_to(rng.binomial(n, rate), shape)
-        base = replace(_judged(once, n, (k,)), is_drawn_once=True)
+        base = replace(_judged(once, n, (k,)), is_shared_across_seeds=True)
         for what, pair in zip(low, ((new, old), (alone, base)), strict=True):
-            (p,) = p_of_draws(pair, [cell.draw_variance(k)[None] for cell in pair])
+            (p,) = p_over_draws(pair, [cell.draw_variance(k)[None] for cell in pair])
             low[what] += p is not None and p < 0.05
     return [
         Finding(what=f"size, p of the draws, {what}, k={k}", promised=0.05, found=count / times,

@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from fgrpo_bench.stats.intervals import DIFFERENCES, IntervalEstimate, conclude, resample
 from fgrpo_bench.stats.passk import pass_at_k
-from fgrpo_bench.stats.paths import END, MEAN, Gaps, Path, gaps, on_path
+from fgrpo_bench.stats.paths import END, MEAN, Gaps, PassCurve, gaps, on_path
 from tests.support.planted import Finding, log_odds
 
 Floats = NDArray[np.float64]
@@ -113,11 +113,11 @@ def truth(new: Runs, old: Runs) -> tuple[float, float]:
     return float(np.mean(at_end)), float(np.mean(over))
 
 
-def measured(rng: np.random.Generator, rates: Floats) -> Path:
+def measured(rng: np.random.Generator, rates: Floats) -> PassCurve:
     """N draws of every problem. rates: [seeds, checkpoints, problems]."""
     correct = rng.binomial(N, rates)
     share = correct / N
-    return Path(
+    return PassCurve(
         pass_at_1=share,
         pass_at_k=pass_at_k(n_samples=N, n_correct=correct, k=K)[..., None],
         noise=(share * (1 - share)).mean(axis=2) / (N - 1) / rates.shape[2],
@@ -192,7 +192,7 @@ def print_bias(times: int) -> None:
             )
 
 
-def _by_chords(*cells: Path) -> Floats:
+def _by_chords(*cells: PassCurve) -> Floats:
     """The gap at END and MEAN of one seed were paths straight between checkpoints."""
     curves = []
     for cell in cells:

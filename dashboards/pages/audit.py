@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from dashboards.page import Form, Given, Page, Shade, choices
+from dashboards.page import ColoredCell, Form, Given, Page, choices
 from dashboards.pages.draws import SHOWN, draws_link, grades_version, layers
 from dashboards.queries import FileState, checkpoints_of, remembered, stamp
 from dashboards.text import shortened
@@ -121,8 +121,8 @@ def _checks(
 
     def row(check: str, looked_at: str, is_clean: bool, outcome: str) -> TableRow:
         kind = "done" if is_clean else "failed"
-        words = (Shade(text=text, kind="words") for text in (check, looked_at))
-        return *words, Shade(text=outcome, kind=f"words {kind}")
+        words = (ColoredCell(text=text, kind="words") for text in (check, looked_at))
+        return *words, ColoredCell(text=outcome, kind=f"words {kind}")
 
     return Table(
         title="What was checked",
@@ -167,7 +167,7 @@ def _differing_facts(by_engine: Engines) -> list[str]:
 def _draws(results: Results, benchmark: str, point_audits: Sequence[PointAudit]) -> Table:
     rows: list[TableRow] = []
     for audit in point_audits:
-        row: list[str | Shade] = [audit.name, f"{audit.draws:,}"]
+        row: list[str | ColoredCell] = [audit.name, f"{audit.draws:,}"]
         for kind, count in (("unscored", audit.unscored), ("truncated", audit.truncated)):
             shown = audit.examples[kind]
             row.append(_share(count, audit.draws))
@@ -181,7 +181,9 @@ def _draws(results: Results, benchmark: str, point_audits: Sequence[PointAudit])
     )
 
 
-def _example(results: Results, benchmark: str, name: str, kind: str, shown: Example) -> str | Shade:
+def _example(
+    results: Results, benchmark: str, name: str, kind: str, shown: Example
+) -> str | ColoredCell:
     """A link to a draw, with the filter or the page of draws that shows it."""
     if shown is None:
         return ""
@@ -194,7 +196,7 @@ def _example(results: Results, benchmark: str, name: str, kind: str, shown: Exam
     }[kind]
     checkpoint = checkpoints_of(results)[name]
     href = draws_link(results, benchmark=benchmark, problem=problem, checkpoint=checkpoint, **more)
-    return Shade(text=shortened(problem, 24), href=href)
+    return ColoredCell(text=shortened(problem, 24), href=href)
 
 
 def _graders(results: Results, benchmark: str, differing: Sequence[Disagreement]) -> Table:
@@ -221,10 +223,10 @@ def _engines(by_engine: Engines) -> Table:
         words = ", ".join(points[:LISTED])
         words += f" and {len(points) - LISTED} more" if len(points) > LISTED else ""
         shades = [
-            Shade(text=str(facts.get(key, "")), kind="failed" if key in differing else "")
+            ColoredCell(text=str(facts.get(key, "")), kind="failed" if key in differing else "")
             for key in keys
         ]
-        rows.append((f"{len(points)}", *shades, Shade(text=words, kind="wrap")))
+        rows.append((f"{len(points)}", *shades, ColoredCell(text=words, kind="wrap")))
     note = (
         f"The engines differ in {', '.join(differing)}: draws of their points may differ in more "
         "than the training."

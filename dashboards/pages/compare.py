@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dashboards.page import Form, Given, Page, Shade, choices
+from dashboards.page import ColoredCell, Form, Given, Page, choices
 from dashboards.pages.compare_charts import COSTS, CompareCharts
 from dashboards.pages.pairs import (
     QUESTION,
@@ -155,7 +155,7 @@ def results_table(
             for estimate in estimates
         ]
         counts = (str(estimates[0].n_seeds), str(estimates[0].n_problems))
-        place = Shade(text=_front(analysis, column, name), kind="words")
+        place = ColoredCell(text=_front(analysis, column, name), kind="words")
         shares = unfinished_shares(estimates[0].unfinished)[: len(further)]
         rows.append((analysis.by_cell[name].label, *values, *shares, *counts, place))
     ends = " and ".join(f"pass@{k}" for k in analysis.ends)
@@ -202,7 +202,7 @@ def _differences(
                 difference(row.difference, row.low, row.high),
                 ", ".join(points(value) for value in row.by_seed),
                 *map(p_value, (row.p, row.p_holm, row.p_draws)),
-                Shade(text=row.verdict, kind=row.verdict),
+                ColoredCell(text=row.verdict, kind=row.verdict),
             )
             for row in rows
         ),
@@ -241,11 +241,11 @@ def _on_paths(analysis: Analysis, column: str, k: int, labels: Mapping[str, str]
                     difference(row.difference, row.low, row.high),
                     difference(row.mean_difference, row.mean_low, row.mean_high),
                     *map(p_value, (row.p, row.p_holm)),
-                    Shade(text=row.verdict, kind=row.verdict),
+                    ColoredCell(text=row.verdict, kind=row.verdict),
                 )
             )
         elif reach.reason is not None and k > 1:
-            verdict = Shade(text=INCONCLUSIVE, kind=INCONCLUSIVE, title=reach.reason)
+            verdict = ColoredCell(text=INCONCLUSIVE, kind=INCONCLUSIVE, title=reach.reason)
             shown.append((name, *[NONE] * 5, verdict))
     if not shown:
         return None

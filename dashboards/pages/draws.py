@@ -20,11 +20,11 @@ from dashboards.pages.pairs import in_front
 from dashboards.pages.problems import problem_text, words_of
 from dashboards.queries import (
     DrawCounts,
-    Fates,
+    ProblemOutcomes,
     analysis_of,
     by_gain,
     checkpoints_of,
-    fates_of,
+    problem_outcomes,
 )
 from dashboards.text import shortened
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
@@ -184,10 +184,10 @@ def build(results: Results, given: Given) -> Page:
     )
 
 
-def _fates(results: Results, benchmark: str) -> Fates | None:
+def _fates(results: Results, benchmark: str) -> ProblemOutcomes | None:
     """None where damaged files leave no analysis, which the other pages say."""
     try:
-        return fates_of(results, benchmark, results.evaluation["ks"][-1])
+        return problem_outcomes(results, benchmark, results.evaluation["ks"][-1])
     except ValueError:
         return None
 
@@ -195,7 +195,7 @@ def _fates(results: Results, benchmark: str) -> Fates | None:
 def _problems(
     results: Results,
     benchmark: str,
-    fates: Fates | None,
+    fates: ProblemOutcomes | None,
     left: str,
     right: str,
 ) -> tuple[str, list[str]]:
@@ -214,7 +214,10 @@ def _problems(
 
 
 def _rates(
-    fates: Fates | None, left: EvaluatedCheckpoint, right: EvaluatedCheckpoint, problem: str
+    fates: ProblemOutcomes | None,
+    left: EvaluatedCheckpoint,
+    right: EvaluatedCheckpoint,
+    problem: str,
 ) -> str:
     """A sentence of both success rates; empty where one is not known."""
     if fates is None:
@@ -366,7 +369,7 @@ def counted(counts: DrawCounts | None, total: int, stop: int | None) -> str:
     return words if stop is None else f"{words}; stopped after {stop} of {total} stored draws"
 
 
-def _compared_checkpoints(results: Results, fates: Fates | None) -> tuple[str, str]:
+def _compared_checkpoints(results: Results, fates: ProblemOutcomes | None) -> tuple[str, str]:
     """What the page of draws opens on: the two cells that say most of the sweep's question, or a
     base model and the first run, of a seed that both have. fates: None without an analysis."""
     pair = None if fates is None else in_front(analysis_of(results))

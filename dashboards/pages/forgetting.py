@@ -1,7 +1,7 @@
 """Forgetting: in one sentence how many problems training lost; what became of them by cell; and
 problems by points as a heat map of success rates, sorted by what training lost.
 
-In: what became of each problem (queries.fates_of). Out: a Page. Next:
+In: what became of each problem (queries.problem_outcomes). Out: a Page. Next:
 fgrpo_bench.analysis.coverage, which computes it.
 """
 
@@ -16,11 +16,11 @@ import numpy as np
 import polars as pl
 
 from dashboards import charts
-from dashboards.page import Chart, Form, Given, Page, Shade, choices
+from dashboards.page import Chart, ColoredCell, Form, Given, Page, choices
 from dashboards.pages.draws import draws_clicks, draws_link, label_of
 from dashboards.pages.pairs import in_front
 from dashboards.pages.problems import words_of
-from dashboards.queries import Fates, analysis_of, fates_of, solutions_lost_of
+from dashboards.queries import ProblemOutcomes, analysis_of, problem_outcomes, solutions_lost_of
 from dashboards.text import shortened
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.coverage import FATES, by_point, least_rate
@@ -50,11 +50,11 @@ COLORS = {
 """Colour of what became of problems, on which side of 0 its bar is, and where its number stands."""
 ROOM = 0.18
 """Part of the longest bar that is left for a number outside of it."""
-FEWER = (Shade(text="", kind="fewer"), "still solved, and at least one solution lost")
+FEWER = (ColoredCell(text="", kind="fewer"), "still solved, and at least one solution lost")
 """Where right answers of a problem are several solutions."""
 LEGEND = (
-    *((Shade(text="", kind=f"r{i}"), words) for i, (_, words, _) in enumerate(charts.RATES)),
-    *((Shade(text="", kind=fate), fate) for fate in ("lost", "gained")),
+    *((ColoredCell(text="", kind=f"r{i}"), words) for i, (_, words, _) in enumerate(charts.RATES)),
+    *((ColoredCell(text="", kind=fate), fate) for fate in ("lost", "gained")),
 )
 
 
@@ -67,7 +67,7 @@ def build(results: Results, given: Given) -> Page:
     seeds = {checkpoint.seed for checkpoint in results.checkpoints if checkpoint.seed is not None}
     seed = form.value("seed", [ALL, *sorted(seeds)])
     order = form.value("order", ORDERS)
-    fates = fates_of(results, benchmark, k)
+    fates = problem_outcomes(results, benchmark, k)
     n_pages = max(1, -(-len(fates.problems) // ROWS))
     at = int(form.value("page", range(1, n_pages + 1)))
     before = (at - 1) * ROWS
@@ -129,7 +129,7 @@ class ForgettingCharts:
         *,
         benchmark: str,
         k: int,
-        fates: Fates,
+        fates: ProblemOutcomes,
         seed: int | None,
         words: Mapping[str, str],
         solutions: Mapping[tuple[str, int | None, str], tuple[int, int]],
@@ -224,7 +224,7 @@ class ForgettingCharts:
         for number, column in enumerate(columns, before + 1):
             problem, lost = self.fates.problems[column], self.fates.means["lost"][column]
             words = shortened(self.words.get(problem, problem), 40)
-            cells: list[str | Shade] = [str(number), Shade(text=words, title=problem)]
+            cells: list[str | ColoredCell] = [str(number), ColoredCell(text=words, title=problem)]
             cells.append("-" if lost is None else f"{100 * lost:.0f}%")
             for at, checkpoint in enumerate(self.checkpoints):
                 rate = float(rates[at, column])
@@ -237,7 +237,7 @@ class ForgettingCharts:
                 fewer = "fewer" if lost_ways and not fate else ""
                 kinds = [_step(rate), fate or fewer, "first" if at in firsts else ""]
                 cells.append(
-                    Shade(
+                    ColoredCell(
                         text=_rate(rate),
                         href=draws_link(
                             self.results, benchmark=self.benchmark, problem=problem,

@@ -24,7 +24,7 @@ NEXT = ("step", "group")
 
 def build(of: Results, given: Given) -> Page:
     """The page; parameters: run, step, group."""
-    results = of.of_sweep()
+    results = of.require_sweep()
     form = Form(results.address, "rollouts", given)
     runs = {point.point_id: point for point in results.points if point.train.rollouts.exists()}
     if not runs:

@@ -17,11 +17,11 @@ import numpy as np
 import polars as pl
 
 from dashboards import charts
-from dashboards.page import Chart, Form, Given, Page, Shade, choices
+from dashboards.page import Chart, ColoredCell, Form, Given, Page, choices
 from dashboards.pages.compare import results_table
 from dashboards.queries import FileState, analysis_of, remembered, stages_of, stamp
 from fgrpo_bench.analysis import cells_of
-from fgrpo_bench.analysis.checkpoints import key_of
+from fgrpo_bench.analysis.checkpoints import frame_key
 from fgrpo_bench.analysis.results import PointResult, Results, SweepResults
 from fgrpo_bench.analysis.rows import CellRow, Estimate
 from fgrpo_bench.documents.table import Table, TableRow, with_interval
@@ -55,7 +55,7 @@ _VALUES = ("seconds", "gpus", "tokens", *(n for n in NUMBERS if n != TOKENS_PER_
 
 def build(of: Results, given: Given) -> Page:
     """The page; parameters: benchmark, show, curve."""
-    results = of.of_sweep()
+    results = of.require_sweep()
     run, measures = results.paths, shows(results)
     form = Form(run, "sweep", given)
     column = form.value("benchmark", results.columns)
@@ -185,12 +185,12 @@ def _grids(
     return [*grids, Table(title=f"Base models: {shown}", header=("", "base"), rows=base)]
 
 
-def _shade(values: Mapping[str, CellValue], name: str) -> Shade:
+def _shade(values: Mapping[str, CellValue], name: str) -> ColoredCell:
     if name not in values:
-        return Shade(text="", title="not in the grid", kind="absent")
+        return ColoredCell(text="", title="not in the grid", kind="absent")
     value, words = values[name]
     bad = next((state for state in ("failed", "damaged") if state in words), "")
-    return Shade(text=words, level=_level(value), title=name, kind=bad)
+    return ColoredCell(text=words, level=_level(value), title=name, kind=bad)
 
 
 def _level(value: float | None) -> int | None:
@@ -211,8 +211,8 @@ def _points(results: SweepResults, status: SweepProgress) -> Table:
         rows.append(
             (
                 point.point_id,
-                Shade(text=train.state, kind=train.state),
-                Shade(text=judge.state, kind=judge.state),
+                ColoredCell(text=train.state, kind=train.state),
+                ColoredCell(text=judge.state, kind=judge.state),
                 f"{active.step}/{active.of}" if active.of else NONE,
                 NONE if active.eta_seconds is None else seconds(active.eta_seconds),
                 f"{train.attempts} + {judge.attempts}",
@@ -221,7 +221,7 @@ def _points(results: SweepResults, status: SweepProgress) -> Table:
         )
     for stage in status.others:
         if stage.state not in QUIET:
-            words = (stage.name, Shade(text=stage.state, kind=stage.state), NONE, NONE, NONE)
+            words = (stage.name, ColoredCell(text=stage.state, kind=stage.state), NONE, NONE, NONE)
             rows.append((*words, str(stage.attempts), NONE))
     quiet = Counter(stage.state for stage in status.others if stage.state in QUIET)
     further = ", ".join(f"{n} {state}" for state, n in quiet.items())
@@ -368,7 +368,7 @@ def _by_cell(results: SweepResults) -> dict[str, list[PointResult]]:
     """Points of every cell."""
     points_by_cell: dict[str, list[PointResult]] = {}
     for point in results.points:
-        points_by_cell.setdefault(key_of(point)[0], []).append(point)
+        points_by_cell.setdefault(frame_key(point)[0], []).append(point)
     return points_by_cell
 
 
@@ -483,7 +483,7 @@ def metrics(results: SweepResults) -> pl.DataFrame:
     runs = [point for point in results.points if point.cell is not None]
     tables = [point.metrics().sort("step") for point in runs]
     run = np.repeat(np.arange(len(runs)), [len(table) for table in tables])
-    names = {"point_id": [p.point_id for p in runs], "cell": [key_of(p)[0] for p in runs]}
+    names = {"point_id": [p.point_id for p in runs], "cell": [frame_key(p)[0] for p in runs]}
     return pl.concat([METRICS.to_frame(), *tables]).select(
         *(pl.Series(name, of_runs, pl.String).gather(run) for name, of_runs in names.items()),
         *("step", *_VALUES),

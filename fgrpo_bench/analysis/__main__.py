@@ -10,9 +10,9 @@ import polars as pl
 import typer
 
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.results import results_of
+from fgrpo_bench.analysis.results import find_results
 from fgrpo_bench.analysis.rows import FRAMES, ON_DEMAND, schema
-from fgrpo_bench.analysis.stored import analysed, folder_of
+from fgrpo_bench.analysis.stored import analysed, frames_folder
 from fgrpo_bench.command import application
 from fgrpo_bench.command.application import (
     WHICH_RUN,
@@ -59,7 +59,7 @@ def frames(
 ) -> int:
     if frame is not None:
         check_choice("--frame", frame, FRAMES)
-    analysis = analysed(results_of(root or default_root(), sweep), select)
+    analysis = analysed(find_results(root or default_root(), sweep), select)
     if as_json:
         print_json(
             {
@@ -77,7 +77,7 @@ def frames(
         sys.stdout.write(csv(getattr(analysis, frame)))
         return 0
     if (stored := analysis.results.sweep) is not None:  # frames of evaluations are stored nowhere
-        print(folder_of(stored.paths, analysis.rule))
+        print(frames_folder(stored.paths, analysis.rule))
     for name, row in FRAMES.items():
         # what is stored nowhere is computed where somebody asks for it, not to be counted
         size = "on demand" if name in ON_DEMAND else f"{len(getattr(analysis, name)):7,} rows"

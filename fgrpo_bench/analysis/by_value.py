@@ -157,7 +157,7 @@ def _spec(results: Results, benchmark: str, by: str | None) -> EvaluationSpec | 
     return first.evaluation_spec()
 
 
-def left_out(
+def notes_on_values(
     by: str, sizes: Mapping[str, int], n_problems: int, lacking: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """What a table by the values of a column leaves out or has no interval of, in sentences.
@@ -193,7 +193,7 @@ def rows_by_value(
         differences = list[ValueComparison]()
         for value, problems in part.problems.items():
             cells = {
-                at: _of_problems(scores[part.benchmark][at], problems)
+                at: _with_problems(scores[part.benchmark][at], problems)
                 for at in chosen
                 if scores[part.benchmark][at].seeds
             }
@@ -218,9 +218,9 @@ def _as(row: Estimate | Comparison, benchmark: str) -> dict[str, Any]:
     return columns | {"column": benchmark}
 
 
-def _of_problems(scores: Scores, problems: Collection[str]) -> Scores:
+def _with_problems(scores: Scores, problems: Collection[str]) -> Scores:
     wanted = set(problems)
-    return scores.of_problems([i for i, name in enumerate(scores.problems) if name in wanted])
+    return scores.for_problems([i for i, name in enumerate(scores.problems) if name in wanted])
 
 
 def _corrected(rows: Sequence[ValueComparison], family: str) -> Iterator[ValueComparison]:

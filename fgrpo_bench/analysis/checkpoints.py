@@ -40,7 +40,7 @@ At = tuple[str, int]
 """A cell by its name, at the checkpoint of a step."""
 
 
-def key_of(checkpoint: EvaluatedCheckpoint) -> At:
+def frame_key(checkpoint: EvaluatedCheckpoint) -> At:
     """What it is called in frames, with its step."""
     return checkpoint.label, checkpoint.step
 
@@ -49,7 +49,7 @@ def read_scores(results: Results) -> dict[str, dict[At, Scores]]:
     """By benchmark, then cell and step: all are there, with no seeds where nothing is done."""
     every = results.every
     designs = {i: item.stopping() for i, item in enumerate(every) if item.is_evaluated}
-    return {name: _of_benchmark(every, designs, name, results.evaluation["ks"])
+    return {name: _benchmark_scores(every, designs, name, results.evaluation["ks"])
             for name in results.benchmarks}  # fmt: skip
 
 
@@ -83,7 +83,7 @@ class Scores:
     """[3, seeds, problems], those of tables.UNFINISHED; -1 where they are not known or there."""
     designs: tuple[StagedDesign, ...]
     """[seeds], by which problems stop; seeds may have other ones for a while."""
-    is_drawn_once: bool
+    is_shared_across_seeds: bool
     """Whether one evaluation stands for several seeds: that of a base model that they share."""
     is_redesigned: tuple[bool, ...]
     """[seeds], of fgrpo_bench.analysis.evaluated.EvaluatedCheckpoint.has_new_design."""
@@ -145,7 +145,7 @@ class Scores:
             )
         return out
 
-    def of_seeds(self, seeds: Sequence[int | None]) -> Scores:
+    def for_seeds(self, seeds: Sequence[int | None]) -> Scores:
         """The same of these seeds alone, in this order."""
         if tuple(seeds) == self.seeds:
             return self
@@ -165,13 +165,13 @@ class Scores:
             is_redesigned=tuple(self.is_redesigned[row] for row in rows),
         )
 
-    def half(self, *, for_selection: bool) -> Scores:
+    def selection_split(self, *, for_selection: bool) -> Scores:
         """The half of the problems that selects checkpoints, or the other one."""
-        return self.of_problems(
+        return self.for_problems(
             [i for i, p in enumerate(self.problems) if is_for_selection(p) == for_selection]
         )
 
-    def of_problems(self, kept: Sequence[int]) -> Scores:
+    def for_problems(self, kept: Sequence[int]) -> Scores:
         """The same of the problems at these places alone, in this order."""
         return replace(
             self,
@@ -193,11 +193,11 @@ def cluster_numbers(names: Sequence[str | None]) -> Ints | None:
     problems without one have a number of their own. None where no two problems share one."""
     numbers: dict[object, int] = {}
     keys = [(i,) if name is None else name for i, name in enumerate(names)]
-    of = [numbers.setdefault(key, len(numbers)) for key in keys]
-    return np.array(of) if len(numbers) < len(of) else None
+    by_problem = [numbers.setdefault(key, len(numbers)) for key in keys]
+    return np.array(by_problem) if len(numbers) < len(by_problem) else None
 
 
-def _of_benchmark(
+def _benchmark_scores(
     checkpoints: Sequence[EvaluatedCheckpoint],
     designs: Mapping[int, StagedDesign],
     benchmark: str,
@@ -219,10 +219,10 @@ def _of_benchmark(
     unfinished = np.full((3, *shape), -1)
     unfinished[:, row, place] = unfinished_of(table)
     values = np.full((3, *shape, len(ks)), np.nan)
-    wanted = np.isin(table["k"].to_numpy(), ks)
-    at = row[wanted], place[wanted], np.searchsorted(ks, table["k"].to_numpy()[wanted])
+    is_k = np.isin(table["k"].to_numpy(), ks)
+    at = row[is_k], place[is_k], np.searchsorted(ks, table["k"].to_numpy()[is_k])
     for i, name in enumerate(("pass_at_k", *BOUNDS)):
-        values[i][at] = table[name].to_numpy()[wanted]
+        values[i][at] = table[name].to_numpy()[is_k]
     names, out = tuple(problems), {}
     for key, rows in _rows_by_key(checkpoints).items():
         done = sorted((r for r in rows if present[r].any()), key=lambda r: _place(checkpoints[r]))
@@ -248,7 +248,7 @@ def _of_benchmark(
             n_unscored=tuple(unscored),
             unfinished=unfinished[:, done],
             designs=tuple(designs[r] for r in done),
-            is_drawn_once=len({checkpoints[r].evaluate.folder for r in done}) < len(done),
+            is_shared_across_seeds=len({checkpoints[r].evaluate.folder for r in done}) < len(done),
             is_redesigned=tuple(checkpoints[r].has_new_design(benchmark) for r in done),
         )
     return out
@@ -273,24 +273,24 @@ def _cluster_names(benchmark: str, table: pl.DataFrame) -> tuple[str | None, ...
 def _unscored(path: Path, design: StagedDesign, table: pl.DataFrame, problems: pl.Series) -> Ints:
     """[problems, stages], of problems that have not stopped or are not there -1. table: stored at
     path."""
-    known = table.drop_nulls("n_unscored").unique("problem_id")
+    with_counts = table.drop_nulls("n_unscored").unique("problem_id")
     out = np.full((len(problems), len(design.stages)), -1)
-    if len(known):
-        if known["n_unscored"].list.len().unique().to_list() != [out.shape[1]]:
+    if len(with_counts):
+        if with_counts["n_unscored"].list.len().unique().to_list() != [out.shape[1]]:
             raise ValueError(
                 f"{path}: n_unscored is not by the stages {design.stages} that its "
                 "evaluation was marked done with: it is being scored under another design, or was "
                 "stopped in between; run the sweep again, which makes only what is missing"
             )
-        place = problems.search_sorted(known["problem_id"]).to_numpy()
-        out[place] = np.array(known["n_unscored"].to_list())
+        place = problems.search_sorted(with_counts["problem_id"]).to_numpy()
+        out[place] = np.array(with_counts["n_unscored"].to_list())
     return out
 
 
 def _rows_by_key(checkpoints: Iterable[EvaluatedCheckpoint]) -> dict[At, list[int]]:
     rows: dict[At, list[int]] = {}
     for i, checkpoint in enumerate(checkpoints):
-        rows.setdefault(key_of(checkpoint), []).append(i)
+        rows.setdefault(frame_key(checkpoint), []).append(i)
     return rows
 
 
@@ -315,7 +315,7 @@ def check_rule(results: Results, rule: str) -> None:
             f"evaluated without a sweep: take {LAST}, and give every checkpoint a label of its own"
         )
     if rule in (PAPER, HELD_OUT) and all(
-        len(checkpoint.of_run) == 1 for checkpoint in results.checkpoints
+        len(checkpoint.run_checkpoints) == 1 for checkpoint in results.checkpoints
     ):
         raise ValueError(
             f"--select {rule} needs several checkpoints of a run, and this sweep evaluates one of "
@@ -340,9 +340,9 @@ def _point_at(results: SweepResults, point: PointResult, step: int) -> PointResu
     evaluated = [checkpoint.step for checkpoint in point.checkpoints]
     train = results.train
     saved = saved_steps(steps=train["steps"], save_every=train["save_every"])
-    wanted = ",".join(map(str, sorted({*evaluated, step})))
+    steps = ",".join(map(str, sorted({*evaluated, step})))
     more = (
-        f"run the sweep again with experiment.checkpoints=[{wanted}], which trains nothing anew"
+        f"run the sweep again with experiment.checkpoints=[{steps}], which trains nothing anew"
         if step in saved
         else f"evaluate another of those that a run keeps: {', '.join(map(str, saved))}"
     )
@@ -352,7 +352,7 @@ def _point_at(results: SweepResults, point: PointResult, step: int) -> PointResu
     )
 
 
-def deciding(results: Results) -> list[str]:
+def selection_benchmarks(results: Results) -> list[str]:
     """The benchmarks that a choice of checkpoints goes by: those in domain, all where none is."""
     return results.domains.get("in-domain") or results.benchmarks
 
@@ -373,7 +373,9 @@ def choose(
     rows: dict[Cell, list[CheckpointRow]] = {}
     # Base algorithms (gamma = 0) come first: what they chose is the budget of their focal cells.
     for cell, points in sorted(cells.items(), key=lambda entry: entry[0].focal_gamma):
-        candidates = _candidates(results, scores, cell.name, points, half=rule == HELD_OUT)
+        candidates = _candidates(
+            results, scores, cell.name, points, only_selection_half=rule == HELD_OUT
+        )
         base = rows.get(cell.unweighted, []) if cell.focal_gamma else []
         budget = next((row.rollouts for row in base if row.is_chosen), None)
         chosen = points[0].step
@@ -408,12 +410,12 @@ def _candidates(
     name: str,
     points: Sequence[PointResult],
     *,
-    half: bool,
+    only_selection_half: bool,
 ) -> list[Candidate]:
     """The checkpoints of a cell that all its finished runs have evaluated, by rising step."""
     trained = [point for point in points if point.is_trained]
     metrics = [point.metrics() for point in trained]
-    benchmarks = deciding(results)
+    benchmarks = selection_benchmarks(results)
     out = []
     for step in sorted({checkpoint.step for point in trained for checkpoint in point.checkpoints}):
         by_benchmark = [scores[benchmark][name, step] for benchmark in benchmarks]
@@ -421,7 +423,7 @@ def _candidates(
         if any(len(cell_scores.seeds) < len(trained) for cell_scores in by_benchmark):
             continue
         halves = [
-            cell_scores.half(for_selection=True) if half else cell_scores
+            cell_scores.selection_split(for_selection=True) if only_selection_half else cell_scores
             for cell_scores in by_benchmark
         ]
         out.append(
@@ -446,7 +448,7 @@ def _pass_at_1(scores: Scores) -> float:
     return float(np.mean(sums / np.maximum(judged.sum(axis=1), 1)))
 
 
-def rule_in_words(results: Results, rule: str) -> str:
+def describe_rule(results: Results, rule: str) -> str:
     """What stands below every table: which checkpoint of every run it is about."""
     if results.sweep is None:
         return "as they were given"
@@ -490,7 +492,7 @@ def costs(runs: Sequence[PointResult], chosen: Collection[At]) -> Iterator[Cost]
             judged = [
                 checkpoint
                 for point in points
-                for checkpoint in point.of_run
+                for checkpoint in point.run_checkpoints
                 if checkpoint.step == step and checkpoint.is_evaluated
             ]
             until = [frame.filter(pl.col("step") <= step) for frame in metrics]
@@ -539,13 +541,13 @@ THEN = ", then "
 """Between the engines that made draws one after the other."""
 
 
-def in_words(engines: Sequence[dict[str, Any]]) -> str | None:
+def describe_engines(engines: Sequence[dict[str, Any]]) -> str | None:
     """The fingerprints of all engines that made draws, for a person; None where none is
     recorded."""
-    return THEN.join(dict.fromkeys(filter(None, map(_engine_in_words, engines)))) or None
+    return THEN.join(dict.fromkeys(filter(None, map(_describe_engine, engines)))) or None
 
 
-def _engine_in_words(engine: dict[str, Any]) -> str:
+def _describe_engine(engine: dict[str, Any]) -> str:
     """Of draws that another program made nobody told which engine it was: two of its files are no
     two engines."""
     if engine.get("engine") == "imported":

@@ -25,7 +25,7 @@ from fgrpo_bench.analysis.rows import (
     Comparison,
     Estimate,
     FirstLoss,
-    Front,
+    ParetoFront,
     Shares,
     shares,
 )
@@ -110,7 +110,7 @@ class Resamples:
     def paired(self, benchmark: str, new: At, old: At) -> tuple[Scores, Scores]:
         """Both cells on the seeds that they have in common."""
         seeds = self.seeds(benchmark, new, old)
-        return self.scores[benchmark][new].of_seeds(seeds), self.scores[benchmark][old].of_seeds(
+        return self.scores[benchmark][new].for_seeds(seeds), self.scores[benchmark][old].for_seeds(
             seeds
         )
 
@@ -122,7 +122,7 @@ class Resamples:
         key = benchmark, at, seeds
         if key not in self._cache:
             self._cache[key] = resample(
-                self.scores[benchmark][at].of_seeds(seeds).values,
+                self.scores[benchmark][at].for_seeds(seeds).values,
                 limits=FRACTIONS,
                 stream=self.streams[benchmark],
                 clusters=self.clusters(benchmark),
@@ -168,7 +168,7 @@ def estimates(
             resampled, cell = resamples.of(column, at), cells[at[0]]
             means = [NOTHING] * len(ks) if resampled is None else conclude(resampled)
             designs = [design for cell_scores in by_benchmark for design in cell_scores.designs]
-            n_draws, of_draws = _drawn(by_benchmark)
+            n_draws, of_draws = _draw_counts(by_benchmark)
             n_open = [_n_open(cell_scores) for cell_scores in by_benchmark]
             is_redesigned = any(any(cell_scores.is_redesigned) for cell_scores in by_benchmark)
             for i, (k, estimate) in enumerate(zip(ks, means, strict=True)):
@@ -188,7 +188,7 @@ def estimates(
                     n_problems=estimate.n_problems,
                     n_samples=min((design.stages[-1] for design in designs), default=None),
                     n_draws=n_draws,
-                    designs=_designs_in_words(designs),
+                    designs=_describe_designs(designs),
                     is_redesigned=is_redesigned,
                     **vars(of_draws),
                     all_wrong=_bound(
@@ -197,12 +197,12 @@ def estimates(
                     all_right=_bound(
                         [cell_scores.bounds[1, :, :, i] for cell_scores in by_benchmark]
                     ),
-                    lacks=_lacks(by_benchmark, n_open, i, cell.n_planned, results.stopping),
+                    lacks=_missing(by_benchmark, n_open, i, cell.n_planned, results.stopping),
                     published=published_value(results, cell.setting, column, k),
                 )
 
 
-def _drawn(scores: Sequence[Scores]) -> tuple[float | None, Shares]:
+def _draw_counts(scores: Sequence[Scores]) -> tuple[float | None, Shares]:
     """How many draws up to where problems stopped are a problem, None where none has stopped; and
     their shares."""
     n_drawn, n_scored, n_correct, unfinished = (
@@ -223,7 +223,7 @@ def _drawn(scores: Sequence[Scores]) -> tuple[float | None, Shares]:
     return (float(stopped.mean()) if len(stopped) else None), of_draws
 
 
-def _designs_in_words(designs: Sequence[StagedDesign]) -> tuple[str, ...]:
+def _describe_designs(designs: Sequence[StagedDesign]) -> tuple[str, ...]:
     """Each once; none where no problem stops early."""
     if all(design.is_fixed for design in designs):
         return ()
@@ -242,14 +242,14 @@ def _n_open(scores: Scores) -> int:
     return int((scores.present & (scores.n_drawn == 0)).any(axis=0).sum())
 
 
-def _lacks(
+def _missing(
     scores: Sequence[Scores],
     n_open: Sequence[int],
     end: int,
     n_planned: int,
-    wanted: StagedDesign | None,
+    declared: StagedDesign | None,
 ) -> tuple[str, ...]:
-    """What a value has too few of; empty where it has all or is none. wanted: the design that was
+    """What a value has too few of; empty where it has all or is none. declared: the design that was
     declared; None where each checkpoint was asked for its own."""
     out: dict[str, None] = {}
     for cell_scores, n in zip(scores, n_open, strict=True):
@@ -261,12 +261,12 @@ def _lacks(
         fewest = min(design.stages[-1] for design in designs)
         # Of fixed numbers the line of draws says which are smaller.
         alike = sum(
-            wanted is None or design == wanted or (design.is_fixed and wanted.is_fixed)
+            declared is None or design == declared or (design.is_fixed and declared.is_fixed)
             for design in designs
         )
         for have, want, noun in (
             (len(cell_scores.seeds), n_planned, "seeds"),
-            (fewest, fewest if wanted is None else wanted.stages[-1], "draws"),
+            (fewest, fewest if declared is None else declared.stages[-1], "draws"),
             (alike, len(cell_scores.seeds), "seeds with the declared design"),
             (complete, len(cell_scores.problems), f"problems{waiting}"),
         ):
@@ -420,7 +420,7 @@ class _Draws:
         self._known: dict[tuple[str, At], Floats] = {}
 
     def p_values(self, column: str, cells: Compared) -> list[float | None]:
-        """`p_of_draws` at every k; None for averages."""
+        """`p_over_draws` at every k; None for averages."""
         if column not in self._resamples.scores:
             return [None] * len(self._ks)
         scores = self._resamples.scores[column]
@@ -431,7 +431,7 @@ class _Draws:
             ]
             for at, cell_scores in ((cells.new, new), (cells.old, old))
         ]
-        return p_of_draws((new, old), variances)
+        return p_over_draws((new, old), variances)
 
     def _variance(self, benchmark: str, at: At) -> Floats:
         """Scores.draw_variance at every k, [ks, seeds, problems]."""
@@ -441,7 +441,7 @@ class _Draws:
         return self._known[benchmark, at]
 
 
-def p_of_draws(cells: tuple[Scores, Scores], variances: Sequence[Floats]) -> list[float | None]:
+def p_over_draws(cells: tuple[Scores, Scores], variances: Sequence[Floats]) -> list[float | None]:
     """p of a difference for given models and problems at every k, over the problems that every seed
     has judged; None where 2k > n, of a design its last stage (StagedDesign.no_variance says why).
 
@@ -457,7 +457,7 @@ def p_of_draws(cells: tuple[Scores, Scores], variances: Sequence[Floats]) -> lis
     # The mean over seeds divides a variance by their number; noise that they share stays whole.
     noise = np.sum(
         [
-            variance * (len(cell.seeds) if cell.is_drawn_once else 1)
+            variance * (len(cell.seeds) if cell.is_shared_across_seeds else 1)
             for cell, variance in zip(cells, variances, strict=True)
         ],
         axis=0,
@@ -476,7 +476,7 @@ def fronts(
     cells: Sequence[str],
     columns: Sequence[str],
     ends: Sequence[int],
-) -> Iterator[Front]:
+) -> Iterator[ParetoFront]:
     """A row a column and cell. ends: the smallest and the largest k; one where there is one.
 
     A cell is dominated by another that is significantly better at one of them and, by the point
@@ -490,7 +490,7 @@ def fronts(
         for cell in cells:
             by = tuple(better for lost, better in worse if lost == cell)
             is_on_front = not by if cell in asked else None
-            yield Front(column=column, cell=cell, is_on_front=is_on_front, dominated_by=by)
+            yield ParetoFront(column=column, cell=cell, is_on_front=is_on_front, dominated_by=by)
 
 
 def _dominated(rows: Sequence[Comparison]) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Problems retained, gained and lost against the base model of the same seed.
 
-In: counts of every problem. Out: the rows of `coverage`, and what became of each problem (`fates`),
-which the dashboard shows. Next: the formulas are in fgrpo_bench.stats.coverage.
+In: counts of every problem. Out: the rows of `coverage`, and what became of each problem
+(`outcomes`), which the dashboard shows. Next: the formulas are in fgrpo_bench.stats.coverage.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def coverages(
                 if at == base or not seeds:
                     continue
                 sides = [
-                    [resamples.scores[name][cell_at].of_seeds(seeds) for name in names]
+                    [resamples.scores[name][cell_at].for_seeds(seeds) for name in names]
                     for cell_at in (base, at)
                 ]
                 counts = [
@@ -86,7 +86,7 @@ def surely_out(*, n_samples: int, k: int) -> float:
     return float(1 - reach(n_samples=n_samples, n_correct=0, k=k))
 
 
-def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
+def outcomes(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
     """What became of every problem at every point, a row each: points in the order of the frame,
     the problems of each by name.
 
@@ -128,7 +128,7 @@ def fates(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
 
 
 def by_point(rows: pl.DataFrame) -> pl.DataFrame:
-    """cell, seed, and of `fates` the expected numbers of problems of trained points."""
+    """cell, seed, and of `outcomes` the expected numbers of problems of trained points."""
     return (
         rows.drop_nulls("lost")
         .group_by("cell", "seed", maintain_order=True)
@@ -137,7 +137,7 @@ def by_point(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_problem(rows: pl.DataFrame) -> pl.DataFrame:
-    """problem_id, and of `fates` means over trained points: lost, gained and drop; `base` is the
+    """problem_id, and of `outcomes` means over trained points: lost, gained and drop; `base` is the
     mean success rate of the base models, one that is not known counting as 0. By name."""
     trained = [pl.col(name).mean() for name in ("lost", "gained", "drop")]
     base = pl.col("success_rate").fill_null(0.0).filter(pl.col("cell") == BASE).mean()

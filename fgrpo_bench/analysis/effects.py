@@ -13,7 +13,7 @@ import numpy as np
 
 from fgrpo_bench.analysis.checkpoints import At
 from fgrpo_bench.analysis.comparisons import Resamples
-from fgrpo_bench.analysis.paths import BASES, checkpoints_of, paths_of, together
+from fgrpo_bench.analysis.paths import BASES, checkpoints_of, concatenated, paths_of
 from fgrpo_bench.analysis.rows import CellRow, EffectRow
 from fgrpo_bench.stats.intervals import IntervalEstimate, Resampled, average, conclude, resample
 from fgrpo_bench.stats.paths import END, weighed
@@ -96,7 +96,7 @@ def _at_equal_pass_at_1(
             if not matched.meet:
                 return
             parts = [(values[:, :, END], None) for values in matched.parts]
-            estimates = conclude(together(resamples, names, masks, parts, UNBOUNDED))
+            estimates = conclude(concatenated(resamples, names, masks, parts, UNBOUNDED))
             level = float(matched.high.mean())
             yield from _rows(column, grid, effect, of_ks, seeds, estimates, pass_at_1=level)
 
@@ -143,7 +143,7 @@ def _weighed(
 ) -> Resampled:
     """Resamples of the weighed sum of cells' pass@k."""
     scores = resamples.scores[benchmark]
-    by_cell = [scores[at].of_seeds(seeds).values for at in places]
+    by_cell = [scores[at].for_seeds(seeds).values for at in places]
     return resample(
         np.tensordot(weights, by_cell, axes=1),
         limits=UNBOUNDED,

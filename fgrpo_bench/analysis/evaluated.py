@@ -68,7 +68,7 @@ class EvaluatedCheckpoint:
         return self.title or method_of(self.cell, self.label)
 
     @property
-    def of_run(self) -> tuple[EvaluatedCheckpoint, ...]:
+    def run_checkpoints(self) -> tuple[EvaluatedCheckpoint, ...]:
         """All evaluated ones of the same training run, by rising step."""
         return (self,)
 
@@ -79,7 +79,7 @@ class EvaluatedCheckpoint:
         return has_valid_marker(self.evaluate, fingerprint=self.evaluate_fingerprint)
 
     @property
-    def lacks(self) -> str:
+    def missing_reason(self) -> str:
         """What one without results is missing, in words."""
         is_damaged = self.evaluate.done.exists() and not self.is_evaluated
         return f"{self.evaluate.done} is damaged" if is_damaged else NOT_EVALUATED
@@ -119,7 +119,7 @@ class EvaluatedCheckpoint:
             table.columns
         )
 
-    def beside(self, benchmark: str) -> dict[str, str]:
+    def extra_grader_versions(self, benchmark: str) -> dict[str, str]:
         """Versions of the graders that stand beside the benchmark's own, by their names; none where
         the evaluation is not complete."""
         if not self.is_evaluated:
@@ -133,9 +133,9 @@ class EvaluatedCheckpoint:
             if name == benchmark and grader and of.passk(version).exists()
         }
 
-    def passk_beside(self, benchmark: str, grader: str) -> pl.DataFrame:
+    def extra_passk(self, benchmark: str, grader: str) -> pl.DataFrame:
         """pass@k by problem (tables.PASSK) as judged by a grader of `beside`."""
-        version = self.beside(benchmark)[grader]
+        version = self.extra_grader_versions(benchmark)[grader]
         table = read_table(self.evaluate.benchmark(benchmark).passk(version), PASSK)
         return self._restricted(table, benchmark)
 
@@ -177,7 +177,7 @@ class LastOfRun(EvaluatedCheckpoint):
     """By rising step, under whatever label and seed."""
 
     @property
-    def of_run(self) -> tuple[EvaluatedCheckpoint, ...]:
+    def run_checkpoints(self) -> tuple[EvaluatedCheckpoint, ...]:
         """All of them, under its own label and seed."""
         named = (
             replace(
@@ -230,12 +230,25 @@ def from_evaluation(
     )
 
 
+def _settings(stage: StagePaths) -> str:
+    """What tells an evaluation from others of its model, e.g. "math500, 16 draws, temperature 1";
+    of what was imported the temperature is not known."""
+    spec = read_spec_of(EvaluationSpec, stage)
+    settings = [*spec.stored_evaluation.benchmarks, f"{spec.stored_evaluation.n_samples} draws"]
+    if (temperature := spec.evaluation.get("temperature")) is not None:
+        settings.append(f"temperature {temperature:g}")
+    return ", ".join(settings)
+
+
 def _evaluation(folder: Path) -> StagePaths:
     """The one evaluation in a folder."""
     below = sorted(path.parent for path in folder.glob("eval/*/*/spec.json"))
     if len(below) > 1:
-        listed = "\n".join(f"  {path}" for path in below)
-        raise ValueError(f"{folder} holds several evaluations: name one of\n{listed}")
+        listed = "\n".join(f"  {path}: {_settings(StagePaths(path))}" for path in below)
+        raise ValueError(
+            f"{folder} holds several evaluations: name one of these folders, and the next time "
+            f"give each a --name\n{listed}"
+        )
     stage = StagePaths(below[0] if below else folder)
     if not stage.spec.exists() or read_spec(stage).kind not in ("evaluate", "import"):
         raise FileNotFoundError(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from fgrpo_bench.analysis.by_value import Partition, left_out, partitions, rows_by_value
+from fgrpo_bench.analysis.by_value import Partition, notes_on_values, partitions, rows_by_value
 from fgrpo_bench.analysis.checkpoints import (
     HELD_OUT,
     LAST,
@@ -28,10 +28,10 @@ from fgrpo_bench.analysis.checkpoints import (
     check_rule,
     choose,
     costs,
-    deciding,
-    in_words,
-    key_of,
+    describe_engines,
+    frame_key,
     read_scores,
+    selection_benchmarks,
 )
 from fgrpo_bench.analysis.comparisons import (
     Resamples,
@@ -54,7 +54,7 @@ from fgrpo_bench.analysis.question import (
     budget_family,
     every_pair,
     matches,
-    question_of,
+    pairs_and_family,
 )
 from fgrpo_bench.analysis.readings import readings
 from fgrpo_bench.analysis.results import Results, SweepResults
@@ -71,9 +71,9 @@ from fgrpo_bench.analysis.rows import (
     EqualPassAt1,
     Estimate,
     FirstLoss,
-    Front,
     Likelihood,
     OtherGrader,
+    ParetoFront,
     PathGap,
     PathRange,
     ProblemRow,
@@ -106,9 +106,9 @@ def analyse(results: Results, rule: str = LAST, by: str | None = None) -> Analys
         checkpoints = choose(sweep, scores, rule)
         results = at_steps(sweep, _steps(sweep, checkpoints, rule))
     if rule == HELD_OUT:  # report on the problems that chose nothing
-        for benchmark in deciding(results):
+        for benchmark in selection_benchmarks(results):
             scores[benchmark] = {
-                at: cell_scores.half(for_selection=False)
+                at: cell_scores.selection_split(for_selection=False)
                 for at, cell_scores in scores[benchmark].items()
             }
     computed = _Computed(results, scores, checkpoints, by)
@@ -157,7 +157,9 @@ class _Computed:
         self.cells = cells_of(results)
         self.chosen = tuple((cell.cell, cell.step) for cell in self.cells.values())
         self.columns, self.ks = results.columns, tuple(results.evaluation["ks"])
-        self.question: tuple[list[Pair], Family] = question_of(results, tuple(self.cells.values()))
+        self.question: tuple[list[Pair], Family] = pairs_and_family(
+            results, tuple(self.cells.values())
+        )
 
     @cached_property
     def resamples(self) -> Resamples:
@@ -200,7 +202,7 @@ class _Computed:
     def effects(self) -> Iterable[EffectRow]:
         return effects(self.resamples, self.cells, self.columns, self.ks)
 
-    def fronts(self) -> Iterable[Front]:
+    def fronts(self) -> Iterable[ParetoFront]:
         trained = [cell.cell for cell in self.cells.values() if not cell.is_base]
         ends = sorted({self.ks[0], self.ks[-1]})
         return fronts(self.differences, trained, self.columns, ends)
@@ -250,7 +252,7 @@ class _Computed:
     def completeness(self) -> Iterator[Completeness]:
         for benchmark in self.results.benchmarks:
             for checkpoint in self.results.checkpoints:
-                has_results = checkpoint.seed in self.scores[benchmark][key_of(checkpoint)].seeds
+                has_results = checkpoint.seed in self.scores[benchmark][frame_key(checkpoint)].seeds
                 marker = checkpoint.evaluated() if checkpoint.is_evaluated else None
                 yield Completeness(
                     point_id=checkpoint.name,
@@ -258,8 +260,8 @@ class _Computed:
                     seed=checkpoint.seed,
                     benchmark=benchmark,
                     has_results=has_results,
-                    lacks=None if has_results else checkpoint.lacks,
-                    engine=in_words(checkpoint.engines(benchmark)),
+                    lacks=None if has_results else checkpoint.missing_reason,
+                    engine=describe_engines(checkpoint.engines(benchmark)),
                     grader=None if marker is None else checkpoint.judge_on(benchmark),
                 )
 
@@ -420,7 +422,7 @@ class Analysis:
         return self._at_every_checkpoint.get(cell, [])
 
     @cached_property
-    def asked(self) -> tuple[Comparison, ...]:
+    def question_rows(self) -> tuple[Comparison, ...]:
         """Those that some question asks for, at the smallest and the largest k, and the family."""
         return tuple(
             row
@@ -436,7 +438,7 @@ class Analysis:
     @cached_property
     def _family(self) -> Family:
         """As it is declared."""
-        return question_of(self.results, tuple(self.by_cell.values()))[1]
+        return pairs_and_family(self.results, tuple(self.by_cell.values()))[1]
 
     @property
     def at_equal_pass_at_1(self) -> bool:
@@ -490,7 +492,7 @@ class Analysis:
         whole = [(step, by_step[step]) for step in sorted(by_step) if {1, k} <= {*by_step[step]}]
         return [step for step, _ in whole], [of[1] for _, of in whole], [of[k] for _, of in whole]
 
-    def left_out_by_value(self, benchmark: str) -> tuple[str, ...]:
+    def notes_on_values(self, benchmark: str) -> tuple[str, ...]:
         """What the rows of `by_value` of a benchmark leave out, in sentences."""
         rows = [row for row in self.rows("by_value") if row.column == benchmark]
         with_column = {row.column for row in self.rows("by_value")}
@@ -498,7 +500,7 @@ class Analysis:
         n_problems = dict(sizes.sort("benchmark").iter_rows())
         lacking = [name for name in n_problems if self.by is not None and name not in with_column]
         of_values = {row.value: row.n_of_value for row in rows}
-        return left_out(rows[0].by, of_values, n_problems.get(benchmark, 0), lacking)
+        return notes_on_values(rows[0].by, of_values, n_problems.get(benchmark, 0), lacking)
 
     @cached_property
     def in_question(self) -> tuple[Comparison, ...]:
@@ -507,10 +509,10 @@ class Analysis:
         if self.at_equal_pass_at_1:
             return self.on_paths
         if self.has_family:
-            return tuple(row for row in self.asked if row.family is not None)
-        pairs, _ = question_of(self.results, tuple(self.by_cell.values()))
+            return tuple(row for row in self.question_rows if row.family is not None)
+        pairs, _ = pairs_and_family(self.results, tuple(self.by_cell.values()))
         first = {(p.new.cell, p.old.cell) for p in pairs if p.kind == pairs[0].kind}
-        rows = (row for row in self.asked if (row.new, row.old) in first)
+        rows = (row for row in self.question_rows if (row.new, row.old) in first)
         return tuple(row for row in rows if row.column in self.headline)
 
     @cached_property
@@ -551,10 +553,10 @@ class Analysis:
         return self._first_loss.get((column, _name(new), _name(old)))
 
     @cached_property
-    def _front(self) -> dict[tuple[str, str], Front]:
+    def _front(self) -> dict[tuple[str, str], ParetoFront]:
         return {(row.column, row.cell): row for row in self.rows("front")}
 
-    def on_front(self, column: str, cell: CellRow | str) -> Front | None:
+    def on_front(self, column: str, cell: CellRow | str) -> ParetoFront | None:
         """Whether a cell is dominated in the plane of pass@k at the smallest and the largest k;
         None for the base models, and where the family compares it with no other cell."""
         row = self._front.get((column, _name(cell)))

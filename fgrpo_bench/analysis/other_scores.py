@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import polars as pl
 
-from fgrpo_bench.analysis.checkpoints import At, key_of
+from fgrpo_bench.analysis.checkpoints import At, frame_key
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results, SweepResults
 from fgrpo_bench.analysis.rows import CellRow, Likelihood, OtherGrader
@@ -34,14 +34,15 @@ def other_graders(
         graders = {
             name: None
             for checkpoint in results.checkpoints
-            for name in checkpoint.beside(benchmark)
+            for name in checkpoint.extra_grader_versions(benchmark)
         }
         for grader in graders:
             for cell, step in chosen:
                 graded = [
                     checkpoint
                     for checkpoint in results.checkpoints
-                    if key_of(checkpoint) == (cell, step) and grader in checkpoint.beside(benchmark)
+                    if frame_key(checkpoint) == (cell, step)
+                    and grader in checkpoint.extra_grader_versions(benchmark)
                 ]
                 if graded:
                     yield from _grader_rows(graded, benchmark, grader, cell, problems[benchmark])
@@ -55,7 +56,7 @@ def _grader_rows(
     problems: Collection[str],
 ) -> Iterator[OtherGrader]:
     tables = [
-        checkpoint.passk_beside(benchmark, grader).with_columns(n_drawn=N_DRAWN)
+        checkpoint.extra_passk(benchmark, grader).with_columns(n_drawn=N_DRAWN)
         for checkpoint in checkpoints
     ]
     values = (
@@ -81,7 +82,12 @@ def _grader_rows(
             benchmark=benchmark,
             grader=grader,
             versions=tuple(
-                sorted({checkpoint.beside(benchmark)[grader] for checkpoint in checkpoints})
+                sorted(
+                    {
+                        checkpoint.extra_grader_versions(benchmark)[grader]
+                        for checkpoint in checkpoints
+                    }
+                )
             ),
             cell=cell,
             k=k,
@@ -116,7 +122,7 @@ def likelihoods(sweep: SweepResults, cells: Sequence[CellRow]) -> Iterator[Likel
         scored = {
             point.seed: (marker.delta_nll, marker.n_rare)
             for point in sorted(sweep.points, key=lambda point: point.seed)
-            if key_of(point) == (cell.cell, cell.step)
+            if frame_key(point) == (cell.cell, cell.step)
             and (marker := markers.get((point.point_id, point.step))) is not None
             and marker.delta_nll is not None
         }

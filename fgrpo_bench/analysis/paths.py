@@ -31,7 +31,7 @@ from fgrpo_bench.stats.intervals import (
     resample,
     room_of_difference,
 )
-from fgrpo_bench.stats.paths import END, MEAN, Gaps, Path, gaps
+from fgrpo_bench.stats.paths import END, MEAN, Gaps, PassCurve, gaps
 
 AT = "at equal pass@1"
 """Behind the group of a pair."""
@@ -133,20 +133,20 @@ def paths_of(
     checkpoints: Sequence[Sequence[At]],
     seeds: tuple[int | None, ...],
     ks: Sequence[int],
-) -> Iterator[tuple[list[int], list[list[Path]], list[NDArray[np.bool_]]]]:
+) -> Iterator[tuple[list[int], list[list[PassCurve]], list[NDArray[np.bool_]]]]:
     """k whose pass@k the same problems have, the paths by cell and benchmark, and which problems
     these are by benchmark; none of k that fewer than two problems have.
 
     checkpoints: of every cell, by rising step, the base models first where there are some.
     """
     scores = {
-        name: [[resamples.scores[name][at].of_seeds(seeds) for at in ats] for ats in checkpoints]
+        name: [[resamples.scores[name][at].for_seeds(seeds) for at in ats] for ats in checkpoints]
         for name in names
     }
     groups: dict[bytes, tuple[list[int], list[NDArray[np.bool_]]]] = {}
     for i, k in enumerate(ks):
         if k > 1:
-            masks = [_known(scores[name], i) for name in names]
+            masks = [_has_values(scores[name], i) for name in names]
             key = b"".join(mask.tobytes() for mask in masks)
             groups.setdefault(key, ([], masks))[0].append(i)
     for places, masks in groups.values():
@@ -161,7 +161,7 @@ def paths_of(
             yield [ks[i] for i in places], by_cell, masks
 
 
-def _known(cells: Sequence[Sequence[Scores]], place: int) -> NDArray[np.bool_]:
+def _has_values(cells: Sequence[Sequence[Scores]], place: int) -> NDArray[np.bool_]:
     """[problems], whether every checkpoint and seed has a value. place: of the k."""
     known = np.all(
         [
@@ -174,16 +174,16 @@ def _known(cells: Sequence[Sequence[Scores]], place: int) -> NDArray[np.bool_]:
     return np.asarray(known)
 
 
-def _path(cell: Sequence[Scores], mask: NDArray[np.bool_], places: Sequence[int]) -> Path:
+def _path(cell: Sequence[Scores], mask: NDArray[np.bool_], places: Sequence[int]) -> PassCurve:
     noise = [scores.draw_variance(1)[:, mask] for scores in cell]
-    return Path(
+    return PassCurve(
         pass_at_1=np.stack([scores.success_rates()[:, mask] for scores in cell], axis=1),
         pass_at_k=np.stack([scores.values[:, mask][:, :, places] for scores in cell], axis=1),
         noise=np.stack(noise, axis=1).mean(axis=2) / mask.sum(),
     )
 
 
-def together(
+def concatenated(
     resamples: Resamples,
     names: Sequence[str],
     masks: Sequence[NDArray[np.bool_]],
@@ -218,7 +218,7 @@ def _resampled(
         of_mask = None if clusters is None else clusters[mask]
         room = room_of_difference(new, old, clusters=of_mask)
         parts.append((values.reshape(*values.shape[:2], -1), room))
-    return together(resamples, names, masks, parts)
+    return concatenated(resamples, names, masks, parts)
 
 
 def _apart(
@@ -237,7 +237,7 @@ def _apart(
     ]
     # These runs' own rise, so that problems alone vary: the mean over seeds is one row.
     widths = [(width.mean(axis=0)[None, :, None], None) for width in matched.width]
-    (rise,) = conclude(together(resamples, names, masks, widths))
+    (rise,) = conclude(concatenated(resamples, names, masks, widths))
     if not apart and rise.low is not None and rise.low > 0:
         return None
     highest = {

@@ -57,7 +57,7 @@ MOST = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class SeedVariance:
     """How far training seeds differ, and problems, in the difference of two cells' pass@k."""
 
     source: str
@@ -90,7 +90,7 @@ class Spread:
 
 # Of groupsize countdown v1: the 11 pairs of its trained cells that are asked about, 3 seeds each;
 # between seeds at k = 256 as ten seeds of methods-declared showed, 2.0 points by those three.
-ASSUMED = Spread(
+ASSUMED = SeedVariance(
     source="assumed as in the shipped countdown sweeps",
     seeds={1: 0.0129**2, 16: 0.0299**2, 256: 0.037**2},
     problems={1: 0.0056**2, 16: 0.0063**2, 256: 0.0069**2},
@@ -100,7 +100,9 @@ ASSUMED = Spread(
 """Where no stored sweep tells: a tiny model on arithmetic; another may differ by more."""
 
 
-def spread_of(comparisons: pl.DataFrame, column: str, source: str) -> Spread | None:
+def pooled_seed_variance(
+    comparisons: pl.DataFrame, column: str, source: str
+) -> SeedVariance | None:
     """Of a stored sweep's comparisons on a column; None where no two seeds were compared.
 
     Pooled over all pairs of trained cells that a question asks for, where there are none over those
@@ -126,7 +128,7 @@ def spread_of(comparisons: pl.DataFrame, column: str, source: str) -> Spread | N
         rest = at_k["standard_error"].to_numpy() ** 2 - variances / counts
         problems[k] = float(np.maximum(rest, 0).mean())
     n_pairs, most = len(at_k), int(counts.max())
-    return Spread(
+    return SeedVariance(
         source=f"as in {source}, {n_pairs} pair{'s' if n_pairs > 1 else ''} of {most} seeds",
         seeds=seeds,
         problems=problems,
@@ -135,25 +137,25 @@ def spread_of(comparisons: pl.DataFrame, column: str, source: str) -> Spread | N
     )
 
 
-def stored_spread(paths: RunPaths, columns: Sequence[str] = ()) -> dict[str, Spread]:
+def stored_seed_variances(paths: RunPaths, columns: Sequence[str] = ()) -> dict[str, SeedVariance]:
     """Of a run's stored analysis, by column; without those of which it does not tell. columns: none
     is its first."""
     comparisons = stored_comparisons(paths)
     if comparisons is None or not len(comparisons):
         return {}
     source = f"{paths.sweep} {paths.experiment} {paths.version}"
-    wanted = columns or [comparisons["column"][0]]
-    spreads = {column: spread_of(comparisons, column, source) for column in wanted}
+    of_columns = columns or [comparisons["column"][0]]
+    spreads = {column: pooled_seed_variance(comparisons, column, source) for column in of_columns}
     return {column: spread for column, spread in spreads.items() if spread is not None}
 
 
-def spreads_for(planned: RunPaths, columns: Sequence[str]) -> dict[str, Spread]:
+def seed_variances_for(planned: RunPaths, columns: Sequence[str]) -> dict[str, SeedVariance]:
     """What a planned run goes by, by column: its own stored analysis, else that of its experiment
     under the same root with the most degrees of freedom, else ASSUMED."""
     runs = find_runs(planned.root, experiment=planned.experiment)
-    stored = {run: stored_spread(run, columns) for run in runs}
+    stored = {run: stored_seed_variances(run, columns) for run in runs}
 
-    def best(column: str) -> Spread:
+    def best(column: str) -> SeedVariance:
         if column in (of_run := stored.get(planned, {})):
             return of_run[column]
         others = [spreads[column] for spreads in stored.values() if column in spreads]
@@ -163,7 +165,7 @@ def spreads_for(planned: RunPaths, columns: Sequence[str]) -> dict[str, Spread]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Detected:
+class DetectableEffect:
     """What a family of comparisons on a column shows with POWER."""
 
     column: str
@@ -205,15 +207,15 @@ class Detected:
         return "differences of " + _and([f"{value} at k = {k}" for value, k in ends])
 
 
-def detected(
+def detectable_effect(
     *,
     column: str,
     ks: Sequence[int],
     n_seeds: int,
     family: int,
-    spread: Spread,
+    spread: SeedVariance,
     n_problems: Sequence[int],
-) -> Detected:
+) -> DetectableEffect:
     """Of a planned sweep. ks: the smallest and the largest of the family; n_problems: as of
     `Spread.at`."""
     # Half as many again, and at least two: one more hardly moves what is detected.
@@ -230,7 +232,7 @@ def detected(
             for k in ks
         )
 
-    return Detected(
+    return DetectableEffect(
         column=column,
         ks=tuple(ks),
         n_seeds=n_seeds,
@@ -242,8 +244,8 @@ def detected(
     )
 
 
-def _and(words: Sequence[str]) -> str:
-    *most, last = words
+def _and(phrases: Sequence[str]) -> str:
+    *most, last = phrases
     return f"{', '.join(most)} and {last}" if most else last
 
 
@@ -387,15 +389,22 @@ def power(
             spread = _spread(options)
         except (FileNotFoundError, ValueError) as error:
             context.fail(str(error))
-        answers += [_of_seeds(options, spread, at_k) for at_k in k]
-    answers += [_of_draws(at_k, _known(problems), n) for at_k in k for n in options.n_samples]
+        answers += [_seeds_answer(options, spread, at_k) for at_k in k]
+    answers += [
+        _draws_answer(at_k, _given_problems(problems), n) for at_k in k for n in options.n_samples
+    ]
     if half_width is not None and design:
         words = design_advice(
-            ks=k, n_problems=_known(problems), half_width_wanted=half_width, beta=options.beta
+            ks=k,
+            n_problems=_given_problems(problems),
+            half_width_wanted=half_width,
+            beta=options.beta,
         )
         answers.append(PowerAnswer(words=words, numbers={"ks": k, "half_width": half_width}))
     elif half_width is not None:
-        answers += [_needed(at_k, _known(problems), half_width) for at_k in k]
+        answers += [
+            _draws_for_half_width(at_k, _given_problems(problems), half_width) for at_k in k
+        ]
     if as_json:
         print_json([answer.numbers | {"words": answer.words} for answer in answers])
     else:
@@ -412,7 +421,7 @@ class PowerAnswer:
     """By names of the command's options; fractions. None: not even the most there may be."""
 
 
-def _known(problems: int | None) -> int:
+def _given_problems(problems: int | None) -> int:
     assert problems is not None, "_check has refused this"
     return problems
 
@@ -466,12 +475,12 @@ def _check(context: typer.Context, options: PowerOptions) -> None:
         context.fail("--problems 1: an interval over problems needs at least 2")
 
 
-def _spread(options: PowerOptions) -> Spread:
+def _spread(options: PowerOptions) -> SeedVariance:
     """That the command is asked to go by; FileNotFoundError and ValueError where a stored sweep
     does not tell it."""
     if options.seed_sd is not None:
         points = f"{100 * options.seed_sd:g} points"
-        return Spread(
+        return SeedVariance(
             source=f"{points} as given, problems {ASSUMED.source}",
             seeds={1: options.seed_sd**2},
             problems=ASSUMED.problems,
@@ -481,7 +490,9 @@ def _spread(options: PowerOptions) -> Spread:
     if options.stored is None:
         return ASSUMED
     paths = choose_run(options.root, options.stored)
-    spreads = list(stored_spread(paths, [options.column] if options.column else ()).values())
+    spreads = list(
+        stored_seed_variances(paths, [options.column] if options.column else ()).values()
+    )
     if not spreads:
         column = f" of two seeds on {options.column}" if options.column else " of two seeds"
         raise ValueError(
@@ -492,7 +503,7 @@ def _spread(options: PowerOptions) -> Spread:
     return spreads[0]
 
 
-def _of_seeds(options: PowerOptions, spread: Spread, k: int) -> PowerAnswer:
+def _seeds_answer(options: PowerOptions, spread: SeedVariance, k: int) -> PowerAnswer:
     sizes = () if options.problems is None else (options.problems,)
     parts, family = spread.at(k, sizes), options.family
     asked = f"k = {k}, " + (f"family of {family}: " if family > 1 else "a comparison alone: ")
@@ -531,7 +542,7 @@ def _of_seeds(options: PowerOptions, spread: Spread, k: int) -> PowerAnswer:
     return PowerAnswer(words=words, numbers=numbers | {"power": power})
 
 
-def _of_draws(k: int, n_problems: int, n_samples: int) -> PowerAnswer:
+def _draws_answer(k: int, n_problems: int, n_samples: int) -> PowerAnswer:
     design, numbers = fixed_design(n_samples), {"k": k, "problems": n_problems}
     shown = smallest_effect(design=design, k=k, n_problems=n_problems)
     return PowerAnswer(
@@ -540,7 +551,7 @@ def _of_draws(k: int, n_problems: int, n_samples: int) -> PowerAnswer:
     )
 
 
-def _needed(k: int, n_problems: int, half_width_wanted: float) -> PowerAnswer:
+def _draws_for_half_width(k: int, n_problems: int, half_width_wanted: float) -> PowerAnswer:
     needed = draws_needed(k=k, n_problems=n_problems, half_width_wanted=half_width_wanted)
     enough = f"{needed} draws" if needed else f"not even {max(MOST_DRAWS, k)} draws"
     words = (

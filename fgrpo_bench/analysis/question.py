@@ -103,11 +103,11 @@ class Family:
         return pair in self.pairs and k in self.ks and column in self.columns
 
 
-def question_of(results: Results, cells: Sequence[CellRow]) -> tuple[list[Pair], Family]:
-    """Every pair worth comparing and the family: those of a sweep as `asked`; without one every two
-    labels, the later minus the earlier, and no family."""
+def pairs_and_family(results: Results, cells: Sequence[CellRow]) -> tuple[list[Pair], Family]:
+    """Every pair worth comparing and the family: those of a sweep as `declared_pairs`; without one
+    every two labels, the later minus the earlier, and no family."""
     if results.sweep is not None:
-        return asked(results.sweep.record.declaration, cells)
+        return declared_pairs(results.sweep.record.declaration, cells)
     pairs = [
         Pair(
             kind=EVERY,
@@ -123,7 +123,9 @@ def question_of(results: Results, cells: Sequence[CellRow]) -> tuple[list[Pair],
     return pairs, Family(name=NONE_DECLARED, pairs=(), ks=ends, columns=results.headline)
 
 
-def asked(declaration: Mapping[str, Any], cells: Sequence[CellRow]) -> tuple[list[Pair], Family]:
+def declared_pairs(
+    declaration: Mapping[str, Any], cells: Sequence[CellRow]
+) -> tuple[list[Pair], Family]:
     """Every pair of a sweep's planned cells, and the family that it declares.
 
     declaration: fgrpo_bench.specs.Declaration as JSON; one without a family has the default; of
@@ -132,7 +134,7 @@ def asked(declaration: Mapping[str, Any], cells: Sequence[CellRow]) -> tuple[lis
     """
     evaluation = declaration["experiment"]["evaluation"]
     family = declaration["sweep"].get("family") or {}
-    pairs = pairs_of(cells, declaration.get("algorithms", {}))
+    pairs = all_pairs(cells, declaration.get("algorithms", {}))
     against = list(methods(cells))
     is_none = family.get("pairs") in ([], ()) and not family.get("cells")
     is_of_methods = len({cell.algorithm for cell in cells if not cell.is_base}) > 1
@@ -184,14 +186,18 @@ def _check_paths(pairs: Sequence[Pair], ks: Sequence[int], experiment: Mapping[s
             f"sweep.family.ks={list(ks)} beside sweep.family.at={EQUAL_PASS_AT_1}: at equal pass@1 "
             "no two cells differ in pass@1; leave k = 1 out, or set sweep.family.at to null"
         )
-    train, asked = experiment["train"], experiment["checkpoints"]
+    train, checkpoints = experiment["train"], experiment["checkpoints"]
     saved = saved_steps(steps=train["steps"], save_every=train["save_every"])
-    evaluated = {"last": saved[-1:], "every": saved}.get(asked) if isinstance(asked, str) else asked
+    evaluated = (
+        {"last": saved[-1:], "every": saved}.get(checkpoints)
+        if isinstance(checkpoints, str)
+        else checkpoints
+    )
     if evaluated is None or len(evaluated) < 2:
         every = "" if len(saved) > 1 else f" with experiment.train.save_every below {saved[0]}"
         raise ValueError(
             f"sweep.family.at={EQUAL_PASS_AT_1} compares the paths of training runs, and "
-            f"experiment.checkpoints={asked} evaluates one checkpoint of each: set "
+            f"experiment.checkpoints={checkpoints} evaluates one checkpoint of each: set "
             f"experiment.checkpoints=every{every}, or to several steps"
         )
 
@@ -206,8 +212,8 @@ def _by_name(
         _check("cells", (new, old), list(by_name), "has the cells")
         if new == old:
             raise ValueError(f"sweep.family.cells compares {new} with itself: name two cells")
-        known = (pair for pair in pairs if {pair.new.cell, pair.old.cell} == {new, old})
-        yield next(known, None) or Pair(
+        same_cells = (pair for pair in pairs if {pair.new.cell, pair.old.cell} == {new, old})
+        yield next(same_cells, None) or Pair(
             kind=BY_NAME,
             group="Pairs that the question names",
             name=f"{by_name[new].label} against {by_name[old].label}",
@@ -237,7 +243,7 @@ REFERENCE = "grpo"
 """The algorithm that methods are compared with."""
 
 
-def pairs_of(cells: Sequence[CellRow], algorithms: Mapping[str, Mapping[str, Any]]) -> list[Pair]:
+def all_pairs(cells: Sequence[CellRow], algorithms: Mapping[str, Mapping[str, Any]]) -> list[Pair]:
     """Every pair of planned cells. algorithms: declared ones by name (AlgorithmSpec as JSON)."""
     return [
         *focal(cells),
@@ -248,7 +254,7 @@ def pairs_of(cells: Sequence[CellRow], algorithms: Mapping[str, Mapping[str, Any
     ]
 
 
-def of_line(cell: CellRow) -> Line | None:
+def line_of_cell(cell: CellRow) -> Line | None:
     """`Cell.line`; None for the base models."""
     return None if cell.setting is None else cell.setting.line
 
@@ -291,8 +297,8 @@ def base_method(
             for name, other in algorithms.items()
             if UNCONTROLLED | dict(other) == plain | {"name": name}
         }
-    wanted = {replace(setting.unweighted, algorithm=name) for name in names}
-    return next((other for other in cells if other.setting in wanted), None)
+    settings = {replace(setting.unweighted, algorithm=name) for name in names}
+    return next((other for other in cells if other.setting in settings), None)
 
 
 def controls(
@@ -317,7 +323,7 @@ def group_sizes(cells: Sequence[CellRow]) -> Iterator[Pair]:
     lines: dict[Line | None, list[CellRow]] = {}
     for cell in cells:
         if not cell.is_base:
-            lines.setdefault(of_line(cell), []).append(cell)
+            lines.setdefault(line_of_cell(cell), []).append(cell)
     for same_method in lines.values():
         plain = [cell for cell in same_method if cell.focal_gamma == 0]
         line = {c.group_size: c for c in sorted(plain, key=lambda c: c.group_size or 0)}
@@ -325,11 +331,11 @@ def group_sizes(cells: Sequence[CellRow]) -> Iterator[Pair]:
             continue
         sizes = list(line)
         focal_sizes = {c.group_size for c in same_method if c.focal_gamma and c.group_size in line}
-        wanted = {*pairwise(sizes), (sizes[0], sizes[-1])}
-        wanted |= {(sizes[0], size) for size in focal_sizes if size != sizes[0]}
-        wanted |= {(size, sizes[-1]) for size in focal_sizes if size != sizes[-1]}
+        size_pairs = {*pairwise(sizes), (sizes[0], sizes[-1])}
+        size_pairs |= {(sizes[0], size) for size in focal_sizes if size != sizes[0]}
+        size_pairs |= {(size, sizes[-1]) for size in focal_sizes if size != sizes[-1]}
         place = {size: i for i, size in enumerate(sizes)}
-        for low, high in sorted(wanted, key=lambda pair: (place[pair[0]], place[pair[1]])):
+        for low, high in sorted(size_pairs, key=lambda pair: (place[pair[0]], place[pair[1]])):
             yield Pair(
                 kind="group_size",
                 group=f"{line[low].method} without focal weight, group size",
@@ -343,13 +349,13 @@ def largest(cells: Sequence[CellRow]) -> Iterator[Pair]:
     """Focal cells against the base algorithm at its largest N, where that is another N."""
     tops: dict[Line | None, CellRow] = {}
     for cell in cells:
-        top = tops.get(of_line(cell))
+        top = tops.get(line_of_cell(cell))
         if cell.focal_gamma == 0 and (
             top is None or (cell.group_size or 0) > (top.group_size or 0)
         ):
-            tops[of_line(cell)] = cell
+            tops[line_of_cell(cell)] = cell
     for cell in cells:
-        old = tops.get(of_line(cell))
+        old = tops.get(line_of_cell(cell))
         if cell.focal_gamma and old and old.group_size != cell.group_size:
             yield Pair(
                 kind="largest",
@@ -367,7 +373,7 @@ def methods(cells: Sequence[CellRow]) -> Iterator[Pair]:
     plain: dict[int | None, dict[Line | None, CellRow]] = {}  # by N, then by the line of GRPO
     for cell in cells:
         if (cell.algorithm, cell.focal_gamma) == (REFERENCE, 0):
-            plain.setdefault(cell.group_size, {})[of_line(cell)] = cell
+            plain.setdefault(cell.group_size, {})[line_of_cell(cell)] = cell
         elif not cell.is_base:
             others.append(cell)
     for new in others:
@@ -437,7 +443,7 @@ def matches(cells: Sequence[CellRow], checkpoints: Sequence[CheckpointRow]) -> I
         for old in cells:
             if not new.focal_gamma or old.focal_gamma != 0 or new.cell not in of_cell:
                 continue
-            if of_line(new) != of_line(old) or new.group_size == old.group_size:
+            if line_of_cell(new) != line_of_cell(old) or new.group_size == old.group_size:
                 continue
             if old.cell not in of_cell:
                 continue

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from fgrpo_bench.analysis.checkpoints import At, cluster_numbers, key_of
+from fgrpo_bench.analysis.checkpoints import At, cluster_numbers, frame_key
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import Results
 from fgrpo_bench.analysis.rows import ALL, SEVERAL, ReadingRow
@@ -151,7 +151,7 @@ def problem_draws(
     """By problem_id. Draws that the grader could not judge are wrong; an answer of theirs votes.
     Right answers are one, but for graders with SOLUTIONS.
 
-    grades: tables.GRADES; n_solutions: as of `numbers_of_solutions`."""
+    grades: tables.GRADES; n_solutions: as of `solution_counts`."""
     solution = SOLUTIONS.get(grader, _the_gold)
     sizes = grades.group_by("problem_id", maintain_order=True).len()
     votes: dict[str, Counter[tuple[bool, str]]] = {name: Counter() for name in sizes["problem_id"]}
@@ -176,7 +176,7 @@ def _the_gold(answer: str) -> str:
     return ""
 
 
-def numbers_of_solutions(spec: EvaluationSpec, benchmark: str, grader: str) -> dict[str, int]:
+def solution_counts(spec: EvaluationSpec, benchmark: str, grader: str) -> dict[str, int]:
     """How many solutions each problem has, by problem_id; empty where they cannot be enumerated.
     ValueError of `all_solutions`."""
     if grader not in ENUMERATED:
@@ -185,11 +185,13 @@ def numbers_of_solutions(spec: EvaluationSpec, benchmark: str, grader: str) -> d
     return {problem.problem_id: len(ENUMERATED[grader](problem.target)) for problem in problems}
 
 
-def parts_of(names: Iterable[str], n_solutions: Mapping[str, int]) -> dict[str, list[str]]:
+def parts_by_solutions(
+    names: Iterable[str], n_solutions: Mapping[str, int]
+) -> dict[str, list[str]]:
     """problem_ids, sorted: ALL of them, and SEVERAL, those of more than one solution, where some
     but not all are. Of a problem with one solution nothing can move.
 
-    n_solutions: as of `numbers_of_solutions`."""
+    n_solutions: as of `solution_counts`."""
     every = sorted(names)
     several = [name for name in every if n_solutions.get(name, 1) > 1]
     return {ALL: every, SEVERAL: several} if 0 < len(several) < len(every) else {ALL: every}
@@ -218,13 +220,13 @@ def readings(
         checkpoints = [
             item
             for item in results.checkpoints
-            if key_of(item) in chosen and grades_of(item, benchmark) is not None
+            if frame_key(item) in chosen and grades_path(item, benchmark) is not None
         ]
         if checkpoints:
-            yield from _of_benchmark(benchmark, checkpoints, problem_ids[benchmark])
+            yield from _benchmark_readings(benchmark, checkpoints, problem_ids[benchmark])
 
 
-def grades_of(checkpoint: EvaluatedCheckpoint, benchmark: str) -> Path | None:
+def grades_path(checkpoint: EvaluatedCheckpoint, benchmark: str) -> Path | None:
     """Where the grades of a checkpoint are that its pass@k is of; None where they are not there."""
     if checkpoint.results_on(benchmark) is None:
         return None
@@ -233,7 +235,7 @@ def grades_of(checkpoint: EvaluatedCheckpoint, benchmark: str) -> Path | None:
     return path if version is not None and path.exists() else None
 
 
-def _of_benchmark(
+def _benchmark_readings(
     benchmark: str, checkpoints: Sequence[EvaluatedCheckpoint], names: Collection[str]
 ) -> Iterator[ReadingRow]:
     ks = tuple(checkpoints[0].evaluation_spec().stored_evaluation.ks)
@@ -243,8 +245,8 @@ def _of_benchmark(
     grader = next(iter(graders)) if len(graders) == 1 else ""
     n_solutions: dict[str, int] = {}
     with suppress(OSError, ValueError):  # a dataset that is gone, more digits than are enumerated
-        n_solutions = numbers_of_solutions(checkpoints[0].evaluation_spec(), benchmark, grader)
-    parts = parts_of(names, n_solutions)
+        n_solutions = solution_counts(checkpoints[0].evaluation_spec(), benchmark, grader)
+    parts = parts_by_solutions(names, n_solutions)
     by_cell: dict[str, list[EvaluatedCheckpoint]] = {}
     for item in checkpoints:
         by_cell.setdefault(item.label, []).append(item)
@@ -254,7 +256,7 @@ def _of_benchmark(
         for part, of_part in parts.items():
             clusters = cluster_numbers([cluster.get(name) for name in of_part])
             # of problems with one solution these are what they are over all problems
-            words = [DISTINCT, SHARE] if part == SEVERAL else _words(grader, n_solutions)
+            words = [DISTINCT, SHARE] if part == SEVERAL else _readings_of(grader, n_solutions)
             for word in words:
                 yield from _by_k(
                     replace(row, reading=word, problems=part), draws, of_part, ks, clusters
@@ -274,7 +276,7 @@ def _empty(benchmark: str, cell: str, seeds: tuple[int | None, ...]) -> ReadingR
     )  # fmt: skip
 
 
-def _words(grader: str, n_solutions: Mapping[str, int]) -> list[str]:
+def _readings_of(grader: str, n_solutions: Mapping[str, int]) -> list[str]:
     """Of READINGS those that tell something of a grader's problems."""
     without = set() if grader in SOLUTIONS else {DISTINCT}
     return [word for word in READINGS if word not in without and (word != SHARE or n_solutions)]
@@ -283,7 +285,7 @@ def _words(grader: str, n_solutions: Mapping[str, int]) -> list[str]:
 def _draws(
     checkpoint: EvaluatedCheckpoint, benchmark: str, grader: str, n_solutions: Mapping[str, int]
 ) -> dict[str, ProblemDraws]:
-    path = grades_of(checkpoint, benchmark)
+    path = grades_path(checkpoint, benchmark)
     assert path is not None
     return problem_draws(first_stage(path, checkpoint.stopping()), grader, n_solutions)
 

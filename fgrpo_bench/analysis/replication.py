@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fgrpo_bench.analysis.comparisons import SIGNIFICANT
 from fgrpo_bench.analysis.frames import Analysis, cells_of
-from fgrpo_bench.analysis.question import Family, question_of
+from fgrpo_bench.analysis.question import Family, pairs_and_family
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.analysis.rows import Comparison
 from fgrpo_bench.analysis.stored import analysed
@@ -81,7 +81,7 @@ def check_replicates(paths: RunPaths, name: str, *, family: Family, seeds: Colle
             f"(sweep.replicates={name}): a result is shown again by seeds that it was not found "
             "on; set others in sweep.grid.seed"
         )
-    asked = question_of(first, tuple(cells_of(first).values()))[1]
+    asked = pairs_and_family(first, tuple(cells_of(first).values()))[1]
     is_alike = family.at_equal_pass_at_1 == asked.at_equal_pass_at_1
     missing = sorted(set(family.names).difference(asked.names if is_alike else ()))
     if missing:

@@ -70,7 +70,7 @@ class PointResult(EvaluatedCheckpoint):
         return self.point_id
 
     @property
-    def of_run(self) -> tuple[PointResult, ...]:
+    def run_checkpoints(self) -> tuple[PointResult, ...]:
         return tuple(map(self.at, self.checkpoints))
 
     @property
@@ -80,10 +80,10 @@ class PointResult(EvaluatedCheckpoint):
         return has_valid_marker(self.train, fingerprint=self.train_fingerprint)
 
     @property
-    def lacks(self) -> str:
+    def missing_reason(self) -> str:
         if self.train.done.exists() and not self.is_trained:
             return f"{self.train.done} is damaged"
-        if (of_evaluation := super().lacks) != NOT_EVALUATED:
+        if (of_evaluation := super().missing_reason) != NOT_EVALUATED:
             return of_evaluation
         return f"trained, {NOT_EVALUATED}" if self.is_trained else "not trained"
 
@@ -150,7 +150,7 @@ class Results:
     def address(self) -> RunPaths:
         """Where their pages, report and exports are: of a sweep its run. ValueError for checkpoints
         without a place."""
-        return self.place or self.of_sweep().paths
+        return self.place or self.require_sweep().paths
 
     @property
     def folder(self) -> Path:
@@ -161,14 +161,14 @@ class Results:
     @property
     def every(self) -> tuple[EvaluatedCheckpoint, ...]:
         """These and the earlier ones of their runs, by rising step within each."""
-        return tuple(item for checkpoint in self.checkpoints for item in checkpoint.of_run)
+        return tuple(item for checkpoint in self.checkpoints for item in checkpoint.run_checkpoints)
 
     @property
     def sweep(self) -> SweepResults | None:
         """What a sweep adds: its question, its training runs and its plan; None without one."""
         return None
 
-    def of_sweep(self) -> SweepResults:
+    def require_sweep(self) -> SweepResults:
         """What a sweep adds, for what cannot do without; ValueError without one."""
         if self.sweep is None:
             names = ", ".join(dict.fromkeys(checkpoint.label for checkpoint in self.checkpoints))
@@ -292,7 +292,7 @@ class SweepResults(Results):
         return str(named["name"])
 
 
-def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
+def load_for_compare(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
     """Checkpoints from anywhere, e.g. of fgrpo_bench.analysis.evaluated.from_evaluation, on the
     benchmarks and k that all were evaluated on. Temperature, prompt and engine may differ: they
     may be what is compared.
@@ -304,13 +304,13 @@ def compared(checkpoints: Sequence[EvaluatedCheckpoint]) -> Results:
     else is read of any (EvaluatedCheckpoint.in_common), so that pass@k of two subtracts.
     """
     _check_labels(checkpoints)
-    every = [item for checkpoint in checkpoints for item in checkpoint.of_run]
+    every = [item for checkpoint in checkpoints for item in checkpoint.run_checkpoints]
     specs = [checkpoint.evaluation_spec() for checkpoint in every]
     first, *others = [spec.evaluation for spec in specs]
     names = [
-        f"{item.name}, step {item.step}" if len(checkpoint.of_run) > 1 else item.name
+        f"{item.name}, step {item.step}" if len(checkpoint.run_checkpoints) > 1 else item.name
         for checkpoint in checkpoints
-        for item in checkpoint.of_run
+        for item in checkpoint.run_checkpoints
     ]
     benchmarks = {
         name: declared
@@ -397,7 +397,7 @@ def together(root: Path, names: Sequence[str]) -> Results:
                 f"{root / EVALUATIONS}; there are {', '.join(known) or 'none'}"
             )
     first = BASE if len(names) > 1 else names[0]
-    results = compared(
+    results = load_for_compare(
         [
             from_evaluation(known[name], first if i == 0 else name, title=name)
             for i, name in enumerate(names)
@@ -413,7 +413,7 @@ def results_at(paths: RunPaths) -> Results:
     return load_results(paths)
 
 
-def results_of(root: Path, name: str, **parts: str | None) -> Results:
+def find_results(root: Path, name: str, **parts: str | None) -> Results:
     """Those that a word means: a run as of `choose_run`, or `evals/<name>[+<name>...]`, evaluations
     without a sweep. Raises as `choose_run` and `results_at`."""
     kind, names, _ = split_name(name, **parts)

@@ -202,11 +202,11 @@ def load_groups(name: str, *, root: Path | None = None) -> RolloutSummary:
     return of
 
 
-def store_groups(of: RolloutSummary, name: str, *, root: Path | None = None) -> Path:
+def store_groups(summary: RolloutSummary, name: str, *, root: Path | None = None) -> Path:
     """Store a summary under a name, for the dashboard; ValueError where another one has it."""
     check_name("--name", name)
     path = stored_groups(root or default_root()) / f"{name}.json"
-    if path.exists() and read_json(path, STORE_ANEW) != of.as_json():
+    if path.exists() and read_json(path, STORE_ANEW) != summary.as_json():
         raise ValueError(f"--name {name}: {path} has the groups of another dump; take another name")
-    write_json(path, of.as_json())
+    write_json(path, summary.as_json())
     return path

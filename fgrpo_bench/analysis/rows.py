@@ -386,7 +386,7 @@ class FirstLoss:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Front:
+class ParetoFront:
     """Whether a trained cell is on the front of the plane of pass@k at the smallest and the largest
     k: no other is significantly better at one of them and, by the point estimate, not worse at the
     other."""
@@ -623,7 +623,14 @@ def unfinished_of(table: pl.DataFrame) -> Ints:
     return np.stack([table[name].fill_null(-1).to_numpy() for name in UNFINISHED])
 
 
-BESIDE = ("unscored", "all_wrong", "all_right", "cut_off", "correct_cut_off", "correct_by_place")
+OPEN_AND_CUT_OFF = (
+    "unscored",
+    "all_wrong",
+    "all_right",
+    "cut_off",
+    "correct_cut_off",
+    "correct_by_place",
+)
 """Columns of Estimate that stand beside its pass@k, unrounded, wherever a program reads it."""
 UNSCORED, BOUNDED = 0.01, 0.05
 """Shares of draws that the grader could not judge above which no pass@k stands without that share,
@@ -653,7 +660,7 @@ FRAMES: dict[str, type] = {
     "effects": EffectRow,
     "bands": Band,
     "first_loss": FirstLoss,
-    "front": Front,
+    "front": ParetoFront,
     "coverage": CoverageRow,
     "cost": Cost,
     "checkpoints": CheckpointRow,

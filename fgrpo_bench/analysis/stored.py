@@ -22,7 +22,7 @@ from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.frames import Analysis, analyse
 from fgrpo_bench.analysis.other_scores import likelihood_stages
 from fgrpo_bench.analysis.readings import readings
-from fgrpo_bench.analysis.results import Results, SweepResults, results_of
+from fgrpo_bench.analysis.results import Results, SweepResults, find_results
 from fgrpo_bench.analysis.rows import FRAMES, ON_DEMAND, ReadingRow, Rows
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.files.paths import RunPaths, StagePaths
@@ -54,7 +54,7 @@ def load(
     may be meant.
     """
     parts = {"experiment": experiment, "version": version}
-    return analysed(results_of(root or default_root(), sweep, **parts), rule, by=by)
+    return analysed(find_results(root or default_root(), sweep, **parts), rule, by=by)
 
 
 def analysed(
@@ -74,15 +74,15 @@ def analysed(
         by_value = {name: anew.tables[name] for name in ("by_value", "by_value_comparisons")}
         analysis = analysed(results, rule, is_kept=is_kept)
         return replace(analysis, by=by, tables={**analysis.tables, **by_value})
-    digest = digest_of(sweep)
+    digest = analysis_digest(sweep)
     stored = _stored(sweep, rule, digest)
     if stored is not None:
         return stored
     analysis = analyse(sweep, rule)
     # A stage that ended meanwhile would be stored under a digest that it is not of.
-    if is_kept and digest == digest_of(sweep):
+    if is_kept and digest == analysis_digest(sweep):
         with suppress(PermissionError):
-            _write(folder_of(sweep.paths, rule), analysis, digest)
+            _write(frames_folder(sweep.paths, rule), analysis, digest)
     return analysis
 
 
@@ -96,7 +96,7 @@ class AnalysisRecord(Record):
     family: str
     """The family of comparisons in words."""
     inputs: str
-    """Digest of what was read (`digest_of`)."""
+    """Digest of what was read (`analysis_digest`)."""
     files: dict[str, str]
     """Digests of the frames, by name."""
 
@@ -105,7 +105,7 @@ def stored_comparisons(paths: RunPaths) -> pl.DataFrame | None:
     """The frame of comparisons that was stored last, by the last checkpoints, whether or not
     results have come in since; None where none of this version stands there whole. Nothing else is
     read, nothing computed."""
-    folder = folder_of(paths, LAST)
+    folder = frames_folder(paths, LAST)
     path = folder / "comparisons.parquet"
     try:
         record = read_record(folder / FACTS, AnalysisRecord)
@@ -118,12 +118,12 @@ def stored_comparisons(paths: RunPaths) -> pl.DataFrame | None:
         return None
 
 
-def folder_of(paths: RunPaths, rule: str) -> Path:
+def frames_folder(paths: RunPaths, rule: str) -> Path:
     """Where the frames of a rule are."""
     return paths.analysis if rule == LAST else paths.analysis / rule
 
 
-def digest_of(results: SweepResults) -> str:
+def analysis_digest(results: SweepResults) -> str:
     """sha256 over what an analysis is made of: plan, declaration, the marker of every stage, and
     the tables that are read of it, so that one that was damaged since is noticed."""
     digest = hashlib.sha256()
@@ -137,7 +137,7 @@ def digest_of(results: SweepResults) -> str:
     return digest.hexdigest()
 
 
-def inputs_of(results: Results) -> list[Path]:
+def input_files(results: Results) -> list[Path]:
     """The files that an analysis is made of, those that are not there yet too."""
     if results.sweep is None:
         stages, declared = _evaluations(results, results.checkpoints), []
@@ -151,7 +151,7 @@ def _stages(results: SweepResults) -> Iterator[tuple[StagePaths, list[Path]]]:
     """Every stage behind an analysis, and what is read of it beside its marker."""
     for point in results.points:
         yield point.train, [point.train.metrics]
-        yield from _evaluations(results, point.of_run)
+        yield from _evaluations(results, point.run_checkpoints)
     for _, _, stage in likelihood_stages(results):
         yield stage, []
 
@@ -166,13 +166,13 @@ def _evaluations(
         tables += [
             stage.benchmark(name).passk(version)
             for name in results.judged_twice
-            for version in checkpoint.beside(name).values()
+            for version in checkpoint.extra_grader_versions(name).values()
         ]
         yield stage, tables
 
 
 def _stored(results: SweepResults, rule: str, digest: str) -> Analysis | None:
-    folder = folder_of(results.paths, rule)
+    folder = frames_folder(results.paths, rule)
     try:
         record = read_record(folder / FACTS, AnalysisRecord)
         if checksum_mismatch(record.as_json()):

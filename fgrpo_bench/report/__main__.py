@@ -13,7 +13,7 @@ import typer
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.checkpoints import LAST
-from fgrpo_bench.analysis.results import results_of
+from fgrpo_bench.analysis.results import find_results
 from fgrpo_bench.command import application
 from fgrpo_bench.command.application import (
     WHICH_RUN,
@@ -125,7 +125,7 @@ def report(
         refuse(context, "is not asked with --json, which writes nothing", "formats", "html")
     if html is not None:
         refuse(context, "is not asked with --html, which writes that page alone", "formats")
-    results = results_of(root, str(sweep))
+    results = find_results(root, str(sweep))
     if as_json:
         print_json(build.as_json(analysed(results, select, by=by), compare_paper=compare_paper))
         return 0

@@ -117,7 +117,7 @@ def tables(analysis: Analysis, *, compare_paper: bool = False) -> list[Table]:
         *(interval_table(analysis, column) for column in columns if not several),
         *(against_paper(analysis) if compare_paper else ()),
         *effect_tables(analysis),
-        *equal_pass_at_1_tables(analysis, asked=True),
+        *equal_pass_at_1_tables(analysis, in_question_only=True),
         *filter(None, (question_table(analysis, column) for column in columns)),
         *selection_table(analysis),
         *(all_ks(analysis, column) for column in columns),

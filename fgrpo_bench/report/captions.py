@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from fgrpo_bench.analysis import LEVEL, Analysis
-from fgrpo_bench.analysis.question import BY_NAME, KINDS, Pair, question_of
+from fgrpo_bench.analysis.question import BY_NAME, KINDS, Pair, pairs_and_family
 from fgrpo_bench.documents.table import conjoined, raised
 from fgrpo_bench.report.footnotes import LISTED, listed
 
@@ -55,7 +55,7 @@ def subject(analysis: Analysis) -> str:
     if analysis.results.sweep is None:
         old, *others = [cell.label for cell in cells]
         return f"{listed(others, LISTED)} against {old}" if others else old
-    _, family = question_of(analysis.results, cells)
+    _, family = pairs_and_family(analysis.results, cells)
     if not family.pairs:
         settings = [cell.setting for cell in cells if cell.setting is not None]
         axes = [

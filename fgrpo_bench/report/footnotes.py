@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.analysis.checkpoints import rule_in_words
+from fgrpo_bench.analysis.checkpoints import describe_rule
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import UNSCORED, CellRow, Estimate, open_part
 from fgrpo_bench.documents.table import percent, unscored_beside
@@ -26,7 +26,7 @@ LISTED = 8
 
 def rule_note(analysis: Analysis) -> str:
     """Which checkpoints a table is about."""
-    return f"{RULE}{rule_in_words(analysis.results, analysis.rule)}."
+    return f"{RULE}{describe_rule(analysis.results, analysis.rule)}."
 
 
 def footnotes(analysis: Analysis, cells: Sequence[CellRow], *columns: str) -> tuple[str, ...]:

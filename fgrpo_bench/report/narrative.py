@@ -82,14 +82,14 @@ def _declared(analysis: Analysis) -> list[Block]:
     """What a sweep asks, and what it holds equal."""
     return [
         Heading(text="Question"),
-        Paragraph(text=analysis.results.of_sweep().question),
+        Paragraph(text=analysis.results.require_sweep().question),
         Paragraph(text=f"{equal(analysis)} {budget(analysis)}"),
     ]
 
 
 def equal(analysis: Analysis) -> str:
     """Which sweep it is, and what all its cells get the same of."""
-    sweep = analysis.results.of_sweep()
+    sweep = analysis.results.require_sweep()
     train, paths = sweep.train, sweep.paths
     if _own_prompts(analysis):
         cost = (
@@ -111,7 +111,7 @@ def equal(analysis: Analysis) -> str:
 
 def budget(analysis: Analysis) -> str:
     """A sweep's budget in numbers, and how it stands to the paper's."""
-    train, cells = analysis.results.of_sweep().train, analysis.by_cell.values()
+    train, cells = analysis.results.require_sweep().train, analysis.by_cell.values()
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
     if prompts := _own_prompts(analysis):
         numbers = f"Prompts per step: {', '.join(map(str, prompts))}, each with N rollouts."
@@ -234,7 +234,7 @@ def effect(row: Comparison) -> str:
 
 def _every(analysis: Analysis) -> tuple[Comparison, ...]:
     """What is asked for, of the checkpoints that stand for runs and then at equal pass@1."""
-    return (*analysis.asked, *analysis.on_paths)
+    return (*analysis.question_rows, *analysis.on_paths)
 
 
 def counted(analysis: Analysis) -> str:
@@ -288,7 +288,7 @@ def band_legend() -> str:
 def _all_k_at_once(analysis: Analysis) -> Iterator[tuple[str, tuple[Line, ...]]]:
     """Sections: a heading, and a line a pair, of the columns that stand for all."""
     sections: dict[str, dict[str, str]] = {}
-    for row in analysis.asked:
+    for row in analysis.question_rows:
         loss = analysis.first_loss_of(row.column, row.new, row.old)
         if row.column in analysis.headline and loss is not None:
             lines = sections.setdefault(_title(analysis, row), {})
@@ -333,7 +333,7 @@ def notes(analysis: Analysis) -> Notes:
         if analysis.has_family
         else NOTHING_CORRECTED
     )
-    if analysis.asked:
+    if analysis.question_rows:
         lines.append(
             "p is two-sided, over problems and seeds: 1 less the level of the interval that ends "
             f"at 0. {corrected} p draws takes these models and problems as given and asks about "
@@ -344,7 +344,7 @@ def notes(analysis: Analysis) -> Notes:
         design = analysis.results.stopping
         lines += dict.fromkeys(
             f"No p draws: {why}."
-            for k in sorted({row.k for row in analysis.asked if row.p_draws is None})
+            for k in sorted({row.k for row in analysis.question_rows if row.p_draws is None})
             if design and not design.is_fixed and (why := design.no_variance(k)) is not None
         )
     return Notes(

@@ -94,7 +94,7 @@ def graded(results: Results) -> Iterator[tuple[EvaluatedCheckpoint, str, str]]:
 def evaluated(results: SweepResults | None) -> Iterator[PointResult]:
     """Every evaluated checkpoint of a sweep as its point."""
     for point in () if results is None else results.points:
-        yield from (item for item in point.of_run if item.is_evaluated)
+        yield from (item for item in point.run_checkpoints if item.is_evaluated)
 
 
 def inputs(results: Results) -> dict[str, Input]:
@@ -105,7 +105,7 @@ def inputs(results: Results) -> dict[str, Input]:
         stage = checkpoint.evaluate
         of = stage.benchmark(benchmark)
         listed |= dict.fromkeys((of.grades(grader_version), of.passk()), (stage, False))
-        for further in checkpoint.beside(benchmark).values():
+        for further in checkpoint.extra_grader_versions(benchmark).values():
             files = of.grades(further), of.passk(further)
             listed |= dict.fromkeys(files, (stage, False))
         listed |= dict.fromkeys((of.manifest, of.draws), (stage, True))

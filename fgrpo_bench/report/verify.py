@@ -196,7 +196,10 @@ def _other_grades(results: Results, absent: set[str], *, regrade: bool) -> Itera
 
     for checkpoint, benchmark, main_version in graded(results):
         paths = checkpoint.evaluate.benchmark(benchmark)
-        extra = {version: grader for grader, version in checkpoint.beside(benchmark).items()}
+        extra = {
+            version: grader
+            for grader, version in checkpoint.extra_grader_versions(benchmark).items()
+        }
         for version in (main_version, *extra):
             passk = paths.passk(version if version in extra else None)
             grades = paths.grades(version)

@@ -41,7 +41,7 @@ the mean over the range."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Path:
+class PassCurve:
     """A cell's evaluated checkpoints on one set of problems, its base model first where there is
     one."""
 
@@ -149,12 +149,12 @@ def _end(h: Floats, h_next: Floats, chord: Floats, next_chord: Floats) -> Floats
     return np.asarray(np.where(turns, 3 * chord, slope))
 
 
-def gaps(new: Sequence[Path], old: Sequence[Path]) -> Gaps:
+def gaps(new: Sequence[PassCurve], old: Sequence[PassCurve]) -> Gaps:
     """What the new cell keeps more than the old one: `weighed` with 1 and -1."""
     return weighed([new, old], [1.0, -1.0])
 
 
-def weighed(by_cell: Sequence[Sequence[Path]], weights: Sequence[float]) -> Gaps:
+def weighed(by_cell: Sequence[Sequence[PassCurve]], weights: Sequence[float]) -> Gaps:
     """A sum over cells of a weight times pass@k at the pass@1 that all of them reach, paired by
     seed.
 
@@ -213,7 +213,7 @@ class _Means:
     """[seeds, checkpoints]."""
 
     @classmethod
-    def of(cls, paths: Sequence[Path]) -> _Means:
+    def of(cls, paths: Sequence[PassCurve]) -> _Means:
         return cls(
             x=np.mean([path.pass_at_1.mean(axis=2) for path in paths], axis=0),
             y=np.mean([path.pass_at_k.mean(axis=2) for path in paths], axis=0),
@@ -222,7 +222,7 @@ class _Means:
 
 
 def _width(
-    paths: Sequence[Path], kept: Sequence[Sequence[NDArray[np.int64]]], ends: Floats
+    paths: Sequence[PassCurve], kept: Sequence[Sequence[NDArray[np.int64]]], ends: Floats
 ) -> Floats:
     """[seeds, problems], pass@1 where the range of a seed ends less that where it begins."""
     out = np.empty((len(kept), paths[0].pass_at_1.shape[2]))

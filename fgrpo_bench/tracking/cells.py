@@ -13,9 +13,9 @@ from functools import partial
 import polars as pl
 
 from fgrpo_bench.analysis import LEVEL
-from fgrpo_bench.analysis.checkpoints import key_of
+from fgrpo_bench.analysis.checkpoints import frame_key
 from fgrpo_bench.analysis.results import PointResult
-from fgrpo_bench.analysis.rows import BESIDE, CellRow
+from fgrpo_bench.analysis.rows import OPEN_AND_CUT_OFF, CellRow
 from fgrpo_bench.documents.markdown import markdown_blocks
 from fgrpo_bench.documents.table import Block, Line, Outline, Paragraph, Table, with_interval
 from fgrpo_bench.files.spec import read_spec
@@ -48,7 +48,7 @@ def with_cells(source: Source, points: Sequence[DesiredRun]) -> tuple[DesiredRun
     begun = {run.name: run for run in points}
     by_cell: dict[str, list[PointResult]] = {}
     for point in source.results.points:
-        by_cell.setdefault(key_of(point)[0], []).append(point)
+        by_cell.setdefault(frame_key(point)[0], []).append(point)
     runs = []
     for cell, planned in by_cell.items():
         members = [point for point in planned if point.point_id in begun]
@@ -115,9 +115,9 @@ def _cell_run(
 
 def _table_of_cell(source: Source, key: str) -> pl.DataFrame:
     """Means and ends of intervals with all their digits, and what stands beside them."""
-    names = ("cell", "column", "k", "mean", "low", "high", "n_problems", *BESIDE)
+    names = ("cell", "column", "k", "mean", "low", "high", "n_problems", *OPEN_AND_CUT_OFF)
     rows = [[getattr(row, name) for name in names] for row in source.estimates_of(key)]
-    types = dict.fromkeys(("mean", "low", "high", *BESIDE), pl.Float64)
+    types = dict.fromkeys(("mean", "low", "high", *OPEN_AND_CUT_OFF), pl.Float64)
     return pl.DataFrame(rows, names, schema_overrides=types, orient="row")
 
 

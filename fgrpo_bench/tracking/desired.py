@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.analysis import Analysis, stored
-from fgrpo_bench.analysis.checkpoints import rule_in_words
+from fgrpo_bench.analysis.checkpoints import describe_rule
 from fgrpo_bench.analysis.results import load_results
 from fgrpo_bench.command.runs import find_runs
 from fgrpo_bench.documents.html import html
@@ -69,7 +69,9 @@ def desired_experiment(paths: RunPaths) -> ExperimentState:
     """
     source = Source(load_results(paths))
     runs = with_cells(source, desired_points(source))
-    digest = digest_of(source.origin, source.rule, stored.VERSION, stored.digest_of(source.results))
+    digest = digest_of(
+        source.origin, source.rule, stored.VERSION, stored.analysis_digest(source.results)
+    )
     report = _report_wanted(source, runs, digest)
     return ExperimentState(
         name=experiment_name(paths),
@@ -160,7 +162,7 @@ def _chart(key: str) -> dict[str, Any]:
 def experiment_note(analysis: Analysis) -> str:
     """Description of the experiment: the answer, the table of the headline, where the files are,
     and as much of the report's other words as MLflow takes."""
-    paths = analysis.results.of_sweep().paths
+    paths = analysis.results.require_sweep().paths
     return _shortened(
         _words(
             analysis,
@@ -178,7 +180,7 @@ def _words(analysis: Analysis, about: str) -> str:
 
     about: a sentence on what the reader has before them.
     """
-    checkpoints = rule_in_words(analysis.results, analysis.rule)
+    checkpoints = describe_rule(analysis.results, analysis.rule)
     blocks: list[Block] = [
         *answered(analysis),
         *(interval_table(analysis, column) for column in analysis.headline),

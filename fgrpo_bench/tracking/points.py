@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import polars as pl
 
-from fgrpo_bench.analysis.checkpoints import key_of
+from fgrpo_bench.analysis.checkpoints import frame_key
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
 from fgrpo_bench.analysis.results import PointResult, SweepResults
 from fgrpo_bench.analysis.rows import UNSCORED, open_part
@@ -65,10 +65,10 @@ def desired_points(source: Source, points: Collection[str] | None = None) -> lis
 
 def _point_run(source: Source, point: PointResult) -> RunState:
     """The run of a point that has begun."""
-    results, cell = source.results, key_of(point)[0]
+    results, cell = source.results, frame_key(point)[0]
     start, end = source.span(point)
     failed = point.point_id in source.failed
-    points = [*_training(point.metrics(), of=results.of_sweep().train["steps"])]
+    points = [*_training(point.metrics(), of=results.require_sweep().train["steps"])]
     for checkpoint in map(point.at, point.checkpoints):
         if checkpoint.is_evaluated:
             points += _scores(source, checkpoint)

@@ -16,7 +16,7 @@ from typing import Any
 
 from fgrpo_bench import __version__
 from fgrpo_bench.analysis import Analysis, analysed, cells_of
-from fgrpo_bench.analysis.checkpoints import LAST, At, key_of
+from fgrpo_bench.analysis.checkpoints import LAST, At, frame_key
 from fgrpo_bench.analysis.results import PointResult, SweepResults
 from fgrpo_bench.analysis.rows import CellRow, Comparison, EqualPassAt1, Estimate, FirstLoss
 from fgrpo_bench.files.paths import RunPaths, StagePaths
@@ -95,7 +95,7 @@ class Source:
 
     def means_of(self, point: PointResult) -> Sequence[Mean]:
         """Of a point at its checkpoint; none where that is not evaluated."""
-        return self._means.get((key_of(point), point.seed), ()) if point.is_evaluated else ()
+        return self._means.get((frame_key(point), point.seed), ()) if point.is_evaluated else ()
 
     def estimates_of(self, cell: str) -> Sequence[Estimate]:
         """pass@k of a cell on every benchmark and average, at the checkpoint that stands for it."""
@@ -112,7 +112,7 @@ class Source:
     def comparisons_of(self, cell: str) -> Sequence[Comparison]:
         """What a cell is asked to be compared with, on the headline."""
         analysis = self.analysis
-        headline = (row for row in analysis.asked if row.column in analysis.headline)
+        headline = (row for row in analysis.question_rows if row.column in analysis.headline)
         return [row for row in headline if row.new == cell]
 
     def on_paths(self, cell: str) -> Sequence[EqualPassAt1]:
@@ -121,7 +121,7 @@ class Source:
 
     def chosen(self, point: PointResult) -> PointResult:
         """The point at the checkpoint that stands for it."""
-        step = self.analysis.by_cell[key_of(point)[0]].step
+        step = self.analysis.by_cell[frame_key(point)[0]].step
         return next(at for at in map(point.at, point.checkpoints) if at.step == step)
 
     @cached_property
@@ -181,7 +181,7 @@ class Source:
             *(self.origin, self.outline(point), point.point_id in self.failed, files),
             [[astuple(mean) for mean in self.means_of(checkpoint)] for checkpoint in checkpoints],
             self.chosen(point).step if point.is_evaluated else None,
-            self.colors[key_of(point)[0]],
+            self.colors[frame_key(point)[0]],
         )
 
     @cached_property

@@ -63,7 +63,7 @@ def test_values_stand_in_rising_order_and_problems_without_one_are_in_none(by_le
         ("countdown", "level", "10", 6),
         ("countdown", "level", "a", 1),
     ]
-    assert by_level.left_out_by_value("countdown") == (
+    assert by_level.notes_on_values("countdown") == (
         "5 of 24 problems have nothing in level and are left out.",
         "Of one problem, and so without an interval: 2, a.",
     )
@@ -89,7 +89,7 @@ def test_a_difference_has_the_interval_of_its_own_problems_and_holm_over_the_val
     by_level, levels
 ):
     rows = by_level.rows("by_value_comparisons")
-    pairs = {(row.new, row.old) for row in by_level.asked}
+    pairs = {(row.new, row.old) for row in by_level.question_rows}
     assert {(row.new, row.old) for row in rows} == pairs
     assert {row.k for row in rows} == set(by_level.ks)
     for row in rows:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fgrpo_bench.analysis import Analysis, analyse
-from fgrpo_bench.analysis.checkpoints import rule_in_words
+from fgrpo_bench.analysis.checkpoints import describe_rule
 from fgrpo_bench.analysis.results import SweepResults, load_results
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.kinds import Planned
@@ -80,8 +80,8 @@ def test_without_a_benchmark_in_domain_all_decide(
     outside, within = analyse(results, rule), analyse(every_step, rule)
     assert steps(outside) == steps(within)
     assert outside.problems.equals(within.problems)
-    assert "in-domain" in rule_in_words(every_step, rule)
-    assert "in-domain" not in rule_in_words(results, rule)
+    assert "in-domain" in describe_rule(every_step, rule)
+    assert "in-domain" not in describe_rule(results, rule)
 
 
 def test_unfinished_checkpoints_are_no_candidates(tmp_path: Path) -> None:

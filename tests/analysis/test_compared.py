@@ -18,7 +18,7 @@ import fgrpo_bench.report
 import fgrpo_bench.stats
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint, from_evaluation
 from fgrpo_bench.analysis.frames import analyse
-from fgrpo_bench.analysis.results import SweepResults, compared
+from fgrpo_bench.analysis.results import SweepResults, load_for_compare
 from fgrpo_bench.report.build import terminal_text
 
 
@@ -37,7 +37,7 @@ def shown(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
 def test_checkpoints_without_a_sweep_have_the_numbers_that_they_have_in_one(
     finished, analysis
 ) -> None:
-    other = analyse(compared(brought(finished)))
+    other = analyse(load_for_compare(brought(finished)))
     numbers = ("column", "cell", "k", "mean", "low", "high", "n_problems")
     assert_frame_equal(shown(other.estimates, *numbers), shown(analysis.estimates, *numbers))
     numbers = ("benchmark", "problem_id", "cell", "seed", "n_drawn", "n_scored", "n_correct")
@@ -57,7 +57,7 @@ def test_labels_are_any_text_and_seeds_may_be_unknown(finished) -> None:
     base, *_, last = brought(finished)
     named = ((base, "Qwen, as it came"), (last, "ours | v2"))
     mine = [replace(each, label=label, seed=None) for each, label in named]
-    analysis = analyse(compared(mine))
+    analysis = analyse(load_for_compare(mine))
     assert set(analysis.estimates["cell"]) == {"Qwen, as it came", "ours | v2"}
     (pair,) = analysis.comparisons.select("new", "old").unique().rows()
     assert pair == ("ours | v2", "Qwen, as it came")
@@ -67,13 +67,13 @@ def test_labels_are_any_text_and_seeds_may_be_unknown(finished) -> None:
 def test_what_cannot_be_compared_is_refused_with_a_remedy(finished, tmp_path) -> None:
     first, *others = brought(finished)
     with pytest.raises(ValueError, match=r"there is no checkpoint .* name some"):
-        compared([])
+        load_for_compare([])
     with pytest.raises(ValueError, match=r"are both called .* give each its own label"):
-        compared([first, replace(others[-1], label=first.label.upper(), seed=first.seed)])
+        load_for_compare([first, replace(others[-1], label=first.label.upper(), seed=first.seed)])
     with pytest.raises(ValueError, match=r"has no seed, and others have one: .* or none"):
-        compared([first, replace(others[-1], seed=None)])
+        load_for_compare([first, replace(others[-1], seed=None)])
     with pytest.raises(ValueError, match=r"of step 0 and .* of step 7: .* a label of its own"):
-        compared([first, replace(first, seed=99, step=7)])
+        load_for_compare([first, replace(first, seed=99, step=7)])
     with pytest.raises(ValueError, match=r"label 'a\\nb': must be 1 to 80 characters"):
         from_evaluation(first.evaluate.folder, "a\nb")
     with pytest.raises(FileNotFoundError, match=r"holds no evaluation: run `fgrpo-bench evaluate"):

@@ -10,8 +10,8 @@ from scipy import stats
 
 from fgrpo_bench.analysis import INCONCLUSIVE, SIGNIFICANT, SUGGESTIVE, analyse
 from fgrpo_bench.analysis.checkpoints import read_scores
-from fgrpo_bench.analysis.comparisons import Resamples, bands, fronts, p_of_draws
-from fgrpo_bench.analysis.question import Compared, group_sizes, pairs_of
+from fgrpo_bench.analysis.comparisons import Resamples, bands, fronts, p_over_draws
+from fgrpo_bench.analysis.question import Compared, all_pairs, group_sizes
 from fgrpo_bench.analysis.rows import Comparison, make_cell
 from fgrpo_bench.specs.cell import COLUMNS, from_columns
 from fgrpo_bench.stats.bands import band_halfwidth, grid, largest
@@ -76,7 +76,7 @@ def test_a_control_is_compared_with_what_differs_in_nothing_else():
         "dapo": plain | {"name": "dapo", "clip_low": 0.1},
     }
     cells = [cell("dapo", 8), cell("grpo", 8), cell("grpo-kl", 8), cell("grpo-kl", 16)]
-    pairs = [pair for pair in pairs_of(cells, declared) if pair.kind == "controls"]
+    pairs = [pair for pair in all_pairs(cells, declared) if pair.kind == "controls"]
     assert [(pair.new.cell, pair.old.cell) for pair in pairs] == [("grpo-kl-n8-g0", "grpo-n8-g0")]
 
 
@@ -165,10 +165,10 @@ def test_the_noise_of_a_base_model_that_seeds_share_counts_for_each_of_them(fini
     shared = [replace(point, checkpoints=own[0].checkpoints) for point in own]
     scores = read_scores(replace(finished, checkpoints=(*shared, *finished.points[len(own) :])))
     base, new = scores["countdown"]["base", 0], scores["countdown"][FOCAL, finished.points[-1].step]
-    assert base.is_drawn_once and not new.is_drawn_once and len(base.seeds) == 3
-    assert not read_scores(finished)["countdown"]["base", 0].is_drawn_once
+    assert base.is_shared_across_seeds and not new.is_shared_across_seeds and len(base.seeds) == 3
+    assert not read_scores(finished)["countdown"]["base", 0].is_shared_across_seeds
     variances = [cell.draw_variance(1)[None] for cell in (new, base)]
-    (p,) = p_of_draws((replace(new, values=new.values[:, :, :1]), base), variances)
+    (p,) = p_over_draws((replace(new, values=new.values[:, :, :1]), base), variances)
     sd = np.sqrt((variances[0] + 3 * variances[1]).sum()) / variances[0].size
     difference = (new.values - base.values)[:, :, 0].mean()
     assert p == pytest.approx(2 * stats.norm.sf(abs(difference) / sd))
@@ -185,13 +185,13 @@ def test_a_problem_that_a_seed_has_not_judged_is_left_out_of_the_test_of_draws(f
         parts = {name: np.delete(getattr(cell, name), 2, axis=1) for name in ("values", "n_scored")}
         return replace(cell, **parts)
 
-    wanted = p_of_draws(
+    wanted = p_over_draws(
         [kept(cell) for cell in cells], [np.delete(v, 2, axis=2) for v in variances]
     )
     n_scored, values = cells[which].n_scored.copy(), cells[which].values.copy()
     n_scored[0, 2], values[0, 2] = 0, np.nan
     cells[which] = replace(cells[which], n_scored=n_scored, values=values)
-    assert p_of_draws(cells, variances) == pytest.approx(wanted) and wanted != [None]
+    assert p_over_draws(cells, variances) == pytest.approx(wanted) and wanted != [None]
 
 
 def test_equal_cells_differ_by_nothing_and_that_is_open(tmp_path):
@@ -375,7 +375,7 @@ def test_no_band_without_draws_or_a_seed_in_common():
     judged(made, "usual", "old", 0)
     assert list(bands(made, [PAIR], ("usual", AVERAGE), KS)) == []
     made = simulated(np.random.default_rng(1), 2)
-    made.scores["usual"]["old", 1] = made.scores["usual"]["old", 1].of_seeds(())
+    made.scores["usual"]["old", 1] = made.scores["usual"]["old", 1].for_seeds(())
     assert list(bands(made, [PAIR], ("usual",), KS)) == []
 
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.coverage import by_point, by_problem, fates
+from fgrpo_bench.analysis.coverage import by_point, by_problem, outcomes
 from fgrpo_bench.stats.coverage import coverage
 from tests.support.report import constant, forget, small_sweep
 
@@ -43,7 +43,7 @@ def test_without_base_models_there_is_no_coverage(tmp_path):
 def test_every_problem_of_a_point_is_told_beside_the_base_model_of_its_seed(tmp_path):
     results = forget(small_sweep(tmp_path, "groupsize", "sweep.grid.group_size=[2,8]"), "base-s12")
     analysis = analyse(results)
-    rows = fates(analysis.problems, "countdown", 8)
+    rows = outcomes(analysis.problems, "countdown", 8)
     assert len(rows) == 24 * (2 + 4 * 3)
     names = ("problem_id", "cell", "seed", "n_scored", "n_correct")
     counts = {row[:3]: row[3:] for row in analysis.problems.select(names).iter_rows()}

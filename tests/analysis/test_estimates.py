@@ -86,9 +86,9 @@ def test_clusters_are_numbered_as_they_appear_and_halves_and_seeds_keep_them(fin
         rewrite_passk(point, lambda table: with_clusters(table, shared))
     scores = read_scores(results)["countdown"]["base", 0]
     assert scores.clusters.tolist() == [0, 1, 2, 3, *[4, 5] * 10]
-    assert scores.of_seeds(scores.seeds[:1]).clusters.tolist() == scores.clusters.tolist()
+    assert scores.for_seeds(scores.seeds[:1]).clusters.tolist() == scores.clusters.tolist()
     for is_first in (True, False):
-        half = scores.half(for_selection=is_first)
+        half = scores.selection_split(for_selection=is_first)
         numbers, of = {}, [shared.get(name, name) for name in half.problems]
         expected = [numbers.setdefault(each, len(numbers)) for each in of]
         assert half.clusters.tolist() == expected and len(numbers) < len(of) < 24

@@ -11,7 +11,7 @@ import pytest
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.results import SweepResults, load_results
 from fgrpo_bench.analysis.scoring import count_stored, score
-from fgrpo_bench.analysis.stored import digest_of
+from fgrpo_bench.analysis.stored import analysis_digest
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.paper.published import published_delta_nll
 from fgrpo_bench.report.build import appendix, write_report
@@ -61,7 +61,7 @@ def test_every_cell_has_its_mean_over_problems_and_seeds(sweep):
     assert set(analysis.other_graders["cell"]) == set(analysis.by_cell)
     for row in analysis.other_graders.iter_rows(named=True):
         own = [
-            point.passk_beside("countdown", "math").filter(k=row["k"])["pass_at_k"].mean()
+            point.extra_passk("countdown", "math").filter(k=row["k"])["pass_at_k"].mean()
             for point in sweep.points
             if analysis.by_cell[row["cell"]].method == point.method
         ]
@@ -105,11 +105,11 @@ def test_changed_verdicts_of_the_second_are_another_analysis_and_are_found(
     write_report(results, formats=["csv"])
     file = results.paths.report / "results.csv"
     assert verify(file, root=tmp_path, regrade=False).differences == ()
-    before = digest_of(results)
+    before = analysis_digest(results)
     path = results.points[0].evaluate.benchmark("countdown").passk(SECOND)
     table = read_table(path, PASSK)
     write_table(path, table.with_columns(pass_at_k=pl.lit(0.25)), PASSK)
-    assert digest_of(results) != before
+    assert analysis_digest(results) != before
     said = "\n".join(verify(file, root=tmp_path, regrade=False).differences)
     assert f"{path.name}: is not what the stored grades give" in said
     write_table(path, table, PASSK)

@@ -268,5 +268,5 @@ def test_the_csv_is_the_frame(mixed):
 def test_every_difference_of_the_answer_is_an_asked_one(mixed):
     text = render(mixed, "md").partition("## Differences")[2].partition("## Over")[0]
     told = set(re.findall(r"\(([+-][\d.]+ \[[^\]]+\], \d of \d seeds)\)", text))
-    assert told <= {effect(row) for row in mixed.asked if row.column in mixed.headline}
+    assert told <= {effect(row) for row in mixed.question_rows if row.column in mixed.headline}
     assert len(told) > 5

@@ -11,7 +11,7 @@ import pytest
 from dashboards.rendering import html
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.checkpoints import read_scores
-from fgrpo_bench.analysis.coverage import fates
+from fgrpo_bench.analysis.coverage import outcomes
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.paper.theory.__main__ import measure
 from fgrpo_bench.stages.tables import PASSK, read_table
@@ -161,7 +161,7 @@ def test_the_variance_of_draws_is_counted_too(staged):
             ]
             np.testing.assert_allclose(own.draw_variance(k).ravel(), wanted, atol=1e-12)
         assert np.isnan(own.draw_variance(5)).all()
-        half = own.half(for_selection=True)
+        half = own.selection_split(for_selection=True)
         kept = [own.problems.index(name) for name in half.problems]
         np.testing.assert_array_equal(half.pass_at_ks((3,)), own.pass_at_ks((3,))[:, kept])
 
@@ -178,7 +178,7 @@ def test_success_rates_are_pass_at_1_and_not_shares_of_stopped_draws(analysis):
         else:
             assert row["success_rate"] == pytest.approx(own, abs=1e-12)
             assert row["n_correct"] == draws.count("correct")
-    told = fates(analysis.problems, "countdown", 4).filter(cell=PLAIN).drop_nulls("success_rate")
+    told = outcomes(analysis.problems, "countdown", 4).filter(cell=PLAIN).drop_nulls("success_rate")
     (base,) = [values("base", 1)]
     for row in told.to_dicts():
         place = (11, 12).index(row["seed"]), PROBLEMS.index(row["problem_id"])

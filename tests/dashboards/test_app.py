@@ -24,7 +24,7 @@ from dashboards.page import VIEWS
 from dashboards.pages import BUILDERS
 from dashboards.pages.draws import answers, draws
 from dashboards.pages.pairs import in_front
-from dashboards.queries import by_gain, fates_of
+from dashboards.queries import by_gain, problem_outcomes
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.files.whole import read_json, write_text
 from fgrpo_bench.report.words import answer
@@ -294,7 +294,7 @@ def test_all_distinct_answers_can_be_listed(tmp_path):
 def test_draws_open_on_the_compared_cells_with_the_right_ones_first(client, finished):
     page = Reader(client.get(f"{BASE}/draws").text)
     pair = in_front(analysed(finished, is_kept=False))
-    problems = fates_of(finished, "countdown", 32)
+    problems = problem_outcomes(finished, "countdown", 32)
     points = {point.name: point for point in problems.checkpoints}
     old, new = (points[f"{cell}-s11"] for cell in (pair.old, pair.new))
     first = by_gain(finished, "countdown", old.name, new.name)[0]

@@ -18,7 +18,7 @@ from dashboards.queries import (
     analysis_of,
     by_gain,
     checkpoints_of,
-    fates_of,
+    problem_outcomes,
     remembered,
     solutions_lost_of,
     stamp,
@@ -70,7 +70,7 @@ def test_two_sweeps_with_the_same_results_are_told_apart(finished, tmp_path):
 
 
 def test_problems_are_ordered_by_what_training_lost(finished):
-    found = fates_of(finished, "countdown", 32)
+    found = problem_outcomes(finished, "countdown", 32)
     assert (np.diff(found.means["lost"].gather(found.order("loss"))) <= 0).all()
     assert (np.diff(found.means["gained"].gather(found.order("gain"))) <= 0).all()
     assert (np.diff(found.means["base"].gather(found.order("base"))) >= 0).all()
@@ -91,7 +91,7 @@ def test_problems_are_ordered_by_what_one_checkpoint_gained_over_another(finishe
 
 
 def test_draws_come_with_their_grades_and_count_up_to_the_stored_table(finished):
-    found = fates_of(finished, "countdown", 32)
+    found = problem_outcomes(finished, "countdown", 32)
     for row, column in ((0, 0), (3, 5)):
         table = draws(found.checkpoints[row], "countdown", found.problems[column])
         assert len(table) == found.matrix("n_scored")[row, column] == 64

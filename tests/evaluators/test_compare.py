@@ -13,7 +13,7 @@ import pytest
 
 from evaluators.__main__ import main
 from evaluators.compare import changed_most, compare
-from evaluators.readings import readings
+from evaluators.readings import readings_table
 from evaluators.stored import closing_table, find
 from fgrpo_bench import compare_counts
 from fgrpo_bench.analysis.checkpoints import table_estimates
@@ -131,7 +131,7 @@ def test_names_that_differ_in_a_step_are_checkpoints_of_one_run_compared_at_equa
         ("narrow", 300),
         ("wide", 300),
     ]
-    assert [at.step for at in of.checkpoints[1].of_run] == [100, 200, 300]
+    assert [at.step for at in of.checkpoints[1].run_checkpoints] == [100, 200, 300]
     rows = of.analysis.equal_pass_at_1.filter(k=8)
     (row,) = rows.to_dicts()
     assert (row["new"], row["old"]) == ("wide", "narrow") and row["difference"] > 0.1
@@ -482,7 +482,7 @@ def test_intervals_of_the_closing_table_follow_the_clusters(with_levels, root, c
     (at_1, *_) = table_estimates(read_table(passk, PASSK))
     assert with_interval(at_1.mean, at_1.low, at_1.high) in clustered
     assert with_interval(at_1.mean, at_1.low, at_1.high) in str(
-        readings(find("old"), ["pass^k"]).rows
+        readings_table(find("old"), ["pass^k"]).rows
     )
     assert "70.8 [40.8, 92.7]" not in clustered
 

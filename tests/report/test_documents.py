@@ -171,7 +171,7 @@ def test_one_problem_has_no_interval_and_shows_nothing(tmp_path):
     analysis = analyse(small_sweep(tmp_path, "groupsize", "sweep.grid.group_size=[8]", one))
     frame = pl.read_csv(render(analysis, "csv").encode(), schema=RESULTS)
     assert frame["ci_low"].null_count() == len(frame) and frame["pass_at_k"].null_count() == 0
-    assert {row.verdict for row in analysis.asked} == {"inconclusive"}
+    assert {row.verdict for row in analysis.question_rows} == {"inconclusive"}
     assert "[" not in "".join(map(text_of, interval_table(analysis, "countdown").rows[0]))
     assert "over all k" not in render(analysis, "md").lower(), "no band over one problem"
     (table,) = main_tables(analyse(small_sweep(tmp_path, "smoke", one)))

@@ -63,7 +63,7 @@ def test_controls_are_compared_with_what_they_control(tmp_path):
         return rates(point, rng, n_problems)
 
     analysis = analyse(nine_benchmarks(tmp_path, "controls", success_rates=with_controls))
-    assert {row.name for row in analysis.asked if "controls against none" in row.group} == {
+    assert {row.name for row in analysis.question_rows if "controls against none" in row.group} == {
         *("GRPO-low-LR", "GRPO-H", "GRPO-KL")
     }
     table, averages = main_tables(analysis)
@@ -125,7 +125,7 @@ def test_underlined_is_what_is_significant_against_its_base_method(analysis):
     }
     significant = {
         ("F-GRPO", "8", row.name.removeprefix("gamma="), row.k)
-        for row in analysis.asked
+        for row in analysis.question_rows
         if row.verdict == "significant"
     }
     assert underlined == significant

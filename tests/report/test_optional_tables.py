@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.analysis.checkpoints import rule_in_words
+from fgrpo_bench.analysis.checkpoints import describe_rule
 from fgrpo_bench.analysis.question import NOTHING_CORRECTED
 from fgrpo_bench.analysis.rows import Comparison, from_frame
 from fgrpo_bench.documents.table import difference, p_value
@@ -63,7 +63,7 @@ def test_a_report_says_its_rule_and_is_verified_under_it(every_step, tmp_path, c
     folder = sweep.paths.report
     assert read_json(folder / "provenance.json")["select"] == "paper"
     text = (folder / "report.md").read_text()
-    assert rule_in_words(sweep, "paper").partition(";")[0] in text.replace("\\", "")
+    assert describe_rule(sweep, "paper").partition(";")[0] in text.replace("\\", "")
     assert "which flatters every row" in text
     assert "at equal rollouts" in (folder / "appendix.md").read_text()
     verified = verify(folder / "results.csv", root=sweep.paths.root, regrade=False)

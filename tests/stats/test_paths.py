@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import PchipInterpolator
 
-from fgrpo_bench.stats.paths import END, LEVELS, MEAN, Path, along, at_pass_at_1, gaps, on_path
+from fgrpo_bench.stats.paths import END, LEVELS, MEAN, PassCurve, along, at_pass_at_1, gaps, on_path
 
 
 @pytest.mark.parametrize("n", [2, 3, 6])
@@ -37,7 +37,7 @@ def path(rng, rise, fall, *, n_problems=40, base=None):
     y = (0.8 - np.array(fall)[None, :, None] - 2 * noise)[..., None] * np.ones(2)
     if base is not None:  # one base model
         x[:, 0], y[:, 0] = base.pass_at_1[:, 0], base.pass_at_k[:, 0]
-    return Path(pass_at_1=x, pass_at_k=y, noise=np.zeros((1, len(rise))))
+    return PassCurve(pass_at_1=x, pass_at_k=y, noise=np.zeros((1, len(rise))))
 
 
 def test_straight_paths_have_the_gap_of_their_slopes():
@@ -64,7 +64,7 @@ def test_linear_parts_have_the_gap_as_their_mean_and_follow_a_change_of_the_prob
     # a little more weight for one problem, as in a resample
     weights = np.full(40, 1 / 40) + 1e-4 * (np.eye(40)[7] - 1 / 40)
     heavier = [
-        Path(
+        PassCurve(
             pass_at_1=40 * weights * each.pass_at_1,
             pass_at_k=40 * weights[:, None] * each.pass_at_k,
             noise=each.noise,

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analysed
-from fgrpo_bench.analysis.power import ASSUMED, main, spread_of, stored_spread
+from fgrpo_bench.analysis.power import ASSUMED, main, pooled_seed_variance, stored_seed_variances
 from fgrpo_bench.stats.passk import draw_moments, pass_at_k
 from fgrpo_bench.stats.power import (
     LEVEL,
@@ -176,7 +176,7 @@ def test_the_parts_of_stored_comparisons_are_pooled_over_the_pairs_of_trained_ce
     rows = [comparison([0.0, 0.01, 0.02]), comparison([0.0, 0.02, 0.04])]
     rows += [comparison([0.0, 0.5, 1.0], old="base"), comparison([0.0, 0.5, 1.0], group=None)]
     rows += [comparison([0.0, 0.03, 0.06], k=16)] * 2 + [comparison([0.7])]
-    own = spread_of(pl.DataFrame(rows), "countdown", "here")
+    own = pooled_seed_variance(pl.DataFrame(rows), "countdown", "here")
     assert own.source == "as in here, 2 pairs of 3 seeds" and own.degrees == 4
     assert own.at(1).seeds == pytest.approx((0.01**2 + 0.02**2) / 2)
     left = [0.02**2 - sd**2 / 3 for sd in (0.01, 0.02)]
@@ -184,7 +184,7 @@ def test_the_parts_of_stored_comparisons_are_pooled_over_the_pairs_of_trained_ce
     assert own.at(1, [400]).problems == pytest.approx(np.mean(left) / 4)
     assert own.at(4).seeds == pytest.approx((own.at(1).seeds + 0.03**2) / 2), "halfway in log k"
     assert own.at(256) == own.at(16)
-    assert spread_of(pl.DataFrame(rows), "math500", "here") is None
+    assert pooled_seed_variance(pl.DataFrame(rows), "math500", "here") is None
 
 
 def test_an_assumed_average_varies_with_the_sizes_of_its_benchmarks():
@@ -225,7 +225,7 @@ def test_a_plan_says_what_its_family_detects_from_stored_seeds_or_from_assumed_o
     assert "spread of seeds as in smoke countdown-tiny v1, 1 pair of 3 seeds)" in stored
     answer = json.loads(planned(capsys, "smoke", three, root, other, "--json"))
     (power,) = answer["power"]
-    own = stored_spread(results.paths)["countdown"]
+    own = stored_seed_variances(results.paths)["countdown"]
     ranges = [
         smallest_range(n_seeds=3, parts=own.at(k, [16]), family=2, degrees=2) for k in (1, 16)
     ]

@@ -14,7 +14,7 @@ import pytest
 
 from fgrpo_bench.analysis import analysed
 from fgrpo_bench.analysis.results import SweepResults
-from fgrpo_bench.analysis.rows import BESIDE, FirstLoss, to_frame
+from fgrpo_bench.analysis.rows import OPEN_AND_CUT_OFF, FirstLoss, to_frame
 from fgrpo_bench.documents.markdown import markdown_blocks
 from fgrpo_bench.files.whole import read_json, write_json, write_text
 from fgrpo_bench.report import build, provenance
@@ -338,7 +338,7 @@ def test_a_cell_has_the_mean_and_interval_of_the_analysis(whole, stored):
             assert history(run, "pass_at_k_high/countdown")[row.k] == high
         assert history(run, "pass_at_32_low/countdown") == {cell.step: low}
         exact = run.tables["pass_at_k.json"].row(-1)
-        beside = [getattr(row, name) for name in BESIDE]
+        beside = [getattr(row, name) for name in OPEN_AND_CUT_OFF]
         numbers = (row.mean, row.low, row.high, row.n_problems, *beside)
         assert exact == (cell.cell, "countdown", 32, *numbers)
 
@@ -481,7 +481,7 @@ def test_the_description_of_a_cell_has_its_differences_and_its_numbers(whole, st
     note = stored["grpo-n2-g0.5"].tags["mlflow.note.content"]
     (of_question,) = (
         row
-        for row in analysis.asked
+        for row in analysis.question_rows
         if (row.new, row.old, row.k) == ("grpo-n2-g0.5", "grpo-n2-g0", 32)
     )
     assert f"**pass@32, {of_question.verdict}**: {effect(of_question)}" in note

@@ -56,7 +56,7 @@ def measure(analysis: Analysis, *, benchmark: str | None = None) -> Measured:
     """
     import polars as pl
 
-    paths = analysis.results.of_sweep().paths
+    paths = analysis.results.require_sweep().paths
     benchmark = benchmark or analysis.results.benchmarks[0]
     counts = (
         analysis.problems.filter(cell="base", benchmark=benchmark)
@@ -85,7 +85,7 @@ def measure(analysis: Analysis, *, benchmark: str | None = None) -> Measured:
 
 
 def _lost(analysis: Analysis, benchmark: str) -> dict[int, float]:
-    from fgrpo_bench.analysis.question import of_line
+    from fgrpo_bench.analysis.question import line_of_cell
 
     plain = [cell for cell in analysis.by_cell.values() if cell.focal_gamma == 0]
     covered = {cell: analysis.covered(benchmark, cell, analysis.ks[-1]) for cell in plain}
@@ -93,7 +93,7 @@ def _lost(analysis: Analysis, benchmark: str) -> dict[int, float]:
     return {
         cell.group_size: row.lost_share
         for cell, row in sorted(covered.items(), key=lambda item: item[0].group_size or 0)
-        if first is not None and of_line(cell) == of_line(first)
+        if first is not None and line_of_cell(cell) == line_of_cell(first)
         if cell.group_size is not None and row is not None and row.lost_share is not None
     }
 

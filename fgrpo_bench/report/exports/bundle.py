@@ -25,7 +25,7 @@ from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.other_scores import likelihood_stages as likelihood_stages
 from fgrpo_bench.analysis.results import load_results
-from fgrpo_bench.analysis.stored import folder_of
+from fgrpo_bench.analysis.stored import frames_folder
 from fgrpo_bench.command import application
 from fgrpo_bench.command.application import (
     WHICH_RUN,
@@ -103,7 +103,7 @@ def pack(analysis: Analysis, out: Path, *, name: str, draws: bool) -> tuple[str,
     name: of the folder in it. draws: whether draws with their texts are in it. ValueError where
     nothing is evaluated yet.
     """
-    paths = analysis.results.of_sweep().paths
+    paths = analysis.results.require_sweep().paths
     left_out: list[str] = []
     names = {item.relative_to(paths.root).as_posix()
              for item in _stored(analysis, draws=draws, left_out=left_out)}  # fmt: skip
@@ -143,10 +143,10 @@ def _add(archive: tarfile.TarFile, name: str, content: IO[bytes], size: int) -> 
 
 def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator[Path]:
     """Files of the run that go in, those that are there, each once."""
-    results = analysis.results.of_sweep()
+    results = analysis.results.require_sweep()
     paths = results.paths
     yield from (paths.sweep_json, paths.plan)
-    for folder in (folder_of(paths, analysis.rule), paths.report):
+    for folder in (frames_folder(paths, analysis.rule), paths.report):
         yield from (file for file in sorted(folder.glob("*")) if file.is_file())
     for point in results.points:
         yield from _existing(point.train.spec, point.train.done, point.train.metrics)
@@ -157,7 +157,7 @@ def _stored(analysis: Analysis, *, draws: bool, left_out: list[str]) -> Iterator
     gated = set()
     for checkpoint, benchmark, version in graded(results):
         of = checkpoint.evaluate.benchmark(benchmark)
-        versions = (version, *checkpoint.beside(benchmark).values())
+        versions = (version, *checkpoint.extra_grader_versions(benchmark).values())
         yield from _existing(of.passk(), of.manifest, *map(of.passk, versions[1:]))
         spec = checkpoint.evaluation_spec()
         if benchmark in spec.data:

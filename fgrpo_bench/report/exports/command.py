@@ -11,7 +11,7 @@ import typer
 from fgrpo_bench.analysis import Analysis, analysed
 from fgrpo_bench.analysis.checkpoints import LAST
 from fgrpo_bench.analysis.evaluated import EvaluatedCheckpoint
-from fgrpo_bench.analysis.results import Results, results_of
+from fgrpo_bench.analysis.results import Results, find_results
 from fgrpo_bench.command import application
 from fgrpo_bench.command.application import (
     WHICH_RUN,
@@ -82,7 +82,7 @@ def export(
     root: Root = None,
 ) -> int:
     check_choice("--to", to, FORMATS)
-    results = results_of(root or default_root(), sweep)
+    results = find_results(root or default_root(), sweep)
     analysis = analysed(results, select)
     chosen = list(
         evaluations(analysis, cells=cell, benchmarks=benchmark, organisation=organisation)

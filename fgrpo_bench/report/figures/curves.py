@@ -384,13 +384,15 @@ def training(analysis: Analysis, algorithm: str, width: float = PAGE) -> Figure:
 
 def _runs(analysis: Analysis, cell: CellRow) -> list[pl.DataFrame]:
     """Metrics of the finished runs of a cell by step, one a seed."""
-    points = [point for point in analysis.results.of_sweep().points if point.label == cell.cell]
+    points = [
+        point for point in analysis.results.require_sweep().points if point.label == cell.cell
+    ]
     frames = [point.metrics().sort("step") for point in points if point.is_trained]
     return [frame for frame in frames if len(frame)]
 
 
 def _window(analysis: Analysis) -> int:
-    return max(1, int(analysis.results.of_sweep().train["steps"]) // SMOOTHED)
+    return max(1, int(analysis.results.require_sweep().train["steps"]) // SMOOTHED)
 
 
 def _smooth(values: NDArray[np.float64], window: int) -> NDArray[np.float64]:

@@ -77,7 +77,7 @@ def comparison_table(analysis: Analysis, column: str) -> Table:
                 *map(p_value, (row.p, row.p_holm, row.p_bh, row.p_draws)),
                 row.verdict,
             )
-            for row in analysis.asked
+            for row in analysis.question_rows
             if row.column == column
         ),
         n_words=2,
@@ -161,7 +161,7 @@ def question_table(analysis: Analysis, column: str) -> Table | None:
 
 def first_loss_table(analysis: Analysis, column: str) -> Table | None:
     """From which k on each pair's difference is a loss; None where no pair has a band."""
-    asked = {(row.new, row.old): row for row in analysis.asked if row.column == column}
+    asked = {(row.new, row.old): row for row in analysis.question_rows if row.column == column}
     losses = {pair: analysis.first_loss_of(column, *pair) for pair in asked}
     rows = tuple(
         (
@@ -401,15 +401,18 @@ def _on_path(analysis: Analysis, compared: EqualPassAt1) -> list[Estimate]:
     return [row for row in rows if row.column == compared.column]
 
 
-def equal_pass_at_1_tables(analysis: Analysis, *, asked: bool = False) -> Iterator[Table]:
+def equal_pass_at_1_tables(
+    analysis: Analysis, *, in_question_only: bool = False
+) -> Iterator[Table]:
     """A table an average and a benchmark with a row a pair and k; none where runs have one
     evaluated checkpoint.
 
-    asked: the comparisons of the question alone, where it is declared at equal pass@1.
+    in_question_only: the comparisons of the question alone, where it is declared at equal pass@1.
     """
     compared: Sequence[EqualPassAt1] = analysis.rows("equal_pass_at_1")
     ranges: Sequence[PathRange] = analysis.rows("path_ranges")
-    if asked:
+    question = "the question " if in_question_only else ""
+    if in_question_only:
         is_declared = analysis.at_equal_pass_at_1
         compared = analysis.on_paths if is_declared else ()
         pairs = {(row.column, row.new, row.old) for row in compared}
@@ -441,7 +444,7 @@ def equal_pass_at_1_tables(analysis: Analysis, *, asked: bool = False) -> Iterat
                 if (row.column, row.new, row.old) == (column, reach.new, reach.old)
             ]
         yield Table(
-            title=f"{column}: {'the question ' * asked}at equal pass@1, in percentage points",
+            title=f"{column}: {question}at equal pass@1, in percentage points",
             caption=_of_differences(
                 analysis, column, " at the pass@1 that both settings reach", ks=ks
             ),
@@ -498,7 +501,7 @@ def value_tables(analysis: Analysis) -> Iterator[Table]:
                     rows=tuple(_by_value(rows, list(labels))),
                     notes=(
                         "Unscored: share of the draws, over all cells, that could not be judged.",
-                        *analysis.left_out_by_value(benchmark),
+                        *analysis.notes_on_values(benchmark),
                         rule_note(analysis),
                     ),
                 )
@@ -555,7 +558,7 @@ def _differences_by_value(analysis: Analysis, benchmark: str, by: str) -> Iterat
         notes=(
             "Over the problems of each value and the seeds that both have, with 95% intervals. "
             f"p Holm is corrected over the values of {by}, for each comparison and k alone.",
-            *analysis.left_out_by_value(benchmark),
+            *analysis.notes_on_values(benchmark),
             rule_note(analysis),
         ),
     )

@@ -37,7 +37,7 @@ from fgrpo_bench.report.footnotes import footnotes, redeclared
 from fgrpo_bench.report.tables.likelihood import OURS, THEIRS, delta_nll, nll_note
 
 NAMES = ("method", "N", "gamma")
-FATES = ("retained", "lost", "gained", "neither", "surely_lost", "surely_gained")
+OUTCOMES = ("retained", "lost", "gained", "neither", "surely_lost", "surely_gained")
 """Columns of the table of problems within reach."""
 
 
@@ -152,7 +152,7 @@ def coverage_table(analysis: Analysis, column: str) -> Table | None:
     rows = tuple(
         (
             *names(cell),
-            *(f"{getattr(coverage, name):.1f}" for name in FATES),
+            *(f"{getattr(coverage, name):.1f}" for name in OUTCOMES),
             str(coverage.n_seeds),
         )
         for cell in cells
@@ -164,7 +164,7 @@ def coverage_table(analysis: Analysis, column: str) -> Table | None:
         title=f"{column}: problems within reach at k = {k}, against the base model",
         caption=f"Problems of {column} within reach at k = {k}, expected numbers: retained, lost "
         f"and gained against the base models. {raised(means(analysis, column))}.",
-        header=(*NAMES, *(name.replace("_", " ") for name in FATES), "seeds"),
+        header=(*NAMES, *(name.replace("_", " ") for name in OUTCOMES), "seeds"),
         rows=rows,
         notes=(
             f"A problem is within reach at k = {k} where one of {k} draws is more likely correct "
@@ -200,11 +200,11 @@ class _VariedAxis:
 def main_tables(analysis: Analysis) -> list[Table]:
     """The main table, then one for each question that it does not ask itself. Where likelihoods of
     rare correct answers were computed, the main table has their rise, ours and the paper's."""
-    asked, cells = list(_questions(analysis)), _cells(analysis)
-    titles = [question.title for question in asked if question.cells == cells]
+    axes, cells = list(_questions(analysis)), _cells(analysis)
+    titles = [question.title for question in axes if question.cells == cells]
     title = titles[0] if titles else "Methods"
     main_question = _VariedAxis(title=title, cells=cells, columns=analysis.columns)
-    others = [question for question in asked if question.columns != analysis.columns]
+    others = [question for question in axes if question.columns != analysis.columns]
     return [
         _main_table(analysis, main_question, with_nll=bool(analysis.likelihoods)),
         *(_main_table(analysis, question, with_nll=False) for question in others),
@@ -253,12 +253,12 @@ def _questions(analysis: Analysis) -> Iterator[_VariedAxis]:
         yield question("Controls", axes, analysis.headline)
 
 
-def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Table:
+def _main_table(analysis: Analysis, axis: _VariedAxis, *, with_nll: bool) -> Table:
     against = {
         (column, cell.cell, k): row
-        for cell in asked.cells
+        for cell in axis.cells
         if (old := _base_method(analysis, cell)) is not None
-        for column in asked.columns
+        for column in axis.columns
         for k in analysis.ends
         if (row := analysis.comparison(column, k, cell.cell, old.cell)) is not None
     }
@@ -268,25 +268,25 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
         return value_of(row, significant=compared is not None and compared.verdict == SIGNIFICANT)
 
     rows: dict[tuple[str, ...], dict[str, tuple[Value, ...]]] = {}
-    for cell in asked.cells:
+    for cell in axis.cells:
         columns_of_cell = rows[names(cell)] = {}
-        for column in asked.columns:
+        for column in axis.columns:
             ends = [analysis.estimate(column, cell, k) for k in analysis.ends]
             if any(row.mean is not None for row in ends):
                 columns_of_cell[column] = tuple(map(value, ends))
-    bases = {names(cell) for cell in asked.cells if cell.is_base}
-    marked = _with_best(rows, asked.columns, bases)
-    contents = [row.get(column, NONE) for row in marked.values() for column in asked.columns]
-    notes = footnotes(analysis, asked.cells, *asked.columns)
+    bases = {names(cell) for cell in axis.cells if cell.is_base}
+    marked = _with_best(rows, axis.columns, bases)
+    contents = [row.get(column, NONE) for row in marked.values() for column in axis.columns]
+    notes = footnotes(analysis, axis.cells, *axis.columns)
     if with_nll:
-        for cell in asked.cells:
+        for cell in axis.cells:
             marked[names(cell)] |= delta_nll(analysis, cell)
         notes = (*notes, nll_note(analysis))
-    further = unfinished_columns(analysis, *asked.columns)
+    further = unfinished_columns(analysis, *axis.columns)
     if further:
-        parts = map(analysis.benchmarks_of, asked.columns)
+        parts = map(analysis.benchmarks_of, axis.columns)
         benchmarks = dict.fromkeys(name for part in parts for name in part)
-        for cell in asked.cells:
+        for cell in axis.cells:
             rows_of_cell = [analysis.estimate(name, cell, analysis.ks[0]) for name in benchmarks]
             shares = unfinished_shares(*(row.unfinished for row in rows_of_cell if row.seeds))
             marked[names(cell)] |= {
@@ -296,18 +296,18 @@ def _main_table(analysis: Analysis, asked: _VariedAxis, *, with_nll: bool) -> Ta
     underlined = tuple(_underlined(analysis, against.values()))
     if underlined:
         notes = (*notes, *redeclared(analysis))
-    averages = ", averages" if asked.columns != analysis.columns else ""
+    averages = ", averages" if axis.columns != analysis.columns else ""
     ks = " / ".join(f"pass@{k}" for k in analysis.ends)
-    where = f" on {asked.columns[0]}" if len(asked.columns) == 1 else ""
+    where = f" on {axis.columns[0]}" if len(axis.columns) == 1 else ""
     return grid(
-        title=f"{asked.title}{averages}: {ks} in percent",
+        title=f"{axis.title}{averages}: {ks} in percent",
         caption=caption(
             analysis,
-            f"{asked.title}: {ends_in_words(analysis)}{where} in percent",
-            *asked.columns,
+            f"{axis.title}: {ends_in_words(analysis)}{where} in percent",
+            *axis.columns,
         ),
         names=NAMES,
-        columns=[*asked.columns, *further, *([OURS, THEIRS] if with_nll else [])],
+        columns=[*axis.columns, *further, *([OURS, THEIRS] if with_nll else [])],
         rows=marked,
         notes=notes,
         legend=(*underlined, *explained(contents)),

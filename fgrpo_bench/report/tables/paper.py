@@ -29,7 +29,7 @@ def against_paper(analysis: Analysis) -> list[Table]:
     of any benchmark, and as `check_fixed`.
     """
     check_fixed(analysis)
-    sweep = analysis.results.of_sweep()
+    sweep = analysis.results.require_sweep()
     model, same = sweep.model, same_columns(sweep)
     if model not in MODELS:
         raise ValueError(
@@ -112,7 +112,7 @@ def _paper_table(
             ]
         rows.append(tuple(row))
     called = "" if column == published else f" ({published})"
-    model = MODELS[analysis.results.of_sweep().model]
+    model = MODELS[analysis.results.require_sweep().model]
     return Table(
         title=f"{column}: ours beside arXiv 2602.06717, {model}{called}, in percent",
         caption=caption(

@@ -115,7 +115,7 @@ def by_step(of: RolloutSummary) -> Table:
 
 
 def _step_row(part: Sequence[GroupCounts]) -> tuple[str, ...]:
-    total = together(part)
+    total = summed(part)
     ends = dict.fromkeys((part[0].step, part[-1].step))
     shares = (total.all_wrong, total.all_right, total.without_gradient)
     return (
@@ -126,7 +126,7 @@ def _step_row(part: Sequence[GroupCounts]) -> tuple[str, ...]:
     )
 
 
-def together(parts: Sequence[GroupCounts]) -> GroupCounts:
+def summed(parts: Sequence[GroupCounts]) -> GroupCounts:
     """The counts of several steps, added."""
     names = [field.name for field in fields(GroupCounts) if field.name not in ("step", "further")]
     sums = {name: sum(getattr(part, name) for part in parts) for name in names}
