@@ -203,9 +203,8 @@ def difference_tables(
                     for label, seeds in draws.items()
                 }
                 yield Table(
-                    title=f"{benchmark}: {word}"
-                    + (" in percent" if is_fraction else ", different right solutions")
-                    + part_in_words(part, len(parts[part])),
+                    title=f"{benchmark}: {word}{part_in_words(part, len(parts[part]))}"
+                    + (" in percent" if is_fraction else ", different right solutions"),
                     header=("", "k", "value [95% interval]", f"less that of {labels[0]}"),
                     rows=tuple(
                         _differences(

@@ -74,6 +74,7 @@ def test_the_list_needs_no_package_and_an_unknown_command_names_the_nearest(
         ("swepe", "sweep?): there are sweep, "),
         ("imprt x", "evaluate import?): there are sweep, "),
         ("evaluate compare a b", "fgrpo-bench compare?): there are run, "),
+        ("evaluate comapre a b", "fgrpo-bench compare?): there are run, "),
         ("sweep plna smoke", "plan?): there are plan, "),
     ):
         with pytest.raises(SystemExit, match="2"):

@@ -198,8 +198,8 @@ def parts_by_solutions(
 
 
 def part_in_words(part: str, n_problems: int) -> str:
-    """What a title says of the problems of a part, behind the rest of it."""
-    return "" if part == ALL else f", of the {n_problems} problems with several solutions"
+    """What a title says of the problems of a part, behind what the table is of."""
+    return "" if part == ALL else f" of the {n_problems} problems with several solutions"
 
 
 def first_stage(path: Path, design: StagedDesign) -> pl.DataFrame:

@@ -98,6 +98,7 @@ def test_unfinished_checkpoints_are_no_candidates(tmp_path: Path) -> None:
     ("rule", "words"),
     [
         ("best", "--select best is no rule: choose last, paper, held-out, step=<step>"),
+        ("lst", r"--select lst is no rule \(did you mean last\?\): choose"),
         (
             "step=7",
             "step 7 of .* is not evaluated, only 5, 10, 15, 20: choose one of these, or "

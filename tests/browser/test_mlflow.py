@@ -77,6 +77,19 @@ def test_the_runs_of_the_sweep_are_listed_with_pass_at_the_largest_k(
     page.locator(".ag-header-cell", has_text="pass_at_16/countdown").first.wait_for()
 
 
+@pytest.mark.parametrize(
+    ("name", "metric"), [("training", "train/reward"), ("charts", "pass_at_k/countdown")]
+)
+def test_charts_begin_with_the_curves(
+    page: Page, addresses: dict[str, str], name: str, metric: str
+):
+    page.goto(addresses[name])
+    title = page.get_by_text(metric, exact=True).first
+    title.wait_for()
+    box = title.bounding_box()
+    assert box is not None and box["y"] < WIDE["height"] * 0.75
+
+
 def test_the_curve_of_pass_at_k_is_drawn_over_k(page: Page, address: str):
     page.goto(f"{run_page(address)}/model-metrics")
     page.get_by_text("pass_at_k").first.wait_for()

@@ -109,8 +109,9 @@ def test_several_formats_are_written_and_no_others(tmp_path, capsys):
     papers = {"main.tex", "report.tex", "appendix.tex"}
     assert texts == {"results.csv", "provenance.json"} | papers
     with pytest.raises(SystemExit):
-        main(["smoke", "--format", "csv,word"])
-    assert "'word' is no format: take some of md, latex, csv, html" in capsys.readouterr().err
+        main(["smoke", "--format", "csv,latx"])
+    refusal = "'latx' is no format (did you mean latex?): take some of md, latex, csv, html"
+    assert refusal in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -230,6 +230,10 @@ def test_run_and_plan_refuse_in_one_message_with_exit_code_2_and_write_nothing(
     [
         (["pln", "smoke"], "(did you mean plan?)"),
         (["status", "smok"], "no run of smok (did you mean smoke?) under"),
+        (
+            ["status", "smoke/tiny"],
+            "no run of smoke/tiny (did you mean smoke/countdown-tiny?) under",
+        ),
         (["status", "smoke", "--jsn"], "unknown argument '--jsn' (did you mean --json?)"),
         (["plan", "smoke", "--fast"], "unknown argument '--fast'"),
         (["run", "smoke", "-m"], "its multirun, launchers and sweepers run nothing here"),

@@ -3,6 +3,7 @@ their cells, every checkpoint's scores, and the report as a run."""
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from fgrpo_bench.stages.markers import rewritten
 from fgrpo_bench.stages.tables import METRICS, read_table, write_table
 from fgrpo_bench.tracking import points as tracking_points
 from fgrpo_bench.tracking import source
-from fgrpo_bench.tracking.desired import ANSWER, LONGEST, _shortened, desired_experiment
+from fgrpo_bench.tracking.desired import ANSWER, LONGEST, VIEW, _shortened, desired_experiment
 from fgrpo_bench.tracking.points import LARGEST
 from fgrpo_bench.tracking.states import TABLE, RunState
 from tests.support import mlflow_store
@@ -459,6 +460,20 @@ def test_the_description_of_the_experiment_begins_with_the_answer_and_its_table(
     (line,) = (each for each in note.splitlines() if each.startswith("| F-GRPO | 2 | 0.5 |"))
     row = analysis.estimate("countdown", "grpo-n2-g0.5", 32)
     assert f"{100 * row.mean:.1f} [{100 * row.low:.1f}, {100 * row.high:.1f}]" in line
+
+
+def test_the_views_of_the_experiment_list_and_draw_metrics_that_its_runs_have(whole, stored):
+    tags = desired_experiment(whole.paths).tags()
+    for kind, section, run in (("cell", "pass_at_k", "grpo-n2-g0"), ("point", "train", "-s11")):
+        view = json.loads(tags[f"{VIEW}{kind}"])
+        name = next(name for name in stored if name.startswith("grpo") and name.endswith(run))
+        keys = {point.key for point in stored[name].points}
+        drawn = [chart["metricKey"] for chart in view["compareRunCharts"]]
+        assert {column.split("`")[1] for column in view["selectedColumns"]} | {*drawn} <= keys
+        sections = [each["uuid"] for each in view["compareRunSections"]]
+        assert sections[0] == section
+        assert {chart["metricSectionId"] for chart in view["compareRunCharts"]} == {*sections}
+        assert len(tags[f"{VIEW}{kind}"]) < LONGEST
 
 
 def test_the_description_of_a_cell_has_its_differences_and_its_numbers(whole, stored):

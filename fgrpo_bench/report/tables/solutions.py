@@ -82,8 +82,8 @@ def _readings(analysis: Analysis, column: str, rows: Rows, where: str) -> Table 
         return None
     cells = [cell for cell in analysis.by_cell.values() if (words[0], k, cell.cell) in rows]
     return Table(
-        title=f"{column}: other readings of the same draws at k = {k}, in percent but for "
-        f"distinct@k [95% interval]{where}",
+        title=f"{column}: other readings of the same draws at k = {k}{where}, in percent but for "
+        "distinct@k [95% interval]",
         header=(*NAMES, *(word.replace("k", str(k)) for word in words), *bounds),
         rows=tuple(
             (
@@ -147,7 +147,7 @@ def fates_table(
     FATE_HEADS.
     """
     return Table(
-        title=f"{title}, in percent of draws [95% interval]{where}",
+        title=f"{title}{where}, in percent of draws [95% interval]",
         header=header,
         rows=tuple(rows),
         notes=(
