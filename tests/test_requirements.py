@@ -90,6 +90,7 @@ def test_every_sampler_but_a_server_runs_in_an_environment() -> None:
     assert samplers == {*SAMPLERS, "endpoint"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_sampler_is_sent_to_an_environment_that_has_what_it_imports(sampler: str) -> None:
     plan = make_plan(loaded("smoke", f"experiment.evaluation.sampler={sampler}"))

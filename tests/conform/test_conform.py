@@ -123,6 +123,7 @@ def test_a_constant_and_an_epsilon_count_as_equal_and_are_named(advantage, funct
     assert all(verdict.is_equal for verdict in verdicts.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("advantage", "convert"),
     [

@@ -164,6 +164,7 @@ def test_every_control_changes_what_the_page_says(client):
             assert client.get(href).text != page, href
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_answer_forbids_foreign_scripts_frames_and_guessing_of_types(client, view):
     headers = client.get(f"{BASE}/{view}").headers
@@ -173,6 +174,7 @@ def test_every_answer_forbids_foreign_scripts_frames_and_guessing_of_types(clien
     assert "default-src 'none'" in headers["Content-Security-Policy"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", TRAVERSALS)
 def test_a_parameter_that_is_in_no_listing_is_refused(client, value):
     for part in range(4):

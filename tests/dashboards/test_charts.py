@@ -76,6 +76,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("view", "chosen"), CHOICES)
 def test_a_call_gives_the_rows_that_its_chart_shows(sweep, monkeypatch, view, chosen):
     page = build(sweep, view, **chosen)

@@ -16,6 +16,7 @@ def figure_of(text: str) -> Figure:
     return figure
 
 
+@pytest.mark.slow
 def test_figures_share_a_part_of_a_font_unless_they_have_further_characters() -> None:
     style._part.cache_clear()
     for text in ("pass@1", "first differences: \N{MINUS SIGN}0.5", "\N{GREEK SMALL LETTER GAMMA}"):

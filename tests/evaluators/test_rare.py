@@ -90,6 +90,7 @@ def test_the_score_is_the_mean_rise_over_the_set(made: tuple[Plan, RunPaths]) ->
     assert np.abs(delta).max() > 0
 
 
+@pytest.mark.slow
 def test_under_the_base_model_itself_nothing_has_risen(made: tuple[Plan, RunPaths]) -> None:
     _, paths = made
     spec = read_json(folder(made, "likelihood").spec)
@@ -101,6 +102,7 @@ def test_under_the_base_model_itself_nothing_has_risen(made: tuple[Plan, RunPath
     assert read_json(at.done)["delta_nll"] == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_second_run_does_nothing(
     made: tuple[Plan, RunPaths], capsys: pytest.CaptureFixture[str]
 ) -> None:

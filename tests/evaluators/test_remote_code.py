@@ -50,6 +50,7 @@ def hostile(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return folder
 
 
+@pytest.mark.slow
 def test_code_of_a_model_is_refused_before_anything_is_drawn(hostile: Path, root: Path, capsys):
     for words in ((), ("--dry-run",), ("--sampler", "transformers")):
         assert main(["hostile", "--data", "mine.jsonl", *SHORT, *words]) == 1

@@ -114,6 +114,7 @@ def test_without_a_run_root_nothing_is_taken_over(evaluations, monkeypatch):
     assert evaluations.run("second") == N_PROBLEMS * N
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"n_samples": 32}, STAGED])
 def test_an_evaluation_of_other_draws_makes_all_of_its_own(evaluations, changes):
     evaluations.run("first")

@@ -227,6 +227,7 @@ def test_a_prefix_begins_the_turn_of_a_chat_behind_solved_examples(model):
     assert tokenizer.decode(ids) == "3+70=8+50=6+120=-9"
 
 
+@pytest.mark.slow
 def test_so_many_draws_are_made_at_once_and_are_the_same(model, problems, all_draws):
     by_five = make_engine(replace(asked(model), batch_size=5))
     assert by_five.facts["rows"] == 5

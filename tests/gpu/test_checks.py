@@ -31,6 +31,7 @@ def here(n_gpus: int, memory: float = 79.1) -> Machine:
     return Machine(device="cuda", gpus=gpus, gpu_memory_gb=memory, described=(), has_openrlhf=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", model.CONFIGS)
 def test_models_have_the_published_number_of_parameters(name: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(model.CONFIGS[name]))

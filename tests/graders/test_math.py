@@ -42,19 +42,23 @@ PATIENCE = 120
 """Seconds that math-verify may take for a text: its own 5 can pass on a busy machine."""
 
 
+# The rare half guards the table against other versions of math-verify, which are pinned, and whose
+# versions are a grader's; that ours judges these cases as the table says is in test_cases.py.
 @pytest.mark.slow
-def test_plain_math_verify_differs_just_where_the_case_table_gives_a_reason_and_can_be_told(judge):
+@pytest.mark.parametrize("differs", [True, pytest.param(False, marks=pytest.mark.rare)])
+def test_plain_math_verify_differs_just_where_the_case_table_gives_a_reason_and_can_be_told(
+    judge, differs
+):
     judge_worker.mend_parser()  # and nothing of what makes ours faster
     from math_verify import parse, verify
 
-    for case in CASES:
+    for case in (case for case in CASES if (case["deviation"] is not None) == differs):
         gold, response = (
             parse(text, parsing_timeout=PATIENCE)
             for text in (f"\\boxed{{{case['gold']}}}", case["response"])
         )
         plain = verify(gold, response, timeout_seconds=PATIENCE)
-        differs = ("correct" if plain else "incorrect") != case["outcome"]
-        assert differs == (case["deviation"] is not None), case
+        assert (("correct" if plain else "incorrect") != case["outcome"]) == differs, case
         ours = judge.verdict(case["gold"], case["response"], boxed=False)
         assert (by_math_verify(ours.outcome, ours.reason) == "correct") == plain, case
 

@@ -105,6 +105,7 @@ def test_it_is_planned_and_run_by_the_pool(kind: Kind, declaration: Declaration)
     assert {each.state for each in told} == {"done"}
 
 
+@pytest.mark.slow
 def test_it_is_a_job_of_the_cluster(kind: Kind, declaration: Declaration) -> None:
     plan, paths = plan_over(declaration)
     check_conflicts(paths, plan)

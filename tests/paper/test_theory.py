@@ -149,6 +149,7 @@ def sweep(tmp_path_factory):
     return small_sweep(tmp_path_factory.mktemp("measured"), "groupsize", ONE_SEED)
 
 
+@pytest.mark.slow
 def test_a_rate_is_answered_with_a_table_a_peak_and_a_figure(tmp_path, capsys):
     asked = ["--success-rate", "0.3", "--tail-share", "0.1", "0.05", "--to", str(tmp_path)]
     assert main(asked) == 0

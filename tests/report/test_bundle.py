@@ -79,6 +79,7 @@ def test_an_unpacked_bundle_is_verified_to_what_was_left_out(unpacked, capsys):
     assert "passk.parquet: was changed since the report was built" in said
 
 
+@pytest.mark.slow
 def test_the_same_report_comes_from_the_unpacked_runs(unpacked, reported):
     run = reported.paths
     paths = RunPaths(

@@ -135,6 +135,7 @@ TITLES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "said"), TITLES.items())
 def test_the_title_says_what_is_compared_on_what_and_of_how_many_seeds(tmp_path, words, said):
     assert title(analyse(small_sweep(tmp_path, *words))) == said

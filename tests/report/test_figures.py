@@ -188,6 +188,7 @@ def test_every_algorithm_has_its_panel_and_every_cell_its_line(tmp_path):
         assert len(axes.get_lines()) == 4
 
 
+@pytest.mark.slow
 def test_many_algorithms_share_a_plane_of_numbered_points_and_curves_stand_in_rows(tmp_path):
     five = ["sweep.grid.algorithm=[grpo,rloo,maxrl,psr,nsr]", "sweep.cells=[]"]
     analysis = analyse(small_sweep(tmp_path, "methods", ONE_SEED, *five))

@@ -113,6 +113,7 @@ def test_wandb_gets_every_step_of_training_and_pass_at_k_of_every_cell(
         assert sent["cells", cell].summary[f"pass_at_{k}/countdown"] == mean
 
 
+@pytest.mark.slow
 def test_evaluations_and_dumps_are_shown_too_and_their_texts_escaped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

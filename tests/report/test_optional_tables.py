@@ -113,6 +113,7 @@ def by_level(finished, tmp_path_factory):
     return with_columns(sweep, level=["1", "2", "1", "2", "3", "1", "2", None] * 3)
 
 
+@pytest.mark.slow
 def test_differences_stand_by_value_with_their_interval_and_holm(by_level):
     analysis = analyse(by_level, by="level")
     *tables, differences = value_tables(analysis)

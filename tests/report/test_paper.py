@@ -20,6 +20,7 @@ def rows_of(table):
     return {row[:3]: row[3:] for row in texts}
 
 
+@pytest.mark.slow
 def test_ours_stand_beside_the_papers_with_the_difference(nine):
     table = next(table for table in against_paper(nine) if table.title.startswith("math500:"))
     assert table.header[:6] == ("method", "N", "gamma", "ours @1", "paper @1", "difference @1")
@@ -149,6 +150,7 @@ def test_what_is_of_less_than_was_planned_has_a_dagger_beside_the_papers(nine):
     assert any(note.startswith("Incomplete, 1 of 2 seeds") for note in table.notes)
 
 
+@pytest.mark.slow
 def test_what_the_paper_does_not_have_is_refused(analysis, finished, capsys):
     with pytest.raises(ValueError, match=r"no figures of model 'qwen2-280k'; it has qwen2.5-7b"):
         against_paper(analysis)

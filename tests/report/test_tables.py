@@ -83,6 +83,7 @@ def test_where_problems_list_choices_a_footnote_says_what_guessing_gives(analysi
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_scored", "beside"),
     [(64, ""), (63, " (1.6% unscored)"), (60, " (6.2% unscored: 0.0 to 100.0)")],

@@ -245,6 +245,7 @@ def halved_bounds(results):
     rewritten(results.points[-1].evaluate, [passk(results)])
 
 
+@pytest.mark.slow
 def test_pass_at_k_that_the_grades_do_not_give_is_found_in_a_report_that_was_built_of_it(results):
     halved_bounds(results)
     write_report(load_results(results.paths))
@@ -285,6 +286,7 @@ def test_a_false_verdict_is_found_by_judging_again(results, edit, said):
     assert any(re.search(said, line) for line in differences), differences
 
 
+@pytest.mark.slow
 def test_a_grader_of_another_version_is_not_called_a_difference_in_verdicts(reported, monkeypatch):
     monkeypatch.setattr("fgrpo_bench.report.verify.grader_version", lambda name: f"{name}-9")
     differences = found(reported, regrade=True)
@@ -328,6 +330,7 @@ def test_doubled_rows_of_pass_at_k_end_the_report_and_its_verification(results, 
         assert f"{path} is damaged" in error and "delete it and run the sweep again" in error
 
 
+@pytest.mark.slow
 def test_a_name_that_would_steer_a_terminal_is_printed_escaped(results, capsys):
     (results.paths.report / "x\n\x1b[2J.svg").write_text("")
     assert main(["--verify", str(results.paths.report)]) == 1

@@ -73,6 +73,7 @@ def test_a_line_goes_on_with_what_there_is(
     assert asked(*line.split()) == answers
 
 
+@pytest.mark.slow
 def test_every_key_of_the_configuration_is_offered(asked: Callable[..., list[str]]) -> None:
     chosen = ["profile=slurm-8gpu", "experiment=qwen2.5-7b"]
     lines = as_overrides(config.compose(["sweep=groupsize", *chosen]))

@@ -276,6 +276,7 @@ def test_a_model_of_the_hub_is_read_without_its_weights(
     assert (model.chat_template, model.context, model.unknown) == (True, 512, None)
 
 
+@pytest.mark.slow
 def test_a_model_that_brings_code_is_refused_until_an_option_trusts_it(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -195,6 +195,7 @@ def test_what_is_shipped_has_the_papers_settings_but_for_the_listed_exceptions(
     assert differing == {k: v for k, v in listed.items() if k not in OF_THE_ENGINE}
 
 
+@pytest.mark.slow
 def test_the_other_sweeps_over_these_experiments_have_one_seed_as_the_table_says() -> None:
     for sweep in ("transfer", "transfer-llama3.2-3b", "transfer-qwen3-4b-base"):
         assert loaded(sweep).sweep.grid.seed == (11,)

@@ -88,6 +88,7 @@ def test_what_new_wrote_is_planned_and_priced(tmp_path: Path) -> None:
         assert is_priced(make_plan(loaded("transfer", f"experiment={experiment}")), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", config.options("profile"))
 def test_every_profile_is_priced(profile: str, tmp_path: Path) -> None:
     experiment = "rehearsal" if profile == "slurm-rehearsal" else "qwen2.5-7b"

@@ -106,6 +106,7 @@ def test_a_sweep_at_equal_pass_at_1_is_tuned_by_what_is_kept_there(tmp_path, cap
     assert len(plan.family.pairs) == 4 * 3
 
 
+@pytest.mark.slow
 def test_of_equal_ones_it_takes_the_one_nearest_to_the_experiments(tmp_path, capsys):
     results = small_sweep(tmp_path, "methods", *METHODS, SEED, RATES, success_rates=whole)
     code, said = tune(results, capsys)

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
 
 from fgrpo_bench.command.runs import tracked
 from fgrpo_bench.tracking.__main__ import main
@@ -26,6 +25,8 @@ def test_each_is_a_run_with_pass_at_k_and_a_second_sync_changes_nothing(root, ca
     assert main(["sync", "--root", str(root)]) == 0
     assert "MLflow evaluations: 2 created, 0 unchanged (" in capsys.readouterr().out
     (place,) = tracked(root)
+    from mlflow import MlflowClient  # takes two seconds, which `make test` has no use for
+
     client = MlflowClient(tracking_uri=embedded_uri(place))
     (experiment,) = [e for e in client.search_experiments() if e.name == "evaluations"]
     by_name = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}

@@ -398,6 +398,7 @@ def test_random_rewards_teach_at_the_groups_own_rate_and_metrics_are_the_tasks(w
     assert ours.draw(problems, 2, "evaluate", 1).random_rewards is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"random_rewards": True}, {"advantage": "curverl"}])
 def test_a_run_that_stops_goes_on_with_the_same_random_rewards_and_state(warmed, tmp_path, changes):
     plan, paths = warmed
@@ -598,6 +599,7 @@ def directional(one: Learner, value, size: float = 2e-3) -> tuple[float, float]:
     return float(norm), (ends[0] - ends[1]) / (2 * size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean", "constant_length"])
 @pytest.mark.parametrize("coefs", [{"entropy_coef": 0.5}, {"kl_coef": 0.5}])
 def test_an_entropy_bonus_and_a_kl_term_are_means_of_tokens_as_the_loss_is(

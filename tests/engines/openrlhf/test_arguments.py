@@ -111,6 +111,7 @@ def test_controls_differ_from_grpo_in_what_they_control_alone():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sweep", "experiment", "dapo", "cispo"),
     [

@@ -41,6 +41,7 @@ def on(placement: str, experiment: str, *overrides: str) -> SlurmProfile:
     return cluster
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_a_shipped_experiment_fits_a_shipped_placement_or_is_told_one_that_it_fits(
