@@ -19,6 +19,8 @@ from tests.support import benchmarks
 if TYPE_CHECKING:
     from fgrpo_bench.files.paths import RunPaths
 
+# As in .ci/run: each worker of pytest-xdist has a processor, and threads that wait for one spin.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 if find_spec("openrlhf") is None:  # whose engines keep the processor's own
     choose_kernels()  # before a test loads torch, as the commands do that some of them start
 os.environ.pop("COLUMNS", None)  # workers of pytest-xdist have 80, whatever the screen is

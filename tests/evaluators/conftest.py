@@ -1,13 +1,38 @@
 """What many tests here begin with."""
 
+import os
 import shutil
+from copy import deepcopy
 
 import pytest
 
 from evaluators import standalone
 from evaluators.__main__ import main
+from fgrpo_bench.specs import config
 from tests.evaluators.evaluations import fetched, overrides, write_source
 from tests.support.openrlhf import make_untrained
+
+
+@pytest.fixture(scope="session", autouse=True)
+def composed_once():
+    """The same words compose to the same configuration, but for the run root of the environment:
+    once a process, as it takes longer than the rest of a test. Modules of plug-ins load anew."""
+    compose, known = config.compose, {}
+
+    def once(overrides, **where):
+        if any("plugins" in word or "run_root" in word for word in overrides):
+            return compose(overrides, **where)
+        key = (tuple(overrides), *sorted(where.items()))
+        if key not in known:
+            known[key] = compose(overrides, **where)
+        composed = deepcopy(known[key])
+        if "run_root" in composed:
+            composed["run_root"] = os.environ.get("FGRPO_RUN_ROOT", "runs")
+        return composed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config, "compose", once)
+        yield
 
 
 @pytest.fixture(scope="session")
