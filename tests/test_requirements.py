@@ -120,11 +120,15 @@ def test_what_is_tested_on_processors_has_the_versions_that_run_on_gpus() -> Non
 
 
 def test_what_the_integrations_add_has_the_versions_of_the_other_environments() -> None:
-    added = pins("integrations.txt") | pins("exports.txt")
+    added = pins("integrations.txt") | pins("exports.txt") | pins("smollm2.txt")
     for name in ("base.txt", "dev.txt", "bench.txt", "openrlhf-cpu.txt"):
         pinned = pins(name)
         both = added.keys() & pinned.keys()
         assert {each: added[each] for each in both} == {each: pinned[each] for each in both}, name
+
+
+def test_a_small_model_brings_what_a_gguf_is_read_with_beside_what_make_setup_has() -> None:
+    assert {"gguf", "accelerate", "psutil"} <= pins("smollm2.txt").keys() | pins("base.txt").keys()
 
 
 def test_graders_are_the_same_wherever_draws_are_graded() -> None:
