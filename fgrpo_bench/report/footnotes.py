@@ -18,7 +18,7 @@ from fgrpo_bench.stages.plan import DeclaredFamily
 
 RULE = "Checkpoints: "
 """How the note begins that names the rule."""
-OWN_KERNELS = re.compile(rf"kernels {OTHER_KERNELS} \([^()]*\)")
+OWN_KERNELS = re.compile(rf"kernels {OTHER_KERNELS} (\([^()]*\))")
 """In the fingerprint of an engine, in words."""
 LISTED = 8
 """Most cells that a footnote names."""
@@ -110,8 +110,8 @@ def engines(analysis: Analysis) -> list[str]:
     machines do not have; nothing where all are alike and draw alike everywhere."""
     kernels = sorted({name for words in analysis.engines for name in OWN_KERNELS.findall(words)})
     elsewhere = [
-        f"The built-in engine drew with {name}: on other machines, whose kernels round otherwise, "
-        "digits may differ, within the intervals."
+        f"The built-in engine drew with kernels of the machine's own {name}: on others, whose "
+        "kernels round otherwise, digits may differ, within the intervals."
         for name in kernels
     ]
     if len(analysis.engines) < 2:
