@@ -212,7 +212,7 @@ def letter_in(gold: str, options: Mapping[str, str]) -> str | None:
     option from 0 on, as MMLU publishes it; a number that is an option's text is that option.
     options: letter and text, as from `options_in`; empty: unknown, and any letter is one.
 
-    >>> [letter_of(gold, {"A": "4", "B": "2"}) for gold in ("b", "(B) 2", "2", "0", "C", "5")]
+    >>> [letter_in(gold, {"A": "4", "B": "2"}) for gold in ("b", "(B) 2", "2", "0", "C", "5")]
     ['B', 'B', 'B', 'A', None, None]
     """
     gold, letters = gold.strip(), tuple(options) or tuple(LETTERS)

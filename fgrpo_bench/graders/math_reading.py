@@ -110,7 +110,7 @@ def is_list(answer: str) -> bool:
 def is_several_lists(answer: str) -> bool:
     """Whether an answer is several pairs, tuples or sets. Linear in its length.
 
-    >>> of_lists("(1, 2), (3, 4)"), of_lists("(1, 2)"), of_lists("1, 2")
+    >>> is_several_lists("(1, 2), (3, 4)"), is_several_lists("(1, 2)"), is_several_lists("1, 2")
     (True, False, False)
     """
     return _LISTS.fullmatch(answer) is not None

@@ -61,7 +61,7 @@ def test_a_sweep_without_the_key_says_nothing_of_it(tmp_path):
         (["sweep.grid.seed=[13,21]"], "seed 13 is in both this sweep and groupsize/countdown/v1"),
         (
             ["sweep.replicates=nowhere"],
-            "sweep.replicates=nowhere: no run of nowhere/countdown under",
+            "sweep.replicates=nowhere: no run of nowhere/countdown (did you mean groupsize/",
         ),
         (["sweep.grid.focal_gamma=[0,2]"], "did not ask for grpo-n8-g2 against grpo-n8-g0"),
     ],

@@ -270,7 +270,7 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "postscript": (lambda text: checkers.postscript(text, "P.P.S"), MARKS),
     "title": (checkers.title, MARKS),
     "options_in": (options_in, OPTIONS),
-    "letter_of": (lambda text: letter_in(text, {"A": "4", "B": text}), OPTIONS),
+    "letter_in": (lambda text: letter_in(text, {"A": "4", "B": text}), OPTIONS),
     "after_thoughts": (after_thoughts, BOXES),
     "last_box": (last_box, BOXES),
     "scan_boxes": (scan_boxes, BOXES),
@@ -279,7 +279,7 @@ BEFORE: dict[str, tuple[Callable[[str], object], tuple[Text, ...]]] = {
     "stated_answer": (lambda text: stated_answer(text, "(1, 2), (3, 4)"), (*BOXES, *STATEMENTS)),
     "a word": (lambda text: stated_answer(text, "yes"), STATEMENTS[::8]),
     "cuts": (lambda text: math_answer.cuts(text, len(text) // 2, len(text) // 2 + 1), STATEMENTS),
-    "of_lists": (
+    "is_several_lists": (
         math_reading.is_several_lists,
         (*WORDS, Text("(1, 2), "), Text("{1, "), Text("(1, 2)and ")),
     ),

@@ -155,7 +155,7 @@ def test_of_a_stretch_of_equal_values_its_ends_are_logged_and_a_point_never_goes
     logged = [
         {
             point.step
-            for point in tracking_points._training(curves.head(steps), of=20)
+            for point in tracking_points._training(curves.head(steps), n_steps=20)
             if point.key == "train/entropy"
         }
         for steps in range(1, 21)
