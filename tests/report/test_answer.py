@@ -144,19 +144,21 @@ def test_a_single_seed_and_missing_points_are_said(finished, tmp_path):
 
 
 @pytest.mark.slow
-def test_of_many_pairs_the_significant_ones_are_named_and_the_rest_is_counted(tmp_path):
-    few = ["sweep.grid.algorithm=[grpo,pkpo,maxrl,passk,rloo,ds_grpo,nsr,psr]", "sweep.cells=[]"]
+def test_of_many_pairs_the_significant_ones_and_others_that_are_few_are_named(tmp_path):
+    methods = "[grpo,pkpo,maxrl,passk,rloo,ds_grpo,nsr,psr,dapo,cispo]"
+    few = [f"sweep.grid.algorithm={methods}", "sweep.cells=[]"]
     asked = [*few, ONE_SEED, "sweep.family.pairs=[methods]"]
-    methods = analyse(small_sweep(tmp_path, "methods", *asked))
+    results = analyse(small_sweep(tmp_path, "methods", *asked))
     cells = ["pkpo-n8-g0", "maxrl-n8-g0", "passk-n8-g0", "rloo-n8-g0"]
     rows = {(cell, 32): (0.14 - i / 100, "significant") for i, cell in enumerate(cells)}
     rows |= {("ds_grpo-n8-g0", 32): (-0.04, "suggestive")}
-    rows |= {(cell, 32): (0.0, "inconclusive") for cell in ("nsr-n8-g0", "psr-n8-g0")}
-    question, first, second, _ = answer(judged(methods, rows))
-    assert question == "Which of 7 cells differ from GRPO N=8 in pass@32?"
+    none = ("nsr-n8-g0", "psr-n8-g0", "dapo-n8-g0", "cispo-n8-g0")
+    rows |= {(cell, 32): (0.0, "inconclusive") for cell in none}
+    question, first, second, _ = answer(judged(results, rows))
+    assert question == "Which of 9 cells differ from GRPO N=8 in pass@32?"
     assert first == (
         "PKPO gains 14.0 points of pass@32, MaxRL 13.0, Pass@k training 12.0 and 1 more "
-        "(significant); 1 costs points of pass@32 (suggestive); 2 are inconclusive."
+        "(significant); DS-GRPO costs 4.0 points of pass@32 (suggestive); 4 are inconclusive."
     )
     assert second.startswith("Every difference in pass@1 is inconclusive (")
 
