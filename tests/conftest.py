@@ -39,8 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What tests.support.plans composes is shared by the workers, which start after this."""
-    if "FGRPO_TESTS_COMPOSED" not in os.environ:
+    """What tests.support.plans composes is shared by the workers, which start after this, and by
+    no other pytest, say one that a test starts in a checkout with other configurations."""
+    if not hasattr(config, "workerinput"):
         folder = tempfile.TemporaryDirectory(prefix="fgrpo-composed-")
         os.environ["FGRPO_TESTS_COMPOSED"] = folder.name
         config.add_cleanup(folder.cleanup)

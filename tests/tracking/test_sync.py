@@ -169,7 +169,7 @@ def test_tables_of_several_runs_open_as_one(synced, monkeypatch):
 
 @pytest.mark.slow
 def test_of_unchanged_runs_nothing_is_computed(synced, monkeypatch):
-    for module, name in ((points, "_point_run"), (cells, "_cell_run"), (desired, "_words")):
+    for module, name in ((points, "_point_run"), (cells, "_cell_run"), (desired, "_answer_text")):
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("computed"))
     assert counts(synced) == (0, 0, 0, 6)
 
