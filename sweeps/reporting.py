@@ -7,15 +7,16 @@ loses nothing.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from fgrpo_bench.command.runs import default_root
+from fgrpo_bench.engines.processes import spawn
 from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.kinds import train
 from fgrpo_bench.stages.attempts import attempts
@@ -56,16 +57,20 @@ def finish(paths: RunPaths, say: Callable[[str], None]) -> None:
 def _syncing(paths: RunPaths) -> Iterator[None]:
     """Another process brings the runs to MLflow meanwhile, so that little is left for the sync that
     follows, which also says what is wrong where this one fails."""
-    command = [sys.executable, "-m", "fgrpo_bench.tracking", "sync", paths.sweep]
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(
-        [*command, "--root", str(paths.root)], stdin=quiet, stdout=quiet, stderr=quiet
-    ) as process:
-        try:
-            yield
-        except BaseException:
-            process.terminate()
-            raise
+    _, process = spawn(_sync_silently, paths, daemon=True)
+    try:
+        yield
+        process.join()
+    except BaseException:
+        process.kill()  # as a sync may be, at any time
+        raise
+
+
+def _sync_silently(_: Connection, paths: RunPaths) -> None:
+    from fgrpo_bench.tracking.sync import sync_run
+
+    with suppress(Exception):  # whatever a server or its client may raise
+        sync_run(paths)
 
 
 def _spent(paths: RunPaths) -> str:

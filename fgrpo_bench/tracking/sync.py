@@ -348,8 +348,8 @@ def _ask_for_runs(client: Any, experiment_id: str, query: str) -> Iterator[Store
 
 def _held(client: Any, kept: Stored | None, desired: RunState) -> Held | None:
     """The metric points of a run that can be written into; None where there is none: it has ended,
-    or holds something that is not desired and that MLflow cannot change, or a table, to which
-    MLflow would add."""
+    or holds something that is not desired and that MLflow cannot change, or tables, which a run
+    has once it ends."""
     if kept is None or kept.end is not None or kept.start != desired.start:
         return None
     run = client.get_run(kept.run_id)

@@ -135,6 +135,7 @@ def test_a_sync_writes_anew_what_differs_from_the_files_and_nothing_else(
 @pytest.mark.slow
 def test_a_large_sweep_is_synced_while_its_report_is_written(swept, monkeypatch):
     monkeypatch.setattr(reporting, "MANY_POINTS", 3)
+    write_sweep(swept.paths.root, overrides=[*TINY, "version=v2"])  # of which nobody asked a sync
     said = list[str]()
     reporting.finish(swept.paths, said.append)
     assert said[0] == "syncing to MLflow"
