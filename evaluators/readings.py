@@ -28,11 +28,11 @@ from fgrpo_bench.analysis.readings import (
     SHARE,
     ProblemDraws,
     ReadingByK,
-    bounds_of,
     first_stage,
     part_in_words,
     parts_by_solutions,
     problem_draws,
+    reading_bounds,
     solution_counts,
 )
 from fgrpo_bench.analysis.rows import ALL
@@ -157,8 +157,8 @@ def _means(
 
 
 def _bounds(problems: Sequence[ProblemDraws], word: str) -> str:
-    """Of all draws; raises as `bounds_of`."""
-    low, high = bounds_of(word, problems)
+    """Of all draws; raises as `reading_bounds`."""
+    low, high = reading_bounds(word, problems)
     return f"{NONE} (nothing is solved)" if math.isnan(low) else bounds_in_percent(low, high)
 
 

@@ -129,7 +129,7 @@ READINGS = {
 }
 
 
-def bounds_of(word: str, problems: Sequence[ProblemDraws]) -> tuple[float, float]:
+def reading_bounds(word: str, problems: Sequence[ProblemDraws]) -> tuple[float, float]:
     """Bounds of GINI or COVER over problems, at least one; nan where nothing is solved. ValueError
     where problems have unequal numbers of draws, or too few (`cover_at`, `gini`)."""
     numbers = {problem.n_samples for problem in problems}
@@ -332,7 +332,7 @@ def _bounds(
     problems = [[of_seed[name] for name in shared] for of_seed in draws]
     for word in BOUNDED if shared else ():
         with suppress(ValueError):  # of unequal or too few draws
-            bounds = [bounds_of(word, of_seed) for of_seed in problems]
+            bounds = [reading_bounds(word, of_seed) for of_seed in problems]
             low, high = np.mean(bounds, axis=0).tolist()
             if not math.isnan(low):
                 yield replace(
