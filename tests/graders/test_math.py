@@ -136,6 +136,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=[name.replace(" ", "-") for name in HOSTILE])
 def test_a_correct_final_answer_is_found_after_hostile_text(judge, text):
     grade_of = grade(judge, "\\frac{1}{2}", text + " and so \\boxed{0.5}")
