@@ -430,7 +430,10 @@ def has_ipv6_loopback() -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "host, name, bound",
-    [("127.0.0.1", "127.0.0.1", "0100007F"), ("::1", "[::1]", f"{'0' * 24}01000000")],
+    [
+        ("127.0.0.1", "127.0.0.1", "0100007F"),
+        pytest.param("::1", "[::1]", f"{'0' * 24}01000000", marks=pytest.mark.rare),
+    ],
 )
 def test_the_command_serves_on_loopback_alone_and_ends_with_ctrl_c(
     finished, tmp_path, host, name, bound

@@ -296,6 +296,7 @@ def test_a_grader_of_another_version_is_not_called_a_difference_in_verdicts(repo
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_an_earlier_checkpoint_is_verified_as_the_last_one_is(tmp_path):
     every = ("experiment.train.save_every=10", "experiment.checkpoints=every")
     results = small_sweep(tmp_path, "smoke", ONE_SEED, *every)

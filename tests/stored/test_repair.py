@@ -93,6 +93,7 @@ def test_pass_at_k_a_report_and_a_spec_are_made_again_and_nothing_else(
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_weights_draws_and_a_marker_come_out_with_the_same_bytes(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -483,6 +483,7 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.rare  # disks are full on SLURM too
 def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(warmed, whole):
     """Writes past 300 kB fail, as on a full disk; with space again the same command goes on."""
     _, spec, facts = whole
