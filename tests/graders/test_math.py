@@ -42,8 +42,8 @@ PATIENCE = 120
 """Seconds that math-verify may take for a text: its own 5 can pass on a busy machine."""
 
 
-# It guards the table against other versions of math-verify, which are pinned, and whose versions are
-# a grader's; that ours judges these cases as the table says is in test_cases.py.
+# Of use when math-verify is pinned anew, whose version is a part of a grader's; that ours judges
+# these cases as the table says is in test_cases.py.
 @pytest.mark.slow
 @pytest.mark.rare
 @pytest.mark.parametrize("differs", [True, False])
