@@ -206,8 +206,8 @@ def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
     if before is None:
         record = SweepRecord(**declared, **provenance(), created=now())
     else:
-        made_by = {} if nothing_to_run else provenance()
-        record = replace(before, **declared, **made_by, further={})  # without the former seal
+        made_with = {} if nothing_to_run else provenance()
+        record = replace(before, **declared, **made_with, further={})  # without the former seal
     plan_json = plan_record(plan)
     first = record.first or declared_now(record, plan_json)
     _write_if_other(paths.sweep_json, with_checksum(replace(record, first=first).as_json()))
