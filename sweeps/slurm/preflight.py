@@ -164,8 +164,9 @@ def _check_folder(root: Path, nodes: Sequence[Node], profile: SlurmProfile, moun
     raise ValueError(
         f"nodes could not see the run root {root}: it lies on {mount}, a disk of this machine "
         f"alone ({kind}), and node {elsewhere.name} of {_partition_names(nodes)} is another "
-        f"machine; name a folder that all of them see, with run_root=<folder> or "
-        "FGRPO_RUN_ROOT=<folder>, or, where this machine exports the disk to them, set profile.shared_run_root=true. The "
+        "machine; name a folder that all of them see, with run_root=<folder> or "
+        "FGRPO_RUN_ROOT=<folder>, or, where this machine exports the disk to them, set "
+        "profile.shared_run_root=true. The "
         f"interpreter {python} must be there on the nodes as well (profile.python names another)"
     )
 
