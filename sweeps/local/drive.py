@@ -32,7 +32,7 @@ from fgrpo_bench.kinds.kind import dataset_name
 from fgrpo_bench.specs import DatasetSpec, Declaration, Profile
 from fgrpo_bench.stages.attempts import Ending, tail
 from fgrpo_bench.stages.locks import driving, lock_holder
-from fgrpo_bench.stages.markers import read_marker_of
+from fgrpo_bench.stages.markers import read_marker_as
 from fgrpo_bench.stages.states import describe_damage, driver_id, read_progress
 from sweeps import estimate
 from sweeps.commands import (
@@ -154,7 +154,7 @@ def _check_sizes(plan: Plan, paths: RunPaths) -> None:
     evaluation during training."""
 
     def rows(dataset: DatasetSpec) -> int:
-        marker = read_marker_of(DatasetMarker, StagePaths(paths.folder / dataset_name(dataset)))
+        marker = read_marker_as(DatasetMarker, StagePaths(paths.folder / dataset_name(dataset)))
         return marker.rows
 
     for point in plan.points:

@@ -19,7 +19,7 @@ from fgrpo_bench.core import registry
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data.columns import file_dataset, question_columns
 from fgrpo_bench.data.fetch import check_remote_code
-from fgrpo_bench.data.prepare import table_of_file
+from fgrpo_bench.data.prepare import file_table
 from fgrpo_bench.data.published import Published, read_published
 from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, function, get_grader
 from fgrpo_bench.specs import DatasetSpec, PretrainedSpec, config, from_dict, to_dict
@@ -62,7 +62,7 @@ def read_problems(path: Path, prompt: str | None, answer: str | None, grader: st
     registry.entry("graders", grader)
     columns = question_columns(path, prompt=prompt, answer=answer, grader=grader)
     dataset = file_dataset(path, columns, name=_slug(path.stem), grader=grader)
-    table, summary = table_of_file(dataset)
+    table, summary = file_table(dataset)
     if table.is_empty():
         raise ValueError(
             f"{path}: no row has both {columns.prompt} and {columns.answer}: fill some"
