@@ -18,7 +18,7 @@ from dashboards.charts import rate_steps
 from dashboards.page import Page
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.documents.table import Table, text_of
+from fgrpo_bench.documents.table import Table, plain_text
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.states import RunState
 
@@ -43,7 +43,7 @@ def page(analysis: Analysis, view: str, **chosen: Any) -> Page:
 
 
 def texts(grid: Table) -> list[list[str]]:
-    return [list(map(text_of, row)) for row in grid.rows]
+    return [list(map(plain_text, row)) for row in grid.rows]
 
 
 def percent(value: float, sign: str = "") -> str:

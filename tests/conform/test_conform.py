@@ -19,9 +19,9 @@ from fgrpo_bench.conformance.check import (
     EPSILON,
     EQUAL,
     Estimator,
-    batch_of_groups,
     check,
     check_groups,
+    example_rewards,
 )
 from fgrpo_bench.conformance.make import names
 from fgrpo_bench.conformance.vectors import read
@@ -306,7 +306,7 @@ def test_a_trainer_that_is_not_installed_is_refused_with_the_version_to_install(
 
 
 def test_the_batch_of_groups_has_what_a_filter_drops_and_what_it_keeps():
-    rewards = batch_of_groups()
+    rewards = example_rewards()
     spread = np.ptp(rewards, axis=1)
     assert rewards.shape == (12, 4)
     assert (spread > 0).sum() == 6

@@ -233,15 +233,15 @@ def test_a_shape_that_is_not_declared_is_read_from_the_models_folder(tmp_path: P
     declared_shape = fit.published(point())
     pretrained = fit.published(local)
     assert pretrained is not None and declared_shape is not None
-    assert fit.shape_of(pretrained) == declared_shape.shape
+    assert fit.model_shape(pretrained) == declared_shape.shape
     assert fit.phases(local, small, nodes=1) == fit.phases(point(), small, nodes=1)
     config_json |= {"num_key_value_heads": None, "head_dim": 64, "num_hidden_layers": 2}
     (tmp_path / "config.json").write_text(json.dumps(config_json))
-    assert fit.shape_of(pretrained) == ModelShape(
+    assert fit.model_shape(pretrained) == ModelShape(
         hidden_size=3584, n_layers=2, n_kv_heads=28, head_dim=64, vocabulary_size=152064
     )
     (tmp_path / "config.json").write_text(json.dumps(config_json | {"head_dim": "wide"}))
-    assert fit.shape_of(pretrained) is None
+    assert fit.model_shape(pretrained) is None
 
 
 def test_an_engine_that_hardly_holds_the_weights_is_a_warning() -> None:
