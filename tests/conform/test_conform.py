@@ -277,6 +277,7 @@ def test_json_and_junit_say_the_same(module, capsys):
     assert suite.get("failures") == str(len(failures))
 
 
+@pytest.mark.slow
 def test_a_function_of_numpy_needs_neither_torch_nor_pydantic(module):
     code = (
         "import sys; from fgrpo_bench.conformance.__main__ import main; "

@@ -49,6 +49,7 @@ def rows(pairs: list[tuple[str, str]]) -> pl.DataFrame:
     return pl.DataFrame(columns, {"row": pl.Int64, "prompt": pl.String, "answer": pl.String})
 
 
+@pytest.mark.slow
 @given(PAIRS)
 def test_what_is_left_is_the_first_copy_of_every_problem_whose_answers_agree(pairs):
     table, rules, _ = select(rows(pairs), SPEC, None)

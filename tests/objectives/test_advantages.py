@@ -266,6 +266,7 @@ BINARY = {"maxrl", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"}
 """Advantages whose formula is for rewards of 0 and 1."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "advantage", ["grpo", "dr_grpo", "rloo", "rs_grpo", "tailrl", "max_at_k", "pkpo", "mmpo"]
 )

@@ -160,6 +160,7 @@ def test_what_an_engine_does_not_have_is_refused_with_engine_and_names() -> None
         check(declaration, expand(declaration))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["objective", "advantage"])
 def test_an_unknown_objective_or_advantage_is_refused_with_those_that_exist(field: str) -> None:
     names = {"objective": "cispo, clip", "advantage": "curverl, dr_grpo, ds_grpo"}

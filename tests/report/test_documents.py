@@ -55,6 +55,7 @@ def test_the_report_of_one_seed_is_the_golden_one(tmp_path, golden):
     golden("report/one-seed.txt", terminal_text(analyse(small_sweep(tmp_path, "smoke"))))
 
 
+@pytest.mark.slow
 def test_the_report_of_a_sweep_in_progress_is_the_golden_one(finished, tmp_path, golden):
     results = copy(finished, tmp_path)
     done = [p.point_id for p in results.points if p.seed == 11 and "-n32-" not in p.point_id]
@@ -62,6 +63,7 @@ def test_the_report_of_a_sweep_in_progress_is_the_golden_one(finished, tmp_path,
     golden("report/in-progress.txt", terminal_text(analyse(forget(results, *gone))))
 
 
+@pytest.mark.slow
 def test_daggers_and_dashes_are_explained_in_every_table_that_has_them(finished, tmp_path):
     results = copy(finished, tmp_path)
     gone = [p.point_id for p in results.points if "-n4-" in p.point_id]
@@ -153,6 +155,7 @@ def test_what_is_not_done_is_a_dash_and_an_empty_field(finished, tmp_path):
     assert tuple(map(plain_text, main.rows[2])) == ("GRPO", "4", "0", "-", "-", "0")
 
 
+@pytest.mark.slow
 def test_columns_of_zeros_and_ones_are_written_exactly(tmp_path):
     rates = constant(Base=1.0, GRPO=0.0, F_GRPO=1.0)
     at_8 = "sweep.grid.group_size=[8]"
@@ -167,6 +170,7 @@ def test_columns_of_zeros_and_ones_are_written_exactly(tmp_path):
     assert "+100.0 [+84.6, +100.0]" in render(analysis, "md")
 
 
+@pytest.mark.slow
 def test_one_problem_has_no_interval_and_shows_nothing(tmp_path):
     one = "experiment.evaluation.benchmarks.countdown.n_problems=1"
     analysis = analyse(small_sweep(tmp_path, "groupsize", "sweep.grid.group_size=[8]", one))

@@ -77,6 +77,7 @@ def test_controls_are_compared_with_what_they_control(tmp_path):
     assert rows["F-GRPO"][0].best and rows["F-GRPO"][0].significant
 
 
+@pytest.mark.slow
 def test_a_cell_without_its_base_method_is_not_called_significant(finished, tmp_path):
     results = copy(finished, tmp_path)
     results = forget(results, *(f"grpo-n8-g0-s{seed}" for seed in (11, 12, 13)))
@@ -86,6 +87,7 @@ def test_a_cell_without_its_base_method_is_not_called_significant(finished, tmp_
     assert ("-", "not there") in [(value.text, words) for value, words in table.legend]
 
 
+@pytest.mark.slow
 def test_too_few_seeds_and_draws_are_marked_and_said(finished, tmp_path):
     results = forget(copy(finished, tmp_path), "grpo-n2-g0-s11")
     marker = results.points[-1].evaluate.done
@@ -133,6 +135,7 @@ def test_underlined_is_what_is_significant_against_its_base_method(analysis):
     assert analysis.family in meaning
 
 
+@pytest.mark.slow
 def test_rises_of_likelihoods_stand_beside_the_papers_of_the_same_cell(finished, tmp_path):
     own = [p.point_id for p in finished.points if p.label == "grpo-n8-g0"]
     values = {point_id: 0.5 + i for i, point_id in enumerate(own)}

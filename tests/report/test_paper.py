@@ -32,6 +32,7 @@ def test_ours_stand_beside_the_papers_with_the_difference(nine):
     assert rows["Base", "-", "-"][1:3] == ("-", "-")
 
 
+@pytest.mark.slow
 def test_our_averages_stand_beside_the_papers(nine):
     tables = {table.title.partition(":")[0]: table for table in against_paper(nine)}
     assert list(tables) == list(nine.columns)

@@ -105,6 +105,7 @@ def test_no_value_stands_without_what_draws_that_could_not_be_judged_leave_open_
     assert (line["all_wrong"], line["all_right"]) == (0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_beside_pass_at_k_stand_the_shares_of_unfinished_text_where_there_is_any(
     finished, analysis, tmp_path
 ):

@@ -184,6 +184,7 @@ def test_the_numbers_of_the_last_step_and_what_to_look_into_are_told(tmp_path: P
     assert "warning" not in status.render(status.report(paths)), "a run that is done"
 
 
+@pytest.mark.slow
 def test_what_is_fetched_for_jobs_is_told_by_its_files(tmp_path: Path) -> None:
     chosen = ["profile=slurm-8gpu", "experiment=qwen2.5-7b"]
     paths, plan = frozen(tmp_path, *chosen, sweep="groupsize")
