@@ -498,14 +498,14 @@ def _request_of(
 
         spec = benchmark_spec(benchmark, keys)[0]
     elif data is not None:
-        from fgrpo_bench.graders.recorded import layer_of
+        from fgrpo_bench.graders.recorded import layer_name
 
         options = Options(
             checkpoint=None, data=(), prompt=named.prompt, answer=named.answer, grader=grader
         )
         named, recorded = replace(named, prompt=None, answer=None), None
         if is_theirs:
-            recorded = layer_of(open_dump(files()[0], named).format.program, threshold)
+            recorded = layer_name(open_dump(files()[0], named).format.program, threshold)
         said: list[str] = []
         spec = file_benchmark(data, options, root, said, recorded=recorded)
         print(*said, sep="\n")

@@ -198,20 +198,22 @@ def _differences(
         notes += redeclared(analysis)
     else:
         notes = ["No two cells that are compared have results yet."]
-    return Table(
-        title=f"Differences in {ks or 'pass@k'} {pairs}, in percentage points",
-        header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
-        rows=tuple(
+    shown: list[TableRow] = []
+    for row in rows:
+        label = _label(compared_cells(row), labels, against)
+        shown.append(
             (
-                _label(ComparedCells(new=row.new, old=row.old), labels, against)
-                + (f", pass@{row.k}" if several else ""),
+                f"{label}, pass@{row.k}" if several else label,
                 difference(row.difference, row.low, row.high),
                 ", ".join(points(value) for value in row.by_seed),
                 *map(p_value, (row.p, row.p_holm, row.p_draws)),
                 ColoredCell(text=row.verdict, kind=row.verdict),
             )
-            for row in rows
-        ),
+        )
+    return Table(
+        title=f"Differences in {ks or 'pass@k'} {pairs}, in percentage points",
+        header=("cell", "difference [95%]", "by seed", "p", "p Holm", "p draws", "verdict"),
+        rows=tuple(shown),
         notes=tuple(notes),
     )
 

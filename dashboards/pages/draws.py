@@ -330,20 +330,20 @@ def _distribution(
     ordered = sorted(counts, key=lambda key: (key[1] != "correct", -sum(counts[key]), key))
     listed = ordered if every else list(_few(ordered))
     longest = max((max(counts[key]) for key in listed), default=1)
-    return Distribution(
-        rows=tuple(
+    rows = []
+    for text, outcome in listed:
+        n_left, n_right = counts[text, outcome]
+        rows.append(
             Bars(
                 text=shortened(text, 40),
                 outcome=outcome,
-                counts=(counts[text, outcome][0], counts[text, outcome][1]),
-                widths=(
-                    round(100 * counts[text, outcome][0] / longest, 1),
-                    round(100 * counts[text, outcome][1] / longest, 1),
-                ),
+                counts=(n_left, n_right),
+                widths=(round(100 * n_left / longest, 1), round(100 * n_right / longest, 1)),
                 href=form.address("page", answer=text).href,
             )
-            for text, outcome in listed
-        ),
+        )
+    return Distribution(
+        rows=tuple(rows),
         distinct=(sum(a > 0 for a, _ in counts.values()), sum(b > 0 for _, b in counts.values())),
         n_more=len(ordered) - len(listed),
     )

@@ -347,17 +347,19 @@ class ForgettingCharts:
         fewer = Counter(
             (cell, seed) for (cell, seed, _), (lost, _) in self.solutions.items() if lost
         )
+        header = ["point", *OUTCOMES]
+        if self.solutions:
+            header.append(FEWER[1])
+        rows = []
+        for cell, seed, *values in by_point(self.data).iter_rows():
+            row = [names[cell, seed], *(f"{value:.1f}" for value in values)]
+            if self.solutions:
+                row.append(str(fewer[cell, seed]))
+            rows.append(tuple(row))
         return Table(
             title="Expected numbers of problems, by point",
-            header=("point", *OUTCOMES, *([FEWER[1]] if self.solutions else [])),
-            rows=tuple(
-                (
-                    names[cell, seed],
-                    *(f"{value:.1f}" for value in values),
-                    *([str(fewer[cell, seed])] if self.solutions else []),
-                )
-                for cell, seed, *values in by_point(self.data).iter_rows()
-            ),
+            header=tuple(header),
+            rows=tuple(rows),
             notes=(
                 "A solution is lost that was more likely than not within the base model's reach "
                 "and no longer is; it is counted, not expected.",

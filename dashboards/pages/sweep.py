@@ -168,16 +168,10 @@ def _grids(
         gammas = sorted({cell.focal_gamma for cell in line_cells})
         sizes = sorted({cell.group_size for cell in line_cells})
         cell = line_cells[0].unweighted
-        rows: list[TableRow] = [
-            (
-                f"gamma = {gamma:g}",
-                *(
-                    _shade(values, replace(cell, group_size=n, focal_gamma=gamma).name)
-                    for n in sizes
-                ),
-            )
-            for gamma in gammas
-        ]
+        rows: list[TableRow] = []
+        for gamma in gammas:
+            names = [replace(cell, group_size=n, focal_gamma=gamma).name for n in sizes]
+            rows.append((f"gamma = {gamma:g}", *(_shade(values, name) for name in names)))
         title = f"{cell.method}: {shown} by group size N and focal gamma"
         header = ("", *(f"N = {size}" for size in sizes))
         grids.append(Table(title=title, header=header, rows=tuple(rows)))
