@@ -275,7 +275,8 @@ def compare_(
 ) -> int:
     from fgrpo_bench.graders.recorded import is_recorded
 
-    from . import compare
+    from . import compare, compare_output
+    from .compare_places import files_in
     from .dumps import NamedColumns
     from .readings import parse_readings
 
@@ -288,7 +289,7 @@ def compare_(
         "--verdicts": None if verdicts == "both" else verdicts,
     }  # fmt: skip
     given = [f"{option} {value}" for option, value in of_files.items() if value is not None]
-    files = compare.files_in(what)
+    files = files_in(what)
     if given and not files:
         context.fail(
             f"{given[0]} says what a file of draws is of, and none of {', '.join(what)} is such a "
@@ -308,11 +309,11 @@ def compare_(
         share_verdicts(root)
     compared = compare.compare(what, root, request, grader=layer, strict=strict, by=by, also=words)
     worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
-    written = compare.write(compared, html=html, md=md, csv=csv)
+    written = compare_output.write(compared, html=html, md=md, csv=csv)
     if as_json:
-        print_json(compare.as_json(compared))
+        print_json(compare_output.as_json(compared))
     else:
-        print(written or compare.text(compared, wide=wide))
+        print(written or compare_output.text(compared, wide=wide))
     for row in worse:
         print(f"worse: {row.new} on {row.column} at k = {row.k}", file=sys.stderr)
     return EXIT_WORSE if worse else EXIT_DONE
