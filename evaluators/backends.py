@@ -85,7 +85,7 @@ def _start(target: SamplingTarget) -> SamplingEngine:
         return start_engines(
             partial(vllm, target),
             engines=placement.evaluation_engines,
-            gpus_each=gpus,
+            gpus_per_engine=gpus,
             at_once=in_flight(placement, target.device, sum(limits(target.settings))),
             check=encoder(tokenizer_of(target), target.evaluation, target.settings),
         )

@@ -398,7 +398,7 @@ def won_and_lost(
         n_new=both["n_scored_new"],
         new=both["n_correct_new"],
         k=k,
-        of_solved=True,
+        solved_only=True,
     )
     n_seeds = max(both["seed"].n_unique(), 1)
     names = ("gained", "lost", "retained", "neither")

@@ -82,7 +82,7 @@ def transformers(target: SamplingTarget) -> SamplingEngine:
                     # Handed on as they end: a run that is stopped loses only those at work.
                     unfinished -= len(finished)
                     yield [
-                        _drawn_from(
+                        _finished_draw(
                             rows[row],
                             ids,
                             tokenizer,
@@ -127,7 +127,7 @@ class StopTexts:
         return text[: min(places)] if places else None
 
 
-def _drawn_from(
+def _finished_draw(
     request: SampleRequest,
     tokens: list[int],
     tokenizer: Any,

@@ -118,7 +118,7 @@ def outcomes(problems: pl.DataFrame, benchmark: str, k: int) -> pl.DataFrame:
         n_new=pairs["n_scored"],
         new=pairs["n_correct"],
         k=k,
-        of_solved=True,
+        solved_only=True,
     )
     before, after = (pl.col(f"success_rate{end}").fill_null(0.0) for end in ("_base", ""))
     changes = pairs.select(

@@ -28,7 +28,9 @@ BINS = ("all wrong", "<=20%", "<=40%", "<60%", "<80%", "<100%", "all right")
 as 20% and 80% are both in the bin next to a uniform group's."""
 
 
-def bin_of(n_correct: NDArray[np.int64], group_size: NDArray[np.int64]) -> NDArray[np.int64]:
+def success_rate_bin(
+    n_correct: NDArray[np.int64], group_size: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """The place in BINS of groups; [groups] in and out. In whole numbers, so that no rounding moves
     a group."""
     fifths = 5 * n_correct

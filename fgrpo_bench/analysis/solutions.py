@@ -199,7 +199,7 @@ def _lost(before: pl.DataFrame, after: pl.DataFrame, k: int) -> pl.DataFrame:
         n_new=pairs["n_after"],
         new=pairs["right_after"].fill_null(0),
         k=k,
-        of_solved=True,
+        solved_only=True,
     )
     is_lost = pl.Series("is_lost", chances.lost >= LIKELY, pl.Boolean)
     return (

@@ -34,7 +34,7 @@ from fgrpo_bench.documents.table import (
 )
 from fgrpo_bench.report.footnotes import (
     LISTED,
-    draws_made,
+    draws_note,
     engines,
     listed,
     redeclared,
@@ -91,7 +91,7 @@ def equal(analysis: Analysis) -> str:
     """Which sweep it is, and what all its cells get the same of."""
     sweep = analysis.results.require_sweep()
     train, paths = sweep.train, sweep.paths
-    if _own_prompts(analysis):
+    if _cell_prompts_per_step(analysis):
         cost = (
             "prompts per step are an axis of its grid, and N times as many rollouts are the cost "
             "of a step"
@@ -113,7 +113,7 @@ def budget(analysis: Analysis) -> str:
     """A sweep's budget in numbers, and how it stands to the paper's."""
     train, cells = analysis.results.require_sweep().train, analysis.by_cell.values()
     sizes = sorted({cell.group_size for cell in cells if cell.group_size is not None})
-    if prompts := _own_prompts(analysis):
+    if prompts := _cell_prompts_per_step(analysis):
         numbers = f"Prompts per step: {', '.join(map(str, prompts))}, each with N rollouts."
         paper = (
             "A cell with a larger N or with more prompts has more rollouts, so effects of both are "
@@ -142,7 +142,7 @@ def budget(analysis: Analysis) -> str:
     return " ".join(sentences)
 
 
-def _own_prompts(analysis: Analysis) -> list[int]:
+def _cell_prompts_per_step(analysis: Analysis) -> list[int]:
     """Prompts per step of cells that do not have those of the budget, rising."""
     every = {cell.prompts_per_step for cell in analysis.by_cell.values()}
     return sorted(prompts for prompts in every if prompts is not None)
@@ -307,7 +307,7 @@ def _first(loss: FirstLoss) -> str:
 def notes(analysis: Analysis) -> Notes:
     """One fact a line."""
     sweep, evaluation = analysis.results.sweep, analysis.results.evaluation
-    rows = [row for name in analysis.results.benchmarks for row in analysis.of_column(name)]
+    rows = [row for name in analysis.results.benchmarks for row in analysis.estimates_on(name)]
     seeds = sorted({seed for row in rows for seed in row.seeds if seed is not None})
     unscored = max((row.unscored for row in rows), default=0.0)
     graders = ", ".join(analysis.graders(analysis.results.benchmarks))
@@ -354,7 +354,7 @@ def notes(analysis: Analysis) -> Notes:
             f"not judge in a cell: {unscored:.2%} (left out of n and c).",
             *engines(analysis),
             *remote_code(analysis),
-            *([] if sweep is None else _made_by(sweep)),
+            *([] if sweep is None else _model_and_code(sweep)),
         )
     )
 
@@ -364,7 +364,7 @@ def _number(evaluation: Mapping[str, Any], name: str) -> str:
     return f"{evaluation[name]:g}" if name in evaluation else "of each evaluation's own"
 
 
-def _made_by(sweep: SweepResults) -> tuple[str, str]:
+def _model_and_code(sweep: SweepResults) -> tuple[str, str]:
     """What was trained, with which code, and what its costs are of."""
     record = sweep.record
     state = " with uncommitted changes" if record.git_dirty else ""
@@ -388,5 +388,5 @@ def _estimator(rows: Sequence[Estimate]) -> str:
         "pass@k is the mean over problems of 1 - W_k / W, with W the sequences of correct and "
         "wrong draws that end where the problem stopped, and W_k those of them whose first k are "
         "wrong, which is unbiased at every k (Girshick, Mosteller and Savage 1946; of a fixed "
-        f"number of draws it is {usual}). {draws_made(rows).removesuffix('.')}"
+        f"number of draws it is {usual}). {draws_note(rows).removesuffix('.')}"
     )

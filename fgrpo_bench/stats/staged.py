@@ -254,7 +254,7 @@ class StagedDesign:
         return len(self.stages) == 1
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """How many draws a problem makes, for a person."""
         *first, last = (f"{stage:,}" for stage in self.stages)
         if not first:

@@ -14,7 +14,7 @@ from evaluators.__main__ import main
 from evaluators.dumps import NamedColumns
 from evaluators.groups import dump_files, read_groups, summary
 from fgrpo_bench.__main__ import main as fgrpo_bench
-from fgrpo_bench.analysis.rollouts import BINS, RolloutSummary, bin_of, group_names
+from fgrpo_bench.analysis.rollouts import BINS, RolloutSummary, group_names, success_rate_bin
 from sweeps import REPOSITORY
 from tests.pages.blocks import assert_printed, blocks
 from tests.report.conftest import drawing_plainly
@@ -177,10 +177,19 @@ def test_the_gradient_of_a_method_is_that_by_hand(method, by_bin, with_gradient,
 
 def test_success_rates_are_binned_alike_from_both_ends_and_without_rounding():
     for size in (2, 3, 5, 7, 8, 10, 15, 16, 100):
-        places = [int(bin_of(pl.Series([c]).to_numpy(), size)[0]) for c in range(size + 1)]
+        places = [
+            int(success_rate_bin(pl.Series([c]).to_numpy(), size)[0]) for c in range(size + 1)
+        ]
         assert places == [len(BINS) - 1 - place for place in reversed(places)]
         assert places == sorted(places)
-    assert [int(bin_of(pl.Series([c]).to_numpy(), 5)[0]) for c in range(6)] == [0, 1, 2, 4, 5, 6]
+    assert [int(success_rate_bin(pl.Series([c]).to_numpy(), 5)[0]) for c in range(6)] == [
+        0,
+        1,
+        2,
+        4,
+        5,
+        6,
+    ]
 
 
 def test_a_prompt_that_is_drawn_twice_in_a_step_is_split_in_the_order_of_the_file(tmp_path: Path):

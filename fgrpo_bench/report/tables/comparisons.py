@@ -35,10 +35,10 @@ from fgrpo_bench.documents.table import (
     raised,
     unscored_note,
 )
-from fgrpo_bench.report.captions import caption, ends_in_words, ks_in_words, means
+from fgrpo_bench.report.captions import caption, ends_text, ks_text, means
 from fgrpo_bench.report.footnotes import RULE, family_note, footnotes, most_unscored, rule_note
 from fgrpo_bench.report.narrative import band_legend
-from fgrpo_bench.report.tables.main import NAMES, names, value_of
+from fgrpo_bench.report.tables.main import NAMES, names, pass_at_k_value
 from fgrpo_bench.specs import method_name
 
 DOUBLED = {"group_size": "N", "prompts_per_step": "prompts", "product": "both (product)"}
@@ -60,7 +60,7 @@ def comparison_table(analysis: Analysis, column: str) -> Table:
     seeds and the verdict."""
     return Table(
         title=f"{column}: differences in percentage points",
-        caption=_of_differences(analysis, column),
+        caption=_differences_caption(analysis, column),
         header=(
             *("comparison", "", "k", "difference", "95% interval"),
             *("by seed", "same sign", "p", "p Holm", "p BH", "p draws", "verdict"),
@@ -106,18 +106,18 @@ def comparison_tables(analysis: Analysis, column: str) -> Iterator[Table]:
         yield replace(
             full,
             title=f"{column}: differences{of} in percentage points, {group}",
-            caption=_of_differences(analysis, column, f" ({group})"),
+            caption=_differences_caption(analysis, column, f" ({group})"),
             header=tuple(full.header[i] for i in kept),
             rows=tuple(tuple(row[i] for i in kept) for row in rows),
             n_words=1,
         )
 
 
-def _of_differences(
+def _differences_caption(
     analysis: Analysis, column: str, which: str = "", *, ks: Sequence[int] = ()
 ) -> str:
     """The caption of a table of differences. ks: that it has; none are both ends."""
-    at = ks_in_words(ks or analysis.ends)
+    at = ks_text(ks or analysis.ends)
     shown = f"Differences on {column}{which}, in percentage points at {at}"
     return caption(analysis, shown, column, intervals=True)
 
@@ -144,7 +144,7 @@ def question_table(analysis: Analysis, column: str) -> Table | None:
     return Table(
         title=f"{column}: differences{' that the question is about' * is_question}, in percentage "
         "points",
-        caption=_of_differences(
+        caption=_differences_caption(
             analysis,
             column,
             " that the question asks about" * is_question,
@@ -299,7 +299,7 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
         for cell in cells:
             line = [*names(cell)]
             for k in analysis.ends:
-                line.append(value_of(analysis.estimate(benchmark, cell, k)).text)
+                line.append(pass_at_k_value(analysis.estimate(benchmark, cell, k)).text)
                 line += [others.get((name, cell.cell, k), NONE) for name in graders]
             lines.append(tuple(line))
         header = [*NAMES]
@@ -309,7 +309,7 @@ def grader_tables(analysis: Analysis) -> Iterator[Table]:
             title=f"{benchmark}: pass@k in percent by each grader",
             caption=caption(
                 analysis,
-                f"{ends_in_words(analysis)} on {benchmark} in percent by each grader",
+                f"{ends_text(analysis)} on {benchmark} in percent by each grader",
                 benchmark,
             ),
             header=tuple(header),
@@ -368,7 +368,7 @@ def equal_budget_tables(analysis: Analysis) -> Iterator[Table]:
                 pairs.setdefault(str(row.name), {})[row.k] = row
         yield Table(
             title=f"{column}: at equal rollouts, differences in percentage points",
-            caption=_of_differences(analysis, column, " of checkpoints at equal rollouts"),
+            caption=_differences_caption(analysis, column, " of checkpoints at equal rollouts"),
             header=(
                 *("comparison", "rollouts", "of the other", "step", "of the other"),
                 *(words for k in analysis.ends for words in (f"pass@{k}", "p Holm")),
@@ -376,7 +376,7 @@ def equal_budget_tables(analysis: Analysis) -> Iterator[Table]:
             rows=tuple(
                 (
                     name,
-                    *_of_both(next(iter(by_k.values())), cost),
+                    *_rollouts_and_steps(next(iter(by_k.values())), cost),
                     *(words for k in analysis.ends for words in _effect(by_k.get(k))),
                 )
                 for name, by_k in pairs.items()
@@ -445,7 +445,7 @@ def equal_pass_at_1_tables(
             ]
         yield Table(
             title=f"{column}: {question}at equal pass@1, in percentage points",
-            caption=_of_differences(
+            caption=_differences_caption(
                 analysis, column, " at the pass@1 that both settings reach", ks=ks
             ),
             header=(
@@ -470,7 +470,7 @@ def equal_pass_at_1_tables(
         )
 
 
-def _of_both(row: Comparison, cost: dict[tuple[str, int], float]) -> Iterator[str]:
+def _rollouts_and_steps(row: Comparison, cost: dict[tuple[str, int], float]) -> Iterator[str]:
     both = (row.new, row.new_step), (row.old, row.old_step)
     yield from (number(cost[at]) for at in both)
     yield from (str(step) for _, step in both)
@@ -541,7 +541,7 @@ def _differences_by_value(analysis: Analysis, benchmark: str, by: str) -> Iterat
         return
     yield Table(
         title=f"{benchmark}: differences by {by}, in percentage points",
-        caption=_of_differences(analysis, benchmark, f" by {by}"),
+        caption=_differences_caption(analysis, benchmark, f" by {by}"),
         header=(
             *("comparison", "", by, "problems"),
             *(words for k in analysis.ends for words in (f"pass@{k}", "p Holm")),

@@ -32,7 +32,7 @@ from fgrpo_bench.documents.table import (
     with_best,
     with_interval,
 )
-from fgrpo_bench.report.captions import caption, ends_in_words, means
+from fgrpo_bench.report.captions import caption, ends_text, means
 from fgrpo_bench.report.footnotes import footnotes, redeclared
 from fgrpo_bench.report.tables.likelihood import OURS, THEIRS, delta_nll, nll_note
 
@@ -48,7 +48,7 @@ def names(cell: CellRow) -> tuple[str, str, str]:
     return cell.method, str(cell.group_size), f"{cell.focal_gamma:g}"
 
 
-def value_of(row: Estimate, *, significant: bool = False) -> Value:
+def pass_at_k_value(row: Estimate, *, significant: bool = False) -> Value:
     """pass@k with its marks, and what draws that could not be judged leave open of it."""
     value = percent_value(
         row.mean,
@@ -82,7 +82,7 @@ def interval_table(analysis: Analysis, column: str) -> Table:
     return Table(
         title=f"{column}: pass@k in percent with 95% intervals",
         caption=caption(
-            analysis, f"{ends_in_words(analysis)} on {column} in percent", column, intervals=True
+            analysis, f"{ends_text(analysis)} on {column} in percent", column, intervals=True
         ),
         header=(
             *(*NAMES, *(f"pass@{k}" for k in analysis.ends)),
@@ -114,7 +114,9 @@ def all_ks(analysis: Analysis, column: str) -> Table:
     """pass@k on a benchmark or average at every k, without intervals."""
     cells = list(analysis.by_cell.values())
     rows: Rows = {
-        names(cell): {f"k={row.k}": (value_of(row),) for row in analysis.over_k(column, cell)}
+        names(cell): {
+            f"k={row.k}": (pass_at_k_value(row),) for row in analysis.over_k(column, cell)
+        }
         for cell in cells
     }
     bases = {names(cell) for cell in cells if cell.is_base}
@@ -180,7 +182,7 @@ def coverage_table(analysis: Analysis, column: str) -> Table | None:
 
 def _out_of_reach(analysis: Analysis, column: str) -> Iterator[str]:
     """A sentence where the draws are too few for a problem ever to be surely lost or gained."""
-    rows = [row for name in analysis.benchmarks_of(column) for row in analysis.of_column(name)]
+    rows = [row for name in analysis.benchmarks_of(column) for row in analysis.estimates_on(name)]
     n = max(row.n_samples for row in rows if row.n_samples is not None)
     surely = surely_out(n_samples=n, k=analysis.ks[-1])
     if surely < SURE:
@@ -265,7 +267,9 @@ def _main_table(analysis: Analysis, axis: _VariedAxis, *, with_nll: bool) -> Tab
 
     def value(row: Estimate) -> Value:
         compared = against.get((row.column, row.cell, row.k))
-        return value_of(row, significant=compared is not None and compared.verdict == SIGNIFICANT)
+        return pass_at_k_value(
+            row, significant=compared is not None and compared.verdict == SIGNIFICANT
+        )
 
     rows: dict[tuple[str, ...], dict[str, tuple[Value, ...]]] = {}
     for cell in axis.cells:
@@ -303,7 +307,7 @@ def _main_table(analysis: Analysis, axis: _VariedAxis, *, with_nll: bool) -> Tab
         title=f"{axis.title}{averages}: {ks} in percent",
         caption=caption(
             analysis,
-            f"{axis.title}: {ends_in_words(analysis)}{where} in percent",
+            f"{axis.title}: {ends_text(analysis)}{where} in percent",
             *axis.columns,
         ),
         names=NAMES,
