@@ -17,7 +17,7 @@ import typer
 
 from fgrpo_bench.command import application
 from fgrpo_bench.command.application import (
-    EACH,
+    REPEATED_METAVAR,
     Application,
     By,
     Json,
@@ -147,7 +147,9 @@ def run(
     ] = None,
     stop: Annotated[
         list[str] | None,
-        typer.Option(metavar=EACH, help="what ends a response; --stop again for another"),
+        typer.Option(
+            metavar=REPEATED_METAVAR, help="what ends a response; --stop again for another"
+        ),
     ] = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="system message")] = None,
     suffix: Annotated[str | None, typer.Option(metavar="TEXT", help="after each problem")] = None,

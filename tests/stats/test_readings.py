@@ -78,6 +78,7 @@ def test_best_at_k_is_the_mean_largest_reward_of_all_subsets() -> None:
     )
 
 
+@pytest.mark.slow
 def test_large_counts_keep_their_digits() -> None:
     """Of two answers the more frequent one wins: the hypergeometric tail, in rationals."""
     from math import comb
