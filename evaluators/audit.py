@@ -210,18 +210,16 @@ def _by_task(stored: StoredDraws, grades: pl.DataFrame) -> list[TaskRow]:
 
 def _task_table(name: str, rows: list[TaskRow]) -> Table:
     """The counts as shares of the draws."""
+    lines = []
+    for row in rows:
+        counts = [str(row["task"]), str(row["problems"]), f"{row['draws']:,}"]
+        for kind in ("correct", "unscored"):
+            counts.append(f"{int(row[kind]) / int(row['draws']):.2%}")
+        lines.append(tuple(counts))
     return Table(
         title=f"{name}, task by task: share of the draws",
         header=("task", "problems", "draws", "correct", "unscored"),
-        rows=tuple(
-            (
-                str(row["task"]),
-                str(row["problems"]),
-                f"{row['draws']:,}",
-                *(f"{int(row[kind]) / int(row['draws']):.2%}" for kind in ("correct", "unscored")),
-            )
-            for row in rows
-        ),
+        rows=tuple(lines),
     )
 
 

@@ -451,7 +451,8 @@ class MethodOnGroups:
 def _on_groups(
     groups: RolloutGroups, methods: Sequence[str] | None, remarks: list[str]
 ) -> Iterator[MethodOnGroups]:
-    """methods: as of `summary`; says in the remarks where one is not defined."""
+    """methods: as of `summary`; says in the remarks where some are not defined."""
+    undefined = defaultdict[str, list[str]](list)
     for method in map(TrainingMethod.parse, dict.fromkeys(methods or SHOWN)):
         by_rewards = method.reads_rewards(groups)
         values, reasons, n_groups = list[Floats](), list[str](), 0
@@ -467,9 +468,11 @@ def _on_groups(
             raise ValueError(f"method {method.text!r}: {reasons[0]}")
         if reasons:
             which = f"{n_groups:,} of the groups" if is_defined else "the groups"
-            remarks.append(f"{method.label} is not defined for {which}: {reasons[0]}.")
+            undefined[which].append(f"{method.label} ({reasons[0]})")
         if is_defined:
             yield MethodOnGroups(method=method, by_rewards=by_rewards, advantages=tuple(values))
+    for which, faults in undefined.items():
+        remarks.append(f"Not defined for {which}: {'; '.join(faults)}.")
 
 
 def summary(

@@ -169,7 +169,7 @@ def estimates(
             # A cell without results has rows too, so that tables say what is missing.
             means = [NOTHING] * len(ks) if resampled is None else conclude(resampled)
             designs = [design for cell_scores in by_benchmark for design in cell_scores.designs]
-            n_draws, of_draws = _draw_counts(by_benchmark)
+            n_draws, draw_shares = _draw_counts(by_benchmark)
             n_open = [_n_open(cell_scores) for cell_scores in by_benchmark]
             is_redesigned = any(any(cell_scores.is_redesigned) for cell_scores in by_benchmark)
             for i, (k, estimate) in enumerate(zip(ks, means, strict=True)):
@@ -191,7 +191,7 @@ def estimates(
                     n_draws=n_draws,
                     designs=_describe_designs(designs),
                     is_redesigned=is_redesigned,
-                    **vars(of_draws),
+                    **vars(draw_shares),
                     all_wrong=_bound(
                         [cell_scores.bounds[0, :, :, i] for cell_scores in by_benchmark]
                     ),
@@ -206,22 +206,15 @@ def estimates(
 def _draw_counts(scores: Sequence[Scores]) -> tuple[float | None, Shares]:
     """How many draws up to where problems stopped are a problem, None where none has stopped; and
     their shares."""
-    n_drawn, n_scored, n_correct, unfinished = (
-        np.concatenate(parts, axis=-1)
-        for parts in zip(
-            *(
-                (of.n_drawn.ravel(), of.n_scored.ravel(), of.n_correct.ravel(),
-                 of.unfinished.reshape(3, -1))
-                for of in scores
-            ),
-            strict=True,
-        )
-    )  # fmt: skip
-    stopped = n_drawn[n_drawn > 0]
-    of_draws = shares(
-        n_drawn=n_drawn, n_scored=n_scored, n_correct=n_correct, unfinished=unfinished
+    n_drawn = np.concatenate([part.n_drawn.ravel() for part in scores])
+    draw_shares = shares(
+        n_drawn=n_drawn,
+        n_scored=np.concatenate([part.n_scored.ravel() for part in scores]),
+        n_correct=np.concatenate([part.n_correct.ravel() for part in scores]),
+        unfinished=np.concatenate([part.unfinished.reshape(3, -1) for part in scores], axis=1),
     )
-    return (float(stopped.mean()) if len(stopped) else None), of_draws
+    stopped = n_drawn[n_drawn > 0]
+    return (float(stopped.mean()) if len(stopped) else None), draw_shares
 
 
 def _describe_designs(designs: Sequence[StagedDesign]) -> tuple[str, ...]:
@@ -291,12 +284,10 @@ def compare_cells(
 ) -> list[Comparison]:
     """Rows by column, pair and k; p-values of those in the family are corrected together."""
     draws = _Draws(resamples, ks)
-    rows = [
-        row
-        for column in columns
-        for cells in compared
-        for row in _pair_rows(resamples, draws, cells, column, ks)
-    ]
+    rows = list[Comparison]()
+    for column in columns:
+        for cells in compared:
+            rows += _pair_rows(resamples, draws, cells, column, ks)
     pairs = {(cells.new, cells.old): cells.pair for cells in compared}
 
     def is_in(row: Comparison) -> bool:

@@ -152,13 +152,14 @@ class RolloutSummary(Record):
 
     def gradients(self) -> pl.DataFrame:
         """A row a method and bin: the sum of |A| and its share of the method's total."""
+        rows = []
+        for method in self.methods:
+            for name, part in zip(self.bins, method.by_bin, strict=True):
+                share = part / method.total if method.total else None
+                row = {"method": method.label, "success_rate": name, "sum": part, "share": share}
+                rows.append(row)
         return pl.DataFrame(
-            [
-                {"method": method.label, "success_rate": name, "sum": part}
-                | {"share": part / method.total if method.total else None}
-                for method in self.methods
-                for name, part in zip(self.bins, method.by_bin, strict=True)
-            ],
+            rows,
             schema={"method": pl.String, "success_rate": pl.String}
             | {"sum": pl.Float64, "share": pl.Float64},
         )

@@ -191,12 +191,12 @@ def _redesigned(
     analysis: Analysis, cells: Sequence[CellRow], benchmarks: Sequence[str]
 ) -> list[str]:
     """Whose design was changed; empty where none was."""
-    changed = [
-        f"{cell.label} on {benchmark}" if len(benchmarks) > 1 else cell.label
-        for benchmark in benchmarks
-        for cell in cells
-        if analysis.estimate(benchmark, cell, analysis.ks[0]).is_redesigned
-    ]
+    changed = []
+    for benchmark in benchmarks:
+        where = f" on {benchmark}" if len(benchmarks) > 1 else ""
+        for cell in cells:
+            if analysis.estimate(benchmark, cell, analysis.ks[0]).is_redesigned:
+                changed.append(f"{cell.label}{where}")
     if not changed:
         return []
     return [

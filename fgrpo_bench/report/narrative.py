@@ -205,17 +205,17 @@ def _title(analysis: Analysis, row: Comparison) -> str:
 
 
 def _lines(analysis: Analysis, k: int, rows: Sequence[Comparison]) -> Iterator[Line]:
-    by_words: dict[str, list[Comparison]] = {}
+    by_outcome: dict[str, list[Comparison]] = {}
     for verdict in (SIGNIFICANT, SUGGESTIVE, INCONCLUSIVE):
-        of_verdict = [row for row in rows if row.verdict == verdict]
-        for row in sorted(of_verdict, key=lambda row: row.difference < 0):
-            direction = (
-                "" if verdict == INCONCLUSIVE else " rise" if row.difference > 0 else " fall"
-            )
-            by_words.setdefault(f"{verdict}{direction}", []).append(row)
-    for words, of_verdict in by_words.items():
-        share = f" in {len(of_verdict)} of {len(rows)}" if len(rows) > 1 else ""
-        yield f"pass@{k}: {words}{share}", _listed(analysis, of_verdict)
+        judged_so = [row for row in rows if row.verdict == verdict]
+        for row in sorted(judged_so, key=lambda row: row.difference < 0):
+            outcome = verdict
+            if verdict != INCONCLUSIVE:
+                outcome += " rise" if row.difference > 0 else " fall"
+            by_outcome.setdefault(outcome, []).append(row)
+    for outcome, with_outcome in by_outcome.items():
+        share = f" in {len(with_outcome)} of {len(rows)}" if len(rows) > 1 else ""
+        yield f"pass@{k}: {outcome}{share}", _listed(analysis, with_outcome)
 
 
 def _listed(analysis: Analysis, rows: Sequence[Comparison]) -> str:
@@ -342,11 +342,10 @@ def notes(analysis: Analysis) -> Notes:
             "too large rather than too small."
         )
         design = analysis.results.stopping
-        lines += dict.fromkeys(
-            f"No p draws: {why}."
-            for k in sorted({row.k for row in analysis.question_rows if row.p_draws is None})
-            if design and not design.is_fixed and (why := design.no_variance(k)) is not None
-        )
+        if design and not design.is_fixed:
+            ks = sorted({row.k for row in analysis.question_rows if row.p_draws is None})
+            reasons = dict.fromkeys(design.no_variance(k) for k in ks)
+            lines += [f"No p draws: {reason}." for reason in reasons if reason is not None]
     return Notes(
         lines=(
             *lines,

@@ -126,7 +126,7 @@ def _which_limits(effect: float, with_seeds: Smallest | None) -> str:
         return "training seeds limit beside them"
     if with_seeds.difference is None or with_seeds.difference > effect:
         return f"the training seeds limit: {with_seeds} points with these"
-    return f"that limits, where it is so large, more than the training seeds: {with_seeds} points"
+    return f"at that noise the draws limit more than the training seeds: {with_seeds} points"
 
 
 def design_advice(

@@ -289,7 +289,9 @@ class _Sync:
         for run in equals:
             if run is not kept:
                 self._client.delete_run(run.run_id)
-        parent = self._ids[desired.parent] if desired.parent else kept.parent if kept else None
+        parent = kept.parent if kept else None
+        if desired.parent:
+            parent = self._ids[desired.parent]
         outcome: Change = "unchanged"
         if state is not None:
             outcome, kept = self._write(desired.digest, state, kept, parent)

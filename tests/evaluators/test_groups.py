@@ -242,7 +242,7 @@ def test_groups_that_the_dump_names_may_differ_in_size(tmp_path: Path):
     assert (pkpo.n_groups, pkpo.n_rollouts) == (4, 16)
     said = " ".join(of.remarks)
     assert "rollouts without a reward (1)" in said and "less than two rollouts (1)" in said
-    assert "PKPO k=4 is not defined for 1 of the groups: k=4 of pkpo" in said
+    assert "Not defined for 1 of the groups: PKPO k=4 (k=4 of pkpo" in said
 
 
 def test_of_a_rollout_with_several_outputs_the_last_counts(tmp_path: Path):
@@ -358,7 +358,7 @@ def test_rewards_that_a_formula_has_no_number_for_leave_it_out(tmp_path: Path):
     file = lines(tmp_path / "1.jsonl", rows)
     of = summed(file, threshold=1)
     assert "RS-GRPO" not in " ".join(method.label for method in of.methods)
-    assert "RS-GRPO beta=2 is not defined for the groups: its adv" in " ".join(of.remarks)
+    assert "Not defined for the groups: RS-GRPO beta=2 (its adv" in " ".join(of.remarks)
     with pytest.raises(ValueError, match="'rs_grpo': its advantages of these rewards are not fin"):
         summed(file, threshold=1, methods=["rs_grpo"])
 

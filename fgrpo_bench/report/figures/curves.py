@@ -219,11 +219,11 @@ COLORS = {"retained": "#9fb4c7", "lost": "#b2182b", "gained": "#2166ac"}
 def bars(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     """A bar a cell: problems retained and lost of those the base model reaches, and gained."""
     cells, k = analysis.by_cell.values(), analysis.ks[-1]
-    rows = {
-        cell: coverage
-        for cell in cells
-        if (coverage := analysis.covered(column, cell, k)) is not None
-    }
+    rows = {}
+    for cell in cells:
+        coverage = analysis.covered(column, cell, k)
+        if coverage is not None:
+            rows[cell] = coverage
     figure = Figure(figsize=(width, 0.8 + 0.2 * len(rows)), layout="constrained")
     axes = figure.subplots()
     places = [float(place) for place in range(len(rows))]
@@ -261,12 +261,13 @@ def against_base(analysis: Analysis, column: str) -> dict[str, tuple[Band, ...]]
     """Band of every trained cell against the base models, by name of the cell; those that have
     none are left out."""
     bases = [cell for cell in analysis.by_cell.values() if cell.is_base]
-    return {
-        cell: band
-        for cell in analysis.by_cell
-        for base in bases
-        if (band := analysis.band(column, cell, base))
-    }
+    bands = {}
+    for cell in analysis.by_cell:
+        for base in bases:
+            band = analysis.band(column, cell, base)
+            if band:
+                bands[cell] = band
+    return bands
 
 
 def losses(analysis: Analysis, column: str, width: float = PAGE) -> Figure:

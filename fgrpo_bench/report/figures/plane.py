@@ -53,7 +53,9 @@ def plane(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
     if len(names) > ABREAST:
         return _numbered(analysis, column, width)
     n_rows, _ = rows_and_columns(len(names), width)
-    height = (2.9 if width > COLUMN else 2.4) if len(names) == 1 else 0.5 + 1.9 * n_rows
+    height = 0.5 + 1.9 * n_rows
+    if len(names) == 1:
+        height = 2.9 if width > COLUMN else 2.4
     figure, panels = _panels(analysis, column, (width, height))
     drawn = [axes for axes in panels.flat if axes.axison]
     if all(name_points(figure, axes, *_named(axes)) for axes in drawn):
@@ -288,7 +290,9 @@ def forest(analysis: Analysis, column: str, width: float = PAGE) -> Figure:
 
 def _row(axes: Axes, row: Comparison, y: int) -> None:
     assert row.low is not None and row.high is not None
-    sign = 0 if row.verdict == INCONCLUSIVE else 1 if row.difference > 0 else -1
+    sign = 0
+    if row.verdict != INCONCLUSIVE:
+        sign = 1 if row.difference > 0 else -1
     color, mean = COLORS[sign], 100 * row.difference
     axes.plot([100 * row.low, 100 * row.high], [y, y], color=color, lw=1.2, zorder=2)
     axes.plot([100 * seed for seed in row.by_seed], [y - 0.22] * len(row.by_seed), ".",

@@ -237,7 +237,7 @@ def _questions(analysis: Analysis) -> Iterator[_VariedAxis]:
     varied_gammas = [c for c in trained if len(gammas[c.algorithm, c.group_size]) > 2]
     if varied_gammas:
         yield question("Sensitivity to gamma", varied_gammas, analysis.headline)
-    # A control is an algorithm with something added or taken away, e.g. a KL penalty.
+    # A control has no focal weight, but e.g. a lower learning rate or random rewards.
     base_methods = {cell: _base_method(analysis, cell) for cell in trained}
     controls = [cell for cell in trained if not cell.focal_gamma and base_methods[cell] is not None]
     if controls:
