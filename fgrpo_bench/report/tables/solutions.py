@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from fgrpo_bench.analysis import Analysis
 from fgrpo_bench.analysis.readings import (
+    BEST,
     BOUNDED,
     DISTINCT,
     FATES,
@@ -19,6 +20,7 @@ from fgrpo_bench.analysis.readings import (
     READINGS,
     SHARE,
     part_in_words,
+    units_in_words,
 )
 from fgrpo_bench.analysis.rows import ALL, SEVERAL, ReadingRow
 from fgrpo_bench.documents.table import (
@@ -30,6 +32,7 @@ from fgrpo_bench.documents.table import (
 )
 from fgrpo_bench.report.tables.main import NAMES, names
 from fgrpo_bench.specs.cell import BASE
+from fgrpo_bench.stats.intervals import IntervalEstimate
 
 SHOWN = MOST_VOTES
 """The k of the table of readings, or the largest declared one below it."""
@@ -61,6 +64,7 @@ def solution_tables(analysis: Analysis, column: str) -> Iterator[Table]:
 
 NOTES = {
     ("pass^k", MAJ): "pass^k: all of k draws are right. maj@k: the most frequent answer of k is.",
+    (BEST,): "best@k: the largest reward among k, a number.",
     (DISTINCT, SHARE): "distinct@k: different right solutions among k; share@k: of all that a "
     "problem has.",
     BOUNDED: "Of gini and cover there are bounds, no intervals.",
@@ -82,8 +86,8 @@ def _readings(analysis: Analysis, column: str, rows: Rows, where: str) -> Table 
         return None
     cells = [cell for cell in analysis.by_cell.values() if (words[0], k, cell.cell) in rows]
     return Table(
-        title=f"{column}: other readings of the same draws at k = {k}{where}, in percent but for "
-        "distinct@k [95% interval]",
+        title=f"{column}: other readings of the same draws at k = {k}{where}, "
+        f"{units_in_words(words)} [95% interval]",
         header=(*NAMES, *(word.replace("k", str(k)) for word in words), *bounds),
         rows=tuple(
             (
@@ -104,8 +108,16 @@ def _value(row: ReadingRow | None) -> str:
         return NONE
     if row.is_bounds:
         return bounds_in_percent(row.low, row.high)
-    shown = number_with_interval if row.reading == DISTINCT else with_interval
-    return shown(row.mean, row.low, row.high)
+    return reading_shown(row.reading, row)
+
+
+def reading_shown(word: str, interval: IntervalEstimate | ReadingRow) -> str:
+    """The mean of a reading with its interval: a fraction in percent, or a number."""
+    numbers = interval.mean, interval.low, interval.high
+    digits = READINGS[word].digits if word in READINGS else None
+    return (
+        with_interval(*numbers) if digits is None else number_with_interval(*numbers, digits=digits)
+    )
 
 
 def bounds_in_percent(low: float | None, high: float | None) -> str:
