@@ -57,7 +57,7 @@ from fgrpo_bench.report.tables.solutions import (
     reading_shown,
 )
 from fgrpo_bench.stages.tables import PASSK, read_table
-from fgrpo_bench.stats.intervals import FRACTIONS, estimate, estimate_difference
+from fgrpo_bench.stats.intervals import FRACTIONS, IntervalEstimate, estimate, estimate_difference
 from fgrpo_bench.stats.staged import StagedDesign
 
 from .stored import StoredDraws
@@ -67,6 +67,10 @@ UNITS = {BEST: ", the largest reward", DISTINCT: ", different right solutions"}
 """What a title says of numbers, which all others are not."""
 NEED_SOLUTIONS = frozenset({DISTINCT, SHARE, MASS})
 """Words for which the solutions of each problem are enumerated, where they can be."""
+
+
+def _shown(word: str, interval: IntervalEstimate) -> str:
+    return reading_shown(word, interval.mean, interval.low, interval.high)
 
 
 def parse_readings(also: str | None, *, is_comparison: bool = False) -> list[str]:
@@ -153,7 +157,7 @@ def _means(
     reading = READINGS[word]
     values = reading.values(problems, ks)
     intervals = estimate(values[None], limits=reading.limits(values), clusters=clusters)
-    return [reading_shown(word, interval) for interval in intervals]
+    return [_shown(word, interval) for interval in intervals]
 
 
 def _bounds(problems: Sequence[ProblemDraws], word: str) -> str:
@@ -287,8 +291,8 @@ def _differences(
         else:
             less = estimate(of_label - first, limits=limits, clusters=clusters)
         for k, mean, apart in zip(ks, means, less, strict=True):
-            difference = NONE if of_label is first else reading_shown(word, apart)
-            yield label, str(k), reading_shown(word, mean), difference
+            difference = NONE if of_label is first else _shown(word, apart)
+            yield label, str(k), _shown(word, mean), difference
 
 
 def _mass_tables(

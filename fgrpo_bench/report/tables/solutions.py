@@ -32,7 +32,6 @@ from fgrpo_bench.documents.table import (
 )
 from fgrpo_bench.report.tables.main import NAMES, names
 from fgrpo_bench.specs.cell import BASE
-from fgrpo_bench.stats.intervals import IntervalEstimate
 
 SHOWN = MOST_VOTES
 """The k of the table of readings, or the largest declared one below it."""
@@ -108,16 +107,15 @@ def _value(row: ReadingRow | None) -> str:
         return NONE
     if row.is_bounds:
         return bounds_in_percent(row.low, row.high)
-    return reading_shown(row.reading, row)
+    return reading_shown(row.reading, row.mean, row.low, row.high)
 
 
-def reading_shown(word: str, interval: IntervalEstimate | ReadingRow) -> str:
+def reading_shown(word: str, mean: float | None, low: float | None, high: float | None) -> str:
     """The mean of a reading with its interval: a fraction in percent, or a number."""
-    numbers = interval.mean, interval.low, interval.high
     digits = READINGS[word].digits if word in READINGS else None
-    return (
-        with_interval(*numbers) if digits is None else number_with_interval(*numbers, digits=digits)
-    )
+    if digits is None:
+        return with_interval(mean, low, high)
+    return number_with_interval(mean, low, high, digits=digits)
 
 
 def bounds_in_percent(low: float | None, high: float | None) -> str:
