@@ -1,16 +1,15 @@
-"""`fgrpo-bench evaluate`, `python -m evaluators`: draw, grade, score, and what each command takes.
+"""`fgrpo-bench evaluate`, `python -m evaluators`: what draws (run, plan), and what it needs (data).
 
 In: a checkpoint or a stage's folder. Out: draws, grades and pass@k below the folder of all runs.
-Next: evaluators.standalone, a checkpoint without a sweep; evaluators.evaluate, the stage itself.
+Next: evaluators.standalone, a checkpoint without a sweep; evaluators.evaluate, the stage itself;
+evaluators.cli_stored, the commands of draws that exist.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,17 +17,14 @@ import typer
 
 from fgrpo_bench.command import application
 from fgrpo_bench.command.application import (
-    EACH,
+    REPEATED_METAVAR,
     Application,
     By,
     Json,
     Root,
-    Wide,
     aside,
-    is_there,
     print_json,
     refusals,
-    refuse,
 )
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.commandline import INSTALLED, check_packages
@@ -37,16 +33,14 @@ from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.spec import StageSpec, read_spec
 from fgrpo_bench.stages.stage import EXIT_DONE, StageRun, named_stage, run_stage
 
-from .audit import COMPARED
+from . import cli_stored
+from .cli_stored import Also, Strict, is_override, print_scores, share_verdicts
 
 if TYPE_CHECKING:
     from fgrpo_bench.specs import Placement
 
-    from .dumps import NamedColumns
-    from .interchange import Import
     from .request import Options
     from .standalone import Request
-    from .stored import StoredDraws
 
 EXIT = (
     "exit code 0: done (or was done before); 75: stopped at a save, run it again; other: failed\n"
@@ -77,28 +71,6 @@ PLAN = """\
 Under a design that stops (design=staged) these are the most: a problem stops where enough of its
 draws are correct.
 """
-COMPARE = """\
-PLACE is the name of an evaluation under evals/ (without its digest too), its folder, a cell or a
-training run as <sweep>/<experiment>/<version>/<cell>, or a file of draws as `import` takes it, or a
-folder of such files: of several draws, or of steps (100.jsonl, 200.jsonl), of which the last one
-that all have is compared. Several places are seeds of one label; one place beside several seeds is
-a model that all are compared with.
-
-Compared is what all have: the problems, benchmarks and k in common, which is said first.
-exit code 0; 3: --fail-if-worse K, and pass@K fell; 1: it cannot be compared
-"""
-GROUPS = """\
-DUMP is what a trainer wrote of its rollouts: verl's rollout_data_dir, TRL's completions, prime-rl's
-rollouts, SkyRL's dumped evaluations, or lines with a prompt, a response and a score each.
-
-A group is what the dump names as one, else the rollouts of a step with the same prompt. Rewards
-other than 0 and 1 need a --threshold, from which on a rollout counts as right; methods whose
-formulas are for 0 and 1 alone then read right and wrong, the others the reward itself.
-
-exit code 0; 1: it cannot be read, or groups cannot be told
-"""
-EXIT_WORSE = 3
-"""Of `compare --fail-if-worse`; 1 and 2 are refusals."""
 FETCH = (
     """\
 A sweep that is to use the same local file takes the same values:
@@ -120,61 +92,10 @@ app = Application(
     guard=refusals,
     otherwise="run",
 )
+app.add_typer(cli_stored.app)
 What = Annotated[
     list[str] | None,
     typer.Argument(metavar="MODEL|key=value", help="a model, a stage's folder, and overrides"),
-]
-Evaluation = Annotated[
-    str, typer.Argument(metavar="EVALUATION", help="folder or name under evals/")
-]
-
-
-OfBenchmark = Annotated[
-    str | None, typer.Option("--benchmark", help="what a file's draws are of: conf/benchmark/")
-]
-OfData = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="FILE", help="the same of your own problems, as of `run`"),
-]
-OfPrompt = Annotated[
-    str | None,
-    typer.Option("--prompt", metavar="COLUMN", help="of the problems, in --data or else in FILE"),
-]
-OfAnswer = Annotated[
-    str | None,
-    typer.Option("--answer", metavar="COLUMN", help="of the answers, in --data or else in FILE"),
-]
-OfResponse = Annotated[
-    str | None, typer.Option("--response", metavar="COLUMN", help="of the responses in FILE")
-]
-OfScore = Annotated[
-    str | None, typer.Option("--score", metavar="COLUMN", help="of FILE's own verdicts")
-]
-Verdicts = Annotated[
-    Literal["both", "theirs"],
-    typer.Option("--verdicts", help="theirs: what FILE says alone counts; nothing is graded"),
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option("--threshold", help="the least score in FILE of a correct draw (now: 1)"),
-]
-Step = Annotated[int | None, typer.Option("--step", help="of several, the one that is taken")]
-Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict", help="by the strict form of each grader: a stated, finished answer alone"
-    ),
-]
-
-
-Also = Annotated[
-    str | None,
-    typer.Option(
-        "--also",
-        metavar="READING,...",
-        help="other readings of the same draws: pass^k, maj@k, best@k, distinct@k, share@k; of "
-        "one evaluation also gini and cover@0.5, of two solutions",
-    ),
 ]
 
 
@@ -226,7 +147,9 @@ def run(
     ] = None,
     stop: Annotated[
         list[str] | None,
-        typer.Option(metavar=EACH, help="what ends a response; --stop again for another"),
+        typer.Option(
+            metavar=REPEATED_METAVAR, help="what ends a response; --stop again for another"
+        ),
     ] = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="system message")] = None,
     suffix: Annotated[str | None, typer.Option(metavar="TEXT", help="after each problem")] = None,
@@ -298,12 +221,12 @@ def run(
     from .request import Options
     from .standalone import key_of
 
-    overrides = [word for word in (*(what or ()), *(data or ())) if _is_override(word)]
-    places = [word for word in what or () if not _is_override(word)]
+    overrides = [word for word in (*(what or ()), *(data or ())) if is_override(word)]
+    places = [word for word in what or () if not is_override(word)]
     dry_run = dry_run or context.info_name == "plan"
     options = Options(
         checkpoint=places[0] if places else None,
-        data=tuple(word for word in data or () if not _is_override(word)),
+        data=tuple(word for word in data or () if not is_override(word)),
         overrides=overrides,
         prompt=prompt,
         answer=answer,
@@ -360,11 +283,6 @@ def run(
             ".parquet), or a benchmark, e.g. --data mine.jsonl or --data math500"
         )
     return _run_model(options, as_json=as_json, dry_run=dry_run)
-
-
-def _is_override(word: str) -> bool:
-    """Whether a word is key=value: a path that is there may hold a = too."""
-    return "=" in word and not is_there(word)
 
 
 def _is_stage(path: Path, data: Sequence[str]) -> bool:
@@ -521,7 +439,7 @@ def _run_model(options: Options, *, as_json: bool, dry_run: bool) -> int:
 
         names = request.evaluation.benchmarks
         evaluations = [s for s in find(str(folder)) if s.benchmark.name in names]
-        _print_scores(evaluations, (), options.by, also, as_json=as_json)
+        print_scores(evaluations, (), options.by, also, as_json=as_json)
         if not as_json:
             print(examples(evaluations))
             name = folder.parents[2].name
@@ -535,7 +453,7 @@ def _run_alone(request: Request, paths: StagePaths, python: Path | None) -> int:
     there; None: here."""
     from . import standalone
 
-    _share_verdicts(request.root)
+    share_verdicts(request.root)
     if python is not None:
         return standalone.run_elsewhere(python, paths, request)
     return run_stage(
@@ -554,42 +472,6 @@ def _run_alone(request: Request, paths: StagePaths, python: Path | None) -> int:
     )
 
 
-def _print_scores(
-    evaluations: Sequence[StoredDraws],
-    graders: Sequence[str],
-    by: str | None,
-    also: Sequence[str],
-    *,
-    as_json: bool,
-) -> None:
-    """pass@k of evaluations, by the values of a column of the problems too, and other readings of
-    the draws. graders: beside those of each benchmark."""
-    from fgrpo_bench.documents.table import table_as_json
-    from fgrpo_bench.documents.terminal import plain_table
-
-    from .readings import readings_table
-    from .stored import closing_table, scores
-
-    table = readings_table(evaluations, also) if also else None
-    if as_json:
-        print_json({
-            "folders": [*dict.fromkeys(str(of.stage.folder) for of in evaluations)],
-            "by": by,
-            "scores": scores(evaluations, graders, by),
-            "also": [] if table is None else [table_as_json(table)],
-        })  # fmt: skip
-        return
-    print(closing_table(evaluations, graders, by))
-    if table is not None:
-        print("", *(plain_table(table) if table.rows else table.notes), sep="\n", end="\n\n")
-
-
-def _share_verdicts(root: Path) -> None:
-    """Let the judges' verdicts be those of all sweeps and evaluations under a run root."""
-    # setdefault: a sweep that started this process has named the place already
-    os.environ.setdefault("FGRPO_VERDICTS", str((root / "verdicts").absolute()))
-
-
 app.add(
     "plan",
     "say what `run` with the same words would draw; draw nothing",
@@ -598,396 +480,6 @@ app.add(
     "design=staged",
     more=PLAN,
 )(run)
-
-
-@app.add(
-    "grade",
-    "grade stored draws again with the present grader; draws nothing",
-    "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3",
-    "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3 --grader mypkg.mine:grade",
-    "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3 --strict",
-    "fgrpo-bench evaluate grade qwen2.5-7b-1f0a52c3 --also pass^k,maj@k,cover@0.5",
-    more="Grades of other versions stay beside; pass@k is computed anew.\n",
-)
-def grade(
-    evaluation: Evaluation,
-    grader: Annotated[
-        str | None, typer.Option(help="another grader than the benchmark's, e.g. math")
-    ] = None,
-    strict: Strict = False,
-    by: By = None,
-    also: Also = None,
-    as_json: Json = False,
-) -> int:
-    from .readings import parse_readings
-    from .stored import find, layer, named_value_partitions, regrade
-
-    words = parse_readings(also)
-    _share_verdicts(default_root())
-    evaluations = find(evaluation)
-    if by is not None:  # a column that is none is refused before anything is judged
-        named_value_partitions(by, evaluations)
-    others = [layer(of.benchmark, grader, strict=strict) for of in evaluations]
-    with aside(as_json):
-        for stored, other in zip(evaluations, others, strict=True):
-            print(regrade(stored, other if strict else grader), flush=True)
-    _print_scores(evaluations, others, by, words, as_json=as_json)
-    return EXIT_DONE
-
-
-@app.add(
-    "audit",
-    "what a reviewer would ask about the grades",
-    "fgrpo-bench evaluate audit qwen2.5-7b-1f0a52c3",
-    "fgrpo-bench evaluate audit qwen2.5-7b-1f0a52c3 --json",
-    more="Share of draws unscored, without a box, cut off, graded otherwise by plain math-verify\n"
-    "on the whole response, with examples; distinct answers. Changes nothing.\n",
-)
-def audit(
-    evaluation: Evaluation,
-    compared: Annotated[
-        int,
-        typer.Option(metavar="DRAWS", help="most draws to grade by plain math-verify too"),
-    ] = COMPARED,
-    as_json: Json = False,
-) -> int:
-    from . import audit as of_grades
-    from .stored import find
-
-    _share_verdicts(default_root())
-    audits = [
-        report
-        for stored in find(evaluation)
-        for report in of_grades.audit(stored, compared=compared)
-    ]
-    if as_json:
-        print_json([report.as_json() for report in audits])
-    else:
-        print(of_grades.render(audits))
-    return EXIT_DONE
-
-
-@app.add(
-    "compare",
-    "compare evaluations, training runs or cells with the first named, problem by problem",
-    "fgrpo-bench compare my-model tuned",
-    "fgrpo-bench compare base=my-model ours=tuned-a,tuned-b,tuned-c   three seeds of one label",
-    "fgrpo-bench compare groupsize/countdown/v1/grpo-n8-g0 groupsize/countdown/v1/grpo-n8-g0.5",
-    "fgrpo-bench compare before after --html compare.html --fail-if-worse 1",
-    "fgrpo-bench compare a/val/200.jsonl b/val/200.jsonl",
-    "fgrpo-bench compare theirs.jsonl my-model --data mine.jsonl",
-    "fgrpo-bench compare my-model tuned --by level",
-    "fgrpo-bench compare my-model tuned --also pass^k,maj@k",
-    more=COMPARE,
-)
-def compare_(
-    context: typer.Context,
-    what: Annotated[
-        list[str],
-        typer.Argument(metavar="[LABEL=]PLACE[,PLACE]", help="what is compared; the first is old"),
-    ],
-    root: Root = None,
-    benchmark: OfBenchmark = None,
-    data: OfData = None,
-    prompt: OfPrompt = None,
-    answer: OfAnswer = None,
-    response: OfResponse = None,
-    score: OfScore = None,
-    grader: Annotated[
-        str | None,
-        typer.Option("--grader", help="of files of draws; else of `evaluate grade --grader`"),
-    ] = None,
-    strict: Strict = False,
-    verdicts: Verdicts = "both",
-    threshold: Threshold = None,
-    step: Step = None,
-    by: By = None,
-    also: Also = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write a page with figures")
-    ] = None,
-    md: Annotated[Path | None, typer.Option(metavar="FILE", help="write Markdown")] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="write a row a k")] = None,
-    as_json: Json = False,
-    wide: Wide = False,
-    fail_if_worse: Annotated[
-        int | None,
-        typer.Option(metavar="K", help="exit code 3 where pass@K fell: its interval is below 0"),
-    ] = None,
-) -> int:
-    from fgrpo_bench.graders.recorded import is_recorded
-
-    from . import compare
-    from .dumps import NamedColumns
-    from .readings import parse_readings
-
-    if as_json or html or md or csv:
-        refuse(context, "is of what is shown, and nothing is shown beside a file or --json", "wide")
-    root, words = root or default_root(), parse_readings(also, is_comparison=True)
-    of_files = {
-        "--data": data, "--benchmark": benchmark, "--prompt": prompt, "--answer": answer,
-        "--response": response, "--score": score, "--threshold": threshold, "--step": step,
-        "--verdicts": None if verdicts == "both" else verdicts,
-    }  # fmt: skip
-    given = [f"{option} {value}" for option, value in of_files.items() if value is not None]
-    files = compare.files_in(what)
-    if given and not files:
-        context.fail(
-            f"{given[0]} says what a file of draws is of, and none of {', '.join(what)} is such a "
-            "file: leave it out"
-        )
-    request, layer = None, grader
-    if files:
-        graded_by = None if grader is None or is_recorded(grader) else grader
-        layer = grader if graded_by is None else None
-        with aside(as_json):
-            request = _request_of(
-                context, root, lambda: files, benchmark, [], data,
-                NamedColumns(prompt=prompt, response=response, answer=answer, score=score),
-                graded_by, strict=strict, verdicts=verdicts, threshold=threshold, step=step,
-                subset=True,
-            )  # fmt: skip
-        _share_verdicts(root)
-    compared = compare.compare(what, root, request, grader=layer, strict=strict, by=by, also=words)
-    worse = [] if fail_if_worse is None else compare.worse_at(compared, fail_if_worse)
-    written = compare.write(compared, html=html, md=md, csv=csv)
-    if as_json:
-        print_json(compare.as_json(compared))
-    else:
-        print(written or compare.text(compared, wide=wide))
-    for row in worse:
-        print(f"worse: {row.new} on {row.column} at k = {row.k}", file=sys.stderr)
-    return EXIT_WORSE if worse else EXIT_DONE
-
-
-@app.add(
-    "groups",
-    "the groups of a training run's rollouts, and where each advantage puts its gradient",
-    "fgrpo-bench groups rollouts/",
-    "fgrpo-bench groups rollouts/40.jsonl --html groups.html",
-    "fgrpo-bench groups rollouts/ --json > groups.json",
-    "fgrpo-bench groups rollouts/ --name my-run     which the dashboard then shows",
-    "fgrpo-bench groups completions/ --score accuracy_reward --threshold 1",
-    "fgrpo-bench groups rollouts/ --method grpo grpo@1 dapo pkpo:k=8",
-    more=GROUPS,
-)
-def groups_(
-    context: typer.Context,
-    dump: Annotated[
-        list[Path], typer.Argument(metavar="DUMP", help="files of rollouts, or folders of them")
-    ],
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="METHOD",
-            help="advantage[:parameter=value,...][@focal_gamma], or dapo (now: all)",
-        ),
-    ] = None,
-    group_size: Annotated[
-        int | None, typer.Option(metavar="N", help="rollouts of a group, where prompts repeat")
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(metavar="REWARD", help="a rollout is right from this reward on"),
-    ] = None,
-    prompt: Annotated[str | None, typer.Option("--prompt", metavar="COLUMN")] = None,
-    response: Annotated[str | None, typer.Option("--response", metavar="COLUMN")] = None,
-    score: Annotated[
-        list[str] | None,
-        typer.Option("--score", metavar="COLUMN", help="of the rewards; several are added"),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write a page with figures")
-    ] = None,
-    md: Annotated[Path | None, typer.Option(metavar="FILE", help="write Markdown")] = None,
-    as_json: Json = False,
-    name: Annotated[
-        str | None, typer.Option(help="store it under this name, for the dashboard")
-    ] = None,
-    root: Root = None,
-) -> int:
-    from fgrpo_bench.analysis.rollouts import store_groups
-
-    from . import groups
-    from .dumps import NamedColumns
-
-    if root is not None and name is None:
-        context.fail(f"--root {root}: is of --name, under which groups are stored; leave it out")
-
-    scores = score or []
-    read = groups.read_groups(
-        [file for place in dump for file in groups.dump_files(place)],
-        NamedColumns(prompt=prompt, response=response, score=scores[0] if scores else None),
-        added=scores[1:],
-        group_size=group_size,
-        threshold=threshold,
-    )
-    of = groups.summary(read, ", ".join(place.name or str(place) for place in dump), method)
-    written = groups.write(of, html=html, md=md)
-    if name is not None:
-        stored = store_groups(of, name, root=root)
-        print(f"stored as {stored}: `fgrpo-bench dashboard` shows it", file=sys.stderr)
-    print_json(of.as_json()) if as_json else print(written or groups.text(of))
-    return EXIT_DONE
-
-
-@app.add(
-    "import",
-    "store and score what another program has drawn",
-    "fgrpo-bench evaluate import val/200.jsonl --name theirs",
-    "fgrpo-bench evaluate import output-rs*.jsonl --name theirs          a file a draw",
-    "fgrpo-bench evaluate import samples_math500.jsonl --benchmark math500 --name theirs",
-    "fgrpo-bench evaluate import log.eval --data mine.jsonl --name theirs",
-    more="It takes what trainers and harnesses write, told by its content (docs/guides/import.md),"
-    '\nor lines {"problem_id" or "problem": ..., "response" or "responses": ...}. Several files are'
-    "\ndraws of the same problems. Without --data the answers are those in the file.\n",
-)
-def import_(
-    context: typer.Context,
-    what: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE|key=value",
-            help="what was drawn; and keys of the benchmark, as they were given to `data`",
-        ),
-    ],
-    name: Annotated[str, typer.Option(help="folder under evals/")],
-    benchmark: OfBenchmark = None,
-    data: OfData = None,
-    prompt: OfPrompt = None,
-    answer: OfAnswer = None,
-    response: OfResponse = None,
-    score: OfScore = None,
-    grader: Annotated[str | None, typer.Option("--grader", help="what judges (now: math)")] = None,
-    strict: Strict = False,
-    verdicts: Verdicts = "both",
-    threshold: Threshold = None,
-    step: Step = None,
-    subset: Annotated[
-        bool, typer.Option("--subset", help="the file may lack problems, and have others")
-    ] = False,
-    by: By = None,
-    as_json: Json = False,
-) -> int:
-    from .dumps import NamedColumns
-    from .folders import only_step
-    from .interchange import import_and_grade
-    from .standalone import check_column
-
-    root = default_root()
-    overrides = [word for word in what if _is_override(word)]
-    places = [Path(word) for word in what if not _is_override(word)]
-    if not places:
-        context.fail("no file is named: give what was drawn, e.g. val/200.jsonl")
-    with aside(as_json):
-        request = _request_of(
-            context, root, lambda: only_step(places, step), benchmark, overrides, data,
-            NamedColumns(prompt=prompt, response=response, answer=answer, score=score), grader,
-            strict=strict, verdicts=verdicts, threshold=threshold, step=step, subset=subset,
-        )  # fmt: skip
-        if by is not None and request.spec is not None:
-            check_column(by, {request.spec.name: request.spec}, root)
-        _share_verdicts(root)
-        stored, said = import_and_grade(request, name=name, root=root)
-        print(said)
-    _print_scores([stored], (), by, (), as_json=as_json)
-    return EXIT_DONE
-
-
-def _request_of(
-    context: typer.Context,
-    root: Path,
-    files: Callable[[], Sequence[Path]],
-    benchmark: str | None,
-    keys: Sequence[str],
-    data: Path | None,
-    named: NamedColumns,
-    grader: str | None,
-    *,
-    strict: bool,
-    verdicts: str,
-    threshold: float | None,
-    step: int | None,
-    subset: bool,
-) -> Import:
-    """How files of draws are taken, by the words of a command. files: looked for once the words are
-    known to fit."""
-    from .dumps import open_dump
-    from .interchange import Import
-    from .request import GRADER, Options, check_grader, file_benchmark
-
-    is_theirs = verdicts == "theirs"
-    if benchmark is not None and data is not None:
-        context.fail("--benchmark and --data both say what the draws are of: leave one out")
-    if is_theirs and (grader is not None or strict):
-        option = "--strict" if grader is None else f"--grader {grader}"
-        context.fail(
-            f"{option} beside --verdicts theirs, by which nothing is graded: leave one out"
-        )
-    of_data = {"--prompt": named.prompt, "--answer": named.answer, "--grader": grader}
-    given = [f"{option} {value}" for option, value in of_data.items() if value is not None]
-    if benchmark is not None and given:
-        context.fail(
-            f"{given[0]} is of --data: --benchmark {benchmark} has its own columns and grader; "
-            "`fgrpo-bench evaluate grade NAME --grader ...` grades by another"
-        )
-    if benchmark is None and keys:
-        of = "the problems in a file" if data is None else f"--data {data}"
-        context.fail(f"{keys[0]} is of --benchmark: of {of} say it with --prompt, --answer")
-    spec = None
-    if benchmark is not None:
-        from .stored import benchmark_spec
-
-        spec = benchmark_spec(benchmark, keys)[0]
-    elif data is not None:
-        from fgrpo_bench.graders.recorded import layer_of
-
-        options = Options(
-            checkpoint=None, data=(), prompt=named.prompt, answer=named.answer, grader=grader
-        )
-        named, recorded = replace(named, prompt=None, answer=None), None
-        if is_theirs:
-            recorded = layer_of(open_dump(files()[0], named).format.program, threshold)
-        said: list[str] = []
-        spec = file_benchmark(data, options, root, said, recorded=recorded)
-        print(*said, sep="\n")
-    else:
-        check_grader(grader or GRADER)
-    return Import(
-        files=tuple(files()),
-        spec=spec,
-        named=named,
-        grader=grader or GRADER,
-        theirs=is_theirs,
-        threshold=threshold,
-        step=step,
-        strict=strict,
-        subset=subset,
-    )
-
-
-@app.add(
-    "export-lm-eval",
-    "write tasks for lm-evaluation-harness",
-    "fgrpo-bench evaluate export-lm-eval math500 aime24 --to tasks",
-    "fgrpo-bench evaluate export-lm-eval math500 --to tasks --n-samples 64",
-    more="Writes a folder for `lm_eval --include_path <folder>`; says how to call it.\n",
-)
-def export_lm_eval(
-    benchmarks: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="benchmark|key=value",
-            help="files of conf/benchmark/, fetched; and key=value as they were given to `data`",
-        ),
-    ],
-    to: Annotated[Path, typer.Option(help="folder to write")],
-    n_samples: Annotated[int, typer.Option(help="draws per problem")] = 1,
-) -> int:
-    from .lm_eval_tasks import export
-
-    print(export(benchmarks, to, root=default_root(), n_samples=n_samples))
-    return EXIT_DONE
 
 
 @app.add(

@@ -25,7 +25,7 @@ import polars as pl
 
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data.layouts import value_in
-from fgrpo_bench.data.rows import iter_rows_of_file
+from fgrpo_bench.data.rows import iter_file_rows
 from fgrpo_bench.files.unpacked import check_parquet, check_zip
 
 from .formats import BROKEN, COLUMNS, ENDS, FORMATS, Format, Row, is_number
@@ -236,7 +236,7 @@ def _rows(path: Path, said: list[str]) -> Iterator[NumberedRow]:
     if _begins(path, ZIP) or path.suffix == ".eval":
         return _archived(path)
     if path.suffix in (".csv", ".tsv"):
-        return enumerate(map(_counted, iter_rows_of_file(path)), 1)
+        return enumerate(map(_counted, iter_file_rows(path)), 1)
     return _json(path, said)
 
 

@@ -27,7 +27,7 @@ from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.files.paths import BenchmarkPaths
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.files.whole import now, quarantine, read_record, write_json
-from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, passk_path
+from fgrpo_bench.kinds.benchmarks import grader_names, load_problems, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationFacts, EvaluationMarker, EvaluationSpec
 from fgrpo_bench.specs import BenchmarkSpec, EvalSpec, Placement, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
@@ -115,7 +115,7 @@ def evaluate(
                     workers=workers,
                     decides=grader == benchmark.grader and not design.is_fixed,
                 )
-                for grader in graders_of(benchmark)
+                for grader in grader_names(benchmark)
             ]
 
             def on_draws(done: int, total: int, draws: Sequence[Draw]) -> None:

@@ -20,12 +20,12 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.data.rows import counter_of_rows
+from fgrpo_bench.data.rows import row_counter
 from fgrpo_bench.files.paths import StagePaths, check_inside
 from fgrpo_bench.files.whole import now, write_json
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.graders.recorded import layer_of
-from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, passk_path
+from fgrpo_bench.kinds.benchmarks import grader_names, load_problems, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec, check_name, to_dict
 from fgrpo_bench.specs.fingerprint import fingerprint
@@ -196,7 +196,7 @@ def _conclude(stored: StoredDraws) -> None:
     """Mark imported draws as done, once they are graded and scored."""
     paths, benchmark = stored.paths, stored.benchmark
     files = [paths.draws, paths.manifest]
-    for grader in graders_of(benchmark):
+    for grader in grader_names(benchmark):
         files += [paths.grades(grader_version(grader)), passk_path(paths, benchmark, grader)]
     marker = Marker(
         fingerprint=stored.spec.fingerprint,
@@ -235,7 +235,7 @@ def read_draws(request: Import, place: Place, said: list[str]) -> pl.DataFrame:
             raise ValueError(f"{listed}: import files of each format by a --name of their own")
         said += [f"read: {file}, {dump.described}", *dump.rewards]
         before = dict(numbers)
-        with counter_of_rows(file.name) as count_rows:
+        with row_counter(file.name) as count_rows:
             for draw in dump.draws:
                 where = f"{file}, line {draw.line}"
                 if request.step is not None and draw.step not in (None, request.step):

@@ -48,7 +48,7 @@ from fgrpo_bench.documents.table import (
     with_interval,
 )
 from fgrpo_bench.graders import SOLUTIONS, grader_version, reward_of, split_version
-from fgrpo_bench.kinds.benchmarks import graders_of, passk_path
+from fgrpo_bench.kinds.benchmarks import grader_names, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationSpec
 from fgrpo_bench.report.tables.solutions import (
     FATE_HEADS,
@@ -121,7 +121,7 @@ def readings_table(stored: Sequence[StoredDraws], names: Sequence[str]) -> Table
     for evaluation in stored:
         design = evaluation.spec.stopping
         notes += _first_stage_notes(evaluation.benchmark.name, design)
-        for grader in graders_of(evaluation.benchmark):
+        for grader in grader_names(evaluation.benchmark):
             path = evaluation.paths.grades(grader_version(grader))
             if not path.exists():
                 continue

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fgrpo_bench.core.problems import Problem
-from fgrpo_bench.data.chat import tokens_of
+from fgrpo_bench.data.chat import chat_tokens
 from fgrpo_bench.kinds.evaluate import DrawsSpec
 from fgrpo_bench.specs import (
     BenchmarkPrompt,
@@ -264,7 +264,7 @@ def encoder(tokenizer: Any, evaluation: EvalSpec, settings: dict[str, Any]) -> E
 
 def prompt_spec(evaluation: EvalSpec, settings: dict[str, Any], problem: Problem) -> PromptSpec:
     """How a problem becomes a prompt: as its benchmark says, else as is said for all."""
-    of_benchmark = evaluation.prompt_of(problem.benchmark)
+    of_benchmark = evaluation.benchmark_prompt(problem.benchmark)
     return of_benchmark or from_dict(PromptSpec, settings["prompt"])
 
 
@@ -281,7 +281,7 @@ def encoded(
         return list(tokenizer(plain_prompt(spec, text, few_shot) + prefix)["input_ids"])
     thinking = spec.thinking if isinstance(spec, BenchmarkPrompt) else None
     further = {} if thinking is None else {"enable_thinking": thinking}
-    return tokens_of(tokenizer, turns(spec, text, few_shot), prefix=prefix, **further)
+    return chat_tokens(tokenizer, turns(spec, text, few_shot), prefix=prefix, **further)
 
 
 def turns(

@@ -41,7 +41,7 @@ from fgrpo_bench.data.fetch import CODE, check_model, has_chat_template, link, p
 from fgrpo_bench.engines import engine_for_sampler
 from fgrpo_bench.engines.embedded.tokenizer import characters
 from fgrpo_bench.files.paths import DataPaths, StagePaths, between, check_inside, shared_data
-from fgrpo_bench.files.spec import StageSpec, read_spec, read_spec_of
+from fgrpo_bench.files.spec import StageSpec, read_spec, read_spec_as
 from fgrpo_bench.files.whole import now, point_to, read_json, write_json
 from fgrpo_bench.kinds import evaluate
 from fgrpo_bench.kinds.benchmarks import load_problems
@@ -153,7 +153,7 @@ def _with_former(spec: evaluate.EvaluationSpec, paths: StagePaths) -> evaluate.E
     """The spec, with the benchmarks that were evaluated here before and are not asked for now."""
     if not paths.spec.exists():
         return spec
-    old = read_spec_of(evaluate.EvaluationSpec, paths)
+    old = read_spec_as(evaluate.EvaluationSpec, paths)
     former = {
         name: old.all_benchmarks[name]
         for name in old.all_benchmarks
@@ -219,7 +219,7 @@ class PlannedDraws:
 def planned(paths: StagePaths) -> PlannedDraws:
     """What a run would draw, of a sweep's stage too; ValueError where a stage of that folder is no
     evaluation."""
-    spec = read_spec_of(evaluate.EvaluationSpec, paths)
+    spec = read_spec_as(evaluate.EvaluationSpec, paths)
     evaluation = spec.eval_spec
     benchmarks = []
     for name, benchmark in evaluation.benchmarks.items():

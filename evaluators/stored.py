@@ -21,7 +21,7 @@ from fgrpo_bench.analysis.scoring import count, score
 from fgrpo_bench.command.runs import default_root
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data import problem_columns
-from fgrpo_bench.data.rows import counter_of_rows
+from fgrpo_bench.data.rows import row_counter
 from fgrpo_bench.documents.table import (
     NONE,
     UNFINISHED,
@@ -32,12 +32,12 @@ from fgrpo_bench.documents.table import (
 )
 from fgrpo_bench.documents.terminal import plain, plain_table
 from fgrpo_bench.files.paths import BenchmarkPaths, DataPaths, StagePaths
-from fgrpo_bench.files.spec import read_spec_of
+from fgrpo_bench.files.spec import read_spec_as
 from fgrpo_bench.graders import CHOICE, STRICT, grader_version, split_version
 from fgrpo_bench.graders.choice import guessing_floor
 from fgrpo_bench.graders.ifeval import COUNTS
 from fgrpo_bench.graders.recorded import is_recorded
-from fgrpo_bench.kinds.benchmarks import graders_of, load_problems, n_choices, passk_path
+from fgrpo_bench.kinds.benchmarks import grader_names, load_problems, n_choices, passk_path
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, versions
 from fgrpo_bench.specs import BenchmarkSpec, DatasetSpec
 from fgrpo_bench.specs.config import load_benchmark
@@ -139,7 +139,7 @@ def _stored(manifest: Path) -> list[StoredDraws]:
     paths, stage = BenchmarkPaths(manifest.parent), StagePaths(manifest.parents[1])
     if not paths.draws.exists() or not stage.spec.exists():
         return []
-    spec, name = read_spec_of(EvaluationSpec, stage), paths.folder.name
+    spec, name = read_spec_as(EvaluationSpec, stage), paths.folder.name
     if name not in spec.all_benchmarks:
         return []
     return [StoredDraws(stage=stage, paths=paths, benchmark=spec.benchmark(name), spec=spec)]
@@ -315,7 +315,7 @@ class Score:
 def _scores(stored: StoredDraws, more: Sequence[str], part: Partition | None) -> Iterator[Score]:
     """A row a grader and k of all problems; part: of those of each value."""
     name, data = stored.benchmark.name, stored.spec.data_folder(stored.benchmark.name)
-    for grader in dict.fromkeys((*graders_of(stored.benchmark), *more)):
+    for grader in dict.fromkeys((*grader_names(stored.benchmark), *more)):
         path = passk_path(stored.paths, stored.benchmark, grader)
         if not path.exists():
             continue
@@ -413,7 +413,7 @@ def regrade(stored: StoredDraws, grader: str | None) -> str:
     evaluation is being run.
     """
     with locked(stored.stage.lock, wait=False, what=f"stage {stored.stage.folder.name}"):
-        graders = graders_of(stored.benchmark) if grader is None else [grader]
+        graders = grader_names(stored.benchmark) if grader is None else [grader]
         for named in filter(is_recorded, graders):
             if not stored.paths.grades(grader_version(named)).exists():
                 raise ValueError(
@@ -433,7 +433,7 @@ def regrade(stored: StoredDraws, grader: str | None) -> str:
 def _regrade(stored: StoredDraws, problems: list[Problem], *, grader: str, grading: Grading) -> str:
     draws = read_table(stored.paths.draws, DRAWS)
     what = f"of {len(draws):,} draws graded by {grader}"
-    with counter_of_rows(stored.benchmark.name, what) as done:
+    with row_counter(stored.benchmark.name, what) as done:
         table = grading.finish(draws, done)
     is_main = grader == stored.benchmark.grader
     at = passk_path(stored.paths, stored.benchmark, grader)
@@ -500,7 +500,7 @@ def _mark(stored: StoredDraws, grader: str, written: list[Path], *, n_missing: i
     if not stored.stage.done.exists():
         return
     target = read_marker(stored.stage).target
-    if grader in graders_of(stored.benchmark):
+    if grader in grader_names(stored.benchmark):
         name = stored.benchmark.name
         key = name if grader == stored.benchmark.grader else f"{name}/{grader}"
         target["graders"][key] = versions({name: stored.benchmark})[key]

@@ -34,7 +34,7 @@ def identity(target: SamplingTarget, benchmark: str, problems: Sequence[Problem]
     the ids and prompts of the problems, and how many draws there are. Where it ran is not in it,
     nor who asked."""
     evaluation = target.evaluation
-    of_benchmark = evaluation.prompt_of(benchmark)  # else it has the one of all
+    of_benchmark = evaluation.benchmark_prompt(benchmark)  # else it has the one of all
     settings = {name: value for name, value in target.settings.items() if name != "benchmarks"}
     further = patterns(trusted=target.trust_remote_code)[1:]
     files = {file for pattern in further for file in target.folder.glob(pattern)}

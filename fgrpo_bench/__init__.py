@@ -47,8 +47,8 @@ def __getattr__(name: str) -> Any:
 def _check_environment() -> None:
     """Where Python runs a command of ours (`python -m fgrpo_bench.report`), this is imported before
     it: outside the environment one line and exit code 2 stand for the traceback of its imports."""
-    words = sys.orig_argv
-    module = words[words.index("-m") + 1] if "-m" in words[:-1] else ""
+    arguments = sys.orig_argv
+    module = arguments[arguments.index("-m") + 1] if "-m" in arguments[:-1] else ""
     if module.startswith(f"{__name__}."):
         from fgrpo_bench.__main__ import COMMANDS
         from fgrpo_bench.core.commandline import check_packages

@@ -96,9 +96,9 @@ def listing() -> str:
     ]
     usage = "usage: fgrpo-bench <command> [arguments]   (<command> --help says which), or --version"
     examples = [
-        f"  fgrpo-bench {words.ljust(max(map(len, EXAMPLES)))}  {does}"
-        for words, does in EXAMPLES.items()
-        if _located(COMMANDS[words.partition(" ")[0]][0])
+        f"  fgrpo-bench {example.ljust(max(map(len, EXAMPLES)))}  {does}"
+        for example, does in EXAMPLES.items()
+        if _located(COMMANDS[example.partition(" ")[0]][0])
     ]
     text = "\n".join([usage, "", *lines, "", "examples:", *examples, "", TAB])
     # the lines of a terminal do not matter here, and without one 100 columns are usual

@@ -208,7 +208,7 @@ def _listing(
     paths: RunPaths,
     path: Path,
     kind: type[R],
-    files_of: Callable[[R], Manifest],
+    get_files: Callable[[R], Manifest],
     *,
     stage: str | None = None,
 ) -> Fault | Listing:
@@ -216,7 +216,7 @@ def _listing(
     name, record = path.relative_to(paths.folder).as_posix(), _sealed(path, kind)
     if isinstance(record, str):
         return Fault(name=name, what=record, stage=stage)
-    files = files_of(record)
+    files = get_files(record)
     outside = [file for file in files if not is_below(file)]
     if outside:  # which nobody may read or move
         what = f"lists {outside[0]!r}, which is outside its folder"
@@ -359,15 +359,15 @@ def _remedies(checked: Checked) -> Iterator[str]:
     """What makes again what has no remedy of its own."""
     paths = checked.paths
     run = address(paths, full=True)
-    made_again = [fault for fault in checked.faults if fault.remedy is None]
-    if any(fault.what != MISSING for fault in made_again):
+    rewritable = [fault for fault in checked.faults if fault.remedy is None]
+    if any(fault.what != MISSING for fault in rewritable):
         yield f"`fgrpo-bench check {run} --fix` moves what is damaged aside"
-    if any(fault.stage is not None for fault in made_again):
+    if any(fault.stage is not None for fault in rewritable):
         yield (
             f"`fgrpo-bench sweep run {run}`, with the settings that it was run with, makes again "
             "what is missing"
         )
-    elif made_again:
+    elif rewritable:
         is_default = paths.root == default_root().absolute()
         root = "" if is_default else f" --root {shlex.quote(str(paths.root))}"
         yield f"`fgrpo-bench report {named(paths)}{root}` writes again what is missing"

@@ -25,7 +25,7 @@ from fgrpo_bench.command.runs import choose_run, default_root, find_runs, named,
 from fgrpo_bench.core.commandline import check_once
 from fgrpo_bench.files.paths import RunPaths
 from sweeps import REPOSITORY
-from sweeps.text import error_words
+from sweeps.text import error_message
 
 if TYPE_CHECKING:
     from fgrpo_bench.specs import Declaration
@@ -62,7 +62,7 @@ def _refusals() -> Iterator[None]:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123  (flushed at exit)
         raise typer.Exit(128 + signal.SIGPIPE) from None
     except (ValueError, OSError) as error:
-        print(f"error: {error_words(error)}", file=sys.stderr)
+        print(f"error: {error_message(error)}", file=sys.stderr)
         raise typer.Exit(EXIT_REFUSED) from None
     except KeyboardInterrupt:
         print("interrupted; nothing is lost", file=sys.stderr)
@@ -144,12 +144,12 @@ def _with_sweep(name: str, overrides: Sequence[str]) -> list[str]:
     full names. ValueError for a name of another form, or for what is named twice and differs."""
     check_once(overrides, _key)
     keys = dict(override.split("=", 1) for override in overrides if "=" in override)
-    sweep, *of_run = split_name(
+    sweep, *run_names = split_name(
         name, experiment=keys.get("experiment"), version=keys.get("version")
     )
     from_name = [
         f"{key}={value}"
-        for key, value in zip(("experiment", "version"), of_run, strict=True)
+        for key, value in zip(("experiment", "version"), run_names, strict=True)
         if value is not None and key not in keys
     ]
     return [f"sweep={sweep}", *from_name, *map(_axis, overrides)]

@@ -1,10 +1,10 @@
 """What a plan takes: hours, days, requeues and disk, and the time that is left while it runs.
 
 In: a plan, what its done stages took, and what `make check-gpu` measured. Out: `plan_cost` as JSON
-types; `assumed_seconds` of every stage, by which they are ordered; `seconds_left` of a sweep at
-work. A stage is tokens drawn, tokens trained and gigabytes saved, over the rates of its model: what
-was measured, else the tables below, which tell minutes from hours. Stages that are done scale those
-of their kind. What a GPU's memory holds is known to the engine (Engine.memory). Next:
+types; `assumed_seconds` of every stage, by which they are ordered; `remaining_seconds` of a sweep
+at work. A stage is tokens drawn, tokens trained and gigabytes saved, over the rates of its model:
+what was measured, else the tables below, which tell minutes from hours. Stages that are done scale
+those of their kind. What a GPU's memory holds is known to the engine (Engine.memory). Next:
 sweeps.preview, which puts it into words; sweeps.local.drive, which shows what is left.
 
 <run root>/_measured/<model>.<gpu>.json, as check-gpu leaves it:
@@ -53,7 +53,7 @@ FILTERED = 2.0
 REFERENCE_PASS = 0.2
 """What the forward pass of a reference model adds to a step's training: 2 operations a parameter
 and token to 10 (8 of an update with gradient checkpointing, 2 of the old log-probabilities)."""
-OF_BASE = 1.9
+BASE_MODEL_FACTOR = 1.9
 """Times that a draw of a base model takes the built-in engine: fewer of its responses begin alike,
 and what begins alike is computed once."""
 TEXT_BYTES = 4
@@ -331,8 +331,8 @@ def planned_model(plan: Plan, paths: RunPaths | None = None) -> Model:
     is_large = on_gpus or needs.pretrained is not None
     placed = table_rates(needs, parameters, is_placed=True, on_gpus=is_large)
     if isinstance(profile, SlurmProfile) and profile.save_gb_per_second is not None:
-        own_rate = profile.save_gb_per_second
-        placed = replace(placed, save=own_rate, save_source="profile.save_gb_per_second")
+        save_rate = profile.save_gb_per_second
+        placed = replace(placed, save=save_rate, save_source="profile.save_gb_per_second")
     if paths is not None and engine.environment.is_placed:
         offloads = placement.adam_offload
         placed = by_check_gpu(placed, paths.root, named.name, parameters, offloads=offloads)
@@ -377,7 +377,7 @@ def work(model: Model, stage: Stage) -> Work | None:
         return Work(trained=shown * (rates.prompt + rates.response))
     if stage.kind in (evaluate.NAME, rare.NAME):
         is_slow = stage.step == 0 and not _is_placed(stage)
-        return Work(sampled=draws(stage) * rates.response * (OF_BASE if is_slow else 1.0))
+        return Work(sampled=draws(stage) * rates.response * (BASE_MODEL_FACTOR if is_slow else 1.0))
     if stage.kind == likelihood.NAME:
         return Work(trained=model.kept * draws(stage) * (rates.prompt + rates.response))
     return None
@@ -500,7 +500,7 @@ def plan_cost(plan: Plan, paths: RunPaths, to_run: Sequence[Stage]) -> dict[str,
     ValueError for a file of measured rates that cannot be one."""
     model, design = planned_model(plan, paths), plan.points[0].evaluation.stopping
     computed = [stage for stage in to_run if not KINDS[stage.kind].fetches]
-    is_drawn = any(stage.kind == evaluate.NAME for stage in computed)
+    has_evaluation = any(stage.kind == evaluate.NAME for stage in computed)
     names = {stage.name for stage in to_run}
     measured = [
         (stage.kind, job(model, stage).seconds, took)
@@ -525,7 +525,7 @@ def plan_cost(plan: Plan, paths: RunPaths, to_run: Sequence[Stage]) -> dict[str,
         "estimated": len(others),
         "on_processors": sum(map(_is_placed, computed)) * (model.profile.device == "cpu"),
         "on_gpus": _on_gpus(model, on_gpus, jobs, len(measured)) if on_gpus else None,
-        "at_most": design.words if is_drawn and not design.is_fixed else None,
+        "at_most": design.words if has_evaluation and not design.is_fixed else None,
         "downloads": _downloads(to_run),
     }
 
@@ -553,9 +553,9 @@ def _on_gpus(
     profile, spec = model.profile, next(iter(model.points.values())).train
     by_kind = {}
     for kind, n_stages in Counter(stage.kind for stage in stages).items():
-        of_kind = [jobs[stage.name] for stage in stages if stage.kind == kind]
-        longest = max(of_kind, key=lambda job: job.seconds)
-        hours = sum(job.gpus * job.seconds for job in of_kind) / 3600
+        kind_jobs = [jobs[stage.name] for stage in stages if stage.kind == kind]
+        longest = max(kind_jobs, key=lambda job: job.seconds)
+        hours = sum(job.gpus * job.seconds for job in kind_jobs) / 3600
         by_kind[kind] = {"stages": n_stages, "gpu_hours": hours, "longest": asdict(longest)}
     has_gpus, at_once = profile.device == "cuda", profile.max_parallel or 1
     seconds = {stage.name: jobs[stage.name].seconds for stage in stages}
@@ -609,7 +609,7 @@ def _downloads(stages: Iterable[Stage]) -> dict[str, Any]:
     }
 
 
-TOLD_SECONDS = 10.0
+MIN_MEASURED_SECONDS = 10.0
 """After so long a worker knows how fast it is."""
 FINISH_SECONDS, FINISHED_STAGE_SECONDS = 10.0, 0.1
 """Of the report and the sync behind the last stage, and how much longer they take for each stage of
@@ -622,11 +622,11 @@ class AtWork:
 
     elapsed: float
     """Seconds."""
-    seconds_left: float | None
+    seconds_remaining: float | None
     """Seconds that its worker says it still needs; None before it has said anything."""
 
 
-def seconds_left(
+def remaining_seconds(
     stages: Sequence[Stage],
     estimated: Mapping[str, float],
     measured: Sequence[Measured],
@@ -641,16 +641,17 @@ def seconds_left(
     """
     kinds = {stage.name: stage.kind for stage in stages}
     projected = [
-        (kinds[name], estimated[name], worker_status.elapsed + worker_status.seconds_left)
+        (kinds[name], estimated[name], worker_status.elapsed + worker_status.seconds_remaining)
         for name, worker_status in at_work.items()
-        if worker_status.seconds_left is not None and worker_status.elapsed >= TOLD_SECONDS
+        if worker_status.seconds_remaining is not None
+        and worker_status.elapsed >= MIN_MEASURED_SECONDS
     ]
     factors = calibration([*measured, *projected])
     seconds = {s.name: estimated[s.name] * kind_factor(s.kind, factors) for s in stages}
     for name, worker_status in at_work.items():
         expected = max(seconds[name] - worker_status.elapsed, 1.0)
         seconds[name] = (
-            expected if worker_status.seconds_left is None else worker_status.seconds_left
+            expected if worker_status.seconds_remaining is None else worker_status.seconds_remaining
         )
     return wall_seconds(stages, seconds, workers) + finish_seconds(len(estimated))
 

@@ -22,7 +22,7 @@ from fgrpo_bench import engines
 from fgrpo_bench.core import registry
 from fgrpo_bench.engines.engine import installed
 from fgrpo_bench.files.paths import RunPaths, StagePaths, between, shared_data
-from fgrpo_bench.files.spec import read_spec, read_spec_of
+from fgrpo_bench.files.spec import read_spec, read_spec_as
 from fgrpo_bench.files.whole import (
     now,
     read_json,
@@ -103,7 +103,7 @@ def _check_checkpoints(paths: RunPaths, plan: Plan) -> None:
         source = StagePaths(paths.folder / stage.source)
         if source.checkpoint(stage.step).exists() or not source.owner.exists():
             continue
-        stored = read_spec_of(TrainStageSpec, source).sweep_point.train
+        stored = read_spec_as(TrainStageSpec, source).sweep_point.train
         planned = stages[stage.source].spec.as_kind(TrainStageSpec).sweep_point.train
         saved = saved_steps(steps=stored.steps, save_every=stored.save_every)
         if stage.step not in saved and _reached(source) >= stage.step:
@@ -206,8 +206,8 @@ def freeze(paths: RunPaths, plan: Plan, *, nothing_to_run: bool) -> None:
     if before is None:
         record = SweepRecord(**declared, **provenance(), created=now())
     else:
-        made_by = {} if nothing_to_run else provenance()
-        record = replace(before, **declared, **made_by, further={})  # without the former seal
+        made_with = {} if nothing_to_run else provenance()
+        record = replace(before, **declared, **made_with, further={})  # without the former seal
     plan_json = plan_record(plan)
     first = record.first or declared_now(record, plan_json)
     _write_if_other(paths.sweep_json, with_checksum(replace(record, first=first).as_json()))

@@ -91,10 +91,10 @@ def expand(declaration: Declaration) -> tuple[SweepPoint, ...]:
 def _cells_with_seeds(sweep: SweepSpec) -> Iterator[tuple[Cell, int]]:
     """A cell of the grid that is named again with seeds of its own has these too."""
     seeds: dict[Cell, dict[int, None]] = {}
-    for cell, of_cell in _cells(sweep):
-        seeds.setdefault(cell, {}).update(dict.fromkeys(of_cell))
-    for cell, all_of_cell in seeds.items():
-        yield from product([cell], all_of_cell)
+    for cell, cell_seeds in _cells(sweep):
+        seeds.setdefault(cell, {}).update(dict.fromkeys(cell_seeds))
+    for cell, merged_seeds in seeds.items():
+        yield from product([cell], merged_seeds)
 
 
 def _cells(sweep: SweepSpec) -> Iterator[tuple[Cell, tuple[int, ...]]]:
@@ -141,9 +141,9 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
             "cells, or everything is excluded; give every axis of sweep.grid a value"
         )
     alike: dict[str, set[str]] = {}
-    of_the_ratio = {"name", "objective", "clip_low", "clip_high"}
+    ratio_fields = {"name", "objective", "clip_low", "clip_high"}
     for algorithm in {point.algorithm.name: point.algorithm for point in points}.values():
-        rest = {key: value for key, value in to_dict(algorithm).items() if key not in of_the_ratio}
+        rest = {key: value for key, value in to_dict(algorithm).items() if key not in ratio_fields}
         alike.setdefault(str(rest), set()).add(algorithm.name)
     names = next((sorted(names) for names in alike.values() if len(names) > 1), [])
     if names and train.updates_per_batch == 1:
@@ -160,10 +160,10 @@ def check(declaration: Declaration, points: tuple[SweepPoint, ...]) -> list[str]
                 f"{MOST_ROLLOUTS:,}: lower experiment.train.rollouts_per_step (or "
                 "prompts_per_step), or the group size"
             )
-        of_budget = train.rollouts_per_step if point.prompts_per_step is None else None
-        if of_budget is not None and of_budget % point.group_size:
+        budget = train.rollouts_per_step if point.prompts_per_step is None else None
+        if budget is not None and budget % point.group_size:
             raise ValueError(
-                f"rollouts_per_step={of_budget} is no multiple of "
+                f"rollouts_per_step={budget} is no multiple of "
                 f"group_size={point.group_size}: a step draws whole groups; change one of them"
             )
         if point.n_prompts < train.updates_per_batch:
@@ -260,8 +260,8 @@ def _check_rewards(engine: Engine, point: SweepPoint) -> None:
         return
     inputs = engine.inputs(train)
     problem = None if inputs.task is None else make_task(inputs.task).problem(0)
-    of_problems = inputs.dataset if problem is None else problem
-    judge = train.reward or (None if of_problems is None else of_problems.grader)
+    problems = inputs.dataset if problem is None else problem
+    judge = train.reward or (None if problems is None else problems.grader)
     if judge is not None and not _allow(restriction, _may_earn(judge, problem)):
         given = f"reward={judge}"
         remedy = "reward to a grader of 0 and 1" if train.reward is None else "reward=null"

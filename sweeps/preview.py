@@ -105,7 +105,7 @@ def can_show(plan: Plan, spreads: Mapping[str, SeedVariance]) -> list[str]:
     k = evaluation.ks[-1]
     lines = []
     for column, sizes in _sizes(plan).items():
-        if n_problems := _sizes_if_known(sizes):
+        if n_problems := _sizes_or_none(sizes):
             limit = _with_seeds(plan, column, spreads[column], n_problems)
             line = advice(design=evaluation.stopping, k=k, n_problems=n_problems, with_seeds=limit)
             lines.append(f"{column}: {line}")
@@ -120,12 +120,12 @@ def _with_seeds(
     k, family, n_seeds = plan.points[0].evaluation.ks[-1], plan.family, _n_seeds(plan)
     if n_seeds < 2:
         return None
-    is_asked = column in family.columns and k in family.ks
+    is_in_family = column in family.columns and k in family.ks
     size = len(family.comparisons) or 1
     return smallest_range(
         n_seeds=n_seeds,
         parts=spread.at(k, n_problems),
-        family=size if is_asked else 1,
+        family=size if is_in_family else 1,
         degrees=spread.degrees,
     )
 
@@ -143,13 +143,13 @@ def power(plan: Plan, spreads: Mapping[str, SeedVariance]) -> list[DetectableEff
             n_seeds=_n_seeds(plan),
             family=len(family.comparisons) or 1,
             spread=spreads[column],
-            n_problems=_sizes_if_known(sizes[column]),
+            n_problems=_sizes_or_none(sizes[column]),
         )
         for column in family.columns
     ]
 
 
-def _sizes_if_known(sizes: list[int | None]) -> list[int]:
+def _sizes_or_none(sizes: list[int | None]) -> list[int]:
     """Sizes of benchmarks where all are known, else none."""
     return [] if None in sizes else [size for size in sizes if size is not None]
 
@@ -252,10 +252,10 @@ def cost_lines(answer: Mapping[str, Any], profile: str) -> Iterator[str]:
             f"{PROCESSORS:,} processors (assumed)"
         )
     if answer["on_gpus"] is not None:
-        yield from _gpu_words(answer["on_gpus"])
+        yield from _gpu_lines(answer["on_gpus"])
     if answer["at_most"] is not None:
         yield f"this is the most that it can cost, with {answer['at_most']}"
-    yield from _download_words(answer["downloads"])
+    yield from _download_lines(answer["downloads"])
     if answer["not_estimated"]:
         yield (
             f"cost not estimated: {counted(answer['not_estimated'], 'stage')} of kinds that "
@@ -269,7 +269,7 @@ def cost_lines(answer: Mapping[str, Any], profile: str) -> Iterator[str]:
         )
 
 
-def _gpu_words(answer: Mapping[str, Any]) -> Iterator[str]:
+def _gpu_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     by_kind = {KINDS[kind].noun: item for kind, item in answer["by_kind"].items()}
     parts = [
         f"{counted(kind['stages'], noun)} {_hours(kind['gpu_hours'])}"
@@ -289,7 +289,7 @@ def _gpu_words(answer: Mapping[str, Any]) -> Iterator[str]:
         ]
         limit = f"profile.time_minutes={answer['requeues_at']}"
         yield f"  the longest at {limit}: {'; '.join(longest)}"
-    yield f"  disk: {_disk_words(answer)}"
+    yield f"  disk: {_disk_line(answer)}"
     yield f"  {answer['model']}: {answer['rates']['words']}"
     yield f"  {_assumptions(answer)}"
     if answer["of_unknown_size"]:
@@ -297,11 +297,11 @@ def _gpu_words(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"  without draws on {names}, whose size only the fetch tells"
 
 
-def _disk_words(answer: Mapping[str, Any]) -> str:
+def _disk_line(answer: Mapping[str, Any]) -> str:
     checkpoints, responses = answer["checkpoints"], answer["responses_gb"]
-    of_checkpoints = checkpoints * answer["checkpoint_gb"]
+    checkpoints_gb = checkpoints * answer["checkpoint_gb"]
     line = (
-        f"{of_checkpoints + responses:,.1f} GB kept ({counted(checkpoints, 'checkpoint')} of "
+        f"{checkpoints_gb + responses:,.1f} GB kept ({counted(checkpoints, 'checkpoint')} of "
         f"{answer['checkpoint_gb']:,.2f} GB, responses {responses:,.1f} GB)"
     )
     if held := answer["states"] * answer["state_gb"]:
@@ -325,7 +325,7 @@ def _assumptions(answer: Mapping[str, Any]) -> str:
     return line
 
 
-def _download_words(answer: Mapping[str, Any]) -> Iterator[str]:
+def _download_lines(answer: Mapping[str, Any]) -> Iterator[str]:
     parts = [f"a model of {answer['models_gb']:,.1f} GB"] if answer["models_gb"] else []
     if answer["datasets"]:
         parts.append(counted(answer["datasets"], "dataset"))
@@ -343,7 +343,9 @@ def _hours(hours: float) -> str:
     return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"
 
 
-OF_LAST = "that power is of last checkpoints; at equal pass@1 seeds may differ by more or less"
+EQUAL_PASS_AT_1_NOTE = (
+    "that power is of last checkpoints; at equal pass@1 seeds may differ by more or less"
+)
 """Behind the power of a family at equal pass@1."""
 
 
@@ -365,5 +367,5 @@ def family_lines(answer: Mapping[str, Any]) -> list[str]:
         ),
         *([f"on other seeds than {first}, which it replicates"] if first else []),
         *power,
-        *([OF_LAST] if answer["at_equal_pass_at_1"] else []),
+        *([EQUAL_PASS_AT_1_NOTE] if answer["at_equal_pass_at_1"] else []),
     ]

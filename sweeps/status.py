@@ -57,8 +57,8 @@ def report(paths: RunPaths, warn: Callable[[str], None] = noop) -> dict[str, Any
         ]
         for point in plan.points
     }
-    of_points = {stage.name for point in by_point.values() for stage in point}
-    by_point |= {stage.name: [stage] for stage in stages if stage.name not in of_points}
+    point_stages = {stage.name for point in by_point.values() for stage in point}
+    by_point |= {stage.name: [stage] for stage in stages if stage.name not in point_stages}
     n_done, n_runs = runs_done(plan.points, stages)
     counts = Counter(stage.state for stage in stages)
     return {
@@ -72,8 +72,8 @@ def report(paths: RunPaths, warn: Callable[[str], None] = noop) -> dict[str, Any
         "draws": saved_draws(paths, plan.stages, {s.name for s in stages if s.state == "done"}),
         "stages": {state: counts[state] for state in get_args(State)},
         "points": [
-            {"point_id": point_id, "stages": [_as_json(stage) for stage in of_point]}
-            for point_id, of_point in by_point.items()
+            {"point_id": point_id, "stages": [_as_json(stage) for stage in listed]}
+            for point_id, listed in by_point.items()
         ],
     }
 
@@ -115,8 +115,8 @@ def _draws_used(stage: StagePaths, benchmarks: Iterable[str]) -> tuple[int, int]
             path = stage.benchmark(name).passk()
             with reading(path):
                 # the counts of a problem are the same at every k
-                of_problems = scan_table(path, PASSK).filter(pl.col("k") == pl.col("k").min())
-                counts = of_problems.select(pl.len(), draws=N_DRAWN.sum()).collect()
+                smallest_k = scan_table(path, PASSK).filter(pl.col("k") == pl.col("k").min())
+                counts = smallest_k.select(pl.len(), draws=N_DRAWN.sum()).collect()
             n_problems += counts["len"].item()
             n_draws += counts["draws"].item()
     except (OSError, ValueError):
@@ -124,7 +124,7 @@ def _draws_used(stage: StagePaths, benchmarks: Iterable[str]) -> tuple[int, int]
     return n_problems, n_draws
 
 
-def saved_words(draws: Mapping[str, int] | None) -> list[str]:
+def saved_lines(draws: Mapping[str, int] | None) -> list[str]:
     """What is saved, in one line; none where no problem stops."""
     if not draws or not draws["of"]:
         return []
@@ -200,7 +200,7 @@ def framed(answer: Mapping[str, Any], lines: Sequence[str], *further: str) -> st
             "",
             f"{answer['points_done']} of {counted(answer['points_total'], 'run')} done; "
             f"stages: {counts}",
-            *saved_words(answer["draws"]),
+            *saved_lines(answer["draws"]),
             *further,
             *warnings(answer),
         ]
@@ -252,28 +252,29 @@ def find_stage(paths: RunPaths, point_id: str, kind: str | None) -> StageRecord:
             f"unknown point {point_id!r} in {paths.folder}: near it are {', '.join(near)}; "
             f"`fgrpo-bench sweep status {address(paths)}` lists all {len(point_ids)}"
         )
-    of_point = {name: stage for name, stage in stages.items() if stage.point_id == point_id}
+    point_stages = {name: stage for name, stage in stages.items() if stage.point_id == point_id}
     if kind is None:
-        notes = {name: attempts(StagePaths(paths.folder / name)) for name in of_point}
+        notes = {name: attempts(StagePaths(paths.folder / name)) for name in point_stages}
         begun = {
-            name: max((note.begun or "" for note in notes[name]), default="") for name in of_point
+            name: max((note.begun or "" for note in notes[name]), default="")
+            for name in point_stages
         }
-        last = max(reversed(of_point), key=begun.__getitem__)
-        return of_point[last if begun[last] else next(iter(of_point))]
-    needs = [need for stage in of_point.values() for need in stage.needs]
-    for name in [*of_point, *needs]:
+        last = max(reversed(point_stages), key=begun.__getitem__)
+        return point_stages[last if begun[last] else next(iter(point_stages))]
+    needs = [need for stage in point_stages.values() for need in stage.needs]
+    for name in [*point_stages, *needs]:
         if stages[name].kind == kind:
             return stages[name]
-    kinds = ", ".join(stage.kind for stage in of_point.values())
+    kinds = ", ".join(stage.kind for stage in point_stages.values())
     raise ValueError(f"{point_id} has no stage {kind!r}: it has {kinds}")
 
 
 def other_kinds(paths: RunPaths, stage: StageRecord) -> list[str]:
     """The other kinds of stages that `find_stage` knows of a stage's point."""
     stages = {other.name: other for other in read_plan(paths).stages}
-    of_point = [other for other in stages.values() if other.point_id == stage.point_id]
-    needed = [stages[need] for other in of_point for need in other.needs]
-    kinds = dict.fromkeys(other.kind for other in [*of_point, *needed])
+    point_stages = [other for other in stages.values() if other.point_id == stage.point_id]
+    needed = [stages[need] for other in point_stages for need in other.needs]
+    kinds = dict.fromkeys(other.kind for other in [*point_stages, *needed])
     return [kind for kind in kinds if kind != stage.kind]
 
 

@@ -26,7 +26,7 @@ def printable(text: str, width: int = 200) -> str:
     return shown if len(shown) <= width else f"{shown[: width - 4]} ..."
 
 
-def error_words(error: Exception) -> str:
+def error_message(error: Exception) -> str:
     """What an error says, with the file that it is about where it does not name it itself."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)

@@ -69,8 +69,8 @@ def choose_rates(analysis: Analysis, seeds: Collection[int]) -> Choices:
     seeds: training seeds of the table that the choice is for. ValueError where the choice would
     rest on one of them, where only one factor was tried, and where results are missing.
     """
-    of_results = (checkpoint.seed for checkpoint in analysis.results.checkpoints)
-    if shared := sorted(set(seeds).intersection(of_results)):
+    used_seeds = (checkpoint.seed for checkpoint in analysis.results.checkpoints)
+    if shared := sorted(set(seeds).intersection(used_seeds)):
         raise ValueError(
             f"seed {', '.join(map(str, shared))} chooses the learning rates and is one of the "
             "table's: choose by seeds that the table does not use, with sweep.grid.seed=[...]"
@@ -176,13 +176,13 @@ def _text(
         f"family: {'null' if family is None else json.dumps(to_dict(family))}",
     ]
     altered = config.set_in_experiment(paths.sweep)
-    made_by = f"experiment={paths.experiment} version={paths.version}"
+    run_override = f"experiment={paths.experiment} version={paths.version}"
     return "\n".join(
         [
             "# @package _global_",
             f"# Every method of {declared.name} at the learning rate of those tried that had the",
             f"# {chosen.score} on other seeds ({', '.join(map(str, seeds))}). Printed by",
-            f"# `fgrpo-bench sweep tune {paths.sweep} {made_by}`.",
+            f"# `fgrpo-bench sweep tune {paths.sweep} {run_override}`.",
             *("defaults:", f"  - override /experiment: {paths.experiment}", "  - _self_", ""),
             *((f"experiment: {json.dumps(altered)}", "") if altered else ()),
             *("sweep:", *(f"  {line}" for line in sweep)),

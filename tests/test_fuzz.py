@@ -7,6 +7,7 @@ import pytest
 from tests import fuzz
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", fuzz.TARGETS)
 def test_every_target_takes_the_responses_of_the_case_tables(target):
     texts = fuzz.seeds()

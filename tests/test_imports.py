@@ -88,6 +88,7 @@ def test_the_light_parts_import_nothing_heavy():
     assert not (HEAVY | {"scipy.stats"}) & imported_by(f"import {light}, fgrpo_bench.data.prepare")
 
 
+@pytest.mark.slow
 def test_the_top_of_the_package_needs_numpy_and_scipy_alone_and_neither_before_its_first_use():
     known = packages_distributions().keys() - imported_by("import sys")
 

@@ -29,6 +29,7 @@ TEXTS = {"sweep tune": "a file of conf/sweep", "sweep logs": "a log", "skill": "
 """What others print is a text of its own."""
 
 
+@pytest.mark.slow
 def test_every_command_that_prints_a_result_prints_it_as_json_too() -> None:
     with_json = {
         name for name, of in walked() if any(p.opts[0] == "--json" for p in options_of(of))

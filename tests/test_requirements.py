@@ -131,6 +131,7 @@ def test_a_small_model_brings_what_a_gguf_is_read_with_beside_what_make_setup_ha
     assert {"gguf", "accelerate", "psutil"} <= pins("smollm2.txt").keys() | pins("base.txt").keys()
 
 
+@pytest.mark.slow
 def test_graders_are_the_same_wherever_draws_are_graded() -> None:
     modules = set().union(*map(imported, sources("fgrpo_bench/graders")))
     graders = {normal(each) for name in modules for each in distributions().get(name, [])}

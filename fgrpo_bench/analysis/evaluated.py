@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 
 from fgrpo_bench.files.paths import BenchmarkPaths, StagePaths
-from fgrpo_bench.files.spec import read_spec, read_spec_of
+from fgrpo_bench.files.spec import read_spec, read_spec_as
 from fgrpo_bench.files.whole import read_record
 from fgrpo_bench.kinds.evaluate import EvaluationMarker, EvaluationSpec, stopping
-from fgrpo_bench.specs.cell import Cell, method_of
+from fgrpo_bench.specs.cell import Cell, method_or_label
 from fgrpo_bench.stages.draws import DrawsRecord
-from fgrpo_bench.stages.markers import has_valid_marker, read_marker_of, refuse_foreign
+from fgrpo_bench.stages.markers import has_valid_marker, read_marker_as, refuse_foreign
 from fgrpo_bench.stages.tables import PASSK, read_table
 from fgrpo_bench.stats.staged import StagedDesign
 
@@ -65,7 +65,7 @@ class EvaluatedCheckpoint:
     @property
     def method(self) -> str:
         """GRPO, F-GRPO, ...; Base for a base model; without a setting the title or label."""
-        return self.title or method_of(self.cell, self.label)
+        return self.title or method_or_label(self.cell, self.label)
 
     @property
     def run_checkpoints(self) -> tuple[EvaluatedCheckpoint, ...]:
@@ -141,7 +141,7 @@ class EvaluatedCheckpoint:
 
     def evaluated(self) -> EvaluationMarker:
         """The marker of the evaluation."""
-        return read_marker_of(EvaluationMarker, self.evaluate)
+        return read_marker_as(EvaluationMarker, self.evaluate)
 
     def stopping(self) -> StagedDesign:
         """When a problem stopped whose pass@k is stored."""
@@ -155,7 +155,7 @@ class EvaluatedCheckpoint:
 
     def evaluation_spec(self) -> EvaluationSpec:
         """What the evaluation computes."""
-        return read_spec_of(EvaluationSpec, self.evaluate)
+        return read_spec_as(EvaluationSpec, self.evaluate)
 
     def engines(self, benchmark: str) -> tuple[dict[str, Any], ...]:
         """Fingerprints of the engines that made the draws, in order; empty where none was
@@ -217,7 +217,7 @@ def from_evaluation(
             "can be printed, in one line; give a shorter name, e.g. its folder's"
         )
     stage = _evaluation(folder)
-    spec = read_spec_of(EvaluationSpec, stage)
+    spec = read_spec_as(EvaluationSpec, stage)
     return EvaluatedCheckpoint(
         label=label,
         seed=seed,
@@ -233,7 +233,7 @@ def from_evaluation(
 def _settings(stage: StagePaths) -> str:
     """What tells an evaluation from others of its model, e.g. "math500, 16 draws, temperature 1";
     of what was imported the temperature is not known."""
-    spec = read_spec_of(EvaluationSpec, stage)
+    spec = read_spec_as(EvaluationSpec, stage)
     settings = [*spec.stored_evaluation.benchmarks, f"{spec.stored_evaluation.n_samples} draws"]
     if (temperature := spec.evaluation.get("temperature")) is not None:
         settings.append(f"temperature {temperature:g}")

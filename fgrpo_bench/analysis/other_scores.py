@@ -18,7 +18,7 @@ from fgrpo_bench.analysis.scoring import mean_bound
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.kinds.likelihood import LikelihoodMarker
 from fgrpo_bench.paper.published import published_delta_nll
-from fgrpo_bench.stages.markers import has_valid_marker, read_marker_of
+from fgrpo_bench.stages.markers import has_valid_marker, read_marker_as
 from fgrpo_bench.stages.plan import read_plan
 from fgrpo_bench.stages.tables import BOUNDS, N_DRAWN
 
@@ -115,7 +115,7 @@ def likelihood_stages(sweep: SweepResults) -> Iterator[tuple[str, int, StagePath
 def likelihoods(sweep: SweepResults, cells: Sequence[CellRow]) -> Iterator[Likelihood]:
     """A row a cell with a score; a set without an answer has none."""
     markers = {
-        (point, step): read_marker_of(LikelihoodMarker, stage)
+        (point, step): read_marker_as(LikelihoodMarker, stage)
         for point, step, stage in likelihood_stages(sweep)
     }
     for cell in cells:

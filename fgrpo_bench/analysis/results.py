@@ -27,9 +27,9 @@ from fgrpo_bench.data.layouts import DUMP
 from fgrpo_bench.files.journal import read_lines
 from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths, StagePaths
 from fgrpo_bench.files.records import NAMES, Record, SchemaError
-from fgrpo_bench.files.whole import damaged, fields_of
+from fgrpo_bench.files.whole import damaged, reading_fields
 from fgrpo_bench.kinds.evaluate import EvaluationSpec, stopping
-from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell
+from fgrpo_bench.specs.cell import BASE, cell_key, from_columns
 from fgrpo_bench.stages.draws import Design
 from fgrpo_bench.stages.markers import has_valid_marker
 from fgrpo_bench.stages.plan import PointRecord, SweepRecord, check_seal, read_plan, read_sweep
@@ -614,7 +614,7 @@ def load_results(paths: RunPaths) -> SweepResults:
         )
     plan = read_plan(paths)
     marks = plan.fingerprints
-    with fields_of(paths.plan):
+    with reading_fields(paths.plan):
         cells = [from_columns(vars(point)) for point in plan.points]
     points = []
     for point, cell in zip(plan.points, cells, strict=True):
@@ -622,7 +622,7 @@ def load_results(paths: RunPaths) -> SweepResults:
         points.append(
             PointResult(
                 point_id=point.point_id,
-                label=key_of_cell(cell),
+                label=cell_key(cell),
                 cell=cell,
                 seed=point.seed,
                 step=checkpoints[-1].step,

@@ -22,7 +22,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from fgrpo_bench.specs import Cell
-from fgrpo_bench.specs.cell import BASE, from_columns, key_of_cell, method_of, to_columns
+from fgrpo_bench.specs.cell import BASE, cell_key, from_columns, method_or_label, to_columns
 from fgrpo_bench.stages.tables import UNFINISHED
 
 Ints = NDArray[np.int64]
@@ -82,10 +82,10 @@ def make_cell(
 ) -> CellRow:
     """The row of a cell. None: the base models, or whatever `label` says. label: None is the cell's
     own name. title: what tables call it; None is by the cell and the label."""
-    label = key_of_cell(cell) if label is None else label
+    label = cell_key(cell) if label is None else label
     return CellRow(
         cell=label,
-        method=title or method_of(cell, label),
+        method=title or method_or_label(cell, label),
         **to_columns(cell),
         step=step,
         n_planned=n_planned,

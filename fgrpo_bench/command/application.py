@@ -31,7 +31,7 @@ from fgrpo_bench.core.registry import did_you_mean, nearest, suggestion
 Function = TypeVar("Function", bound=Callable[..., Any])
 WIDTH = 100
 """The most columns of a help page."""
-EACH = "TEXT"
+REPEATED_METAVAR = "TEXT"
 """Metavar of options that are given once for each value: what follows may be any other word."""
 Run = Annotated[str, typer.Argument(metavar="SWEEP", help=RUN_HELP, autocompletion=complete_run)]
 WHICH_RUN = """\
@@ -237,7 +237,7 @@ def _fitted(text: str) -> str:
     return fitted(text, shutil.get_terminal_size((WIDTH, 24)).columns)
 
 
-class _Words:
+class _PlainText:
     """Takes words as they stand, and the flag --help. typer converts even these by pydantic, whose
     import takes longer than `status` does."""
 
@@ -254,7 +254,7 @@ class _Raw:
     def get_help_option(self, ctx: Any) -> Any:
         option = cast(Any, super()).get_help_option(ctx)
         if option is not None:
-            option._runtime_param = _Words()
+            option._runtime_param = _PlainText()
         return option
 
     def format_help_text(self, _: Any, formatter: Any) -> None:
@@ -269,7 +269,7 @@ class _Command(_Raw, TyperCommand):
         super().__init__(*args, **named)
         for parameter in self.params:
             if cast(Any, parameter).type_descriptor.annotation in (str, list[str]):
-                cast(Any, parameter)._runtime_param = _Words()
+                cast(Any, parameter)._runtime_param = _PlainText()
 
     def make_parser(self, ctx: Any) -> Any:
         parser = cast(Any, super().make_parser(ctx))
@@ -282,7 +282,7 @@ class _Command(_Raw, TyperCommand):
         several = {
             name
             for param in self.params
-            if param.multiple and param.metavar != EACH
+            if param.multiple and param.metavar != REPEATED_METAVAR
             for name in param.opts
         }
         try:
@@ -345,8 +345,8 @@ def _group(default_command: str | None, otherwise: str | None = None) -> type[Ty
             whole program that it is."""
             program, names = ctx.find_root(), {name: name for name in self.list_commands(ctx)}
             if program is not ctx:
-                of_program = program.command.list_commands(program)
-                names = {name: f"{program.info_name} {name}" for name in of_program} | names
+                commands = program.command.list_commands(program)
+                names = {name: f"{program.info_name} {name}" for name in commands} | names
             near = nearest(word, names)
             return did_you_mean([names[near]] if near else [])
 

@@ -36,9 +36,9 @@ from fgrpo_bench.conformance.check import (
     Estimator,
     Verdict,
     Worst,
-    batch_of_groups,
     check,
     check_groups,
+    example_rewards,
     is_conform,
 )
 from fgrpo_bench.conformance.trainers import TRAINERS, load
@@ -105,13 +105,13 @@ def conform(
     if trainer:
         check_choice("TRAINER", trainer, TRAINERS)
         refuse(context, "is of --function", "advantage", "array", "binary", "split")
-        title, verdicts = _of_trainer(trainer)
+        title, verdicts = _check_trainer(trainer)
     else:
         check_choice("--array", array, ("numpy", "torch"))
         if not advantage:
             context.fail("--function needs --advantage, what it is compared with")
         title = function
-        verdicts = _of_function(function, advantage, array, binary, split)
+        verdicts = _check_function(function, advantage, array, binary, split)
     result = {
         "of": title,
         "conform": is_conform(verdicts),
@@ -130,7 +130,7 @@ def conform(
     return 0 if is_conform(verdicts) else 1
 
 
-def _of_trainer(name: str) -> tuple[str, list[Verdict]]:
+def _check_trainer(name: str) -> tuple[str, list[Verdict]]:
     trainer = load(name)
     verdicts = []
     for estimator in trainer.estimators:
@@ -138,14 +138,16 @@ def _of_trainer(name: str) -> tuple[str, list[Verdict]]:
             verdicts += check(estimator)
         except ValueError as error:  # what one of them raises hides none of the others
             verdicts.append(Verdict(estimator.name, estimator.advantage, "", DIFFERS, str(error)))
-    rewards = batch_of_groups()
+    rewards = example_rewards()
     parts = trainer.parts(rewards)
     n_groups, size = rewards.shape
     verdicts.append(check_groups(name, parts, n_groups=n_groups, group_size=size))
     return trainer.title, verdicts
 
 
-def _of_function(place: str, advantage: str, array: str, binary: bool, split: str) -> list[Verdict]:
+def _check_function(
+    place: str, advantage: str, array: str, binary: bool, split: str
+) -> list[Verdict]:
     method = Method.parse(advantage)
     if method.focal_gamma:
         raise ValueError(f"{advantage}: the vectors are without a focal weight, leave out @")
@@ -153,12 +155,12 @@ def _of_function(place: str, advantage: str, array: str, binary: bool, split: st
     names = {name for parameters in vectors.settings() for name in parameters}
     passes = bool(names) and names <= {*signature(function).parameters}
     if method.parameters:
-        settings = [dict(vectors.of(method.parameters)[0].parameters)]
+        settings = [dict(vectors.cases_with(method.parameters)[0].parameters)]
     elif names and not passes:
-        known = "; ".join(f"{method.advantage}:{written(s)}" for s in vectors.settings())
+        choices = "; ".join(f"{method.advantage}:{written(s)}" for s in vectors.settings())
         raise ValueError(
             f"{place} has no keywords {', '.join(sorted(names))}: say what it was made for, one of "
-            f"{known}"
+            f"{choices}"
         )
     else:
         settings = [dict(parameters) for parameters in vectors.settings()]
@@ -172,7 +174,7 @@ def _of_function(place: str, advantage: str, array: str, binary: bool, split: st
     )
     verdicts = check(estimator)
     if split:
-        verdicts.append(_of_split(split))
+        verdicts.append(_check_split(split))
     return verdicts
 
 
@@ -182,10 +184,10 @@ def _with_torch(function: Callable[..., Any], rewards: Floats, **parameters: Any
     return function(torch.from_numpy(rewards), **parameters)
 
 
-def _of_split(place: str) -> Verdict:
+def _check_split(place: str) -> Verdict:
     import numpy as np
 
-    rewards = batch_of_groups()
+    rewards = example_rewards()
     n_groups, size = rewards.shape
     groups = np.repeat(np.arange(n_groups), size)
     parts = [
@@ -211,8 +213,8 @@ def _imported(option: str, place: str) -> Callable[..., Any]:
         ) from error
     if not callable(function):
         raise ValueError(f"{option} {place}: is a {type(function).__name__}, name a function")
-    made: Callable[..., Any] = function
-    return made
+    imported: Callable[..., Any] = function
+    return imported
 
 
 def _lines(title: str, verdicts: Sequence[Verdict]) -> list[str]:
@@ -269,8 +271,8 @@ def _markdown(title: str, verdicts: Sequence[Verdict]) -> list[str]:
         reasons = [f"{', '.join(names)} ({escape_markdown(text)})" for text, names in why.items()]
         lines += ["", _wrapped(f"Not comparable: {'; '.join(reasons)}.")]
     whole = [v for v in verdicts if v.name.endswith(WHOLE_GROUPS)]
-    said = [f"Groups stay whole: {v.kind}, {escape_markdown(v.detail)}." for v in whole]
-    return [*lines, *(f"\n{_wrapped(sentence)}" for sentence in said)]
+    notes = [f"Groups stay whole: {v.kind}, {escape_markdown(v.detail)}." for v in whole]
+    return [*lines, *(f"\n{_wrapped(sentence)}" for sentence in notes)]
 
 
 def _wrapped(text: str) -> str:

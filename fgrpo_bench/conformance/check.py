@@ -103,14 +103,14 @@ def check(estimator: Estimator) -> list[Verdict]:
         return [Verdict(estimator.name, estimator.advantage, "", NOT_COMPARABLE, estimator.why)]
     verdicts, vectors = [], read(estimator.advantage)
     for parameters in estimator.settings:
-        cases = vectors.of(parameters)
+        cases = vectors.cases_with(parameters)
         runs = [
             _run(estimator, case, parameters, dtype) for dtype in estimator.dtypes for case in cases
         ]
         name = estimator.name, estimator.advantage, written(parameters) if parameters else ""
         verdicts.append(_verdict(name, runs, vectors))
         if any(run.equal.any() for run in runs):
-            verdicts.append(_of_equal_rewards(name, runs))
+            verdicts.append(_equal_rewards_verdict(name, runs))
     return [replace(verdict, where=estimator.where) for verdict in verdicts]
 
 
@@ -160,10 +160,8 @@ def _run(estimator: Estimator, case: Case, parameters: Mapping[str, Any], dtype:
             f"{estimator.name} gave advantages of shape {list(given.shape)} for rewards of shape "
             f"{list(rewards.shape)}: return one for each reward, [groups, N]"
         )
-    of_rewards = DIVISORS.get(estimator.advantage)
-    return _Run(
-        case, dtype, rewards, exact, given, None if of_rewards is None else of_rewards(rewards)
-    )
+    divisor = DIVISORS.get(estimator.advantage)
+    return _Run(case, dtype, rewards, exact, given, None if divisor is None else divisor(rewards))
 
 
 def _verdict(name: tuple[str, str, str], runs: Sequence[_Run], vectors: Vectors) -> Verdict:
@@ -193,7 +191,7 @@ def _verdict(name: tuple[str, str, str], runs: Sequence[_Run], vectors: Vectors)
     )
 
 
-def _of_equal_rewards(name: tuple[str, str, str], runs: Sequence[_Run]) -> Verdict:
+def _equal_rewards_verdict(name: tuple[str, str, str], runs: Sequence[_Run]) -> Verdict:
     name = f"{name[0]}{EQUAL_REWARDS}", *name[1:]
     worst, largest, n_groups = None, ZERO, 0
     for run in runs:
@@ -204,7 +202,7 @@ def _of_equal_rewards(name: tuple[str, str, str], runs: Sequence[_Run]) -> Verdi
         off = np.abs(given).max(1, initial=0) / size
         if len(rows) and off.max() > largest:
             row = rows[off.argmax()]
-            largest, worst = float(off.max()), _of_group(run, row)
+            largest, worst = float(off.max()), _group_values(run, row)
     if worst is None:
         return Verdict(*name, EQUAL, "0", n_groups=n_groups)
     return Verdict(*name, DIFFERS, f"{largest:.2g} instead of 0", worst=worst, n_groups=n_groups)
@@ -230,7 +228,7 @@ def _worst(
         off = (np.abs(_finite(run.given[rows]) - allowed) / scale).max(1)
         if off.max() > max(TOLERANCES[run.dtype] * _rounding(run.rewards[rows]), furthest):
             furthest = float(off.max())
-            worst = _of_group(run, rows[off.argmax()])
+            worst = _group_values(run, rows[off.argmax()])
     return worst, furthest
 
 
@@ -240,7 +238,7 @@ def _rounding(rewards: Floats) -> float:
     return float((np.abs(rewards).max(1)[spread > 0] / spread[spread > 0]).max(initial=1.0))
 
 
-def _of_group(run: _Run, row: int) -> Worst:
+def _group_values(run: _Run, row: int) -> Worst:
     rewards, exact, given = (
         tuple(values[row].tolist()) for values in (run.rewards, run.exact, run.given)
     )
@@ -287,17 +285,17 @@ def _regressed(runs: Sequence[_Run]) -> tuple[dict[int, float], dict[int, float]
 
 
 def _described(factors: Mapping[int, float], epsilon: float | None, vectors: Vectors) -> str:
-    words = []
+    parts = []
     if factors:
         values = {size: f"{factor:.3g}" for size, factor in sorted(factors.items())}
         if len({*values.values()}) == 1:
-            words.append(f"{next(iter(values.values()))} times the paper's")
+            parts.append(f"{next(iter(values.values()))} times the paper's")
         else:
             by_size = ", ".join(f"{value} at N = {size}" for size, value in values.items())
-            words.append(f"times the paper's: {by_size}")
+            parts.append(f"times the paper's: {by_size}")
     if epsilon is not None and vectors.divisor is not None:
-        words.append(f"{epsilon:.2g} beside the {vectors.divisor.split()[0]}")
-    return "; ".join(words)
+        parts.append(f"{epsilon:.2g} beside the {vectors.divisor.split()[0]}")
+    return "; ".join(parts)
 
 
 def _curve(
@@ -369,7 +367,7 @@ def check_groups(
     return Verdict(f"{name}{WHOLE_GROUPS}", "", "", EQUAL, detail, n_groups=len(back))
 
 
-def batch_of_groups(n_groups: int = 12, group_size: int = 4) -> Floats:
+def example_rewards(n_groups: int = 12, group_size: int = 4) -> Floats:
     """Rewards of a batch for `check_groups`, [groups, N]: every fourth group all wrong, every
     fourth all right, the others mixed."""
     rows = [[1.0 if i < (0, 1, group_size, 3)[g % 4] else 0.0 for i in range(group_size)]

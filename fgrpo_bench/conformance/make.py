@@ -97,7 +97,7 @@ DIVISORS = {
 def main() -> int:
     """Write every file."""
     for advantage in names():
-        text = text_of(advantage)
+        text = vectors_json(advantage)
         (FOLDER / f"{advantage}.json").write_text(text, encoding="utf-8")
         print(f"{advantage}: {len(text)} bytes")
     return 0
@@ -108,7 +108,7 @@ def names() -> list[str]:
     return [name for name in ADVANTAGES if reads_rewards_only(name)]
 
 
-def text_of(advantage: str) -> str:
+def vectors_json(advantage: str) -> str:
     """The text of its file."""
     return _text(_content(advantage))
 

@@ -68,14 +68,14 @@ class Vectors:
     success_rates: tuple[float, ...]
     cases: tuple[Case, ...]
 
-    def of(self, parameters: Mapping[str, Any]) -> list[Case]:
+    def cases_with(self, parameters: Mapping[str, Any]) -> list[Case]:
         """The cases with these parameters; ValueError that lists those of the file."""
         cases = [case for case in self.cases if case.parameters == dict(parameters)]
         if not cases:
-            known = {written(case.parameters) for case in self.cases}
+            choices = {written(case.parameters) for case in self.cases}
             raise ValueError(
                 f"{self.advantage} with {written(parameters)}: the vectors have "
-                f"{'; '.join(sorted(known))}"
+                f"{'; '.join(sorted(choices))}"
             )
         return cases
 

@@ -94,15 +94,15 @@ class Parser(argparse.ArgumentParser):
 
 
 def check_once(
-    overrides: Sequence[str], key_of: Callable[[str], str] = lambda word: word.partition("=")[0]
+    overrides: Sequence[str], get_key: Callable[[str], str] = lambda word: word.partition("=")[0]
 ) -> None:
     """ValueError where two key=value give one key different values, of which one would be dropped.
 
-    key_of: the whole key of a word, where a part of it will do.
+    get_key: the whole key of a word, where a part of it will do.
     """
     first: dict[str, str] = {}
     for word in overrides:
-        before = first.setdefault(key_of(word).lstrip("+"), word)
+        before = first.setdefault(get_key(word).lstrip("+"), word)
         if before.lstrip("+") != word.lstrip("+"):
             raise ValueError(f"{before} beside {word}: give one of the two")
 
@@ -130,8 +130,8 @@ def _requirements(*extras: str | None) -> dict[str, str]:
 
     requirements = dict[str, str]()
     for requirement, _, marker in (line.partition(";") for line in requires("fgrpo-bench") or ()):
-        of_extras = re.findall(r"extra == ['\"]([\w-]+)", marker) or [None]
-        if not set(of_extras) & set(extras):
+        named_extras = re.findall(r"extra == ['\"]([\w-]+)", marker) or [None]
+        if not set(named_extras) & set(extras):
             continue
         if others := re.match(r"fgrpo-bench\[([\w-]+)\]", requirement):  # an extra that has another
             requirements |= _requirements(others[1])

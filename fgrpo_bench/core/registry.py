@@ -139,12 +139,12 @@ def _named() -> list[str]:
 def _load() -> None:
     for name in _named():
         if name not in _plugins:
-            _plugins[name] = _of_module(name)
+            _plugins[name] = _module_plugin(name)
     if GROUP not in _plugins:
         _plugins.update({GROUP: Plugin(GROUP, "", {})} | dict(_installed()))
 
 
-def _of_module(name: str) -> Plugin:
+def _module_plugin(name: str) -> Plugin:
     try:
         module = import_module(name)
     except ImportError as error:

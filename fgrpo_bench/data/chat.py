@@ -20,7 +20,7 @@ LIFETIME = 1_000_000
 """Chats after which a process is replaced."""
 
 
-def tokens_of(
+def chat_tokens(
     tokenizer: Any, chat: Sequence[dict[str, str]], *, prefix: str = "", **arguments: Any
 ) -> list[int]:
     """Token ids of a chat up to where the model's answer begins, and of what it begins with.

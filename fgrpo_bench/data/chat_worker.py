@@ -31,8 +31,8 @@ def judge(request: dict[str, Any]) -> dict[str, Any]:
     except MemoryError:
         raise
     except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        return {"outcome": "unscored", "reason": f"raised {said}"}
+        message = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        return {"outcome": "unscored", "reason": f"raised {message}"}
     text = rendered[0][0]
     if len(text) > LONGEST:
         reason = f"wrote a text of more than {LONGEST:,} characters"

@@ -14,7 +14,7 @@ from typing import Any
 
 from fgrpo_bench.core.registry import suggestion
 from fgrpo_bench.data import golds, layouts
-from fgrpo_bench.data.rows import WINDOWS, encoding_of, first_rows
+from fgrpo_bench.data.rows import WINDOWS, detect_encoding, first_rows
 from fgrpo_bench.graders import BOXED, CHOICE
 from fgrpo_bench.specs import DatasetSpec
 
@@ -32,7 +32,7 @@ CONTEXTS = ("context", "passage", "body", "story", "premise", "paragraph", "arti
 OPTIONS = ("options", "choices", "option", "choice_list", "answer_choices", "endings")
 MARKS = 0.9
 """Share of answers that are letters or places of options, from which on all are meant so."""
-_ONE_OPTION = re.compile(r"(|(?:option|choice|opt?|answer)[ _-]?)([A-H1-8])", re.IGNORECASE)
+_OPTION_COLUMN = re.compile(r"(|(?:option|choice|opt?|answer)[ _-]?)([A-H1-8])", re.IGNORECASE)
 """Groups: what the columns of one option each have in common, and which option it is."""
 
 
@@ -58,28 +58,28 @@ def question_columns(
     if not columns:
         raise ValueError(f"{path} holds no rows: give a file with a problem a row")
     filled = {name: any(_is_filled(row.get(name)) for row in rows) for name in columns}
-    prompt = _column_of("--prompt", prompt, filled, PROMPTS, path, rows)
-    answer = _column_of("--answer", answer, filled, ANSWERS, path, rows)
+    prompt = _choose_column("--prompt", prompt, filled, PROMPTS, path, rows)
+    answer = _choose_column("--answer", answer, filled, ANSWERS, path, rows)
     if prompt == answer:
         raise ValueError(f"--prompt and --answer are both {prompt!r}: name two columns of {path}")
     if cluster is not None:
-        _column_of("--cluster", cluster, filled, (), path)
+        _choose_column("--cluster", cluster, filled, (), path)
     options = _options(filled, rows)
-    said = [*_unused_columns(prompt, answer, filled)]
+    notes = [*_unused_columns(prompt, answer, filled)]
     if options is not None:
         used, line = _options_use(options, prompt, answer, grader, rows)
-        said.insert(0, line)
+        notes.insert(0, line)
         options = options if used else None
-    if path.suffix != ".parquet" and encoding_of(path) == WINDOWS:
-        said.append("text: read as Windows-1252, as it is no UTF-8")
-    return Columns(prompt=prompt, answer=answer, options=options, said=tuple(said))
+    if path.suffix != ".parquet" and detect_encoding(path) == WINDOWS:
+        notes.append("text: read as Windows-1252, as it is no UTF-8")
+    return Columns(prompt=prompt, answer=answer, options=options, said=tuple(notes))
 
 
 def _is_filled(value: Any) -> bool:
     return value is not None and value not in ("", [], {})
 
 
-def _column_of(
+def _choose_column(
     option: str,
     given: str | None,
     filled: Mapping[str, bool],
@@ -136,8 +136,8 @@ def _options(filled: Mapping[str, bool], rows: Sequence[layouts.Row]) -> str | N
             return name
     families: dict[str, list[str]] = {}
     for name in filled:
-        if one := _ONE_OPTION.fullmatch(name):
-            families.setdefault(one[1], []).append(name)
+        if match := _OPTION_COLUMN.fullmatch(name):
+            families.setdefault(match[1], []).append(name)
     for common, names in families.items():
         marks = "".join(name[-1].upper() for name in sorted(names))
         least = 2 if common else 3
@@ -154,13 +154,15 @@ def _options_use(
     grader knows nothing of them, but the answers are letters."""
     name = f"column {options!r}" if "," not in options else f"columns {options}"
     if grader in CHOICE:
-        asked = [(layouts.prompt_of(row, prompt), row) for row in rows]
-        known = [(text, row) for text, row in asked if isinstance(text, str) and text.strip()]
-        listed = sum(layouts.lists_options(text, _lettered(row, options)) for text, row in known)
-        if known and listed == len(known):
+        prompts = [(layouts.row_prompt(row, prompt), row) for row in rows]
+        questions = [(text, row) for text, row in prompts if isinstance(text, str) and text.strip()]
+        listed = sum(
+            layouts.lists_options(text, _lettered(row, options)) for text, row in questions
+        )
+        if questions and listed == len(questions):
             return False, f"options: the problems list them already, {name} left out"
         return True, f"options: {name} behind each problem"
-    given = [(layouts.answer_of(row, answer), _lettered(row, options)) for row in rows]
+    given = [(layouts.row_answer(row, answer), _lettered(row, options)) for row in rows]
     marks = [golds.is_mark(str(gold), texts) for gold, texts in given if _is_filled(gold)]
     if grader in BOXED and marks and sum(marks) >= MARKS * len(marks):
         raise ValueError(
@@ -172,7 +174,7 @@ def _options_use(
 
 def _lettered(row: layouts.Row, options: str) -> Mapping[str, str]:
     try:
-        return layouts.options_of(row, options)
+        return layouts.row_options(row, options)
     except layouts.Unfit:  # said with its row where the file is read
         return dict.fromkeys("ABCDEFGHIJKLMNOP", "")
 

@@ -133,9 +133,9 @@ def _bar(on_progress: Callable[[int, int], None]) -> Any:
 
     class DownloadBar(tqdm):  # type: ignore[misc, unused-ignore]
         def update(self, n: float | None = 1) -> bool | None:
-            drawn: bool | None = super().update(n)
+            refreshed: bool | None = super().update(n)
             on_progress(int(self.n), int(self.total or 0))
-            return drawn
+            return refreshed
 
     return DownloadBar
 
@@ -192,8 +192,10 @@ def fetch_model(spec: FetchSpec, run: StageRun) -> ModelFacts:
         check_weights(folder, planned)
     link(folder, run.paths)
     checkpoint = run.paths.checkpoint(0)
-    left = patterns(trusted=model.trust_remote_code)
-    run.register_outputs(*(file for pattern in left for file in sorted(checkpoint.glob(pattern))))
+    kept_patterns = patterns(trusted=model.trust_remote_code)
+    run.register_outputs(
+        *(file for pattern in kept_patterns for file in sorted(checkpoint.glob(pattern)))
+    )
     return ModelFacts(
         step=0,
         path=model.path,
@@ -207,12 +209,12 @@ def _download(model: PretrainedSpec, folder: Path) -> tuple[Path, str]:
 
     trusted, revision = model.trust_remote_code, None
     # what is refused for its code is refused before gigabytes of weights
-    for wanted in (list(NAMING_CODE), patterns(trusted=trusted)):
+    for allowed in (list(NAMING_CODE), patterns(trusted=trusted)):
         try:
             # looked up once, so that both are of one revision
             revision = revision or HfApi().model_info(model.path, revision=model.revision).sha
             snapshot_download(
-                model.path, revision=revision, local_dir=folder, allow_patterns=wanted
+                model.path, revision=revision, local_dir=folder, allow_patterns=allowed
             )
         except Exception as error:  # whatever the client and its transport may raise
             raise OSError(
@@ -224,13 +226,15 @@ def _download(model: PretrainedSpec, folder: Path) -> tuple[Path, str]:
     return folder, str(revision)
 
 
-OF_WEIGHTS = ("*.safetensors", "*.index.json")
+WEIGHT_PATTERNS = ("*.safetensors", "*.index.json")
 """Those of PATTERNS that are weights, or say where they are."""
 
 
 def is_no_weight(file: Path) -> bool:
     """Whether a file of a model is of its config, its tokenizer or its code."""
-    return any(map(file.match, patterns(trusted=True))) and not any(map(file.match, OF_WEIGHTS))
+    return any(map(file.match, patterns(trusted=True))) and not any(
+        map(file.match, WEIGHT_PATTERNS)
+    )
 
 
 def without_weights(model: PretrainedSpec) -> Path:
@@ -247,7 +251,7 @@ def without_weights(model: PretrainedSpec) -> Path:
                 model.path,
                 revision=model.revision,
                 allow_patterns=patterns(trusted=model.trust_remote_code),
-                ignore_patterns=list(OF_WEIGHTS),
+                ignore_patterns=list(WEIGHT_PATTERNS),
             )
         )
     except Exception as error:  # whatever the client and its transport may raise
@@ -314,8 +318,8 @@ def _check_weight_map(index: Path) -> None:
         inside.append(index.parent.parent.with_name("blobs").resolve())
     names = (readable_json(index) or {}).get("weight_map")
     for name in sorted({str(file) for file in names.values()} if isinstance(names, dict) else ()):
-        is_beside = Path(name).name == name
-        if not is_beside or (index.parent / name).resolve().parent not in inside:
+        is_plain_name = Path(name).name == name
+        if not is_plain_name or (index.parent / name).resolve().parent not in inside:
             raise ValueError(
                 f"{index} names the weights {name!r}, which are no file of {index.parent}: weights "
                 "lie beside their index; copy the file there and name it alone"

@@ -85,9 +85,9 @@ def summary(forms: Iterable[str]) -> str | None:
     counts = Counter(forms)
     if not counts.keys() - {AS_IT_IS}:
         return None
-    of = counts.total()
+    total = counts.total()
     return "answers: " + "; ".join(
-        f"{form}, {count:,} of {of:,}" for form, count in counts.most_common()
+        f"{form}, {count:,} of {total:,}" for form, count in counts.most_common()
     )
 
 
@@ -130,7 +130,7 @@ def _unquoted(item: str) -> str:
     return re.sub(r"\\([\\'\"])", r"\1", item[1:-1])
 
 
-def _list_of_one(gold: str) -> str | None:
+def _only_item(gold: str) -> str | None:
     items = quoted_items(gold)
     if items is not None and len(items) > 1:
         raise ValueError(
@@ -197,9 +197,9 @@ def _behind_answer(gold: str) -> str | None:
     """Behind "A:" or the last "answer is" of the last line."""
     line = gold.strip().rpartition("\n")[2]
     ends = [mark.end() for mark in _ANSWER.finditer(line)]
-    said = line[ends[-1] :].strip(" *_") if ends else ""
-    is_answer = said and len(said) <= LONGEST_SAID and not _NOT.match(said)
-    return said.removesuffix(".") or None if is_answer else None
+    answer = line[ends[-1] :].strip(" *_") if ends else ""
+    is_answer = answer and len(answer) <= LONGEST_SAID and not _NOT.match(answer)
+    return answer.removesuffix(".") or None if is_answer else None
 
 
 _DOLLARS = re.compile(r"\$([^$]++)\$|\$\$([^$]++)\$\$|\\\(((?:(?!\\\)).)++)\\\)")
@@ -228,7 +228,7 @@ def _whole(gold: str) -> str | None:
 
 Form = tuple[str, Callable[[str], str | None]]
 FORMS: tuple[Form, ...] = (
-    ("in a list of one", _list_of_one),
+    ("in a list of one", _only_item),
     ("in an object", _only_key),
     ("in <answer>", _tagged),
     ("behind ####", _behind_hashes),
@@ -265,7 +265,7 @@ _SENTENCE = re.compile(
     re.IGNORECASE,
 )
 _NAMED = re.compile(r"[(\[]?([A-Z])[)\].:]\s++\S")
-MOST_WORDS = 25
+MAX_WORDS = 25
 """Of an answer: one that has more is a solution, and so is one with FEW words that has several
 lines or is a sentence that comes to a number."""
 FEW = 5
@@ -281,13 +281,13 @@ def _mathematics(gold: Gold, prompt: str) -> Gold:
         return replace(short, refused=NO_ANSWER)
     if _EMPTY.fullmatch(text):
         return replace(short, refused="it is empty")
-    words = sum(not word.startswith("\\") for word in _PROSE.findall(text[:LONGEST]))
+    n_words = sum(not word.startswith("\\") for word in _PROSE.findall(text[:LONGEST]))
     lines = "\n" in text.strip() and "\\begin{" not in text
-    is_told = (lines or _SENTENCE.match(text[:LONGEST_SAID])) and words >= FEW
-    if words > MOST_WORDS or is_told or len(text) > LONGEST:
+    is_solution = (lines or _SENTENCE.match(text[:LONGEST_SAID])) and n_words >= FEW
+    if n_words > MAX_WORDS or is_solution or len(text) > LONGEST:
         return replace(
             short,
-            refused=f"it is a text of {words} words in which no short answer stands behind ####, "
+            refused=f"it is a text of {n_words} words in which no short answer stands behind ####, "
             "in a box or behind 'answer:'; name a column of short answers with --answer "
             "(answer_key in a benchmark's file)",
         )
@@ -300,11 +300,11 @@ _NUMBER = re.compile(
 )
 
 
-def _number_of(gold: str) -> str | None:
+def _plain_number(gold: str) -> str | None:
     """The number that a gold is, written in digits; None where it is none. A unit is left out.
 
-    >>> _number_of("57,500"), _number_of("-18 apples"), _number_of("2x"), _number_of("1, 2")
-    ('57500', '-18', None, None)
+    >>> [_plain_number(gold) for gold in ("57,500", "-18 apples", "2x", "1, 2")]
+    ['57500', '-18', None, None]
     """
     whole = _NUMBER.fullmatch(gold.strip())
     sign = "-" if gold.strip().startswith("-") else ""
@@ -402,7 +402,7 @@ def trials(gold: str, grader: str) -> Iterator[str]:
     if grader not in BOXED | CHOICE:
         return
     yield f"\\boxed{{{gold}}}"
-    if grader in BOXED and (number := _number_of(gold)) not in (None, gold):
+    if grader in BOXED and (number := _plain_number(gold)) not in (None, gold):
         yield f"\\boxed{{{number}}}"
     # without a box LaTeX stands in dollars, as models write it
     is_latex = "\\" in gold and "$" not in gold

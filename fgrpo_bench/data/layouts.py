@@ -25,7 +25,7 @@ GPQA_PUBLIC = ("High-level domain", "Subdomain")
 
 def plain(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
     """Two columns of text, one of which may join several, lie in an object or hold a chat."""
-    return prompt_of(row, prompt_key), answer_of(row, answer_key)
+    return row_prompt(row, prompt_key), row_answer(row, answer_key)
 
 
 def olympiadbench(row: Row, prompt_key: str, answer_key: str) -> tuple[Any, Any]:
@@ -142,16 +142,16 @@ def value_in(row: Row, name: str) -> Any:
     return value
 
 
-def prompt_of(row: Row, key: str) -> Any:
+def row_prompt(row: Row, key: str) -> Any:
     """Columns of a problem, joined by blank lines; None where there is nothing."""
     values = [value_in(row, name) for name in column_names(key, row)]
-    texts = [_text_of_chat(value) for value in values]
+    texts = [_chat_text(value) for value in values]
     if len(texts) == 1:
         return texts[0]
     return "\n\n".join(str(text).strip() for text in texts if text not in _MISSING) or None
 
 
-def _text_of_chat(value: Any) -> Any:
+def _chat_text(value: Any) -> Any:
     """The text of a chat with one turn of a user, behind its system message; others as they are."""
     if isinstance(value, str) and value.startswith("[{"):
         try:
@@ -159,7 +159,7 @@ def _text_of_chat(value: Any) -> Any:
         except (ValueError, RecursionError):
             return value
         is_chat = all(isinstance(turn, dict) and "role" in turn for turn in parsed)
-        return _text_of_chat(parsed) if is_chat else value
+        return _chat_text(parsed) if is_chat else value
     if not isinstance(value, list):
         return value
     if not all(
@@ -175,7 +175,7 @@ def _text_of_chat(value: Any) -> Any:
     return "\n\n".join(turn["content"] for turn in value)
 
 
-def answer_of(row: Row, key: str) -> Any:
+def row_answer(row: Row, key: str) -> Any:
     """A column of answers; a list of one and an object as JSON (`fgrpo_bench.data.golds`)."""
     value = value_in(row, key)
     if isinstance(value, list):
@@ -190,11 +190,11 @@ def answer_of(row: Row, key: str) -> Any:
     return value
 
 
-_OWN_LABEL = re.compile(r"\s*+[(\[]?([A-Z])[)\].:]\s*+(.*+)", re.DOTALL)
+_OPTION_LABEL = re.compile(r"\s*+[(\[]?([A-Z])[)\].:]\s*+(.*+)", re.DOTALL)
 _MISSING = (None, "")
 
 
-def options_of(row: Row, key: str) -> dict[str, str]:
+def row_options(row: Row, key: str) -> dict[str, str]:
     """Letter and text of a row's options; empty where it has none.
 
     key: a column with a list, an object or a text of them, or columns of one each, joined by
@@ -228,7 +228,7 @@ def _lettered(value: Any) -> dict[str, str]:
         if value and all(isinstance(item, Mapping) for item in value):
             return _lettered([item.get("text", item.get("content")) for item in value])
         texts = list(_texts(value))
-        labelled = [_OWN_LABEL.fullmatch(text) for text in texts]
+        labelled = [_OPTION_LABEL.fullmatch(text) for text in texts]
         if all(labelled) and [label[1] for label in labelled if label] == [
             *LETTERS[: len(labelled)]
         ]:
@@ -244,7 +244,7 @@ def _texts(values: Iterable[Any]) -> Iterator[str]:
         yield str(value).strip()
 
 
-def _labels_of(row: Row, key: str) -> dict[str, str]:
+def _letters_by_label(row: Row, key: str) -> dict[str, str]:
     """The letter behind each label of a row's own that is another, e.g. 1 to 4."""
     value = value_in(row, key)
     labels = value.get("label") if isinstance(value, Mapping) else None
@@ -255,11 +255,11 @@ def _labels_of(row: Row, key: str) -> dict[str, str]:
 
 def question_with_options(row: Row, key: str, question: str, gold: Any) -> tuple[str, Any]:
     """A question with its options, behind it where it does not list them, and its gold, which is a
-    letter where the options have labels that it is one of. key: as of `options_of`."""
-    options = options_of(row, key)
+    letter where the options have labels that it is one of. key: as of `row_options`."""
+    options = row_options(row, key)
     if len(options) < 2:
         raise Unfit("has no two options: leave it out")
-    label = _labels_of(row, key).get(str(gold).strip())
+    label = _letters_by_label(row, key).get(str(gold).strip())
     listed = lists_options(question, options)
     return question if listed else with_options(question, options), label or gold
 
@@ -271,8 +271,8 @@ def with_options(question: str, options: Mapping[str, str]) -> str:
     """A question with its options behind it in lines, and what is to be answered."""
     lines = [f"{letter}. {text}" for letter, text in options.items()]
     *others, last = options
-    asked = f"{ANSWER_BY_LETTER} {', '.join(others)} or {last}."
-    return "\n".join([question.strip(), "", *lines, "", asked])
+    request = f"{ANSWER_BY_LETTER} {', '.join(others)} or {last}."
+    return "\n".join([question.strip(), "", *lines, "", request])
 
 
 def without_options(prompt: str) -> str:

@@ -100,12 +100,12 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
             f"{remark}: {source} is not the benchmark that was meant; fetch the revision that has "
             "them (dataset.revision), or set dataset.expected_rows where this one is meant"
         )
-    faults = faults_of(table, dataset, taken["_refused"], partial(_tried, run))
+    faults = find_faults(table, dataset, taken["_refused"], partial(_tried, run))
     fault = explained(faults, dataset)
     if fault is not None and not _is_kept(dataset, len(faults) / len(table)):
         raise ValueError(fault)
     write_table(paths.problems, table, PROBLEMS)
-    columns = short_columns.of_rows(taken["row"], table["problem_id"])
+    columns = short_columns.take_rows(taken["row"], table["problem_id"])
     write_table(paths.columns, columns, columns.schema)
     result = Prepared(rows=len(table), sha256=sha256_file(paths.problems))
     answers = "; ".join(filter(None, (golds.summary(taken["_form"]), fault))) or None
@@ -119,13 +119,13 @@ def prepare(spec: FetchSpec, run: StageRun) -> DatasetFacts:
     )
 
 
-def table_of_file(dataset: DatasetSpec) -> tuple[pl.DataFrame, list[str]]:
+def file_table(dataset: DatasetSpec) -> tuple[pl.DataFrame, list[str]]:
     """The table of a dataset of a file on this machine, its golds tried, and for a person where
     they stood (`golds.summary`) and the `remarks`; nothing is written. Raises as `prepare`."""
     keys = [dataset.prompt_key, dataset.answer_key, *filter(None, [dataset.cluster])]
     rows = read_rows(Path(dataset.path), keys, layout=dataset.layout, options=dataset.options)
     table, rules, taken = select(rows, dataset, None)
-    faults = faults_of(table, dataset, taken["_refused"], lambda done, of: None)
+    faults = find_faults(table, dataset, taken["_refused"], lambda done, of: None)
     if fault := explained(faults, dataset):
         raise ValueError(fault)
     answers = golds.summary(taken["_form"])
@@ -136,24 +136,24 @@ def remarks(table: pl.DataFrame, rules: Sequence[Rule], *, has_clusters: bool = 
     """For a person: rows that lack a problem or an answer, and problems that stand in several rows,
     with one answer or with different ones. table, rules: as from `select`. has_clusters: whether
     --cluster could name what copies share."""
-    said = []
+    lines = []
     first, *_ = rules
     if empty := first.rows_before - first.rows_after:
-        said.append(
+        lines.append(
             f"left out: {empty:,} of {first.rows_before:,} rows lack a problem or an answer"
         )
     problems = table.group_by("prompt").agg(pl.col("gold_used").n_unique())
     if copies := len(table) - len(problems):
         shared = ", or name what they share with --cluster" if has_clusters else ""
-        said.append(
+        lines.append(
             f"copies: {copies:,} of {len(table):,} problems have the text of another one, but "
             f"intervals take problems as independent; drop the copies{shared}"
         )
     if disagreeing := problems.filter(pl.col("gold_used") > 1).height:
-        said.append(
+        lines.append(
             f"different answers: {disagreeing:,} of these texts have several; keep the right one"
         )
-    return said
+    return lines
 
 
 def _is_kept(dataset: DatasetSpec, failing: float) -> bool:
@@ -226,7 +226,7 @@ def _with_golds(rows: pl.DataFrame, dataset: DatasetSpec) -> pl.DataFrame:
     return rows.with_columns(pl.Series(n, texts, pl.String) for n, texts in columns.items())
 
 
-def faults_of(
+def find_faults(
     table: pl.DataFrame,
     dataset: DatasetSpec,
     refused: Iterable[str],
@@ -247,7 +247,8 @@ def faults_of(
 
 
 def explained(faults: Sequence[tuple[str, str]], dataset: DatasetSpec) -> str | None:
-    """What is wrong with the first of these (`faults_of`), and how many there are; None without."""
+    """What is wrong with the first of these (`find_faults`), and how many there are; None where
+    there are none."""
     if not faults:
         return None
     problem_id, why = faults[0]
@@ -266,7 +267,7 @@ def _failing(
     if is_recorded(dataset.grader):
         return []
     grader, unlike = get_grader(dataset.grader), dict[tuple[str, str], Problem]()
-    of_prompt = dataset.grader not in BOXED  # in mathematics equal golds are tried once
+    per_prompt = dataset.grader not in BOXED  # in mathematics equal golds are tried once
     for row in table.iter_rows(named=True):
         problem = Problem(
             benchmark=dataset.name,
@@ -275,7 +276,7 @@ def _failing(
             target=row["gold_used"],
             grader=dataset.grader,
         )
-        unlike.setdefault((problem.prompt if of_prompt else "", problem.target), problem)
+        unlike.setdefault((problem.prompt if per_prompt else "", problem.target), problem)
 
     def fault(problem: Problem) -> tuple[str, str] | None:
         for response in golds.trials(problem.target, dataset.grader):
@@ -404,11 +405,11 @@ def _source(
                 path=dataset.path,
                 sha256=sha256_file(path),
             )
-    wanted = dataset.sha256 or _pin(pinned, run) or source.sha256
-    if source.sha256 != wanted:
+    expected = dataset.sha256 or _pin(pinned, run) or source.sha256
+    if source.sha256 != expected:
         where = "the spec pins" if dataset.sha256 else f"{paths.lock} pinned"
         raise ValueError(
-            f"{path} has sha256 {source.sha256}, but {where} {wanted}: it is not the file that "
+            f"{path} has sha256 {source.sha256}, but {where} {expected}: it is not the file that "
             "was meant; restore that one, or change the pin where the new one is meant"
         )
     return path, source

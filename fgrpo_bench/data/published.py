@@ -38,7 +38,7 @@ class PublishedConfig(Record):
     """None: the hidden size divided among the heads."""
 
 
-def shape_of(pretrained: PretrainedSpec) -> ModelShape | None:
+def model_shape(pretrained: PretrainedSpec) -> ModelShape | None:
     """As it is declared, else as config.json of the model's folder has it; None where neither says
     it."""
     if pretrained.shape is not None:
@@ -75,7 +75,7 @@ class Published:
     """Where its config lies; None where that was not read."""
 
 
-def read_published(path: str, known: Iterable[PretrainedSpec] = ()) -> Published:
+def read_published(path: str, candidates: Iterable[PretrainedSpec] = ()) -> Published:
     """A folder's facts; else those of a known model of that id, else what the publisher says, else
     its name. ValueError where none says how many parameters there are, or a folder is no model."""
     folder = Path(path)
@@ -93,7 +93,7 @@ def read_published(path: str, known: Iterable[PretrainedSpec] = ()) -> Published
             source="read in its folder",
             folder=folder,
             unknown=None
-            if shape_of(spec)
+            if model_shape(spec)
             else _no_shape(f"{folder}/config.json names it otherwise"),
         )
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", path):
@@ -101,7 +101,7 @@ def read_published(path: str, known: Iterable[PretrainedSpec] = ()) -> Published
             f"--model {path} is no folder here and no id of the Hub (organisation/model): give one "
             "of these"
         )
-    for model in known:
+    for model in candidates:
         if model.path == path:
             return Published(spec=model, chat_template=True, context=None,
                          source="as conf/experiment has it", unknown=None)  # fmt: skip
@@ -142,7 +142,7 @@ def _published(path: str, name: str) -> Published:
         located = PretrainedSpec(
             name=name, path=str(folder), revision=None, parameters=info.safetensors.total
         )
-        shape = shape_of(located)
+        shape = model_shape(located)
         return Published(
             spec=replace(located, path=path, shape=shape),
             chat_template=has_chat_template(folder),
@@ -152,11 +152,11 @@ def _published(path: str, name: str) -> Published:
             unknown=None if shape else _no_shape("its config.json names it otherwise"),
         )
     except Exception as error:  # whatever the client and its transport may raise
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     size = IN_A_NAME.search(path)
     if size is None:
         raise ValueError(
-            f"--model {path} cannot be read here ({said}), and its name says no number of "
+            f"--model {path} cannot be read here ({reason}), and its name says no number of "
             "parameters: run this where the Hub is reached (HF_ENDPOINT names a mirror), or give "
             "a folder"
         )
@@ -166,8 +166,8 @@ def _published(path: str, name: str) -> Published:
         chat_template=True,
         context=None,
         source="by its name alone",
-        unknown=f"{path} was not reached ({said}): its parameters are those of its name, and that "
-        "it has a chat template is a guess. " + _no_shape("only its config.json says it"),
+        unknown=f"{path} was not reached ({reason}): its parameters are those of its name, and "
+        "that it has a chat template is a guess. " + _no_shape("only its config.json says it"),
     )
 
 

@@ -3,7 +3,7 @@
 In: a path and the columns that are wanted. Out: a frame of text, or the first rows as they are, by
 which `columns` says what a stranger's columns mean. A JSON file may wrap its rows as the one list
 of an object; a CSV file may have semicolons; text that is no UTF-8 is read as Windows-1252, which
-`encoding_of` says.
+`detect_encoding` says.
 
 No error tells anything of a row's content: some datasets may not be shown in plain text.
 """
@@ -37,7 +37,7 @@ UTF8, WINDOWS = "utf-8-sig", "cp1252"
 
 def first_rows(path: Path) -> list[dict[str, Any]]:
     """The first READ_AT_ONCE rows with all columns; raises as `read_rows`."""
-    return list(islice(iter_rows_of_file(path), READ_AT_ONCE))
+    return list(islice(iter_file_rows(path), READ_AT_ONCE))
 
 
 class ShortColumns:
@@ -65,7 +65,7 @@ class ShortColumns:
             texts.append(text)
         self._n_rows += 1
 
-    def of_rows(self, numbers: pl.Series, problem_ids: pl.Series) -> pl.DataFrame:
+    def take_rows(self, numbers: pl.Series, problem_ids: pl.Series) -> pl.DataFrame:
         """problem_id, and the columns that have a value in these rows, as text.
 
         numbers: of rows of the file; problem_ids: of the problems that they are. A column of the
@@ -109,8 +109,8 @@ def read_rows(
     names = tuple(dict.fromkeys(keys))
     schema = {"row": pl.Int64} | dict.fromkeys(names, pl.String)
     parts: list[pl.DataFrame] = []
-    with counter_of_rows(path.name) as count_rows:
-        for start, rows in _chunks(iter_rows_of_file(path)):
+    with row_counter(path.name) as count_rows:
+        for start, rows in _chunks(iter_file_rows(path)):
             if not parts:
                 _check_columns(path, rows, [*names, *([options] if options else [])])
             numbered = range(start, start + len(rows))
@@ -133,8 +133,8 @@ def read_rows(
 
 def _check_columns(path: Path, rows: list[dict[str, Any]], keys: Iterable[str]) -> None:
     columns = sorted({key for row in rows for key in row})
-    wanted = [name for key in keys for name in layouts.column_names(key, columns)]
-    for name in wanted:
+    needed = [name for key in keys for name in layouts.column_names(key, columns)]
+    for name in needed:
         if name not in columns and name.partition(".")[0] not in columns:
             raise ValueError(
                 f"{path} has no column {name!r}; it has {', '.join(columns)}: name one of "
@@ -153,7 +153,7 @@ def _chunks(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, list[dict[str
 
 
 @contextmanager
-def counter_of_rows(name: str, what: str = "rows read") -> Iterator[Callable[[int], None]]:
+def row_counter(name: str, what: str = "rows read") -> Iterator[Callable[[int], None]]:
     """What shows a person on a terminal how much of something is done. what: is counted."""
     if not sys.stderr.isatty():
         yield lambda done: None
@@ -167,7 +167,7 @@ def counter_of_rows(name: str, what: str = "rows read") -> Iterator[Callable[[in
         yield lambda done: bar.update(task, description=f"{name}: {done:,} {what}")
 
 
-def iter_rows_of_file(path: Path) -> Iterator[dict[str, Any]]:
+def iter_file_rows(path: Path) -> Iterator[dict[str, Any]]:
     """All rows with all columns, one after another; raises as `read_rows`."""
     readers = dict(zip(SUFFIXES, (_json, _json, _csv, _csv, _parquet), strict=True))
     if not path.is_file():
@@ -281,11 +281,11 @@ ROW = ("prompt", "question", "problem", "instruction", "query", "input")
 @contextmanager
 def _text_file(path: Path, newline: str = "\n") -> Iterator[TextIO]:
     """newline: as of `open`; in JSON Lines a line ends with a newline alone."""
-    with path.open(encoding=encoding_of(path), newline=newline) as file:
+    with path.open(encoding=detect_encoding(path), newline=newline) as file:
         yield file
 
 
-def encoding_of(path: Path) -> str:
+def detect_encoding(path: Path) -> str:
     """UTF8, or WINDOWS of a text that is none and has no sign of being a damaged one; ValueError
     that says where it is neither."""
     decoder = codecs.getincrementaldecoder("utf-8")()

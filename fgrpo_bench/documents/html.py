@@ -23,7 +23,7 @@ from fgrpo_bench.documents.table import (
     Value,
     in_column,
     legend_and_notes,
-    lines_of,
+    marked_rows,
 )
 from fgrpo_bench.documents.terminal import plain
 
@@ -79,12 +79,12 @@ def html(title: str, blocks: Sequence[Block], drawings: Mapping[str, str]) -> st
     links = [f'<a href="#part-{i}">{_text(head)}</a>' for i, head in enumerate(heads) if head]
     parts = []
     for is_figures, group in groupby(enumerate(blocks), lambda at: isinstance(at[1], Figure)):
-        drawn = [
+        figures = [
             (f'<h2 id="part-{i}">{_text(heads[i])}</h2>\n' if heads[i] else "")
             + _html(block, drawings)
             for i, block in group
         ]
-        parts += ['<div class="figures">', *drawn, "</div>"] if is_figures else drawn
+        parts += ['<div class="figures">', *figures, "</div>"] if is_figures else figures
     contents = f"<nav><details><summary>Contents</summary>{''.join(links)}</details></nav>"
     body = [f"<h1>{_text(title)}</h1>", contents, *filter(None, parts)]
     return "\n".join([*_head(title), "<body>", *body, "</body>", "</html>", ""])
@@ -134,8 +134,8 @@ def _html(block: Block, drawings: Mapping[str, str]) -> str:
             items = []
             for title, about in sections:
                 lines = "".join(
-                    f'<p class="effect"><strong>{_text(words)}</strong>: {_text(text)}</p>'
-                    for words, text in about
+                    f'<p class="effect"><strong>{_text(label)}</strong>: {_text(text)}</p>'
+                    for label, text in about
                 )
                 items.append(f"<li>{_text(title)}{lines}</li>")
             return f"<ul>{''.join(items)}</ul>"
@@ -165,7 +165,7 @@ def _table(table: Table) -> str:
         marked = (f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
         return f"<tr>{''.join(marked)}</tr>"
 
-    header, *rows = lines_of(table, _marked)
+    header, *rows = marked_rows(table, _marked)
     body = "\n".join(row(cells, "td") for cells in rows)
     whole = (
         f'<div class="scroll"><table>\n<thead>{row(header, "th")}</thead>\n'

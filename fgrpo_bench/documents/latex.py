@@ -12,8 +12,8 @@ from fgrpo_bench.documents.table import (
     Value,
     in_column,
     legend_and_notes,
-    lines_of,
-    text_of,
+    marked_rows,
+    plain_text,
 )
 from fgrpo_bench.documents.terminal import plain
 
@@ -65,7 +65,7 @@ def latex_table(table: Table, *, caption: str, noted: dict[str, str] | None = No
     if earlier:
         listed = ", ".join(rf"\ref{{{label}}}" for label in earlier)
         notes.append(f"Further notes: as below Table {listed}.")
-    rows = lines_of(table, _latex)
+    rows = marked_rows(table, _latex)
     columns = _parts(table)
     parts = [_tabular([[row[i] for i in some] for row in rows], table) for some in columns]
     is_wide = any(_points(table, some) > COLUMN_WIDTH for some in columns)
@@ -108,8 +108,8 @@ def latex_figure(name: str, caption: str, *, is_narrow: bool) -> str:
 def _label(table: Table) -> str:
     """What \\ref finds a table by, e.g. `tab:countdown-problems-within-reach-at-k-256`: the words
     of its title before a comma."""
-    words = re.findall(r"[a-z0-9]+", table.title.partition(",")[0].lower())
-    return f"tab:{'-'.join(words)}"
+    parts = re.findall(r"[a-z0-9]+", table.title.partition(",")[0].lower())
+    return f"tab:{'-'.join(parts)}"
 
 
 def _parts(table: Table) -> list[list[int]]:
@@ -119,13 +119,13 @@ def _parts(table: Table) -> list[list[int]]:
     if sum(_letters(table, every)) <= LATEX_WIDTH or not table.breaks:
         return [every]
     ends = [*table.breaks[1:], len(table.header)]
-    words = range(table.breaks[0])
-    return [[*words, *range(a, b)] for a, b in zip(table.breaks, ends, strict=True)]
+    labels = range(table.breaks[0])
+    return [[*labels, *range(a, b)] for a, b in zip(table.breaks, ends, strict=True)]
 
 
 def _letters(table: Table, some: Sequence[int]) -> list[int]:
     """The longest text of some columns each."""
-    return [max(len(text_of(row[i])) for row in (table.header, *table.rows)) for i in some]
+    return [max(len(plain_text(row[i])) for row in (table.header, *table.rows)) for i in some]
 
 
 def _points(table: Table, some: Sequence[int]) -> float:

@@ -16,7 +16,7 @@ from fgrpo_bench.documents.table import (
     Table,
     Value,
     legend_and_notes,
-    lines_of,
+    marked_rows,
 )
 from fgrpo_bench.documents.terminal import plain
 
@@ -48,14 +48,14 @@ def _markdown(block: Block) -> str:
             lines = []
             for title, about in sections:
                 lines += [f"- {escape_markdown(title)}"]
-                for words, text in about:
-                    lines += [f"  - **{escape_markdown(words)}**: {escape_markdown(text)}"]
+                for label, text in about:
+                    lines += [f"  - **{escape_markdown(label)}**: {escape_markdown(text)}"]
             return "\n".join(lines)
         case Notes(lines=notes):
             return "\n".join(f"- {escape_markdown(note)}" for note in notes)
         case Figure(name=name, caption=caption):
-            words = escape_markdown(caption)
-            return f"![{words}]({name}.svg)\n\n{words}"
+            label = escape_markdown(caption)
+            return f"![{label}]({name}.svg)\n\n{label}"
         case Link(text=text, file=file):
             return f"[{escape_markdown(text)}]({file})"
         case Table():
@@ -65,7 +65,7 @@ def _markdown(block: Block) -> str:
 def markdown_table(table: Table) -> str:
     """A pipe table; words to the left, numbers to the right."""
     align = [":--" if i < table.n_words else "--:" for i in range(len(table.header))]
-    rows = lines_of(table, _bold)
+    rows = marked_rows(table, _bold)
     lines = [rows[0], align, *rows[1:]]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return "\n\n".join([text, *legend_and_notes(table, _bold)])

@@ -33,7 +33,7 @@ COMMON = [*range(0x20, 0x7F), *map(ord, "\N{MINUS SIGN}\ufb00\ufb01\ufb02\ufb03\
 """Characters that all files hold: those of ASCII, the minus of axes, and ff, fi, fl, ffi and ffl as
 one glyph."""
 _backend: Any = _backend_pdf_ps  # not public, so without types that hold
-_own_subset: Callable[..., Any] = _backend.get_glyphs_subset
+_backend_subset: Callable[..., Any] = _backend.get_glyphs_subset
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def _shared_fonts() -> Iterator[None]:
     try:
         yield
     finally:
-        _backend.get_glyphs_subset = _own_subset
+        _backend.get_glyphs_subset = _backend_subset
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _common(path: Any) -> frozenset[int]:
 
 @lru_cache
 def _part(path: Any, glyphs: frozenset[int]) -> _SharedFont:
-    with _own_subset(path, set(glyphs)) as subset:
+    with _backend_subset(path, set(glyphs)) as subset:
         return _SharedFont(_backend.font_as_file(subset.font).getvalue(), subset.glyph_index_map)
 
 
@@ -216,10 +216,10 @@ def save(draw: Callable[[], Figure], path: Path) -> list[Path]:
     return write(drawings(draw), path)
 
 
-def write(drawn: Mapping[str, bytes], path: Path) -> list[Path]:
+def write(drawings_by_kind: Mapping[str, bytes], path: Path) -> list[Path]:
     """Write what `drawings` made, each file whole; path is without a suffix."""
     files = []
-    for kind, content in drawn.items():
+    for kind, content in drawings_by_kind.items():
         files.append(path.with_name(f"{path.name}.{kind}"))
         write_whole(files[-1], partial(_write, content=content))
     return files

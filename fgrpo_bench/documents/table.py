@@ -81,34 +81,34 @@ def _values(content: Content) -> tuple[Value, ...]:
     return (content,) if isinstance(content, Value) else content
 
 
-def text_of(content: Content) -> str:
+def plain_text(content: Content) -> str:
     """A cell without its marks."""
     return SEPARATOR.join(value.text for value in _values(content))
 
 
 def table_as_json(table: Table) -> dict[str, Any]:
     """Its words and cells as they are shown, for what a program reads beside unrounded numbers."""
-    rows = [[text_of(cell) for cell in row] for row in table.rows]
+    rows = [[plain_text(cell) for cell in row] for row in table.rows]
     return {"title": table.title, "header": table.header, "rows": rows, "notes": table.notes}
 
 
 def without_zeros(table: Table) -> Table:
     """The table without columns of numbers that are all 0, which a note names."""
-    texts = [[text_of(row[i]) for row in table.rows] for i in range(len(table.header))]
+    texts = [[plain_text(row[i]) for row in table.rows] for i in range(len(table.header))]
     kept = [
         i
         for i, column in enumerate(texts)
         if i < table.n_words or not column or any(text.strip("0.") for text in column)
     ]
-    left_out = [table.header[i] for i in range(len(table.header)) if i not in kept]
-    if not left_out:
+    dropped = [table.header[i] for i in range(len(table.header)) if i not in kept]
+    if not dropped:
         return table
     return replace(
         table,
         header=tuple(table.header[i] for i in kept),
         rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
         breaks=tuple(kept.index(i) for i in table.breaks if i in kept),
-        notes=(f"Left out, since 0 in every row: {', '.join(left_out)}.", *table.notes),
+        notes=(f"Left out, since 0 in every row: {', '.join(dropped)}.", *table.notes),
     )
 
 
@@ -206,7 +206,7 @@ def explained(contents: Iterable[Content]) -> tuple[tuple[Value, str], ...]:
     )
 
 
-def lines_of(table: Table, mark: Callable[[Value], str]) -> list[list[str]]:
+def marked_rows(table: Table, mark: Callable[[Value], str]) -> list[list[str]]:
     """Header and rows in a markup, which `mark` makes of a value."""
     return [
         [SEPARATOR.join(map(mark, _values(cell))) for cell in row]
@@ -217,7 +217,9 @@ def lines_of(table: Table, mark: Callable[[Value], str]) -> list[list[str]]:
 def legend_and_notes(table: Table, mark: Callable[[Value], str]) -> Iterator[str]:
     """What stands below a table in a markup: the legend as one paragraph, then the notes."""
     if table.legend:
-        meanings = (f"{mark(value)}: {mark(Value(text=words))}" for value, words in table.legend)
+        meanings = (
+            f"{mark(value)}: {mark(Value(text=meaning))}" for value, meaning in table.legend
+        )
         yield "; ".join(meanings) + "."
     yield from (mark(Value(text=note)) for note in table.notes)
 
@@ -366,15 +368,17 @@ def unfinished_note(columns: Sequence[str]) -> str:
 def unfinished_shares(*parts: Unfinished) -> tuple[str, ...]:
     """What stands in the columns UNFINISHED, in percent; of several parts, e.g. benchmarks, from
     the smallest share to the largest."""
-    cut_off, *of_correct = zip(*parts, strict=True) if parts else ((),) * len(UNFINISHED)
-    return _from_to(cut_off, lacks="not known"), *(_from_to(of, lacks=NONE) for of in of_correct)
+    cut_off, *correct_shares = zip(*parts, strict=True) if parts else ((),) * len(UNFINISHED)
+    return _from_to(cut_off, lacks="not known"), *(
+        _from_to(of, lacks=NONE) for of in correct_shares
+    )
 
 
 def _from_to(shares: Collection[float | None], *, lacks: str) -> str:
-    known = [share for share in shares if share is not None]
-    if not known or (lacks != NONE and len(known) < len(shares)):
+    numbers = [share for share in shares if share is not None]
+    if not numbers or (lacks != NONE and len(numbers) < len(shares)):
         return lacks if shares else NONE
-    return " to ".join(dict.fromkeys(f"{share:.1%}" for share in (min(known), max(known))))
+    return " to ".join(dict.fromkeys(f"{share:.1%}" for share in (min(numbers), max(numbers))))
 
 
 def points(value: float | None) -> str:
@@ -397,9 +401,9 @@ def number(value: float | None, *, digits: int = 0) -> str:
     return NONE if value is None else f"{value:,.{digits}f}"
 
 
-def conjoined(words: Iterable[str]) -> str:
+def conjoined(items: Iterable[str]) -> str:
     """e.g. `a, b and c`; at least one."""
-    *most, last = words
+    *most, last = items
     return f"{', '.join(most)} and {last}" if most else last
 
 

@@ -17,7 +17,7 @@ from fgrpo_bench.documents.table import (
     Table,
     Value,
     legend_and_notes,
-    lines_of,
+    marked_rows,
 )
 
 COLUMNS = 100
@@ -48,9 +48,9 @@ def _lines(block: Block) -> list[str]:
             lines = []
             for title, about in sections:
                 lines += _wrapped(title, first="- ", rest="  ")
-                for words, text in about:  # broken between phrases only
+                for label, text in about:  # broken between phrases only
                     glued = text.replace(" ", _GLUE).replace(f";{_GLUE}", "; ")
-                    lines += _wrapped(f"{words}: {glued}", first="  ", rest="      ")
+                    lines += _wrapped(f"{label}: {glued}", first="  ", rest="      ")
             return lines
         case Notes(lines=notes):
             return [line for note in notes for line in _wrapped(note, first="- ", rest="  ")]
@@ -71,7 +71,7 @@ def _wrapped(text: str, *, first: str = "", rest: str = "") -> list[str]:
 
 def plain_table(table: Table) -> list[str]:
     """Lines: the title, then columns of fixed width."""
-    lines = aligned(lines_of(table, _starred), n_words=table.n_words)
+    lines = aligned(marked_rows(table, _starred), n_words=table.n_words)
     notes = [line for note in legend_and_notes(table, _starred) for line in _wrapped(note)]
     return [*_wrapped(table.title), lines[0], "-" * len(lines[0]), *lines[1:], *notes]
 

@@ -170,7 +170,7 @@ class Engine:
     """What a training spec of this engine begins with."""
     identity: Callable[[Any], dict[str, Any]]
     """What of a training spec of this engine defines the weights."""
-    of_pretrained: Callable[[Any], dict[str, Any]] = lambda _: {}
+    pretrained_identity: Callable[[Any], dict[str, Any]] = lambda _: {}
     """What defines the published model of a training spec of this engine beside where it is."""
     version: int
     """Raised when the engine makes other weights of the same spec."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from fgrpo_bench.files.paths import StagePaths
 from fgrpo_bench.files.records import NOT_STORED, Record, SchemaError
-from fgrpo_bench.files.whole import damaged, read_record, record_of
+from fgrpo_bench.files.whole import damaged, parse_record, read_record
 
 S = TypeVar("S", bound="StageSpec")
 
@@ -47,7 +47,7 @@ class StageSpec(Record):
         """The same as a kind has it; ValueError that names the file where it is of another."""
         if isinstance(self, kind):
             return self
-        return replace(record_of(self.file, self.as_json(), kind), stage=self.stage)
+        return replace(parse_record(self.file, self.as_json(), kind), stage=self.stage)
 
     def at(self, path: str) -> StagePaths:
         """The stage at a path from this one's folder."""
@@ -67,9 +67,9 @@ class StageSpec(Record):
 
 def read_spec(stage: StagePaths) -> StageSpec:
     """The spec.json of a stage of any kind; raises as `read_record`."""
-    return read_spec_of(StageSpec, stage)
+    return read_spec_as(StageSpec, stage)
 
 
-def read_spec_of(kind: type[S], stage: StagePaths) -> S:
+def read_spec_as(kind: type[S], stage: StagePaths) -> S:
     """The spec.json of a stage of a known kind; raises as `read_record`."""
     return replace(read_record(stage.spec, kind), stage=stage)

@@ -189,11 +189,11 @@ def read_record(path: Path, kind: type[R], remedy: str = RERUN_HINT) -> R:
             raise
         problem = f"is no file ({error.strerror})"
     else:
-        return record_of(path, value, kind, remedy)
+        return parse_record(path, value, kind, remedy)
     raise _damaged(path, problem, remedy)
 
 
-def record_of(path: Path, value: Any, kind: type[R], remedy: str = RERUN_HINT) -> R:
+def parse_record(path: Path, value: Any, kind: type[R], remedy: str = RERUN_HINT) -> R:
     """What a file was parsed into as a record; ValueError as of `read_record`."""
     try:
         return kind.parsed(value)
@@ -230,7 +230,7 @@ def readable_json(path: Path) -> dict[str, Any] | None:
 
 
 @contextmanager
-def fields_of(path: Path) -> Iterator[None]:
+def reading_fields(path: Path) -> Iterator[None]:
     """Around what takes the values of a stored file apart: what is missing, or of another type, is
     a ValueError that names the file."""
     try:

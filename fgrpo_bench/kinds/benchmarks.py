@@ -17,7 +17,7 @@ from fgrpo_bench.stages.tables import PROBLEMS, read_table
 from fgrpo_bench.tasks import make_task
 
 
-def graders_of(benchmark: BenchmarkSpec) -> list[str]:
+def grader_names(benchmark: BenchmarkSpec) -> list[str]:
     """The benchmark's grader, then those beside it."""
     return [benchmark.grader, *benchmark.extra_graders]
 

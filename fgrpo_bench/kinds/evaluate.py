@@ -14,7 +14,7 @@ from fgrpo_bench.core import registry, seeds
 from fgrpo_bench.engines.embedded import kernels
 from fgrpo_bench.files.records import Record
 from fgrpo_bench.files.spec import StageSpec
-from fgrpo_bench.files.whole import fields_of
+from fgrpo_bench.files.whole import reading_fields
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.kinds.kind import Kind, Planned, Stage, by_module, inputs, make_stage
@@ -82,19 +82,19 @@ class DrawsSpec(StageSpec):
     @property
     def sampling(self) -> dict[str, Any]:
         """What changes a draw, as `sampling_identity` gives it."""
-        with fields_of(self.file):
+        with reading_fields(self.file):
             return dict(self.identity["sampling"])
 
     @property
     def draw_seed(self) -> int:
         """What the own seeds of all its draws follow from (fgrpo_bench.core.seeds.draw_seeds)."""
-        with fields_of(self.file):
+        with reading_fields(self.file):
             return seeds.stream(self.eval_spec.seed, self.sampling["stream"])
 
     @property
     def task(self) -> dict[str, Any] | None:
         """The generated task, as it was stored; None without one."""
-        with fields_of(self.file):
+        with reading_fields(self.file):
             task = self.identity.get("sampling", {}).get("task")
             return None if task is None else dict(task)
 
@@ -124,13 +124,13 @@ class EvaluationSpec(DrawsSpec):
 
     def benchmark(self, name: str) -> BenchmarkSpec:
         """A benchmark of now or before; ValueError where there is none of that name."""
-        with fields_of(self.file):
+        with reading_fields(self.file):
             stored = self.all_benchmarks[name]
         return from_stored(BenchmarkSpec, stored, self.file)
 
     def layout(self, name: str) -> str | None:
         """Layout of a benchmark's dataset; None for the held-out problems of a task."""
-        with fields_of(self.file):
+        with reading_fields(self.file):
             dataset = self.stored_evaluation.benchmarks[name]["dataset"]
             return None if dataset is None else str(dataset["layout"])
 
@@ -142,10 +142,10 @@ class EvaluationSpec(DrawsSpec):
         """What the draws on a benchmark are known by."""
         return (self.marks or {}).get(name, self.fingerprint)
 
-    def made_of(self, name: str) -> dict[str, Any]:
+    def prompt_source(self, name: str) -> dict[str, Any]:
         """What a benchmark's prompts follow from."""
         sampling = self.sampling
-        with fields_of(self.file):
+        with reading_fields(self.file):
             return {"benchmark": sampling["benchmarks"][name], "task": sampling.get("task")}
 
 
@@ -216,7 +216,7 @@ def sampling_identity(
 
 def benchmark_identity(evaluation: EvalSpec, name: str) -> dict[str, Any]:
     """What changes a draw on one benchmark: its problems, and its prompt where it has an own."""
-    benchmark, prompt = evaluation.benchmarks[name], evaluation.prompt_of(name)
+    benchmark, prompt = evaluation.benchmarks[name], evaluation.benchmark_prompt(name)
     return {
         "dataset": benchmark.dataset and dataset_identity(benchmark.dataset),
         "n_problems": benchmark.n_problems,

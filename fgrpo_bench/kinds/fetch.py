@@ -44,7 +44,7 @@ def stages(planned: Planned) -> Iterator[Stage]:
         needs = inputs(point)
         if needs.pretrained is not None:
             templated = needs.prompt is not None and needs.prompt.chat_template
-            defined = engines.engine_for(point.train).of_pretrained(point.train)
+            defined = engines.engine_for(point.train).pretrained_identity(point.train)
             check_remote_code(
                 Path(needs.pretrained.path),
                 trusted=needs.pretrained.trust_remote_code,

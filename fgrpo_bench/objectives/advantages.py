@@ -28,9 +28,9 @@ from fgrpo_bench.objectives.by_rewards import (
     OfBinary,
     OfPositiveMean,
     Restricted,
+    cache_key,
     check_positive,
     is_number,
-    key_of,
 )
 from fgrpo_bench.objectives.focal import focal_weight
 
@@ -70,7 +70,7 @@ ADVANTAGES: dict[str, Advantage] = {
 }
 
 
-def parameters_of(advantage: str) -> dict[str, Any]:
+def default_parameters(advantage: str) -> dict[str, Any]:
     """Parameters of an advantage and their defaults; Parameter.empty: it must be given."""
     return {
         name: parameter.default
@@ -129,7 +129,7 @@ def _unrestricted(entry: Advantage) -> Advantage:
 def check_parameters(advantage: str, group_size: int, parameters: Mapping[str, Any]) -> None:
     """ValueError for a parameter that the advantage does not have, one that it lacks, and values
     that it is not defined for at this group size or that leave nothing to learn from."""
-    defaults = parameters_of(advantage)
+    defaults = default_parameters(advantage)
     for name in parameters:
         if name not in defaults:
             takes = f"takes {', '.join(defaults)}" if defaults else "has no parameters"
@@ -164,7 +164,9 @@ def right_wrong(advantage: str, group_size: int, **parameters: Any) -> list[by_c
     grpo's epsilon left out. ValueError for one that reads anything else, or carries a state."""
     if not reads_rewards_only(advantage):
         raise ValueError(f"the advantage {advantage} is no function of the rewards alone")
-    return [*_right_wrong(registry.entry("advantages", advantage), group_size, key_of(parameters))]
+    return [
+        *_right_wrong(registry.entry("advantages", advantage), group_size, cache_key(parameters))
+    ]
 
 
 @lru_cache(maxsize=256)
@@ -205,17 +207,17 @@ def group_advantages(
     advantage: str = "grpo",
     parameters: Mapping[str, Any] | None = None,
     correct: Any = None,
-    **of_rollouts: Any,
+    **statistics: Any,
 ) -> Any:
     """Focal-weighted group-relative advantages; [groups, group_size] in and out, tensors and NumPy
     arrays alike.
 
     (1 - mu)^gamma times those of the table (weight of arXiv 2602.06717), mu the share of correct
     rollouts; at focal_gamma = 0 bitwise those. correct: 1 where correct, else 0; None: the rewards
-    are that. of_rollouts: OF_ROLLOUTS, for an advantage that reads them. ValueError for one that
-    carries a state, which `next_advantages` has.
+    are that. statistics: ROLLOUT_STATISTICS, for an advantage that reads them. ValueError for one
+    that carries a state, which `next_advantages` has.
     """
-    base = registry.entry("advantages", advantage)(rewards, **(parameters or {}), **of_rollouts)
+    base = registry.entry("advantages", advantage)(rewards, **(parameters or {}), **statistics)
     rate = (rewards if correct is None else correct).mean(1)[:, None]
     return base * focal_weight(rate, focal_gamma)
 
@@ -227,16 +229,16 @@ def next_advantages(
     advantage: str,
     parameters: Mapping[str, Any],
     correct: Any,
-    **of_rollouts: Any,
+    **statistics: Any,
 ) -> tuple[State, Any]:
     """`group_advantages` of the whole batch of a step, with a state or without one, and the state
     of the next step. state: what this gave in the step before; in the first, `first_state`."""
     entry = registry.entry("advantages", advantage)
     if not isinstance(entry, Stateful):
         return state, group_advantages(
-            rewards, focal_gamma, advantage, parameters, correct, **of_rollouts
+            rewards, focal_gamma, advantage, parameters, correct, **statistics
         )
-    state, base = entry.step(rewards, state=state, **parameters, **of_rollouts)
+    state, base = entry.step(rewards, state=state, **parameters, **statistics)
     return state, base * focal_weight(correct.mean(1)[:, None], focal_gamma)
 
 

@@ -20,7 +20,7 @@ Key = tuple[tuple[str, type, Any], ...]
 """Parameters with their types, so that what takes k=4 and refuses k=4.0 keeps them apart."""
 
 
-def key_of(parameters: Mapping[str, Any]) -> Key:
+def cache_key(parameters: Mapping[str, Any]) -> Key:
     """Parameters as what a cache can look up."""
     return tuple((name, type(value), value) for name, value in sorted(parameters.items()))
 
@@ -206,7 +206,7 @@ class ByCount(OfBinary):
     function: Callable[..., by_count.RightWrong]
 
     def _values(self, rewards: Any, **keywords: Any) -> Any:
-        values = _table(self.function, rewards.shape[1], key_of(keywords))
+        values = _table(self.function, rewards.shape[1], cache_key(keywords))
         table = like(rewards, values)
         both = table[rewards.sum(1).round().astype(int) if hasattr(rewards, "astype")
                      else rewards.sum(1).round().long()]  # fmt: skip

@@ -24,7 +24,7 @@ from fgrpo_bench.analysis.results import Results, results_at
 from fgrpo_bench.analysis.scoring import count_stored, score
 from fgrpo_bench.core.problems import Grade
 from fgrpo_bench.files.paths import EVALUATIONS, TOGETHER, RunPaths
-from fgrpo_bench.files.whole import fields_of
+from fgrpo_bench.files.whole import reading_fields
 from fgrpo_bench.graders import get_grader, grader_version
 from fgrpo_bench.graders.recorded import is_recorded
 from fgrpo_bench.kinds.benchmarks import load_problems
@@ -239,7 +239,7 @@ def _other_verdicts(
             f"was graded by {version}, and this is {grader_version(grader)}: `fgrpo-bench evaluate "
             "grade` grades it again"
         )
-    with fields_of(checkpoint.evaluate.spec):
+    with reading_fields(checkpoint.evaluate.spec):
         loaded = load_problems(declared, spec.task, spec.data_folder(benchmark))
     problems = {problem.problem_id: problem for problem in loaded}
     draws, grades = read_table(paths.draws, DRAWS), read_table(paths.grades(version), GRADES)

@@ -82,14 +82,14 @@ Temperature = Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)]
 log-probabilities of all but one token are lost in rounding; far above, every token is as likely."""
 
 
-def _greedy_or_drawn(value: float) -> float:
+def _check_temperature(value: float) -> float:
     if 0 < value < 0.01:
         raise ValueError("must be 0, which is greedy, or at least 0.01")
     return _unsigned(value)
 
 
 TemperatureOrGreedy = Annotated[
-    float, Field(ge=0, le=100, allow_inf_nan=False), AfterValidator(_greedy_or_drawn)
+    float, Field(ge=0, le=100, allow_inf_nan=False), AfterValidator(_check_temperature)
 ]
 """Of an evaluation; at 0 the most likely token is taken."""
 Text = Annotated[str, Field(min_length=1)]

@@ -98,12 +98,12 @@ BASE = "base"
 """What the models before reinforcement learning are called in paths, frames and addresses."""
 
 
-def key_of_cell(cell: Cell | None) -> str:
+def cell_key(cell: Cell | None) -> str:
     """The key of a cell in frames and addresses. None: the base models."""
     return BASE if cell is None else cell.name
 
 
-def method_of(cell: Cell | None, label: str) -> str:
+def method_or_label(cell: Cell | None, label: str) -> str:
     """The name in tables of what is called so: of a cell its method, of the base models `Base`,
     else the label."""
     if cell is None:

@@ -31,16 +31,16 @@ SHOWN_FAULTS = 50
 def refusals(error: ValidationError, config: dict[str, Any], kind: type) -> list[str]:
     """A line a fault of a configuration that was to become a kind; where a value may be one of
     several types and is none of them, one line with what each of them asks."""
-    of_place: dict[Place, list[ErrorDetails]] = {}
+    by_place: dict[Place, list[ErrorDetails]] = {}
     faults = error.errors()
     for fault in faults[:SHOWN_FAULTS]:
-        of_place.setdefault(_choice(fault["loc"], kind) or fault["loc"], []).append(fault)
+        by_place.setdefault(_choice(fault["loc"], kind) or fault["loc"], []).append(fault)
     lines = []
-    for place, of_this_place in of_place.items():
-        if place == of_this_place[0]["loc"]:
-            lines += [_explain(fault, config, kind) for fault in of_this_place]
+    for place, place_errors in by_place.items():
+        if place == place_errors[0]["loc"]:
+            lines += [_explain(fault, config, kind) for fault in place_errors]
         else:
-            lines.append(_none_of_several(place, of_this_place, kind))
+            lines.append(_no_variant(place, place_errors, kind))
     if len(faults) > SHOWN_FAULTS:
         lines.append(
             f"  and {len(faults) - SHOWN_FAULTS:,} more, of {len(faults):,}: mend these first"
@@ -48,9 +48,9 @@ def refusals(error: ValidationError, config: dict[str, Any], kind: type) -> list
     return lines
 
 
-def _none_of_several(place: Place, faults: list[ErrorDetails], kind: type) -> str:
-    of_type = {fault["loc"][len(place)]: fault for fault in reversed(faults)}  # first of each type
-    rules = [_rule(fault).removeprefix("input should be ") for fault in of_type.values()][::-1]
+def _no_variant(place: Place, faults: list[ErrorDetails], kind: type) -> str:
+    by_type = {fault["loc"][len(place)]: fault for fault in reversed(faults)}  # first of each type
+    rules = [_rule(fault).removeprefix("input should be ") for fault in by_type.values()][::-1]
     loc, node = _find(place, kind)
     where = ".".join(map(str, loc))
     rule = f"input should be {', or '.join(rules)}"
@@ -263,7 +263,7 @@ def compose(overrides: Sequence[str], *, conf: Path = CONF, root: str = "config"
             + f"conf/{root}.yaml and the files it names hold every key with its value"
         ) from error
     except (YAMLError, RecursionError, UnicodeDecodeError, OSError) as error:
-        nested = f"these overrides are nested too deeply: {_one_line(overrides)}"
+        nested = f"these overrides are nested too deeply: {_shortened(overrides)}"
         raise ValueError(_damaged(conf) or nested) from error
     assert isinstance(plain, dict)
     with_given_seeds(plain, overrides)
@@ -402,12 +402,12 @@ def _damaged(conf: Path) -> str | None:
         except RecursionError:
             return f"{path}: it holds itself, or is nested too deeply: mend the file"
         except (YAMLError, UnicodeDecodeError, OSError) as error:
-            return f"{path} cannot be read: {_one_line(str(error).split())}: mend the file"
+            return f"{path} cannot be read: {_shortened(str(error).split())}: mend the file"
     return None
 
 
-def _one_line(words: Sequence[str]) -> str:
-    text = " ".join(words)
+def _shortened(parts: Sequence[str]) -> str:
+    text = " ".join(parts)
     return text if len(text) <= 200 else f"{text[:200]} ..."
 
 

@@ -129,5 +129,5 @@ def withheld(benchmark: object) -> bool:
     dataset = benchmark["dataset"]
     if dataset is None:  # the held-out problems of a generated task
         return False
-    known_layouts = registry.table("layouts").keys()
-    return not isinstance(dataset, dict) or dataset.get("layout") not in known_layouts - set(GATED)
+    layouts = registry.table("layouts").keys()
+    return not isinstance(dataset, dict) or dataset.get("layout") not in layouts - set(GATED)

@@ -174,7 +174,7 @@ class EvalSpec:
     prompts: dict[str, BenchmarkPrompt]
     """Prompts of the model family, by the names that benchmarks give them."""
 
-    def prompt_of(self, benchmark: str) -> BenchmarkPrompt | None:
+    def benchmark_prompt(self, benchmark: str) -> BenchmarkPrompt | None:
         """The prompt of a benchmark; None is that of training."""
         name = self.benchmarks[benchmark].prompt
         return None if name is None else self.prompts[name]

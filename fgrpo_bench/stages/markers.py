@@ -71,11 +71,11 @@ class Marker(Record):
 
 
 def read_marker(paths: StagePaths) -> Marker:
-    """The marker, as `read_marker_of`, of a stage of any kind."""
-    return read_marker_of(Marker, paths)
+    """The marker, as `read_marker_as`, of a stage of any kind."""
+    return read_marker_as(Marker, paths)
 
 
-def read_marker_of(kind: type[M], paths: StagePaths) -> M:
+def read_marker_as(kind: type[M], paths: StagePaths) -> M:
     """The marker; ValueError that names the file where it is damaged, or lists a file outside its
     stage's folder, of which nobody may read or move anything."""
     marker = read_record(paths.done, kind)
@@ -155,7 +155,7 @@ def is_done(paths: StagePaths, *, fingerprint: str, target: dict[str, Any]) -> b
         return False
     try:
         marker = read_marker(paths)
-        owned = _is_of_owner(paths, marker)
+        owned = _is_from_owner(paths, marker)
     except ValueError:
         return False
     if marker.fingerprint != fingerprint or not owned:
@@ -224,10 +224,10 @@ def damage(paths: StagePaths, *, fingerprint: str) -> dict[str, str]:
         return {}
     try:
         marker = read_marker(paths)
-        of_last = is_latest(paths, marker)
+        latest = is_latest(paths, marker)
     except ValueError as error:
         return {paths.done.name: str(error)}
-    return missing_outputs(paths, marker) if of_last and marker.fingerprint == fingerprint else {}
+    return missing_outputs(paths, marker) if latest and marker.fingerprint == fingerprint else {}
 
 
 def clear_damage(paths: StagePaths, *, fingerprint: str) -> None:
@@ -269,7 +269,7 @@ def is_latest(paths: StagePaths, marker: Marker) -> bool:
     return marker.owner == read_owner(paths).token
 
 
-def _is_of_owner(paths: StagePaths, marker: Marker) -> bool:
+def _is_from_owner(paths: StagePaths, marker: Marker) -> bool:
     """False for the marker of a process that another had taken the stage over from before."""
     if not paths.owner.exists():
         return True

@@ -13,7 +13,7 @@ from typing import Any
 
 from fgrpo_bench.files.paths import RunPaths
 from fgrpo_bench.files.records import Record
-from fgrpo_bench.files.whole import read_json, read_record, readable_json, record_of
+from fgrpo_bench.files.whole import parse_record, read_json, read_record, readable_json
 from fgrpo_bench.stages.digests import EDITED, checksum_mismatch, content_sha256
 
 FORMAT = 5
@@ -87,7 +87,7 @@ def read_plan(paths: RunPaths) -> PlanRecord:
     or of another format."""
     content = read_json(paths.plan)
     _check_format(paths, content)  # before the rest, which is another one then
-    return record_of(paths.plan, content, PlanRecord)
+    return parse_record(paths.plan, content, PlanRecord)
 
 
 def check_format(paths: RunPaths) -> None:

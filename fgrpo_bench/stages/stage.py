@@ -154,8 +154,8 @@ class StageRun:
         if not self.quiet and (clock - self._logged >= LOG_SECONDS or step == of):
             self._logged = clock
             shown = "  ".join(f"{name} {_short(value)}" for name, value in numbers.items())
-            time_left = "" if eta is None else f"  {eta:.0f} s left"
-            print(f"step {step}/{of}  {shown}{time_left}", flush=True)
+            remaining = "" if eta is None else f"  {eta:.0f} s left"
+            print(f"step {step}/{of}  {shown}{remaining}", flush=True)
 
 
 def _short(value: float) -> str:
@@ -212,7 +212,7 @@ def run_stage(
                 **registry.record(),
             )
             content = marker.as_json() | facts.as_json()
-            _tell_of_other_weights(run.former, Marker.parsed(content))
+            _warn_weights_differ(run.former, Marker.parsed(content))
             run.check_owned()
             write_json(paths.done, with_checksum(content))  # with the facts in the work's own order
             print(f"done in {time.time() - begun:.1f} s", flush=True)
@@ -228,7 +228,7 @@ def run_stage(
         return EXIT_FAILED
 
 
-def _tell_of_other_weights(former: Marker | None, marker: Marker) -> None:
+def _warn_weights_differ(former: Marker | None, marker: Marker) -> None:
     """Weights that were made again need not be the same on another machine."""
     before = None if former is None else former.weights_sha256
     after = marker.weights_sha256

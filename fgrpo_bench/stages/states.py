@@ -157,10 +157,10 @@ def _state(stage: StagePaths, tried: Sequence[Note], driver: str | None) -> Stat
         if ending is None:
             return "running"
         return cast(State, ending) if ending in get_args(State) else "waiting"
-    of_this_driver = last.driver == driver
-    if ending is None and (of_this_driver or is_locked(stage.lock)):
+    is_running_here = last.driver == driver
+    if ending is None and (is_running_here or is_locked(stage.lock)):
         return "running"
-    if driver is not None and not of_this_driver:
+    if driver is not None and not is_running_here:
         return "waiting"  # an earlier driver's attempt; this driver will make the next
     if ending is None or ending == "stopped":
         return "stopped"

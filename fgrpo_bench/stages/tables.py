@@ -215,8 +215,8 @@ def _differences(stored: pl.Schema, read: pl.Schema) -> str:
         if name in stored and stored[name] != read[name]
     ]
     named = {"lacks columns": lacking, "has further columns": further, "has other types of": other}
-    words = [f"{word} {', '.join(names)}" for word, names in named.items() if names]
-    return " and ".join(words) or f"has its columns in another order, {', '.join(stored)}"
+    parts = [f"{word} {', '.join(names)}" for word, names in named.items() if names]
+    return " and ".join(parts) or f"has its columns in another order, {', '.join(stored)}"
 
 
 def _n_unique(frame: pl.DataFrame, key: Sequence[str]) -> int:

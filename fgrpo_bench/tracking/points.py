@@ -21,7 +21,7 @@ from fgrpo_bench.analysis.results import PointResult, SweepResults
 from fgrpo_bench.analysis.rows import UNSCORED, open_part
 from fgrpo_bench.analysis.scoring import bounds_of, shares_of
 from fgrpo_bench.documents.markdown import escape_markdown
-from fgrpo_bench.files.spec import read_spec, read_spec_of
+from fgrpo_bench.files.spec import read_spec, read_spec_as
 from fgrpo_bench.specs.stored import TrainStageSpec, trained_with
 from fgrpo_bench.stages.attempts import logs, tail
 from fgrpo_bench.stages.tables import N_DRAWN
@@ -260,7 +260,7 @@ def params_of(results: SweepResults, point: PointResult) -> dict[str, str]:
     if point.cell is None:
         named["seed"] = point.seed
     else:
-        cell = read_spec_of(TrainStageSpec, point.train).sweep_point
+        cell = read_spec_as(TrainStageSpec, point.train).sweep_point
         named |= {
             "algorithm": cell.algorithm.name,
             "group_size": cell.group_size,

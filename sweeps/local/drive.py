@@ -32,7 +32,7 @@ from fgrpo_bench.kinds.kind import dataset_name
 from fgrpo_bench.specs import DatasetSpec, Declaration, Profile
 from fgrpo_bench.stages.attempts import Ending, tail
 from fgrpo_bench.stages.locks import driving, lock_holder
-from fgrpo_bench.stages.markers import read_marker_of
+from fgrpo_bench.stages.markers import read_marker_as
 from fgrpo_bench.stages.states import describe_damage, driver_id, read_progress
 from sweeps import estimate
 from sweeps.commands import (
@@ -154,7 +154,7 @@ def _check_sizes(plan: Plan, paths: RunPaths) -> None:
     evaluation during training."""
 
     def rows(dataset: DatasetSpec) -> int:
-        marker = read_marker_of(DatasetMarker, StagePaths(paths.folder / dataset_name(dataset)))
+        marker = read_marker_as(DatasetMarker, StagePaths(paths.folder / dataset_name(dataset)))
         return marker.rows
 
     for point in plan.points:
@@ -266,31 +266,31 @@ def _eta(pool: Pool, running: tuple[Running, ...]) -> float:
     remaining = [item.stage for item in pool.running.values()]
     remaining += [item for item in pool.waiting.values() if not blocked.intersection(item.needs)]
     at_work = {
-        name: estimate.AtWork(elapsed=worker.elapsed_seconds, seconds_left=worker.eta_seconds)
+        name: estimate.AtWork(elapsed=worker.elapsed_seconds, seconds_remaining=worker.eta_seconds)
         for name, worker in zip(pool.running, running, strict=True)
     }
-    return estimate.seconds_left(remaining, pool.seconds, measured, at_work, pool.workers)
+    return estimate.remaining_seconds(remaining, pool.seconds, measured, at_work, pool.workers)
 
 
-def _end_words(attempt: Attempt, outcome: Ending, seconds: float) -> str:
+def _attempt_line(attempt: Attempt, outcome: Ending, seconds: float) -> str:
     """One line about an end."""
     if outcome == "failed":
         return f"FAILED  {title(attempt.stage)}  see {attempt.log}"
     return f"{outcome:<7} {title(attempt.stage)}  after {duration(seconds)}"
 
 
-def summary_words(overview: Overview) -> str:
+def summary_line(overview: Overview) -> str:
     """One line about everything."""
     parts = [
         f"{overview.stages_done} of {counted(overview.stages_total, 'stage')} done"
         + (f", {overview.failed} failed" if overview.failed else ""),
-        *(_worker_words(worker) for worker in overview.running),
+        *(_worker_summary(worker) for worker in overview.running),
         f"about {duration(overview.eta_seconds)} left",
     ]
     return "; ".join(parts)
 
 
-def _worker_words(worker: Running) -> str:
+def _worker_summary(worker: Running) -> str:
     """One worker in a few words, e.g. `train grpo-n8-g1-s11 120/300 reward 0.312`."""
     parts = [worker.title]
     if worker.step is not None:
@@ -315,12 +315,12 @@ class Lines:
             self.say(f"again   {title(attempt.stage)}  (attempt {attempt.number})")
 
     def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
-        self.say(_end_words(attempt, outcome, seconds))
+        self.say(_attempt_line(attempt, outcome, seconds))
 
     def tick(self, pool: Pool) -> None:
         if time.monotonic() - self._printed >= LINE_SECONDS and pool.running:
             self._printed = time.monotonic()
-            self.say(summary_words(_overview(pool)))
+            self.say(summary_line(_overview(pool)))
 
 
 class Screen:
@@ -339,7 +339,9 @@ class Screen:
 
     def ended(self, attempt: Attempt, outcome: Ending, seconds: float) -> None:
         if outcome != "done":  # the line counts it
-            self.say(_end_words(attempt, outcome, seconds), "red" if outcome == "failed" else None)
+            self.say(
+                _attempt_line(attempt, outcome, seconds), "red" if outcome == "failed" else None
+            )
 
     def tick(self, pool: Pool) -> None:
         if time.monotonic() - self._drawn >= LIVE_SECONDS:
@@ -359,7 +361,7 @@ def draw(overview: Overview) -> Table:
         _bar(overview.stages_done, overview.stages_total, width=20),
         f"about {duration(overview.eta_seconds)} left",
         f"[red]{overview.failed} failed[/red]" if overview.failed else "",
-        "; ".join(map(_worker_words, overview.running)),
+        "; ".join(map(_worker_summary, overview.running)),
     )
     return line
 

@@ -146,13 +146,13 @@ def advantage(name: Part, package: Package = None, is_dry: DryRun = False) -> in
     changes.import_from(objectives / "advantages.py", f"fgrpo_bench.objectives.{name}", name)
     changes.add_entry(objectives / "advantages.py", "ADVANTAGES", f"{_key(name)}: {name}")
     algorithms = REPOSITORY / "conf" / "algorithms.yaml"
-    if f"\n  {name}:" in changes.text_of(algorithms):
+    if f"\n  {name}:" in changes.current_text(algorithms):
         raise ValueError(
             f"advantage {name!r}: conf/algorithms.yaml has such an algorithm: choose another name"
         )
     changes.insert(
         algorithms,
-        len(changes.text_of(algorithms).splitlines()),
+        len(changes.current_text(algorithms).splitlines()),
         f"  {name}: {{<<: *grpo, name: {name}, advantage: {name}}}",
     )
     return _in_checkout(changes, "advantage", name, "objectives", is_dry=is_dry)

@@ -41,13 +41,13 @@ class Changes:
             )
         self.written[path] = text
 
-    def text_of(self, path: Path) -> str:
+    def current_text(self, path: Path) -> str:
         """As it will be."""
         return self.changed.get(path) or path.read_text(encoding="utf-8")
 
     def insert(self, path: Path, number: int, line: str) -> None:
         """A line behind the first `number` ones."""
-        lines = self.text_of(path).splitlines()
+        lines = self.current_text(path).splitlines()
         lines.insert(number, line)
         self.changed[path] = "\n".join(lines) + "\n"
         self.lines.setdefault(path, []).append(line)
@@ -56,7 +56,7 @@ class Changes:
         """An import where its place in the alphabet is."""
         imports = [
             node
-            for node in ast.parse(self.text_of(path)).body
+            for node in ast.parse(self.current_text(path)).body
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fgrpo_bench")
         ]
         before = [node.end_lineno or 0 for node in imports if (node.module or "") < module]
@@ -66,7 +66,7 @@ class Changes:
 
     def add_entry(self, path: Path, table: str, entry: str) -> None:
         """An entry at the end of a dictionary or set of the module."""
-        text = self.text_of(path)
+        text = self.current_text(path)
         node = next(
             node.value
             for node in ast.parse(text).body
@@ -93,7 +93,7 @@ class Changes:
         """Write them, or show them, and say what to do next; ValueError, before anything is
         written, where a module would have two things of one name."""
         for path, text in (self.written | self.changed).items():
-            if path.suffix == ".py" and (name := _name_of_two(text)):
+            if path.suffix == ".py" and (name := _duplicate_name(text)):
                 raise ValueError(
                     f"{short_path(path)} has something else that is named {name}: choose another "
                     "name"
@@ -120,7 +120,7 @@ class Changes:
         return 0
 
 
-def _name_of_two(text: str) -> str | None:
+def _duplicate_name(text: str) -> str | None:
     """A name that a module gets twice, by imports and definitions; None where there is none."""
     taken: set[str] = set()
     for node in ast.parse(text).body:

@@ -19,7 +19,7 @@ from fgrpo_bench.core import registry
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data.columns import file_dataset, question_columns
 from fgrpo_bench.data.fetch import check_remote_code
-from fgrpo_bench.data.prepare import table_of_file
+from fgrpo_bench.data.prepare import file_table
 from fgrpo_bench.data.published import Published, read_published
 from fgrpo_bench.graders import BOX_SUFFIX, BOX_SYSTEM, BOXED, function, get_grader
 from fgrpo_bench.specs import DatasetSpec, PretrainedSpec, config, from_dict, to_dict
@@ -62,7 +62,7 @@ def read_problems(path: Path, prompt: str | None, answer: str | None, grader: st
     registry.entry("graders", grader)
     columns = question_columns(path, prompt=prompt, answer=answer, grader=grader)
     dataset = file_dataset(path, columns, name=_slug(path.stem), grader=grader)
-    table, said = table_of_file(dataset)
+    table, summary = file_table(dataset)
     if table.is_empty():
         raise ValueError(
             f"{path}: no row has both {columns.prompt} and {columns.answer}: fill some"
@@ -80,7 +80,7 @@ def read_problems(path: Path, prompt: str | None, answer: str | None, grader: st
             grader=grader,
         ),
         longest=max(map(len, table["prompt"])),
-        summary="; ".join([used, *said, *columns.said]),
+        summary="; ".join([used, *summary, *columns.said]),
     )
 
 
@@ -145,7 +145,7 @@ def begin(
         )
     path = config.CONF / "experiment" / f"{name}.yaml"
     changes = Changes()
-    changes.write(path, _text_of(name, published, problems, held, reward))
+    changes.write(path, _experiment_text(name, published, problems, held, reward))
     print(
         f"problems: {problems.rows:,} of {data}, {problems.summary}\n"
         f"model: {model}, {published.spec.parameters:,} parameters, {published.source}; "
@@ -190,7 +190,7 @@ def _planned(name: str) -> Iterator[str]:
     yield from (f"  warning: {line}" for line in shown["warnings"])
 
 
-def _text_of(
+def _experiment_text(
     name: str, model: Published, problems: Problems, held: Problems | None, reward: str | None
 ) -> str:
     """The experiment's file; ValueError for problems too few to train on."""

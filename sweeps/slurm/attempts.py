@@ -27,12 +27,12 @@ IDLE_ATTEMPTS = 3
 it stops by itself, is killed, or takes its node down."""
 UNREADY = "unready"
 """Outcome of an attempt that found its input incomplete and did not start."""
-FULL_WORDS = tuple(os.strerror(number) for number in FULL)
+DISK_FULL_MESSAGES = tuple(os.strerror(number) for number in FULL)
 PROBE_BYTES = 65_536
 """What must fit before anything is sent: more than the files of a batch of some stages."""
 TAIL_BYTES, SHOWN_CHARACTERS = 16_384, 300
 """Of the end of a log, where the line is looked for that says why; of that line."""
-OF_SLURM = re.compile(r"(srun|slurmstepd[^\s:]*): ")
+SLURM_LINE = re.compile(r"(srun|slurmstepd[^\s:]*): ")
 """How the lines begin that SLURM itself writes into the output of a job."""
 MEMORY_KILL = re.compile(
     r"exceeded .*memory limit|oom[-_ ]kill|out-of-memory handler|: Out Of Memory$", re.IGNORECASE
@@ -104,7 +104,7 @@ def last_output_line(output: Path) -> str:
         lines = [line for line in tail(output, TAIL_BYTES) if line.strip()]
     except OSError:
         return ""
-    program_lines = [line for line in lines if OF_SLURM.match(line) is None]
+    program_lines = [line for line in lines if SLURM_LINE.match(line) is None]
     return f"{printable(program_lines[-1], SHOWN_CHARACTERS)} ({output})" if program_lines else ""
 
 
@@ -115,7 +115,7 @@ def is_memory_kill(output: Path) -> bool:
         lines = tail(output, TAIL_BYTES)
     except OSError:
         return False
-    return any(OF_SLURM.match(line) and MEMORY_KILL.search(line) for line in lines)
+    return any(SLURM_LINE.match(line) and MEMORY_KILL.search(line) for line in lines)
 
 
 def damaged_path(batch: Path, job_id: str) -> Path:
@@ -158,7 +158,7 @@ def _full_disk(log: Path) -> str | None:
     except OSError:
         return None
     for line in reversed(lines):
-        if any(phrase in line for phrase in FULL_WORDS):
+        if any(phrase in line for phrase in DISK_FULL_MESSAGES):
             named = re.search(r"cannot .*", line)
             message = (named[0] if named else line).strip()[:SHOWN_CHARACTERS]
             return f"disk full: {message}" + ("" if "/" in message else f" (it wrote {log})")

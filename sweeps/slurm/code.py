@@ -128,14 +128,14 @@ def _listing(repository: Path) -> tuple[bool, list[str]]:
     listed = _git(repository, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     if not listed:
         code_files = (
-            f"{item}/{name}" for item in PACKAGES for name in _files_of(repository / item)
+            f"{item}/{name}" for item in PACKAGES for name in _list_files(repository / item)
         )
         return listed is not None, sorted(code_files)
     names = listed.decode(errors="replace").strip("\0").split("\0")
     return True, sorted(name for name in names if (repository / name).is_file())
 
 
-def _files_of(folder: Path) -> list[str]:
+def _list_files(folder: Path) -> list[str]:
     return sorted(
         str(path.relative_to(folder))
         for path in folder.rglob("*")

@@ -47,7 +47,7 @@ from sweeps.slurm.tick import (
     observe,
     tick,
 )
-from sweeps.text import counted, echo, error_words, short_path
+from sweeps.text import counted, echo, error_message, short_path
 
 UNWRITABLE = (*FULL, errno.EROFS, errno.ESTALE, errno.EIO)
 """What is said where a disk or a file server takes no more for a while."""
@@ -169,7 +169,7 @@ def follow(paths: RunPaths, *, seconds: float, say: Say = echo, call: Call = sch
             passes = isinstance(error, BlockingIOError | ConnectionError)
             if not (passes or error.errno in UNWRITABLE):
                 raise
-            decision, now = None, [error_words(error)]
+            decision, now = None, [error_message(error)]
         for line in now:
             if line not in before:
                 say(line)
@@ -195,12 +195,12 @@ def retry(
     if point_id is not None and point_id not in point_ids:
         near = suggestion(point_id, point_ids)
         raise ValueError(f"unknown point {point_id!r}{near}: there are {', '.join(point_ids)}")
-    of_point = [r for r in records if point_id in (None, r.point_id)]
+    point_records = [r for r in records if point_id in (None, r.point_id)]
     # with what they need, such as a warm-up that was given up too
-    names = dict.fromkeys(n for r in of_point for n in [r.name, *r.needs])
+    names = dict.fromkeys(n for r in point_records for n in [r.name, *r.needs])
     decision = resubmit(paths, list(names), say=say, call=call)
     if not decision.submit:
-        standings = {record.name: decision.standings[record.name] for record in of_point}
+        standings = {record.name: decision.standings[record.name] for record in point_records}
         standing = standing_now(replace(decision, standings=standings))
         say(f"{point_id or paths.sweep}: {standing}; nothing to retry")
     return 0
@@ -251,8 +251,8 @@ def cancel(paths: RunPaths, *, say: Say = echo, call: Call = scheduler.call) -> 
     if unnoted is not None:
         raise OSError(
             unnoted.errno,
-            f"that they were cancelled cannot be noted ({error_words(unnoted)}): end a `follow` or "
-            "`tick` that still runs, which would send them again once it can write, or give "
+            f"that they were cancelled cannot be noted ({error_message(unnoted)}): end a `follow` "
+            "or `tick` that still runs, which would send them again once it can write, or give "
             "`cancel` again then",
         )
     return 0
@@ -374,12 +374,12 @@ def stuck(decision: Decision) -> list[str]:
 
 
 def _saved_now(paths: RunPaths, decision: Decision) -> list[str]:
-    """What draws that stop have saved so far, as of sweeps.status.saved_words."""
+    """What draws that stop have saved so far, as of sweeps.status.saved_lines."""
     done = {name for name, standing in decision.standings.items() if standing.state == "done"}
     if not done:
         return []
     records = read_plan(paths).stages
-    return status.saved_words(status.saved_draws(paths, records, done))
+    return status.saved_lines(status.saved_draws(paths, records, done))
 
 
 def _warn_once(say: Callable[[str], None]) -> Callable[[str], None]:
@@ -415,15 +415,15 @@ def report(
     for point in answer["points"]:
         for stage in point["stages"]:
             observed = observed_by_name.get(stage["name"])
-            of_slurm = {} if observed is None else _of_slurm(observed, profile.max_attempts)
-            if stage["state"] == status.DAMAGED and of_slurm.get("state") in AT_REST:
-                of_slurm |= {"state": status.DAMAGED, "reason": stage["why"]}
-            stage |= of_slurm
+            slurm_fields = {} if observed is None else _slurm_fields(observed, profile.max_attempts)
+            if stage["state"] == status.DAMAGED and slurm_fields.get("state") in AT_REST:
+                slurm_fields |= {"state": status.DAMAGED, "reason": stage["why"]}
+            stage |= slurm_fields
     stages = [stage for point in answer["points"] for stage in point["stages"]]
     return answer | {"stages": dict(Counter(stage["state"] for stage in stages))}
 
 
-def _of_slurm(observation: StageObservation, max_attempts: int) -> dict[str, Any]:
+def _slurm_fields(observation: StageObservation, max_attempts: int) -> dict[str, Any]:
     standing = decide_stage(observation, now=time.time(), max_attempts=max_attempts)
     if not is_job(observation.record.kind):  # no job: its files tell how it stands
         return {"reason": standing.exit_reason}
@@ -450,10 +450,10 @@ def _begun(observation: StageObservation) -> bool:
     return observation.note is not None and observation.note.outcome is None and not ended
 
 
-def _title(stage: Mapping[str, Any], of_point: Sequence[Mapping[str, Any]]) -> str:
+def _title(stage: Mapping[str, Any], point_stages: Sequence[Mapping[str, Any]]) -> str:
     """e.g. `train`; where several checkpoints are evaluated, e.g. `evaluate step-00300`."""
     kind: str = stage["kind"]
-    alone = sum(other["kind"] == kind for other in of_point) == 1
+    alone = sum(other["kind"] == kind for other in point_stages) == 1
     return kind if alone else f"{kind} {stage['name'].rpartition('/')[2]}"
 
 

@@ -128,8 +128,8 @@ def _check_time(nodes: Sequence[Node], profile: SlurmProfile) -> None:
     fit = [node for node in nodes if counts[node.partition] >= profile.nodes] or nodes
     most = max((node.max_minutes for node in fit), default=math.inf)
     if profile.time_minutes > most:
-        where = _partition_of(fit)
-        alone = "" if where == _partition_of(nodes) else ", whose nodes alone fit a stage,"
+        where = _partition_names(fit)
+        alone = "" if where == _partition_names(nodes) else ", whose nodes alone fit a stage,"
         raise ValueError(
             f"time_minutes={profile.time_minutes} is over the {most:.0f} minutes that "
             f"{where}{alone} allows, so SLURM would leave the jobs waiting for ever "
@@ -163,9 +163,10 @@ def _check_folder(root: Path, nodes: Sequence[Node], profile: SlurmProfile, moun
     python = profile.python or sys.executable
     raise ValueError(
         f"nodes could not see the run root {root}: it lies on {mount}, a disk of this machine "
-        f"alone ({kind}), and node {elsewhere.name} of {_partition_of(nodes)} is another machine; "
-        f"name a folder that all of them see, with run_root=<folder> or FGRPO_RUN_ROOT=<folder>, "
-        "or, where this machine exports the disk to them, set profile.shared_run_root=true. The "
+        f"alone ({kind}), and node {elsewhere.name} of {_partition_names(nodes)} is another "
+        "machine; name a folder that all of them see, with run_root=<folder> or "
+        "FGRPO_RUN_ROOT=<folder>, or, where this machine exports the disk to them, set "
+        "profile.shared_run_root=true. The "
         f"interpreter {python} must be there on the nodes as well (profile.python names another)"
     )
 
@@ -263,13 +264,13 @@ def _explained(refusal: str, nodes: Sequence[Node], profile: SlurmProfile, call:
             "`sacctmgr show qos` and `sacctmgr show associations` tell the limits"
         )
     key = next((key for phrase, key in KEYS.items() if phrase in refusal), None)
-    return "" if key is None else f": {_of_key(key, profile, call)}"
+    return "" if key is None else f": {_key_and_choices(key, profile, call)}"
 
 
 def _too_large(nodes: Sequence[Node], profile: SlurmProfile) -> str:
     if all(node.memory_mb <= UNDECLARED_MB for node in nodes) and profile.mem_gb is not None:
         return (
-            f": profile.mem_gb={profile.mem_gb:g} cannot be had, as {_partition_of(nodes)} "
+            f": profile.mem_gb={profile.mem_gb:g} cannot be had, as {_partition_names(nodes)} "
             "declares no memory of its nodes (no RealMemory in slurm.conf, which counts as 1 MB): "
             "profile.mem_gb=null asks for none"
         )
@@ -286,7 +287,7 @@ def _too_large(nodes: Sequence[Node], profile: SlurmProfile) -> str:
         request.append(counted(profile.gpus_per_node, "GPU"))
     return (
         f": a stage asks for {counted(profile.nodes, 'node')} with {', '.join(request)}, and "
-        f"{n_fitting} such are in {_partition_of(nodes)}, which has {_sizes(nodes)}; "
+        f"{n_fitting} such are in {_partition_names(nodes)}, which has {_sizes(nodes)}; "
         "lower profile.nodes, profile.cpus_per_task, profile.mem_gb or profile.gpus_per_node, or "
         "name another profile.partition"
     )
@@ -303,7 +304,7 @@ def _fitting(nodes: Iterable[Node], profile: SlurmProfile) -> Counter[str]:
     )
 
 
-def _partition_of(nodes: Iterable[Node]) -> str:
+def _partition_names(nodes: Iterable[Node]) -> str:
     """e.g. `partition gpu,eval`."""
     return "partition " + ",".join(dict.fromkeys(node.partition for node in nodes))
 
@@ -325,7 +326,7 @@ def _sizes(nodes: Iterable[Node]) -> str:
     return "; ".join(shown) + ("; ..." if len(sizes) > SIZES_SHOWN else "")
 
 
-def _of_key(key: str, profile: SlurmProfile, call: Call) -> str:
+def _key_and_choices(key: str, profile: SlurmProfile, call: Call) -> str:
     """The value of a key of the profile, and what there is in its place."""
     value = getattr(profile, key)
     setting = f"profile.{key}={'null' if value is None else repr(value)}"

@@ -113,9 +113,9 @@ def sweep_jobs(paths: RunPaths, history: History, call: Call) -> Answer:
     """All jobs of the sweep in the queue: of its batches, renamed ones too, and those under its
     names of which neither journal nor folder tells."""
     answer = Answer()
-    of_user = scheduler.squeue_by_user(call)
-    answer.nonsense = of_user.nonsense
-    for job_id, job in of_user.items():
+    user_jobs = scheduler.squeue_by_user(call)
+    answer.nonsense = user_jobs.nonsense
+    for job_id, job in user_jobs.items():
         if job.name in history.batches or has_run_tag(paths, job.name):
             answer[job_id] = job
     return answer
@@ -130,9 +130,9 @@ def queued_jobs(history: History, undone: Iterable[str], call: Call) -> Answer:
     # `scontrol update name=` takes a job out of the query by name; that of all jobs is slower.
     if awaited.issubset(job.name for job in shown.values()):
         return shown
-    of_user = scheduler.squeue_by_user(call)
-    shown.nonsense = shown.nonsense or of_user.nonsense
-    for job_id, job in of_user.items():
+    user_jobs = scheduler.squeue_by_user(call)
+    shown.nonsense = shown.nonsense or user_jobs.nonsense
+    for job_id, job in user_jobs.items():
         if job.shown_name and job.name in history.batches:
             shown[job_id] = job
     return shown

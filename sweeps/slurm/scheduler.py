@@ -60,7 +60,7 @@ HIDING = (*ASKING, "SQUEUE_", "SACCT_", "SCANCEL_", "SINFO_")
 KEPT = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT")
 """What SLURM's programs find their cluster by: its configuration, the host that hands that out, the
 cluster's name where a site has several, and the token that stands for the user."""
-OF_SWEEP = {
+SET_BY_SWEEP = {
     *("ARRAY_INX", "DEBUG", "ERROR", "EXPORT", "INPUT", "JOB_NAME", "NO_REQUEUE", "OPEN_MODE"),
     *("OUTPUT", "REQUEUE", "WAIT"),
 }
@@ -146,7 +146,7 @@ def _instead(variable: str) -> str:
     program, _, name = variable.partition("_")
     if program != "SBATCH":
         return f"profile.setup: 'export {variable}=...'"
-    if name in OF_SWEEP:
+    if name in SET_BY_SWEEP:
         return "a sweep sets that itself"
     if name == "CLUSTERS":
         return "SLURM_CLUSTERS names a cluster to all programs"
@@ -437,9 +437,9 @@ def _ranges(text: str) -> Iterator[range | None]:
             yield None
             continue
         first, last, step = bounds.groups()
-        part_of = range(int(first), int(last or first) + 1, int(step or 1))
+        elements = range(int(first), int(last or first) + 1, int(step or 1))
         # damaged digits could ask for a list that fills the memory
-        yield part_of if part_of.stop <= MOST_ELEMENTS else None
+        yield elements if elements.stop <= MOST_ELEMENTS else None
 
 
 def _time(text: str) -> float | None:

@@ -399,11 +399,11 @@ def arrange(
     sendings: list[Sending] = []
     # in the order of KINDS, so that a batch is listed after what it waits for
     for kind in filter(is_job, dict.fromkeys([*KINDS, *(stage.kind for stage in stages)])):
-        of_kind = [stage for stage in stages if stage.kind == kind]
-        times = {stage.name: (memory or {}).get(stage.name, 1.0) for stage in of_kind}
+        kind_stages = [stage for stage in stages if stage.kind == kind]
+        times = {stage.name: (memory or {}).get(stage.name, 1.0) for stage in kind_stages}
         groups: list[Group] = []
         for factor in sorted({*times.values()}):  # the elements of an array ask for the same
-            alike = [stage for stage in of_kind if times[stage.name] == factor]
+            alike = [stage for stage in kind_stages if times[stage.name] == factor]
             groups += _groups(alike, done, places, limit)
         throttles = throttle([len(names) for names, _, _ in groups], at_once)
         for (names, relation, after), share in zip(groups, throttles, strict=True):
@@ -486,9 +486,9 @@ def _groups(
             while len(by_index) == rows[0][0].batch.size and all(by_index.values()):
                 ith = [by_index[index].pop(0) for index in sorted(by_index)]
                 yield [name for _, name in ith], "aftercorr", (ith[0][0],)
-        for of_one in filter(None, by_index.values()):
-            for chunk in _chunks([name for _, name in of_one], limit):
-                yield chunk, "afterok", (of_one[0][0],)
+        for element_rows in filter(None, by_index.values()):
+            for chunk in _chunks([name for _, name in element_rows], limit):
+                yield chunk, "afterok", (element_rows[0][0],)
     for needs, names in joint.items():
         for chunk in _chunks(names, limit):
             yield chunk, "afterok", tuple(places[need] for need in needs)

@@ -43,7 +43,7 @@ PASSED = ("HF_HOME", "HF_HUB_CACHE", "MLFLOW_TRACKING_URI")
 """Variables of whoever submits that stages need and a job may not get from SLURM; no secrets, as
 what jobs run lies on the disk."""
 OPTION = "#SBATCH --"
-OF_BATCH = ("array", "dependency", "error", "job-name", "output")
+BATCH_OPTIONS = ("array", "dependency", "error", "job-name", "output")
 """Options that are a batch's own, whatever the profile says."""
 
 
@@ -226,8 +226,8 @@ def _unsent(sender: Sender, error: OSError) -> OSError:
 def _take_back(sender: Sender, sent: Sequence[Sending], call: scheduler.Call) -> None:
     """Also what an sbatch submitted that then said it had failed, found by its name."""
     names = [sending.batch.name for sending in sent]
-    of_user = scheduler.squeue_by_user(call).values()
-    scheduler.scancel([job for job in of_user if job.name in names], call)
+    user_jobs = scheduler.squeue_by_user(call).values()
+    scheduler.scancel([job for job in user_jobs if job.name in names], call)
     for name in names:
         submissions.append(
             sender.paths.submissions,
@@ -304,7 +304,7 @@ def options(text: str) -> dict[str, str]:
     """What an sbatch file asks of SLURM, by option; empty for one without a value."""
     lines = (line.removeprefix(OPTION) for line in text.splitlines() if line.startswith(OPTION))
     pairs = (line.partition("=") for line in lines)
-    return {key: value for key, _, value in pairs if key not in OF_BATCH}
+    return {key: value for key, _, value in pairs if key not in BATCH_OPTIONS}
 
 
 def _shown(key: str, by_option: dict[str, str]) -> str:

@@ -148,14 +148,14 @@ def _standing(places: Sequence[Place], queue: Mapping[str, Job]) -> Place:
     return next((place for place, job in shown if job is not None and job.active), places[-1])
 
 
-def _row(place: Place, jobs: Mapping[str, Job], *, of_array: bool = False) -> Job | None:
+def _row(place: Place, jobs: Mapping[str, Job], *, whole_array: bool = False) -> Job | None:
     """The place's own row, by id and name: after a reset of the controller an id may be another
     job's. None where there is none.
 
-    of_array: that for all elements which were cancelled before they began: squeue shows it under
+    whole_array: that for all elements which were cancelled before they began: squeue shows it under
     the array's own id, and accounting none.
     """
-    job = jobs.get((place.batch.job_id if of_array else place.job_id) or "")
+    job = jobs.get((place.batch.job_id if whole_array else place.job_id) or "")
     return job if job is not None and job.name == place.batch.name else None
 
 
@@ -177,7 +177,7 @@ def _observe_stage(
         return observation
     queued = _row(place, queue)
     # The queue before accounting, which lags: a job that was requeued still has its old end there.
-    job = queued or _row(place, accounts) or _row(place, queue, of_array=True)
+    job = queued or _row(place, accounts) or _row(place, queue, whole_array=True)
     observation = replace(observation, job=job, queued=queued is not None)
     if done:
         return observation
@@ -285,8 +285,8 @@ def _reconcile_journal(
     history = observed.history
     lost: list[Job] = []
     if noted.damaged or not noted.batches:
-        of_sweep = recover.sweep_jobs(paths, history, call).values()
-        lost = [job for job in of_sweep if job.active and job.name not in history.batches]
+        queued = recover.sweep_jobs(paths, history, call).values()
+        lost = [job for job in queued if job.active and job.name not in history.batches]
     lost += [job for job in live_jobs(observed) if not history.batches[job.name].is_described]
     _cancel(lost, "of which nothing tells what they run", call, warn)
     void = [job for job in live_jobs(observed) if history.batches[job.name].void]

@@ -55,6 +55,7 @@ def values(results, cell: str, k: int) -> np.ndarray:
     return np.array(rows)
 
 
+@pytest.mark.slow
 def test_values_stand_in_rising_order_and_problems_without_one_are_in_none(by_level):
     first = [row for row in by_level.rows("by_value") if row.cell == "base" and row.k == 1]
     assert [(row.column, row.by, row.value, row.n_of_value) for row in first] == [
@@ -69,6 +70,7 @@ def test_values_stand_in_rising_order_and_problems_without_one_are_in_none(by_le
     )
 
 
+@pytest.mark.slow
 def test_a_value_has_the_means_and_intervals_of_its_own_problems(by_level, levels):
     rows = by_level.rows("by_value")
     assert {row.cell for row in rows} == set(by_level.by_cell)
@@ -85,6 +87,7 @@ def test_a_value_has_the_means_and_intervals_of_its_own_problems(by_level, level
         assert (row.low is None) == (row.value in ("2", "a"))
 
 
+@pytest.mark.slow
 def test_a_difference_has_the_interval_of_its_own_problems_and_holm_over_the_values(
     by_level, levels
 ):
@@ -111,6 +114,7 @@ def test_a_difference_has_the_interval_of_its_own_problems_and_holm_over_the_val
         assert row.difference is not None and (row.low, row.p, row.p_holm) == (None, None, None)
 
 
+@pytest.mark.slow
 def test_what_is_significant_holds_after_the_correction(levels, tmp_path):
     results = copy(levels, tmp_path)
     for point in results.points:
@@ -134,6 +138,7 @@ def test_what_is_significant_holds_after_the_correction(levels, tmp_path):
     assert (first["2"].verdict, first["2"].family) == ("inconclusive", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("by", "said"),
     [
@@ -190,6 +195,7 @@ def test_half_of_the_problems_chose_nothing_and_is_reported(tmp_path):
         assert {row.n_of_value for row in rows if row.value == level} == {n_kept}
 
 
+@pytest.mark.slow
 def test_a_stored_analysis_is_kept_and_told_by_another_column(levels, tmp_path):
     results = copy(levels, tmp_path)
     plain = analysed(results)

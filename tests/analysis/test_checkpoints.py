@@ -55,6 +55,7 @@ def test_the_papers_rule_takes_the_best_baseline_and_no_dearer_focal_checkpoint(
     assert set(rows["budget"]) == {10 * 32 * 8}
 
 
+@pytest.mark.slow
 def test_a_held_out_split_reports_only_problems_that_chose_nothing(
     every_step: SweepResults,
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_held_out_split_reports_only_problems_that_chose_nothing(
     assert analysis.estimate("countdown", FOCAL, 1).lacks == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["paper", "held-out"])
 def test_without_a_benchmark_in_domain_all_decide(
     every_step: SweepResults, tmp_path: Path, rule: str
@@ -84,6 +86,7 @@ def test_without_a_benchmark_in_domain_all_decide(
     assert "in-domain" not in describe_rule(results, rule)
 
 
+@pytest.mark.slow
 def test_unfinished_checkpoints_are_no_candidates(tmp_path: Path) -> None:
     chosen = (*EQUAL_PROMPTS, "sweep.grid.seed=[11,12]")
     results = small_sweep(tmp_path, "groupsize", *chosen, success_rates=best_in_the_middle)
@@ -113,6 +116,7 @@ def test_what_is_no_rule_or_no_checkpoint_is_refused(
         analyse(every_step, rule)
 
 
+@pytest.mark.slow
 def test_a_step_that_is_not_evaluated_yet_is_advised_in_words_that_are_accepted(
     tmp_path: Path,
 ) -> None:

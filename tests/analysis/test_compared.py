@@ -34,6 +34,7 @@ def shown(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
     return frame.select(names).sort(names)
 
 
+@pytest.mark.slow
 def test_checkpoints_without_a_sweep_have_the_numbers_that_they_have_in_one(
     finished, analysis
 ) -> None:

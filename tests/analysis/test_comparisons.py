@@ -108,6 +108,7 @@ def test_differences_are_new_minus_old_paired_by_seed_and_problem(finished, anal
     assert row.agreeing == 3
 
 
+@pytest.mark.slow
 def test_only_seeds_that_both_cells_have_are_compared(finished, tmp_path):
     analysis = analyse(forget(copy(finished, tmp_path), f"{PLAIN}-s11", f"{FOCAL}-s13"))
     assert analysis.comparison("countdown", 1, FOCAL, PLAIN).seeds == (12,)
@@ -272,6 +273,7 @@ PLANTED = {"nsr": (0.9, 0.5), "psr": (0.5, 0.8)}
 the others at every k, PSR above them at k = 1 and below at k = 32."""
 
 
+@pytest.mark.slow
 def test_a_planted_method_that_is_better_everywhere_dominates_grpo(tmp_path):
     def rates(point, rng, n_problems):
         share, level = PLANTED.get(point.cell and point.cell.algorithm, (0.7, 0.4))

@@ -78,6 +78,7 @@ def test_an_edited_frame_and_those_of_another_version_are_computed_anew(
     assert same(first, analysed(results)) and len(computed) == n_computed + 1
 
 
+@pytest.mark.slow
 def test_changed_results_are_analysed_anew(results, computed):
     first = analysed(results)
     fewer = forget(results, "grpo-n4-g1-s11")

@@ -83,6 +83,7 @@ def test_a_value_at_equal_pass_at_1_has_the_largest_share_unscored_of_the_path_b
     assert not all("unscored" in value for value in values)
 
 
+@pytest.mark.slow
 def test_the_answer_says_what_is_kept(on_paths):
     question, kept, again, *_ = answer(on_paths)
     assert again.startswith("A repetition with 3 other seeds would print the same verdict on gamma")
@@ -112,6 +113,7 @@ def test_with_one_checkpoint_of_each_run_there_is_no_path(tmp_path):
     assert "equal pass@1" not in " ".join(answer(analysis))
 
 
+@pytest.mark.slow
 def test_seeds_that_lack_a_checkpoint_are_left_out(on_paths):
     results = on_paths.results
     point = next(p for p in results.points if p.point_id == f"{FOCAL}-s12")

@@ -43,6 +43,7 @@ def rows(analysis):
     return analysis.comparisons.filter(pl.col("family").is_not_null())
 
 
+@pytest.mark.slow
 def test_a_family_is_every_declared_pair_at_every_k_on_every_column():
     declared = family(pairs=["focal", "largest"], ks=[2, 64])
     largest = {(new, "grpo-n32-g0") for new, _ in FOCAL}
@@ -81,6 +82,7 @@ def test_cells_name_further_pairs_and_one_that_is_a_pair_anyway_is_that_pair():
     assert pairs(again) == FOCAL and len(again.pairs) == 2
 
 
+@pytest.mark.slow
 def test_methods_are_compared_with_grpo_at_the_same_n_and_learning_rate():
     declared = family(pairs=["methods"], sweep="methods")
     assert {(pair.old.cell, pair.kind) for pair in declared.pairs} == {("grpo-n8-g0", "methods")}
@@ -154,6 +156,7 @@ def test_a_family_at_equal_pass_at_1_is_another_one_at_the_largest_k():
     assert family("experiment.checkpoints=[100,200]", at="equal_pass_at_1", ks=[16]).ks == (16,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("override", "asked", "said"),
     [
@@ -195,6 +198,7 @@ def test_no_pairs_declare_no_comparison_and_with_cells_these_alone():
     assert family(sweep="methods").name == family(sweep="methods-tuned").name == NONE_DECLARED
 
 
+@pytest.mark.slow
 def test_a_plan_without_a_family_says_so_in_a_sentence(tmp_path, capsys):
     none = "sweep.family={pairs: []}"
     assert main(["plan", "smoke", none, f"run_root={tmp_path}"]) == 0

@@ -28,6 +28,7 @@ def said_of(root, *, first, again):
     return answer(analyse(small_sweep(root, "groupsize", *AGAIN, success_rates=again)))
 
 
+@pytest.mark.slow
 def test_a_result_that_is_significant_in_both_is_replicated_and_both_are_printed(tmp_path):
     said = said_of(tmp_path, first=HELPS, again=HELPS)
     (at_8,) = [line for line in said if line.startswith("Replicated, gamma = 1 (pass@1)")]
@@ -55,6 +56,7 @@ def test_a_sweep_without_the_key_says_nothing_of_it(tmp_path):
     assert not any("eplicate" in line for line in answer(analyse(results)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -74,6 +76,7 @@ def test_what_cannot_replicate_is_refused_by_the_plan(tmp_path, capsys, changes,
     assert reason in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_the_plan_says_what_is_replicated(tmp_path, capsys):
     small_sweep(tmp_path, "groupsize", *CELLS, success_rates=HELPS)
     assert main(["plan", "groupsize", f"run_root={tmp_path}", *LIKE_SMALL, *AGAIN]) == 0

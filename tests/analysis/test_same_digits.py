@@ -18,7 +18,7 @@ from dashboards.charts import rate_steps
 from dashboards.page import Page
 from dashboards.pages import BUILDERS
 from fgrpo_bench.analysis import Analysis
-from fgrpo_bench.documents.table import Table, text_of
+from fgrpo_bench.documents.table import Table, plain_text
 from fgrpo_bench.tracking.desired import desired_experiment
 from fgrpo_bench.tracking.states import RunState
 
@@ -43,7 +43,7 @@ def page(analysis: Analysis, view: str, **chosen: Any) -> Page:
 
 
 def texts(grid: Table) -> list[list[str]]:
-    return [list(map(text_of, row)) for row in grid.rows]
+    return [list(map(plain_text, row)) for row in grid.rows]
 
 
 def percent(value: float, sign: str = "") -> str:
@@ -102,6 +102,7 @@ def test_compare_prints_and_draws_the_estimates(mixed, column):
             assert up == drawn([at[k]["high"] - at[k]["mean"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "k", "against"), itertools.product(COLUMNS, KS, ["base", "grpo-n8-g0"])
 )
@@ -130,6 +131,7 @@ def test_compare_prints_the_differences_of_the_frame_and_corrects_nothing_anew(
     assert not rows
 
 
+@pytest.mark.slow
 def test_compare_draws_the_band_and_says_where_it_crosses(mixed):
     for loss in mixed.first_loss.to_dicts():
         shown = page(
@@ -172,6 +174,7 @@ def test_the_grid_of_the_sweep_prints_the_estimates(mixed, column, k):
     assert {cell for cell, (_, _, beside) in shown.items() if "unscored" in beside} == unscored
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("benchmark", "k"), itertools.product(COLUMNS[1:], KS))
 def test_forgetting_prints_the_counts_and_what_became_of_the_problems(mixed, benchmark, k):
     shown = page(mixed, "forgetting", benchmark=benchmark, k=k)

@@ -59,6 +59,7 @@ def kept(draw: dict[str, Any], chosen: dict[str, Any]) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", FILTERS.values(), ids=FILTERS)
 @pytest.mark.parametrize(
     ("benchmark", "problem"), [("countdown", "p001"), ("countdown", "p003"), ("other", "p001")]

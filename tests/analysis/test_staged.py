@@ -237,6 +237,7 @@ def test_other_pages_print_the_estimates(analysis, k):
     test_same_digits.test_the_grid_of_the_sweep_prints_the_estimates(analysis, "countdown", k)
 
 
+@pytest.mark.slow
 def test_mlflow_has_the_share_of_unscored_draws_and_the_design(staged, analysis):
     runs = {run.name: run.state() for run in desired_experiment(staged.paths).runs}
     for point in POINTS:

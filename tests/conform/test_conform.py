@@ -19,9 +19,9 @@ from fgrpo_bench.conformance.check import (
     EPSILON,
     EQUAL,
     Estimator,
-    batch_of_groups,
     check,
     check_groups,
+    example_rewards,
 )
 from fgrpo_bench.conformance.make import names
 from fgrpo_bench.conformance.vectors import read
@@ -277,6 +277,7 @@ def test_json_and_junit_say_the_same(module, capsys):
     assert suite.get("failures") == str(len(failures))
 
 
+@pytest.mark.slow
 def test_a_function_of_numpy_needs_neither_torch_nor_pydantic(module):
     code = (
         "import sys; from fgrpo_bench.conformance.__main__ import main; "
@@ -305,7 +306,7 @@ def test_a_trainer_that_is_not_installed_is_refused_with_the_version_to_install(
 
 
 def test_the_batch_of_groups_has_what_a_filter_drops_and_what_it_keeps():
-    rewards = batch_of_groups()
+    rewards = example_rewards()
     spread = np.ptp(rewards, axis=1)
     assert rewards.shape == (12, 4)
     assert (spread > 0).sum() == 6

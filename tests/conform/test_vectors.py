@@ -57,7 +57,9 @@ def test_every_advantage_of_the_rewards_alone_has_a_file():
 def test_one_command_makes_the_files():
     for name in NAMES:
         text = (FOLDER / f"{name}.json").read_text(encoding="utf-8")
-        assert text == make.text_of(name), f"{name}: run python -m fgrpo_bench.conformance.make"
+        assert text == make.vectors_json(name), (
+            f"{name}: run python -m fgrpo_bench.conformance.make"
+        )
 
 
 @pytest.mark.parametrize(
@@ -107,6 +109,6 @@ def test_all_groups_of_0_and_1_up_to_six_rollouts_are_there_in_every_order(name)
 
 def test_a_setting_that_the_vectors_do_not_have_is_refused_with_those_they_have():
     with pytest.raises(ValueError, match=r"passk with k=7: the vectors have k=1; k=2; k=4"):
-        read("passk").of({"k": 7})
+        read("passk").cases_with({"k": 7})
     with pytest.raises(ValueError, match=r"no vectors of 'unlikeliness': there are those of"):
         read("unlikeliness")

@@ -64,6 +64,7 @@ def test_the_first_page_links_every_sweep_and_every_view_of_it(client):
     assert client.get(BASE, follow_redirects=False).headers["location"] == f"{BASE}/sweep"
 
 
+@pytest.mark.slow
 def test_the_first_page_says_state_date_and_answer_and_draws_a_curve(finished, tmp_path):
     results = copy(finished, tmp_path)
     client = client_of(tmp_path)
@@ -88,6 +89,7 @@ def test_the_first_page_says_state_date_and_answer_and_draws_a_curve(finished, t
     assert "cannot be read" in Reader(client.get("/").text).text
 
 
+@pytest.mark.slow
 def test_what_failed_stands_first_with_its_log_and_compare_says_it_too(tmp_path):
     results = sweep_with_draws(tmp_path)
     shutil.copytree(results.paths.folder, tmp_path / "another" / "countdown" / "v1")
@@ -112,6 +114,7 @@ def test_what_failed_stands_first_with_its_log_and_compare_says_it_too(tmp_path)
     assert f"{runs}; stages: " in render(report(results.paths)), "in the terminal"
 
 
+@pytest.mark.slow
 def test_the_rollouts_of_a_group_stand_side_by_side_and_without_any_there_is_no_view(tmp_path):
     results = sweep_with_draws(tmp_path)
     client, run = client_of(tmp_path), "grpo-n8-g1-s12"
@@ -197,6 +200,7 @@ def test_a_parameter_that_is_in_no_listing_is_refused(client, value):
     assert client.get(f"/_static/{value}").status_code in (404, 400)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_word_of_ours_is_explained_once_a_page_and_stands_in_the_glossary(client, view):
     elements = Reader(client.get(f"{BASE}/{view}").text).elements
@@ -389,6 +393,7 @@ def test_a_run_that_trains_shows_what_to_look_into_and_then_its_curves(tmp_path)
     assert "warning" not in Reader(client.get(f"{BASE}/sweep").text).text
 
 
+@pytest.mark.slow
 def test_a_curve_that_no_run_has_leaves_the_way_to_the_others(tmp_path):
     results = sweep_with_draws(tmp_path)
     for point in results.points:
@@ -425,7 +430,10 @@ def has_ipv6_loopback() -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "host, name, bound",
-    [("127.0.0.1", "127.0.0.1", "0100007F"), ("::1", "[::1]", f"{'0' * 24}01000000")],
+    [
+        ("127.0.0.1", "127.0.0.1", "0100007F"),
+        pytest.param("::1", "[::1]", f"{'0' * 24}01000000", marks=pytest.mark.rare),
+    ],
 )
 def test_the_command_serves_on_loopback_alone_and_ends_with_ctrl_c(
     finished, tmp_path, host, name, bound

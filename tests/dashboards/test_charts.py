@@ -111,6 +111,7 @@ def test_paths_are_drawn_with_their_steps_and_the_gap_at_equal_pass_at_1(tmp_pat
     assert "differences" not in {chart.name for chart in at_1.charts} and at_1.context["apart"]
 
 
+@pytest.mark.slow
 def test_forgetting_says_in_a_sentence_and_on_its_bars_how_many_problems_were_lost(sweep):
     page, analysis = build(sweep, "forgetting"), analysed(sweep)
     (chart,) = (each for each in page.charts if each.name == "fates")

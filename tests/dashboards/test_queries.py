@@ -118,6 +118,7 @@ def test_answers_list_the_right_ones_by_solution_first_then_the_frequent_ones():
     assert listed["count"].to_list() == [2, 2, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_a_problem_that_is_still_solved_is_framed_where_it_lost_solutions(tmp_path):
     results = sweep_with_draws(tmp_path, texts=("9*3-2*1", "3*9-1*2", "9+8+8"))
     point = next(p for p in results.points if p.point_id == "grpo-n8-g1-s11")

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.data.columns import Columns, file_dataset, question_columns
-from fgrpo_bench.data.prepare import table_of_file
+from fgrpo_bench.data.prepare import file_table
 
 
 def lines(*rows: dict[str, Any]) -> bytes:
@@ -25,7 +25,7 @@ def read(
     if content:
         path.write_bytes(content)
     columns = question_columns(path, grader=grader, **{"prompt": None, "answer": None} | named)
-    table, answers = table_of_file(file_dataset(path, columns, name="any", grader=grader))
+    table, answers = file_table(file_dataset(path, columns, name="any", grader=grader))
     return columns, table.select("prompt", "gold_used").rows(), answers
 
 
@@ -211,11 +211,11 @@ def test_a_gold_that_its_grader_does_not_call_correct_is_refused_and_of_gpqa_not
     path.write_bytes(lines({"question": "?", "answer": "1"}, {"question": "?", "answer": "7,500"}))
     columns = question_columns(path, prompt=None, answer=None, grader="math")
     dataset = file_dataset(path, columns, name="any", grader="math")
-    assert len(table_of_file(dataset)[0]) == 2
+    assert len(file_table(dataset)[0]) == 2
     monkeypatch.setattr("fgrpo_bench.data.golds.trials", lambda gold, _: [f"\\boxed{{{gold[0]}}}"])
     with pytest.raises(ValueError, match=r"row 1 .* the gold '7,500' fails .*'\\\\boxed\{7\}' is "):
-        table_of_file(dataset)
+        file_table(dataset)
     monkeypatch.setattr("fgrpo_bench.specs.dataset.GATED", ("plain",))
     with pytest.raises(ValueError, match="row 1 of dataset any") as error:
-        table_of_file(replace(dataset))
+        file_table(replace(dataset))
     assert "7,500" not in str(error.value) and "boxed" not in str(error.value)

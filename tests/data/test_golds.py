@@ -106,6 +106,7 @@ CHOICES = [  # rows, golds or why they are none
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "expected"), CHOICES)
 def test_golds_of_choice_are_letters_places_or_texts_as_the_whole_file_has_them(rows, expected):
     taken = understood(rows, "choice")

@@ -79,6 +79,7 @@ def test_clusters_of_a_gated_benchmark_are_digests_of_its_text(tmp_path):
     assert {len(first), len(second)} == {12} and SECRET not in str(table["cluster"].to_list())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "value"),
     [("Question", ""), ("Correct Answer", " "), (GPQA_WRONG[2], ""), (GPQA_ID, None)],
@@ -145,6 +146,7 @@ def test_synlogics_gold_is_the_task_with_its_game(tmp_path):
     assert json.loads(table["answer"][0]) == {"task": "game_of_24", "game_data": game}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "plain"])
 def test_a_row_of_another_layout_is_an_error_with_its_number(tmp_path, capfd, layout):
     (tmp_path / "x.jsonl").write_text('{"a": "x", "b": 3}\n')

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fgrpo_bench.data.prepare import describe, explained, faults_of, select
+from fgrpo_bench.data.prepare import describe, explained, find_faults, select
 from fgrpo_bench.kinds.fetch import dataset_identity
 from fgrpo_bench.specs import DatasetSpec, from_dict, to_dict
 from fgrpo_bench.specs.fingerprint import dataset_fields
@@ -49,6 +49,7 @@ def rows(pairs: list[tuple[str, str]]) -> pl.DataFrame:
     return pl.DataFrame(columns, {"row": pl.Int64, "prompt": pl.String, "answer": pl.String})
 
 
+@pytest.mark.slow
 @given(PAIRS)
 def test_what_is_left_is_the_first_copy_of_every_problem_whose_answers_agree(pairs):
     table, rules, _ = select(rows(pairs), SPEC, None)
@@ -118,7 +119,7 @@ def test_mazes_that_are_no_trees_are_refused_with_their_row(deduplicate):
     prompt, maze = mazes[1]
     wrong = [mazes[0], (prompt, maze[:-13] + "#" + maze[-12:]), mazes[2]]  # the goal is a wall
     table, _, taken = select(rows(wrong), spec, None)
-    faults = faults_of(table, spec, taken["_refused"], lambda done, of: None)
+    faults = find_faults(table, spec, taken["_refused"], lambda done, of: None)
     assert str(explained(faults, spec)).startswith(
         "row 1 of dataset any, column answer: a maze has G at no"
     )

@@ -71,6 +71,7 @@ def test_inputs_are_those_of_a_task_or_of_a_dataset() -> None:
     assert engines.engine_for(never).inputs(never).eval_dataset is None  # nothing is fetched for it
 
 
+@pytest.mark.slow
 def test_a_control_that_an_engine_does_not_have_is_refused_with_those_that_do() -> None:
     declaration = loaded("frontier", "experiment=qwen2.5-7b")
     with pytest.raises(
@@ -81,6 +82,7 @@ def test_a_control_that_an_engine_does_not_have_is_refused_with_those_that_do() 
         check(declaration, expand(declaration))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("override", "said"),
     [

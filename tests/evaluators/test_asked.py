@@ -152,6 +152,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", REFUSED)
 def test_what_cannot_be_meant_is_refused_in_a_line_before_a_model_is_loaded(
     mine, words, monkeypatch, capsys

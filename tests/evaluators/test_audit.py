@@ -68,6 +68,7 @@ def test_every_kind_is_counted_with_examples_and_nothing_steers_the_terminal(
     assert "one of these names: theirs" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_gated_multiple_choice_is_counted_by_how_it_was_read_and_no_text_is_shown(root, tmp_path):
     choices = "Correct Answer,Incorrect Answer 1,Incorrect Answer 2,Incorrect Answer 3"
     source = tmp_path / "source.csv"

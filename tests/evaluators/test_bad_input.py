@@ -25,6 +25,7 @@ def refused(words, capsys) -> str:
     return capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("checkpoint", "said"),
     [
@@ -186,6 +187,7 @@ def test_a_dataset_that_is_not_there_is_refused_in_a_sentence(tmp_path, capsys):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", NAMES)
 def test_a_misspelt_benchmark_is_refused_with_the_names_there_are(root, command, capsys):
     assert main(NAMES[command]) in (1, 2)

@@ -414,6 +414,7 @@ def test_a_comparison_by_level_has_the_numbers_of_each_level_alone(with_levels, 
     assert "level" not in said(capsys, "old", "new")
 
 
+@pytest.mark.slow
 def test_the_closing_table_tells_pass_at_k_by_level(with_levels, capsys):
     imported("old", [8, 8, 8, 8, 4, *[2] * 4, 8, 8, 8], "--by", "level")
     closing = capsys.readouterr().out
@@ -429,6 +430,7 @@ def test_the_closing_table_tells_pass_at_k_by_level(with_levels, capsys):
     assert ": pass@k in percent by level\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_column_that_does_not_tell_problems_apart_is_refused_before_any_work(
     with_levels, root, capsys
 ):
@@ -474,6 +476,7 @@ def test_problems_that_were_prepared_without_their_columns_are_prepared_again(
     assert "level" not in said(capsys, "old", "new")
 
 
+@pytest.mark.slow
 def test_intervals_of_the_closing_table_follow_the_clusters(with_levels, root, capsys):
     imported("old", [8, 8, 8, 8, 4, *[2] * 4, 8, 8, 8])
     alone = closing_table(find("old"))
@@ -512,6 +515,7 @@ def test_other_readings_of_the_draws_stand_beside_pass_at_k(mine: Path, capsys) 
     assert "gini" in printed and "cover@0.65 47.4 to 100.0" in printed and "distinct@k" in printed
 
 
+@pytest.mark.slow
 def test_best_at_k_is_of_the_scores_that_a_trainer_has_dumped(mine: Path) -> None:
     scores = {"old": (1.0, 0.1, 0.1, 0.0), "new": (0.1, 0.0, 0.0, 0.0)}
     for name, of_problem in scores.items():
@@ -538,6 +542,7 @@ def test_best_at_k_is_of_the_scores_that_a_trainer_has_dumped(mine: Path) -> Non
         assert values["new.jsonl", k] == pytest.approx([new, new - means["old"]], abs=6e-4)
 
 
+@pytest.mark.slow
 def test_what_is_no_reading_of_these_draws_is_refused(mine: Path, capsys) -> None:
     imported("before", [8] * 12)
     imported("after", [2] * 12)

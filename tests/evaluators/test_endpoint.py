@@ -74,6 +74,7 @@ def drawn(root: Path) -> Any:
     return stored, read_table(stored.paths.draws, DRAWS)
 
 
+@pytest.mark.slow
 def test_a_servers_model_is_evaluated_with_all_faults_that_pass_and_extended(
     server: Adding, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,6 +120,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", REFUSED)
 def test_what_cannot_be_meant_is_refused_before_any_draw(
     server: Adding, more: str, capsys: pytest.CaptureFixture[str]
@@ -138,6 +140,7 @@ def test_an_address_where_nobody_answers_is_refused(
     assert "no server answers there (ConnectionRefusedError" in evaluated(capsys, *asked, code=1)
 
 
+@pytest.mark.slow
 def test_a_refusal_is_one_sentence_and_keeps_the_draws_before_it(
     server: Adding, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

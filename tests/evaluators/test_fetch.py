@@ -123,6 +123,7 @@ def test_a_local_file_takes_its_columns_and_needs_no_publisher(tmp_path, monkeyp
     assert stage.spec.as_json() == spec
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -202,6 +202,7 @@ def test_each_draw_of_an_lm_eval_log_counts_once_whatever_filters_it_had(names, 
 
 
 @pytest.mark.slow
+@pytest.mark.rare  # lm-eval is pinned
 def test_lm_eval_runs_an_exported_task_and_its_log_is_imported(keys, model, tmp_path, capsys):
     folder, out = tmp_path / "tasks", tmp_path / "out"
     assert main(["export-lm-eval", "math500", *keys, "--to", str(folder), "--n-samples", "2"]) == 0

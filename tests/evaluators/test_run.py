@@ -61,6 +61,7 @@ def saved(paths):
 
 
 @pytest.mark.slow
+@pytest.mark.rare  # tests/test_loop.py kills the same commands
 def test_kills_in_the_middle_of_stages_end_with_the_same_bytes_and_repeat_no_saved_draw(tmp_path):
     stage = warmed_up(tmp_path, *STAGED)
     other = StagePaths(stage.folder.with_name("undisturbed"))

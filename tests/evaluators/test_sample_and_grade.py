@@ -165,6 +165,7 @@ def test_a_response_that_no_file_can_hold_is_stored_readably(tmp_path):
     assert set(table["response"]) == {"a?b\x00c\u2028"}
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 1300), max_size=6))
 def test_blocks_hold_every_wanted_draw_once_in_rows_of_one_problem(counts):
     problems = [replace(PROBLEMS[0], problem_id=f"p{i}") for i in range(len(counts))]

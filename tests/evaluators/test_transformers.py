@@ -122,6 +122,7 @@ TEMPLATES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_template_that_never_ends_grows_or_raises_is_a_sentence(model, monkeypatch):
     monkeypatch.setattr(chat, "SECONDS", 1.0)
     monkeypatch.setattr(chat, "_processes", OfProcess(chat._processes._make))

@@ -29,6 +29,7 @@ def placed(name: str = "node-8gpu") -> Placement:
     return declared(f"placement@profile.placement={name}").profile.placement
 
 
+@pytest.mark.slow
 def test_a_gpu_has_its_placement_where_another_interpreter_draws() -> None:
     words = ["checkpoint=x", "placement.python=.venv-vllm/bin/python"]
     composed, _ = configuration(words, {"device": "cuda"})

@@ -15,7 +15,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from fgrpo_bench.data.fetch import check_model
-from fgrpo_bench.data.published import shape_of
+from fgrpo_bench.data.published import model_shape
 from fgrpo_bench.files.whole import read_json
 from tests.gpu import checks, machine, model, shapes
 from tests.gpu.__main__ import Check, run
@@ -39,7 +39,7 @@ def test_models_have_the_published_number_of_parameters(name: str, tmp_path: Pat
         made = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(tmp_path))
     declared = shapes.UNPUBLISHED.get(name, [f"experiment={name}"])
     train = loaded("rehearsal", *declared).experiment.train
-    assert shape_of(replace(train.pretrained, path=str(tmp_path), shape=None)) == (
+    assert model_shape(replace(train.pretrained, path=str(tmp_path), shape=None)) == (
         train.pretrained.shape
     )
     assert sum(p.numel() for p in made.parameters()) == train.pretrained.parameters

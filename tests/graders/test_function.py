@@ -103,6 +103,7 @@ def leaves(response, answer):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "outcome", "reason"),
     [

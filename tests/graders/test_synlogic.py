@@ -110,6 +110,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(sorted(TASKS)),
     st.text(max_size=60) | st.lists(PIECES, max_size=40).map("".join),

@@ -52,6 +52,7 @@ def depth(value: object) -> int:
     return 1 + max(map(depth, value), default=0) if isinstance(value, list | tuple) else 0
 
 
+@pytest.mark.slow
 @given(PROSE)
 @example("[1 2]")
 @example("{'a', 'b'}")
@@ -79,6 +80,7 @@ def test_what_is_no_literal_or_beyond_a_bound_is_none(text):
     assert parse_literal(text) is None
 
 
+@pytest.mark.slow
 @given(PROSE, LITERALS.filter(lambda value: depth(value) <= 5))
 def test_a_literal_at_the_end_is_found_in_a_box_a_block_and_parentheses(prose, value):
     plain = prose.replace("`", "").replace("\\boxed", "")

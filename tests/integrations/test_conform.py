@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fgrpo_bench.conformance.__main__ import _markdown, _of_trainer
+from fgrpo_bench.conformance.__main__ import _check_trainer, _markdown
 from fgrpo_bench.conformance.check import DIFFERS, EPSILON, EQUAL
 
 DOCS = Path(__file__).parents[2] / "docs/reference"
@@ -37,7 +37,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_trainers_estimators_are_what_the_page_says(name):
-    title, verdicts = _of_trainer(name)
+    title, verdicts = _check_trainer(name)
     kinds = {verdict.name: verdict.kind for verdict in verdicts}
     assert {each: kinds[each] for each in EXPECTED[name]} == EXPECTED[name]
     ours = [v for v in verdicts if v.name.startswith("fgrpo_") and v.advantage]

@@ -74,6 +74,7 @@ def columns(root: Path, name: str) -> dict[int, str | int | None]:
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_what_tests_notice_is_killed_and_what_they_no_longer_notice_is_lost(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,11 +7,11 @@ import torch
 from fgrpo_bench.integrations import groups
 from fgrpo_bench.objectives.advantages import (
     check_parameters,
+    default_parameters,
     first_state,
     group_advantages,
     has_signal_when_all_are_alike,
     next_advantages,
-    parameters_of,
 )
 from fgrpo_bench.theory import expected_weight
 
@@ -68,7 +68,7 @@ def test_advantages_without_a_state_are_those_of_their_groups_and_carry_none():
 
 def test_what_keeps_no_state_refuses_an_advantage_that_carries_one_by_name():
     rewards = torch.tensor([[1.0, 0, 0, 0]])
-    assert parameters_of("curverl") == {"window": 10}
+    assert default_parameters("curverl") == {"window": 10}
     assert not has_signal_when_all_are_alike("curverl", N, {})
     with pytest.raises(ValueError, match="curverl carries a state from step to step"):
         group_advantages(rewards, 0.0, "curverl")

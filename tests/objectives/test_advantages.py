@@ -11,11 +11,11 @@ from fgrpo_bench.objectives.advantages import (
     action_mask,
     carries_state,
     check_parameters,
+    default_parameters,
     group_advantages,
     has_signal,
     has_signal_when_all_are_alike,
     is_active,
-    parameters_of,
     reads_log_probs,
     reads_rewards_only,
     restricted,
@@ -66,7 +66,7 @@ def test_a_sampled_end_or_padding_token_is_an_action_and_what_follows_is_not():
 
 
 PARAMETERS = {
-    name: {"k": 2} if "k" in parameters_of(name) else {}
+    name: {"k": 2} if "k" in default_parameters(name) else {}
     for name in sorted(ADVANTAGES)
     if not carries_state(name)
 }
@@ -152,7 +152,7 @@ def test_published_advantages_are_those_computed_by_hand(advantage, parameters, 
 
 @pytest.mark.parametrize("advantage", [name for name in SHIPPED if reads_rewards_only(name)])
 def test_arrays_have_the_advantages_of_tensors(advantage):
-    parameters = {"k": 2} if "k" in parameters_of(advantage) else {}
+    parameters = {"k": 2} if "k" in default_parameters(advantage) else {}
     ours = group_advantages(REWARDS.numpy(), 0.5, advantage, parameters)
     theirs = group_advantages(REWARDS, 0.5, advantage, parameters)
     torch.testing.assert_close(torch.from_numpy(ours), theirs, rtol=1e-12, atol=1e-12)
@@ -266,11 +266,12 @@ BINARY = {"maxrl", "passk", "psr", "nsr", "w_reinforce", "ds_grpo"}
 """Advantages whose formula is for rewards of 0 and 1."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "advantage", ["grpo", "dr_grpo", "rloo", "rs_grpo", "tailrl", "max_at_k", "pkpo", "mmpo"]
 )
 def test_equal_rewards_give_exactly_0_whatever_the_rounding(advantage):
-    given = {"k": 2} if "k" in parameters_of(advantage) else {}
+    given = {"k": 2} if "k" in default_parameters(advantage) else {}
     of_every_kind = product(
         (torch.float32, torch.float64, torch.bfloat16), (0.95, 0.1, 1000000.1, -3.3), (7, 8, 9, 33)
     )

@@ -12,9 +12,9 @@ import torch
 
 from fgrpo_bench.objectives.advantages import (
     ADVANTAGES,
+    default_parameters,
     first_state,
     next_advantages,
-    parameters_of,
     reads_log_probs,
 )
 from tests.support.plans import is_somebodys
@@ -49,7 +49,7 @@ def documented(advantage: str) -> tuple[str, dict[str, str]]:
 def item(advantage: str) -> str:
     """Its paragraph on the page."""
     first, fields = documented(advantage)
-    names = [f"`{name}`" for name in parameters_of(advantage)]
+    names = [f"`{name}`" for name in default_parameters(advantage)]
     title = f"`{advantage}`" + (f" ({', '.join(names)})" if names else "")
     told = " ".join(f"{name}: {fields[name]}." for name in FIELDS)
     return textwrap.fill(
@@ -75,7 +75,7 @@ def test_what_a_docstring_says_of_uniform_groups_is_so(advantage):
     rewards = torch.tensor([[1.0] * 4, [0.0] * 4])
     log_probs = -torch.arange(1.0, 9).view(2, 4)
     read = {"log_probs": log_probs, "n_tokens": torch.ones(2, 4)}
-    given = {"k": 2} if "k" in parameters_of(advantage) else {}
+    given = {"k": 2} if "k" in default_parameters(advantage) else {}
     _, values = next_advantages(
         first_state(advantage, 4, given), rewards, 0.0, advantage, given, rewards,
         **(read if reads_log_probs(advantage) else {}),

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from fgrpo_bench.conformance.__main__ import _markdown, _of_trainer
+from fgrpo_bench.conformance.__main__ import _check_trainer, _markdown
 from fgrpo_bench.conformance.check import DIFFERS, EQUAL
 
 
 def test_its_estimators_are_what_the_page_says():
-    title, verdicts = _of_trainer("openrlhf")
+    title, verdicts = _check_trainer("openrlhf")
     kinds = {verdict.name: verdict.kind for verdict in verdicts}
     assert {kinds[name] for name in ("group_norm", "dr_grpo", "rloo")} == {EQUAL}
     assert kinds["openrlhf, groups stay whole"] == EQUAL

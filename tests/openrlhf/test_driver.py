@@ -105,13 +105,13 @@ def test_a_run_that_evaluates_is_killed_then_stopped_and_ends_with_the_same_weig
         "--eval.dataset": str(write_prompts(tmp_path / "evaluation.jsonl", heldout_problems(12))),
         "--eval.steps": "2",
         "--eval.temperature": "1.0",
-        "--eval.n_samples_per_prompt": "128",
+        "--eval.n_samples_per_prompt": "16",
     }
     run = replace(undisturbed, folder=tmp_path / "run", options=options)
     if is_killed:
         saving = replace(run, options=options | {"--ckpt.save_steps": "1"})
         process = saving.start()
-        while "evaluating step 2: 12 prompts x 128" not in said(run):
+        while "evaluating step 2: 12 prompts x 16" not in said(run):
             assert process.poll() is None, run.last_lines(40)
             time.sleep(0.1)
         os.killpg(process.pid, signal.SIGKILL)
@@ -154,6 +154,7 @@ def broken(undisturbed, tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 def test_metrics_are_the_same_whatever_the_micro_batches(undisturbed, broken):
     """OpenRLHF's own means of dynamic batches are too small by their number."""
     rows = broken.rows()
@@ -169,6 +170,7 @@ def test_metrics_are_the_same_whatever_the_micro_batches(undisturbed, broken):
     )
 
 
+@pytest.mark.slow
 def test_a_reward_that_raises_fails_the_run_with_its_reason_last(broken):
     last = broken.last_lines(1)
     assert last.startswith("training failed: RuntimeError: grader 'countdown' on problem")
@@ -178,9 +180,8 @@ def test_a_reward_that_raises_fails_the_run_with_its_reason_last(broken):
 LORA = {"--ds.lora.rank": "4", "--ds.lora.alpha": "8", "--actor.adam.lr": "3e-2"}
 
 
-@pytest.mark.parametrize(
-    "further", [{}, pytest.param(LORA, marks=pytest.mark.slow)], ids=["all weights", "lora"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("further", [{}, LORA], ids=["all weights", "lora"])
 def test_dapo_with_dynamic_filtering_on_two_ranks_of_zero_3(further, model, tmp_path):
     prompts = write_prompts(tmp_path / "prompts.jsonl", train_problems(64))
     options = {

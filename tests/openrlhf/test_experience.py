@@ -9,9 +9,9 @@ from fgrpo_bench.objectives import by_rewards
 from fgrpo_bench.objectives.advantages import (
     ADVANTAGES,
     carries_state,
+    default_parameters,
     group_advantages,
     has_signal,
-    parameters_of,
     reads_log_probs,
 )
 from tests.openrlhf.experiences import advantages, made_by, make, maker_arguments, micro_batches
@@ -85,7 +85,7 @@ def test_success_is_counted_before_the_length_penalty(gamma):
 @pytest.mark.parametrize("advantage", sorted(a for a in ADVANTAGES if not carries_state(a)))
 def test_every_advantage_is_that_of_the_embedded_engine(advantage, gamma, group_size, monkeypatch):
     monkeypatch.setattr(by_rewards, "EPSILON", OPENRLHF_EPSILON)
-    parameters = {"k": group_size // 2} if "k" in parameters_of(advantage) else {}
+    parameters = {"k": group_size // 2} if "k" in default_parameters(advantage) else {}
     log_probs = torch.randn(16, 5, generator=torch.Generator().manual_seed(0))
     mask = torch.ones(16, 5)
     mask[::3, 3:] = 0

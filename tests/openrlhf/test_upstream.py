@@ -42,6 +42,7 @@ def ends(folder):
     return [line for line in lines if line.startswith(("ended well", "failed:"))]
 
 
+@pytest.mark.slow  # OpenRLHF is pinned
 def test_the_examples_fail_with_openrlhf_and_end_well_with_the_patch(tmp_path):
     shutil.copytree(openrlhf.__path__[0], tmp_path / "openrlhf")
     assert ends(tmp_path) == [

@@ -142,7 +142,7 @@ WAYS |= {
     ("fgrpo_bench.simulation",): runs_dry,
     ("fgrpo_bench.paper.theory",): runs,
     ("fgrpo_bench.conformance",): elsewhere("tests/conform/test_page.py", "conformance.md"),
-    ("fgrpo_bench.conformance.make",): elsewhere("tests/conform/test_vectors.py", "text_of"),
+    ("fgrpo_bench.conformance.make",): elsewhere("tests/conform/test_vectors.py", "vectors_json"),
     ("tests.calibration",): elsewhere("tests/stats/test_calibration.py", "from tests import"),
     ("openrlhf.cli.train_ppo_ray",): elsewhere("tests/openrlhf/test_agent.py", "agent_func_path"),
     ("verl.trainer.main_ppo",): elsewhere("tests/integrations/test_verl.py", "adv_estimator"),

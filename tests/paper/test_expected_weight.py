@@ -110,6 +110,7 @@ def of_grpo(n, epsilon):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [Decimal(0), Decimal("0.5"), Decimal(1)])
 def test_the_epsilon_of_grpo_lowers_its_weights_by_less_than_is_stated(gamma):
     """Enumerated in 50 digits for N = 2 to 64: the share lies between 0 and the bound, and comes to

@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from fgrpo_bench.documents.table import text_of
+from fgrpo_bench.documents.table import plain_text
 from fgrpo_bench.paper.published import BENCHMARKS, SCHEMA, lookup, published
 from fgrpo_bench.paper.published.__main__ import TITLES, main, paper_tables
 from fgrpo_bench.specs import Cell
@@ -21,7 +21,7 @@ def placed(number):
     for table in paper_tables(number):
         model = table.title.split(", ", 1)[1].split(":")[0]
         for row in table.rows:
-            named = dict(zip(table.header, map(text_of, row), strict=True))
+            named = dict(zip(table.header, map(plain_text, row), strict=True))
             key = (model, named["method"], float(named["gamma"]), int(named.get("N", 8)))
             for column, cell in named.items():
                 if column in NAMES or cell == "-":

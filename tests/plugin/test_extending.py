@@ -85,6 +85,7 @@ def test_an_advantage_is_added_in_two_files_by_what_the_page_says(checkout: Path
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_a_benchmark_is_added_in_three_files_by_what_the_page_says(checkout: Path) -> None:
     section = PAGE.partition("## A benchmark with its grader")[2].partition("\n## ")[0]
     assert len(follow(checkout, *blocks(section, "diff"))) == 3

@@ -12,7 +12,7 @@ import pytest
 from fgrpo_bench import engines
 from fgrpo_bench.core import registry
 from fgrpo_bench.files.paths import StagePaths
-from fgrpo_bench.files.spec import read_spec_of
+from fgrpo_bench.files.spec import read_spec_as
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.graders import grader_version
 from fgrpo_bench.kinds import fetch
@@ -135,7 +135,7 @@ def test_whoever_reads_a_stages_spec_or_the_stored_profile_has_its_plugins(
     stored = {"plugins": [MODULE], "profile": to_dict(plan.declaration.profile)}
     forget()
     write_json(StagePaths(tmp_path).spec, stage_of(plan, "train"))
-    read = read_spec_of(TrainStageSpec, StagePaths(tmp_path)).sweep_point
+    read = read_spec_as(TrainStageSpec, StagePaths(tmp_path)).sweep_point
     assert read == plan.points[0] and "parity" in registry.table("engines")
     forget()
     assert stored_profile(stored, tmp_path).name == "local"
@@ -160,6 +160,7 @@ def test_what_an_engine_does_not_have_is_refused_with_engine_and_names() -> None
         check(declaration, expand(declaration))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["objective", "advantage"])
 def test_an_unknown_objective_or_advantage_is_refused_with_those_that_exist(field: str) -> None:
     names = {"objective": "cispo, clip", "advantage": "curverl, dr_grpo, ds_grpo"}

@@ -73,6 +73,7 @@ VERDICTS = [
 """What training lost, what came of the question's comparisons, and both sentences of the answer."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "rows", "first", "second"), VERDICTS)
 def test_what_training_lost_is_given_back_by_verdict(analysis, loss, rows, first, second):
     assert answer(judged(lost(analysis, by=loss), rows)) == [RECOVER, first, second]

@@ -38,6 +38,7 @@ def figures(*names):
     return [f"{version}.{kind}" for version in versions for kind in ("svg", "pdf")]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("plain_figures")
 def test_all_files_lie_in_the_report_folder_and_the_text_names_the_question(finished, tmp_path):
     results = copy(finished, tmp_path)
@@ -156,6 +157,7 @@ def test_a_sweep_with_nothing_done_has_a_report_that_says_so(tmp_path):
     assert "No two cells that the question compares have results yet." in report.text
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_only_trained_shows_its_training(tmp_path):
     results = small_sweep(tmp_path, "smoke")
     ids = [point.point_id for point in results.points]

@@ -64,6 +64,7 @@ def test_an_unpacked_bundle_has_the_digest_of_every_file(unpacked):
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_an_unpacked_bundle_is_verified_to_what_was_left_out(unpacked, capsys):
     (report,) = unpacked.glob("runs/*/*/*/report")
     assert main(["--verify", str(report)]) == 0

@@ -11,7 +11,7 @@ import pytest
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.documents.latex import escape_latex
 from fgrpo_bench.documents.markdown import markdown
-from fgrpo_bench.documents.table import Table, Value, text_of, without_zeros
+from fgrpo_bench.documents.table import Table, Value, plain_text, without_zeros
 from fgrpo_bench.documents.terminal import COLUMNS, plain
 from fgrpo_bench.report.build import (
     APPENDIX,
@@ -55,6 +55,7 @@ def test_the_report_of_one_seed_is_the_golden_one(tmp_path, golden):
     golden("report/one-seed.txt", terminal_text(analyse(small_sweep(tmp_path, "smoke"))))
 
 
+@pytest.mark.slow
 def test_the_report_of_a_sweep_in_progress_is_the_golden_one(finished, tmp_path, golden):
     results = copy(finished, tmp_path)
     done = [p.point_id for p in results.points if p.seed == 11 and "-n32-" not in p.point_id]
@@ -62,6 +63,7 @@ def test_the_report_of_a_sweep_in_progress_is_the_golden_one(finished, tmp_path,
     golden("report/in-progress.txt", terminal_text(analyse(forget(results, *gone))))
 
 
+@pytest.mark.slow
 def test_daggers_and_dashes_are_explained_in_every_table_that_has_them(finished, tmp_path):
     results = copy(finished, tmp_path)
     gone = [p.point_id for p in results.points if "-n4-" in p.point_id]
@@ -73,7 +75,7 @@ def test_daggers_and_dashes_are_explained_in_every_table_that_has_them(finished,
         main_tables(analysis)[0],
     ):
         by_cell = {row[:2]: row[3] for row in table.rows}
-        assert by_cell["GRPO", "2"][0].incomplete and text_of(by_cell["GRPO", "4"]) == "-"
+        assert by_cell["GRPO", "2"][0].incomplete and plain_text(by_cell["GRPO", "4"]) == "-"
         assert not by_cell["GRPO", "8"][0].incomplete
         assert table.legend[-2:] == (
             (Value(text="", incomplete=True), "of less than was planned, see below"),
@@ -150,9 +152,10 @@ def test_what_is_not_done_is_a_dash_and_an_empty_field(finished, tmp_path):
     assert [row[name] for name in ("pass_at_k", "ci_low", "n_samples")] == [None, None, None]
     assert (row["n_seeds"], row["n_problems"]) == (0, 0)
     main = interval_table(analysis, "countdown")
-    assert tuple(map(text_of, main.rows[2])) == ("GRPO", "4", "0", "-", "-", "0")
+    assert tuple(map(plain_text, main.rows[2])) == ("GRPO", "4", "0", "-", "-", "0")
 
 
+@pytest.mark.slow
 def test_columns_of_zeros_and_ones_are_written_exactly(tmp_path):
     rates = constant(Base=1.0, GRPO=0.0, F_GRPO=1.0)
     at_8 = "sweep.grid.group_size=[8]"
@@ -167,13 +170,14 @@ def test_columns_of_zeros_and_ones_are_written_exactly(tmp_path):
     assert "+100.0 [+84.6, +100.0]" in render(analysis, "md")
 
 
+@pytest.mark.slow
 def test_one_problem_has_no_interval_and_shows_nothing(tmp_path):
     one = "experiment.evaluation.benchmarks.countdown.n_problems=1"
     analysis = analyse(small_sweep(tmp_path, "groupsize", "sweep.grid.group_size=[8]", one))
     frame = pl.read_csv(render(analysis, "csv").encode(), schema=RESULTS)
     assert frame["ci_low"].null_count() == len(frame) and frame["pass_at_k"].null_count() == 0
     assert {row.verdict for row in analysis.question_rows} == {"inconclusive"}
-    assert "[" not in "".join(map(text_of, interval_table(analysis, "countdown").rows[0]))
+    assert "[" not in "".join(map(plain_text, interval_table(analysis, "countdown").rows[0]))
     assert "over all k" not in render(analysis, "md").lower(), "no band over one problem"
     (table,) = main_tables(analyse(small_sweep(tmp_path, "smoke", one)))
     assert not any(value.significant for row in table.rows for value in row[3])

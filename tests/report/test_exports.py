@@ -147,6 +147,7 @@ def test_what_others_read_is_read_again_with_every_response(reported, program, t
     }
 
 
+@pytest.mark.slow
 def test_lm_eval_makes_its_table_of_the_results(reported, tmp_path):
     from lm_eval.utils import get_results_filenames, make_table
 
@@ -157,6 +158,7 @@ def test_lm_eval_makes_its_table_of_the_results(reported, tmp_path):
     assert all(f"|pass@{row.k}" in table for row in evaluated.estimates)
 
 
+@pytest.mark.slow
 def test_the_hubs_own_parser_reads_its_format(tmp_path):
     results = published_and_gated(tmp_path / "runs")
     (evaluated, *_) = chosen(results, benchmarks=["math500"])

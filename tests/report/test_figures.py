@@ -90,6 +90,7 @@ def test_lines_and_error_bars_are_the_estimates(analysis):
     assert last[0] == pytest.approx(100 * rows[-1].mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", ["group_size", "focal_gamma"])
 def test_cells_of_several_learning_rates_are_lines_of_their_own(of_two_rates, axis):
     axes = by_axis(of_two_rates, "countdown", axis).axes[0]
@@ -136,6 +137,7 @@ def test_every_trained_cell_has_its_band_over_k(analysis):
     assert set(zero.get_ydata()) == {0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("low", "high", "ends", "words"),
     [
@@ -154,6 +156,7 @@ def test_the_first_loss_is_a_bar_on_the_zero_line(analysis, low, high, ends, wor
     assert [text.get_text() for text in axes.texts] == [words]
 
 
+@pytest.mark.slow
 def test_with_one_k_there_are_neither_curves_nor_a_plane(tmp_path):
     one_k = analyse(small_sweep(tmp_path, "groupsize", ONE_SEED, "experiment.evaluation.ks=[1]"))
     made = {picture.name: picture for picture in pictures(one_k)}
@@ -221,6 +224,7 @@ INCH = 72
 """In points."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [PAGE, COLUMN])
 def test_files_are_as_wide_as_the_paper_wants(analysis, width):
     name = "differences-countdown" if width == PAGE else in_column("differences-countdown")

@@ -28,6 +28,7 @@ PROMPTS = "groupsize/countdown-prompts/v1"
 THREE = [DEFAULT, PROMPTS, LATER]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("runs", "asked", "options", "meant"),
     [

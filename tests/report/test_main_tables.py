@@ -8,7 +8,7 @@ import pytest
 
 from fgrpo_bench.analysis import analyse
 from fgrpo_bench.analysis.results import load_results
-from fgrpo_bench.documents.table import Value, text_of
+from fgrpo_bench.documents.table import Value, plain_text
 from fgrpo_bench.files.whole import read_json, write_json
 from fgrpo_bench.report.footnotes import footnotes
 from fgrpo_bench.report.narrative import effects
@@ -77,6 +77,7 @@ def test_controls_are_compared_with_what_they_control(tmp_path):
     assert rows["F-GRPO"][0].best and rows["F-GRPO"][0].significant
 
 
+@pytest.mark.slow
 def test_a_cell_without_its_base_method_is_not_called_significant(finished, tmp_path):
     results = copy(finished, tmp_path)
     results = forget(results, *(f"grpo-n8-g0-s{seed}" for seed in (11, 12, 13)))
@@ -86,6 +87,7 @@ def test_a_cell_without_its_base_method_is_not_called_significant(finished, tmp_
     assert ("-", "not there") in [(value.text, words) for value, words in table.legend]
 
 
+@pytest.mark.slow
 def test_too_few_seeds_and_draws_are_marked_and_said(finished, tmp_path):
     results = forget(copy(finished, tmp_path), "grpo-n2-g0-s11")
     marker = results.points[-1].evaluate.done
@@ -110,7 +112,7 @@ def test_all_wrong_and_all_right_have_values_and_nothing_is_significant(tmp_path
     rates = constant(Base=rate, GRPO=rate, F_GRPO=rate)
     (table,) = tables_of(small_sweep(tmp_path, "smoke", success_rates=rates))
     assert table.title == "Methods: pass@1 / pass@32 in percent"
-    assert {text_of(row[3]) for row in table.rows} == {shown}
+    assert {plain_text(row[3]) for row in table.rows} == {shown}
     assert not any(value.significant for row in table.rows for value in row[3])
     assert not any(value.best for row in table.rows for value in row[3])  # nothing is apart
 
@@ -133,12 +135,13 @@ def test_underlined_is_what_is_significant_against_its_base_method(analysis):
     assert analysis.family in meaning
 
 
+@pytest.mark.slow
 def test_rises_of_likelihoods_stand_beside_the_papers_of_the_same_cell(finished, tmp_path):
     own = [p.point_id for p in finished.points if p.label == "grpo-n8-g0"]
     values = {point_id: 0.5 + i for i, point_id in enumerate(own)}
     (table,) = tables_of(scored(finished, tmp_path, values))
     assert table.header[-2:] == (OURS, THEIRS)
-    rows = {row[:3]: tuple(map(text_of, row[-2:])) for row in table.rows}
+    rows = {row[:3]: tuple(map(plain_text, row[-2:])) for row in table.rows}
     assert rows["GRPO", "8", "0"] == ("1.50 [0.50, 2.50]", "0.68")
     assert rows["Base", "-", "-"] == ("0", "-")
     assert {ours for ours, _ in rows.values()} == {"1.50 [0.50, 2.50]", "0", "-"}

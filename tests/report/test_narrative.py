@@ -42,6 +42,7 @@ def test_the_papers_budget_is_named_as_the_papers(tmp_path):
     assert "64 at N=2, 128 at N=4" in budget(analysis) and "reward" not in budget(analysis)
 
 
+@pytest.mark.slow
 def test_another_reward_than_correctness_is_said(tmp_path):
     rewarded = small_sweep(
         tmp_path, "groupsize", "experiment=countdown-partial",

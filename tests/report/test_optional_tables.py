@@ -20,6 +20,7 @@ from tests.support.report import TASKS, copy, small_sweep, with_columns
 pytestmark = pytest.mark.usefixtures("plain_figures")
 
 
+@pytest.mark.slow
 def test_a_chosen_checkpoint_stands_with_those_it_was_chosen_from(every_step):
     (table,) = selection_table(analyse(every_step, "paper"))
     rows = {row[:3]: row[3:] for row in table.rows}

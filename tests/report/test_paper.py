@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.documents.table import text_of
+from fgrpo_bench.documents.table import plain_text
 from fgrpo_bench.report.__main__ import main as report
 from fgrpo_bench.report.build import RESULTS, render
 from fgrpo_bench.report.tables.paper import against_paper
@@ -16,7 +16,7 @@ from tests.support.synthetic import write_sweep
 
 def rows_of(table):
     """The words of every row after its first three, by those."""
-    texts = [tuple(map(text_of, row)) for row in table.rows]
+    texts = [tuple(map(plain_text, row)) for row in table.rows]
     return {row[:3]: row[3:] for row in texts}
 
 
@@ -32,6 +32,7 @@ def test_ours_stand_beside_the_papers_with_the_difference(nine):
     assert rows["Base", "-", "-"][1:3] == ("-", "-")
 
 
+@pytest.mark.slow
 def test_our_averages_stand_beside_the_papers(nine):
     tables = {table.title.partition(":")[0]: table for table in against_paper(nine)}
     assert list(tables) == list(nine.columns)

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from fgrpo_bench.analysis import analyse
-from fgrpo_bench.documents.table import UNFINISHED, text_of, unfinished_note
+from fgrpo_bench.documents.table import UNFINISHED, plain_text, unfinished_note
 from fgrpo_bench.report import footnotes
 from fgrpo_bench.report.build import results_csv
 from fgrpo_bench.report.tables.comparisons import (
@@ -28,7 +28,7 @@ from tests.support.report import (
 
 def rows_of(table, n=3):
     return {
-        row[:n]: dict(zip(table.header[n:], map(text_of, row[n:]), strict=True))
+        row[:n]: dict(zip(table.header[n:], map(plain_text, row[n:]), strict=True))
         for row in table.rows
     }
 
@@ -96,8 +96,8 @@ def test_no_value_stands_without_what_draws_that_could_not_be_judged_leave_open_
     row = of.estimate("countdown", "grpo-n8-g1", 1)
     for table in (interval_table(of, "countdown"), all_ks(of, "countdown"), *main_tables(of)):
         for shown in (cell for cell in table.rows if cell[:3] == ("F-GRPO", "8", "1")):
-            assert text_of(shown[3]).partition(" / ")[0].endswith(beside), table.title
-            assert ("unscored" in "".join(map(text_of, shown))) == bool(beside)
+            assert plain_text(shown[3]).partition(" / ")[0].endswith(beside), table.title
+            assert ("unscored" in "".join(map(plain_text, shown))) == bool(beside)
     (line,) = pl.read_csv(results_csv(of).encode()).filter(
         (pl.col("focal_gamma") == 1) & (pl.col("k") == 1)
     ).to_dicts()  # fmt: skip
@@ -105,6 +105,7 @@ def test_no_value_stands_without_what_draws_that_could_not_be_judged_leave_open_
     assert (line["all_wrong"], line["all_right"]) == (0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_beside_pass_at_k_stand_the_shares_of_unfinished_text_where_there_is_any(
     finished, analysis, tmp_path
 ):
@@ -132,4 +133,4 @@ def test_a_cell_without_an_interval_has_its_mean_alone(analysis):
         dict(analysis.estimates.schema)
     )
     table = interval_table(with_frames(analysis, estimates=gone), "countdown")
-    assert "[" not in "".join(text_of(cell) for row in table.rows for cell in row)
+    assert "[" not in "".join(plain_text(cell) for row in table.rows for cell in row)

@@ -198,6 +198,7 @@ def test_an_edit_is_named_by_file_and_line(results, edits):
     assert not any("judged" in line for line in differences)
 
 
+@pytest.mark.slow
 def test_a_number_that_was_edited_by_hand_is_named_by_the_command_with_its_line(results, capsys):
     file = results.paths.report / CSV
     header, first, *rest = file.read_text().splitlines(keepends=True)
@@ -295,6 +296,7 @@ def test_a_grader_of_another_version_is_not_called_a_difference_in_verdicts(repo
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_an_earlier_checkpoint_is_verified_as_the_last_one_is(tmp_path):
     every = ("experiment.train.save_every=10", "experiment.checkpoints=every")
     results = small_sweep(tmp_path, "smoke", ONE_SEED, *every)
@@ -379,6 +381,7 @@ def test_drawings_of_another_program_are_compared_with_their_digests_alone(resul
     assert page.startswith("report.html, line ")
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_sweep_is_verified_whole_and_one_of_no_report_is_refused(reported, capsys):
     assert main(["--verify", str(reported.paths.folder), "--regrade"]) == 0
     assert "judged again and built anew, nothing differs" in capsys.readouterr().out
@@ -386,6 +389,7 @@ def test_the_folder_of_a_sweep_is_verified_whole_and_one_of_no_report_is_refused
     assert "give a report's folder or a file of it" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_table_that_was_copied_with_its_provenance_is_verified_against_the_root(
     reported, tmp_path, capsys
 ):

@@ -68,6 +68,7 @@ def test_a_line_that_is_being_written_is_no_damage(
     assert rows(path) == ROWS
 
 
+@pytest.mark.slow
 def test_no_bit_that_flips_changes_what_a_line_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

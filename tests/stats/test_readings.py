@@ -91,6 +91,7 @@ def test_best_at_k_is_the_mean_largest_reward_of_all_subsets() -> None:
     assert (best_at_ks(n_by_reward=binary, ks=[1, 64]) == passed).all(), "of 0 and 1 it is pass@k"
 
 
+@pytest.mark.slow
 def test_large_counts_keep_their_digits() -> None:
     """Of two answers the more frequent one wins: the hypergeometric tail, in rationals."""
     from math import comb

@@ -59,6 +59,7 @@ def test_values_are_the_rationals_rounded_once(stages, k):
         assert value == float(1 - Fraction(failing, ways))
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(designs(), st.fractions(0, 1, max_denominator=60))
 def test_in_rationals_the_estimated_variance_is_unbiased_and_never_negative(design, p):

@@ -264,6 +264,7 @@ def replaced(path: Path, by: str) -> Iterator[None]:
         aside.rename(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["a folder", "a loop of links", "a pipe"])
 @pytest.mark.parametrize(
     "pattern",

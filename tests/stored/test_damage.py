@@ -54,28 +54,16 @@ FILES = [
     f"{EVALUATION}/countdown/passk.parquet",
 ]
 OF_FIELDS = [
-    pytest.param(
-        name,
-        marks=[]
-        if name.startswith(EVALUATION) and not name.endswith("/spec.json")
-        else [pytest.mark.rare],
-    )
+    pytest.param(name, marks=[] if name == f"{EVALUATION}/DONE.json" else [pytest.mark.rare])
     for name in FILES
     if name.endswith(".json")
 ]
-"""Of an evaluation's marker, owner and draws in every run: one reader of records reads all of them,
-a spec's hundred fields too."""
-OF_STAGES = ("spec.json", "DONE.json", "owner.json")
-"""Which the evaluation's stand for in every run."""
+"""Of an evaluation's marker in every run: one reader of records reads all of them."""
 WHOLE = [
-    pytest.param(
-        name,
-        marks=[pytest.mark.rare]
-        if name.endswith(OF_STAGES) and not name.startswith(EVALUATION)
-        else [],
-    )
+    pytest.param(name, marks=[] if name.startswith(EVALUATION) else [pytest.mark.rare])
     for name in FILES
 ]
+"""The files of an evaluation in every run, for which those of other stages stand."""
 CONTENTS: dict[str, bytes | None] = {
     "emptied": b"",
     "a list": b"[]",

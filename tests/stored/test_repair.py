@@ -93,6 +93,7 @@ def test_pass_at_k_a_report_and_a_spec_are_made_again_and_nothing_else(
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_weights_draws_and_a_marker_come_out_with_the_same_bytes(
     paths: RunPaths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,6 +213,7 @@ OF_EVALUATION = {
 """What is made again where a file of an evaluation is gone; pass@k always is."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [Path.unlink, halve])
 @pytest.mark.parametrize("name", OF_EVALUATION)
 def test_what_an_evaluation_lacks_is_made_again_equal_and_nothing_else(
@@ -232,6 +234,7 @@ def test_what_an_evaluation_lacks_is_made_again_equal_and_nothing_else(
         assert (stage.damaged / name).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["metrics.parquet", "checkpoints/step-00002/model.safetensors"])
 def test_training_is_repeated_where_only_training_makes_what_is_missing_and_says_so(
     paths: RunPaths, name: str

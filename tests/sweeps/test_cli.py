@@ -117,6 +117,7 @@ def test_a_plan_without_gpus_says_so_and_what_it_would_take_on_gpus(sweeps: Swee
         assert "estimated cost" not in said and "cost not estimated" not in said
 
 
+@pytest.mark.slow
 def test_axes_of_the_grid_go_by_their_names_and_a_sweep_by_its_whole_name(
     sweeps: Sweeps,
 ) -> None:
@@ -148,6 +149,7 @@ def test_a_full_disk_stops_before_anything_starts(tmp_path: Path) -> None:
     assert [path.name for path in folder.iterdir()] == ["driver.lock"]
 
 
+@pytest.mark.slow
 def test_a_run_is_named_by_its_sweep_experiment_and_version_or_refused_with_those_there(
     sweeps: Sweeps, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def asked(
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "answers"),
     [

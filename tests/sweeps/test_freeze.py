@@ -63,6 +63,7 @@ def test_when_which_family_was_declared_stays_recorded(tmp_path: Path) -> None:
     assert (first["trained"], last["trained"]) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("override", "n_declared"),
     [
@@ -150,6 +151,7 @@ def test_a_version_of_its_own_and_a_larger_grid_stand_beside_the_old_runs(tmp_pa
     assert len(load_results(paths).points) == 2 + 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("commit", "said"),
     [("c0ffee", "the code of commit c0ffee, which wrote it"), (None, "names no commit")],

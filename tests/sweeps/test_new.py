@@ -205,6 +205,7 @@ def test_the_guide_to_an_advantage_is_followed(tmp_path: Path) -> None:
     assert (checkout / "fgrpo-gentler" / "smoke.sh").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -111,6 +111,7 @@ def test_how_a_run_is_laid_out_and_what_counts_its_memory_is_no_identity() -> No
     assert all(other == marks[0] for other in marks)
 
 
+@pytest.mark.slow
 def test_a_tight_fit_is_said_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     tight = [*ON_GPUS, "profile.placement.gpu_memory_gb=44.0"]
     assert main(["plan", "groupsize", *tight]) == 0
@@ -256,6 +257,7 @@ def interpreter(folder: Path, line: str) -> Path:
     return program
 
 
+@pytest.mark.slow
 def test_a_flag_that_the_installed_openrlhf_does_not_know_is_refused_before_anything_is_queued(
     cluster: Programs, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,7 +85,7 @@ def settings(experiment: str) -> dict[str, tuple[Any, Any]]:
     evaluation, sweep = grpo.evaluation, declared(experiment=experiment).sweep
     of_all = ["evaluation@experiment.evaluation=paper"]
     every = declared(*of_all, experiment=experiment).experiment.evaluation
-    prompts = {name: every.prompt_of(name) for name in every.benchmarks}
+    prompts = {name: every.benchmark_prompt(name) for name in every.benchmarks}
     saved = saved_steps(steps=train.steps, save_every=train.save_every)
     of_kl = flags(kl)
     of_grpo = {name for name in algorithms if name.startswith("grpo-")}

@@ -230,6 +230,7 @@ def test_prompts_per_step_are_identity_but_where_the_budget_says_them() -> None:
     assert prompts["base-s11"] is None
 
 
+@pytest.mark.slow
 def test_a_sweep_leaves_out_what_an_engine_does_not_have_where_it_says_so() -> None:
     paper = ["experiment=qwen2.5-7b", "profile=slurm-8gpu"]
     names = {point.algorithm.name for point in plan_of("methods", *paper).points}
@@ -354,6 +355,7 @@ def test_a_plan_says_how_often_training_mazes_repeat() -> None:
     assert "prompts are drawn of n_train=900 training mazes: each is seen" in seen
 
 
+@pytest.mark.slow
 def test_the_stream_of_draws_is_the_training_seed_and_0_for_a_base_model_that_seeds_share() -> None:
     """Of each stage that draws, the stream by the training run that it looks at."""
 
@@ -465,6 +467,7 @@ def test_rare_stages_come_last_change_no_other_and_share_a_set_for_every_base_mo
         assert point.rsplit("-s")[-1] == sets[of].needs[0].rsplit("/s")[-1]
 
 
+@pytest.mark.slow
 def test_the_rare_set_depends_on_what_makes_it_and_on_no_cell() -> None:
     plain, *others = (
         next(stage.fingerprint for stage in plan.stages if stage.kind == "rare")
@@ -494,6 +497,7 @@ def test_every_evaluated_checkpoint_is_scored_and_the_plan_says_where() -> None:
     assert all(checkpoint.likelihood is None for p in without for checkpoint in p.checkpoints)
 
 
+@pytest.mark.slow
 def test_a_published_model_has_one_rare_set_for_all_seeds_from_its_training_data() -> None:
     plan = plan_of("groupsize", "experiment=qwen2.5-7b", RARE)
     (made,) = [stage for stage in plan.stages if stage.kind == "rare"]
@@ -555,6 +559,7 @@ def test_a_state_across_steps_needs_an_engine_that_keeps_it_and_openrlhf_keeps_n
     assert "has advantage=curverl, which carries a state from step to step" in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

@@ -253,6 +253,7 @@ def test_what_was_meant_is_named(
     assert near in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("root", ["file", "/proc/runs"])
 def test_a_run_root_that_cannot_be_written_is_refused(
     tmp_path: Path, root: str, capsys: pytest.CaptureFixture[str]
@@ -351,6 +352,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_damaged_file_of_conf_is_named_with_its_fault_in_one_line(
     fault: str, tmp_path: Path
@@ -372,6 +374,7 @@ def test_an_override_without_bottom_is_refused_in_one_line() -> None:
     assert "\n" not in str(error.value) and len(str(error.value)) < 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["sweep.question", "+profile.setup.0"])
 def test_a_secret_of_the_environment_gets_into_no_declaration(
     where: str, monkeypatch: pytest.MonkeyPatch

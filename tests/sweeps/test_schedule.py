@@ -64,9 +64,9 @@ def errors(
 ) -> list[float]:
     """How far the estimate was off at each look: 0.1 is 10% too long.
 
-    A worker is taken to know its own end once it may tell (estimate.TOLD_SECONDS); the report and
-    the sync behind the last stage take the seconds that the estimate says. loads: wall over
-    processor seconds, by name.
+    A worker is taken to know its own end once it may tell (estimate.MIN_MEASURED_SECONDS); the
+    report and the sync behind the last stage take the seconds that the estimate says. loads: wall
+    over processor seconds, by name.
     """
     begun, end = min(b for b, _ in spans.values()), max(e for _, e in spans.values())
     stages, estimated = plan.stages, assumed_seconds(plan)
@@ -82,13 +82,14 @@ def errors(
         measured = [(kinds[n], estimated[n], wall) for n, wall in walls.items()]
         at_work = {
             name: estimate.AtWork(
-                elapsed=now - b, seconds_left=e - now if now - b >= estimate.TOLD_SECONDS else None
+                elapsed=now - b,
+                seconds_remaining=e - now if now - b >= estimate.MIN_MEASURED_SECONDS else None,
             )
             for name, (b, e) in spans.items()
             if b <= now < e
         }
         left = [stage for stage in stages if stage.name not in names]
-        told = estimate.seconds_left(left, estimated, measured, at_work, workers)
+        told = estimate.remaining_seconds(left, estimated, measured, at_work, workers)
         off.append(told / (end - now + estimate.finish_seconds(len(stages))) - 1)
     return off
 
@@ -185,13 +186,13 @@ def test_the_time_left_holds_on_a_long_sweep_quiet_or_beside_other_work() -> Non
 def test_what_a_worker_says_of_itself_counts_before_any_stage_is_done() -> None:
     stages = [stage("a"), stage("b"), stage("c")]
     estimated = dict.fromkeys("abc", 10.0)
-    quiet = {"a": estimate.AtWork(elapsed=20.0, seconds_left=None)}
-    told = {"a": estimate.AtWork(elapsed=20.0, seconds_left=80.0)}
+    quiet = {"a": estimate.AtWork(elapsed=20.0, seconds_remaining=None)}
+    told = {"a": estimate.AtWork(elapsed=20.0, seconds_remaining=80.0)}
     after = estimate.finish_seconds(3)
-    assert estimate.seconds_left(stages, estimated, [], quiet, 1) == 1 + 10 + 10 + after
-    assert estimate.seconds_left(stages, estimated, [], told, 1) == 80 + 100 + 100 + after
-    early = {"a": estimate.AtWork(elapsed=1.0, seconds_left=80.0)}
-    assert estimate.seconds_left(stages, estimated, [], early, 1) == 80 + 10 + 10 + after
+    assert estimate.remaining_seconds(stages, estimated, [], quiet, 1) == 1 + 10 + 10 + after
+    assert estimate.remaining_seconds(stages, estimated, [], told, 1) == 80 + 100 + 100 + after
+    early = {"a": estimate.AtWork(elapsed=1.0, seconds_remaining=80.0)}
+    assert estimate.remaining_seconds(stages, estimated, [], early, 1) == 80 + 10 + 10 + after
 
 
 @pytest.mark.parametrize("chosen", RECORDED)

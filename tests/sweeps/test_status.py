@@ -184,6 +184,7 @@ def test_the_numbers_of_the_last_step_and_what_to_look_into_are_told(tmp_path: P
     assert "warning" not in status.render(status.report(paths)), "a run that is done"
 
 
+@pytest.mark.slow
 def test_what_is_fetched_for_jobs_is_told_by_its_files(tmp_path: Path) -> None:
     chosen = ["profile=slurm-8gpu", "experiment=qwen2.5-7b"]
     paths, plan = frozen(tmp_path, *chosen, sweep="groupsize")
@@ -273,7 +274,7 @@ def test_status_tells_in_a_line_what_finished_evaluations_saved(tmp_path: Path) 
     records = plan_record(plan).stages
     told = status.saved_draws(paths, records, {first.name})
     assert told == {"evaluations": 1, "draws": 40, "of": 64}
-    (line,) = status.saved_words(told)
+    (line,) = status.saved_lines(told)
     assert line == "draws: 40 in 1 finished evaluation; 24 of 64 were saved by stopping (38%)"
     assert status.saved_draws(paths, records, set()) is None
-    assert status.saved_words(None) == []
+    assert status.saved_lines(None) == []

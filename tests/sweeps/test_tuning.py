@@ -128,6 +128,7 @@ def test_what_a_choice_cannot_rest_on_is_refused(tmp_path, capsys, overrides, sa
     assert code == 2 and said in told.err and not told.out
 
 
+@pytest.mark.slow
 def test_a_choice_from_results_that_are_not_whole_is_refused(tmp_path, capsys):
     results = small_sweep(tmp_path, "methods", *METHODS, SEED, RATES, success_rates=whole)
     forget(results, "nsr-n8-g0-lr2-s10")

@@ -17,7 +17,7 @@ from fgrpo_bench.files.paths import RunPaths, StagePaths
 from fgrpo_bench.files.spec import StageSpec
 from fgrpo_bench.files.whole import write_json
 from fgrpo_bench.kinds import Stage
-from sweeps.local.drive import Lines, Overview, Running, draw, progress_view, summary_words
+from sweeps.local.drive import Lines, Overview, Running, draw, progress_view, summary_line
 from sweeps.local.pool import Pool, stop_requests
 from sweeps.text import counted, duration
 
@@ -48,7 +48,7 @@ SEEN = Overview(
 
 
 def test_a_summary_line_says_stages_workers_and_time_left() -> None:
-    assert summary_words(SEEN) == (
+    assert summary_line(SEEN) == (
         "17 of 48 stages done, 1 failed; "
         "train grpo-n8-g0.5-s11 180/300 reward 0.312; evaluate base-s12; about 5 min 10 s left"
     )

@@ -236,6 +236,7 @@ def test_paths_stay_within_max_moves():
     assert 0.9 < np.mean(kept) < 1
 
 
+@pytest.mark.slow
 def test_equal_training_mazes_are_counted():
     task = MazeTask(SMALL)
     counted = [problem.target for problem in task.problems(range(task.n_train))]

@@ -194,6 +194,7 @@ def test_pass_at_k_is_the_mean_over_problems_by_k_and_plain_at_both_ends(whole, 
     assert {p.timestamp for p in run.points if p.key.endswith("/countdown")} == {FINISHED}
 
 
+@pytest.mark.slow
 def test_problems_with_too_few_scored_draws_are_left_out_and_their_share_is_said(results):
     point = results.points[1]
     first = pl.col("problem_id") == "p000"
@@ -285,6 +286,7 @@ def test_a_file_that_its_marker_lists_is_not_read_for_a_digest(results):
     assert digests() != before, "of another number of bytes"
 
 
+@pytest.mark.slow
 def test_a_point_says_how_far_it_is_and_has_no_run_before_it_begins(results):
     base, point, _ = results.points
     point.evaluate.done.unlink()
@@ -379,6 +381,7 @@ def test_the_ends_of_the_first_loss_are_metrics_and_open_ones_tags(whole, monkey
     assert (run.tags.get(low), run.tags[high]) == (None, "open")
 
 
+@pytest.mark.slow
 def test_a_cell_says_which_seeds_its_mean_is_of_and_stays_the_same_run(whole, stored, tmp_path):
     results = write_sweep(tmp_path, overrides=TWO_SEEDS)
     before = digests(results)
@@ -392,6 +395,7 @@ def test_a_cell_says_which_seeds_its_mean_is_of_and_stays_the_same_run(whole, st
     assert changed == {"grpo-n2-g0", "grpo-n2-g0-s12", compared}
 
 
+@pytest.mark.slow
 def test_keys_are_bounded_however_many_k_there_are(tmp_path):
     ks = list(range(1, 33))
     many = [one for one in TINY if "ks=" not in one] + [f"experiment.evaluation.ks={ks}"]
@@ -520,6 +524,7 @@ def test_runs_have_the_names_and_colours_of_tables_and_figures(whole, stored):
         assert stored[name].tags["mlflow.runColor"] == colors["grpo-n2-g0"]
 
 
+@pytest.mark.slow
 def test_the_version_that_was_run_last_speaks_for_the_experiment(results, tmp_path):
     write_sweep(tmp_path, overrides=[*TINY, "version=v2"])
     other = results.paths

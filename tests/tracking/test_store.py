@@ -174,6 +174,7 @@ def grown(swept):
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_a_rebuilt_store_equals_the_old_one_but_for_ids(grown, capsys):
     before = held(grown)
     ids = {run.info.run_id for run in runs(embedded_uri(grown.paths))}
@@ -188,6 +189,7 @@ def test_a_rebuilt_store_equals_the_old_one_but_for_ids(grown, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_a_store_that_is_not_beside_the_runs_is_emptied_of_them_only_when_that_is_agreed(
     grown, capsys
 ):

@@ -69,6 +69,6 @@ def by_mean(rewards: Sequence[float], above: Sequence[float]) -> list[list[int]]
     return [*groups.values()]
 
 
-def settings_of(vectors: Vectors) -> tuple[dict[str, object], ...]:
+def unique_settings(vectors: Vectors) -> tuple[dict[str, object], ...]:
     """Every setting of the parameters that a file has."""
     return tuple(dict(parameters) for parameters in vectors.settings())

@@ -37,8 +37,8 @@ def load() -> Trainer:
     where = partial(place, RemoteExperienceMaker.compute_advantages_and_returns)
     estimators = [
         *(
-            Estimator(n, of, partial(_advantages, n), dtypes=single, where=where(LINES[n]))
-            for n, of in THEIRS.items()
+            Estimator(n, advantage, partial(_advantages, n), dtypes=single, where=where(LINES[n]))
+            for n, advantage in THEIRS.items()
         ),
         *(Estimator(name, "", None, why=why) for name, why in WHY.items()),
     ]
@@ -57,9 +57,9 @@ def _maker(estimator: str, group_size: int) -> Any:
         rollout=Settings(n_samples_per_prompt=group_size, max_tokens_per_gpu=40),
         train=Settings(dynamic_batch_enable=True),
     )  # fmt: skip
-    of_pad = Settings(pad_token_id=0)
+    tokenizer = Settings(pad_token_id=0)
     return RemoteExperienceMaker(
-        None, None, None, None, FixedKLController(0.0), Settings(args=arguments), of_pad
+        None, None, None, None, FixedKLController(0.0), Settings(args=arguments), tokenizer
     )
 
 
@@ -81,7 +81,7 @@ def _rollout(row: int, reward: float) -> Any:
     )
 
 
-def _of_rollouts(maker: Any, rollouts: list[Any]) -> list[float]:
+def _rollout_advantages(maker: Any, rollouts: list[Any]) -> list[float]:
     batch = maker.compute_advantages_and_returns(maker.split_rollout_samples(rollouts))
     values = [0.0] * len(rollouts)
     for experience in batch:
@@ -92,7 +92,7 @@ def _of_rollouts(maker: Any, rollouts: list[Any]) -> list[float]:
 
 def _advantages(estimator: str, rewards: Floats) -> Any:
     rollouts = [_rollout(row, reward) for row, reward in enumerate(rewards.ravel().tolist())]
-    values = _of_rollouts(_maker(estimator, rewards.shape[1]), rollouts)
+    values = _rollout_advantages(_maker(estimator, rewards.shape[1]), rollouts)
     return torch.tensor(values).reshape(rewards.shape)
 
 
@@ -121,9 +121,9 @@ def _parts(rewards: Floats) -> list[list[int]]:
     finally:
         samples_generator.ray = ray  # whatever happened: others of this process use it
     rows = [int(rollout.prompts[0]) for rollout in kept]
-    told_apart = [row**2 / 100 for row in rows]
-    again = [_rollout(row, reward) for row, reward in zip(rows, told_apart, strict=True)]
-    parts = by_mean(told_apart, _of_rollouts(maker, again))
+    distinct = [row**2 / 100 for row in rows]
+    again = [_rollout(row, reward) for row, reward in zip(rows, distinct, strict=True)]
+    parts = by_mean(distinct, _rollout_advantages(maker, again))
     return [[rows[place] for place in part] for part in parts]
 
 

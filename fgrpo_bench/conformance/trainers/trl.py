@@ -19,7 +19,7 @@ from fgrpo_bench.conformance.check import Estimator
 from fgrpo_bench.conformance.trainers import Trainer, place
 from fgrpo_bench.conformance.vectors import Floats
 
-WORDS = ["<pad>", "<eos>", *"abcdefghijklmnop"]
+VOCABULARY = ["<pad>", "<eos>", *"abcdefghijklmnop"]
 GROUP = trl.GRPOTrainer, trl.GRPOConfig
 LEAVE_ONE_OUT = trl.RLOOTrainer, trl.RLOOConfig
 
@@ -51,21 +51,22 @@ def _trainer(
         rewards: list[float] = state["rewards"]
         return rewards
 
-    words = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="a"))
-    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    numbers = {word: i for i, word in enumerate(VOCABULARY)}
+    by_word = Tokenizer(models.WordLevel(numbers, unk_token="a"))
+    by_word.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     sizes: Any = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
     config = Qwen2Config(
-        vocab_size=len(WORDS), num_attention_heads=1, num_key_value_heads=1, **sizes
+        vocab_size=len(VOCABULARY), num_attention_heads=1, num_key_value_heads=1, **sizes
     )
     arguments = configuration(
         output_dir=mkdtemp(prefix="conform-"), num_generations=group_size,
         per_device_train_batch_size=n_groups * group_size, max_completion_length=1, bf16=False,
         use_cpu=True, report_to=[], **settings, **({"beta": 0.0} if kind is trl.RLOOTrainer else {})
     )  # fmt: skip
-    prompts = datasets.Dataset.from_dict({"prompt": WORDS[2:][:n_groups]})
+    prompts = datasets.Dataset.from_dict({"prompt": VOCABULARY[2:][:n_groups]})
     fast: Any = PreTrainedTokenizerFast
     tokenizer = fast(
-        tokenizer_object=words, eos_token="<eos>", pad_token="<pad>", padding_side="left"
+        tokenizer_object=by_word, eos_token="<eos>", pad_token="<pad>", padding_side="left"
     )
     model = Qwen2ForCausalLM(config)
     return kind(model, reward, arguments, prompts, processing_class=tokenizer), state
@@ -86,7 +87,7 @@ def _parts(rewards: Floats) -> list[list[int]]:
     state["rewards"] = rewards.flatten().tolist()
     trainer.model.train()
     trainer._generate_and_score_completions(next(iter(trainer.get_train_dataloader())))
-    drawn = torch.tensor([WORDS.index(prompt) - 2 for prompt in state["prompts"]])
-    copies = torch.stack([(drawn[:i] == group).sum() for i, group in enumerate(drawn)])
-    parts: list[list[int]] = (drawn * size + copies).view(-1, size).tolist()
+    chosen = torch.tensor([VOCABULARY.index(prompt) - 2 for prompt in state["prompts"]])
+    copies = torch.stack([(chosen[:i] == group).sum() for i, group in enumerate(chosen)])
+    parts: list[list[int]] = (chosen * size + copies).view(-1, size).tolist()
     return parts

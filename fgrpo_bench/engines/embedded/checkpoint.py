@@ -23,9 +23,9 @@ from fgrpo_bench.engines.embedded.pretrained import (
     WEIGHTS,
     Architecture,
     FolderTokenizer,
+    folder_tokenizer,
     read_folder,
     refused,
-    tokenizer_of,
 )
 from fgrpo_bench.engines.embedded.tokenizer import EOS, PAD, Tokenizer, characters, load_tokenizer
 from fgrpo_bench.files.paths import StagePaths
@@ -45,7 +45,7 @@ def save_checkpoint(folder: Path, policy: Policy, tokenizer: Tokenizer) -> str:
 
 def _other_files(policy: Policy, tokenizer: Tokenizer) -> dict[str, bytes]:
     if isinstance(tokenizer, FolderTokenizer):
-        return tokenizer.files_beside_weights()
+        return tokenizer.folder_files()
     drawing = {"eos_token_id": EOS, "pad_token_id": PAD, "do_sample": True, "temperature": 1.0}
     texts = {"config.json": _config(policy).as_json(), "generation_config.json": drawing}
     return {
@@ -73,7 +73,7 @@ def load_checkpoint(folder: Path, device: str, sha256: str | None) -> tuple[Poli
         )
     if characters(folder) is None:
         read = read_folder(folder)
-        tokenizer: Tokenizer = tokenizer_of(folder)
+        tokenizer: Tokenizer = folder_tokenizer(folder)
     else:
         read, tokenizer = (
             _architecture(read_record(folder / "config.json", Config)),

@@ -11,9 +11,9 @@ from pydantic.dataclasses import dataclass
 from fgrpo_bench.engines.embedded import kernels
 from fgrpo_bench.engines.embedded.pretrained import (
     digests,
+    folder_tokenizer,
     n_parameters,
     read_folder,
-    tokenizer_of,
 )
 from fgrpo_bench.engines.engine import BASE, Engine, Inputs, inputs
 from fgrpo_bench.specs import (
@@ -126,7 +126,7 @@ def _check(point: SweepPoint, _: Profile) -> list[str]:
 def _check_folder(model: PretrainedSpec, tokens: int) -> None:
     folder = Path(model.path)
     read, parameters = read_folder(folder), n_parameters(folder)
-    tokenizer_of(folder)  # what it refuses, no stage is to find out
+    folder_tokenizer(folder)  # what it refuses, no stage is to find out
     if model.parameters != parameters:
         raise ValueError(
             f"pretrained.parameters={model.parameters}, but the weights in {folder} have "
@@ -169,7 +169,7 @@ ENGINE = Engine(
     controls=("entropy_coef", "kl_coef", "random_rewards"),
     inputs=_inputs,
     identity=_identity,
-    of_pretrained=lambda train: digests(Path(train.pretrained.path)),
+    pretrained_identity=lambda train: digests(Path(train.pretrained.path)),
     check=_check,
     version=2,
     check_evaluation=_check_evaluation,

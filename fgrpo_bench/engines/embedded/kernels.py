@@ -45,9 +45,12 @@ def kernel_names(device: str) -> str:
 
     if device != "cpu":
         return f"{OTHER_KERNELS} (GPU)"
-    of_torch, of_mkl = torch.backends.cpu.get_cpu_capability(), _mkl_branch(Path(torch.__file__))
-    is_common = of_torch == of_mkl == "AVX2"
-    return COMMON if is_common else f"{OTHER_KERNELS} (torch {of_torch}, MKL {of_mkl})"
+    torch_kernels, mkl_kernels = (
+        torch.backends.cpu.get_cpu_capability(),
+        _mkl_branch(Path(torch.__file__)),
+    )
+    is_common = torch_kernels == mkl_kernels == "AVX2"
+    return COMMON if is_common else f"{OTHER_KERNELS} (torch {torch_kernels}, MKL {mkl_kernels})"
 
 
 def _mkl_branch(torch: Path) -> str:
@@ -68,9 +71,11 @@ def digits_warning() -> str | None:
     if "avx2" not in processor.get("flags", "").split():
         why = "this machine's processor has no AVX2"
     elif maker != "GenuineIntel":
-        of_maker = {"AuthenticAMD": "AMD's", "HygonGenuine": "Hygon's"}.get(str(maker), str(maker))
+        possessive = {"AuthenticAMD": "AMD's", "HygonGenuine": "Hygon's"}.get(
+            str(maker), str(maker)
+        )
         why = (
-            f"this machine's processor is {of_maker}, for which torch's matrix library (MKL) has "
+            f"this machine's processor is {possessive}, for which torch's matrix library (MKL) has "
             "kernels of its own"
         )
     else:

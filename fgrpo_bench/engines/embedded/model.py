@@ -198,26 +198,26 @@ class Policy(nn.Module):
 
     @torch.no_grad()
     def gradients(
-        self, of_embedding: Tensor, of_head: Tensor, of_layers: Sequence[LayerWeights]
+        self, embedding: Tensor, head: Tensor, layers: Sequence[LayerWeights]
     ) -> list[Tensor]:
         """Of the parameters in their order, from those of `weights`."""
-        of_own_head = of_head * self.model.norm.weight
-        parts = [of_embedding + of_own_head if self.lm_head is None else of_embedding]
+        grad_head = head * self.model.norm.weight
+        parts = [embedding + grad_head if self.lm_head is None else embedding]
         back = self.order.argsort()
-        for layer, given in zip(self.layers, of_layers, strict=True):
-            qkv = given.qkv.float().index_select(0, back) * self.factor
-            bias = given.bias.float().index_select(0, back) * self.factor[:, 0]
-            of_norm = (qkv * layer.projections()[0]).sum(0)
+        for layer, grads in zip(self.layers, layers, strict=True):
+            qkv = grads.qkv.float().index_select(0, back) * self.factor
+            bias = grads.bias.float().index_select(0, back) * self.factor[:, 0]
+            grad_norm = (qkv * layer.projections()[0]).sum(0)
             qkv = qkv * layer.input_layernorm.weight
-            gate_up = given.gate_up.float()
-            of_mlp_norm = (gate_up * layer.gates()).sum(0)
+            gate_up = grads.gate_up.float()
+            grad_mlp_norm = (gate_up * layer.gates()).sum(0)
             gate_up = gate_up * layer.post_attention_layernorm.weight
             sizes = [item.out_features for item in layer.self_attn.inputs]
             for weight, bias_part in zip(qkv.split(sizes), bias.split(sizes), strict=True):
                 parts += [weight, bias_part]
-            parts += [given.out, *gate_up.chunk(2), given.down, of_norm, of_mlp_norm]
-        parts.append((of_head * self.head).sum(0))
-        return parts if self.lm_head is None else [*parts, of_own_head]
+            parts += [grads.out, *gate_up.chunk(2), grads.down, grad_norm, grad_mlp_norm]
+        parts.append((head * self.head).sum(0))
+        return parts if self.lm_head is None else [*parts, grad_head]
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits at every position; tokens [B, T] -> [B, T, vocabulary]."""

@@ -200,9 +200,9 @@ class Batch:
 def _mask(times: int, start: int, queries: int, width: int, device: torch.device) -> Tensor:
     """What is added to scores [times * queries, width]: query i, `times` over, may see the first
     start + i + 1 keys."""
-    seen = torch.arange(start, start + queries).repeat(times)[:, None]
+    last_key = torch.arange(start, start + queries).repeat(times)[:, None]
     mask = torch.zeros(times * queries, width)
-    return mask.masked_fill_(torch.arange(width) > seen, float("-inf")).to(device)
+    return mask.masked_fill_(torch.arange(width) > last_key, float("-inf")).to(device)
 
 
 class _Attention:
@@ -223,36 +223,36 @@ class _Attention:
         [asking tokens, H * d]: of prompts those that are not skipped, then all prefixes."""
         heads, kv_heads, start = self.shape.heads, self.shape.kv_heads, self.start
         at = self.batch.prompts.numel()
-        of_prompts = self._by_head(qkv[:at], len(self.batch.prompts)).to(dtype).contiguous()
-        of_rows = qkv[at:].index_select(0, self.batch.rows.flatten())
-        of_rows = self._by_head(of_rows, len(self.batch.rows)).to(dtype).contiguous()
-        self.prompt_q = self._folded(of_prompts[:heads, :, self.skipped :])
-        self.prompt_kv = _filled(of_prompts[heads:])
+        prompt_qkv = self._by_head(qkv[:at], len(self.batch.prompts)).to(dtype).contiguous()
+        row_qkv = qkv[at:].index_select(0, self.batch.rows.flatten())
+        row_qkv = self._by_head(row_qkv, len(self.batch.rows)).to(dtype).contiguous()
+        self.prompt_q = self._folded(prompt_qkv[:heads, :, self.skipped :])
+        self.prompt_kv = _filled(prompt_qkv[heads:])
         scores = self.prompt_q @ self.prompt_kv[:kv_heads].transpose(2, 3)
         self.prompt_weights = self._weights(scores, start)
-        prompts_seen = self.prompt_weights @ self.prompt_kv[kv_heads:]
+        prompt_values = self.prompt_weights @ self.prompt_kv[kv_heads:]
 
-        self.q = self._folded(of_rows[:heads])
+        self.q = self._folded(row_qkv[:heads])
         if self.beside is None:
-            copied = of_prompts[heads:].index_select(1, self.batch.owner)
-            self.kv = _filled(copied, of_rows[heads:])
+            copied = prompt_qkv[heads:].index_select(1, self.batch.owner)
+            self.kv = _filled(copied, row_qkv[heads:])
             scores = self.q @ self.kv[:kv_heads].transpose(2, 3)
             self.weights = self._weights(scores, start + self.read)
-            rows_seen = self.weights @ self.kv[kv_heads:]
+            row_values = self.weights @ self.kv[kv_heads:]
         else:
-            self.kv, kept = of_rows[heads:], of_prompts[heads:]
+            self.kv, kept = row_qkv[heads:], prompt_qkv[heads:]
             self.grouped_q = self.beside.together(self.q)
             scores = self.q.new_zeros(*self.q.shape[:3], filled_up(start + self.read))
             grouped = self.grouped_q @ kept[:kv_heads].transpose(2, 3)
             scores[..., :start] = self.beside.apart(grouped, scores.shape[2])
-            self._own_columns(scores)[:] = self.q @ self.kv[:kv_heads].transpose(2, 3)
+            self._row_columns(scores)[:] = self.q @ self.kv[:kv_heads].transpose(2, 3)
             self.weights = self._weights(scores, start + self.read)
             self.grouped_weights = self.beside.together(self.weights[..., :start])
             grouped = self.grouped_weights @ kept[kv_heads:]
-            rows_seen = self.beside.apart(grouped, scores.shape[2])
-            rows_seen += self._own_columns(self.weights) @ self.kv[kv_heads:]
-        of_prefixes = self._by_token(rows_seen).index_select(0, self.batch.first)
-        return torch.cat([self._by_token(prompts_seen), of_prefixes])
+            row_values = self.beside.apart(grouped, scores.shape[2])
+            row_values += self._row_columns(self.weights) @ self.kv[kv_heads:]
+        prefix_values = self._by_token(row_values).index_select(0, self.batch.first)
+        return torch.cat([self._by_token(prompt_values), prefix_values])
 
     def backward(self, grad: Tensor) -> Tensor:
         """Gradient of qkv in float32, from that of what `forward` returned."""
@@ -262,41 +262,46 @@ class _Attention:
         at = self.batch.prompts.numel()
         by_prompts = torch.empty(at, columns, device=grad.device)
         by_rows = torch.empty(self.batch.rows.numel(), columns, device=grad.device)
-        of_prompts = self._by_head(by_prompts, n_prompts)
-        of_rows = self._by_head(by_rows, n_rows)
-        of_prompts[:heads, :, : self.skipped] = 0.0
+        grad_prompts = self._by_head(by_prompts, n_prompts)
+        grad_rows = self._by_head(by_rows, n_rows)
+        grad_prompts[:heads, :, : self.skipped] = 0.0
         asking = n_prompts * (start - self.skipped)
 
-        seen = self._folded(self._by_head(grad[:asking], n_prompts))
-        q, kv = _back(seen, self.prompt_q, self.prompt_kv, self.prompt_weights)
-        of_prompts[:heads, :, self.skipped :] = self._unfolded(q)
-        of_prompts[heads:] = kv[:, :, :start]
+        grad_values = self._folded(self._by_head(grad[:asking], n_prompts))
+        q, kv = _back(grad_values, self.prompt_q, self.prompt_kv, self.prompt_weights)
+        grad_prompts[:heads, :, self.skipped :] = self._unfolded(q)
+        grad_prompts[heads:] = kv[:, :, :start]
 
-        of_first = grad.new_zeros(len(by_rows), grad.shape[1])
-        of_first.index_copy_(0, self.batch.first, grad[asking:])
-        seen = self._folded(self._by_head(of_first, n_rows))
+        grad_first = grad.new_zeros(len(by_rows), grad.shape[1])
+        grad_first.index_copy_(0, self.batch.first, grad[asking:])
+        grad_values = self._folded(self._by_head(grad_first, n_rows))
         if self.beside is None:
-            q, kv = _back(seen, self.q, self.kv, self.weights)
-            of_rows[heads:] = kv[:, :, start : start + self.read]
+            q, kv = _back(grad_values, self.q, self.kv, self.weights)
+            grad_rows[heads:] = kv[:, :, start : start + self.read]
             copied = kv.view(*kv.shape[:2], -1)[..., : start * self.shape.head_size]
             summed = torch.bmm(self.batch.owned.to(kv.dtype).expand(len(kv), -1, -1), copied)
-            of_prompts[heads:] += summed.view(len(kv), n_prompts, start, -1)
+            grad_prompts[heads:] += summed.view(len(kv), n_prompts, start, -1)
         else:
             kept = self.prompt_kv[:, :, :start]
-            grouped = self.beside.together(seen)
-            of_weights = torch.zeros_like(self.weights)
+            grouped = self.beside.together(grad_values)
+            grad_weights = torch.zeros_like(self.weights)
             grouped_weights = grouped @ kept[kv_heads:].transpose(2, 3)
-            of_weights[..., :start] = self.beside.apart(grouped_weights, of_weights.shape[2])
-            self._own_columns(of_weights)[:] = seen @ self.kv[kv_heads:].transpose(2, 3)
-            scores = _softmax_back(of_weights, self.weights)
-            of_prompt, of_own = self.beside.together(scores[..., :start]), self._own_columns(scores)
-            of_prompts[heads : heads + kv_heads] += of_prompt.transpose(2, 3) @ self.grouped_q
-            of_prompts[heads + kv_heads :] += self.grouped_weights.transpose(2, 3) @ grouped
-            of_rows[heads : heads + kv_heads] = of_own.transpose(2, 3) @ self.q
-            of_rows[heads + kv_heads :] = self._own_columns(self.weights).transpose(2, 3) @ seen
-            q = self.beside.apart(of_prompt @ kept[:kv_heads], of_own.shape[2])
-            q += of_own @ self.kv[:kv_heads]
-        of_rows[:heads] = self._unfolded(q)
+            grad_weights[..., :start] = self.beside.apart(grouped_weights, grad_weights.shape[2])
+            self._row_columns(grad_weights)[:] = grad_values @ self.kv[kv_heads:].transpose(2, 3)
+            scores = _softmax_back(grad_weights, self.weights)
+            grad_prompt, grad_row = (
+                self.beside.together(scores[..., :start]),
+                self._row_columns(scores),
+            )
+            grad_prompts[heads : heads + kv_heads] += grad_prompt.transpose(2, 3) @ self.grouped_q
+            grad_prompts[heads + kv_heads :] += self.grouped_weights.transpose(2, 3) @ grouped
+            grad_rows[heads : heads + kv_heads] = grad_row.transpose(2, 3) @ self.q
+            grad_rows[heads + kv_heads :] = (
+                self._row_columns(self.weights).transpose(2, 3) @ grad_values
+            )
+            q = self.beside.apart(grad_prompt @ kept[:kv_heads], grad_row.shape[2])
+            q += grad_row @ self.kv[:kv_heads]
+        grad_rows[:heads] = self._unfolded(q)
         by_prefixes = _summed(by_rows, self.batch.rows.flatten(), len(self.batch.first))
         return torch.cat([by_prompts, by_prefixes])
 
@@ -307,7 +312,7 @@ class _Attention:
         mask = _mask(self.shape.times, keys - queries, queries, scores.shape[3], scores.device)
         return scores.float().add_(mask).softmax(-1).to(scores.dtype)
 
-    def _own_columns(self, scores: Tensor) -> Tensor:
+    def _row_columns(self, scores: Tensor) -> Tensor:
         """The columns of the rows' own keys."""
         return scores[..., self.start : self.start + self.read]
 
@@ -333,9 +338,9 @@ class _Attention:
         split = q.reshape(*q.shape[:2], times, q.shape[2] // times, q.shape[3])
         return split.transpose(1, 2).flatten(0, 1)
 
-    def _by_token(self, seen: Tensor) -> Tensor:
+    def _by_token(self, values: Tensor) -> Tensor:
         """[K, N, times * Q, d] -> [N * Q, H * d]."""
-        by_token = self._unfolded(seen).permute(1, 2, 0, 3)
+        by_token = self._unfolded(values).permute(1, 2, 0, 3)
         heads, size = by_token.shape[2:]
         return by_token.reshape(-1, heads * size)
 
@@ -362,10 +367,10 @@ def _back(d_outputs: Tensor, q: Tensor, kv: Tensor, weights: Tensor) -> tuple[Te
     """Gradients of queries and of keys and values, from that of what the queries have seen."""
     k, v = kv.chunk(2)
     scores = _softmax_back(d_outputs @ v.transpose(2, 3), weights)
-    of_kv = torch.empty_like(kv)
-    torch.matmul(scores.transpose(2, 3), q, out=of_kv[: len(k)])
-    torch.matmul(weights.transpose(2, 3), d_outputs, out=of_kv[len(k) :])
-    return scores @ k, of_kv
+    grad_kv = torch.empty_like(kv)
+    torch.matmul(scores.transpose(2, 3), q, out=grad_kv[: len(k)])
+    torch.matmul(weights.transpose(2, 3), d_outputs, out=grad_kv[len(k) :])
+    return scores @ k, grad_kv
 
 
 class _Layer:
@@ -401,32 +406,36 @@ class _Layer:
         is none: it is counted in x's) and of the weights."""
         weights, dtype = self.weights, self.weights.out.dtype
         low = grad.to(dtype)
-        of_down = low.t() @ self.inner
+        grad_down = low.t() @ self.inner
         gate, up = self.gate_up.chunk(2, -1)
-        of_inner = low @ weights.down
-        of_both = torch.empty_like(self.gate_up)
-        of_gate, of_up = of_both.chunk(2, -1)
-        torch.mul(of_inner, self.gate, out=of_up)
-        torch.ops.aten.silu_backward.grad_input(of_inner.mul_(up), gate, grad_input=of_gate)
-        of_gate_up = of_both.t() @ self.y_mlp
+        grad_inner = low @ weights.down
+        grad_both = torch.empty_like(self.gate_up)
+        grad_gate, grad_up = grad_both.chunk(2, -1)
+        torch.mul(grad_inner, self.gate, out=grad_up)
+        torch.ops.aten.silu_backward.grad_input(grad_inner.mul_(up), gate, grad_input=grad_gate)
+        grad_gate_up = grad_both.t() @ self.y_mlp
         grad = grad + _normalised_back(
-            (of_both @ weights.gate_up).float(), self.y_mlp, self.over_mlp
+            (grad_both @ weights.gate_up).float(), self.y_mlp, self.over_mlp
         )
         low = grad.to(dtype)
-        of_out = low.t() @ self.seen
+        grad_out = low.t() @ self.seen
         qkv = self.attention.backward(low @ weights.out)
         rotate(qkv, angles_back)
         grad = self._all(grad)
         if self.places is not None:
             qkv = _summed(qkv, self.places, len(self.y))
         low = qkv.to(dtype)
-        of_inputs = _normalised_back((low @ weights.qkv).float(), self.y, self.over)
-        of_weights = LayerWeights(
-            qkv=low.t() @ self.y, bias=qkv.sum(0), out=of_out, gate_up=of_gate_up, down=of_down
+        grad_inputs = _normalised_back((low @ weights.qkv).float(), self.y, self.over)
+        grad_weights = LayerWeights(
+            qkv=low.t() @ self.y,
+            bias=qkv.sum(0),
+            out=grad_out,
+            gate_up=grad_gate_up,
+            down=grad_down,
         )
         if self.places is None:
-            return grad.add_(of_inputs), of_inputs[:0], of_weights
-        return grad, of_inputs, of_weights
+            return grad.add_(grad_inputs), grad_inputs[:0], grad_weights
+        return grad, grad_inputs, grad_weights
 
     def _asking(self, x: Tensor) -> Tensor:
         """The tokens that ask, of all [tokens, hidden]."""
@@ -488,17 +497,17 @@ class _Pass:
         """From the gradient of the logits: those of the embedding, of the head and of the
         layers."""
         low = grad.to(self.weights.head.dtype)
-        of_head = low.t() @ self.y
+        grad_head = low.t() @ self.y
         grad = _normalised_back((low @ self.weights.head).float(), self.y, self.over)
         angles_back = self.angles.conj().resolve_conj()
-        of_layers: list[LayerWeights] = []
+        grad_layers: list[LayerWeights] = []
         while self.layers:  # each layer's share of memory is free for those before it
-            grad, of_table, of_weights = self.layers.pop().backward(grad, angles_back)
-            of_layers.insert(0, of_weights)
-        of_embedding = _summed(grad, self.tokens, len(self.weights.embedding))
-        if len(of_table):
-            of_embedding += of_table
-        return of_embedding, of_head, of_layers
+            grad, grad_table, grad_weights = self.layers.pop().backward(grad, angles_back)
+            grad_layers.insert(0, grad_weights)
+        grad_embedding = _summed(grad, self.tokens, len(self.weights.embedding))
+        if len(grad_table):
+            grad_embedding += grad_table
+        return grad_embedding, grad_head, grad_layers
 
 
 def prefill(weights: Weights, prompts: Tensor) -> tuple[Tensor, list[Tensor]]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fgrpo_bench.data.fetch import COPY, check_model
 from fgrpo_bench.engines.embedded.tokenizer import Tokenizer
 from fgrpo_bench.files.records import Record
-from fgrpo_bench.files.whole import read_json, readable_json, record_of
+from fgrpo_bench.files.whole import parse_record, read_json, readable_json
 from fgrpo_bench.specs import ModelSpec
 from fgrpo_bench.stages.digests import combined_sha256, sha256_file
 
@@ -93,7 +93,7 @@ def read_folder(folder: Path) -> Architecture:
     content = read_json(folder / "config.json", COPY)
     if (named := content.get("model_type")) != "qwen2":
         raise refused(folder, f"is a {named}, no qwen2")
-    config = record_of(folder / "config.json", content, FolderConfig, COPY)
+    config = parse_record(folder / "config.json", content, FolderConfig, COPY)
     drawing, tokenizer = (
         readable_json(folder / name) or {}
         for name in ("generation_config.json", "tokenizer_config.json")
@@ -190,7 +190,7 @@ class FolderTokenizer(Tokenizer):
             raise refused(
                 folder, f"has a tokenizer of {tokens} tokens, more than vocab_size={embedded}"
             )
-        if self._inner("1")["input_ids"] != self._ids_of("1"):
+        if self._inner("1")["input_ids"] != self._token_ids("1"):
             raise refused(folder, "has a tokenizer that adds tokens of its own to a text")
 
     @property
@@ -198,12 +198,12 @@ class FolderTokenizer(Tokenizer):
         """Number of tokens."""
         return len(self._inner)
 
-    def _ids_of(self, text: str) -> list[int]:
+    def _token_ids(self, text: str) -> list[int]:
         return list(self._inner(text, add_special_tokens=False)["input_ids"])
 
     def encode(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """The tokens of each text."""
-        return [np.array(self._ids_of(text), np.int64) for text in texts]
+        return [np.array(self._token_ids(text), np.int64) for text in texts]
 
     def decode(self, tokens: NDArray[np.int64]) -> list[str]:
         """Sampled rows [rows, length] -> texts, up to the end token, without special ones."""
@@ -211,7 +211,7 @@ class FolderTokenizer(Tokenizer):
         ended = [row[: row.index(self.eos)] if self.eos in row else row for row in rows]
         return [str(self._inner.decode(row, skip_special_tokens=True)) for row in ended]
 
-    def files_beside_weights(self) -> dict[str, bytes]:
+    def folder_files(self) -> dict[str, bytes]:
         """What stands beside a checkpoint's weights: the files of the folder, which a checkpoint
         takes over but for the type of its weights."""
         config = json.loads(self._files["config.json"])
@@ -220,6 +220,6 @@ class FolderTokenizer(Tokenizer):
 
 
 @lru_cache(maxsize=4)
-def tokenizer_of(folder: Path) -> FolderTokenizer:
+def folder_tokenizer(folder: Path) -> FolderTokenizer:
     """That of a folder, loaded once; ValueError as `read_folder`."""
     return FolderTokenizer(folder, read_folder(folder))

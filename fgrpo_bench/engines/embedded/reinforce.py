@@ -344,8 +344,8 @@ class Learner:
         learns from the task's, and of an evaluation."""
         if not (self.point.algorithm.random_rewards and purpose.startswith("rollout")):
             return None
-        of_batch = stream(self.point.seed, "reward", purpose, step)
-        seeds = draw_seeds(of_batch, names, np.arange(correct.shape[1]))
+        seed = stream(self.point.seed, "reward", purpose, step)
+        seeds = draw_seeds(seed, names, np.arange(correct.shape[1]))
         return torch.from_numpy(random_rewards(correct, seeds)).to(self.device)
 
     def rollouts(self, step: int) -> tuple[Rollouts, Rollouts]:
@@ -383,10 +383,10 @@ class Learner:
     def _next_advantages(self, rollouts: Rollouts) -> tuple[State, Tensor]:
         """And the state that the next step begins with."""
         algorithm, mask = self.point.algorithm, rollouts.mask
-        of_rollouts = {}
+        statistics = {}
         if reads_log_probs(algorithm.advantage):
-            of_rollouts["log_probs"] = (rollouts.log_probs * mask).sum(-1)
-            of_rollouts["n_tokens"] = mask.sum(-1)
+            statistics["log_probs"] = (rollouts.log_probs * mask).sum(-1)
+            statistics["n_tokens"] = mask.sum(-1)
         state, values = next_advantages(
             self.session.carried,
             rollouts.rewards if rollouts.random_rewards is None else rollouts.random_rewards,
@@ -394,7 +394,7 @@ class Learner:
             algorithm.advantage,
             algorithm.parameters,
             rollouts.correct,
-            **of_rollouts,
+            **statistics,
         )
         self._check_finite(values, rollouts, "advantage")
         return state, values
@@ -407,13 +407,15 @@ class Learner:
         """
         done: list[list[PartialLoss]] = []
         norms, rate = [], 0.0
-        of_batch = None
+        batch_advantages = None
         if self.session.carried:  # else part by part: a last digit may go by how many are computed
-            self.session.carried, of_batch = self._next_advantages(batch)
+            self.session.carried, batch_advantages = self._next_advantages(batch)
         for groups in np.array_split(np.arange(len(batch.rewards)), self.train.updates_per_batch):
             index = torch.from_numpy(groups).to(self.device)
             part = batch.take(index)
-            advantages = self.advantages(part) if of_batch is None else of_batch[index]
+            advantages = (
+                self.advantages(part) if batch_advantages is None else batch_advantages[index]
+            )
             if not (self.has_terms or bool(has_signal(advantages).any())):
                 continue  # no group has a gradient: no update, and no step for the optimizer
             done.append([])
@@ -508,8 +510,8 @@ class Learner:
         [sequences, length]."""
         with precision(self.train.model, self.device):
             logits = policy.completion_logits(prompts, tokens, mask=mask)
-        of_all = torch.log_softmax(logits / self.train.temperature, -1)
-        return of_all, of_all.gather(2, tokens[..., None]).squeeze(-1)
+        all_log_probs = torch.log_softmax(logits / self.train.temperature, -1)
+        return all_log_probs, all_log_probs.gather(2, tokens[..., None]).squeeze(-1)
 
     def _check_finite(self, values: Tensor, rollouts: Rollouts, what: str) -> None:
         """FloatingPointError, with the groups, where one of their values [groups, any number] is

@@ -160,8 +160,8 @@ class _Cache:
         size = (self.used + length - 1, len(prompt_kv), 2, most_rows, columns)
         self.kept = torch.empty(size, dtype=self.weights.head.dtype, device=device)
         if copied:
-            for i, of_prompts in enumerate(prompt_kv):
-                by_key = of_prompts.unflatten(0, (2, -1)).permute(3, 0, 2, 1, 4)
+            for i, qkv in enumerate(prompt_kv):
+                by_key = qkv.unflatten(0, (2, -1)).permute(3, 0, 2, 1, 4)
                 self.kept[: self.used, i, :, :n_prompts] = by_key.flatten(3)
         first = self.weights.layers[0]
         inputs, _ = normalised(self.weights.embedding)
@@ -221,10 +221,10 @@ class _Cache:
             return (v * weights[..., None]).sum(0).view(n, query_size)
         k_prompts, v_prompts = self.prompts[i].chunk(2)
         grouped = shared_prompts.together(q.transpose(0, 1)) @ k_prompts.transpose(2, 3)
-        of_prompt = shared_prompts.apart(grouped, shape.times).permute(3, 1, 0, 2)
-        weights = torch.cat([of_prompt, scores]).float().softmax(0).to(v.dtype)
-        to_prompt, to_own = weights.split([len(of_prompt), end])
-        grouped = shared_prompts.together(to_prompt.permute(2, 1, 3, 0)) @ v_prompts
+        prompt_scores = shared_prompts.apart(grouped, shape.times).permute(3, 1, 0, 2)
+        weights = torch.cat([prompt_scores, scores]).float().softmax(0).to(v.dtype)
+        prompt_weights, row_weights = weights.split([len(prompt_scores), end])
+        grouped = shared_prompts.together(prompt_weights.permute(2, 1, 3, 0)) @ v_prompts
         attended: Tensor = shared_prompts.apart(grouped, shape.times).transpose(0, 1)
-        attended = attended + (v * to_own[..., None]).sum(0)
+        attended = attended + (v * row_weights[..., None]).sum(0)
         return attended.reshape(n, query_size)

@@ -40,7 +40,7 @@ class Session:
         """carried: the state of the advantages before the first step; None: they have none."""
         self.policy, self._run, self._mark = policy, run, fingerprint
         self._grad_clip = grad_clip
-        weights, self._gradient = _one_piece(policy)
+        weights, self._gradient = _flatten(policy)
         self._state = {
             "weights": weights,
             "exp_avg": torch.zeros_like(weights),
@@ -159,8 +159,8 @@ class Session:
             eps=1e-8,
             maximize=False,
         )
-        norm_of_weights = torch.linalg.vector_norm(self._state["weights"])
-        self._check("the norm of the weights", norm_of_weights)
+        weight_norm = torch.linalg.vector_norm(self._state["weights"])
+        self._check("the norm of the weights", weight_norm)
         self.counters = replace(self.counters, optimizer_steps=self.counters.optimizer_steps + 1)
         return float(norm)
 
@@ -175,7 +175,7 @@ class Session:
         return diverged(self.counters.step + 1, quantity, saved=f"{saved} is saved")
 
 
-def _one_piece(policy: Policy) -> tuple[Tensor, Tensor]:
+def _flatten(policy: Policy) -> tuple[Tensor, Tensor]:
     """All parameters of a policy in one piece of memory, and their gradients in another, of which
     they are views from now on: what an update does is then one operation, not one a parameter."""
     parameters = list(policy.parameters())
@@ -183,9 +183,9 @@ def _one_piece(policy: Policy) -> tuple[Tensor, Tensor]:
     gradient = torch.zeros_like(weights)
     sizes = [parameter.numel() for parameter in parameters]
     parts = zip(parameters, weights.split(sizes), gradient.split(sizes), strict=True)
-    for parameter, values, own_gradient in parts:
+    for parameter, values, values_gradient in parts:
         parameter.data = values.view_as(parameter)
-        parameter.grad = own_gradient.view_as(parameter)
+        parameter.grad = values_gradient.view_as(parameter)
     return weights, gradient
 
 

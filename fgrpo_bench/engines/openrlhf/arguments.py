@@ -509,9 +509,11 @@ def check(point: SweepPoint) -> None:
                     f"{where}={extra[name]!r}, which does nothing without {needed}: add that, or "
                     "leave it out"
                 )
-        is_of_clip = name.startswith("algo.advantage.is_correction_") or name == "actor.dual_clip"
+        is_clip_setting = (
+            name.startswith("algo.advantage.is_correction_") or name == "actor.dual_clip"
+        )
         objective = point.algorithm.objective
-        if objective != "clip" and is_of_clip:
+        if objective != "clip" and is_clip_setting:
             raise ValueError(
                 f"{where}, which {point.algorithm.name} does not have (objective={objective}): "
                 "leave it out, or leave that algorithm out of the grid"

@@ -171,12 +171,12 @@ def _check_state(folder: Path, profile: Profile, base_sha256: str | None) -> Non
     check_origin(states_folder(folder), ranks=ranks, base_sha256=base_sha256)
 
 
-def _check_sizes(point: SweepPoint, rows_of: Callable[[DatasetSpec], int]) -> None:
+def _check_sizes(point: SweepPoint, count_rows: Callable[[DatasetSpec], int]) -> None:
     """An epoch and an evaluation during training have different problems."""
     train = openrlhf_train(point)
     if train.dataset is None:
         return
-    rows, n_prompts = rows_of(train.dataset), batches(point).prompts_per_epoch
+    rows, n_prompts = count_rows(train.dataset), batches(point).prompts_per_epoch
     if rows < n_prompts:
         raise ValueError(
             f"an epoch of {point.point_id} has {n_prompts} prompts (prompts per step x steps / "
@@ -185,7 +185,7 @@ def _check_sizes(point: SweepPoint, rows_of: Callable[[DatasetSpec], int]) -> No
         )
     if train.eval_dataset is None or not train.eval_every:
         return
-    rows = rows_of(train.eval_dataset)
+    rows = count_rows(train.eval_dataset)
     if rows < train.eval_n_problems:
         raise ValueError(
             f"eval_n_problems={train.eval_n_problems}, but eval_dataset "

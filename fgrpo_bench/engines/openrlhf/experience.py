@@ -232,9 +232,9 @@ def _set_advantages(
               for name, values in read.items()}  # fmt: skip
     rewards = groups.pop("rewards")
     values = registry.entry("advantages", advantage)(rewards, **(parameters or {}), **groups)
-    of_group = values.flatten()
+    group_values = values.flatten()
     for experience in experiences:
-        weights = of_group[torch.tensor(experience.index)].unsqueeze(-1)
+        weights = group_values[torch.tensor(experience.index)].unsqueeze(-1)
         experience.advantages = weights * experience.action_mask
         experience.returns = experience.advantages.clone()
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from fgrpo_bench.data.published import shape_of
+from fgrpo_bench.data.published import model_shape
 from fgrpo_bench.engines.engine import Save
 from fgrpo_bench.engines.openrlhf.arguments import OpenRLHFTrain, batches, lora_rank, openrlhf_train
 from fgrpo_bench.specs import ModelShape, Placement, PretrainedSpec, SlurmProfile, SweepPoint
@@ -100,7 +100,7 @@ def phases(point: SweepPoint, placement: Placement, *, nodes: int) -> Phases | N
     pretrained = published(point)
     if placement.gpu_memory_gb is None or pretrained is None:
         return None
-    parameters, shape = pretrained.parameters, shape_of(pretrained)
+    parameters, shape = pretrained.parameters, model_shape(pretrained)
     processes = nodes * placement.actor_gpus_per_node
     has_reference, has_adapters = point.algorithm.kl_coef > 0, lora_rank(point) > 0
     states = states_gib(
@@ -228,7 +228,7 @@ def _check_training_memory(point: SweepPoint, placement: Placement, *, nodes: in
         return
     have, processes = placement.gpu_memory_gb or 0, nodes * placement.actor_gpus_per_node
     phase, need = max(held.peaks.items(), key=lambda peak: peak[1])
-    need_words = (
+    need_text = (
         f"{pretrained.name} with {pretrained.parameters / 1e9:.2f} billion parameters needs "
         f"{need:.1f} GiB a GPU of {have:g} GiB in {phase}: "
         f"{_parts(point, placement, held, phase)}, at zero_stage={placement.zero_stage} over "
@@ -236,9 +236,9 @@ def _check_training_memory(point: SweepPoint, placement: Placement, *, nodes: in
     )
     remedy = _remedy(point, placement, phase)
     if need > have:
-        raise ValueError(f"{need_words}: it cannot fit; {remedy}")
+        raise ValueError(f"{need_text}: it cannot fit; {remedy}")
     if need > TIGHT * have:
-        yield f"{need_words}: it leaves little for buffers, which are not counted; {remedy}"
+        yield f"{need_text}: it leaves little for buffers, which are not counted; {remedy}"
     training, _ = samplers(point, placement, pretrained)
     yield from _check_sampler(point, placement, pretrained, training, "in vLLM")
 
@@ -262,7 +262,7 @@ def summary(points: Sequence[SweepPoint], placement: Placement, *, nodes: int) -
     point, most = max(with_phases, key=lambda pair: max(pair[1].peaks.values()))
     peaks, pretrained = most.peaks, published(point)
     assert pretrained is not None
-    shape = shape_of(pretrained)
+    shape = model_shape(pretrained)
     lines = [
         f"GiB of a GPU's {placement.gpu_memory_gb:g} by {point.algorithm.name}: "
         f"{peaks['an update']:.1f} in an update (states {most.states:.1f} + logits "
@@ -361,7 +361,7 @@ def _check_sampler(
             f"its key-value cache; {more}"
         )
         return
-    shape, at_once, length = shape_of(pretrained), placement.vllm_max_num_seqs, longest(point)
+    shape, at_once, length = model_shape(pretrained), placement.vllm_max_num_seqs, longest(point)
     if shape is None:
         return
     # Not every sequence is at its longest at once.

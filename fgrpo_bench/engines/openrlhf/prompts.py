@@ -15,7 +15,7 @@ import numpy as np
 
 from fgrpo_bench.core.problems import Problem
 from fgrpo_bench.data import dataset_problems
-from fgrpo_bench.data.chat import tokens_of
+from fgrpo_bench.data.chat import chat_tokens
 from fgrpo_bench.engines.openrlhf.arguments import batches, openrlhf_train
 from fgrpo_bench.engines.openrlhf.labels import LABEL, PROMPT, make_label
 from fgrpo_bench.files.whole import write_text
@@ -105,7 +105,7 @@ def write_prompts(path: Path, problems: list[Problem], spec: PromptSpec, tokeniz
 
     ValueError where the tokenizer adds to a plain prompt what OpenRLHF cannot be given.
     """
-    beginning = beginning_of_text(tokenizer, spec)
+    beginning = bos_text(tokenizer, spec)
     rows = (
         {PROMPT: messages(beginning + problem.prompt, spec), LABEL: make_label(problem)}
         for problem in problems
@@ -136,10 +136,10 @@ def token_counter(tokenizer: Any, spec: PromptSpec) -> Length:
     """Counts the tokens of a prompt, those that the tokenizer adds included."""
     if not spec.chat_template:
         return lambda prompt: len(tokenizer(prompt)["input_ids"])
-    return lambda prompt: len(tokens_of(tokenizer, prompt))
+    return lambda prompt: len(chat_tokens(tokenizer, prompt))
 
 
-def beginning_of_text(tokenizer: Any, spec: PromptSpec) -> str:
+def bos_text(tokenizer: Any, spec: PromptSpec) -> str:
     """The bos_token where the tokenizer puts it before a plain text, else nothing.
 
     OpenRLHF reads prompts without the special tokens that a tokenizer adds, an evaluation with

@@ -67,6 +67,7 @@ def test_training_ends_with_the_same_bits_whatever_kernels_the_shell_asks_for(wa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.rare  # training draws too
 def test_draws_have_the_same_bits_whatever_the_shell_asks_for(warmed, shell):
     plan, paths = warmed
     planned = next(stage for stage in plan.stages if stage.kind == evaluate.NAME)

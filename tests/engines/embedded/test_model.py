@@ -93,6 +93,7 @@ def test_a_checkpoint_comes_back_bitwise_and_a_changed_one_is_refused(tmp_path, 
         load_checkpoint(folder, "cpu", digest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [SPEC, GROUPED], ids=["shipped", "grouped key/value heads"])
 @pytest.mark.parametrize("start", [1, 8, 70], ids=["one token", "short", "read where it is"])
 def test_logits_and_gradients_are_those_of_transformers(tmp_path, spec, start):
@@ -175,6 +176,7 @@ def test_draws_are_the_same_on_one_thread_and_on_two(policy):
     assert torch.equal(*drawn)
 
 
+@pytest.mark.slow
 def test_draws_follow_the_models_distribution(policy):
     prompts = tokens(1, 8)
     drawn = sample(

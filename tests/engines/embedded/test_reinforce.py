@@ -418,6 +418,7 @@ def test_a_run_that_stops_goes_on_with_the_same_random_rewards_and_state(warmed,
     assert again.weights_sha256 == undisturbed.weights_sha256
 
 
+@pytest.mark.slow
 def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(whole, tmp_path, capsys):
     _, spec, facts = whole
     other = StagePaths(tmp_path)
@@ -432,6 +433,7 @@ def test_a_damaged_state_is_passed_over_and_the_end_is_the_same(whole, tmp_path,
     assert not newest.exists()
 
 
+@pytest.mark.slow
 def test_a_state_whose_metrics_are_gone_is_not_used(whole, tmp_path, capsys):
     _, spec, _ = whole
     other = StagePaths(tmp_path)
@@ -481,6 +483,7 @@ def test_a_killed_command_goes_on_and_ends_with_the_same_weights(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.rare  # disks are full on SLURM too
 def test_a_disk_that_takes_no_more_fails_the_stage_by_name_and_loses_nothing(warmed, whole):
     """Writes past 300 kB fail, as on a full disk; with space again the same command goes on."""
     _, spec, facts = whole
@@ -523,6 +526,7 @@ def exploding(monkeypatch, *, after: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_keeps_its_last_good_state_and_fails_there_again(
     warmed, whole, monkeypatch
 ):

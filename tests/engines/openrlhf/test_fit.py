@@ -65,6 +65,7 @@ def test_a_shipped_experiment_fits_a_shipped_placement_or_is_told_one_that_it_fi
         assert cached.endswith(f"sequences of up to {fit.longest(it):,}")
 
 
+@pytest.mark.slow
 def test_every_profile_that_a_refusal_names_lays_a_run_out_as_it_says() -> None:
     for name, gpus in fit.SHIPPED.items():
         cluster = loaded("groupsize", "experiment=qwen2.5-7b", f"profile={name}").profile
@@ -87,6 +88,7 @@ def test_the_parameters_follow_from_the_shape(experiment: str) -> None:
     assert shape.n_layers * layer + embeddings + width == pretrained.parameters
 
 
+@pytest.mark.slow
 def test_the_sum_of_an_update_has_logits_and_activations_and_the_step_its_gradients() -> None:
     """Qwen3-4B-Base on one GPU, by hand: 16 bytes of 4.02 billion parameters are 59.9 GiB."""
     it, one = point(experiment="qwen3-4b-base"), on("single-gpu", "qwen3-4b-base").placement
@@ -118,6 +120,7 @@ def test_the_sum_of_an_update_has_logits_and_activations_and_the_step_its_gradie
     assert fit.pass_tokens(it, replace(one, max_tokens_per_gpu=4096)) == 5120
 
 
+@pytest.mark.slow
 def test_vllm_and_what_the_policy_keeps_share_a_gpu_while_it_draws() -> None:
     one = on("single-gpu", "llama3.2-3b").placement
     it = point(experiment="llama3.2-3b")
@@ -167,6 +170,7 @@ def test_what_cannot_fit_is_refused_with_the_formula_and_the_remedy() -> None:
     assert said.endswith("or adam_offload=true in profile.placement")  # no shipped profile fits it
 
 
+@pytest.mark.slow
 def test_adapters_need_the_weights_and_for_vllm_a_copy_of_them_and_no_optimizer() -> None:
     lora = "+extra@experiment.train.extra=lora"
     alone = replace(on("single-gpu", "qwen2.5-7b").placement, vllm_gpu_memory=0.6)
@@ -229,15 +233,15 @@ def test_a_shape_that_is_not_declared_is_read_from_the_models_folder(tmp_path: P
     declared_shape = fit.published(point())
     pretrained = fit.published(local)
     assert pretrained is not None and declared_shape is not None
-    assert fit.shape_of(pretrained) == declared_shape.shape
+    assert fit.model_shape(pretrained) == declared_shape.shape
     assert fit.phases(local, small, nodes=1) == fit.phases(point(), small, nodes=1)
     config_json |= {"num_key_value_heads": None, "head_dim": 64, "num_hidden_layers": 2}
     (tmp_path / "config.json").write_text(json.dumps(config_json))
-    assert fit.shape_of(pretrained) == ModelShape(
+    assert fit.model_shape(pretrained) == ModelShape(
         hidden_size=3584, n_layers=2, n_kv_heads=28, head_dim=64, vocabulary_size=152064
     )
     (tmp_path / "config.json").write_text(json.dumps(config_json | {"head_dim": "wide"}))
-    assert fit.shape_of(pretrained) is None
+    assert fit.model_shape(pretrained) is None
 
 
 def test_an_engine_that_hardly_holds_the_weights_is_a_warning() -> None:

@@ -102,6 +102,7 @@ def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedPro
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_machine_is_asked_through_its_programs(tmp_path: Path) -> None:
     headers = "Python.h"  # a Python without headers may run this test
     done = run(machine(tmp_path), str(GPU_PINS))

@@ -17,7 +17,7 @@ from fgrpo_bench.engines.openrlhf.arguments import batches
 from fgrpo_bench.engines.openrlhf.labels import dispatch, draw_seed, make_label, read_dispatched
 from fgrpo_bench.engines.openrlhf.prompts import (
     base_tokenizer,
-    beginning_of_text,
+    bos_text,
     evaluation_problems,
     messages,
     token_counter,
@@ -200,9 +200,9 @@ def test_a_tokenizer_that_adds_more_than_its_bos_is_refused_for_plain_prompts(
     tmp_path: Path,
 ) -> None:
     read = base_tokenizer(tokenizer(tmp_path, template=TEMPLATE, added="<s> $A </s>"), CHAT)
-    assert beginning_of_text(read, CHAT) == ""
+    assert bos_text(read, CHAT) == ""
     with pytest.raises(ValueError, match=r"'1' as \['<s>', '1', '</s>'\].*chat_template=true"):
-        beginning_of_text(read, PLAIN)
+        bos_text(read, PLAIN)
 
 
 def test_a_model_without_a_tokenizer_or_the_template_that_is_asked_for_is_refused(

@@ -41,6 +41,7 @@ def test_the_literal_rule_moves_nothing_at_the_stated_rate() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.rare
 def test_masses_agree_with_the_plain_implementation_in_distribution() -> None:
     settings = Settings(n_actions=500, n_correct=40, steps=300, every=300)
     runs = [Run(rule="adam", group_size=12, focal_gamma=0.0, seed=seed) for seed in range(30)]
