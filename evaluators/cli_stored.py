@@ -111,8 +111,8 @@ Also = Annotated[
     typer.Option(
         "--also",
         metavar="READING,...",
-        help="other readings of the same draws: pass^k, maj@k, distinct@k, share@k; of one "
-        "evaluation also gini and cover@0.5, of two solutions",
+        help="other readings of the same draws: pass^k, maj@k, best@k, distinct@k, share@k; of "
+        "one evaluation also gini and cover@0.5, of two solutions",
     ),
 ]
 
