@@ -538,15 +538,16 @@ class ReadingRow:
     benchmark: str
     cell: str
     reading: str
-    """`pass^k`, `maj@k` (up to k = 8), `distinct@k`, `share@k`; `gini`, `cover@0.5`; or what became
-    of the base models' draws of right solutions: `kept`, `moved`, `lost`, which `base` has of one
-    half of its draws under the other."""
+    """`pass^k`, `maj@k` (up to k = 8), `best@k` of graders that give more than right or wrong,
+    `distinct@k`, `share@k`; `gini`, `cover@0.5`; or what became of the base models' draws of right
+    solutions: `kept`, `moved`, `lost`, which `base` has of one half of its draws under the other.
+    """
     k: int | None
     """Null where there is none."""
     problems: str
     """`all`, or `several`: those with more than one solution, where a task enumerates them."""
     mean: float | None
-    """A fraction, of distinct@k a number of solutions; null for bounds."""
+    """A fraction, of distinct@k a number of solutions, of best@k a reward; null for bounds."""
     low: float | None
     """Of the 95% interval; null with fewer than two problems."""
     high: float | None
