@@ -393,7 +393,9 @@ def difference(value: float | None, low: float | None, high: float | None) -> st
 
 def p_value(value: float | None) -> str:
     """Three digits after the point, or that it is less."""
-    return NONE if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+    if value is None:
+        return NONE
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def number(value: float | None, *, digits: int = 0) -> str:

@@ -77,11 +77,11 @@ def judge_instructions(problem: Problem, response: str) -> Followed:
     prompts whose instructions are all followed.
     """
     try:
-        asked = json.loads(problem.target)
-        asked = {key: asked[key] for key in ("instruction_id_list", "kwargs")}
+        instructions = json.loads(problem.target)
+        instructions = {key: instructions[key] for key in ("instruction_id_list", "kwargs")}
     except (ValueError, KeyError, TypeError):
         return Followed(strict=(), loose=(), failure="the gold is no list of instructions")
-    request = asked | {"prompt": problem.prompt, "response": after_thoughts(response)}
+    request = instructions | {"prompt": problem.prompt, "response": after_thoughts(response)}
     reply = _checkers().ask(request, WALL_SECONDS)
     if "strict" not in reply:
         return Followed(strict=(), loose=(), failure=reply["reason"])
