@@ -133,7 +133,7 @@ def print_scores(
     from .readings import readings_table
     from .stored import closing_table, scores
 
-    table = readings_table(evaluations, also) if also else None
+    table = readings_table(evaluations, also, graders) if also else None
     if as_json:
         print_json({
             "folders": [*dict.fromkeys(str(item.stage.folder) for item in evaluations)],

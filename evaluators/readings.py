@@ -112,16 +112,18 @@ def _first_stage_notes(benchmark: str, design: StagedDesign) -> list[str]:
 # Of evaluations.
 
 
-def readings_table(stored: Sequence[StoredDraws], names: Sequence[str]) -> Table:
-    """A row a benchmark, grader and k, a column a word; bounds as notes. Raises as `cover_at` for
-    too few draws."""
+def readings_table(
+    stored: Sequence[StoredDraws], names: Sequence[str], more: Sequence[str] = ()
+) -> Table:
+    """A row a benchmark, grader and k, a column a word; bounds as notes. more: graders beside those
+    of each benchmark. Raises as `cover_at` for too few draws."""
     by_k = [word for word in names if word in READINGS]
     rows: list[tuple[str, ...]] = []
     notes: list[str] = []
     for evaluation in stored:
         design = evaluation.spec.stopping
         notes += _first_stage_notes(evaluation.benchmark.name, design)
-        for grader in grader_names(evaluation.benchmark):
+        for grader in dict.fromkeys((*grader_names(evaluation.benchmark), *more)):
             path = evaluation.paths.grades(grader_version(grader))
             if not path.exists():
                 continue

@@ -513,6 +513,8 @@ def test_other_readings_of_the_draws_stand_beside_pass_at_k(mine: Path, capsys) 
     assert main(["grade", "before", "--also", "gini,cover@0.65,distinct@k"]) == 0
     printed = capsys.readouterr().out
     assert "gini" in printed and "cover@0.65 47.4 to 100.0" in printed and "distinct@k" in printed
+    assert main(["grade", "before", "--grader", "countdown-partial", "--also", "best@k"]) == 0
+    assert re.search(r"countdown-partial +8 +0\.000 \[", capsys.readouterr().out)
 
 
 @pytest.mark.slow
