@@ -556,7 +556,7 @@ class _Train(Record):
 @dataclass(frozen=True, kw_only=True)
 class _Benchmark(Record):
     domain: str = ""
-    grader: str = ""
+    grader: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -564,6 +564,8 @@ class _Evaluation(Record):
     benchmarks: dict[str, _Benchmark | None]
     ks: tuple[int, ...]
     n_samples: int
+    temperature: float = 1.0
+    top_p: float = 1.0
     design: Design | None = None
 
 
